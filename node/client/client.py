@@ -308,8 +308,8 @@ class Client(Asking):
         """Let the node accept messages, by the frame, and wait by their receipts."""
         name_of(said["destination"], said["delivery"])
         check_until(said["until"], said["delivery"], said["timeout"])
-        frames = frames_of(said["destination"], said["bodies"])
-        headers = [(await ask(self, Verbs.send_many, {**said, "bodies": bodies}))[0] for bodies in frames]
+        frames = frames_of(said["destination"], said["bodies"], said["keys"])
+        headers = [(await ask(self, Verbs.send_many, {**said, **frame}))[0] for frame in frames]
         return await when_reached(ClientReceipts(self, headers), said["until"], said["timeout"])
 
     @as_on(Verbs.reply)

@@ -102,14 +102,14 @@ class ClientTransaction(Asking):
         destination = said["destination"]
         name_of(destination, said["delivery"])
         check_durable(destination, said["delivery"])
-        frames = frames_of(destination, said["bodies"])
-        sizes = [len(body) for bodies in frames for body in bodies]
+        frames = frames_of(destination, said["bodies"], said["keys"])
+        sizes = [len(body) for frame in frames for body in frame["bodies"]]
         self._listed_bytes = add_listed(destination, self._listed_bytes, sizes)
         self._classes.add(said["delivery"])
         sent: list[int] = []
         try:
-            for bodies in frames:
-                header, _ = await ask(self, Transaction.send_many, {**said, "bodies": bodies})
+            for frame in frames:
+                header, _ = await ask(self, Transaction.send_many, {**said, **frame})
                 sent.append(header["n"])
         except BaseException:
             self._undo(sent)

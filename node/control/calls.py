@@ -43,7 +43,7 @@ from triack.node.handles.consumer import BATCH_MESSAGES, Consumer
 from triack.node.handles.derived import settled
 from triack.node.handles.message import Message
 from triack.node.handles.receipt import Receipt
-from triack.node.handles.receipts import Receipts
+from triack.node.handles.receipts import KeyedReceipts, Receipts
 from triack.node.handles.transaction import Transaction
 from triack.node.handles.verbs import Verbs
 from triack.node.shell.enrolling import OpenInvitation
@@ -577,7 +577,7 @@ def _check_room(what: str, kept: Sized, most: int, of_what: str) -> None:
 
 def _objects_of(receipt: Receipt | Receipts | list[Receipt]) -> int:
     """Its count among the receipts of a connection; a list that was sent as one is hardly more than one."""
-    return max(1, len(receipt)) if isinstance(receipt, list) else 1
+    return max(1, len(receipt)) if isinstance(receipt, list | KeyedReceipts) else 1
 
 
 _STEPS: dict[str, Callable[[Calls, Header], Awaitable[Answer]]] = {

@@ -5,11 +5,13 @@ holder is at the other end.
 """
 
 from collections.abc import Iterable
+from itertools import islice
 from typing import Any
 
-from triack.base.checks import check_kind
+from triack.base.checks import check_kind, check_texts
 from triack.base.delivery import Delivery
 from triack.base.errors import HandOverEnded, UsageError
+from triack.base.printable import counted
 from triack.node.control.control_frames import Answer, Caller, Header
 from triack.node.handles.consumer import BATCH_MESSAGES
 from triack.node.handles.message import Holder, Keeper, Message
@@ -64,8 +66,25 @@ def name_of(destination: object, delivery: object) -> str:
     return delivery.name
 
 
-def frames_of(destination: str, bodies: Iterable[bytes]) -> list[list[bytes]]:
-    """A list of bodies, cut into lists for one frame each; at least one. Raises as ``as_bytes``."""
+def frames_of(destination: str, bodies: Iterable[bytes], keys: Iterable[str] | None = None) -> list[dict[str, Any]]:
+    """The ``bodies`` of a list of messages, and their ``keys``, cut into lists for one frame each; at least one.
+
+    Raises:
+        UsageError: a body is not made of bytes, a key is no text, or there are not as many keys as bodies.
+        MessageTooLarge: a body is over the limit.
+    """
+    cut_bodies = _cut(destination, bodies)
+    if keys is None:
+        return [{"bodies": some} for some in cut_bodies]
+    named = check_texts(f"send to {destination}: keys", keys)
+    count = sum(map(len, cut_bodies))
+    if len(named) != count:
+        raise UsageError(f"send to {destination}: {len(named)} keys for {counted(count, 'message')}")
+    rest = iter(named)
+    return [{"bodies": some, "keys": list(islice(rest, len(some)))} for some in cut_bodies]
+
+
+def _cut(destination: str, bodies: Iterable[bytes]) -> list[list[bytes]]:
     check_kind(f"send to {destination}: bodies", bodies, Iterable)
     frames: list[list[bytes]] = [[]]
     size_bytes = 0

@@ -105,6 +105,7 @@ class Transaction:
         bodies: Iterable[bytes],
         *,
         delivery: Delivery = Delivery.TRANSACTIONAL,
+        keys: Iterable[str] | None = None,
         **properties: Unpack[MessageProperties],
     ) -> None:
         """Send a list with the commit, in order; waits only while the outgoing queue is full.
@@ -114,15 +115,17 @@ class Transaction:
             bodies: at most 4 MiB each, and 4 MiB in all lists of the transaction together, with 64 bytes counted for
                 each message beside its body; the last message may exceed that. All are checked here.
             delivery: ``RECOVERABLE`` or ``TRANSACTIONAL``.
+            keys: a key for each body, as for ``Node.send_many``.
             **properties: as for ``Node.send_many``; times to live, in seconds, count from this call.
 
         Raises:
             UsageError: as for ``send``, or the lists hold more than a transaction takes; nothing of this one is sent.
-            NodeClosed, AddressError, MessageTooLarge, QueueNotFound, QueueFull, NoRoom, StoreFailed: as for ``send``.
+            NodeClosed, AddressError, MessageTooLarge, QueueNotFound, QueueFull, NoRoom, TooManyKeys, StoreFailed: as
+                for ``send``.
         """
         self._check_open()
         check_durable(destination, delivery)
-        prepared = self._port.prepare_many(destination, bodies, delivery, properties)
+        prepared = self._port.prepare_many(destination, bodies, delivery, properties, keys)
         sizes = [len(body) for body in prepared.bodies]
         add_listed(destination, self._listed_bytes, sizes)
         await self._port.wait_room_for(prepared)
@@ -292,7 +295,9 @@ class Transaction:
         # No await from here to the commit's queueing: the engine takes all of it into one disk transaction.
         receipts: list[Receipt] = []
         for prepared in self._sends.values():
-            if isinstance(prepared, PreparedList):
+            if isinstance(prepared, PreparedList) and prepared.keys is not None:
+                receipts += [accept(port, one) for one in prepared.singly()]
+            elif isinstance(prepared, PreparedList):
                 rows = port.accept_all(prepared)  # into the current stream
                 receipts += Receipts(port, prepared.outgoing, rows)
             else:

@@ -18,8 +18,9 @@ from triack.node.client.client import Client, ClientInvitation, connect_to
 from triack.node.handles.acknowledgements import Every
 from triack.node.handles.derived import Said, as_called, as_on, settled, waited
 from triack.node.handles.verbs import Verbs
-from triack.node.node import Node, open_node
+from triack.node.node import Node, open_node, port_of
 from triack.node.shell.enrolling import OpenInvitation
+from triack.node.sync.send_buffer import SendBuffer
 from triack.node.sync.sync_consumer import SyncConsumer, thread_safe
 from triack.node.sync.sync_loop import LoopThread, OverLoop
 from triack.node.sync.sync_receipts import SyncReceipt, SyncReceipts
@@ -205,6 +206,30 @@ class _Face(Generic[N]):
 
 class SyncNode(_Face[Node]):
     """One queue manager. Make it with ``triack.sync.open``, use it inside ``with``."""
+
+    _buffer: SendBuffer | None = None
+
+    def start(self) -> Self:
+        """See ``_Face.start``."""
+        super().start()
+        loop, node = self._parts
+        self._buffer = SendBuffer(loop, port_of(node))
+        return self
+
+    @as_on(Verbs.send)
+    def send(self, said: Said) -> SyncReceipt:
+        """Without a turn of the event loop where that is possible."""
+        loop, _ = self._parts
+        destination, body, properties = said["destination"], said["body"], said["properties"]
+        if self._buffer is not None and said["until"] is None and said["timeout"] is None:
+            receipt = self._buffer.put(destination, body, said["delivery"], properties)
+            if receipt is not None:
+                return SyncReceipt(loop, receipt)
+        wanted = {name: said[name] for name in ("delivery", "until", "timeout")}
+        sent: SyncReceipt = self._perform(
+            lambda node: settled(node, "send", (destination, body), {**wanted, **properties}), SyncReceipt
+        )
+        return sent
 
     send_nowait = waited(Verbs.send_nowait, SyncReceipt)
     failed = waited(Verbs.failed)

@@ -150,9 +150,21 @@ class LoopThread:
                 return
         call.give_up()
 
+    @property
+    def is_this_thread(self) -> bool:
+        """Whether the caller runs in the loop, which must not wait for itself."""
+        return running_loop() is self._loop
+
     def _check_thread(self) -> None:
-        if running_loop() is self._loop:
+        if self.is_this_thread:
             raise UsageError(OWN_THREAD)
+
+    def post(self, work: Callable[[], None]) -> None:
+        """Run something in the loop, before all that is asked for later, and wait for nothing. Raises NodeClosed."""
+        with self._ended:
+            if not self.runs:
+                raise NodeClosed(CLOSED)
+            self._loop.call_soon_threadsafe(work)
 
     def tell(self, work: Callable[[], None]) -> None:
         """Run something that does not wait, and raise what it raises; at once in the loop's own thread."""

@@ -11,6 +11,7 @@ import operator
 from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import NamedTuple
 
 from triack.base.commit import OWN_STATE, Commit
@@ -159,12 +160,16 @@ class AcceptedKeys:
         accepted = self._by_name.get((outgoing.peer, outgoing.queue, key))
         return None if accepted is None or self._is_over(accepted, now_ms) else accepted
 
-    def full_for_ms(self, now_ms: int) -> int:
-        """How long until there is room for another key; 0 when there is."""
-        if len(self._by_name) < self._most:
+    def full_for_ms(self, now_ms: int, count: int = 1) -> int:
+        """How long until there is room for ``count`` more keys; 0 when there is. At least a lifetime if there never is.
+
+        Keys run out in the order of their acceptance.
+        """
+        over = len(self._by_name) + count - self._most
+        if over <= 0:
             return 0
-        eldest = next(iter(self._by_name.values()))
-        return max(0, eldest.accepted_ms + self._lifetime_ms - now_ms)
+        last = next(islice(self._by_name.values(), over - 1, None), None)
+        return self._lifetime_ms if last is None else max(0, last.accepted_ms + self._lifetime_ms - now_ms)
 
     def add(self, accepted: Accepted, commit: Commit) -> None:
         """Add the key of an accepted message to its commit, which also deletes keys that have run out."""

@@ -37,9 +37,13 @@ def arrived(client: Told) -> triack.Message:
 def test_bodies_share_a_frame_up_to_its_limits() -> None:
     """A body of the largest size has one to itself, and a batch fills one; no bodies are one empty frame."""
     large = b"x" * MAX_BODY_BYTES
-    assert frames_of("q", [b"1", large, b"22", b""]) == [[b"1"], [large], [b"22", b""]]
-    assert [len(bodies) for bodies in frames_of("q", [b"x"] * (BATCH_MESSAGES + 1))] == [BATCH_MESSAGES, 1]
-    assert frames_of("q", []) == [[]]
+    frames = frames_of("q", [b"1", large, b"22", b""], ["a", "b", "c", "d"])
+    assert [frame["bodies"] for frame in frames] == [[b"1"], [large], [b"22", b""]]
+    assert [frame["keys"] for frame in frames] == [["a"], ["b"], ["c", "d"]]
+    assert [len(frame["bodies"]) for frame in frames_of("q", [b"x"] * (BATCH_MESSAGES + 1))] == [BATCH_MESSAGES, 1]
+    assert frames_of("q", []) == [{"bodies": []}]
+    with pytest.raises(triack.UsageError, match=r"^send to q: 1 keys for 2 messages$"):
+        frames_of("q", [b"1", b"2"], ["a"])
     with pytest.raises(triack.UsageError, match="a body is bytes"):
         frames_of("q", [b"x", "text"])  # type: ignore[list-item]
 
