@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from triack import policies, sync
     from triack.base.ack_trigger import AckTrigger
     from triack.base.news import (
+        EventsMissed,
         GapFound,
         LinkDown,
         LinkUp,
@@ -86,6 +87,7 @@ __all__ = [
     "Delivery",
     "EnrolledPeer",
     "Events",
+    "EventsMissed",
     "GapFound",
     "HoldStats",
     "HolderStats",
@@ -142,6 +144,7 @@ _HOMES = {
     "DeadLetters": "triack.queues.node_settings:DeadLetters",
     "EnrolledPeer": "triack.node.shell.enrolling:EnrolledPeer",
     "Events": "triack.node.shell.link_events:Events",
+    "EventsMissed": "triack.base.news:EventsMissed",
     "GapFound": "triack.base.news:GapFound",
     "HoldStats": "triack.node.shell.stats:HoldStats",
     "HolderStats": "triack.node.shell.stats:HolderStats",

@@ -8,6 +8,8 @@ TriackError
 │   ├── NotLoopback           insecure=True beyond the loopback interface
 │   └── KeyUnreadable         a text that is no key, or was mistyped
 ├── NodeClosed                a call on a node, consumer or transaction that has ended
+├── ConnectionLost            the process of the node went away during a call of a client
+│   └── TransactionLost       it went away during a transaction, of which nothing has happened
 ├── HandOverEnded             a message was taken back from its reader before it was acknowledged
 ├── WouldBlock                send_nowait found no room
 ├── TooManyKeys               this node keeps no more keys of messages at a time
@@ -38,6 +40,7 @@ from triack.base.reasons import DropReason
 __all__ = [
     "AddressError",
     "ChaosError",
+    "ConnectionLost",
     "DeliveryFailed",
     "EnrolmentFailed",
     "GapDetected",
@@ -61,6 +64,7 @@ __all__ = [
     "StoreLost",
     "StoreMoved",
     "TooManyKeys",
+    "TransactionLost",
     "TransportError",
     "TriackError",
     "UsageError",
@@ -99,6 +103,26 @@ class KeyUnreadable(UsageError):
 
 class NodeClosed(TriackError):
     """A call on a node, consumer or transaction that has already ended."""
+
+
+class ConnectionLost(TriackError):
+    """The process that runs the node went away before it had answered a call of a client, which has connected again.
+
+    Attributes:
+        maybe_done: whether the call may have been carried out. A message that was sent with a key may be sent again
+            in any case.
+    """
+
+    def __init__(self, message: str, *, maybe_done: bool) -> None:
+        super().__init__(message)
+        self.maybe_done = maybe_done
+
+
+class TransactionLost(ConnectionLost):
+    """The process that runs the node went away during a transaction of a client: nothing of it has happened.
+
+    Run it again, with what it had received: those messages come again.
+    """
 
 
 class HandOverEnded(TriackError):

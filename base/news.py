@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 __all__ = [
+    "EventsMissed",
     "GapFound",
     "LinkDown",
     "LinkUp",
@@ -184,8 +185,20 @@ class StreamsNearLimit:
     is_full: bool
 
 
+@dataclass(frozen=True, slots=True)
+class EventsMissed:
+    """A client was without its node for a while: the events of that time are missing. Only clients get this.
+
+    Attributes:
+        cause: a sentence that says why.
+    """
+
+    cause: str
+
+
 NodeEvent = (
-    LinkUp
+    EventsMissed
+    | LinkUp
     | LinkDown
     | PeerSilent
     | PeerUnknown

@@ -1,22 +1,21 @@
 """A node that runs in another process of this machine: ``triack.connect``.
 
 It has the verbs of ``triack.Node``, with the same names, promises and errors; the node carries them out: see
-``triack.node.control.calls``. When that process ends, every call raises NodeClosed; by then the messages of open
-readers are given back, and open transactions are rolled back.
+``triack.node.control.calls``. When that process ends, the client waits for the next one (``Line``), and what it has
+given out goes on: readers and events begin anew, and calls that may be repeated are. Messages in its hands have come
+back to their queue by then, and open transactions are rolled back.
 """
 
 import asyncio
-import contextlib
-import itertools
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from triack.base import errors
 from triack.base.checks import check_kind, check_timeout
-from triack.base.errors import HandOverEnded, NodeClosed, ProtocolError, TriackError, UsageError
-from triack.base.reasons import DropReason
+from triack.base.errors import ConnectionLost, HandOverEnded, NodeClosed, UsageError, WaitTimeout
 from triack.node.client.asking import Asking, ask, asked
 from triack.node.client.at_once import begin_now
 from triack.node.client.client_acknowledgements import ClientAcknowledgements, check_acknowledgements, handle
@@ -24,10 +23,13 @@ from triack.node.client.client_consumer import ClientConsumer
 from triack.node.client.client_events import ClientEvents
 from triack.node.client.client_receipts import ClientReceipt, ClientReceipts, check_until, when_reached
 from triack.node.client.client_transaction import ClientTransaction
+from triack.node.client.connection import Connection
+from triack.node.client.line import LONGEST_PAUSE_S, Line, LineState
 from triack.node.control import handover
 from triack.node.control.client_messages import ClientHolder, frames_of, message_of, name_of
-from triack.node.control.control_frames import CALLS_MAX, Header, Link, check_sayable, cut, greet
+from triack.node.control.control_frames import Header, Link, cut
 from triack.node.control.told import read_peer
+from triack.node.control.verb_table import may_repeat
 from triack.node.handles.consumer import check_hand_over
 from triack.node.handles.derived import Said, as_on
 from triack.node.handles.message import way_back
@@ -44,28 +46,42 @@ __all__ = ["Client", "ClientInvitation", "client_on", "connect_to"]
 
 GOODBYE_S = 2.0
 """How long a client that closes waits for the node to notice: a running node does in milliseconds."""
+PATIENCE_S = 60.0
+"""How long calls wait by default: as a request does for its answer, and longer than a process takes to restart."""
 
 
-def connect_to(data: str | Path) -> "Client":
+def connect_to(data: str | Path, *, patience: float | None = PATIENCE_S, start_timeout: float = 0) -> "Client":
     """A client of the node that another process runs on a data directory; begun by ``async with`` or ``await start()``.
+
+    When that process ends, the client looks for the next one until it is closed, and calls wait for it. What the node
+    gave out goes on: readers and events begin anew, and calls that change nothing, or send with a key, are made again.
+    Messages in hand come again; acknowledging one later raises HandOverEnded. Other calls under way raise
+    ConnectionLost, transactions TransactionLost.
 
     Args:
         data: the node's data directory.
+        patience: seconds for which calls wait for the next process; when it has been away for longer, they raise
+            NodeClosed at once, until it is back. None: no limit; 0: calls do not wait.
+        start_timeout: seconds for which ``start`` waits for a process to begin with; 0: hardly at all.
 
     Raises:
-        UsageError: that is no path.
+        UsageError: that is no path, or no number of seconds.
     """
-    return Client(as_folder("connect: data", data))
+    check_timeout("connect: patience", patience)
+    check_timeout("connect: start_timeout", start_timeout)
+    return Client(as_folder("connect: data", data), patience_s=patience, start_timeout_s=start_timeout)
 
 
 async def client_on(link: Link, data: Path) -> tuple["Client", Header]:
     """A client on a connection to the process that serves a data directory, and the welcome of that process.
 
+    It ends with the connection.
+
     Raises:
         ConnectionError: the connection has ended.
         ProtocolError, TriackError: the process speaks another version, or refuses to serve.
     """
-    client = Client(data)
+    client = Client(data, reconnects=False)
     await client._begin(link)  # noqa: SLF001 - for commands, which find their connections themselves
     return client, client._welcome  # noqa: SLF001
 
@@ -73,21 +89,16 @@ async def client_on(link: Link, data: Path) -> tuple["Client", Header]:
 class Client(Asking):
     """A node in another process. Make it with ``triack.connect``."""
 
-    def __init__(self, data: Path) -> None:
+    def __init__(
+        self, data: Path, *, patience_s: float | None = 0, start_timeout_s: float = 0, reconnects: bool = True
+    ) -> None:
         self._data = data
-        self._link: Link | None = None
+        self._start_timeout_s = start_timeout_s
+        self._line = Line(f"the node of {data}", self._dial if reconnects else None, patience_s)
         self._home: asyncio.AbstractEventLoop | None = None
-        self._hearing: asyncio.Task[None] | None = None
-        self._numbers = itertools.count(1)
-        self._waiting: dict[int, asyncio.Future[tuple[Header, bytes]]] = {}
-        self._parts: dict[int, list[bytes]] = {}  # of answers that are not complete
-        self._free = asyncio.Semaphore(CALLS_MAX)
-        self._welcome: Header = {}
         self._handlers: set[asyncio.Task[None]] = set()
-        # Why messages in its hands were taken back, by number.
-        self._taken_back: dict[int, str] = {}
-        # The error of an acknowledgement that came too late, for the next call to raise.
-        self._late: HandOverEnded | None = None
+        # The connection by which the node first accepted something that may not be on its disk.
+        self._accepted_on: int | None = None
 
     def __repr__(self) -> str:
         return f"<Client of node {self.name}>" if self.name else f"<Client of the node of {self._data}, not connected>"
@@ -101,48 +112,63 @@ class Client(Asking):
             The client itself.
 
         Raises:
-            NodeClosed: no process runs a node there.
+            NodeClosed: no process runs a node there, or none began to in ``start_timeout``.
             UsageError: it was started before, and has not ended; or this platform has no control sockets.
         """
-        if self._link is not None:
+        if self._line.state not in (LineState.NEW, LineState.CLOSED):
             raise UsageError(f"start the client of {self._data}: it is connected already")
         if not PLATFORM.get().control_sockets:
             why = "nodes have no sockets for other processes in a simulated world, nor on Windows"
             raise UsageError(f"connect to the node of {self._data}: {why}")
+        self._home = asyncio.get_running_loop()
+        end = self._home.time() + self._start_timeout_s
+        self._line.start()
+        try:
+            while True:
+                try:
+                    await self._line.open(await self._find())
+                except NodeClosed:
+                    if self._home.time() >= end:
+                        raise
+                except ConnectionError as cause:
+                    if self._home.time() >= end:
+                        why = "it has just ended, can open nothing more, or does not serve the user of this process"
+                        raise NodeClosed(f"connect to {self._whose}: {why}") from cause
+                else:
+                    return self
+                await asyncio.sleep(LONGEST_PAUSE_S)
+        except BaseException:
+            self._line.refuse()
+            raise
+
+    @property
+    def _whose(self) -> str:
+        return f"the node of {self._data}"
+
+    async def _find(self) -> Link:
         refused: list[str] = []
         link = await handover.find(self._data, refused.append)
         if link is None:
             why = "no process runs one there"
             raise NodeClosed(f"connect to the node of {self._data}: {'; '.join([why, *refused])}")
-        try:
-            await self._begin(link)
-        except ConnectionError as cause:
-            why = "it has just ended, can open nothing more, or does not serve the user that this process runs as"
-            raise NodeClosed(f"connect to the node of {self._data}: {why}") from cause
-        return self
+        return link
+
+    async def _dial(self) -> Link | None:
+        return await handover.attempt(self._data)
 
     async def _begin(self, link: Link) -> None:
         """Use the node at the other end of a connection. Raises as ``greet``, and closes it then."""
-        try:
-            self._welcome = await greet(link)
-        except BaseException:
-            await link.close()
-            raise
-        self._link = link
         self._home = asyncio.get_running_loop()
-        self._hearing = asyncio.create_task(self._hear(link), name="triack-client")
+        self._line.start()
+        try:
+            await self._line.open(link)
+        except BaseException:
+            self._line.refuse()
+            raise
 
     async def close(self) -> None:
         """End the connection; the node goes on. A second call does nothing."""
-        if self._hearing is not None:
-            if self._link is not None and not self._hearing.done():
-                self._link.post("bye")  # the node then closes, and takes no reader for dead
-                await asyncio.wait([self._hearing], timeout=GOODBYE_S)
-            self._hearing.cancel()
-            await asyncio.gather(self._hearing, return_exceptions=True)
-        link, self._link = self._link, None
-        if link is not None:  # the task that hears it had no turn yet, and has not closed it
-            await link.close()
+        await self._line.close(GOODBYE_S)
 
     async def __aenter__(self) -> Self:
         return await self.start()
@@ -151,6 +177,11 @@ class Client(Asking):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
+
+    @property
+    def _welcome(self) -> Header:
+        """Of the process that runs the node, or ran it last."""
+        return {} if self._line.connection is None else self._line.connection.welcome
 
     @property
     def name(self) -> str:
@@ -169,121 +200,138 @@ class Client(Asking):
 
     # ---- calls
 
-    async def _hear(self, link: Link) -> None:
-        ended: TriackError = NodeClosed(f"the node of {self._data} has ended")
-        try:
-            while True:
-                header, body = await link.receive()
-                if self._is_aside(header, body):
-                    continue
-                waiting = self._waiting.pop(header["n"], None)
-                body = b"".join([*self._parts.pop(header["n"], ()), body])
-                if waiting is not None and not waiting.done():
-                    waiting.set_result((header, body))
-                else:
-                    _refuse(link, header)
-        except asyncio.CancelledError:
-            ended = NodeClosed(f"the client of {self._data} is closed")
-            link.post("bye")
-        except TriackError as error:
-            ended = error
-        except OSError:
-            pass
-        finally:
-            self._link = None
-            await link.close()
-            waiting_now, self._waiting = self._waiting, {}
-            for future in waiting_now.values():
-                if not future.done():
-                    future.set_exception(ended)
-                    future.exception()  # there may be no waiter left
-
-    def _is_aside(self, header: Header, body: bytes) -> bool:
-        """Take a frame that does not end an answer. Returns whether it is such a frame."""
-        if header["op"] == "taken_back":
-            self._taken_back.update(zip(header["messages"], header["why"], strict=True))
-        elif header["op"] == "late":
-            self._late = HandOverEnded(str(header["why"]))
-        elif header["op"] == "part" and header["n"] in self._waiting:
-            self._parts.setdefault(header["n"], []).append(body)
-        return header["op"] in ("taken_back", "late", "part")
-
-    def _connected(self) -> Link:
-        if self._link is None:
-            what = "the client was not started" if self._hearing is None else "it has ended, or the client is closed"
-            raise NodeClosed(f"the node of {self._data}: {what}")
-        return self._link
-
-    async def call(self, do: str, body: bytes = b"", **fields: Any) -> tuple[Header, bytes]:
+    async def call(
+        self, do: str, body: bytes = b"", *, epoch: int | None = None, **fields: Any
+    ) -> tuple[Header, bytes]:
         """Have the node do something, and wait until it is done; for the parts of a client.
 
+        Without a connection it waits for one. A call that may be repeated is made again on the next connection.
+
+        Args:
+            do: the verb.
+            body: of the call.
+            epoch: the connection that the call is about; None: whichever is open.
+            **fields: its arguments.
+
         Raises:
-            NodeClosed: the process, or this client, has ended.
+            ConnectionLost: the process went away before it had answered; or the connection of ``epoch`` is over.
+            NodeClosed: the process has been away for too long, or this client is closed.
             HandOverEnded: an earlier acknowledgement came too late; this call does nothing.
             TriackError: the error of the call at the node, in its own class.
         """
-        self._connected()
-        if self._late is not None:
-            late, self._late = self._late, None
-            raise late
+        self._line.check()
         check_home(f"the client of {self._data}", self._home)
-        async with self._free:
-            return await self._ask(do, body, fields)
+        while True:
+            connection = await self._connection(do, epoch)
+            try:
+                answer = await connection.ask(do, body, fields)
+            except ConnectionLost as lost:
+                if not self._line.reconnects:
+                    raise NodeClosed(f"the node of {self._data} has ended") from None
+                if epoch is not None or (lost.maybe_done and not may_repeat(do, fields)):
+                    raise
+                await self._line.left(connection)
+            else:
+                return answer
 
-    async def _ask(self, do: str, body: bytes, fields: dict[str, Any]) -> tuple[Header, bytes]:
-        link, number = self._connected(), next(self._numbers)
-        future: asyncio.Future[tuple[Header, bytes]] = asyncio.get_running_loop().create_future()
-        self._waiting[number] = future
-        try:
-            await link.send("call", body, n=number, do=do, **fields)
-            header, content = await future
-        except (TypeError, ValueError, RecursionError):
-            check_sayable(do, fields)
-            raise
-        except ConnectionError as cause:
-            raise NodeClosed(f"the node of {self._data} has ended") from cause
-        except asyncio.CancelledError:
-            with contextlib.suppress(NodeClosed):
-                self._connected().post("cancel", n=number)
-                if future.done() and not future.cancelled() and future.exception() is None:
-                    _refuse(link, future.result()[0])
-            raise
-        finally:
-            self._waiting.pop(number, None)
-            self._parts.pop(number, None)
-        if header["op"] == "failed":
-            raise _error_of(header)
-        return header, content
+    async def _connection(self, do: str, epoch: int | None) -> Connection:
+        if epoch is None:
+            return await self._line.opened()
+        if self._line.epoch != epoch or self._line.connection is None:
+            self._check_closed()
+            raise ConnectionLost(f"{do}: {self._whose} went away, and with it what this is about", maybe_done=False)
+        return self._line.connection
 
-    def post(self, op: str, **fields: Any) -> None:
+    def _check_closed(self) -> None:
+        """Raises NodeClosed when there will be no other connection."""
+        if self._line.state in (LineState.NEW, LineState.CLOSED) or not self._line.reconnects:
+            self._line.check()
+
+    def post(self, op: str, *, epoch: int | None = None, **fields: Any) -> None:
         """Send the node a notice, for the parts of a client; does nothing after the end, which gives all back.
 
         Raises:
-            HandOverEnded: a message in an acknowledgement was taken back; the others are done.
+            HandOverEnded: a message in an acknowledgement was taken back, or its connection was lost; other messages
+                are done.
         """
-        if self._link is None:
+        connection = self._line.connection
+        if self._line.state is LineState.CLOSED or connection is None:
             return
         check_home(f"the client of {self._data}", self._home)
-        late: list[str] = []
-        if op == "ack" and self._taken_back:
-            first = fields["message"]
-            done = range(first, first + fields.get("count", 1))
-            late = [self._taken_back.pop(number) for number in done if number in self._taken_back]
-        if late:
-            fields["told"] = True
-        self._link.post(op, **fields)
-        if late:
-            raise HandOverEnded(late[-1])
+        if epoch is not None and epoch != self._line.epoch:
+            if op == "ack":
+                raise HandOverEnded(
+                    f"{self._whose} went away while a message was in hand: it comes again, and is not acknowledged by "
+                    "this"
+                )
+            return
+        if op == "ack":
+            self._note_accepted(connection.epoch)
+        connection.post(op, **fields)
+
+    async def connected(self, end: float | None = None, *, patient: bool = False) -> int:
+        """Wait for a connection, for the parts of a client. Returns its epoch.
+
+        Args:
+            end: when the wait ends, by the clock of the event loop; None for no limit.
+            patient: wait even where calls fail, as long as this client looks for the next process.
+
+        Raises:
+            WaitTimeout: there was none in time.
+            NodeClosed: the process has been away for too long, or this client is closed.
+        """
+        return (await self._line.opened(end, patient=patient)).epoch
+
+    async def lost(self, epoch: int) -> None:
+        """Wait until that connection has ended, for the parts of a client."""
+        connection = self._line.connection
+        if connection is not None and connection.epoch == epoch:
+            await self._line.left(connection)
 
     async def _call(self, do: str, body: bytes = b"", **fields: Any) -> tuple[Header, bytes]:
         return await self.call(do, body, **fields)
 
+    # ---- what may not be on the node's disk
+
+    def _note_accepted(self, epoch: int) -> None:
+        if self._accepted_on is None:
+            self._accepted_on = epoch
+
+    @contextmanager
+    def _noting(self, header: Header, until: object) -> Iterator[None]:
+        """Note what an answer says to be accepted, unless the block waits for a stage, which is at least the disk."""
+        try:
+            yield
+        except BaseException:
+            self._note_accepted(header["epoch"])
+            raise
+        if until is None:
+            self._note_accepted(header["epoch"])
+
+    async def _when_safe(self, what: str, wait: Callable[[], Awaitable[object]]) -> None:
+        """Wait until what the node has accepted from this client is safe.
+
+        Raises:
+            ConnectionLost: some of it was accepted by a process that went away, and may be lost.
+        """
+        epoch = await self.connected()
+        before, self._accepted_on = self._accepted_on, None
+        if before is not None and before != epoch:
+            why = "what it had accepted from this client may not be on its disk"
+            raise ConnectionLost(f"{what}: {self._whose} went away meanwhile, and {why}", maybe_done=True)
+        try:
+            await wait()
+        except (WaitTimeout, asyncio.CancelledError):
+            self._accepted_on = self._accepted_on if before is None else before
+            raise
+
     # ---- the verbs of a node
 
-    flush = asked(Verbs.flush)
-    events = asked(Verbs.events, lambda self, header, _: ClientEvents(self, header["watch"]))
+    events = asked(Verbs.events, lambda self, header, _: ClientEvents(self, header, partial(self.call, "events")))
     recall = asked(Verbs.recall)
-    request = asked(Verbs.request, lambda self, header, content: message_of(header, content, ClientHolder(self, None)))
+    request = asked(
+        Verbs.request, lambda self, header, content: message_of(header, content, ClientHolder(self, None, None))
+    )
     key = asked(Verbs.key)
     trust = asked(Verbs.trust)
     revoke = asked(Verbs.revoke)
@@ -297,20 +345,40 @@ class Client(Asking):
 
     @as_on(Verbs.send)
     async def send(self, said: Said) -> ClientReceipt:
-        """Let the node accept a message, and wait by its receipt."""
+        """Let the node accept a message, and wait by its receipt; one with a key is sent again after a loss."""
         name_of(said["destination"], said["delivery"])
-        check_until(said["until"], said["delivery"], said["timeout"])
+        until, timeout = said["until"], said["timeout"]
+        check_until(until, said["delivery"], timeout)
         header, _ = await ask(self, Verbs.send, said)
-        return await when_reached(ClientReceipt(self, header), said["until"], said["timeout"])
+        try:
+            with self._noting(header, until):
+                return await when_reached(ClientReceipt(self, header), until, timeout)
+        except ConnectionLost:
+            if said["properties"].get("key") is None:
+                raise
+        return await self.send(said["destination"], said["body"], **_again(said))
 
     @as_on(Verbs.send_many)
     async def send_many(self, said: Said) -> ClientReceipts:
-        """Let the node accept messages, by the frame, and wait by their receipts."""
+        """Let the node accept messages, by the frame, and wait by their receipts; the same for those with keys."""
         name_of(said["destination"], said["delivery"])
-        check_until(said["until"], said["delivery"], said["timeout"])
+        until, timeout = said["until"], said["timeout"]
+        check_until(until, said["delivery"], timeout)
         frames = frames_of(said["destination"], said["bodies"], said["keys"])
         headers = [(await ask(self, Verbs.send_many, {**said, **frame}))[0] for frame in frames]
-        return await when_reached(ClientReceipts(self, headers), said["until"], said["timeout"])
+        try:
+            with self._noting(headers[0], until):
+                return await when_reached(ClientReceipts(self, headers), until, timeout)
+        except ConnectionLost:
+            if said["keys"] is None:
+                raise
+        whole = {name: [one for frame in frames for one in frame[name]] for name in ("bodies", "keys")}
+        return await self.send_many(said["destination"], whole["bodies"], **_again(said), keys=whole["keys"])
+
+    @as_on(Verbs.flush)
+    async def flush(self, said: Said) -> None:
+        """Wait for the node, unless a process that went away had accepted something before."""
+        await self._when_safe("flush", lambda: ask(self, Verbs.flush, said))
 
     @as_on(Verbs.reply)
     async def reply(self, said: Said) -> ClientReceipt:
@@ -322,7 +390,7 @@ class Client(Asking):
     async def drain(self, said: Said) -> None:
         """Check the timeout before the call."""
         check_timeout("drain", said["timeout"])
-        await ask(self, Verbs.drain, said)
+        await self._when_safe("drain", lambda: ask(self, Verbs.drain, said))
 
     @as_on(Verbs.enrol)
     async def enrol(self, said: Said) -> EnrolledPeer:
@@ -335,10 +403,10 @@ class Client(Asking):
         """Call a handler in this process, until the client is closed or the node ends."""
         check_acknowledgements(said)
         header, _ = await ask(self, Verbs.acknowledgements, said)
-        events = ClientAcknowledgements(self, header["watch"])
+        events = ClientAcknowledgements(self, header, partial(ask, self, Verbs.acknowledgements, said))
         if said["handler"] is not None:
             task = asyncio.create_task(
-                handle(events, said["destination"], said["handler"]), name="triack-acknowledgements"
+                handle(self, events, said["destination"], said["handler"]), name="triack-acknowledgements"
             )
             self._handlers.add(task)
             task.add_done_callback(self._handlers.discard)
@@ -347,7 +415,7 @@ class Client(Asking):
     @as_on(Verbs.transaction)
     def transaction(self, _said: Said) -> ClientTransaction:
         """It begins with its first call."""
-        self._connected()
+        self._line.check()
         return ClientTransaction(self)
 
     @as_on(Verbs.receive)
@@ -359,7 +427,7 @@ class Client(Asking):
         check_kind(f"receive from {queue}: redelivery", redelivery, Redelivery | None)
         check_hand_over(queue, said["hand_over_timeout"])
         reader_of(queue, said["name"])
-        self._connected()
+        self._line.check()
         hand_over_timeout, name = said["hand_over_timeout"], said["name"]
         return ClientConsumer(
             self, queue, redelivery, auto=ack == "auto", hand_over_timeout=hand_over_timeout, name=name
@@ -369,8 +437,10 @@ class Client(Asking):
     async def browse(self, said: Said) -> AsyncIterator[BrowsedMessage]:
         """Ask for one page after the other."""
         last: Position = ()
+        epoch: int | None = None  # places in a queue are those of one life of the node
         while True:
-            header, content = await self.call("browse", queue=said["queue"], after=last)
+            header, content = await self.call("browse", epoch=epoch, queue=said["queue"], after=last)
+            epoch = header["epoch"]
             page = zip(header["page"], cut(content, header["sizes"]), strict=True)
             messages = [BrowsedMessage.read(described, body) for described, body in page]
             if not messages:
@@ -383,15 +453,16 @@ class Client(Asking):
 class ClientInvitation(Asking):
     """A one-time code that the node has given out; see ``OpenInvitation``."""
 
-    __slots__ = ("_client", "_number", "code")
+    __slots__ = ("_client", "_epoch", "_number", "code")
 
     def __init__(self, client: Client, header: Header) -> None:
         self.code = str(header["code"])
         self._client = client
+        self._epoch = header["epoch"]
         self._number = header["invitation"]
 
     async def _call(self, do: str, body: bytes = b"", **fields: Any) -> tuple[Header, bytes]:
-        return await self._client.call(do, body, invitation=self._number, **fields)
+        return await self._client.call(do, body, epoch=self._epoch, invitation=self._number, **fields)
 
     @as_on(OpenInvitation.enrolled)
     async def enrolled(self, said: Said) -> EnrolledPeer:
@@ -408,23 +479,6 @@ class ClientInvitation(Asking):
         await ask(self, OpenInvitation.withdraw, said)
 
 
-def _refuse(link: Link, header: Header) -> None:
-    """Give back the messages in an answer for which no call waits any more."""
-    if "message" in header and "reader" in header:
-        count = header.get("count", 1)
-        link.post("reject", message=header["message"], count=count, failed=False, delay_ms=None)
-
-
-def _error_of(header: Header) -> TriackError:
-    """The error that a call raised at the node, as the same error here."""
-    name, message = str(header.get("error")), str(header.get("message"))
-    more = {key: str(header[key]) for key in ("reason", "peer", "rolled_back") if key in header}
-    if name == "ProtocolError":
-        return ProtocolError(_REASONS.get(more["reason"], DropReason.BAD_FRAME), message.partition(": ")[2])
-    kind = getattr(errors, name) if name in errors.__all__ else TriackError
-    error = kind(message, **more)
-    assert isinstance(error, TriackError)
-    return error
-
-
-_REASONS = {reason.value: reason for reason in DropReason}
+def _again(said: Said) -> dict[str, Any]:
+    """The arguments by name for sending once more, as a receipt was lost with the node."""
+    return {name: said[name] for name in ("delivery", "until", "timeout")} | dict(said["properties"])

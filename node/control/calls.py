@@ -5,6 +5,7 @@
     cancel(n): the caller waits no more; the messages that the call put into a transaction are taken back
     ack(message), ack(message, count), reject(message, failed), unwatch(watch, forget): no answer
     leave(reader), leave(transaction): its last reference is gone; no answer
+    failed(n, error, message, ended): with ``ended`` the node works no more, although its process may
     taken_back(messages, why): the caller has these messages in hand no more; late(why): an ack came too late, and
     without ``told``, which says that the application knows
     bye: the caller ends in good order; a caller that ends without it has died with its messages in hand
@@ -42,7 +43,7 @@ from triack.node.handles.acknowledgements import Acknowledgements
 from triack.node.handles.consumer import BATCH_MESSAGES, Consumer
 from triack.node.handles.derived import settled
 from triack.node.handles.message import Message
-from triack.node.handles.receipt import Receipt
+from triack.node.handles.receipt import Receipt, find_kept
 from triack.node.handles.receipts import KeyedReceipts, Receipts
 from triack.node.handles.transaction import Transaction
 from triack.node.handles.verbs import Verbs
@@ -226,6 +227,8 @@ class Calls:
                 told = {
                     name: getattr(error, name) for name in ("reason", "peer", "rolled_back") if hasattr(error, name)
                 }
+                if isinstance(error, NodeClosed) and self._node._running is not None and not self._node._life.is_alive:
+                    told["ended"] = True
                 async with self._in_turn():
                     self._link.post("failed", n=number, error=type(error).__name__, message=words_of(error), **told)
         except OSError:
@@ -376,6 +379,11 @@ class Calls:
         receipt = kept if isinstance(kept, Receipt) or (isinstance(kept, Receipts) and at is None) else kept[at]
         await receipt.reached(header["stage"], header["timeout"])
         return {}, b""
+
+    async def _follow(self, header: Header) -> Answer:
+        """The receipt of a message that was sent with a key, for a client that has lost it with a connection."""
+        receipt = find_kept(self._node._port, header["ordinal"])
+        return {"receipt": None if receipt is None else self._keep(receipt)}, b""
 
     async def _produce(self, header: Header) -> Answer:
         _check_room("send lines", self._producers, PRODUCERS_MAX, "producers")
@@ -582,6 +590,7 @@ def _objects_of(receipt: Receipt | Receipts | list[Receipt]) -> int:
 
 _STEPS: dict[str, Callable[[Calls, Header], Awaitable[Answer]]] = {
     "wait": Calls._wait,
+    "follow": Calls._follow,
     "produce": Calls._produce,
     "told": Calls._told,
     "read": Calls._read,

@@ -27,19 +27,21 @@ class ClientHolder:
 
     Args:
         client: the way to the node.
+        epoch: the connection by which it came.
         number: the message's number there; None when it is already done.
         keeper: keeps the message's reader until the message is settled.
     """
 
-    __slots__ = ("_client", "_keeper", "_number")
+    __slots__ = ("_client", "_epoch", "_keeper", "_number")
 
-    def __init__(self, client: Caller, number: int | None, keeper: Keeper | None = None) -> None:
+    def __init__(self, client: Caller, epoch: int | None, number: int | None, keeper: Keeper | None = None) -> None:
         self._client = client
+        self._epoch = epoch
         self._number = number
         self._keeper = keeper
 
     def acknowledge(self, _lease: Lease) -> None:
-        """The message is done. Raises HandOverEnded if it was taken back."""
+        """The message is done. Raises HandOverEnded if it was taken back, or its connection was lost."""
         self._settle("ack")
 
     def give_back(self, _lease: Lease, *, failed: bool, delay_ms: int | None) -> None:
@@ -50,7 +52,7 @@ class ClientHolder:
         if self._number is None:
             return
         try:
-            self._client.post(op, message=self._number, **fields)
+            self._client.post(op, epoch=self._epoch, message=self._number, **fields)
         except HandOverEnded:
             self._number = self._keeper = None
             raise

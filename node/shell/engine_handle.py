@@ -454,6 +454,11 @@ class EngineHandle:
         self.wake()
         return accepted
 
+    def accepted_with_key(self, ordinal: int) -> Accepted | None:
+        """The message of this node with that ordinal, if it was accepted with a key that still counts."""
+        self.check_alive()
+        return self._engine.outbox.keys.of_ordinal(ordinal, self._wall_ms())
+
     def unfinished_before(self, outgoing: OutgoingStream, number: int) -> bool:
         """Whether packets with lower numbers are still to be acknowledged."""
         return any(other < number for other in outgoing.sequence.entries)

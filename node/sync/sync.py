@@ -7,7 +7,6 @@ The parts are those of ``triack`` itself, with the same names, arguments, promis
 import threading
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
@@ -43,9 +42,10 @@ def open(*args: Any, **kwargs: Any) -> "SyncNode":
     return SyncNode(lambda: open_node(*args, **kwargs))
 
 
-def connect(data: str | Path) -> "SyncClient":
-    """A client of a node that another process runs, begun by ``with``; see ``triack.connect``."""
-    return SyncClient(lambda: connect_to(data))
+@as_called(connect_to)
+def connect(*args: Any, **kwargs: Any) -> "SyncClient":
+    """A client of a node that another process runs, begun by ``with``; arguments are those of ``triack.connect``."""
+    return SyncClient(lambda: connect_to(*args, **kwargs))
 
 
 class SyncInvitation(OverLoop[OpenInvitation | ClientInvitation]):

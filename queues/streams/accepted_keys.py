@@ -64,6 +64,11 @@ class Accepted:
         return self.peer, self.queue, self.key
 
     @property
+    def destination(self) -> str:
+        """Where it goes, as senders write it."""
+        return f"{self.peer}/{self.queue}" if self.peer else self.queue
+
+    @property
     def row(self) -> str:
         """The name under which it is stored."""
         stream, sequence = self.stream
@@ -158,6 +163,11 @@ class AcceptedKeys:
     def find(self, outgoing: OutgoingStream, key: str, now_ms: int) -> Accepted | None:
         """The message that was accepted with that key, if the key still counts."""
         accepted = self._by_name.get((outgoing.peer, outgoing.queue, key))
+        return None if accepted is None or self._is_over(accepted, now_ms) else accepted
+
+    def of_ordinal(self, ordinal: int, now_ms: int) -> Accepted | None:
+        """The message with that ordinal, if it was accepted with a key that still counts."""
+        accepted = self._by_ordinal.get(ordinal)
         return None if accepted is None or self._is_over(accepted, now_ms) else accepted
 
     def full_for_ms(self, now_ms: int, count: int = 1) -> int:

@@ -42,7 +42,7 @@ def invite(*, name: str | None, patterns: tuple[str, ...], no_wait: bool, data: 
 
 
 async def _invite(name: str | None, patterns: tuple[str, ...], data: Path, *, waits: bool) -> int:
-    async with triack.connect(data) as client:
+    async with triack.connect(data, patience=0) as client:
         invitation = await client.invite(name, send=patterns or None)
         click.echo(invitation.code)
         if waits:
@@ -118,7 +118,7 @@ async def _join(
     by_process: Callable[[triack.Client], Awaitable[EnrolledPeer]],
     at_rest: Callable[[], Awaitable[EnrolledPeer]],
 ) -> int:
-    client = triack.connect(data)
+    client = triack.connect(data, patience=0)
     try:
         await client.start()
     except NodeClosed:

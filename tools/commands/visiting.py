@@ -38,7 +38,7 @@ async def visit(data: Path, work: Callable[[Host], Awaitable[int]]) -> int:
             if link is None:
                 raise
     await link.close()
-    client = triack.connect(data)
+    client = triack.connect(data, patience=0)
     try:
         async with asyncio.timeout(ANSWER_S):
             await client.start()

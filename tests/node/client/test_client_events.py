@@ -69,7 +69,7 @@ async def test_the_end_of_the_node_ends_the_events(tmp_path: Path) -> None:
     """As the end of the node that it is, for who waits and for who asks afterwards."""
     node = make("a", tmp_path / "a", "udp", settings=quick())
     await node.start()
-    async with triack.connect(tmp_path / "a") as client:
+    async with triack.connect(tmp_path / "a", patience=0) as client:
         events = await client.events()
         reading = asyncio.create_task(anext(events))
         await client.flush()

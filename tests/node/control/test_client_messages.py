@@ -19,8 +19,14 @@ class Told:
     async def call(self, do: str, body: bytes = b"", **fields: Any) -> Any:
         raise AssertionError((do, body, fields))
 
-    def post(self, op: str, **fields: Any) -> None:
+    def post(self, op: str, *, epoch: int | None = None, **fields: Any) -> None:
         self.said.append((op, fields))
+
+    async def connected(self, end: float | None = None, *, patient: bool = False) -> int:
+        raise AssertionError((end, patient))
+
+    async def lost(self, epoch: int) -> None:
+        raise AssertionError(epoch)
 
 
 def arrived(client: Told) -> triack.Message:
@@ -31,7 +37,7 @@ def arrived(client: Told) -> triack.Message:
         "failures": 2,
         "sender": "shop",
     }
-    return message_of(header, pack_one(Outgoing(b"12 valves", {"label": "l"}), 7, 1_000), ClientHolder(client, 3))
+    return message_of(header, pack_one(Outgoing(b"12 valves", {"label": "l"}), 7, 1_000), ClientHolder(client, None, 3))
 
 
 def test_bodies_share_a_frame_up_to_its_limits() -> None:
