@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from triack.node.client.client import connect_to as connect
     from triack.node.handles.acknowledgements import Acknowledgements
     from triack.node.handles.consumer import AckMode, Consumer
+    from triack.node.handles.consuming import HandlerOptions, OnError
     from triack.node.handles.message import Message
     from triack.node.handles.receipt import Receipt
     from triack.node.handles.receipts import Receipts
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from triack.node.shell.enrolling import EnrolledPeer, OpenInvitation
     from triack.node.shell.link_events import Events
     from triack.node.shell.outgoing_message import MessageProperties
+    from triack.node.shell.running import run
     from triack.node.shell.stats import (
         AckStats,
         HolderStats,
@@ -89,6 +91,7 @@ __all__ = [
     "Events",
     "EventsMissed",
     "GapFound",
+    "HandlerOptions",
     "HoldStats",
     "HolderStats",
     "KeySettings",
@@ -102,6 +105,7 @@ __all__ = [
     "NodeEvent",
     "NodeSettings",
     "NodeStats",
+    "OnError",
     "OpenInvitation",
     "OrderSettings",
     "OutgoingStats",
@@ -126,6 +130,7 @@ __all__ = [
     "connect",
     "open",
     "policies",
+    "run",
     "sync",
     *errors.__all__,
 ]
@@ -146,6 +151,9 @@ _HOMES = {
     "Events": "triack.node.shell.link_events:Events",
     "EventsMissed": "triack.base.news:EventsMissed",
     "GapFound": "triack.base.news:GapFound",
+    "HandlerOptions": "triack.node.handles.consuming:HandlerOptions",
+    "OnError": "triack.node.handles.consuming:OnError",
+    "run": "triack.node.shell.running:run",
     "HoldStats": "triack.node.shell.stats:HoldStats",
     "HolderStats": "triack.node.shell.stats:HolderStats",
     "KeySettings": "triack.queues.node_settings:KeySettings",

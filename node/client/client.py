@@ -12,10 +12,10 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from triack.base.checks import check_kind, check_timeout
-from triack.base.errors import ConnectionLost, HandOverEnded, NodeClosed, UsageError, WaitTimeout
+from triack.base.errors import ConnectionLost, HandOverEnded, NodeClosed, TriackError, UsageError, WaitTimeout
 from triack.node.client.asking import Asking, ask, asked
 from triack.node.client.at_once import begin_now
 from triack.node.client.client_acknowledgements import ClientAcknowledgements, check_acknowledgements, handle
@@ -31,7 +31,9 @@ from triack.node.control.control_frames import Header, Link, cut
 from triack.node.control.told import read_peer
 from triack.node.control.verb_table import may_repeat
 from triack.node.handles.consumer import check_hand_over
+from triack.node.handles.consuming import Handler
 from triack.node.handles.derived import Said, as_on
+from triack.node.handles.handling import Handlers
 from triack.node.handles.message import way_back
 from triack.node.handles.verbs import Verbs
 from triack.node.shell.enrolling import EnrolledPeer, OpenInvitation
@@ -43,6 +45,8 @@ from triack.queues.node_settings import Redelivery
 from triack.store.folder import as_folder
 
 __all__ = ["Client", "ClientInvitation", "client_on", "connect_to"]
+
+H = TypeVar("H", bound=Handler)
 
 GOODBYE_S = 2.0
 """How long a client that closes waits for the node to notice: a running node does in milliseconds."""
@@ -97,6 +101,7 @@ class Client(Asking):
         self._line = Line(f"the node of {data}", self._dial if reconnects else None, patience_s)
         self._home: asyncio.AbstractEventLoop | None = None
         self._handlers: set[asyncio.Task[None]] = set()
+        self._handling = Handlers(self, self._is_back)
         # The connection by which the node first accepted something that may not be on its disk.
         self._accepted_on: int | None = None
 
@@ -135,6 +140,7 @@ class Client(Asking):
                         why = "it has just ended, can open nothing more, or does not serve the user of this process"
                         raise NodeClosed(f"connect to {self._whose}: {why}") from cause
                 else:
+                    self._handling.start()
                     return self
                 await asyncio.sleep(LONGEST_PAUSE_S)
         except BaseException:
@@ -167,7 +173,8 @@ class Client(Asking):
             raise
 
     async def close(self) -> None:
-        """End the connection; the node goes on. A second call does nothing."""
+        """End the connection, when running handlers have ended; the node goes on. A second call does nothing."""
+        await self._handling.stop()
         await self._line.close(GOODBYE_S)
 
     async def __aenter__(self) -> Self:
@@ -281,6 +288,14 @@ class Client(Asking):
             NodeClosed: the process has been away for too long, or this client is closed.
         """
         return (await self._line.opened(end, patient=patient)).epoch
+
+    async def _is_back(self) -> bool:
+        """Wait for a connection, however long it takes; false when there will be none. For handlers."""
+        try:
+            await self._line.opened(patient=True)
+        except TriackError:
+            return False
+        return True
 
     async def lost(self, epoch: int) -> None:
         """Wait until that connection has ended, for the parts of a client."""
@@ -432,6 +447,21 @@ class Client(Asking):
         return ClientConsumer(
             self, queue, redelivery, auto=ack == "auto", hand_over_timeout=hand_over_timeout, name=name
         )
+
+    @as_on(Verbs.consume)
+    async def consume(self, said: Said) -> None:
+        """Call the handler in this process."""
+        await self._handling.run(said["queue"], said["handler"], said["options"])
+
+    @as_on(Verbs.handler)
+    def handler(self, said: Said) -> Callable[[H], H]:
+        """Call the handler in this process, as long as this client is connected."""
+
+        def declare(handler: H) -> H:
+            self._handling.declare(said["queue"], handler, said["options"])
+            return handler
+
+        return declare
 
     @as_on(Verbs.browse)
     async def browse(self, said: Said) -> AsyncIterator[BrowsedMessage]:

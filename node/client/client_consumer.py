@@ -50,7 +50,6 @@ class ClientConsumer:
         self._number: int | None = None
         # The connection on which the reader is.
         self._epoch = 0
-        self._patient = False
         self._beginning = asyncio.Lock()
         self._closed = False
         self._finalizer: weakref.finalize[..., Any] | None = None
@@ -83,15 +82,13 @@ class ClientConsumer:
         name, first = self._name or task_name(), True
         while True:
             self._check_open()
-            epoch = await self._client.connected(end, patient=self._patient)
+            epoch = await self._client.connected(end)
             try:
                 await self._begin_on(epoch, name)
                 self._acknowledge_last()
                 left = timeout if first or end is None else max(0.0, end - asyncio.get_running_loop().time())
                 return await self._client.call(do, epoch=self._epoch, reader=self._number, timeout=left, **fields)
-            except (ConnectionLost, NodeClosed) as error:
-                if isinstance(error, NodeClosed) and not self._patient:
-                    raise
+            except ConnectionLost:
                 first = False
                 await self._client.lost(epoch)
 
@@ -120,6 +117,11 @@ class ClientConsumer:
                     self._finalizer.detach()
                 self._number, self._epoch = begun["reader"], begun["epoch"]
                 self._leave_when_forgotten(asyncio.get_running_loop(), begun["reader"])
+
+    async def report(self, why: str) -> None:
+        """See ``Consumer.report``."""
+        await self._begin_on(await self._client.connected(), self._name or task_name())
+        self._client.post("waits", epoch=self._epoch, reader=self._number, why=why)
 
     def _leave_when_forgotten(self, home: asyncio.AbstractEventLoop, number: int) -> None:
         """End the reader with its last reference, as for a consumer of the node itself."""

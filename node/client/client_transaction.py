@@ -18,7 +18,7 @@ from triack.node.control.client_messages import frames_of, message_of, name_of
 from triack.node.control.control_frames import Caller, Header, check_frame, cut
 from triack.node.control.told import read_receipts
 from triack.node.handles.derived import Said, as_on
-from triack.node.handles.message import Message, way_back
+from triack.node.handles.message import Message, delay_ms_of, way_back
 from triack.node.handles.transaction import (
     DONE,
     ONLY_THE_TRANSACTION,
@@ -194,14 +194,17 @@ class ClientTransaction(Asking):
         if self._ended:
             return DONE
         self._ended = True
-        return begin_now(self._rollback(failed=said["failed"]))
+        delay = said["delay"]
+        if delay is not None:
+            delay_ms_of(delay)
+        return begin_now(self._rollback(failed=said["failed"], delay=delay, dead=said["dead"]))
 
-    async def _rollback(self, *, failed: bool) -> None:
+    async def _rollback(self, **how: Any) -> None:
         async with self._beginning:  # perhaps begun by a call that was cancelled
             begun = self._number is not None
         if begun:
             with contextlib.suppress(ConnectionLost):  # which has rolled it back
-                await self._client.call("rollback", epoch=self._epoch, transaction=self._number, failed=failed)
+                await self._client.call("rollback", epoch=self._epoch, transaction=self._number, **how)
             if self._finalizer is not None:
                 self._finalizer.detach()
 

@@ -24,8 +24,8 @@ __all__ = ["TRANSITIONS", "Line", "LineEvent", "LineState"]
 
 FIRST_PAUSE_S = 0.02
 """After the first look for the next process: one that a supervisor restarts at once is there after some of these."""
-LONGEST_PAUSE_S = 0.5
-"""After further looks, with twice the pause each: a look reads a small file, and half a second more is hardly felt."""
+LONGEST_PAUSE_S = 0.25
+"""After further looks, with twice the pause each: a look reads a small file, and a quarter of a second is not felt."""
 
 
 class LineState(Enum):

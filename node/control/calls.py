@@ -4,6 +4,7 @@
     call(n, do, ...) -> part(n)..., done(n, ...) | failed(n, error, message)
     cancel(n): the caller waits no more; the messages that the call put into a transaction are taken back
     ack(message), ack(message, count), reject(message, failed), unwatch(watch, forget): no answer
+    waits(reader, why): what messages wait for that its handler has failed with; no answer
     leave(reader), leave(transaction): its last reference is gone; no answer
     failed(n, error, message, ended): with ``ended`` the node works no more, although its process may
     taken_back(messages, why): the caller has these messages in hand no more; late(why): an ack came too late, and
@@ -31,6 +32,7 @@ from typing import Any
 
 from triack.base.delivery import Delivery
 from triack.base.errors import NodeClosed, ProtocolError, TriackError, UsageError, WaitTimeout
+from triack.base.printable import printable
 from triack.base.reasons import DropReason
 from triack.node.control.client_messages import content_of, contents_of
 from triack.node.control.control_frames import CALLS_MAX, VERSION, Answer, Header, Link, number_of, words_of
@@ -170,6 +172,8 @@ class Calls:
             self._settle(header)
         elif header["op"] == "unwatch":
             self._unwatch(header)
+        elif header["op"] == "waits":
+            self._note_wait(header)
         elif header["op"] == "leave" and "transaction" in header:
             self._leave_transaction(header)
         elif header["op"] == "leave":
@@ -217,7 +221,7 @@ class Calls:
             if message is not None and header["op"] == "ack":
                 message.ack()
             elif message is not None:
-                message.reject(failed=bool(header.get("failed")), delay=delay)
+                message.reject(failed=bool(header.get("failed")), delay=delay, dead=bool(header.get("dead")))
 
     async def _answer(self, number: int, header: Header, body: bytes) -> None:
         try:
@@ -410,6 +414,12 @@ class Calls:
             return {"events": [describe_news(event) for event in await watch.get_many()], "missed": watch.missed}, b""
         return {"events": [describe_event(event) for event in await watch.get_many()]}, b""
 
+    def _note_wait(self, header: Header) -> None:
+        """A reader says what its messages wait for."""
+        reader = self._readers.get(number_of(header, "reader"))
+        if reader is not None:
+            reader.reader.waits_for = printable(str(header.get("why")))
+
     def _unwatch(self, header: Header) -> None:
         events = self._watches.get(number_of(header, "watch"))
         if events is not None:
@@ -555,7 +565,8 @@ class Calls:
         return {"receipt": self._keep(receipts), **told}, b""
 
     async def _rollback(self, header: Header) -> Answer:
-        self._end_transaction(header).rollback(failed=header["failed"])
+        transaction = self._end_transaction(header)
+        transaction.rollback(failed=header["failed"], delay=header["delay"], dead=header["dead"])
         return {}, b""
 
     # ---- steps: peers, and looking

@@ -44,9 +44,9 @@ class ClientHolder:
         """The message is done. Raises HandOverEnded if it was taken back, or its connection was lost."""
         self._settle("ack")
 
-    def give_back(self, _lease: Lease, *, failed: bool, delay_ms: int | None) -> None:
-        """The message comes again."""
-        self._settle("reject", failed=failed, delay_ms=delay_ms)
+    def give_back(self, _lease: Lease, *, failed: bool, delay_ms: int | None, dead: bool = False) -> None:
+        """The message comes again, or is dead."""
+        self._settle("reject", failed=failed, delay_ms=delay_ms, dead=dead)
 
     def _settle(self, op: str, **fields: Any) -> None:
         if self._number is None:

@@ -349,7 +349,7 @@ VERBS: Mapping[str, Verb] = {
         _row(Transaction.receive_many, MESSAGES, name="tx_receive_many", on=On.TRANSACTION, may_wait=True),
         _row(Transaction.remember, name="tx_remember", on=On.TRANSACTION),
         _step("commit", transaction=NUMBER),
-        _step("rollback", transaction=NUMBER, failed=TRUTH),
+        _step("rollback", transaction=NUMBER, failed=TRUTH, delay=SECONDS, dead=TRUTH),
         # Peers.
         _row(Verbs.key, KEY, repeats=True),
         _row(Verbs.trust, repeats=True),

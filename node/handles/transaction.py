@@ -13,7 +13,7 @@ from triack.base.delivery import DURABLE, Delivery
 from triack.base.errors import HandOverEnded, NodeClosed, UsageError, WaitTimeout
 from triack.base.printable import counted
 from triack.node.handles.consumer import BATCH_BYTES, BATCH_MESSAGES, in_time
-from triack.node.handles.message import Message, way_back
+from triack.node.handles.message import Message, delay_ms_of, way_back
 from triack.node.handles.receipt import Receipt, Waits, accept, check_bounded, check_stage
 from triack.node.handles.receipts import Receipts
 from triack.node.handles.taken import Taken
@@ -311,18 +311,21 @@ class Transaction:
             await all_reached(receipts, until, timeout)
         return receipts
 
-    def rollback(self, *, failed: bool = True) -> "Done":
+    def rollback(self, *, failed: bool = True, delay: float | None = None, dead: bool = False) -> "Done":
         """Send nothing, and put back the received messages. A second call does nothing.
 
         Args:
             failed: count this as a failure of each message received, which then waits, see ``Message.reject``.
+            delay: seconds for which they wait instead; as for ``Message.reject``.
+            dead: send them to the dead-letter queue; as for ``Message.reject``.
 
         Returns:
             An object that may be awaited, as from ``remember``.
         """
         if not self._ended:
             self._end()
-            self._taken.give_back(Return(failed))
+            delay_ms = None if delay is None else delay_ms_of(delay)
+            self._taken.give_back(Return(failed, delay_ms, dead=dead))
         return DONE
 
     def handle_death(self) -> None:
@@ -389,7 +392,7 @@ class _Refusing:
         """Refuse."""
         raise UsageError("a message that a transaction received is acknowledged by its commit")
 
-    def give_back(self, _lease: Lease, *, failed: bool, delay_ms: int | None) -> None:  # noqa: ARG002 - refused anyway
+    def give_back(self, _lease: Lease, *, failed: bool, delay_ms: int | None, dead: bool = False) -> None:  # noqa: ARG002 - refused anyway
         """Refuse."""
         raise UsageError("a message that a transaction received is given back by its rollback")
 

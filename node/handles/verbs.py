@@ -11,6 +11,7 @@ from triack.base.delivery import Delivery
 from triack.base.errors import TriackError, WouldBlock
 from triack.node.handles.acknowledgements import Acknowledging
 from triack.node.handles.consumer import AckMode, Consumer
+from triack.node.handles.handling import Handling
 from triack.node.handles.queue_admin import QueueAdmin, as_ids
 from triack.node.handles.receipt import Receipt, accept, stage_to_wait_for
 from triack.node.handles.requesting import Requesting
@@ -30,7 +31,7 @@ from triack.queues.stages import Stage
 __all__ = ["Verbs"]
 
 
-class Verbs(Sending, Acknowledging, Trusting, Requesting):
+class Verbs(Sending, Acknowledging, Trusting, Requesting, Handling):
     """The public methods of a node.
 
     Attributes:

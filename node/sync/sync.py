@@ -7,6 +7,7 @@ The parts are those of ``triack`` itself, with the same names, arguments, promis
 import threading
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import ExitStack
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
@@ -15,12 +16,14 @@ from triack.base.errors import NodeClosed, UsageError
 from triack.base.news import NodeEvent
 from triack.node.client.client import Client, ClientInvitation, connect_to
 from triack.node.handles.acknowledgements import Every
+from triack.node.handles.consuming import Handler
 from triack.node.handles.derived import Said, as_called, as_on, settled, waited
 from triack.node.handles.verbs import Verbs
 from triack.node.node import Node, open_node, port_of
 from triack.node.shell.enrolling import OpenInvitation
 from triack.node.sync.send_buffer import SendBuffer
 from triack.node.sync.sync_consumer import SyncConsumer, thread_safe
+from triack.node.sync.sync_handlers import in_threads
 from triack.node.sync.sync_loop import LoopThread, OverLoop
 from triack.node.sync.sync_receipts import SyncReceipt, SyncReceipts
 from triack.node.sync.sync_transaction import SyncTransaction
@@ -61,6 +64,7 @@ class SyncInvitation(OverLoop[OpenInvitation | ClientInvitation]):
 
 
 N = TypeVar("N", Node, Client)
+H = TypeVar("H", bound=Handler)
 E = TypeVar("E", AckEvent, NodeEvent, BrowsedMessage)
 
 
@@ -70,6 +74,7 @@ class _Face(Generic[N]):
     def __init__(self, make: Callable[[], N]) -> None:
         self._make: Callable[[], N] = make
         self._made: tuple[LoopThread, N] | None = None
+        self._threads = ExitStack()
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {'not open' if self._made is None else repr(self._made[1])}>"
@@ -124,6 +129,7 @@ class _Face(Generic[N]):
             return
         finally:
             loop.end()
+            self._threads.close()
 
     def _perform(
         self, begin: Callable[[N], Coroutine[Any, Any, Any]], wrap: Callable[[LoopThread, Any], Any] | None
@@ -171,6 +177,29 @@ class _Face(Generic[N]):
     stats = waited(Verbs.stats)
     queue_lengths = waited(Verbs.queue_lengths)
     recall = waited(Verbs.recall)
+
+    @as_on(Verbs.consume)
+    def consume(self, said: Said) -> None:
+        """Call the handler in threads, and wait."""
+        loop, node = self._parts
+        with in_threads(loop, said["handler"], said["options"]) as handler:
+            loop.wait(settled(node, "consume", (said["queue"], handler), said["options"]))
+
+    @as_on(Verbs.handler)
+    def handler(self, said: Said) -> Callable[[H], H]:
+        """Call the handler in threads of its own."""
+
+        def declare(handler: H) -> H:
+            loop, node = self._parts
+            threads = self._threads.enter_context(in_threads(loop, handler, said["options"]))
+
+            async def begin() -> None:
+                node.handler(said["queue"], **said["options"])(threads)
+
+            loop.wait(begin())
+            return handler
+
+        return declare
 
     @as_on(Verbs.receive)
     def receive(self, said: Said) -> SyncConsumer:

@@ -3,7 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import CancelledError, Executor, Future
 from types import TracebackType
 from typing import Any, Generic, Protocol, Self, TypeVar
 
@@ -176,6 +176,10 @@ class LoopThread:
             work()
 
         self.wait(told())
+
+    async def run(self, threads: Executor, work: Callable[..., T], *arguments: object) -> T:
+        """Run something in a thread, from the loop, and wait for its end. A cancellation does not end the thread."""
+        return await self._loop.run_in_executor(threads, lambda: work(*arguments))
 
     def end(self) -> None:
         """Stop the loop. A second call does nothing.

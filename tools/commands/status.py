@@ -44,12 +44,19 @@ def status(*, data: Path, as_json: bool) -> int:
             held = [[it.peer, it.queue, it.delivery.label, it.reason] for it in stats.holds]
             write_table(("NO ROOM FOR", "TO QUEUE", "CLASS", "AS"), held)
         hands = [
-            [name, it.name or "-", str(it.pid or "-"), str(it.messages), age_of(it.since_s)]
+            [
+                name,
+                it.name or "-",
+                str(it.pid or "-"),
+                str(it.messages),
+                age_of(it.since_s) if it.messages else "-",
+                it.waits_for or "-",
+            ]
             for name, queue in stats.queues.items()
             for it in queue.holders
         ]
         if hands:
-            write_table(("QUEUE", "IN THE HANDS OF", "PID", "MESSAGES", "SINCE"), hands)
+            write_table(("QUEUE", "IN THE HANDS OF", "PID", "MESSAGES", "SINCE", "WAITS FOR"), hands)
         return 0
 
     return run(visit(data, work))

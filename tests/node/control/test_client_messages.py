@@ -66,7 +66,7 @@ def test_what_becomes_of_a_message_is_told_once() -> None:
     message = arrived(client)
     message.reject(failed=False, delay=1.5)
     message.ack()
-    assert client.said == [("reject", {"message": 3, "failed": False, "delay_ms": 1_500})]
+    assert client.said == [("reject", {"message": 3, "failed": False, "delay_ms": 1_500, "dead": False})]
 
 
 def test_wrong_types_are_refused_before_anything_is_sent() -> None:
