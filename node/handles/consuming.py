@@ -92,10 +92,12 @@ class HandlerOptions(TypedDict, total=False):
 class Face(Protocol):
     """A node, or a client of one."""
 
-    def receive(self, queue: str, **options: Any) -> Any:
+    @property
+    def receive(self) -> Callable[..., Any]:
         """See ``Node.receive``."""
 
-    def transaction(self) -> Any:
+    @property
+    def transaction(self) -> Callable[..., Any]:
         """See ``Node.transaction``."""
 
 
@@ -396,7 +398,8 @@ def _check(what: str, handler: object, options: HandlerOptions) -> None:
     if batch is not None:
         check_most(what, batch)
     check_kind(f"{what}: on_error", options.get("on_error"), Mapping | None)
-    for kind, verdict in (options.get("on_error") or {}).items():
+    on_error: Mapping[Any, Any] = options.get("on_error") or {}
+    for kind, verdict in on_error.items():
         if not (isinstance(kind, type) and issubclass(kind, Exception) and isinstance(verdict, OnError)):
             raise UsageError(f"{what}: on_error has an OnError for each class of exceptions, not {kind!r}: {verdict!r}")
     check_kind(f"{what}: redelivery", options.get("redelivery"), Redelivery | None)

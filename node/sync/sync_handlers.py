@@ -26,8 +26,8 @@ def in_threads(
         handler: any function; what it gets may be used in its thread.
         options: of the handler; ``concurrency`` is also the number of threads.
     """
-    concurrency = options.get("concurrency", 1)
-    threads = ThreadPoolExecutor(max(1, concurrency) if isinstance(concurrency, int) else 1, "triack-handler")
+    wanted: Any = options.get("concurrency", 1)  # which is checked where the handler begins
+    threads = ThreadPoolExecutor(max(1, wanted) if type(wanted) is int else 1, "triack-handler")
 
     async def call(given: Message | list[Message], *transaction: Transaction) -> object:
         safe: Any = thread_safe(loop, given) if isinstance(given, Message) else [thread_safe(loop, it) for it in given]

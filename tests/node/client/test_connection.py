@@ -185,11 +185,11 @@ async def test_events_go_on_after_a_mark(restarts: Restart, client: Client) -> N
     settled = await client.acknowledgements("q")
     await client.send("q", b"1", until="ordered")
     assert await anext(settled) == triack.AckEvent(triack.AckKind.ACK, 1, 1)
-    waiting = [asyncio.create_task(anext(events)), asyncio.create_task(anext(settled))]
+    event, outcome = asyncio.create_task(anext(events)), asyncio.create_task(anext(settled))
     await asyncio.sleep(0)
     await restarts()
-    assert isinstance(await waiting[0], triack.EventsMissed)
-    gap = await waiting[1]
+    assert isinstance(await event, triack.EventsMissed)
+    gap = await outcome
     assert (gap.kind, gap.count) == (triack.AckKind.GAP, 0)
     await client.send("q", b"2", until="ordered")
     assert await anext(settled) == triack.AckEvent(triack.AckKind.ACK, 1, 1)

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,7 +32,7 @@ def line_of(client: Client) -> Line:
 
 
 @asynccontextmanager
-async def lost(data: Path, **how: float | None) -> AsyncIterator[Client]:
+async def lost(data: Path, **how: Any) -> AsyncIterator[Client]:
     """A client whose node has ended."""
     async with make("a", data):
         client = await triack.connect(data, **how).start()

@@ -17,7 +17,7 @@ VERBS = {
     *("start", "close", "failed", "address", "node_id"),
     *("key", "trust", "revoke", "invite", "enrol"),
     *("send", "send_many", "send_nowait", "transaction", "flush", "drain", "recall", "reply", "request"),
-    *("receive", "queue_lengths", "stats", "events", "acknowledgements"),
+    *("receive", "consume", "handler", "queue_lengths", "stats", "events", "acknowledgements"),
     *("browse", "requeue", "move", "purge", "release"),
 }
 

@@ -1,6 +1,7 @@
 """Running a service: real processes, which get real signals."""
 
 import asyncio
+import os
 import signal
 import subprocess
 import sys
@@ -30,9 +31,9 @@ print(triack.run(main), flush=True)
 """
 
 
-def start(*arguments: str | Path) -> "subprocess.Popen[str]":
+def start(*arguments: str | Path, prefix: tuple[str, ...] = ()) -> "subprocess.Popen[str]":
     """The service, when it is ready."""
-    command = [sys.executable, "-c", SERVICE, *map(str, arguments)]
+    command = [*prefix, sys.executable, "-c", SERVICE, *map(str, arguments)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
@@ -49,6 +50,17 @@ def test_a_signal_closes_the_node_in_good_order(tmp_path: Path, number: signal.S
     assert (process.returncode, output) == (0, "None\n")
     with triack.sync.open("a", data=tmp_path, insecure=True) as node:
         assert node.queue_lengths()["q"] == 1
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(subprocess.run(["unshare", "-pf", "true"], check=False).returncode != 0, reason="takes root")
+def test_process_1_of_a_container_is_stopped_by_sigterm(tmp_path: Path) -> None:
+    """The system gives that process no default for the signal."""
+    process = start(tmp_path, prefix=("unshare", "--pid", "--fork", "--kill-child"))
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    os.kill(int(children[0]), signal.SIGTERM)
+    output, _ = process.communicate(timeout=PATIENCE_S)
+    assert (process.returncode, output) == (0, "None\n")
 
 
 @pytest.mark.slow
