@@ -13,7 +13,6 @@ import pytest
 import triack
 from tests.node.nodes import WAIT, open_sync, quick
 from tests.tools.processes import triack as command
-from tests.tools.processes import wait_until
 from triack.tools.commands.status import size_of
 from triack.tools.ports import free_port
 
@@ -115,7 +114,7 @@ def test_what_a_failing_handler_waits_for_is_shown(tmp_path: Path) -> None:
         a.handler("orders", redelivery=triack.Redelivery(first_wait_s=0.2, max_wait_s=0.2), name="packer")(store)
         a.send("orders", b"x")
         failing = re.compile("packer .* ConnectionError: the database is away$")
-        wait_until(lambda: any(map(failing.search, run("--data", tmp_path))), "the handler fails")
+        wait_until(lambda: any(map(failing.search, run("--data", tmp_path))))
         away.clear()
-        wait_until(lambda: not a.queue_lengths()["orders"], "the handler succeeds")
+        wait_until(lambda: not a.queue_lengths()["orders"])
         assert not [line for line in run("--data", tmp_path) if "packer" in line]
