@@ -166,13 +166,12 @@ class Consuming:
         self._name = options.get("name") or str(getattr(handler, "__name__", type(handler).__name__))
         self._stop_s = options.get("stop_timeout", STOP_S)
         self._keeps_order = self._concurrency == 1 and self._ordered_by is None
-        self._slots = asyncio.Semaphore(self._concurrency)
         # Units by key: the first of each is worked on, or held after a failure.
         self._lanes: dict[Hashable, deque[_Unit]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._changed = asyncio.Event()
         self._stopping = asyncio.Event()
-        self._drawing: asyncio.Future[_Unit] | None = None
+        self._drawing: asyncio.Task[None] | None = None
         self._error: BaseException | None = None
         # Why messages are held, by key.
         self._held: dict[Hashable, str] = {}
@@ -202,11 +201,13 @@ class Consuming:
             hand_over_timeout=self._hand_over_timeout,
             name=self._name,
         ) as reader:
+            self._drawing = asyncio.create_task(self._draw(reader), name=f"triack-handler-{self._name}")
             try:
-                while await self._may_draw():
-                    unit = await self._draw(reader)
-                    if unit is not None:
-                        self._begin(unit, reader)
+                await self._drawing
+            except asyncio.CancelledError:
+                task = asyncio.current_task()
+                if not self._stopping.is_set() or (task is not None and task.cancelling()):
+                    raise
             finally:
                 self._stopping.set()
                 await self._finish()
@@ -214,30 +215,28 @@ class Consuming:
             raise self._error
 
     async def _may_draw(self) -> bool:
-        """Wait until there is a call to make; false when the reading ends."""
-        most = self._concurrency + HELD_MAX
-        while not self._stopping.is_set() and (self._slots.locked() or sum(map(len, self._lanes.values())) >= most):
+        """Wait until there may be one more call; false when the reading ends."""
+        while not self._stopping.is_set() and not self._has_room():
             self._changed.clear()
             await self._changed.wait()
         return not self._stopping.is_set()
 
-    async def _draw(self, reader: Any) -> _Unit | None:
-        """The next messages; None when there are none, and the caller asks again unless the reading ends."""
-        self._drawing = asyncio.ensure_future(self._receive(reader))
-        try:
-            return await self._drawing
-        except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if not self._stopping.is_set() or (task is not None and task.cancelling()):
-                raise
-        except ConnectionLost:
-            pass  # nothing was received
-        except NodeClosed:
-            if not await self._is_back():
-                self.stop()
-        finally:
-            self._drawing = None
-        return None
+    def _has_room(self) -> bool:
+        # Each lane has one call under way, but for those that wait after a failure.
+        waiting = 0 if self._keeps_order else len(self._held)
+        in_hand = sum(map(len, self._lanes.values()))
+        return len(self._lanes) - waiting < self._concurrency and in_hand < self._concurrency + HELD_MAX
+
+    async def _draw(self, reader: Any) -> None:
+        """Take messages, and have them handled, until the reading ends."""
+        while await self._may_draw():
+            try:
+                self._begin(await self._receive(reader), reader)
+            except ConnectionLost:
+                continue  # nothing was received
+            except NodeClosed:
+                if not await self._is_back():
+                    self._stopping.set()
 
     async def _receive(self, reader: Any) -> _Unit:
         most = 1 if self._batch is None else self._batch
@@ -275,9 +274,7 @@ class Consuming:
         """Handle the messages of one key, until none is left."""
         try:
             while lane and not self._stopping.is_set():
-                async with self._slots:
-                    error = await self._call(lane[0])
-                self._wake()
+                error = await self._call(lane[0])
                 if error is None:
                     lane.popleft()
                 else:
@@ -315,6 +312,7 @@ class Consuming:
             await lane.popleft().give_back(failed=True, dead=True)
             return
         self._held[key] = why
+        self._wake()
         await self._tell(reader)
         failed = what_then is OnError.RETRY
         if self._keeps_order:

@@ -62,6 +62,23 @@ async def test_a_message_is_done_when_its_handler_returns(node: triack.Node, fac
     await handling.stop()
 
 
+@pytest.mark.parametrize("concurrency", [1, 3])
+async def test_no_more_is_taken_than_can_be_handled(node: triack.Node, face: Face, concurrency: int) -> None:
+    """So a process that dies fails nothing but what it worked on."""
+    in_hand: list[int] = []
+
+    async def handle(_message: triack.Message) -> None:
+        in_hand.append(node.stats().queues["q"].in_hand)
+        await asyncio.sleep(0.002)
+
+    await node.send_many("q", [b"x"] * 30, until="ordered")
+    task = asyncio.create_task(face.consume("q", handle, concurrency=concurrency))
+    await until(lambda: node.queue_lengths()["q"] == 0)
+    assert 1 <= max(in_hand) <= concurrency
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
 async def test_a_failure_is_tried_again_in_order_and_ends_nothing(node: triack.Node, face: Face) -> None:
     """With one call at a time everything younger waits; operators see for what."""
     handling = Handling(face, name="packer")
