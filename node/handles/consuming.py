@@ -172,6 +172,12 @@ class Consuming:
         self._changed = asyncio.Event()
         self._stopping = asyncio.Event()
         self._drawing: asyncio.Task[None] | None = None
+        self._receiving: asyncio.Task[_Unit] | None = None
+        # Set while no message is being taken.
+        self._idle = asyncio.Event()
+        self._idle.set()
+        # Lanes that give back messages: none is taken meanwhile.
+        self._pauses = 0
         self._error: BaseException | None = None
         # Why messages are held, by key.
         self._held: dict[Hashable, str] = {}
@@ -225,18 +231,37 @@ class Consuming:
         # Each lane has one call under way, but for those that wait after a failure.
         waiting = 0 if self._keeps_order else len(self._held)
         in_hand = sum(map(len, self._lanes.values()))
-        return len(self._lanes) - waiting < self._concurrency and in_hand < self._concurrency + HELD_MAX
+        return (
+            not self._pauses
+            and len(self._lanes) - waiting < self._concurrency
+            and in_hand < self._concurrency + HELD_MAX
+        )
 
     async def _draw(self, reader: Any) -> None:
         """Take messages, and have them handled, until the reading ends."""
         while await self._may_draw():
             try:
-                self._begin(await self._receive(reader), reader)
+                await (self._take(reader) if self._ordered_by is None else self._take_unless_paused(reader))
             except ConnectionLost:
                 continue  # nothing was received
             except NodeClosed:
                 if not await self._is_back():
                     self._stopping.set()
+
+    async def _take(self, reader: Any) -> None:
+        self._begin(await self._receive(reader), reader)
+
+    async def _take_unless_paused(self, reader: Any) -> None:
+        """The same, until messages go back to the queue, which are to come before those that wait there."""
+        self._idle.clear()
+        self._receiving = asyncio.create_task(self._receive(reader), name=f"triack-handler-{self._name}")
+        try:
+            await asyncio.wait([self._receiving])
+            if not self._receiving.cancelled():
+                self._begin(self._receiving.result(), reader)
+        finally:
+            self._receiving.cancel()
+            self._idle.set()
 
     async def _receive(self, reader: Any) -> _Unit:
         most = 1 if self._batch is None else self._batch
@@ -324,9 +349,21 @@ class Consuming:
                 await self._stopping.wait()
             await lane.popleft().give_back(failed=failed)
         except TimeoutError:
-            await lane.popleft().give_back(failed=failed, delay=0)
-        await _give_back_all(lane)
+            await self._give_back(lane, failed=failed)
         del self._held[key]
+
+    async def _give_back(self, lane: deque[_Unit], *, failed: bool) -> None:
+        """Give back a failed message and those behind it. Until all are back, nothing younger is taken."""
+        self._pauses += 1
+        try:
+            if self._receiving is not None:
+                self._receiving.cancel()
+            await self._idle.wait()  # a message that had just been taken joins its lane
+            await lane.popleft().give_back(failed=failed, delay=0)
+            await _give_back_all(lane)
+        finally:
+            self._pauses -= 1
+            self._wake()
 
     def _verdict_on(self, error: Exception) -> OnError:
         for kind in type(error).__mro__:

@@ -1,6 +1,7 @@
 """Handlers of queues: on a node, and over a client, with the same lines."""
 
 import asyncio
+import random
 from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -137,6 +138,34 @@ async def test_order_is_kept_by_key_and_others_go_on(node: triack.Node, face: Fa
         assert [body for body in handling.done if body[0] == key] == [b"%c%d" % (key, number) for number in range(9)]
     assert handling.done.index(b"b5") < handling.done.index(b"a1")
     await handling.stop()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [{}, {"transaction": True}], ids=["plain", "tx"])
+async def test_order_is_kept_by_key_while_messages_keep_coming(
+    node: triack.Node, face: Face, options: dict[str, Any]
+) -> None:
+    """A younger message may be on its way to the handler when an older one goes back."""
+    chance, count = random.Random(7), 200
+    done: list[int] = []
+
+    async def handle(message: triack.Message, *_: object) -> None:
+        if chance.random() < 0.3:
+            raise OSError
+        done.append(int(message.body))
+
+    often = triack.Redelivery(first_wait_s=0.001, max_wait_s=0.002)
+    how: dict[str, Any] = {"concurrency": 4, "redelivery": often, **options}
+    task = asyncio.create_task(face.consume("q", handle, ordered_by=lambda it: int(it.body) % 2, **how))
+    for number in range(count):
+        await node.send("q", b"%d" % number)
+        await asyncio.sleep(0.001)
+    await until(lambda: len(done) + node.queue_lengths()["dead-letter"] == count and not node.queue_lengths()["q"])
+    for key in range(2):
+        mine = [number for number in done if number % 2 == key]
+        assert mine == sorted(mine)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
 
 
 async def test_a_message_that_is_given_up_lets_its_key_go_on(node: triack.Node, face: Face) -> None:
