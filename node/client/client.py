@@ -226,7 +226,8 @@ class Client(Asking):
             HandOverEnded: an earlier acknowledgement came too late; this call does nothing.
             TriackError: the error of the call at the node, in its own class.
         """
-        self._line.check()
+        if epoch is None:
+            self._line.check()
         check_home(f"the client of {self._data}", self._home)
         while True:
             connection = await self._connection(do, epoch)
@@ -313,32 +314,43 @@ class Client(Asking):
             self._accepted_on = epoch
 
     @contextmanager
-    def _noting(self, header: Header, until: object) -> Iterator[None]:
-        """Note what an answer says to be accepted, unless the block waits for a stage, which is at least the disk."""
+    def _noting(self, header: Header, until: object, *, keyed: bool) -> Iterator[None]:
+        """Note what an answer says to be accepted, unless the block waits for a stage, which is at least the disk.
+
+        What has a key is sent again when the block has lost its connection.
+        """
         try:
             yield
-        except BaseException:
-            self._note_accepted(header["epoch"])
+        except BaseException as error:
+            if not (keyed and isinstance(error, ConnectionLost)):
+                self._note_accepted(header["epoch"])
             raise
         if until is None:
             self._note_accepted(header["epoch"])
 
-    async def _when_safe(self, what: str, wait: Callable[[], Awaitable[object]]) -> None:
-        """Wait until what the node has accepted from this client is safe.
+    async def _when_safe(self, what: str, **fields: Any) -> None:
+        """Have the process that has accepted something from this client make it safe, and wait until it has.
 
         Raises:
             ConnectionLost: some of it was accepted by a process that went away, and may be lost.
         """
-        epoch = await self.connected()
-        before, self._accepted_on = self._accepted_on, None
-        if before is not None and before != epoch:
-            why = "what it had accepted from this client may not be on its disk"
-            raise ConnectionLost(f"{what}: {self._whose} went away meanwhile, and {why}", maybe_done=True)
-        try:
-            await wait()
-        except (WaitTimeout, asyncio.CancelledError):
-            self._accepted_on = self._accepted_on if before is None else before
-            raise
+        while True:
+            epoch = await self.connected()
+            before, self._accepted_on = self._accepted_on, None
+            if before is not None and before != epoch:
+                why = "what it had accepted from this client may not be on its disk"
+                raise ConnectionLost(f"{what}: {self._whose} went away meanwhile, and {why}", maybe_done=True)
+            try:
+                await self.call(what, epoch=epoch, **fields)
+            except ConnectionLost as lost:
+                if before is not None or lost.maybe_done:
+                    raise
+                await self.lost(epoch)
+            except (WaitTimeout, asyncio.CancelledError):
+                self._accepted_on = self._accepted_on if before is None else before
+                raise
+            else:
+                return
 
     # ---- the verbs of a node
 
@@ -364,12 +376,13 @@ class Client(Asking):
         name_of(said["destination"], said["delivery"])
         until, timeout = said["until"], said["timeout"]
         check_until(until, said["delivery"], timeout)
+        keyed = said["properties"].get("key") is not None
         header, _ = await ask(self, Verbs.send, said)
         try:
-            with self._noting(header, until):
+            with self._noting(header, until, keyed=keyed):
                 return await when_reached(ClientReceipt(self, header), until, timeout)
         except ConnectionLost:
-            if said["properties"].get("key") is None:
+            if not keyed:
                 raise
         return await self.send(said["destination"], said["body"], **_again(said))
 
@@ -382,7 +395,7 @@ class Client(Asking):
         frames = frames_of(said["destination"], said["bodies"], said["keys"])
         headers = [(await ask(self, Verbs.send_many, {**said, **frame}))[0] for frame in frames]
         try:
-            with self._noting(headers[0], until):
+            with self._noting(headers[0], until, keyed=said["keys"] is not None):
                 return await when_reached(ClientReceipts(self, headers), until, timeout)
         except ConnectionLost:
             if said["keys"] is None:
@@ -393,7 +406,7 @@ class Client(Asking):
     @as_on(Verbs.flush)
     async def flush(self, said: Said) -> None:
         """Wait for the node, unless a process that went away had accepted something before."""
-        await self._when_safe("flush", lambda: ask(self, Verbs.flush, said))
+        await self._when_safe("flush", **said)
 
     @as_on(Verbs.reply)
     async def reply(self, said: Said) -> ClientReceipt:
@@ -405,7 +418,7 @@ class Client(Asking):
     async def drain(self, said: Said) -> None:
         """Check the timeout before the call."""
         check_timeout("drain", said["timeout"])
-        await self._when_safe("drain", lambda: ask(self, Verbs.drain, said))
+        await self._when_safe("drain", **said)
 
     @as_on(Verbs.enrol)
     async def enrol(self, said: Said) -> EnrolledPeer:

@@ -278,15 +278,17 @@ class Consuming:
         """Have the messages handled, after those with the same key."""
         try:
             key: Hashable = unit if self._ordered_by is None else self._ordered_by(unit.messages[0])
-            lane = self._lanes.setdefault(key, deque())
+            lane = self._lanes.get(key)
         except Exception as error:  # noqa: BLE001 - the application's own key may fail like its handler
             operator_log.warning(f"{self._what}: no key for message {unit.messages[0].id}: {_say(error)}")
-            key, lane = unit, self._lanes.setdefault(unit, deque())
-        lane.append(unit)
-        if len(lane) == 1:
-            task = asyncio.create_task(self._work(key, lane, reader), name=f"triack-handler-{self._name}")
-            self._tasks.add(task)
-            task.add_done_callback(self._handle_end)
+            key, lane = unit, None
+        if lane is not None:  # its task lives on, even if it has just handled the last of them
+            lane.append(unit)
+            return
+        lane = self._lanes[key] = deque([unit])
+        task = asyncio.create_task(self._work(key, lane, reader), name=f"triack-handler-{self._name}")
+        self._tasks.add(task)
+        task.add_done_callback(self._handle_end)
 
     def _handle_end(self, task: "asyncio.Task[None]") -> None:
         self._tasks.discard(task)
@@ -388,7 +390,7 @@ class Consuming:
         if self._held:
             others = counted(sum(map(len, self._lanes.values())), "message")
             why = next(reversed(self._held.values())) + ("" if self._keeps_order else f" ({others} in hand)")
-        if why != self._told:
+        if why or self._told:  # the same once more: the node may have been restarted
             self._told = why
             try:
                 await reader.report(why)

@@ -55,6 +55,20 @@ async def test_calls_wait_for_the_next_process_and_fail_when_it_is_away_for_too_
             assert node.queue_lengths()["q"] == 1
 
 
+async def test_a_transaction_is_lost_however_long_its_node_is_away(tmp_path: Path) -> None:
+    """That it may be run again is true in any case."""
+    async with make("a", tmp_path):
+        client = await triack.connect(tmp_path, patience=0).start()
+        tx = client.transaction()
+        await tx.send("q", b"x")
+    await until(lambda: line_of(client).state is LineState.AWAY)
+    with pytest.raises(triack.TransactionLost):
+        await tx.commit()
+    with pytest.raises(triack.NodeClosed):
+        await client.transaction().send("q", b"x")
+    await client.close()
+
+
 async def test_without_patience_calls_fail_at_once(tmp_path: Path) -> None:
     async with lost(tmp_path, patience=0) as client:
         with pytest.raises(triack.NodeClosed, match="has ended"):
