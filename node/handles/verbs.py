@@ -92,7 +92,7 @@ class Verbs(Sending, Acknowledging, Trusting, Requesting, Handling):
         """Accept a message for sending; waits while the outgoing queue is full, and then for the stage ``until``.
 
         The message is safe when ``receipt.queued()`` returns; a crash before that may lose it. For "safe when the call
-        returns" say ``until="queued"``, or use a transaction.
+        returns" say ``until="queued"``, or use a transaction. For many messages at once, ``send_many`` costs far less.
 
         Args:
             destination: ``udp://host:port/queue``, ``tcp://host:port/queue``, ``peer/queue`` for a known peer, or
