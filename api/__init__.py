@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from triack.base.ack_trigger import AckTrigger
     from triack.base.news import (
         CallRefused,
+        EventsMissed,
         GapFound,
         LinkDown,
         LinkUp,
@@ -31,10 +32,11 @@ if TYPE_CHECKING:
         StreamHeld,
         StreamsNearLimit,
     )
-    from triack.node.control.client import Client
-    from triack.node.control.client import connect_to as connect
+    from triack.node.client.client import Client
+    from triack.node.client.client import connect_to as connect
     from triack.node.handles.acknowledgements import Acknowledgements
     from triack.node.handles.consumer import AckMode, Consumer
+    from triack.node.handles.consuming import HandlerOptions, OnError
     from triack.node.handles.message import Message
     from triack.node.handles.receipt import Receipt
     from triack.node.handles.receipts import Receipts
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
     from triack.node.shell.link_events import Events
     from triack.node.shell.outgoing_message import MessageProperties
     from triack.node.shell.ping_answer import PingAnswer
+    from triack.node.shell.running import run
     from triack.node.shell.stats import (
         AckStats,
         HistogramStats,
@@ -94,8 +97,10 @@ __all__ = [
     "Delivery",
     "EnrolledPeer",
     "Events",
+    "EventsMissed",
     "GapFound",
     "HistogramStats",
+    "HandlerOptions",
     "HoldStats",
     "HolderStats",
     "KeySettings",
@@ -109,6 +114,7 @@ __all__ = [
     "NodeEvent",
     "NodeSettings",
     "NodeStats",
+    "OnError",
     "OpenInvitation",
     "OrderSettings",
     "OutgoingStats",
@@ -139,6 +145,7 @@ __all__ = [
     "connect",
     "open",
     "policies",
+    "run",
     "sync",
     *errors.__all__,
 ]
@@ -153,13 +160,17 @@ _HOMES = {
     "Blocking": "triack.queues.blocking:Blocking",
     "BrowsedMessage": "triack.queues.manager.browse:BrowsedMessage",
     "CallRefused": "triack.base.news:CallRefused",
-    "Client": "triack.node.control.client:Client",
+    "Client": "triack.node.client.client:Client",
     "Consumer": "triack.node.handles.consumer:Consumer",
     "DeadLetters": "triack.queues.node_settings:DeadLetters",
     "EnrolledPeer": "triack.node.shell.enrolling:EnrolledPeer",
     "Events": "triack.node.shell.link_events:Events",
+    "EventsMissed": "triack.base.news:EventsMissed",
     "GapFound": "triack.base.news:GapFound",
     "HistogramStats": "triack.node.shell.stats:HistogramStats",
+    "HandlerOptions": "triack.node.handles.consuming:HandlerOptions",
+    "OnError": "triack.node.handles.consuming:OnError",
+    "run": "triack.node.shell.running:run",
     "HoldStats": "triack.node.shell.stats:HoldStats",
     "HolderStats": "triack.node.shell.stats:HolderStats",
     "KeySettings": "triack.queues.node_settings:KeySettings",
@@ -200,7 +211,7 @@ _HOMES = {
     "Transaction": "triack.node.handles.transaction:Transaction",
     "TransitStats": "triack.node.shell.stats:TransitStats",
     "TroubleStats": "triack.node.shell.troubles:TroubleStats",
-    "connect": "triack.node.control.client:connect_to",
+    "connect": "triack.node.client.client:connect_to",
     "open": "triack.node.node:open_node",
     "policies": "triack.policies",
     "sync": "triack.sync",

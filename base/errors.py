@@ -9,6 +9,8 @@ TriackError
 │   ├── KeyUnreadable         a text that is no key, or was mistyped
 │   └── ConfigError           settings of a file, the environment or a command line that cannot be used
 ├── NodeClosed                a call on a node, consumer or transaction that has ended
+├── ConnectionLost            the process of the node went away during a call of a client
+│   └── TransactionLost       it went away during a transaction, of which nothing has happened
 ├── HandOverEnded             a message was taken back from its reader before it was acknowledged
 ├── StateChanged              a remembered value is not what a transaction expected
 ├── WouldBlock                send_nowait found no room
@@ -41,6 +43,7 @@ __all__ = [
     "AddressError",
     "ChaosError",
     "ConfigError",
+    "ConnectionLost",
     "DeliveryFailed",
     "EnrolmentFailed",
     "GapDetected",
@@ -65,6 +68,7 @@ __all__ = [
     "StoreLost",
     "StoreMoved",
     "TooManyKeys",
+    "TransactionLost",
     "TransportError",
     "TriackError",
     "UsageError",
@@ -112,6 +116,26 @@ class ConfigError(UsageError):
 
 class NodeClosed(TriackError):
     """A call on a node, consumer or transaction that has already ended."""
+
+
+class ConnectionLost(TriackError):
+    """The process that runs the node went away before it had answered a call of a client, which has connected again.
+
+    Attributes:
+        maybe_done: whether the call may have been carried out. A message that was sent with a key may be sent again
+            in any case.
+    """
+
+    def __init__(self, message: str, *, maybe_done: bool) -> None:
+        super().__init__(message)
+        self.maybe_done = maybe_done
+
+
+class TransactionLost(ConnectionLost):
+    """The process that runs the node went away during a transaction of a client: nothing of it has happened.
+
+    Run it again, with what it had received: those messages come again.
+    """
 
 
 class HandOverEnded(TriackError):

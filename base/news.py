@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 __all__ = [
     "CallRefused",
+    "EventsMissed",
     "GapFound",
     "LinkDown",
     "LinkUp",
@@ -205,8 +206,20 @@ class StreamsNearLimit:
     is_full: bool
 
 
+@dataclass(frozen=True, slots=True)
+class EventsMissed:
+    """A client was without its node for a while: the events of that time are missing. Only clients get this.
+
+    Attributes:
+        cause: a sentence that says why.
+    """
+
+    cause: str
+
+
 NodeEvent = (
-    LinkUp
+    EventsMissed
+    | LinkUp
     | LinkDown
     | PeerSilent
     | PeerUnknown

@@ -162,6 +162,7 @@ class DeadReason(Reason):
     MAX_REDELIVERIES = "max-redeliveries", "It was given back as failed too often."
     READER_DIED = "reader-died", "It failed too often, and the last time its reader's process died with it in hand."
     HAND_OVER_TIMEOUT = "hand-over-timeout", "It failed too often, and the last time its reader had it for too long."
+    READER_REFUSED = "reader-refused", "Its reader refused it for good."
     BAD_BODY = "bad-body", "Its parts do not make a message."
     SESSION_LOST = "session-lost", "Its session was lost before it was acknowledged, and it is not to be sent again."
     PURGED = "purged", "It was taken out of its outgoing queue by hand."

@@ -3,7 +3,6 @@
 Three machines: a till sends sales to a branch, the branch adds its stamp and passes them on to the head office.
 """
 
-import asyncio
 import tempfile
 from pathlib import Path
 
@@ -39,4 +38,4 @@ async def main(folder: Path) -> None:
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
-        asyncio.run(main(Path(folder)))
+        triack.run(main(Path(folder)))

@@ -76,4 +76,4 @@ async def main(folder: Path) -> None:
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
-        asyncio.run(main(Path(folder)))
+        triack.run(main(Path(folder)))

@@ -28,6 +28,7 @@ from triack.node.files import operator_log
 from triack.node.files.access import DEFAULT_SUITE, Access, Keyless, Secured
 from triack.node.files.keys import IDENTITY_FILE, KeyKind, encode_key
 from triack.node.files.tls_files import TlsFiles
+from triack.node.handles.handling import Handlers
 from triack.node.handles.queue_admin import QueueAdmin
 from triack.node.handles.reloading import Reloaded
 from triack.node.handles.requesting import Requests
@@ -247,6 +248,7 @@ class Node(Verbs):
         self._closing: asyncio.Task[None] | None = None
         self._reload: Reload | None = None
         self._process = os.getpid()
+        self._handlers = Handlers(self, _never)
 
     def __repr__(self) -> str:
         at = f" at {self.address}" if self._life.state is LifeState.OPEN and self.address else ""
@@ -279,6 +281,7 @@ class Node(Verbs):
             _OPEN.add(self)
         if not self._at_rest:
             self._requests.resume()
+        self._handlers.start()
         return self
 
     async def _open_at_last(self) -> EngineHandle:
@@ -472,6 +475,7 @@ class Node(Verbs):
         await asyncio.shield(self._closing)
 
     async def _close(self, port: EngineHandle) -> None:
+        await self._handlers.stop()
         if self._control is not None:
             await self._control.close()
         try:
@@ -518,10 +522,19 @@ class Node(Verbs):
         return self._steered
 
     @property
+    def _handling(self) -> Handlers:
+        return self._handlers
+
+    @property
     def _requests(self) -> Requests:
         if self._asking is None:
             raise NodeClosed(f"node {self.name} is not open: it was not started")
         return self._asking
+
+
+async def _never() -> bool:
+    """A node that has ended is not back."""
+    return False
 
 
 def port_of(node: Node) -> EngineHandle:

@@ -221,7 +221,8 @@ class Owner:
 
 
 def _in_use(folder: Path, by: str) -> StoreInUse:
-    return StoreInUse(f"open store {folder / STORE_FILE}: in use by another node: {by}")
+    advice = f"another process uses that node by triack.connect({str(folder)!r}), and a command by --data"
+    return StoreInUse(f"open store {folder / STORE_FILE}: in use by another node: {by}; {advice}")
 
 
 def _decode(record: bytes) -> dict[str, str] | None:

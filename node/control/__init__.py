@@ -1,1 +1,1 @@
-"""How other processes of the machine use a running node: the control socket, both its ends, and how to find it."""
+"""How other processes of the machine use a running node: the control socket, the end that serves it, how to find it."""

@@ -4,7 +4,9 @@
     call(n, do, ...) -> part(n)..., done(n, ...) | failed(n, error, message)
     cancel(n): the caller waits no more; the messages that the call put into a transaction are taken back
     ack(message), ack(message, count), reject(message, failed), unwatch(watch, forget): no answer
+    waits(reader, why): what messages wait for that its handler has failed with; no answer
     leave(reader), leave(transaction): its last reference is gone; no answer
+    failed(n, error, message, ended): with ``ended`` the node works no more, although its process may
     taken_back(messages, why): the caller has these messages in hand no more; late(why): an ack came too late, and
     without ``told``, which says that the application knows
     bye: the caller ends in good order; a caller that ends without it has died with its messages in hand
@@ -30,6 +32,7 @@ from typing import Any
 
 from triack.base.delivery import Delivery
 from triack.base.errors import NodeClosed, ProtocolError, TriackError, UsageError, WaitTimeout
+from triack.base.printable import printable
 from triack.base.reasons import DropReason
 from triack.node.control.client_messages import content_of, contents_of
 from triack.node.control.control_frames import CALLS_MAX, VERSION, Answer, Header, Link, number_of, words_of
@@ -42,8 +45,8 @@ from triack.node.handles.acknowledgements import Acknowledgements
 from triack.node.handles.consumer import BATCH_MESSAGES, Consumer
 from triack.node.handles.derived import settled
 from triack.node.handles.message import Message
-from triack.node.handles.receipt import Receipt
-from triack.node.handles.receipts import Receipts
+from triack.node.handles.receipt import Receipt, find_kept
+from triack.node.handles.receipts import KeyedReceipts, Receipts
 from triack.node.handles.transaction import Transaction
 from triack.node.handles.verbs import Verbs
 from triack.node.shell.enrolling import OpenInvitation
@@ -169,6 +172,8 @@ class Calls:
             self._settle(header)
         elif header["op"] == "unwatch":
             self._unwatch(header)
+        elif header["op"] == "waits":
+            self._note_wait(header)
         elif header["op"] == "leave" and "transaction" in header:
             self._leave_transaction(header)
         elif header["op"] == "leave":
@@ -216,7 +221,7 @@ class Calls:
             if message is not None and header["op"] == "ack":
                 message.ack()
             elif message is not None:
-                message.reject(failed=bool(header.get("failed")), delay=delay)
+                message.reject(failed=bool(header.get("failed")), delay=delay, dead=bool(header.get("dead")))
 
     async def _answer(self, number: int, header: Header, body: bytes) -> None:
         try:
@@ -225,6 +230,8 @@ class Calls:
             except TriackError as error:
                 more = ("reason", "cause", "peer", "rolled_back")
                 told = {name: getattr(error, name) for name in more if hasattr(error, name)}
+                if isinstance(error, NodeClosed) and self._node._running is not None and not self._node._life.is_alive:
+                    told["ended"] = True
                 async with self._in_turn():
                     self._link.post("failed", n=number, error=type(error).__name__, message=words_of(error), **told)
         except OSError:
@@ -376,6 +383,11 @@ class Calls:
         await receipt.reached(header["stage"], header["timeout"])
         return {}, b""
 
+    async def _follow(self, header: Header) -> Answer:
+        """The receipt of a message that was sent with a key, for a client that has lost it with a connection."""
+        receipt = find_kept(self._node._port, header["ordinal"])
+        return {"receipt": None if receipt is None else self._keep(receipt)}, b""
+
     async def _produce(self, header: Header) -> Answer:
         _check_room("send lines", self._producers, PRODUCERS_MAX, "producers")
         delivery, until = Delivery[header["delivery"]], Stage[header["until"]]
@@ -400,6 +412,12 @@ class Calls:
         if isinstance(watch, Events):
             return {"events": [describe_news(event) for event in await watch.get_many()], "missed": watch.missed}, b""
         return {"events": [describe_event(event) for event in await watch.get_many()]}, b""
+
+    def _note_wait(self, header: Header) -> None:
+        """A reader says what its messages wait for."""
+        reader = self._readers.get(number_of(header, "reader"))
+        if reader is not None:
+            reader.reader.waits_for = printable(str(header.get("why")))
 
     def _unwatch(self, header: Header) -> None:
         events = self._watches.get(number_of(header, "watch"))
@@ -546,7 +564,8 @@ class Calls:
         return {"receipt": self._keep(receipts), **told}, b""
 
     async def _rollback(self, header: Header) -> Answer:
-        self._end_transaction(header).rollback(failed=header["failed"])
+        transaction = self._end_transaction(header)
+        transaction.rollback(failed=header["failed"], delay=header["delay"], dead=header["dead"])
         return {}, b""
 
     # ---- steps: peers, and looking
@@ -576,11 +595,12 @@ def _check_room(what: str, kept: Sized, most: int, of_what: str) -> None:
 
 def _objects_of(receipt: Receipt | Receipts | list[Receipt]) -> int:
     """Its count among the receipts of a connection; a list that was sent as one is hardly more than one."""
-    return max(1, len(receipt)) if isinstance(receipt, list) else 1
+    return max(1, len(receipt)) if isinstance(receipt, list | KeyedReceipts) else 1
 
 
 _STEPS: dict[str, Callable[[Calls, Header], Awaitable[Answer]]] = {
     "wait": Calls._wait,
+    "follow": Calls._follow,
     "produce": Calls._produce,
     "told": Calls._told,
     "read": Calls._read,

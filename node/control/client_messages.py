@@ -5,11 +5,13 @@ holder is at the other end.
 """
 
 from collections.abc import Iterable
+from itertools import islice
 from typing import Any
 
-from triack.base.checks import check_kind
+from triack.base.checks import check_kind, check_texts
 from triack.base.delivery import Delivery, check_sent
-from triack.base.errors import HandOverEnded
+from triack.base.errors import HandOverEnded, UsageError
+from triack.base.printable import counted
 from triack.node.control.control_frames import Answer, Caller, Header
 from triack.node.handles.consumer import BATCH_MESSAGES
 from triack.node.handles.message import Holder, Keeper, Message
@@ -25,30 +27,32 @@ class ClientHolder:
 
     Args:
         client: the way to the node.
+        epoch: the connection by which it came.
         number: the message's number there; None when it is already done.
         keeper: keeps the message's reader until the message is settled.
     """
 
-    __slots__ = ("_client", "_keeper", "_number")
+    __slots__ = ("_client", "_epoch", "_keeper", "_number")
 
-    def __init__(self, client: Caller, number: int | None, keeper: Keeper | None = None) -> None:
+    def __init__(self, client: Caller, epoch: int | None, number: int | None, keeper: Keeper | None = None) -> None:
         self._client = client
+        self._epoch = epoch
         self._number = number
         self._keeper = keeper
 
     def acknowledge(self, _lease: Lease) -> None:
-        """The message is done. Raises HandOverEnded if it was taken back."""
+        """The message is done. Raises HandOverEnded if it was taken back, or its connection was lost."""
         self._settle("ack")
 
-    def give_back(self, _lease: Lease, *, failed: bool, delay_ms: int | None) -> None:
-        """The message comes again."""
-        self._settle("reject", failed=failed, delay_ms=delay_ms)
+    def give_back(self, _lease: Lease, *, failed: bool, delay_ms: int | None, dead: bool = False) -> None:
+        """The message comes again, or is dead."""
+        self._settle("reject", failed=failed, delay_ms=delay_ms, dead=dead)
 
     def _settle(self, op: str, **fields: Any) -> None:
         if self._number is None:
             return
         try:
-            self._client.post(op, message=self._number, **fields)
+            self._client.post(op, epoch=self._epoch, message=self._number, **fields)
         except HandOverEnded:
             self._number = self._keeper = None
             raise
@@ -61,8 +65,25 @@ def name_of(destination: object, delivery: Delivery) -> str:
     return delivery.name
 
 
-def frames_of(destination: str, bodies: Iterable[bytes]) -> list[list[bytes]]:
-    """A list of bodies, cut into lists for one frame each; at least one. Raises as ``as_bytes``."""
+def frames_of(destination: str, bodies: Iterable[bytes], keys: Iterable[str] | None = None) -> list[dict[str, Any]]:
+    """The ``bodies`` of a list of messages, and their ``keys``, cut into lists for one frame each; at least one.
+
+    Raises:
+        UsageError: a body is not made of bytes, a key is no text, or there are not as many keys as bodies.
+        MessageTooLarge: a body is over the limit.
+    """
+    cut_bodies = _cut(destination, bodies)
+    if keys is None:
+        return [{"bodies": some} for some in cut_bodies]
+    named = check_texts(f"send to {destination}: keys", keys)
+    count = sum(map(len, cut_bodies))
+    if len(named) != count:
+        raise UsageError(f"send to {destination}: {len(named)} keys for {counted(count, 'message')}")
+    rest = iter(named)
+    return [{"bodies": some, "keys": list(islice(rest, len(some)))} for some in cut_bodies]
+
+
+def _cut(destination: str, bodies: Iterable[bytes]) -> list[list[bytes]]:
     check_kind(f"send to {destination}: bodies", bodies, Iterable)
     frames: list[list[bytes]] = [[]]
     size_bytes = 0

@@ -68,11 +68,22 @@ Answer = tuple[dict[str, Any], bytes]
 class Caller(Protocol):
     """The client."""
 
-    async def call(self, do: str, body: bytes = b"", **fields: Any) -> tuple[Header, bytes]:
-        """Have the node do something, and wait until it is done."""
+    async def call(
+        self, do: str, body: bytes = b"", *, epoch: int | None = None, **fields: Any
+    ) -> tuple[Header, bytes]:
+        """Have the node do something, and wait until it is done; with an ``epoch``, on that connection alone."""
 
-    def post(self, op: str, **fields: Any) -> None:
-        """Send the node a notice, without an answer."""
+    def post(self, op: str, *, epoch: int | None = None, **fields: Any) -> None:
+        """Send the node a notice, without an answer; with an ``epoch``, on that connection alone."""
+
+    async def connected(self, end: float | None = None, *, patient: bool = False) -> int:
+        """Wait for a connection, until ``end`` by the clock of the event loop. Returns its epoch.
+
+        With ``patient``, wait even where calls fail, as long as the client looks for the next process.
+        """
+
+    async def lost(self, epoch: int) -> None:
+        """Wait until that connection has ended."""
 
 
 class Link:

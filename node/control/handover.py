@@ -25,8 +25,8 @@ from triack.node.files.ownership import why_refused
 __all__ = [
     "PASSING",
     "Served",
+    "attempt",
     "find",
-    "find_now",
     "find_soon",
     "open_claiming",
     "publish",
@@ -107,15 +107,15 @@ async def find(data: Path, told: Told = operator_log.warning) -> Link | None:
     """
     if read_note(data, Served, told) is None:
         return None
-    return await _dial(data, told) or await find_soon(data)
+    return await attempt(data, told) or await find_soon(data)
 
 
-async def find_now(data: Path, told: Told = operator_log.warning) -> Link | None:
-    """The same without a wait for a restart: a connection to the process that serves the directory now, or None."""
-    return await _dial(data, told)
+async def attempt(data: Path, told: Told = _tell_nobody) -> Link | None:
+    """A connection to the process that serves the directory at this moment, or None; see ``find``.
 
-
-async def _dial(data: Path, told: Told = _tell_nobody) -> Link | None:
+    Raises:
+        TriackError: a process serves it, and does not accept.
+    """
     found = read_signed_note(data, Served)
     try:
         return None if found is None else await dial(Path(found[0].control), found[1])
@@ -130,7 +130,7 @@ async def wait(data: Path) -> Link:
     """Wait for a process that serves the directory."""
     while True:
         await asyncio.sleep(RETRY_S)
-        link = await _dial(data)
+        link = await attempt(data)
         if link is not None:
             return link
 
@@ -142,7 +142,7 @@ async def find_soon(data: Path) -> Link | None:
     link = None
     while link is None and loop.time() < end:
         await asyncio.sleep(RETRY_S)
-        link = await _dial(data)
+        link = await attempt(data)
     return link
 
 
@@ -170,7 +170,7 @@ async def _claim(data: Path) -> bool | None:
     """Whether the process that has a directory gives way; None without an answer, as from one that only looks in it."""
     try:
         async with asyncio.timeout(SOON_S):
-            link = await _dial(data)
+            link = await attempt(data)
             if link is None:
                 return None
             try:

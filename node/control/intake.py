@@ -145,10 +145,10 @@ class Intake:
         if key is None:
             await transaction.send_many(destination, chunk.lines, delivery=delivery, **self._properties)
             return
-        for number, line in enumerate(chunk.lines, chunk.first):
-            # Each line has a key of its own: with the same one, only the first would be accepted.
-            properties: MessageProperties = {**self._properties, "key": f"{key}:{number}"}
-            await transaction.send(destination, line, delivery=delivery, **properties)
+        # Each line has a key of its own: with the same one, only the first would be accepted.
+        keys = [f"{key}:{number}" for number in range(chunk.first, chunk.last + 1)]
+        properties: MessageProperties = {**self._properties, "key": None}
+        await transaction.send_many(destination, chunk.lines, delivery=delivery, keys=keys, **properties)
 
     async def follow(self) -> None:
         """Report the progress of the lines, until cancelled."""

@@ -57,7 +57,7 @@ from triack.node.shell.enrolling import OpenInvitation
 from triack.node.shell.outgoing_message import MessageProperties, as_bytes, check_size
 from triack.queues.routes import Route, check_routes
 
-__all__ = ["VERBS", "Argument", "Kind", "On", "Verb", "check_call", "row_of"]
+__all__ = ["VERBS", "Argument", "Kind", "On", "Verb", "check_call", "may_repeat", "row_of"]
 
 
 # ---- arguments
@@ -185,6 +185,7 @@ class Verb:
         declared: the method that does it, as its class declares it.
         parameters: those of its parameters that come from the caller.
         result: the form of its result.
+        repeats: whether a client makes the call again when its answer was lost: doing it twice is as doing it once.
         may_wait: whether it may have to wait for a long answer; None for a verb whose answers are short. Verbs with
             long answers are carried out when it is their turn to be answered, so that only one at a time takes memory.
     """
@@ -196,6 +197,7 @@ class Verb:
     parameters: tuple[Parameter, ...] = ()
     result: Result = NOTHING
     may_wait: bool | None = None
+    repeats: bool = False
 
     @property
     def method(self) -> str:
@@ -276,6 +278,7 @@ def _row(
     on: On = On.NODE,
     name: str = "",
     may_wait: bool | None = None,
+    repeats: bool = False,
     leave_out: Collection[str] = (),
 ) -> Verb:
     """The row of a method.
@@ -286,6 +289,7 @@ def _row(
         on: the object that has the method.
         name: the verb, where that is not the name of the method.
         may_wait: see ``Verb``.
+        repeats: see ``Verb``.
         leave_out: parameters that the client handles itself.
     """
     function = plain_function(declared)
@@ -293,12 +297,18 @@ def _row(
     arguments = dict(found for found in map(_argument_of, parameters) if found is not None)
     if on.value:
         arguments[on.value] = NUMBER
-    return Verb(name or function.__name__, arguments, on, function, parameters, result, may_wait)
+    return Verb(name or function.__name__, arguments, on, function, parameters, result, may_wait, repeats)
 
 
-def _step(name: str, /, *, may_wait: bool | None = None, **arguments: Argument) -> Verb:
+def _step(name: str, /, *, may_wait: bool | None = None, repeats: bool = False, **arguments: Argument) -> Verb:
     """A step of the conversation."""
-    return Verb(name, arguments, may_wait=may_wait)
+    return Verb(name, arguments, may_wait=may_wait, repeats=repeats)
+
+
+def may_repeat(do: str, fields: Mapping[str, Any]) -> bool:
+    """Whether a call may be made again when its answer was lost: so says its row, or its messages have keys."""
+    keyed = fields.get("keys") is not None or bool(fields.get("properties", {}).get("key"))
+    return VERBS[do].repeats or keyed
 
 
 _MINDED_BY_CLIENT = ("until", "timeout")
@@ -314,6 +324,7 @@ VERBS: Mapping[str, Verb] = {
         _row(Verbs.flush),
         _row(Verbs.drain),
         _step("wait", receipt=NUMBER, at=NUMBER_OR_NULL, stage=TEXT, timeout=SECONDS),
+        _step("follow", repeats=True, ordinal=NUMBER),
         # Sending line by line, as ``triack send`` does.
         _step(
             "produce",
@@ -328,12 +339,13 @@ VERBS: Mapping[str, Verb] = {
         _row(Producer.progress, PROGRESS, on=On.PRODUCER),
         _row(Producer.forget, WAITS_FOR, on=On.PRODUCER),
         # Events.
-        _row(Verbs.events, WATCH),
-        _row(Verbs.acknowledgements, WATCH, leave_out=("handler",)),
+        _row(Verbs.events, WATCH, repeats=True),
+        _row(Verbs.acknowledgements, WATCH, leave_out=("handler",), repeats=True),
         _step("told", watch=NUMBER),
         # Receiving.
         _step(
             "read",
+            repeats=True,
             queue=TEXT,
             redelivery=OBJECT_OR_NULL,
             hand_over_timeout=SECONDS,
@@ -345,7 +357,7 @@ VERBS: Mapping[str, Verb] = {
         _step("draw", may_wait=True, reader=NUMBER, most=MOST, timeout=SECONDS, about=TRUTH),
         _step("close", reader=NUMBER),
         # Transactions.
-        _step("begin", name=TEXT_OR_NULL),
+        _step("begin", repeats=True, name=TEXT_OR_NULL),
         _row(Transaction.send, name="tx_send", on=On.TRANSACTION),
         _row(Transaction.send_many, name="tx_send_many", on=On.TRANSACTION),
         _row(Transaction.receive, MESSAGE, name="tx_receive", on=On.TRANSACTION, may_wait=True),
@@ -353,10 +365,10 @@ VERBS: Mapping[str, Verb] = {
         _row(Transaction.remember, name="tx_remember", on=On.TRANSACTION),
         _row(Transaction.expect, name="tx_expect", on=On.TRANSACTION),
         _step("commit", transaction=NUMBER),
-        _step("rollback", transaction=NUMBER, failed=TRUTH),
+        _step("rollback", transaction=NUMBER, failed=TRUTH, delay=SECONDS, dead=TRUTH),
         # Peers.
-        _row(Verbs.key, KEY),
-        _row(Verbs.trust),
+        _row(Verbs.key, KEY, repeats=True),
+        _row(Verbs.trust, repeats=True),
         _row(Verbs.revoke),
         _step("reread"),
         _row(Verbs.reload, RELOADED),
@@ -366,17 +378,17 @@ VERBS: Mapping[str, Verb] = {
         _row(OpenInvitation.withdraw, on=On.INVITATION),
         _row(Verbs.enrol, PEER),
         # Routes.
-        _row(Verbs.routes, ROUTES),
-        _row(Verbs.set_routes),
-        _row(Verbs.explain_route, TEXTS),
+        _row(Verbs.routes, ROUTES, repeats=True),
+        _row(Verbs.set_routes, repeats=True),
+        _row(Verbs.explain_route, TEXTS, repeats=True),
         _row(Verbs.purge_transit, COUNT),
         # Looking and steering.
         _row(Verbs.create_queue, MADE),
-        _row(Verbs.ping, PONG),
-        _row(Verbs.stats, STATS, may_wait=False),
-        _row(Verbs.queue_lengths, LENGTHS, may_wait=False),
-        _row(Verbs.recall, REMEMBERED, may_wait=False),
-        _step("browse", may_wait=False, queue=TEXT, after=SIZES),
+        _row(Verbs.ping, PONG, repeats=True),
+        _row(Verbs.stats, STATS, may_wait=False, repeats=True),
+        _row(Verbs.queue_lengths, LENGTHS, may_wait=False, repeats=True),
+        _row(Verbs.recall, REMEMBERED, may_wait=False, repeats=True),
+        _step("browse", may_wait=False, repeats=True, queue=TEXT, after=SIZES),
         _row(Verbs.requeue, COUNT),
         _row(Verbs.move, COUNT),
         _row(Verbs.purge, COUNT),

@@ -172,6 +172,15 @@ class Consumer:
         self._draw = partial(held.draw, held if self._keeper is None else Keeping(held, self._keeper))
         return self._draw
 
+    @property
+    def reader(self) -> Reader:
+        """The reader, as operators see it."""
+        return self._hands.reader
+
+    async def report(self, why: str) -> None:
+        """Say what messages wait for with which a handler has failed; empty for nothing. For handlers."""
+        self._hands.reader.waits_for = why
+
     def handle_death(self, message: Message | None = None) -> None:
         """The process that reads through this consumer died; for the control socket. See ``InFlight.handle_death``."""
         self._hands.handle_death(message)

@@ -83,12 +83,12 @@ class InFlightMessages(ABC):
             if bits >> lease.index & 1:
                 raise taken_back(self._hands.queue, lease, why)
 
-    def give_back(self, lease: Lease, *, failed: bool, delay_ms: int | None) -> None:
-        """A message comes again. Raises UsageError in another event loop than the reader's."""
+    def give_back(self, lease: Lease, *, failed: bool, delay_ms: int | None, dead: bool = False) -> None:
+        """A message comes again, or is dead. Raises UsageError in another event loop than the reader's."""
         if running_loop() is not self._hands.home:
             self._hands.check_home()
         if self._let_go(lease):
-            self._hands.give_back(lease, failed=failed, delay_ms=delay_ms)
+            self._hands.give_back(lease, failed=failed, delay_ms=delay_ms, dead=dead)
 
 
 class InFlightRun(InFlightMessages):
@@ -230,9 +230,9 @@ class Keeping:
         """A message is done."""
         self._held.acknowledge(lease)
 
-    def give_back(self, lease: Lease, *, failed: bool, delay_ms: int | None) -> None:
-        """A message comes again."""
-        self._held.give_back(lease, failed=failed, delay_ms=delay_ms)
+    def give_back(self, lease: Lease, *, failed: bool, delay_ms: int | None, dead: bool = False) -> None:
+        """A message comes again, or is dead."""
+        self._held.give_back(lease, failed=failed, delay_ms=delay_ms, dead=dead)
 
 
 class InFlight:
@@ -334,9 +334,9 @@ class InFlight:
         self._begin(held)
         return held.take(drawn, held if keeper is None else Keeping(held, keeper))
 
-    def give_back(self, lease: Lease, *, failed: bool, delay_ms: int | None = None) -> None:
-        """A message that was just let go comes again."""
-        self._port.give_back([(self._mailbox, lease)], Return(failed, delay_ms, self._redelivery))
+    def give_back(self, lease: Lease, *, failed: bool, delay_ms: int | None = None, dead: bool = False) -> None:
+        """A message that was just let go comes again, or is dead."""
+        self._port.give_back([(self._mailbox, lease)], Return(failed, delay_ms, self._redelivery, dead=dead))
 
     def forget(self, held: InFlightMessages) -> None:
         """Drop a ``Held`` that holds nothing any more."""

@@ -9,7 +9,7 @@ from triack.base.errors import UsageError
 from triack.node.shell.outgoing_message import MessageProperties
 from triack.queues.mailboxes.mailbox import Lease, Run
 
-__all__ = ["Holder", "Keeper", "Message", "absolute", "way_back"]
+__all__ = ["Holder", "Keeper", "Message", "absolute", "delay_ms_of", "way_back"]
 
 
 class Keeper:
@@ -27,8 +27,11 @@ class Holder(Protocol):
     def acknowledge(self, lease: Lease) -> None:
         """The message is done."""
 
-    def give_back(self, lease: Lease, *, failed: bool, delay_ms: int | None) -> None:
-        """The message comes again; ``failed`` counts that as a failure, ``delay_ms`` sets the wait until then."""
+    def give_back(self, lease: Lease, *, failed: bool, delay_ms: int | None, dead: bool = False) -> None:
+        """The message comes again; ``failed`` counts that as a failure, ``delay_ms`` sets the wait until then.
+
+        With ``dead`` it becomes a dead letter instead.
+        """
 
 
 class Message:
@@ -82,7 +85,7 @@ class Message:
         """
         self._holder.acknowledge(self.lease)
 
-    def reject(self, *, failed: bool = True, delay: float | None = None) -> None:
+    def reject(self, *, failed: bool = True, delay: float | None = None, dead: bool = False) -> None:
         """Give the message back: it comes again, before anything younger, with ``redelivered`` set.
 
         One that failed waits before it comes again, as the ``Redelivery`` of its queue or consumer says; that also says
@@ -92,12 +95,15 @@ class Message:
             failed: count this as a failure; it goes to the dead-letter queue after one more
                 than ``max_redeliveries`` of them.
             delay: seconds to wait instead, failed or not; 0 for none. A wait survives a restart.
+            dead: send it to the dead-letter queue now (``reader-refused``), as no further try can succeed; a message
+                of that queue itself stays there.
 
         Raises:
             UsageError: the delay is no number of seconds; a transaction received the message, and gives it back with
                 its rollback; or as ``ack``.
         """
-        self._holder.give_back(self.lease, failed=failed, delay_ms=None if delay is None else _delay_ms(delay))
+        delay_ms = None if delay is None else delay_ms_of(delay)
+        self._holder.give_back(self.lease, failed=failed, delay_ms=delay_ms, dead=dead)
 
     def held_by(self, wrap: Callable[[Holder], Holder]) -> "Message":
         """The same message with another holder, which ``wrap`` makes of the present one."""
@@ -211,7 +217,8 @@ def way_back(message: Message, properties: MessageProperties) -> tuple[str, Mess
     return message.reply_to, {"correlation_id": message.correlation_id or message.id, **properties}
 
 
-def _delay_ms(seconds: object) -> int:
+def delay_ms_of(seconds: object) -> int:
+    """Milliseconds of a wait. Raises UsageError for a wait that is not valid."""
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds <= LONGEST_LIFE_S:
         raise UsageError(f"reject: delay must be a number of seconds, 0 to {LONGEST_LIFE_S}, not {seconds!r}")
     return ceil(seconds * 1_000)

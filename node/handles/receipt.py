@@ -13,7 +13,16 @@ from triack.queues.stages import STAGES, Stage, StageName, as_stage
 from triack.queues.streams.accepted_keys import Accepted
 from triack.queues.streams.outgoing_stream import OutgoingStream
 
-__all__ = ["MessageWaits", "Receipt", "Waits", "accept", "check_bounded", "check_stage", "stage_to_wait_for"]
+__all__ = [
+    "MessageWaits",
+    "Receipt",
+    "Waits",
+    "accept",
+    "check_bounded",
+    "check_stage",
+    "find_kept",
+    "stage_to_wait_for",
+]
 
 
 class Waits(ABC):
@@ -168,6 +177,15 @@ def accept(port: EngineHandle, prepared: Prepared) -> Receipt:
         return Receipt(port, accepted.outgoing or outgoing, accepted.ticket, accepted.ordinal, accepted)
     ticket = port.submit((outgoing, message, size_bytes))
     return Receipt(port, outgoing, ticket, outgoing.ordinal_of(ticket))
+
+
+def find_kept(port: EngineHandle, ordinal: int) -> Receipt | None:
+    """The receipt of a message that was accepted with a key, in this life of the node or before; None when unknown."""
+    accepted = port.accepted_with_key(ordinal)
+    if accepted is None:
+        return None
+    outgoing = accepted.outgoing or port.outgoing_stream(accepted.destination, Delivery.TRANSACTIONAL)
+    return Receipt(port, outgoing, accepted.ticket, accepted.ordinal, accepted)
 
 
 def stage_to_wait_for(

@@ -13,7 +13,7 @@ from triack.node.shell.engine_handle import EngineHandle
 from triack.queues.stages import Stage, StageName
 from triack.queues.streams.outgoing_stream import OutgoingStream, Row
 
-__all__ = ["Listed", "Receipts"]
+__all__ = ["KeyedReceipts", "Listed", "Receipts"]
 
 R = TypeVar("R")
 
@@ -99,3 +99,21 @@ class Receipts(Waits, Listed[Receipt]):
         at = row.ticket
         while (at := self._port.reached_until(self._outgoing, range(at, end), stage)) < end:
             await self._of(row, at - row.ticket).reached(stage)
+
+
+class KeyedReceipts(Receipts):
+    """The receipts of a list that was sent with keys: some of its messages may have been accepted long before."""
+
+    __slots__ = ("_receipts",)
+
+    def __init__(self, port: EngineHandle, outgoing: OutgoingStream, receipts: list[Receipt]) -> None:
+        super().__init__(port, outgoing, [])
+        self._receipts = receipts
+        self._count = len(receipts)
+
+    def _receipt_of(self, index: int) -> Receipt:
+        return self._receipts[index]
+
+    async def _all_reached(self, stage: Stage) -> None:
+        for receipt in self._receipts:
+            await receipt.reached(stage)

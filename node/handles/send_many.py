@@ -7,9 +7,9 @@ from typing import Unpack
 from triack.base.delivery import Delivery
 from triack.base.errors import TriackError
 from triack.base.printable import counted
-from triack.node.handles.receipt import stage_to_wait_for
-from triack.node.handles.receipts import Receipts
-from triack.node.shell.engine_handle import EngineHandle
+from triack.node.handles.receipt import Receipt, accept, stage_to_wait_for
+from triack.node.handles.receipts import KeyedReceipts, Receipts
+from triack.node.shell.engine_handle import EngineHandle, PreparedList
 from triack.node.shell.outgoing_message import MessageProperties
 from triack.queues.stages import Stage, StageName
 from triack.queues.streams.outgoing_stream import Row
@@ -31,6 +31,7 @@ class Sending(ABC):
         bodies: Iterable[bytes],
         *,
         delivery: Delivery = Delivery.TRANSACTIONAL,
+        keys: Iterable[str] | None = None,
         until: Stage | StageName | None = None,
         timeout: float | None = None,
         **properties: Unpack[MessageProperties],
@@ -46,9 +47,11 @@ class Sending(ABC):
             destination: as for ``send``.
             bodies: at most 4 MiB each. All are checked before the first is accepted.
             delivery: as for ``send``.
+            keys: a key for each body, as ``key`` for ``send``: a message that was accepted with its key before is not
+                accepted again, and its receipt is that of the first. After an error, send the whole list again.
             until: as for ``send``: the stage that all of them are to reach.
             timeout: seconds to wait for that, once all are accepted.
-            **properties: as for ``send``, the same for all of them; no key, which names one message.
+            **properties: as for ``send``, the same for all of them; no ``key``, which names one message.
 
         Returns:
             Their receipts: each wait is for all of them, and ``receipts[i]`` is the receipt of one.
@@ -56,27 +59,48 @@ class Sending(ABC):
         Raises:
             AddressError, NotLoopback, MessageTooLarge, QueueNotFound, UsageError, QueueFull, NoRoom, WaitTimeout,
                 DeliveryFailed, RollbackDetected, NodeClosed, StoreFailed: as for ``send``.
+            TooManyKeys: the node has no room for all of the new keys; none of the list was accepted.
         """
         port = self._port
         stage = stage_to_wait_for(port, until, delivery, timeout)
-        prepared = port.prepare_many(destination, bodies, delivery, properties)
-        rows: list[Row] = []
-        accepted, count = 0, len(prepared.bodies)
+        prepared = port.prepare_many(destination, bodies, delivery, properties, keys)
+        accept_all = _accept_rows if prepared.keys is None else _accept_keyed
+        accepted: list[int] = []
         prepared.outgoing.senders += 1
         try:
-            while accepted < count:
-                if not port.may_go_on(prepared.outgoing):
-                    await port.wait_room_for(prepared)
-                new = port.accept_some(prepared, accepted)
-                accepted += sum(row.messages for row in new)
-                rows += new
+            receipts = await accept_all(port, prepared, accepted)
         except TriackError as error:
             if accepted:
-                error.add_note(f"{accepted} of {counted(count, 'message')} were accepted before")
+                of = counted(len(prepared.bodies), "message")
+                error.add_note(f"{sum(accepted)} of {of} were accepted before")
             raise
         finally:
             prepared.outgoing.senders -= 1
-        receipts = Receipts(port, prepared.outgoing, rows)
         if stage is not None:
             await receipts.reached(stage, timeout)
         return receipts
+
+
+async def _accept_rows(port: EngineHandle, prepared: PreparedList, accepted: list[int]) -> Receipts:
+    """Accept a list by the row; ``accepted`` gets the number of messages of each."""
+    rows: list[Row] = []
+    at = 0
+    while at < len(prepared.bodies):
+        if not port.may_go_on(prepared.outgoing):
+            await port.wait_room_for(prepared)
+        new = port.accept_some(prepared, at)
+        accepted.append(sum(row.messages for row in new))
+        at += accepted[-1]
+        rows += new
+    return Receipts(port, prepared.outgoing, rows)
+
+
+async def _accept_keyed(port: EngineHandle, prepared: PreparedList, accepted: list[int]) -> Receipts:
+    """The same for a list with keys, of which some messages may have been accepted before."""
+    receipts: list[Receipt] = []
+    for one in prepared.singly():
+        if not port.may_go_on(one[0]):
+            await port.wait_room(one)
+        receipts.append(accept(port, one))
+        accepted.append(1)
+    return KeyedReceipts(port, prepared.outgoing, receipts)

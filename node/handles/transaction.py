@@ -13,7 +13,7 @@ from triack.base.delivery import DURABLE, Delivery
 from triack.base.errors import HandOverEnded, NodeClosed, StateChanged, UsageError, WaitTimeout
 from triack.base.printable import counted
 from triack.node.handles.consumer import BATCH_BYTES, BATCH_MESSAGES, in_time
-from triack.node.handles.message import Message, way_back
+from triack.node.handles.message import Message, delay_ms_of, way_back
 from triack.node.handles.receipt import Receipt, Waits, accept, check_bounded, check_stage
 from triack.node.handles.receipts import Receipts
 from triack.node.handles.taken import Taken
@@ -106,6 +106,7 @@ class Transaction:
         bodies: Iterable[bytes],
         *,
         delivery: Delivery = Delivery.TRANSACTIONAL,
+        keys: Iterable[str] | None = None,
         **properties: Unpack[MessageProperties],
     ) -> None:
         """Send a list with the commit, in order; waits only while the outgoing queue is full.
@@ -115,15 +116,17 @@ class Transaction:
             bodies: at most 4 MiB each, and 4 MiB in all lists of the transaction together, with 64 bytes counted for
                 each message beside its body; the last message may exceed that. All are checked here.
             delivery: ``RECOVERABLE`` or ``TRANSACTIONAL``.
+            keys: a key for each body, as for ``Node.send_many``.
             **properties: as for ``Node.send_many``; times to live, in seconds, count from this call.
 
         Raises:
             UsageError: as for ``send``, or the lists hold more than a transaction takes; nothing of this one is sent.
-            NodeClosed, AddressError, MessageTooLarge, QueueNotFound, QueueFull, NoRoom, StoreFailed: as for ``send``.
+            NodeClosed, AddressError, MessageTooLarge, QueueNotFound, QueueFull, NoRoom, TooManyKeys, StoreFailed: as
+                for ``send``.
         """
         self._check_open()
         check_durable(destination, delivery)
-        prepared = self._port.prepare_many(destination, bodies, delivery, properties)
+        prepared = self._port.prepare_many(destination, bodies, delivery, properties, keys)
         sizes = [len(body) for body in prepared.bodies]
         add_listed(destination, self._listed_bytes, sizes)
         await self._port.wait_room_for(prepared)
@@ -312,7 +315,9 @@ class Transaction:
         # No await from here to the commit's queueing: the engine takes all of it into one disk transaction.
         receipts: list[Receipt] = []
         for prepared in self._sends.values():
-            if isinstance(prepared, PreparedList):
+            if isinstance(prepared, PreparedList) and prepared.keys is not None:
+                receipts += [accept(port, one) for one in prepared.singly()]
+            elif isinstance(prepared, PreparedList):
                 rows = port.accept_all(prepared)  # into the current stream
                 receipts += Receipts(port, prepared.outgoing, rows)
             else:
@@ -332,18 +337,21 @@ class Transaction:
             self.rollback(failed=False)
             raise StateChanged(f"commit on node {self._port.name}: the value remembered as {changed!r} has changed")
 
-    def rollback(self, *, failed: bool = True) -> "Done":
+    def rollback(self, *, failed: bool = True, delay: float | None = None, dead: bool = False) -> "Done":
         """Send nothing, and put back the received messages. A second call does nothing.
 
         Args:
             failed: count this as a failure of each message received, which then waits, see ``Message.reject``.
+            delay: seconds for which they wait instead; as for ``Message.reject``.
+            dead: send them to the dead-letter queue; as for ``Message.reject``.
 
         Returns:
             An object that may be awaited, as from ``remember``.
         """
         if not self._ended:
             self._end()
-            self._taken.give_back(Return(failed))
+            delay_ms = None if delay is None else delay_ms_of(delay)
+            self._taken.give_back(Return(failed, delay_ms, dead=dead))
         return DONE
 
     def handle_death(self) -> None:
@@ -412,7 +420,7 @@ class _Refusing:
         """Refuse."""
         raise UsageError("a message that a transaction received is acknowledged by its commit")
 
-    def give_back(self, _lease: Lease, *, failed: bool, delay_ms: int | None) -> None:  # noqa: ARG002 - refused anyway
+    def give_back(self, _lease: Lease, *, failed: bool, delay_ms: int | None, dead: bool = False) -> None:  # noqa: ARG002 - refused anyway
         """Refuse."""
         raise UsageError("a message that a transaction received is given back by its rollback")
 

@@ -11,6 +11,7 @@ from triack.base.delivery import Delivery
 from triack.base.errors import TriackError, WouldBlock
 from triack.node.handles.acknowledgements import Acknowledging
 from triack.node.handles.consumer import AckMode, Consumer
+from triack.node.handles.handling import Handling
 from triack.node.handles.queue_admin import QueueAdmin, as_ids
 from triack.node.handles.receipt import Receipt, accept, stage_to_wait_for
 from triack.node.handles.reloading import Reloading
@@ -33,7 +34,7 @@ from triack.queues.stages import Stage, StageName
 __all__ = ["Verbs"]
 
 
-class Verbs(Sending, Acknowledging, Trusting, Requesting, Reloading, Routing):
+class Verbs(Sending, Acknowledging, Trusting, Requesting, Reloading, Routing, Handling):
     """The public methods of a node.
 
     Attributes:
@@ -94,7 +95,7 @@ class Verbs(Sending, Acknowledging, Trusting, Requesting, Reloading, Routing):
         """Accept a message for sending; waits while the outgoing queue is full, and then for the stage ``until``.
 
         The message is safe when ``receipt.queued()`` returns; a crash before that may lose it. For "safe when the call
-        returns" say ``until="queued"``, or use a transaction.
+        returns" say ``until="queued"``, or use a transaction. For many messages at once, ``send_many`` costs far less.
 
         Args:
             destination: ``udp://host:port/queue``, ``tcp://host:port/queue``, ``peer/queue`` for a known peer, or

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar, assert_never
 
 from triack.base.ack_trigger import AckTrigger, terms_of
-from triack.base.checks import check_kind, check_timeout
+from triack.base.checks import check_kind, check_texts, check_timeout
 from triack.base.commit import OWN_STATE
 from triack.base.delivery import Delivery, check_sent
 from triack.base.errors import (
@@ -28,6 +28,7 @@ from triack.base.errors import (
     WaitTimeout,
 )
 from triack.base.names import check_name, nearest, what_else
+from triack.base.printable import counted
 from triack.base.reasons import DropReason
 from triack.base.units import SECOND
 from triack.node.files import operator_log
@@ -38,7 +39,7 @@ from triack.node.shell.enrolling import Enrolling
 from triack.node.shell.holding import Holding
 from triack.node.shell.life import Life
 from triack.node.shell.link_events import Events
-from triack.node.shell.outgoing_message import MessageProperties, as_bytes, check_size, with_properties
+from triack.node.shell.outgoing_message import MessageProperties, as_bytes, check_key, check_size, with_properties
 from triack.node.shell.ping_answer import PingAnswer
 from triack.node.shell.platform import Platform
 from triack.node.shell.stats import NodeStats, gather
@@ -73,6 +74,8 @@ TURN_MESSAGES = 256
 """After this many messages, at first twice as many, a sender that finds room lets others run: a few milliseconds."""
 EXIT_LOOKS = 5
 """Looks at a node that another thread runs: a table that grows meanwhile ends a look, and hardly ever five."""
+AT_HAND_BYTES_MAX = 65_536
+"""The longest body that another thread checks by itself: to hand over a longer one costs little beside its copy."""
 MESSAGE_OVERHEAD_BYTES = 64
 """Bytes that a message counts in limits on memory beside its body: about what Python needs to keep it."""
 
@@ -82,12 +85,22 @@ Prepared = tuple[OutgoingStream, bytes | Outgoing, int]
 
 @dataclass(slots=True)
 class PreparedList:
-    """Messages that were checked: their outgoing queue, their bodies, and the properties that they share."""
+    """Messages that were checked: their outgoing queue, bodies and keys, and the properties that they share."""
 
     destination: str
     outgoing: OutgoingStream
     bodies: list[bytes]
     shared: Outgoing | None
+    keys: list[str] | None = None
+
+    def singly(self) -> list[Prepared]:
+        """The messages, to be accepted one by one: each has a key of its own."""
+        assert self.keys is not None
+        shared = self.shared or Outgoing(b"")
+        return [
+            (self.outgoing, replace(shared, body=body, key=key), len(body) + MESSAGE_OVERHEAD_BYTES)
+            for body, key in zip(self.bodies, self.keys, strict=True)
+        ]
 
     def messages(self, bodies: list[bytes]) -> list[bytes | Outgoing]:
         """Some of the bodies as messages."""
@@ -139,6 +152,7 @@ class EngineHandle:
         state: dict[str, bytes],
     ) -> None:
         self.check_alive = life.check_alive
+        self._life = life
         self.wake = driver.wake
         self.turn = 0
         self.sender: Callable[[], asyncio.Task[Any] | None] = lambda: None
@@ -302,18 +316,71 @@ class EngineHandle:
         message: bytes | Outgoing = body
         if properties:
             message = with_properties(destination, body, properties, self._wall_ms())
-            if message.key and not outgoing.durable:
-                raise UsageError(
-                    f"send to {destination} with a key: express messages are on no disk, and neither are keys"
-                )
+            if message.key:
+                _check_keepable(destination, outgoing)
         prepared = outgoing, message, size_bytes
         if not self._is_accepted(prepared):
             self._check_taken(destination, outgoing)
             self._check_key(destination, message)
         return prepared
 
+    def prepare_at_hand(
+        self,
+        destination: str,
+        body: bytes,
+        delivery: Delivery,
+        properties: MessageProperties,
+        *,
+        before: tuple[int, int],
+    ) -> Prepared | None:
+        """Check a message of another thread, as ``prepare``. It changes nothing, and looks only at plain numbers.
+
+        Args:
+            destination: as for ``Node.send``.
+            body: as for ``Node.send``.
+            delivery: as for ``Node.send``.
+            properties: as for ``Node.send``.
+            before: messages, and their bytes, that are to be accepted before it.
+
+        Returns:
+            The message; None if only the event loop can check it: it has a key, there may be no room for it, its
+            destination is new, or the node has ended.
+
+        Raises:
+            UsageError, MessageTooLarge: the properties are not valid.
+        """
+        outgoing = self._outgoing.get((destination, delivery))
+        if outgoing is None or not self._life.is_alive or type(body) is not bytes or len(body) > AT_HAND_BYTES_MAX:
+            return None
+        message: bytes | Outgoing = body
+        if properties:
+            message = with_properties(destination, body, properties, self._wall_ms())
+            if message.key:
+                return None
+        coming, coming_bytes = before
+        if outgoing.life is not StreamState.LIVE or self._engine.outbox.room_bytes(outgoing, coming) <= coming_bytes:
+            return None
+        if outgoing.durable and self._engine.inbox.admission.store_low:
+            return None
+        return outgoing, message, len(body) + MESSAGE_OVERHEAD_BYTES
+
+    def accept_at_hand(
+        self, outgoing: OutgoingStream, messages: list[bytes | Outgoing], size_bytes: int
+    ) -> tuple[OutgoingStream, list[Row]]:
+        """Accept messages of other threads, which were checked. Returns their outgoing queue of now, and their rows."""
+        self.check_alive()
+        outgoing = self.current(outgoing)
+        rows = self._engine.submit_many(outgoing, messages, size_bytes)
+        self.wake()
+        return outgoing, rows
+
     def prepare_many(
-        self, destination: str, bodies: Iterable[bytes], delivery: Delivery, properties: MessageProperties
+        self,
+        destination: str,
+        bodies: Iterable[bytes],
+        delivery: Delivery,
+        properties: MessageProperties,
+        keys: Iterable[str] | None = None,
     ) -> PreparedList:
         """Check a list before any of it is accepted; see ``Node.send_many`` for arguments and errors."""
         self.check_alive()
@@ -322,12 +389,25 @@ class EngineHandle:
         checked = [body if type(body) is bytes else as_bytes(destination, body) for body in bodies]
         check_size(destination, max(checked, key=len, default=b""))
         self._check_taken(destination, outgoing)
+        named = None if keys is None else self._check_keys(destination, outgoing, keys, len(checked))
         if not properties:
-            return PreparedList(destination, outgoing, checked, None)
+            return PreparedList(destination, outgoing, checked, None, named)
         shared = with_properties(destination, b"", properties, self._wall_ms())
         if shared.key:
-            raise UsageError(f"send to {destination}: a key names one message, not a list of them")
-        return PreparedList(destination, outgoing, checked, shared)
+            raise UsageError(f"send to {destination}: a key names one message, not a list of them: say keys=")
+        return PreparedList(destination, outgoing, checked, shared, named)
+
+    def _check_keys(self, destination: str, outgoing: OutgoingStream, keys: Iterable[str], count: int) -> list[str]:
+        """The keys of a list. Raises UsageError, or TooManyKeys when there is no room for the new ones of them."""
+        named = [check_key(destination, key) for key in check_texts(f"send to {destination}: keys", keys)]
+        if len(named) != count:
+            raise UsageError(f"send to {destination}: {len(named)} keys for {counted(count, 'message')}")
+        _check_keepable(destination, outgoing)
+        now_ms = self._wall_ms()
+        self._check_room_for_keys(
+            destination, sum(self._engine.outbox.keys.find(outgoing, key, now_ms) is None for key in set(named))
+        )
+        return named
 
     def _is_accepted(self, prepared: Prepared) -> bool:
         """Whether a message with this key was accepted before: then this one is not accepted again."""
@@ -346,12 +426,15 @@ class EngineHandle:
             raise QueueFull(f"send to {destination}: queue {outgoing.queue} has reached its quota and refuses more")
 
     def _check_key(self, destination: str, message: bytes | Outgoing) -> None:
-        if isinstance(message, bytes) or not message.key:
-            return
-        wait_ms = self._engine.outbox.keys.full_for_ms(self._wall_ms())
+        if not isinstance(message, bytes) and message.key:
+            self._check_room_for_keys(destination, 1)
+
+    def _check_room_for_keys(self, destination: str, count: int) -> None:
+        wait_ms = self._engine.outbox.keys.full_for_ms(self._wall_ms(), count) if count else 0
         if wait_ms:
+            eldest = "the eldest is" if count == 1 else f"the {count:,} eldest are"
             raise TooManyKeys(
-                f"send to {destination}: node {self.name} keeps as many keys as it may; the eldest is over in "
+                f"send to {destination}: node {self.name} keeps as many keys as it may; {eldest} over in "
                 f"{wait_ms / 1_000:.0f} s"
             )
 
@@ -428,6 +511,11 @@ class EngineHandle:
         accepted = self._engine.submit_once(outgoing, message, size_bytes, self.clock())
         self.wake()
         return accepted
+
+    def accepted_with_key(self, ordinal: int) -> Accepted | None:
+        """The message of this node with that ordinal, if it was accepted with a key that still counts."""
+        self.check_alive()
+        return self._engine.outbox.keys.of_ordinal(ordinal, self._wall_ms())
 
     def unfinished_before(self, outgoing: OutgoingStream, number: int) -> bool:
         """Whether packets with lower numbers are still to be acknowledged."""
@@ -779,3 +867,9 @@ class EngineHandle:
 
 def _is_up(link: Link) -> bool:
     return link.conversation is not None and link.conversation.is_open
+
+
+def _check_keepable(destination: str, outgoing: OutgoingStream) -> None:
+    """Raises UsageError for a key in a class that is on no disk."""
+    if not outgoing.durable:
+        raise UsageError(f"send to {destination} with a key: express messages are on no disk, and neither are keys")

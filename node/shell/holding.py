@@ -24,11 +24,13 @@ class Reader:
         name: its name for people: of a task, a thread or a program.
         pid: its process, if that is another one.
         is_here: whether it dies with the process of the node.
+        waits_for: why its handler failed with messages that wait now; empty when none does.
     """
 
     name: str = ""
     pid: int | None = None
     is_here: bool = True
+    waits_for: str = ""
 
 
 def reader_of(queue: str, name: object) -> Reader:
@@ -85,9 +87,9 @@ class Holding:
             self._by_queue.pop(queue, None)
 
     def of(self, queue: str) -> list[tuple[Reader, list[HeldPacket]]]:
-        """The readers that have messages of a queue in hand."""
+        """The readers that have messages of a queue in hand, or failed with messages that wait now."""
         held = [(holder.reader, holder.held(queue)) for holder in self._by_queue.get(queue, ())]
-        return [(reader, packets) for reader, packets in held if packets]
+        return [(reader, packets) for reader, packets in held if packets or reader.waits_for]
 
     def take_back(self, queue: str) -> int:
         """Take back all messages of a queue from all holders. Returns their number."""

@@ -8,7 +8,7 @@ from triack.base.errors import MessageTooLarge, UsageError
 from triack.queues.packing import MAX_BODY_BYTES, USER_PROPERTIES_BYTES, Outgoing, write_properties
 from triack.queues.streams.accepted_keys import KEY_BYTES_MAX
 
-__all__ = ["MessageProperties", "as_bytes", "check_size", "with_properties"]
+__all__ = ["MessageProperties", "as_bytes", "check_key", "check_size", "with_properties"]
 
 DEADLINE_GRAIN_MS = 100
 """Deadlines are rounded up to this, so that messages sent together share packets."""
@@ -84,7 +84,7 @@ def with_properties(destination: str, body: bytes, properties: MessageProperties
         elif name == "headers":
             kept[name] = _headers(destination, value)
         elif name == "key":
-            key = _key(destination, value)
+            key = check_key(destination, value)
         elif name == "ack_now":
             ack_now = _truth(destination, name, value)
         elif isinstance(value, str):
@@ -118,7 +118,8 @@ def _truth(destination: str, name: str, value: object) -> bool:
     return value
 
 
-def _key(destination: str, key: object) -> str:
+def check_key(destination: str, key: object) -> str:
+    """The key of a message. Raises UsageError when it is no key."""
     try:
         if isinstance(key, str) and 0 < len(key.encode()) <= KEY_BYTES_MAX:
             return key

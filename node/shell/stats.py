@@ -55,13 +55,15 @@ class HolderStats:
         name: the task, thread or program that reads.
         pid: its process, if that is not the node's; None if it is the node's, or unknown.
         messages: the number of messages that it has.
-        since_s: seconds since the first of them was handed over.
+        since_s: seconds since the first of them was handed over; 0 for none.
+        waits_for: the error with which its handler failed last, while messages wait for that; None when none does.
     """
 
     name: str
     pid: int | None
     messages: int
     since_s: float
+    waits_for: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +78,7 @@ class QueueStats:
         is_full: whether it has reached its quota, so that senders wait or are refused.
         arrived: messages that have come into it since the node started.
         left: messages that have gone from it since: acknowledged, expired, moved or purged.
-        holders: the readers that have messages in hand.
+        holders: the readers that have messages in hand, or whose handlers failed with messages that wait.
         paused_s: seconds since an operator paused it, so that readers wait; None when it is not paused.
     """
 
@@ -442,7 +444,8 @@ def read_stats(found: dict[str, Any]) -> NodeStats:
 
 
 def _queue(mailbox: Mailbox, holding: Holding, now_ms: int, now_ns: int) -> QueueStats:
-    held = holding.of(mailbox.name)
+    waits = bool(mailbox.reader.returned.messages)
+    held = [one for one in holding.of(mailbox.name) if one[1] or waits]
     sent_ms = [one.packet.sent_at_ms for _, packets in held for one in packets]
     oldest_ms = min([*sent_ms, *([] if mailbox.oldest_ms is None else [mailbox.oldest_ms])], default=None)
     return QueueStats(
@@ -490,8 +493,8 @@ def _by_kind(acks: Mapping[tuple[str, str], int]) -> dict[str, dict[str, int]]:
 
 def _holder(reader: Reader, held: list[HeldPacket], now_ns: int) -> HolderStats:
     messages = sum([one.bits.bit_count() for one in held])
-    since_ns = min([one.since_ns for one in held])
-    return HolderStats(reader.name, reader.pid, messages, max(0, now_ns - since_ns) / SECOND)
+    since_ns = min([one.since_ns for one in held], default=now_ns)
+    return HolderStats(reader.name, reader.pid, messages, max(0, now_ns - since_ns) / SECOND, reader.waits_for or None)
 
 
 def _name_of(reason: HoldReason | None) -> str | None:

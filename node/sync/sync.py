@@ -7,20 +7,23 @@ The parts are those of ``triack`` itself, with the same names, arguments, promis
 import threading
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from pathlib import Path
+from contextlib import ExitStack
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
 from triack.base.delivery import Delivery
 from triack.base.errors import NodeClosed, UsageError
 from triack.base.news import NodeEvent
-from triack.node.control.client import Client, ClientInvitation, connect_to
+from triack.node.client.client import Client, ClientInvitation, connect_to
 from triack.node.handles.acknowledgements import Every
+from triack.node.handles.consuming import Handler
 from triack.node.handles.derived import Said, as_called, as_on, settled, waited
 from triack.node.handles.verbs import Verbs
-from triack.node.node import Node, open_node
+from triack.node.node import Node, open_node, port_of
 from triack.node.shell.enrolling import OpenInvitation
+from triack.node.sync.send_buffer import SendBuffer
 from triack.node.sync.sync_consumer import SyncConsumer, thread_safe
+from triack.node.sync.sync_handlers import in_threads
 from triack.node.sync.sync_loop import LoopThread, OverLoop
 from triack.node.sync.sync_receipts import SyncReceipt, SyncReceipts
 from triack.node.sync.sync_transaction import SyncTransaction
@@ -42,9 +45,10 @@ def open(*args: Any, **kwargs: Any) -> "SyncNode":
     return SyncNode(lambda: open_node(*args, **kwargs))
 
 
-def connect(data: str | Path) -> "SyncClient":
-    """A client of a node that another process runs, begun by ``with``; see ``triack.connect``."""
-    return SyncClient(lambda: connect_to(data))
+@as_called(connect_to)
+def connect(*args: Any, **kwargs: Any) -> "SyncClient":
+    """A client of a node that another process runs, begun by ``with``; arguments are those of ``triack.connect``."""
+    return SyncClient(lambda: connect_to(*args, **kwargs))
 
 
 class SyncInvitation(OverLoop[OpenInvitation | ClientInvitation]):
@@ -60,6 +64,7 @@ class SyncInvitation(OverLoop[OpenInvitation | ClientInvitation]):
 
 
 N = TypeVar("N", Node, Client)
+H = TypeVar("H", bound=Handler)
 E = TypeVar("E", AckEvent, NodeEvent, BrowsedMessage)
 
 
@@ -69,6 +74,7 @@ class _Face(Generic[N]):
     def __init__(self, make: Callable[[], N]) -> None:
         self._make: Callable[[], N] = make
         self._made: tuple[LoopThread, N] | None = None
+        self._threads = ExitStack()
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {'not open' if self._made is None else repr(self._made[1])}>"
@@ -123,6 +129,7 @@ class _Face(Generic[N]):
             return
         finally:
             loop.end()
+            self._threads.close()
 
     def _perform(
         self, begin: Callable[[N], Coroutine[Any, Any, Any]], wrap: Callable[[LoopThread, Any], Any] | None
@@ -180,6 +187,29 @@ class _Face(Generic[N]):
     queue_lengths = waited(Verbs.queue_lengths)
     recall = waited(Verbs.recall)
 
+    @as_on(Verbs.consume)
+    def consume(self, said: Said) -> None:
+        """Call the handler in threads, and wait."""
+        loop, node = self._parts
+        with in_threads(loop, said["handler"], said["options"]) as handler:
+            loop.wait(settled(node, "consume", (said["queue"], handler), said["options"]))
+
+    @as_on(Verbs.handler)
+    def handler(self, said: Said) -> Callable[[H], H]:
+        """Call the handler in threads of its own."""
+
+        def declare(handler: H) -> H:
+            loop, node = self._parts
+            threads = self._threads.enter_context(in_threads(loop, handler, said["options"]))
+
+            async def begin() -> None:
+                node.handler(said["queue"], **said["options"])(threads)
+
+            loop.wait(begin())
+            return handler
+
+        return declare
+
     @as_on(Verbs.receive)
     def receive(self, said: Said) -> SyncConsumer:
         """Without a name, the reader gets this thread's."""
@@ -214,6 +244,30 @@ class _Face(Generic[N]):
 
 class SyncNode(_Face[Node]):
     """One queue manager. Make it with ``triack.sync.open``, use it inside ``with``."""
+
+    _buffer: SendBuffer | None = None
+
+    def start(self) -> Self:
+        """See ``_Face.start``."""
+        super().start()
+        loop, node = self._parts
+        self._buffer = SendBuffer(loop, port_of(node))
+        return self
+
+    @as_on(Verbs.send)
+    def send(self, said: Said) -> SyncReceipt:
+        """Without a turn of the event loop where that is possible."""
+        loop, _ = self._parts
+        destination, body, properties = said["destination"], said["body"], said["properties"]
+        if self._buffer is not None and said["until"] is None and said["timeout"] is None:
+            receipt = self._buffer.put(destination, body, said["delivery"], properties)
+            if receipt is not None:
+                return SyncReceipt(loop, receipt)
+        wanted = {name: said[name] for name in ("delivery", "until", "timeout")}
+        sent: SyncReceipt = self._perform(
+            lambda node: settled(node, "send", (destination, body), {**wanted, **properties}), SyncReceipt
+        )
+        return sent
 
     send_nowait = waited(Verbs.send_nowait, SyncReceipt)
     failed = waited(Verbs.failed)

@@ -2,7 +2,7 @@
 
 from typing import Self
 
-from triack.node.control.client_consumer import ClientConsumer
+from triack.node.client.client_consumer import ClientConsumer
 from triack.node.handles.consumer import BATCH_MESSAGES, Consumer
 from triack.node.handles.message import Holder, Message
 from triack.node.sync.sync_loop import LoopThread, OverLoopUntilExit
@@ -22,9 +22,9 @@ class _ThreadSafe:
         """The message is done."""
         self._loop.tell(lambda: self._holder.acknowledge(lease))
 
-    def give_back(self, lease: Lease, *, failed: bool, delay_ms: int | None) -> None:
-        """The message comes again."""
-        self._loop.tell(lambda: self._holder.give_back(lease, failed=failed, delay_ms=delay_ms))
+    def give_back(self, lease: Lease, *, failed: bool, delay_ms: int | None, dead: bool = False) -> None:
+        """The message comes again, or is dead."""
+        self._loop.tell(lambda: self._holder.give_back(lease, failed=failed, delay_ms=delay_ms, dead=dead))
 
 
 def thread_safe(loop: LoopThread, message: Message) -> Message:

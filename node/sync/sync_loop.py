@@ -3,7 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import CancelledError, Executor, Future
 from types import TracebackType
 from typing import Any, Generic, Protocol, Self, TypeVar
 
@@ -150,9 +150,21 @@ class LoopThread:
                 return
         call.give_up()
 
+    @property
+    def is_this_thread(self) -> bool:
+        """Whether the caller runs in the loop, which must not wait for itself."""
+        return running_loop() is self._loop
+
     def _check_thread(self) -> None:
-        if running_loop() is self._loop:
+        if self.is_this_thread:
             raise UsageError(OWN_THREAD)
+
+    def post(self, work: Callable[[], None]) -> None:
+        """Run something in the loop, before all that is asked for later, and wait for nothing. Raises NodeClosed."""
+        with self._ended:
+            if not self.runs:
+                raise NodeClosed(CLOSED)
+            self._loop.call_soon_threadsafe(work)
 
     def tell(self, work: Callable[[], None]) -> None:
         """Run something that does not wait, and raise what it raises; at once in the loop's own thread."""
@@ -164,6 +176,10 @@ class LoopThread:
             work()
 
         self.wait(told())
+
+    async def run(self, threads: Executor, work: Callable[..., T], *arguments: object) -> T:
+        """Run something in a thread, from the loop, and wait for its end. A cancellation does not end the thread."""
+        return await self._loop.run_in_executor(threads, lambda: work(*arguments))
 
     def end(self) -> None:
         """Stop the loop. A second call does nothing.

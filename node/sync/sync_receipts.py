@@ -2,7 +2,7 @@
 
 from typing import TypeVar
 
-from triack.node.control.client_receipts import ClientReceipts
+from triack.node.client.client_receipts import ClientReceipts
 from triack.node.handles.derived import waited
 from triack.node.handles.receipt import MessageWaits, Waits
 from triack.node.handles.receipts import Listed, Receipts

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from triack.node.control.client_transaction import ClientTransaction
+from triack.node.client.client_transaction import ClientTransaction
 from triack.node.handles.derived import waited
 from triack.node.handles.transaction import Transaction
 from triack.node.sync.sync_loop import LoopThread, OverLoopUntilExit

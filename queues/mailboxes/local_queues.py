@@ -342,8 +342,8 @@ class LocalQueues:
         """A message was not processed: redeliver it, or dead-letter it when it has failed too often."""
         died = way.reason is DeadReason.READER_DIED
         failures = mailbox.count_failure(lease, died=died) if way.failed else 0
-        if self.is_over(mailbox, failures):
-            self.dead_letter(mailbox, lease, way.reason, turn)
+        if (way.dead and system_queue(mailbox.name) is None) or self.is_over(mailbox, failures):
+            self.dead_letter(mailbox, lease, DeadReason.READER_REFUSED if way.dead else way.reason, turn)
             return
         redelivery = way.redelivery or self._settings.redelivery_of(mailbox.name)
         length_ms = (wait_after_death_ms if died else wait_ms)(redelivery, failures) if failures else 0

@@ -58,9 +58,11 @@ class Return(NamedTuple):
         delay_ms: how long it waits; None for the wait after its number of failures.
         redelivery: the consumer's setting, None for that of the queue.
         reason: why it is dead when it has failed too often.
+        dead: whether it becomes a dead letter at once.
     """
 
     failed: bool
     delay_ms: int | None = None
     redelivery: Redelivery | None = None
     reason: DeadReason = DeadReason.MAX_REDELIVERIES
+    dead: bool = False

@@ -11,6 +11,7 @@ import operator
 from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import NamedTuple
 
 from triack.base.commit import OWN_STATE, Commit
@@ -61,6 +62,11 @@ class Accepted:
     def name(self) -> tuple[str, str, str]:
         """The scope of the key: peer, queue, key."""
         return self.peer, self.queue, self.key
+
+    @property
+    def destination(self) -> str:
+        """Where it goes, as senders write it."""
+        return f"{self.peer}/{self.queue}" if self.peer else self.queue
 
     @property
     def row(self) -> str:
@@ -159,12 +165,21 @@ class AcceptedKeys:
         accepted = self._by_name.get((outgoing.peer, outgoing.queue, key))
         return None if accepted is None or self._is_over(accepted, now_ms) else accepted
 
-    def full_for_ms(self, now_ms: int) -> int:
-        """How long until there is room for another key; 0 when there is."""
-        if len(self._by_name) < self._most:
+    def of_ordinal(self, ordinal: int, now_ms: int) -> Accepted | None:
+        """The message with that ordinal, if it was accepted with a key that still counts."""
+        accepted = self._by_ordinal.get(ordinal)
+        return None if accepted is None or self._is_over(accepted, now_ms) else accepted
+
+    def full_for_ms(self, now_ms: int, count: int = 1) -> int:
+        """How long until there is room for ``count`` more keys; 0 when there is. At least a lifetime if there never is.
+
+        Keys run out in the order of their acceptance.
+        """
+        over = len(self._by_name) + count - self._most
+        if over <= 0:
             return 0
-        eldest = next(iter(self._by_name.values()))
-        return max(0, eldest.accepted_ms + self._lifetime_ms - now_ms)
+        last = next(islice(self._by_name.values(), over - 1, None), None)
+        return self._lifetime_ms if last is None else max(0, last.accepted_ms + self._lifetime_ms - now_ms)
 
     def add(self, accepted: Accepted, commit: Commit) -> None:
         """Add the key of an accepted message to its commit, which also deletes keys that have run out."""

@@ -35,6 +35,8 @@ class AckKind(StrEnum):
     """The acknowledgement that frees their class has come, which is their last stage."""
     FAILURE = "failure"
     """The message will never be delivered, as far as its sender can tell. It is in the dead-letter queue."""
+    GAP = "gap"
+    """A client was without its node: outcomes of that time may be missing, and the numbers may begin at 1 again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +44,7 @@ class AckEvent:
     """Outcome of messages of one outgoing queue.
 
     Attributes:
-        kind: acknowledged, or failed.
+        kind: acknowledged, failed, or a gap; the latter covers no messages.
         first: number of the first message, counted from 1 in each outgoing queue since the start of the node; see
             ``Receipt.number``.
         last: number of the last message; equal to ``first`` for a failure.

@@ -284,11 +284,16 @@ class Outbox:
             self.keys.add(accepted, commit)
         return accepted
 
-    def room_bytes(self, outgoing: OutgoingStream) -> int:
-        """How much an outgoing queue takes without waiting. One message may exceed that; at 0 nothing is taken."""
+    def room_bytes(self, outgoing: OutgoingStream, coming: int = 0) -> int:
+        """How much an outgoing queue takes without waiting. One message may exceed that; at 0 nothing is taken.
+
+        Args:
+            outgoing: the queue.
+            coming: messages that are to be submitted to it before, besides those that were.
+        """
         if any(reader.is_full for reader in outgoing.readers):
             return 0
-        coming = len(outgoing.pending)
+        coming += len(outgoing.pending)
         if not outgoing.peer and not self._has_room(outgoing.queue, durable=outgoing.durable, coming=coming):
             return 0
         if outgoing.durable:

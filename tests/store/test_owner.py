@@ -132,7 +132,9 @@ def test_nothing_that_innocent_code_does_lets_a_second_process_in(
 
 def test_a_second_process_learns_which_process_has_it(store: Store, folder: Path) -> None:
     del store
-    assert open_second(folder).endswith(f"in use by another node: process {os.getpid()} on {os.uname().nodename}")
+    told = open_second(folder)
+    assert f"in use by another node: process {os.getpid()} on {os.uname().nodename}; " in told
+    assert told.endswith(f"another process uses that node by triack.connect({str(folder)!r}), and a command by --data")
 
 
 def test_other_names_of_a_directory_lead_to_the_same_lock(store: Store, folder: Path, tmp_path: Path) -> None:

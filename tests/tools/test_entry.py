@@ -93,4 +93,4 @@ def test_a_node_needs_no_library_of_the_command_line() -> None:
     for first_use in ("triack.open, triack.connect", "triack.sync.open, triack.sync.connect"):
         _, loaded = loaded_by(first_use)
         assert not HEAVY & loaded
-        assert loaded > {"asyncio", "triack.node.node", "triack.node.control.client"}
+        assert loaded > {"asyncio", "triack.node.node", "triack.node.client.client"}

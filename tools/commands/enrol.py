@@ -8,7 +8,7 @@ import click
 
 import triack
 from triack.base.errors import NodeClosed
-from triack.node.control.client import ClientInvitation
+from triack.node.client.client import ClientInvitation
 from triack.node.shell.enrolling import EnrolledPeer, enrol_at_rest
 from triack.tools.commands.common import (
     CommandGroup,
@@ -51,7 +51,7 @@ def invite(*, name: str | None, patterns: tuple[str, ...], no_wait: bool, data: 
 
 
 async def _invite(name: str | None, patterns: tuple[str, ...], data: Path, *, waits: bool) -> int:
-    async with triack.connect(data) as client:
+    async with triack.connect(data, patience=0) as client:
         invitation = await client.invite(name, send=patterns or None)
         click.echo(invitation.code)
         if waits:
@@ -127,7 +127,7 @@ async def _join(
     by_process: Callable[[triack.Client], Awaitable[EnrolledPeer]],
     at_rest: Callable[[], Awaitable[EnrolledPeer]],
 ) -> int:
-    client = triack.connect(data)
+    client = triack.connect(data, patience=0)
     try:
         await client.start()
     except NodeClosed:

@@ -22,7 +22,7 @@ from triack.base.errors import (
 )
 from triack.base.names import check_name, nearest, what_else
 from triack.base.printable import counted, written
-from triack.node.control.client import Client, client_on
+from triack.node.client.client import Client, client_on
 from triack.node.control.control_frames import Link, cut, number_of
 from triack.node.control.tasks import first_of
 from triack.node.files import operator_log

@@ -13,7 +13,7 @@ import click
 import triack
 from triack.base.errors import NodeClosed, StoreError, TriackError
 from triack.base.printable import written
-from triack.node.control.client import Client, client_on
+from triack.node.client.client import Client, client_on
 from triack.node.control.control_frames import Link, number_of
 from triack.node.control.intake import Chunk
 from triack.node.control.tasks import first_of

@@ -62,12 +62,19 @@ def _write(node: Host, stats: triack.NodeStats, sort: str) -> None:
         held = [[it.peer, it.queue, it.delivery.label, it.reason] for it in stats.holds]
         write_table(("NO ROOM FOR", "TO QUEUE", "CLASS", "AS"), held)
     hands = [
-        [name, it.name or "-", str(it.pid or "-"), str(it.messages), age_of(it.since_s)]
+        [
+            name,
+            it.name or "-",
+            str(it.pid or "-"),
+            str(it.messages),
+            age_of(it.since_s) if it.messages else "-",
+            it.waits_for or "-",
+        ]
         for name, queue in stats.queues.items()
         for it in queue.holders
     ]
     if hands:
-        write_table(("QUEUE", "IN THE HANDS OF", "PID", "MESSAGES", "SINCE"), hands)
+        write_table(("QUEUE", "IN THE HANDS OF", "PID", "MESSAGES", "SINCE", "WAITS FOR"), hands)
 
 
 def trouble_lines(stats: triack.NodeStats) -> list[str]:

@@ -74,7 +74,7 @@ async def connected(data: Path, within_s: float | None = None) -> AsyncIterator[
         NodeClosed: no process runs it.
         WaitTimeout: a process runs it, and does not answer.
     """
-    client, limit_s = triack.connect(data), ANSWER_S if within_s is None else within_s
+    client, limit_s = triack.connect(data, patience=0), ANSWER_S if within_s is None else within_s
     try:
         async with asyncio.timeout(limit_s):
             await client.start()

@@ -250,7 +250,7 @@ async def _check(data: Path, wanted: Wanted, timeout: float, down: Level) -> int
 
 async def _ask(data: Path, wanted: Wanted, down: Level) -> int:
     refused: list[str] = []
-    link = await handover.find_now(data, refused.append)
+    link = await handover.attempt(data, refused.append)
     if link is None:
         return _end(down, "; ".join([f"no process runs {data}", *refused]))
     await link.close()

@@ -118,7 +118,7 @@ async def examine(
     for peer in _peers_of(data):
         for address in peer[1]:
             yield await _resolves(peer[0], address)
-    link = await handover.find_now(data)
+    link = await handover.attempt(data)
     if link is None:
         yield Finding("warn", "process", f"no process runs {data}", "triack serve --data DIR; peers were not asked")
         if listen is not None:

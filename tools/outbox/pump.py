@@ -35,8 +35,8 @@ from triack.base.errors import (
     TriackError,
     UsageError,
 )
-from triack.node.control.client import Client
-from triack.node.control.client_transaction import ClientTransaction
+from triack.node.client.client import Client
+from triack.node.client.client_transaction import ClientTransaction
 from triack.node.files import operator_log
 from triack.node.handles.transaction import Transaction
 from triack.node.node import Node

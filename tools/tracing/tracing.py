@@ -18,7 +18,7 @@ from opentelemetry.trace import SpanKind
 import triack
 from triack.base.checks import check_between
 from triack.base.errors import UsageError
-from triack.node.control.client import Client
+from triack.node.client.client import Client
 from triack.node.handles.message import Message
 from triack.node.node import Node
 from triack.tracing.consumer import TracedConsumer

@@ -7,7 +7,7 @@ import pytest
 
 import triack
 from tests.node.nodes import make, quick
-from triack.node.control.client import Client
+from triack.node.client.client import Client
 
 
 @pytest.fixture

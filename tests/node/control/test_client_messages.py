@@ -19,8 +19,14 @@ class Told:
     async def call(self, do: str, body: bytes = b"", **fields: Any) -> Any:
         raise AssertionError((do, body, fields))
 
-    def post(self, op: str, **fields: Any) -> None:
+    def post(self, op: str, *, epoch: int | None = None, **fields: Any) -> None:
         self.said.append((op, fields))
+
+    async def connected(self, end: float | None = None, *, patient: bool = False) -> int:
+        raise AssertionError((end, patient))
+
+    async def lost(self, epoch: int) -> None:
+        raise AssertionError(epoch)
 
 
 def arrived(client: Told) -> triack.Message:
@@ -31,15 +37,19 @@ def arrived(client: Told) -> triack.Message:
         "failures": 2,
         "sender": "shop",
     }
-    return message_of(header, pack_one(Outgoing(b"12 valves", {"label": "l"}), 7, 1_000), ClientHolder(client, 3))
+    return message_of(header, pack_one(Outgoing(b"12 valves", {"label": "l"}), 7, 1_000), ClientHolder(client, None, 3))
 
 
 def test_bodies_share_a_frame_up_to_its_limits() -> None:
     """A body of the largest size has one to itself, and a batch fills one; no bodies are one empty frame."""
     large = b"x" * MAX_BODY_BYTES
-    assert frames_of("q", [b"1", large, b"22", b""]) == [[b"1"], [large], [b"22", b""]]
-    assert [len(bodies) for bodies in frames_of("q", [b"x"] * (BATCH_MESSAGES + 1))] == [BATCH_MESSAGES, 1]
-    assert frames_of("q", []) == [[]]
+    frames = frames_of("q", [b"1", large, b"22", b""], ["a", "b", "c", "d"])
+    assert [frame["bodies"] for frame in frames] == [[b"1"], [large], [b"22", b""]]
+    assert [frame["keys"] for frame in frames] == [["a"], ["b"], ["c", "d"]]
+    assert [len(frame["bodies"]) for frame in frames_of("q", [b"x"] * (BATCH_MESSAGES + 1))] == [BATCH_MESSAGES, 1]
+    assert frames_of("q", []) == [{"bodies": []}]
+    with pytest.raises(triack.UsageError, match=r"^send to q: 1 keys for 2 messages$"):
+        frames_of("q", [b"1", b"2"], ["a"])
     with pytest.raises(triack.UsageError, match="a body is bytes"):
         frames_of("q", [b"x", "text"])  # type: ignore[list-item]
 
@@ -56,7 +66,7 @@ def test_the_fate_of_a_message_is_sent_once() -> None:
     message = arrived(client)
     message.reject(failed=False, delay=1.5)
     message.ack()
-    assert client.said == [("reject", {"message": 3, "failed": False, "delay_ms": 1_500})]
+    assert client.said == [("reject", {"message": 3, "failed": False, "delay_ms": 1_500, "dead": False})]
 
 
 def test_wrong_types_are_refused_before_anything_is_sent() -> None:

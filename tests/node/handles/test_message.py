@@ -18,12 +18,15 @@ class Holder:
 
     def __init__(self) -> None:
         self.told: list[tuple[int, bool | None, int | None]] = []
+        self.dead: list[int] = []
 
     def acknowledge(self, lease: Lease) -> None:
         self.told.append((lease.index, None, None))
 
-    def give_back(self, lease: Lease, *, failed: bool, delay_ms: int | None) -> None:
+    def give_back(self, lease: Lease, *, failed: bool, delay_ms: int | None, dead: bool = False) -> None:
         self.told.append((lease.index, failed, delay_ms))
+        if dead:
+            self.dead.append(lease.index)
 
 
 def message(properties: dict[str, object] | None = None, holder: Holder | None = None, sender: str = "shop") -> Message:
@@ -82,7 +85,9 @@ def test_its_holder_hears_of_each_call() -> None:
     found.ack()
     found.reject()
     found.reject(failed=False, delay=0.0005)
-    assert holder.told == [(1, None, None), (1, True, None), (1, False, 1)]
+    found.reject(dead=True)
+    assert holder.told == [(1, None, None), (1, True, None), (1, False, 1), (1, True, None)]
+    assert holder.dead == [1]
 
 
 async def test_ids_stay_with_the_message_and_are_never_used_again(tmp_path: Path) -> None:

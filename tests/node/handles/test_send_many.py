@@ -1,6 +1,7 @@
 """Sending by the list."""
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
@@ -107,3 +108,38 @@ async def test_a_queue_that_refuses_ends_a_list_and_says_how_far_it_came() -> No
         there = node.queue_lengths()["q"]
         assert TURN_MESSAGES - 1 <= there < 10_000
         assert refused.value.__notes__ == [f"{there} of 10,000 messages were accepted before"]
+
+
+async def test_each_message_of_a_list_may_have_a_key(tmp_path: Path) -> None:
+    """A list that is sent again after a crash adds what is new, and has the receipts of the rest."""
+    async with make("a", tmp_path / "a") as node:
+        first = await node.send_many("q", [b"1", b"2"], keys=["one", "two"])
+        again = await node.send_many("q", [b"2", b"3", b"3"], keys=iter(["two", "three", "three"]), until="ordered")
+        assert [receipt.id for receipt in again] == [first[1].id, again[1].id, again[1].id]
+        async with node.transaction() as tx:
+            await tx.send_many("q", [b"3", b"4"], keys=["three", "four"])
+    async with make("a", tmp_path / "a") as node, triack.connect(tmp_path / "a") as client:
+        assert await bodies(node, "q", 4) == [b"1", b"2", b"3", b"4"]
+        known = await client.send_many("q", [b"1", b"5"], keys=["one", "five"], until="ordered")
+        assert (known[0].id, node.queue_lengths()["q"]) == (first[0].id, 1)
+        async with client.transaction() as remote:
+            await remote.send_many("q", [b"5", b"6"], keys=["five", "six"])
+        assert await bodies(node, "q", 2) == [b"5", b"6"]
+
+
+async def test_keys_that_do_not_fit_their_list_are_refused() -> None:
+    """Before anything is accepted."""
+    settings = quick(keys=triack.KeySettings(most=2))
+    async with make(settings=settings) as node:
+        for keys, why in ((["a"], "1 keys for 2 messages"), ("ab", "must be a list of texts"), (["a", ""], "a key is")):
+            with pytest.raises(triack.UsageError, match=why):
+                await node.send_many("q", [b"1", b"2"], keys=keys)
+        with pytest.raises(triack.UsageError, match="say keys="):
+            await node.send_many("q", [b"1", b"2"], key="a")
+        with pytest.raises(triack.UsageError, match="express messages are on no disk"):
+            await node.send_many("q", [b"1"], keys=["a"], delivery=triack.EXPRESS)
+        with pytest.raises(triack.TooManyKeys, match="keeps as many keys as it may"):
+            await node.send_many("q", [b"1", b"2", b"3"], keys=["a", "b", "c"])
+        assert node.queue_lengths()["q"] == 0
+        await node.send_many("q", [b"1", b"2"], keys=["a", "b"])
+        await node.send_many("q", [b"1", b"2"], keys=["a", "b"])

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from triack import sync
-from triack.node.control.client import Client, ClientInvitation
-from triack.node.control.client_transaction import ClientTransaction
+from triack.node.client.client import Client, ClientInvitation
+from triack.node.client.client_transaction import ClientTransaction
 from triack.node.control.verb_table import VERBS
 from triack.node.handles.derived import plain_function, signature_of
 from triack.node.handles.transaction import Transaction
@@ -57,20 +57,20 @@ def verbs_of(kind: type[Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("kind", "face"), FACES)
 def test_every_face_has_the_verbs_of_what_it_stands_for(kind: type[Any], face: type[Any]) -> None:
-    """And no others, but for the call that the parts of a client share."""
+    """And no others, but for the calls that the parts of a client share."""
     assert verbs_of(kind).keys() - verbs_of(face).keys() == ONLY_HERE.get(face, set())
-    assert verbs_of(face).keys() - verbs_of(kind).keys() <= {"call", "post"}
+    assert verbs_of(face).keys() - verbs_of(kind).keys() <= {"call", "connected", "lost", "post"}
 
 
 @pytest.mark.parametrize(("kind", "face"), FACES)
 def test_every_face_has_the_same_parameters_and_text(kind: type[Any], face: type[Any]) -> None:
-    """Names, order, defaults and types; ``triack.sync`` calls no handlers, which would run in another thread."""
+    """Names, order, defaults and types; ``triack.sync`` has no handlers of events."""
     for name, declared in verbs_of(kind).items():
         if name not in verbs_of(face):
             continue
         one, other = plain_function(declared), plain_function(verbs_of(face)[name])
         wanted = dict(signature_of(one).parameters)
-        if face in (SyncNode, SyncClient):
+        if face in (SyncNode, SyncClient) and name == "acknowledgements":
             wanted.pop("handler", None)
         assert dict(signature_of(other).parameters) == wanted, name
         same = inspect.getdoc(one) == inspect.getdoc(other)
@@ -87,7 +87,7 @@ def test_every_verb_of_a_node_reaches_over_the_control_socket() -> None:
     """By a row of its own name, or by those of what it gives: readers, transactions, pages."""
     by_rows = {row.declared for row in VERBS.values()}
     others = {name for name, verb in verbs_of(Verbs).items() if plain_function(verb) not in by_rows}
-    assert others == {"browse", "failed", "receive", "reply", "send_nowait", "transaction"}
+    assert others == {"browse", "consume", "failed", "handler", "receive", "reply", "send_nowait", "transaction"}
 
 
 def test_a_node_without_async_is_opened_as_any_other() -> None:

@@ -17,8 +17,8 @@ VERBS = {
     *("start", "close", "failed", "address", "node_id"),
     *("key", "trust", "revoke", "invite", "enrol", "reload"),
     *("send", "send_many", "send_nowait", "transaction", "flush", "drain", "recall", "reply", "request"),
-    *("receive", "queue_lengths", "stats", "events", "acknowledgements", "ping"),
-    *("browse", "create_queue", "requeue", "move", "purge", "release"),
+    *("receive", "consume", "handler", "queue_lengths", "stats", "events", "acknowledgements", "ping"),
+    *("browse", "create_queue", "requeue", "move", "purge", "release", "pause", "resume"),
 }
 
 

@@ -298,3 +298,16 @@ def test_what_is_shown_is_what_is_inside() -> None:
             assert repr(reader) == "<SyncConsumer: <Consumer of queue q of node a>>"
         with node.transaction() as transaction:
             assert repr(transaction) == "<SyncTransaction: <Transaction of node a, open>>"
+
+
+def test_a_client_goes_on_when_its_node_is_back(tmp_path: Path) -> None:
+    """The thread that calls meanwhile waits."""
+    with open_sync("a", tmp_path):
+        client = triack.sync.connect(tmp_path, patience=None).start()
+        client.send("q", b"1", until="ordered", timeout=WAIT)
+    waiting = threading.Thread(target=client.send, args=("q", b"2"), kwargs={"key": "k", "until": "ordered"})
+    waiting.start()
+    with open_sync("a", tmp_path) as node:
+        waiting.join(WAIT)
+        assert node.queue_lengths()["q"] == 2
+        client.close()

@@ -83,6 +83,17 @@ def test_no_more_keys_are_kept_than_may_be() -> None:
     assert keys.full_for_ms(1_000) == 60_000
     assert keys.full_for_ms(60_999) == 1
     assert keys.full_for_ms(61_000) == 0
+    assert keys.full_for_ms(1_000, 2) == 60_000
+    assert keys.full_for_ms(1_000, 3) == 60_000  # there never is
+
+
+def test_a_message_is_found_by_its_ordinal_as_long_as_its_key_counts() -> None:
+    node = Bare(settings=NodeSettings(keys=KeySettings(lifetime_s=60)))
+    accepted, keys = send(node, "k"), node.engine.outbox.keys
+    assert keys.of_ordinal(accepted.ordinal, 60_999) is accepted
+    assert keys.of_ordinal(accepted.ordinal, 61_000) is None
+    assert keys.of_ordinal(accepted.ordinal + 1, 1_000) is None
+    assert accepted.destination == f"{accepted.peer}/{accepted.queue}"
 
 
 def test_a_dead_letter_is_remembered_with_its_reason() -> None:

@@ -1,6 +1,8 @@
 """``triack status``, on a node that runs inside a program and on a directory at rest."""
 
 import json
+import re
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import fields
@@ -113,3 +115,23 @@ def test_a_directory_without_a_node_has_no_status(tmp_path: Path) -> None:
     assert finished.returncode == 2
     assert b"there is no node in" in finished.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_what_a_failing_handler_waits_for_is_shown(tmp_path: Path) -> None:
+    """With its error, while its message waits in its queue, and no more when it has succeeded."""
+    away = threading.Event()
+    away.set()
+
+    def store(_message: triack.Message) -> None:
+        if away.is_set():
+            raise ConnectionError("the database is away")
+
+    with open_sync("a", tmp_path) as a:
+        a.handler("orders", redelivery=triack.Redelivery(first_wait_s=0.2, max_wait_s=0.2), name="packer")(store)
+        a.send("orders", b"x")
+        failing = re.compile("packer .* ConnectionError: the database is away$")
+        wait_until(lambda: any(map(failing.search, run("--data", tmp_path))))
+        away.clear()
+        wait_until(lambda: not a.queue_lengths()["orders"])
+        assert not [line for line in run("--data", tmp_path) if "packer" in line]

@@ -7,13 +7,13 @@ from triack.base.ack_trigger import AckTrigger
 from triack.base.checks import check_kind
 from triack.base.delivery import check_sent
 from triack.base.errors import NodeClosed, UsageError
-from triack.node.control.client_events import Feed
-from triack.node.control.control_frames import Header
+from triack.node.client.client_events import Feed
+from triack.node.control.control_frames import Caller, Header
 from triack.node.control.told import read_event
 from triack.node.handles.acknowledgements import AckHandler, handle_each
 from triack.node.handles.derived import Said
 from triack.node.shell.link_events import EVENTS_MAX
-from triack.queues.streams.ack_events import AckEvent
+from triack.queues.streams.ack_events import AckEvent, AckKind
 
 __all__ = ["ClientAcknowledgements", "check_acknowledgements", "handle"]
 
@@ -21,8 +21,12 @@ __all__ = ["ClientAcknowledgements", "check_acknowledgements", "handle"]
 class ClientAcknowledgements(Feed[AckEvent]):
     """An async iterator over the events of one outgoing queue of the node; see ``Acknowledgements``.
 
-    It ends when the node is closed; when its process has died, it raises NodeClosed.
+    When the process of the node ends, it waits for the next one; then a ``GAP`` comes, and the outcomes of what that
+    process has not settled. It raises NodeClosed when the client is closed, or its patience is over.
     """
+
+    def _gap(self) -> AckEvent:
+        return AckEvent(AckKind.GAP, 1, 0, "the process of the node went away")
 
     def _read(self, header: Header) -> list[AckEvent]:
         return [read_event(said) for said in header["events"]]
@@ -44,7 +48,11 @@ def check_acknowledgements(said: Said) -> None:
     check_kind(f"acknowledgements of {destination}: handler", said["handler"], Callable | None)
 
 
-async def handle(events: ClientAcknowledgements, destination: str, handler: AckHandler) -> None:
-    """Call a handler with one event after the other, until the node ends."""
+async def handle(client: Caller, events: ClientAcknowledgements, destination: str, handler: AckHandler) -> None:
+    """Call a handler with one event after the other, until the client is closed."""
     with contextlib.suppress(NodeClosed):
-        await handle_each(events, destination, handler)
+        while True:
+            with contextlib.suppress(NodeClosed):
+                await handle_each(events, destination, handler)
+                return
+            await client.connected(patient=True)

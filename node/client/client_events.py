@@ -1,16 +1,19 @@
 """Events of a node in another process, and how a client fetches events of any kind.
 
 Promise: the client fetches events only when its reader asks, so the node keeps, and bounds, those of a slow reader.
+After the loss of a connection the next events begin with a mark: some may be missing before it.
 """
 
 import asyncio
 import weakref
 from abc import ABC, abstractmethod
 from collections import deque
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, Generic, Self, TypeVar
 
-from triack.base.news import NodeEvent
+from triack.base.errors import ConnectionLost
+from triack.base.news import EventsMissed, NodeEvent
 from triack.node.control.control_frames import Caller, Header
 from triack.node.control.told import read_news
 from triack.node.shell.event_loop import run_at_home
@@ -19,27 +22,41 @@ __all__ = ["ClientEvents", "Feed"]
 
 E = TypeVar("E")
 
+Again = Callable[[], Awaitable[tuple[Header, bytes]]]
+"""Makes a call once more."""
+
 
 class Feed(ABC, Generic[E]):
     """An async iterator over the events that the node has under a number, until it is closed or the node ends.
 
     Args:
         client: the way to the node.
-        watch: the number.
+        header: of the answer that has the number.
+        again: asks the node for the same events once more, after the loss of a connection.
     """
 
-    def __init__(self, client: Caller, watch: int) -> None:
+    def __init__(self, client: Caller, header: Header, again: Again) -> None:
         self._client = client
-        self._watch = watch
+        self._again = again
+        self._watch = header["watch"]
+        self._epoch = header["epoch"]
+        self._closed = False
         self._unread: deque[E] = deque()
-        self._coming: asyncio.Task[tuple[Header, bytes]] | None = None
+        self._coming: asyncio.Task[list[E]] | None = None
         self._ended = False
-        forget = partial(client.post, "unwatch", watch=watch, forget=True)
+        self._forget_when_dropped()
+
+    def _forget_when_dropped(self) -> None:
+        forget = partial(self._client.post, "unwatch", epoch=self._epoch, watch=self._watch, forget=True)
         weakref.finalize(self, run_at_home, asyncio.get_running_loop(), forget).atexit = False
 
     @abstractmethod
     def _read(self, header: Header) -> list[E]:
         """The events in an answer; empty when there will be no more."""
+
+    @abstractmethod
+    def _gap(self) -> E:
+        """The mark for events that may be missing."""
 
     def __aiter__(self) -> Self:
         return self
@@ -54,32 +71,52 @@ class Feed(ABC, Generic[E]):
     async def _fetch(self) -> None:
         """Wait for more. A cancelled call takes nothing along: its answer goes to the next call."""
         if self._coming is None:
-            self._coming = asyncio.create_task(self._client.call("told", watch=self._watch), name="triack-told")
+            self._coming = asyncio.create_task(self._ask(), name="triack-told")
             self._coming.add_done_callback(_look_at)
         coming = self._coming
         await asyncio.wait([coming])
         if self._coming is coming:  # no other caller that waited for the same has taken it
             self._coming = None
-            header, _ = coming.result()
-            told = self._read(header)
+            told = coming.result()
             self._unread += told
             self._ended = not told
 
+    async def _ask(self) -> list[E]:
+        """The next events; empty when there will be no more."""
+        try:
+            header, _ = await self._client.call("told", epoch=self._epoch, watch=self._watch)
+            told = self._read(header)
+            if told or self._closed:
+                return told
+            await self._client.lost(self._epoch)  # the node has ended, and so will its process
+        except ConnectionLost:
+            if self._closed:
+                return []
+        header, _ = await self._again()
+        self._watch, self._epoch = header["watch"], header["epoch"]
+        self._forget_when_dropped()
+        return [self._gap()]
+
     def close(self) -> None:
         """Gather no more; unread events can still be read. A second call does nothing."""
-        self._client.post("unwatch", watch=self._watch, forget=False)
+        self._closed = True
+        self._client.post("unwatch", epoch=self._epoch, watch=self._watch, forget=False)
 
 
 class ClientEvents(Feed[NodeEvent]):
     """An async iterator over the events of the node; see ``Events``.
 
-    It ends when it is closed; when the node ends, or its process is gone, it raises NodeClosed.
+    It ends when it is closed. When the process of the node ends, it waits for the next one; then an ``EventsMissed``
+    comes, and the events from then on. It raises NodeClosed when the client is closed, or its patience is over.
 
     Attributes:
         missed: the number of oldest events that the node had dropped, unread, at its last answer.
     """
 
     missed = 0
+
+    def _gap(self) -> NodeEvent:
+        return EventsMissed("the process of the node went away, and this client was without it for a while")
 
     def _read(self, header: Header) -> list[NodeEvent]:
         self.missed = int(header["missed"])

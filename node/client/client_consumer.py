@@ -10,8 +10,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from triack.base.checks import check_most, check_timeout
-from triack.base.errors import NodeClosed
-from triack.node.control.at_once import begin_now
+from triack.base.errors import ConnectionLost, NodeClosed
+from triack.node.client.at_once import begin_now
 from triack.node.control.client_messages import ClientHolder, message_of
 from triack.node.control.control_frames import Caller, Header, cut
 from triack.node.handles.consumer import BATCH_MESSAGES
@@ -25,7 +25,11 @@ __all__ = ["ClientConsumer"]
 
 
 class ClientConsumer:
-    """An async iterator over the messages of one queue of the node; also an async context manager. See ``Consumer``."""
+    """An async iterator over the messages of one queue of the node; also an async context manager. See ``Consumer``.
+
+    When the process of the node ends, it goes on with the next one. Messages in hand come again: ``ack`` of one raises
+    HandOverEnded then, and with ``ack="auto"`` a loop gets it again, marked ``redelivered``.
+    """
 
     def __init__(
         self,
@@ -44,11 +48,13 @@ class ClientConsumer:
         self._redelivery = None if redelivery is None else asdict(redelivery)
         self._keeper = None if auto else Keeper()
         self._number: int | None = None
+        # The connection on which the reader is.
+        self._epoch = 0
         self._beginning = asyncio.Lock()
         self._closed = False
         self._finalizer: weakref.finalize[..., Any] | None = None
         self._last: list[Message] = []
-        self._first_of_last = 0
+        self._first_of_last = 0, 0
 
     def __repr__(self) -> str:
         return f"<ClientConsumer of queue {self._queue}>"
@@ -62,26 +68,43 @@ class ClientConsumer:
     async def get(self, timeout: float | None = None) -> Message:
         """The next message; see ``Consumer.get``."""
         header, content = await self._ask("get", timeout)
-        return self._take(header["message"], [header], [content])[0]
+        return self._take(header, [header], [content])[0]
 
     async def get_many(self, most: int = BATCH_MESSAGES, timeout: float | None = None) -> list[Message]:
         """The next messages, in order; see ``Consumer.get_many``."""
         check_most(self._queue, most)
         header, content = await self._ask("get_many", timeout, most=most)
-        return self._take(header["message"], header["about"], cut(content, header["sizes"]))
+        return self._take(header, header["about"], cut(content, header["sizes"]))
 
     async def _ask(self, do: str, timeout: float | None, **fields: Any) -> tuple[Header, bytes]:
         check_timeout(f"receive from {self._queue}", timeout)
+        end = None if timeout is None else asyncio.get_running_loop().time() + timeout
+        name, first = self._name or task_name(), True
+        while True:
+            self._check_open()
+            epoch = await self._client.connected(end)
+            try:
+                await self._begin_on(epoch, name)
+                self._acknowledge_last()
+                left = timeout if first or end is None else max(0.0, end - asyncio.get_running_loop().time())
+                return await self._client.call(do, epoch=self._epoch, reader=self._number, timeout=left, **fields)
+            except ConnectionLost:
+                first = False
+                await self._client.lost(epoch)
+
+    def _check_open(self) -> None:
         if self._closed:
             raise NodeClosed(f"receive from {self._queue}: the consumer is closed")
-        if self._number is None:  # a cancelled call leaves no unknown reader behind
-            await asyncio.shield(self._begin(self._name or task_name()))
-        self._acknowledge_last()
-        return await self._client.call(do, reader=self._number, timeout=timeout, **fields)
 
-    async def _begin(self, name: str) -> None:
+    async def _begin_on(self, epoch: int, name: str) -> None:
+        """Have a reader on that connection, or on a later one."""
+        if self._number is None or self._epoch != epoch:  # a cancelled call leaves no unknown reader behind
+            await asyncio.shield(self._begin(epoch, name))
+        self._check_open()
+
+    async def _begin(self, epoch: int, name: str) -> None:
         async with self._beginning:  # concurrent first calls share one reader
-            if self._number is None:
+            if self._number is None or self._epoch < epoch:
                 begun, _ = await self._client.call(
                     "read",
                     queue=self._queue,
@@ -90,28 +113,37 @@ class ClientConsumer:
                     name=name,
                     in_order=False,
                 )
-                self._number = begun["reader"]
+                if self._finalizer is not None:
+                    self._finalizer.detach()
+                self._number, self._epoch = begun["reader"], begun["epoch"]
                 self._leave_when_forgotten(asyncio.get_running_loop(), begun["reader"])
+
+    async def report(self, why: str) -> None:
+        """See ``Consumer.report``."""
+        await self._begin_on(await self._client.connected(), self._name or task_name())
+        self._client.post("waits", epoch=self._epoch, reader=self._number, why=why)
 
     def _leave_when_forgotten(self, home: asyncio.AbstractEventLoop, number: int) -> None:
         """End the reader with its last reference, as for a consumer of the node itself."""
-        leave = partial(self._client.post, "leave", reader=number)
+        leave = partial(self._client.post, "leave", epoch=self._epoch, reader=number)
         self._finalizer = weakref.finalize(self._keeper or self, run_at_home, home, leave)
         self._finalizer.atexit = False
 
-    def _take(self, first: int, headers: list[Header], contents: list[bytes]) -> list[Message]:
+    def _take(self, answer: Header, headers: list[Header], contents: list[bytes]) -> list[Message]:
+        first, epoch = answer["message"], answer["epoch"]
         messages = [
-            message_of(header, content, ClientHolder(self._client, number, self._keeper))
+            message_of(header, content, ClientHolder(self._client, epoch, number, self._keeper))
             for number, (header, content) in enumerate(zip(headers, contents, strict=True), first)
         ]
         if self._keeper is None:
-            self._first_of_last, self._last = first, messages
+            self._first_of_last, self._last = (epoch, first), messages
         return messages
 
     def _acknowledge_last(self) -> None:
         last, self._last = self._last, []
-        if last:
-            self._client.post("ack", message=self._first_of_last, count=len(last))
+        epoch, first = self._first_of_last
+        if last and epoch == self._epoch:  # else they come again, marked ``redelivered``
+            self._client.post("ack", epoch=epoch, message=first, count=len(last))
 
     def close(self) -> Awaitable[None]:
         """Give back unacknowledged messages, and take no more. A second call does nothing.
@@ -124,11 +156,11 @@ class ClientConsumer:
             return DONE
         if self._finalizer is not None:
             self._finalizer.detach()
-        return begin_now(self._close(number))
+        return begin_now(self._close(self._epoch, number))
 
-    async def _close(self, number: int) -> None:
-        with contextlib.suppress(NodeClosed):
-            await self._client.call("close", reader=number)
+    async def _close(self, epoch: int, number: int) -> None:
+        with contextlib.suppress(NodeClosed, ConnectionLost):
+            await self._client.call("close", epoch=epoch, reader=number)
 
     async def __aenter__(self) -> Self:
         return self

@@ -10,7 +10,7 @@ import pytest
 import triack
 from tests.node.nodes import WAIT, make, quick, take_acknowledgements, until
 from triack import AckEvent, AckKind
-from triack.node.control.client import Client
+from triack.node.client.client import Client
 from triack.node.node import port_of
 
 
@@ -143,7 +143,7 @@ async def test_the_end_of_the_node_ends_the_events(tmp_path: Path) -> None:
     """As an end, or as an error: a process may go without a word."""
     node = make("a", tmp_path / "a", "udp", settings=quick())
     await node.start()
-    async with triack.connect(tmp_path / "a") as client:
+    async with triack.connect(tmp_path / "a", patience=0) as client:
         events = await client.acknowledgements("udp://127.0.0.1:9/q")
         reading = asyncio.create_task(anext(events))
         await client.flush()

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import triack
-from triack.node.control.asking import Asking, asked
+from triack.node.client.asking import Asking, asked
 from triack.node.control.control_frames import Header
 from triack.node.handles.verbs import Verbs
 

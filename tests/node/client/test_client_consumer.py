@@ -7,7 +7,7 @@ import pytest
 
 import triack
 from tests.node.nodes import WAIT, alive, cancel_at_every_turn, until
-from triack.node.control.client import Client
+from triack.node.client.client import Client
 from triack.node.handles.consumer import Consumer
 from triack.node.handles.message import Message
 

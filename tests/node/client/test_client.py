@@ -11,9 +11,9 @@ import pytest
 import triack
 from tests.node.nodes import SOON, WAIT, make, quick, until
 from tests.tools.commands.serving import serving
+from triack.node.client import connection
+from triack.node.client.client import Client
 from triack.node.control import calls, control_frames
-from triack.node.control import client as client_module
-from triack.node.control.client import Client
 from triack.node.control.control_frames import Link
 
 
@@ -209,7 +209,7 @@ async def test_a_client_connects_once_at_a_time(node: triack.Node, client: Clien
 async def test_a_node_that_ends_ends_every_call(tmp_path: Path) -> None:
     """So does a client that is closed. No caller is left waiting."""
     async with make("a", tmp_path / "a"):
-        client = await triack.connect(tmp_path / "a").start()
+        client = await triack.connect(tmp_path / "a", patience=0).start()
         waiting = [asyncio.create_task(client.receive("q").get()) for _ in range(3)]
         await asyncio.sleep(SOON)
     for task in waiting:
@@ -279,7 +279,7 @@ async def test_who_has_too_many_calls_waits_until_one_ends_or_is_cancelled(
     node: triack.Node, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Here: at the node nothing that comes behind one call too many would be heard."""
-    for module in (calls, client_module):
+    for module in (calls, connection):
         monkeypatch.setattr(module, "CALLS_MAX", 2)
     async with triack.connect(tmp_path / "a") as client:
         reader = client.receive("empty")

@@ -9,7 +9,7 @@ import pytest
 import triack
 from tests.node.nodes import WAIT, make, open_sync, quick, until
 from triack.base.news import LinkDown, LinkUp, PeerSilent
-from triack.node.control.client import Client
+from triack.node.client.client import Client
 from triack.node.shell.link_events import EVENTS_MAX, EventFeed
 
 
@@ -69,7 +69,7 @@ async def test_the_end_of_the_node_ends_the_events(tmp_path: Path) -> None:
     """As the end of the node that it is, for readers that wait and for those that ask afterwards."""
     node = make("a", tmp_path / "a", "udp", settings=quick())
     await node.start()
-    async with triack.connect(tmp_path / "a") as client:
+    async with triack.connect(tmp_path / "a", patience=0) as client:
         events = await client.events()
         reading = asyncio.create_task(anext(events))
         await client.flush()

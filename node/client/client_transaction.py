@@ -10,15 +10,15 @@ from typing import Any, Self
 
 from triack.base.checks import check_most, check_timeout
 from triack.base.delivery import Delivery
-from triack.base.errors import NodeClosed
-from triack.node.control.asking import Asking, ask
-from triack.node.control.at_once import begin_now
+from triack.base.errors import ConnectionLost, NodeClosed, TransactionLost
+from triack.node.client.asking import Asking, ask
+from triack.node.client.at_once import begin_now
+from triack.node.client.client_receipts import ClientReceipt, check_until
 from triack.node.control.client_messages import frames_of, message_of, name_of
-from triack.node.control.client_receipts import ClientReceipt, check_until
 from triack.node.control.control_frames import Caller, Header, check_frame, cut
 from triack.node.control.told import read_receipts
 from triack.node.handles.derived import Said, as_on
-from triack.node.handles.message import Message, way_back
+from triack.node.handles.message import Message, delay_ms_of, way_back
 from triack.node.handles.transaction import (
     DONE,
     ONLY_THE_TRANSACTION,
@@ -38,12 +38,16 @@ __all__ = ["ClientTransaction"]
 class ClientTransaction(Asking):
     """A transaction of the node: leaving the block commits, an exception rolls back. See ``Transaction``.
 
+    When the process of the node goes away before the commit, every call raises TransactionLost: nothing of it has
+    happened, and it may be run again. When that happens during the commit, ConnectionLost says that it may have.
     After 131,072 sends and receives it refuses to send more, by a UsageError: a commit is answered in one frame.
     """
 
     def __init__(self, client: Caller) -> None:
         self._client = client
         self._number: int | None = None
+        # The connection on which it has begun.
+        self._epoch: int | None = None
         self._finalizer: weakref.finalize[..., Any] | None = None
         self._beginning = asyncio.Lock()
         self._classes: set[Delivery] = set()
@@ -64,11 +68,25 @@ class ClientTransaction(Asking):
             await asyncio.shield(self._begin(task_name()))
         self._check_open()
         self._ended = ends
-        header, content = await self._client.call(do, body, transaction=self._number, **fields)
+        try:
+            header, content = await self._client.call(do, body, epoch=self._epoch, transaction=self._number, **fields)
+        except ConnectionLost as lost:
+            raise self._end_by_loss(lost, do) from None
         self._last = [header["n"]]
         if ends and self._finalizer is not None:
             self._finalizer.detach()
         return header, content
+
+    def _end_by_loss(self, lost: ConnectionLost, do: str) -> ConnectionLost:
+        """The connection ended, and the node has rolled it back, unless it had got the commit before."""
+        self._ended = True
+        if do == "commit" and lost.maybe_done:
+            why = (
+                "the process of the node went away before it had answered: all of the transaction happened, or nothing"
+            )
+            return ConnectionLost(f"commit: {why}", maybe_done=True)
+        why = "the process of the node went away, and nothing of the transaction has happened; run it again"
+        return TransactionLost(f"{do}: {why}", maybe_done=False)
 
     def _check_open(self) -> None:
         if self._ended:
@@ -80,13 +98,14 @@ class ClientTransaction(Asking):
 
     def _undo(self, calls: list[int]) -> None:
         for number in calls:
-            self._client.post("cancel", n=number)
+            self._client.post("cancel", epoch=self._epoch, n=number)
 
     async def _begin(self, name: str) -> None:
         async with self._beginning:  # concurrent first calls share one transaction
             if self._number is None and not self._ended:
-                self._number = (await self._client.call("begin", name=name))[0]["transaction"]
-                leave = partial(self._client.post, "leave", transaction=self._number)
+                header, _ = await self._client.call("begin", name=name)
+                self._number, self._epoch = header["transaction"], header["epoch"]
+                leave = partial(self._client.post, "leave", epoch=self._epoch, transaction=self._number)
                 self._finalizer = weakref.finalize(self, run_at_home, asyncio.get_running_loop(), leave)
                 self._finalizer.atexit = False
 
@@ -104,14 +123,14 @@ class ClientTransaction(Asking):
         destination = said["destination"]
         name_of(destination, said["delivery"])
         check_durable(destination, said["delivery"])
-        frames = frames_of(destination, said["bodies"])
-        sizes = [len(body) for bodies in frames for body in bodies]
+        frames = frames_of(destination, said["bodies"], said["keys"])
+        sizes = [len(body) for frame in frames for body in frame["bodies"]]
         self._listed_bytes = add_listed(destination, self._listed_bytes, sizes)
         self._classes.add(said["delivery"])
         sent: list[int] = []
         try:
-            for bodies in frames:
-                header, _ = await ask(self, Transaction.send_many, {**said, "bodies": bodies})
+            for frame in frames:
+                header, _ = await ask(self, Transaction.send_many, {**said, **frame})
                 sent.append(header["n"])
         except BaseException:
             self._undo(sent)
@@ -173,7 +192,11 @@ class ClientTransaction(Asking):
             if self._state.get(key) is value:
                 del self._state[key]
         header, _ = await self._call("commit", ends=True)
-        told = {"receipt": header["receipt"], **read_receipts(header["origin"], header["runs"])}
+        told = {
+            "receipt": header["receipt"],
+            "epoch": header["epoch"],
+            **read_receipts(header["origin"], header["runs"]),
+        }
         receipts = [ClientReceipt(self._client, told, at) for at in range(len(told["ids"]))]
         if until is not None:
             await all_reached(receipts, until, timeout)
@@ -185,13 +208,17 @@ class ClientTransaction(Asking):
         if self._ended:
             return DONE
         self._ended = True
-        return begin_now(self._rollback(failed=said["failed"]))
+        delay = said["delay"]
+        if delay is not None:
+            delay_ms_of(delay)
+        return begin_now(self._rollback(failed=said["failed"], delay=delay, dead=said["dead"]))
 
-    async def _rollback(self, *, failed: bool) -> None:
+    async def _rollback(self, **how: Any) -> None:
         async with self._beginning:  # perhaps begun by a call that was cancelled
             begun = self._number is not None
         if begun:
-            await self._client.call("rollback", transaction=self._number, failed=failed)
+            with contextlib.suppress(ConnectionLost):  # which has rolled it back
+                await self._client.call("rollback", epoch=self._epoch, transaction=self._number, **how)
             if self._finalizer is not None:
                 self._finalizer.detach()
 

@@ -1,0 +1,1 @@
+"""Using a node that another process of this machine runs: ``triack.connect``."""

@@ -1,0 +1,536 @@
+"""A node that runs in another process of this machine: ``triack.connect``.
+
+It has the verbs of ``triack.Node``, with the same names, promises and errors; the node carries them out: see
+``triack.node.control.calls``. When that process ends, the client waits for the next one (``Line``), and what it has
+given out goes on: readers and events begin anew, and calls that may be repeated are. Messages in its hands have come
+back to their queue by then, and open transactions are rolled back.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from triack.base.checks import check_kind, check_timeout
+from triack.base.errors import ConnectionLost, HandOverEnded, NodeClosed, TriackError, UsageError, WaitTimeout
+from triack.node.client.asking import Asking, ask, asked
+from triack.node.client.at_once import begin_now
+from triack.node.client.client_acknowledgements import ClientAcknowledgements, check_acknowledgements, handle
+from triack.node.client.client_consumer import ClientConsumer
+from triack.node.client.client_events import ClientEvents
+from triack.node.client.client_receipts import ClientReceipt, ClientReceipts, check_until, when_reached
+from triack.node.client.client_transaction import ClientTransaction
+from triack.node.client.connection import Connection
+from triack.node.client.line import LONGEST_PAUSE_S, Line, LineState
+from triack.node.control import handover
+from triack.node.control.client_messages import ClientHolder, frames_of, message_of, name_of
+from triack.node.control.control_frames import Header, Link, cut
+from triack.node.control.told import read_peer
+from triack.node.control.verb_table import may_repeat
+from triack.node.handles.consumer import check_hand_over
+from triack.node.handles.consuming import Handler
+from triack.node.handles.derived import Said, as_on
+from triack.node.handles.handling import Handlers
+from triack.node.handles.message import way_back
+from triack.node.handles.verbs import Verbs
+from triack.node.shell.enrolling import EnrolledPeer, OpenInvitation
+from triack.node.shell.event_loop import check_home
+from triack.node.shell.holding import reader_of
+from triack.node.shell.platform import PLATFORM
+from triack.queues.manager.browse import BrowsedMessage, Position
+from triack.queues.node_settings import Redelivery
+from triack.store.folder import as_folder
+
+__all__ = ["Client", "ClientInvitation", "client_on", "connect_to"]
+
+H = TypeVar("H", bound=Handler)
+
+GOODBYE_S = 2.0
+"""How long a client that closes waits for the node to notice: a running node does in milliseconds."""
+PATIENCE_S = 60.0
+"""How long calls wait by default: as a request does for its answer, and longer than a process takes to restart."""
+
+
+def connect_to(data: str | Path, *, patience: float | None = PATIENCE_S, start_timeout: float = 0) -> "Client":
+    """A client of the node that another process runs on a data directory; begun by ``async with`` or ``await start()``.
+
+    When that process ends, the client looks for the next one until it is closed, and calls wait for it. What the node
+    gave out goes on: readers and events begin anew, and calls that change nothing, or send with a key, are made again.
+    Messages in hand come again; acknowledging one later raises HandOverEnded. Other calls under way raise
+    ConnectionLost, transactions TransactionLost.
+
+    Args:
+        data: the node's data directory.
+        patience: seconds for which calls wait for the next process; when it has been away for longer, they raise
+            NodeClosed at once, until it is back. None: no limit; 0: calls do not wait.
+        start_timeout: seconds for which ``start`` waits for a process to begin with; 0: hardly at all.
+
+    Raises:
+        UsageError: that is no path, or no number of seconds.
+    """
+    check_timeout("connect: patience", patience)
+    check_timeout("connect: start_timeout", start_timeout)
+    return Client(as_folder("connect: data", data), patience_s=patience, start_timeout_s=start_timeout)
+
+
+async def client_on(link: Link, data: Path) -> tuple["Client", Header]:
+    """A client on a connection to the process that serves a data directory, and the welcome of that process.
+
+    It ends with the connection.
+
+    Raises:
+        ConnectionError: the connection has ended.
+        ProtocolError, TriackError: the process speaks another version, or refuses to serve.
+    """
+    client = Client(data, reconnects=False)
+    await client._begin(link)  # noqa: SLF001 - for commands, which find their connections themselves
+    return client, client._welcome  # noqa: SLF001
+
+
+class Client(Asking):
+    """A node in another process. Make it with ``triack.connect``."""
+
+    def __init__(
+        self, data: Path, *, patience_s: float | None = 0, start_timeout_s: float = 0, reconnects: bool = True
+    ) -> None:
+        self._data = data
+        self._start_timeout_s = start_timeout_s
+        self._line = Line(f"the node of {data}", self._dial if reconnects else None, patience_s)
+        self._home: asyncio.AbstractEventLoop | None = None
+        self._handlers: set[asyncio.Task[None]] = set()
+        self._handling = Handlers(self, self._is_back)
+        # The connection by which the node first accepted something that may not be on its disk.
+        self._accepted_on: int | None = None
+
+    def __repr__(self) -> str:
+        return f"<Client of node {self.name}>" if self.name else f"<Client of the node of {self._data}, not connected>"
+
+    # ---- life
+
+    async def start(self) -> Self:
+        """Find the process. ``async with`` calls it.
+
+        Returns:
+            The client itself.
+
+        Raises:
+            NodeClosed: no process runs a node there, or none began to in ``start_timeout``.
+            UsageError: it was started before, and has not ended; or this platform has no control sockets.
+        """
+        if self._line.state not in (LineState.NEW, LineState.CLOSED):
+            raise UsageError(f"start the client of {self._data}: it is connected already")
+        if not PLATFORM.get().control_sockets:
+            why = "nodes have no sockets for other processes in a simulated world, nor on Windows"
+            raise UsageError(f"connect to the node of {self._data}: {why}")
+        self._home = asyncio.get_running_loop()
+        end = self._home.time() + self._start_timeout_s
+        self._line.start()
+        try:
+            while True:
+                try:
+                    await self._line.open(await self._find())
+                except NodeClosed:
+                    if self._home.time() >= end:
+                        raise
+                except ConnectionError as cause:
+                    if self._home.time() >= end:
+                        why = "it has just ended, can open nothing more, or does not serve the user of this process"
+                        raise NodeClosed(f"connect to {self._whose}: {why}") from cause
+                else:
+                    self._handling.start()
+                    return self
+                await asyncio.sleep(LONGEST_PAUSE_S)
+        except BaseException:
+            self._line.refuse()
+            raise
+
+    @property
+    def _whose(self) -> str:
+        return f"the node of {self._data}"
+
+    async def _find(self) -> Link:
+        refused: list[str] = []
+        link = await handover.find(self._data, refused.append)
+        if link is None:
+            why = "no process runs one there"
+            raise NodeClosed(f"connect to the node of {self._data}: {'; '.join([why, *refused])}")
+        return link
+
+    async def _dial(self) -> Link | None:
+        return await handover.attempt(self._data)
+
+    async def _begin(self, link: Link) -> None:
+        """Use the node at the other end of a connection. Raises as ``greet``, and closes it then."""
+        self._home = asyncio.get_running_loop()
+        self._line.start()
+        try:
+            await self._line.open(link)
+        except BaseException:
+            self._line.refuse()
+            raise
+
+    async def close(self) -> None:
+        """End the connection, when running handlers have ended; the node goes on. A second call does nothing."""
+        await self._handling.stop()
+        await self._line.close(GOODBYE_S)
+
+    async def __aenter__(self) -> Self:
+        return await self.start()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    @property
+    def _welcome(self) -> Header:
+        """Of the process that runs the node, or ran it last."""
+        return {} if self._line.connection is None else self._line.connection.welcome
+
+    @property
+    def name(self) -> str:
+        """The node's name."""
+        return str(self._welcome.get("name", ""))
+
+    @property
+    def address(self) -> str:
+        """Where it listens; empty when it does not."""
+        return str(self._welcome.get("address", ""))
+
+    @property
+    def node_id(self) -> str:
+        """32 hex digits that name the node permanently."""
+        return str(self._welcome.get("node_id", ""))
+
+    # ---- calls
+
+    async def call(
+        self, do: str, body: bytes = b"", *, epoch: int | None = None, **fields: Any
+    ) -> tuple[Header, bytes]:
+        """Have the node do something, and wait until it is done; for the parts of a client.
+
+        Without a connection it waits for one. A call that may be repeated is made again on the next connection.
+
+        Args:
+            do: the verb.
+            body: of the call.
+            epoch: the connection that the call is about; None: whichever is open.
+            **fields: its arguments.
+
+        Raises:
+            ConnectionLost: the process went away before it had answered; or the connection of ``epoch`` is over.
+            NodeClosed: the process has been away for too long, or this client is closed.
+            HandOverEnded: an earlier acknowledgement came too late; this call does nothing.
+            TriackError: the error of the call at the node, in its own class.
+        """
+        if epoch is None:
+            self._line.check()
+        check_home(f"the client of {self._data}", self._home)
+        while True:
+            connection = await self._connection(do, epoch)
+            try:
+                answer = await connection.ask(do, body, fields)
+            except ConnectionLost as lost:
+                if not self._line.reconnects:
+                    raise NodeClosed(f"the node of {self._data} has ended") from None
+                if epoch is not None or (lost.maybe_done and not may_repeat(do, fields)):
+                    raise
+                await self._line.left(connection)
+            else:
+                return answer
+
+    async def _connection(self, do: str, epoch: int | None) -> Connection:
+        if epoch is None:
+            return await self._line.opened()
+        if self._line.epoch != epoch or self._line.connection is None:
+            self._check_closed()
+            raise ConnectionLost(f"{do}: {self._whose} went away, and with it what this is about", maybe_done=False)
+        return self._line.connection
+
+    def _check_closed(self) -> None:
+        """Raises NodeClosed when there will be no other connection."""
+        if self._line.state in (LineState.NEW, LineState.CLOSED) or not self._line.reconnects:
+            self._line.check()
+
+    def post(self, op: str, *, epoch: int | None = None, **fields: Any) -> None:
+        """Send the node a notice, for the parts of a client; does nothing after the end, which gives all back.
+
+        Raises:
+            HandOverEnded: a message in an acknowledgement was taken back, or its connection was lost; other messages
+                are done.
+        """
+        connection = self._line.connection
+        if self._line.state is LineState.CLOSED or connection is None:
+            return
+        check_home(f"the client of {self._data}", self._home)
+        if epoch is not None and epoch != self._line.epoch:
+            if op == "ack":
+                raise HandOverEnded(
+                    f"{self._whose} went away while a message was in hand: it comes again, and is not acknowledged by "
+                    "this"
+                )
+            return
+        if op == "ack":
+            self._note_accepted(connection.epoch)
+        connection.post(op, **fields)
+
+    async def connected(self, end: float | None = None, *, patient: bool = False) -> int:
+        """Wait for a connection, for the parts of a client. Returns its epoch.
+
+        Args:
+            end: when the wait ends, by the clock of the event loop; None for no limit.
+            patient: wait even where calls fail, as long as this client looks for the next process.
+
+        Raises:
+            WaitTimeout: there was none in time.
+            NodeClosed: the process has been away for too long, or this client is closed.
+        """
+        return (await self._line.opened(end, patient=patient)).epoch
+
+    async def _is_back(self) -> bool:
+        """Wait for a connection, however long it takes; false when there will be none. For handlers."""
+        try:
+            await self._line.opened(patient=True)
+        except TriackError:
+            return False
+        return True
+
+    async def lost(self, epoch: int) -> None:
+        """Wait until that connection has ended, for the parts of a client."""
+        connection = self._line.connection
+        if connection is not None and connection.epoch == epoch:
+            await self._line.left(connection)
+
+    async def _call(self, do: str, body: bytes = b"", **fields: Any) -> tuple[Header, bytes]:
+        return await self.call(do, body, **fields)
+
+    # ---- what may not be on the node's disk
+
+    def _note_accepted(self, epoch: int) -> None:
+        if self._accepted_on is None:
+            self._accepted_on = epoch
+
+    @contextmanager
+    def _noting(self, header: Header, until: object, *, keyed: bool) -> Iterator[None]:
+        """Note what an answer says to be accepted, unless the block waits for a stage, which is at least the disk.
+
+        What has a key is sent again when the block has lost its connection.
+        """
+        try:
+            yield
+        except BaseException as error:
+            if not (keyed and isinstance(error, ConnectionLost)):
+                self._note_accepted(header["epoch"])
+            raise
+        if until is None:
+            self._note_accepted(header["epoch"])
+
+    async def _when_safe(self, what: str, **fields: Any) -> None:
+        """Have the process that has accepted something from this client make it safe, and wait until it has.
+
+        Raises:
+            ConnectionLost: some of it was accepted by a process that went away, and may be lost.
+        """
+        while True:
+            epoch = await self.connected()
+            before, self._accepted_on = self._accepted_on, None
+            if before is not None and before != epoch:
+                why = "what it had accepted from this client may not be on its disk"
+                raise ConnectionLost(f"{what}: {self._whose} went away meanwhile, and {why}", maybe_done=True)
+            try:
+                await self.call(what, epoch=epoch, **fields)
+            except ConnectionLost as lost:
+                if before is not None or lost.maybe_done:
+                    raise
+                await self.lost(epoch)
+            except (WaitTimeout, asyncio.CancelledError):
+                self._accepted_on = self._accepted_on if before is None else before
+                raise
+            else:
+                return
+
+    # ---- the verbs of a node
+
+    events = asked(Verbs.events, lambda self, header, _: ClientEvents(self, header, partial(self.call, "events")))
+    recall = asked(Verbs.recall)
+    request = asked(
+        Verbs.request, lambda self, header, content: message_of(header, content, ClientHolder(self, None, None))
+    )
+    key = asked(Verbs.key)
+    trust = asked(Verbs.trust)
+    revoke = asked(Verbs.revoke)
+    invite = asked(Verbs.invite, lambda self, header, _: ClientInvitation(self, header))
+    queue_lengths = asked(Verbs.queue_lengths)
+    stats = asked(Verbs.stats)
+    requeue = asked(Verbs.requeue)
+    move = asked(Verbs.move)
+    purge = asked(Verbs.purge)
+    routes = asked(Verbs.routes)
+    set_routes = asked(Verbs.set_routes)
+    explain_route = asked(Verbs.explain_route)
+    purge_transit = asked(Verbs.purge_transit)
+    release = asked(Verbs.release)
+    pause = asked(Verbs.pause)
+    resume = asked(Verbs.resume)
+    create_queue = asked(Verbs.create_queue)
+    ping = asked(Verbs.ping)
+    reload = asked(Verbs.reload)
+
+    @as_on(Verbs.send)
+    async def send(self, said: Said) -> ClientReceipt:
+        """Let the node accept a message, and wait by its receipt; one with a key is sent again after a loss."""
+        name_of(said["destination"], said["delivery"])
+        until, timeout = said["until"], said["timeout"]
+        check_until(until, said["delivery"], timeout)
+        keyed = said["properties"].get("key") is not None
+        header, _ = await ask(self, Verbs.send, said)
+        try:
+            with self._noting(header, until, keyed=keyed):
+                return await when_reached(ClientReceipt(self, header), until, timeout)
+        except ConnectionLost:
+            if not keyed:
+                raise
+        return await self.send(said["destination"], said["body"], **_again(said))
+
+    @as_on(Verbs.send_many)
+    async def send_many(self, said: Said) -> ClientReceipts:
+        """Let the node accept messages, by the frame, and wait by their receipts; the same for those with keys."""
+        name_of(said["destination"], said["delivery"])
+        until, timeout = said["until"], said["timeout"]
+        check_until(until, said["delivery"], timeout)
+        frames = frames_of(said["destination"], said["bodies"], said["keys"])
+        headers = [(await ask(self, Verbs.send_many, {**said, **frame}))[0] for frame in frames]
+        try:
+            with self._noting(headers[0], until, keyed=said["keys"] is not None):
+                return await when_reached(ClientReceipts(self, headers), until, timeout)
+        except ConnectionLost:
+            if said["keys"] is None:
+                raise
+        whole = {name: [one for frame in frames for one in frame[name]] for name in ("bodies", "keys")}
+        return await self.send_many(said["destination"], whole["bodies"], **_again(said), keys=whole["keys"])
+
+    @as_on(Verbs.flush)
+    async def flush(self, said: Said) -> None:
+        """Wait for the node, unless a process that went away had accepted something before."""
+        await self._when_safe("flush", **said)
+
+    @as_on(Verbs.reply)
+    async def reply(self, said: Said) -> ClientReceipt:
+        """Send to the ``reply_to`` of the message."""
+        destination, answering = way_back(said["message"], said["properties"])
+        return await self.send(destination, said["body"], delivery=said["delivery"], **answering)
+
+    @as_on(Verbs.drain)
+    async def drain(self, said: Said) -> None:
+        """Check the timeout before the call."""
+        check_timeout("drain", said["timeout"])
+        await self._when_safe("drain", **said)
+
+    @as_on(Verbs.enrol)
+    async def enrol(self, said: Said) -> EnrolledPeer:
+        """Check the timeout before the call."""
+        check_timeout("enrol", said["timeout"])
+        return read_peer(*await ask(self, Verbs.enrol, said))
+
+    @as_on(Verbs.acknowledgements)
+    async def acknowledgements(self, said: Said) -> ClientAcknowledgements:
+        """Call a handler in this process, until the client is closed or the node ends."""
+        check_acknowledgements(said)
+        header, _ = await ask(self, Verbs.acknowledgements, said)
+        events = ClientAcknowledgements(self, header, partial(ask, self, Verbs.acknowledgements, said))
+        if said["handler"] is not None:
+            task = asyncio.create_task(
+                handle(self, events, said["destination"], said["handler"]), name="triack-acknowledgements"
+            )
+            self._handlers.add(task)
+            task.add_done_callback(self._handlers.discard)
+        return events
+
+    @as_on(Verbs.transaction)
+    def transaction(self, _said: Said) -> ClientTransaction:
+        """It begins with its first call."""
+        self._line.check()
+        return ClientTransaction(self)
+
+    @as_on(Verbs.receive)
+    def receive(self, said: Said) -> ClientConsumer:
+        """Reading begins with the first request for a message."""
+        queue, ack, redelivery = said["queue"], said["ack"], said["redelivery"]
+        if ack not in ("auto", "manual"):
+            raise UsageError(f"receive from {queue}: ack must be 'auto' or 'manual', not {ack!r}")
+        check_kind(f"receive from {queue}: redelivery", redelivery, Redelivery | None)
+        check_hand_over(queue, said["hand_over_timeout"])
+        reader_of(queue, said["name"])
+        self._line.check()
+        hand_over_timeout, name = said["hand_over_timeout"], said["name"]
+        return ClientConsumer(
+            self, queue, redelivery, auto=ack == "auto", hand_over_timeout=hand_over_timeout, name=name
+        )
+
+    @as_on(Verbs.consume)
+    async def consume(self, said: Said) -> None:
+        """Call the handler in this process."""
+        await self._handling.run(said["queue"], said["handler"], said["options"])
+
+    @as_on(Verbs.handler)
+    def handler(self, said: Said) -> Callable[[H], H]:
+        """Call the handler in this process, as long as this client is connected."""
+
+        def declare(handler: H) -> H:
+            self._handling.declare(said["queue"], handler, said["options"])
+            return handler
+
+        return declare
+
+    @as_on(Verbs.browse)
+    async def browse(self, said: Said) -> AsyncIterator[BrowsedMessage]:
+        """Ask for one page after the other."""
+        last: Position = ()
+        epoch: int | None = None  # places in a queue are those of one life of the node
+        while True:
+            header, content = await self.call("browse", epoch=epoch, queue=said["queue"], after=last)
+            epoch = header["epoch"]
+            page = zip(header["page"], cut(content, header["sizes"]), strict=True)
+            messages = [BrowsedMessage.read(described, body) for described, body in page]
+            if not messages:
+                return
+            for message in messages:
+                yield message
+            last = messages[-1].position
+
+
+class ClientInvitation(Asking):
+    """A one-time code that the node has given out; see ``OpenInvitation``."""
+
+    __slots__ = ("_client", "_epoch", "_number", "code")
+
+    def __init__(self, client: Client, header: Header) -> None:
+        self.code = str(header["code"])
+        self._client = client
+        self._epoch = header["epoch"]
+        self._number = header["invitation"]
+
+    async def _call(self, do: str, body: bytes = b"", **fields: Any) -> tuple[Header, bytes]:
+        return await self._client.call(do, body, epoch=self._epoch, invitation=self._number, **fields)
+
+    @as_on(OpenInvitation.enrolled)
+    async def enrolled(self, said: Said) -> EnrolledPeer:
+        """Check the timeout before the call."""
+        check_timeout("wait for an enrolment", said["timeout"])
+        return read_peer(*await ask(self, OpenInvitation.enrolled, said))
+
+    @as_on(OpenInvitation.withdraw)
+    def withdraw(self, said: Said) -> Awaitable[None]:
+        """It happens even if the caller does not wait."""
+        return begin_now(self._withdraw(said))
+
+    async def _withdraw(self, said: Said) -> None:
+        await ask(self, OpenInvitation.withdraw, said)
+
+
+def _again(said: Said) -> dict[str, Any]:
+    """The arguments by name for sending once more, as a receipt was lost with the node."""
+    return {name: said[name] for name in ("delivery", "until", "timeout")} | dict(said["properties"])

@@ -1,0 +1,209 @@
+"""What a client had under way, or in its hands, when the process of its node went away and came back."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+import triack
+from tests.node.client.test_line import line_of
+from tests.node.nodes import SOON, WAIT, make, until
+from triack.node.client.client import Client
+from triack.node.client.line import LineState
+
+Restart = Callable[[], Awaitable[triack.Node]]
+
+
+@pytest.fixture
+async def restarts(tmp_path: Path) -> AsyncIterator[Restart]:
+    """Ends the node, if there is one, and begins it again."""
+    nodes: list[triack.Node] = []
+
+    async def restart() -> triack.Node:
+        if nodes:
+            await nodes[-1].close()
+        nodes.append(await make("a", tmp_path).start())
+        return nodes[-1]
+
+    yield restart
+    await nodes[-1].close()
+
+
+@pytest.fixture
+async def client(restarts: Restart, tmp_path: Path) -> AsyncIterator[Client]:
+    await restarts()
+    async with triack.connect(tmp_path, patience=None) as client:
+        yield client
+
+
+async def test_a_reader_goes_on_and_gets_again_what_it_had_in_hand(restarts: Restart, client: Client) -> None:
+    """A late acknowledgement says so, and acknowledges nothing."""
+    await client.send_many("q", [b"1", b"2"], until="ordered")
+    reader = client.receive("q", ack="manual")
+    held = await reader.get(WAIT)
+    settled = await reader.get(WAIT)
+    settled.ack()
+    await client.flush()
+    waiting = asyncio.create_task(reader.get(WAIT))
+    await asyncio.sleep(0)
+    await restarts()
+    again = await waiting
+    assert (again.body, again.redelivered) == (b"1", True)
+    with pytest.raises(triack.HandOverEnded, match="went away while a message was in hand: it comes again"):
+        held.ack()
+    held.ack()
+    again.ack()
+    await client.flush()
+    assert (await client.queue_lengths())["q"] == 0
+
+
+async def test_a_loop_goes_on_and_acknowledges_nothing_late(restarts: Restart, client: Client) -> None:
+    """The message that was worked on meanwhile comes again."""
+    await client.send_many("q", [b"1", b"2"], until="ordered")
+    got: list[tuple[bytes, bool]] = []
+    async for message in client.receive("q"):
+        got.append((message.body, message.redelivered))
+        if len(got) == 1:
+            await restarts()
+        if message.body == b"2":
+            break
+    assert got == [(b"1", False), (b"1", True), (b"2", True)]
+
+
+async def test_a_transaction_is_lost_as_a_whole_and_can_be_run_again(restarts: Restart, client: Client) -> None:
+    await client.send("q", b"1", until="ordered")
+
+    async def work(*, then: Restart | None = None) -> None:
+        async with client.transaction() as tx:
+            message = await tx.receive("q", WAIT)
+            await tx.send("out", message.body)
+            if then is not None:
+                await then()
+
+    with pytest.raises(triack.TransactionLost, match="nothing of the transaction has happened; run it again"):
+        await work(then=restarts)
+    assert await client.queue_lengths() == {"dead-letter": 0, "out": 0, "q": 1}
+    await work()
+    assert await client.queue_lengths() == {"dead-letter": 0, "out": 1, "q": 0}
+
+
+async def test_of_a_commit_without_an_answer_both_is_possible(
+    restarts: Restart, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error is not the one that says to run it again."""
+    tx = client.transaction()
+    await tx.send("q", b"1")
+    held = hold_answers(client, monkeypatch)
+    committing = asyncio.create_task(tx.commit())
+    await held.wait()
+    await restarts()
+    with pytest.raises(triack.ConnectionLost, match="all of the transaction happened, or nothing") as lost:
+        await committing
+    assert (lost.value.maybe_done, isinstance(lost.value, triack.TransactionLost)) == (True, False)
+
+
+def hold_answers(client: Client, monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
+    """From now on the client hears no answers on this connection; the event says that the first has come."""
+    connection, came = line_of(client).connection, asyncio.Event()
+    assert connection is not None
+
+    def ignore(*_: object) -> bool:
+        came.set()
+        return True
+
+    monkeypatch.setattr(connection, "_is_aside", ignore)
+    return came
+
+
+@pytest.mark.parametrize("key", [None, "k"])
+async def test_a_send_whose_answer_is_lost(
+    restarts: Restart, client: Client, monkeypatch: pytest.MonkeyPatch, key: str | None
+) -> None:
+    """With a key it is sent again, and is there once; without, the error says that it may have been accepted."""
+    held = hold_answers(client, monkeypatch)
+    sending = asyncio.create_task(client.send("q", b"1", key=key))
+    await held.wait()
+    await restarts()
+    if key is None:
+        with pytest.raises(triack.ConnectionLost, match="it may have done it, or not") as lost:
+            await sending
+        assert lost.value.maybe_done
+    else:
+        await (await sending).ordered(WAIT)
+    assert (await client.queue_lengths())["q"] == 1
+
+
+async def test_a_send_that_had_not_begun_waits_for_the_node(restarts: Restart, client: Client, tmp_path: Path) -> None:
+    node = await restarts()
+    await node.close()
+    await until(lambda: line_of(client).state is LineState.WAITING)
+    sending = asyncio.create_task(client.send("q", b"1"))
+    await asyncio.sleep(SOON)
+    assert not sending.done()
+    await restarts()
+    await (await sending).ordered(WAIT)
+
+
+async def test_a_receipt_of_a_message_with_a_key_goes_on(restarts: Restart, client: Client) -> None:
+    """Also in a list, and when it was waited for; others say that the outcome is unknown."""
+    keyed = await client.send("udp://127.0.0.1:9/q", b"1", key="k")
+    listed = await client.send_many("q", [b"1", b"2"], keys=["a", "b"])
+    plain = await client.send("q", b"3")
+    await plain.queued(WAIT)
+    waiting = asyncio.create_task(keyed.received(WAIT))
+    await asyncio.sleep(0)
+    await restarts()
+    await listed.ordered(WAIT)
+    await listed[1].ordered(WAIT)
+    await plain.queued(WAIT)
+    with pytest.raises(triack.ConnectionLost, match="the node has it on its disk, and goes on with it"):
+        await plain.ordered(WAIT)
+    with pytest.raises(triack.WaitTimeout):
+        await keyed.received(SOON)
+    assert not waiting.done()
+    waiting.cancel()
+
+
+async def test_a_flush_does_not_vouch_for_what_another_process_had_accepted(restarts: Restart, client: Client) -> None:
+    """It may be lost; the next one is about what this process has accepted."""
+    await client.send("q", b"1")
+    await restarts()
+    await client.send("q", b"2", until="queued")
+    with pytest.raises(triack.ConnectionLost, match="may not be on its disk"):
+        await client.flush()
+    await client.flush()
+    await client.send("q", b"3")
+    await restarts()
+    with pytest.raises(triack.ConnectionLost, match="may not be on its disk"):
+        await client.drain(WAIT)
+    await client.drain(WAIT)
+
+
+async def test_events_go_on_after_a_mark(restarts: Restart, client: Client) -> None:
+    events = await client.events()
+    settled = await client.acknowledgements("q")
+    await client.send("q", b"1", until="ordered")
+    assert await anext(settled) == triack.AckEvent(triack.AckKind.ACK, 1, 1)
+    event, outcome = asyncio.create_task(anext(events)), asyncio.create_task(anext(settled))
+    await asyncio.sleep(0)
+    await restarts()
+    assert isinstance(await event, triack.EventsMissed)
+    gap = await outcome
+    assert (gap.kind, gap.count) == (triack.AckKind.GAP, 0)
+    await client.send("q", b"2", until="ordered")
+    assert await anext(settled) == triack.AckEvent(triack.AckKind.ACK, 1, 1)
+
+
+async def test_what_changes_something_is_not_done_twice(
+    restarts: Restart, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An invitation of a process that has ended is over, and a look is made again."""
+    await client.send("q", b"1", until="ordered")
+    held = hold_answers(client, monkeypatch)
+    purging, looking = asyncio.create_task(client.purge("q")), asyncio.create_task(client.stats())
+    await held.wait()
+    await restarts()
+    with pytest.raises(triack.ConnectionLost, match="purge: "):
+        await purging
+    assert "q" in (await looking).queues

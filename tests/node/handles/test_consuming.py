@@ -1,0 +1,317 @@
+"""Handlers of queues: on a node, and over a client, with the same lines."""
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import triack
+from tests.node.nodes import SOON, WAIT, make, quick, until
+from triack.node.client.client import Client
+from triack.node.handles import consuming
+
+Face = triack.Node | Client
+QUICK = triack.Redelivery(first_wait_s=0.05, max_wait_s=0.1)
+
+
+@pytest.fixture
+async def node(tmp_path: Path) -> AsyncIterator[triack.Node]:
+    async with make("a", tmp_path, settings=quick(max_redeliveries=2)) as node:
+        yield node
+
+
+@pytest.fixture(params=["node", "client"])
+async def face(node: triack.Node, tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[Face]:
+    if request.param == "node":
+        yield node
+    else:
+        async with triack.connect(tmp_path) as client:
+            yield client
+
+
+class Handling:
+    """A handler that runs, and what it has got; it fails with a body as often as ``fails`` says."""
+
+    def __init__(self, face: Face, queue: str = "q", error: type[Exception] = ConnectionError, **options: Any) -> None:
+        self.done: list[bytes] = []
+        self.fails: Counter[bytes] = Counter()
+        self.calls: Counter[bytes] = Counter()
+        self._error = error
+        self.task = asyncio.create_task(face.consume(queue, self.handle, redelivery=QUICK, **options))
+
+    async def handle(self, message: triack.Message) -> None:
+        self.calls[message.body] += 1
+        if self.fails[message.body] > 0:
+            self.fails[message.body] -= 1
+            raise self._error("the database is away")
+        self.done.append(message.body)
+
+    async def stop(self) -> None:
+        self.task.cancel()
+        await asyncio.gather(self.task, return_exceptions=True)
+
+
+async def test_a_message_is_done_when_its_handler_returns(node: triack.Node, face: Face) -> None:
+    handling = Handling(face)
+    await node.send_many("q", [b"%d" % number for number in range(20)])
+    await until(lambda: len(handling.done) == 20 and node.queue_lengths()["q"] == 0)
+    assert handling.done == [b"%d" % number for number in range(20)]
+    await handling.stop()
+
+
+@pytest.mark.parametrize("concurrency", [1, 3])
+async def test_no_more_is_taken_than_can_be_handled(node: triack.Node, face: Face, concurrency: int) -> None:
+    """So a process that dies fails nothing but what it worked on."""
+    in_hand: list[int] = []
+
+    async def handle(_message: triack.Message) -> None:
+        in_hand.append(node.stats().queues["q"].in_hand)
+        await asyncio.sleep(0.002)
+
+    await node.send_many("q", [b"x"] * 30, until="ordered")
+    task = asyncio.create_task(face.consume("q", handle, concurrency=concurrency))
+    await until(lambda: node.queue_lengths()["q"] == 0)
+    assert 1 <= max(in_hand) <= concurrency
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_failure_is_tried_again_in_order_and_ends_nothing(node: triack.Node, face: Face) -> None:
+    """With one call at a time everything younger waits; operators see for what."""
+    handling = Handling(face, name="packer")
+    handling.fails[b"1"] = 2
+    await node.send_many("q", [b"1", b"2"])
+    await until(lambda: handling.calls[b"1"] == 1)
+    await until(lambda: [it.waits_for for it in node.stats().queues["q"].holders] != [])
+    await until(lambda: len(handling.done) == 2)
+    assert handling.done == [b"1", b"2"]
+    assert handling.calls[b"1"] == 3
+    await until(lambda: node.stats().queues["q"].holders == [])
+    await handling.stop()
+
+
+async def test_what_a_handler_waits_for_is_in_the_stats(node: triack.Node, face: Face) -> None:
+    """Named, with its error, until it succeeds."""
+    handling = Handling(face, name="packer", concurrency=2)
+    handling.fails[b"1"] = 1_000
+    await node.send("q", b"1")
+    seen: list[triack.HolderStats] = []
+
+    def is_seen() -> bool:
+        seen[:] = [it for it in node.stats().queues["q"].holders if it.waits_for]
+        return bool(seen)
+
+    await until(is_seen)
+    assert seen[0].name == "packer"
+    assert seen[0].waits_for is not None
+    assert seen[0].waits_for.startswith("ConnectionError: the database is away")
+    handling.fails.clear()
+    await until(lambda: handling.done == [b"1"])
+    await until(lambda: node.stats().queues["q"].holders == [])
+    await handling.stop()
+
+
+async def test_a_failing_message_stops_no_other(node: triack.Node, face: Face) -> None:
+    """With several calls at a time; after too many failures it is a dead letter."""
+    handling = Handling(face, concurrency=4)
+    handling.fails[b"bad"] = 1_000
+    await node.send_many("q", [b"bad", *(b"%d" % number for number in range(50))])
+    await until(lambda: len(handling.done) == 50)
+    await until(lambda: node.stats().dead_letters == {"max-redeliveries": 1})
+    assert handling.calls[b"bad"] == 3
+    await handling.stop()
+
+
+async def test_order_is_kept_by_key_and_others_go_on(node: triack.Node, face: Face) -> None:
+    """Also behind a message that fails, and for messages that come while it waits."""
+    handling = Handling(face, concurrency=4, ordered_by=lambda message: message.body[:1])
+    handling.fails[b"a1"] = 2
+    await node.send_many("q", [b"%c%d" % (key, number) for number in range(6) for key in b"abc"])
+    await until(lambda: handling.calls[b"a1"] == 1)
+    await node.send_many("q", [b"%c%d" % (key, number) for number in range(6, 9) for key in b"abc"])
+    await until(lambda: len(handling.done) == 27)
+    for key in b"abc":
+        assert [body for body in handling.done if body[0] == key] == [b"%c%d" % (key, number) for number in range(9)]
+    assert handling.done.index(b"b5") < handling.done.index(b"a1")
+    await handling.stop()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [{}, {"transaction": True}], ids=["plain", "tx"])
+async def test_order_is_kept_by_key_while_messages_keep_coming(
+    node: triack.Node, face: Face, options: dict[str, Any]
+) -> None:
+    """A younger message may be on its way to the handler when an older one goes back."""
+    chance, count = random.Random(7), 200
+    done: list[int] = []
+
+    async def handle(message: triack.Message, *_: object) -> None:
+        if chance.random() < 0.3:
+            raise OSError
+        done.append(int(message.body))
+
+    often = triack.Redelivery(first_wait_s=0.001, max_wait_s=0.002)
+    how: dict[str, Any] = {"concurrency": 4, "redelivery": often, **options}
+    task = asyncio.create_task(face.consume("q", handle, ordered_by=lambda it: int(it.body) % 2, **how))
+    for number in range(count):
+        await node.send("q", b"%d" % number)
+        await asyncio.sleep(0.001)
+    await until(lambda: len(done) + node.queue_lengths()["dead-letter"] == count and not node.queue_lengths()["q"])
+    for key in range(2):
+        mine = [number for number in done if number % 2 == key]
+        assert mine == sorted(mine)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_message_that_is_given_up_lets_its_key_go_on(node: triack.Node, face: Face) -> None:
+    handling = Handling(face, concurrency=2, ordered_by=lambda message: message.body[:1])
+    handling.fails[b"a1"] = 1_000
+    await node.send_many("q", [b"a0", b"a1", b"a2", b"a3"])
+    await until(lambda: len(handling.done) == 3)
+    assert handling.done == [b"a0", b"a2", b"a3"]
+    assert node.stats().dead_letters == {"max-redeliveries": 1}
+    await handling.stop()
+
+
+@pytest.mark.parametrize("options", [{}, {"concurrency": 3}], ids=["one", "three"])
+async def test_an_exception_decides_by_its_class(node: triack.Node, face: Face, options: dict[str, Any]) -> None:
+    """The nearest base class counts: what can never succeed is a dead letter at once, and says why."""
+    verdicts = {Exception: triack.OnError.RETRY, ValueError: triack.OnError.DEAD_LETTER}
+    handling = Handling(face, error=UnicodeError, on_error=verdicts, **options)
+    handling.fails[b"bad"] = 1_000
+    await node.send_many("q", [b"bad", b"good"])
+    await until(lambda: handling.done == [b"good"])
+    assert (handling.calls[b"bad"], node.stats().dead_letters) == (1, {"reader-refused": 1})
+    letter = await node.receive("dead-letter").get(WAIT)
+    assert letter.properties["dead_reason"] == "reader-refused"
+    await handling.stop()
+
+
+@pytest.mark.parametrize("options", [{}, {"concurrency": 3}, {"transaction": True}], ids=["one", "three", "tx"])
+async def test_an_outage_may_count_no_failure(
+    node: triack.Node, face: Face, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
+) -> None:
+    """However often a message is rejected, it is no dead letter."""
+    monkeypatch.setattr(consuming, "REJECT_WAIT_S", 0.01)
+    failures: list[int] = []
+
+    def handle(message: triack.Message, *_: object) -> None:
+        failures.append(message.failures)
+        if len(failures) < 8:
+            raise OSError
+
+    verdicts: dict[type[Exception], triack.OnError] = {OSError: triack.OnError.REJECT}
+    task = asyncio.create_task(face.consume("q", handle, on_error=verdicts, **options))
+    await node.send("q", b"1")
+    await until(lambda: len(failures) == 8 and node.queue_lengths()["q"] == 0)
+    assert failures == [0] * 8
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+@pytest.mark.parametrize("concurrency", [1, 3])
+async def test_what_a_handler_sends_happens_with_its_message(node: triack.Node, face: Face, concurrency: int) -> None:
+    """All of a transaction or none, also when it fails in the middle."""
+    tries: Counter[bytes] = Counter()
+
+    async def forward(message: triack.Message, tx: triack.Transaction) -> None:
+        tries[message.body] += 1
+        await tx.send("out", message.body)
+        if tries[message.body] == 1:
+            raise RuntimeError
+
+    options: dict[str, Any] = {"transaction": True, "concurrency": concurrency, "redelivery": QUICK}
+    task = asyncio.create_task(face.consume("q", forward, **options))
+    await node.send_many("q", [b"%d" % number for number in range(5)])
+    await until(lambda: node.queue_lengths().get("out") == 5)
+    assert (set(tries.values()), node.queue_lengths()["q"]) == ({2}, 0)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_batch_is_done_or_fails_as_one(node: triack.Node, face: Face) -> None:
+    batches: list[list[bytes]] = []
+
+    def handle(messages: list[triack.Message]) -> None:
+        batches.append([message.body for message in messages])
+        if len(batches) == 1:
+            raise RuntimeError
+
+    await node.send_many("q", [b"%d" % number for number in range(5)])
+    await node.flush()
+    task = asyncio.create_task(face.consume("q", handle, batch=10, redelivery=QUICK))
+    await until(lambda: node.queue_lengths()["q"] == 0)
+    assert batches[0] == [b"0", b"1", b"2", b"3", b"4"]
+    assert sorted(body for batch in batches[1:] for body in batch) == batches[0]
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_stop_lets_running_calls_end_and_gives_back_the_rest(node: triack.Node, face: Face) -> None:
+    """A call that takes too long is cancelled, and its message comes again without a failure."""
+    begun, go_on = asyncio.Event(), asyncio.Event()
+    done: list[bytes] = []
+
+    async def handle(message: triack.Message) -> None:
+        begun.set()
+        await go_on.wait()
+        done.append(message.body)
+
+    await node.send_many("q", [b"1", b"2"])
+    task = asyncio.create_task(face.consume("q", handle))
+    await begun.wait()
+    task.cancel()
+    await asyncio.sleep(SOON)
+    assert not task.done()
+    go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert done == [b"1"]
+    await until(lambda: node.queue_lengths()["q"] == 1)
+    begun.clear()
+    go_on.clear()
+    task = asyncio.create_task(face.consume("q", handle, stop_timeout=0.01))
+    await begun.wait()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    message = await node.receive("q").get(WAIT)
+    assert (message.body, message.failures) == (b"2", 0)
+
+
+async def test_a_key_that_cannot_be_had_stops_nothing(node: triack.Node) -> None:
+    handling = Handling(node, concurrency=2, ordered_by=lambda message: [message.body])
+    await node.send("q", b"1")
+    await until(lambda: handling.done == [b"1"])
+    await handling.stop()
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"concurrency": 0}, "concurrency must be a number of calls"),
+        ({"batch": 0}, "handle q"),
+        ({"batch": 2, "ordered_by": len}, "a batch has no key"),
+        ({"transaction": True, "hand_over_timeout": 1}, "a transaction has no hand_over_timeout"),
+        ({"on_error": {ValueError: "retry"}}, "an OnError for each class"),
+        ({"on_error": 5}, "on_error must be"),
+        ({"redelivery": 5}, "redelivery must be"),
+        ({"retries": 5}, "retries is no option of a handler; valid are concurrency, batch"),
+        ({"stop_timeout": -1}, "timeout must be"),
+    ],
+    ids=str,
+)
+async def test_a_wrong_option_is_named(node: triack.Node, options: dict[str, Any], why: str) -> None:
+    with pytest.raises(triack.UsageError, match=why):
+        await node.consume("q", print, **options)
+    with pytest.raises(triack.UsageError, match=why):
+        node.handler("q", **options)(print)
+
+
+async def test_what_is_no_handler_is_named(node: triack.Node) -> None:
+    with pytest.raises(triack.UsageError, match="a handler is called, and 5 cannot be"):
+        await node.consume("q", 5)  # type: ignore[arg-type]
