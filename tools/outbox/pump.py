@@ -247,12 +247,11 @@ class Pump:
     async def _send_row(self, batch: "_Batch", row: Row) -> None:
         if row.destination in batch.waiting:
             return
-        properties = row.properties_at(time.time_ns() // 1_000_000)
-        over = next((name for name in LIVES if properties.get(name, 1) <= 0), None)
-        if over is not None:
-            self._refuse(batch, row, f"its {over} was over before it was sent")
-            return
         try:
+            properties = row.properties_at(time.time_ns() // 1_000_000)
+            over = next((name for name in LIVES if properties.get(name, 1) <= 0), None)
+            if over is not None:
+                raise UsageError(f"its {over} was over before it was sent")  # noqa: TRY301 - as any other reason
             async with asyncio.timeout(ROOM_S):
                 await batch.tx.send(row.destination, row.body, **properties)
         except _HOLDS as error:

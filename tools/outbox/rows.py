@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
+from triack.base.errors import UsageError
+from triack.node.shell.outgoing_message import MessageProperties
 from triack.outbox.database import execute
 from triack.outbox.errors import OutboxTaken
 
@@ -39,17 +41,27 @@ class Row:
     enqueued_ms: int
 
     def properties_at(self, now_ms: int) -> dict[str, Any]:
-        """Its properties, with what is left of its times to live; negative when one is over."""
-        properties: dict[str, Any] = json.loads(self.properties)
-        for name in LIVES:
-            if name in properties:
-                properties[name] -= max(0, now_ms - self.enqueued_ms) / 1_000
+        """Its properties, with what is left of its times to live; negative when one is over.
+
+        Raises:
+            UsageError: they cannot be read, as somebody has changed the row.
+        """
+        try:
+            properties: dict[str, Any] = dict(json.loads(self.properties))
+            for name in LIVES:
+                if name in properties:
+                    properties[name] -= max(0, now_ms - self.enqueued_ms) / 1_000
+        except (ValueError, TypeError, RecursionError) as cause:
+            raise UsageError(f"its properties cannot be read: {self.properties!r}") from cause
+        unknown = properties.keys() - MessageProperties.__annotations__.keys()
+        if unknown:
+            raise UsageError(f"{min(unknown)} is no property of messages")
         return properties
 
     @property
     def is_plain(self) -> bool:
-        """Whether others with equal properties may be sent with it as a list: none of them is for it alone."""
-        return not {"key", *LIVES} & json.loads(self.properties).keys()
+        """Whether others with equal properties may be sent with it as a list: none is for it alone."""
+        return not any(f'"{name}"' in self.properties for name in ("key", *LIVES))
 
 
 class Rows:

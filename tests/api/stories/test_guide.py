@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import triack
+import triack.outbox  # a package that programs import by its own name
 
 GUIDE = Path(__file__).parents[3] / "docs" / "guide.md"
 OBJECTS = {

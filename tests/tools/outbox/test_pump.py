@@ -167,8 +167,19 @@ async def test_it_ends_with_its_node_and_runs_once(sqlite: Connect, tmp_path: Pa
     assert rows(sqlite) == [b"x"]
 
 
+@pytest.mark.parametrize(
+    ("properties", "why"),
+    [
+        ('{"priority": 1}', "priority is no property of messages"),
+        ('{"delivery": "x"}', "delivery is no property of messages"),
+        ('{"label": 1}', "label must be text"),
+        ('{"time_to_reach_queue": "soon"}', "its properties cannot be read"),
+        ("{", "its properties cannot be read"),
+        ("[1]", "its properties cannot be read"),
+    ],
+)
 async def test_a_row_that_cannot_be_sent_is_set_aside(
-    sqlite: Connect, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    sqlite: Connect, tmp_path: Path, caplog: pytest.LogCaptureFixture, properties: str, why: str
 ) -> None:
     """With its reason, in the table and in the log; the rows around it are sent."""
     caplog.set_level(logging.WARNING, "triack")
@@ -177,7 +188,7 @@ async def test_a_row_that_cannot_be_sent_is_set_aside(
     put(sqlite, b"poisoned", b"after")
     db = sqlite()
     db.execute("UPDATE triack_outbox SET enqueued_ms = enqueued_ms - 1000 WHERE body = ?", (b"late",))
-    db.execute("UPDATE triack_outbox SET properties = '{\"priority\": 1}' WHERE body = ?", (b"poisoned",))
+    db.execute("UPDATE triack_outbox SET properties = ? WHERE body = ?", (properties, b"poisoned"))
     db.commit()
     db.close()
     async with triack.open("shop", data=tmp_path / "shop") as node:
@@ -187,9 +198,9 @@ async def test_a_row_that_cannot_be_sent_is_set_aside(
             await until(lambda: len(rows(sqlite)) == 2)
     late, poisoned = rows(sqlite, "body, refused")
     assert late == (b"late", "its time_to_reach_queue was over before it was sent")
-    assert (poisoned[0], "messages have no priority" in poisoned[1]) == (b"poisoned", True)
+    assert (poisoned[0], why in poisoned[1]) == (b"poisoned", True)
     assert (pump.sent, pump.refused) == (2, 2)
-    assert "is set aside, as it cannot be sent: send to orders: messages have no priority" in caplog.text
+    assert "is set aside, as it cannot be sent: its time_to_reach_queue was over" in caplog.text
 
 
 async def test_a_peer_that_is_not_known_yet_holds_only_its_own_messages(sqlite: Connect, tmp_path: Path) -> None:
