@@ -149,6 +149,7 @@ class Transits:
             self._words.note(stream, stream.via, min((entry.hops for entry in entries), default=HOPS_MAX))
             if entries:
                 self._records.committed(stream, entries, now_ns, recovered=True)
+                self._words.handle_more(now_ns)
             stream.sequence.handle_stored(entries)
             self._look_at(stream)
             self._rest(stream, now_ns)
@@ -521,6 +522,8 @@ class Transits:
             self._admission.waiting.add(peer_id, -sum([entry.size_bytes for entry in entries]))
             self._records.committed(stream, entries, now_ns)
             stream.sequence.handle_stored(entries)
+            if stream.sequence.ordered:
+                self._words.handle_more(now_ns)
             for entry in entries:
                 self.cached_bytes += entry.size_bytes
                 if self.cached_bytes > self._settings.body_cache_bytes:
