@@ -309,9 +309,10 @@ class OutgoingSequence:
             return []
         covered: list[StreamPacket] = []
         for candidate in self.entries.values():
-            if candidate.number > number or candidate.state is _REJECTED:
+            if candidate.number > number:
                 break
-            if candidate.state is not _KEPT:
+            # The destination itself goes past no rejection that it has sent; it knows nothing of those of a relay.
+            if candidate.state not in (_KEPT, _REJECTED):
                 covered.append(candidate)
         # Each such ack covers a packet of a message that was given up again, until it covers the whole message.
         progress = any(entry.state is not _GIVEN_UP for entry in covered)

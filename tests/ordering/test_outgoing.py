@@ -606,6 +606,15 @@ def test_an_ack_of_what_was_rejected_says_nothing_of_it(delivery: Delivery) -> N
     assert not entry.stored
 
 
+def test_an_order_ack_goes_past_what_a_relay_has_rejected() -> None:
+    """The destination has never seen that packet, and has what follows it."""
+    out = make(3)
+    send(out)
+    out.reject([out.entries[1]])
+    assert [entry.number for entry in out.handle_order_ack(out.sequence, 3, 5)] == [2, 3]
+    assert list(out.entries) == [1]
+
+
 def test_what_follows_a_rejected_packet_goes_out_again_without_it() -> None:
     """Its ``previous`` says that the other is no longer wanted."""
     out = make(4)
