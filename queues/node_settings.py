@@ -189,7 +189,8 @@ class Limits:
         memory_bytes: memory that all peers can fill.
         disk_reserve_bytes: with less free room on the disk nothing new is accepted for it; 0 never checks.
         max_peer_queues: existing queues that one peer has created since the start.
-        transit_quota: limits of all messages that wait here for other nodes.
+        transit_quota: limits of all messages that wait here for other nodes; a neighbour that has less than its equal
+            share of the bytes goes on.
         peer_transit_bytes: limit of what came by one neighbour of them.
     """
 

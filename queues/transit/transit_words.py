@@ -200,7 +200,7 @@ class TransitWords:
         return any(told[0] is conversation for told in self._told.values())
 
     def _tell_waits(self, stream: TransitStream, now_ns: int) -> bool:
-        """Say how far a stream is here. Returns False when that has to be tried again; a new session hears it at once."""
+        """Say how far a stream is here. Returns False when that has to be tried again; a new session hears at once."""
         upstream, here = self._open_with(stream.via), stream.sequence.here
         if upstream is None or not here or self._told.get(stream) == (upstream, here):
             return True
