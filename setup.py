@@ -37,6 +37,7 @@ INTERPRETED = {
     "queues/peers/reconnect.py",
     "queues/mailboxes/redelivery.py",
     "queues/node_settings.py",
+    "queues/routes.py",
     "session/protocol/policy.py",
     "session/protocol/settings.py",
 }

@@ -246,7 +246,6 @@ class TransitSequence:
         if ack is not self.freed_by:
             return []
         freed = [entry for entry in entries if entry.state is not _DONE and entry.state is not _DEAD]
-        self.start.handle_taken(len(freed))
         self.remove(freed)
         return freed
 
@@ -272,6 +271,7 @@ class TransitSequence:
     def handle_given_back(self, entry: TransitPacket) -> None:
         """The next hop has not kept a packet: it goes out again."""
         entry.packet = 0
+        self.start.handle_resend(1)
         self._send_again([entry])
 
     def ask_for_room(self) -> bool:
@@ -300,6 +300,9 @@ class TransitSequence:
 
     def remove(self, entries: Iterable[TransitPacket]) -> None:
         """Forget packets."""
+        entries = [entry for entry in entries if entry.state is not _DONE]
+        # Whatever has become of them, they leave room for others, as at the origin.
+        self.start.handle_taken(len(entries))
         for entry in entries:
             _move(entry, TransitEvent.REMOVED)
             if self.entries.get(entry.number) is entry:

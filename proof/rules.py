@@ -74,6 +74,15 @@ RULES: Final[dict[str, dict[str, Watch]]] = {
         "given_up": ("claims", "gaps"),
         "rejected": ("rejected", "claims"),
         "freed": ("lost", "forgotten"),
+        "waits": ("resend_tiers", "close_without_full_resend"),
+    },
+    "ordering/transit.py": {
+        "stored": ("store_ack_before_commit", "transit_forgotten", "queue"),
+        "sent": ("hops_step", "hop_limit", "previous_raised", "queue"),
+        "send_again": ("transit_forgotten", "freed_too_early"),
+        "given_up": ("claims", "lost"),
+        "goes_on": ("claims", "lost"),
+        "removed": ("freed_too_early", "transit_unsent", "lost"),
     },
     "ordering/hold.py": dict.fromkeys(
         ("stop", "go", "timer", "progress", "sent"),
@@ -189,7 +198,7 @@ RULES: Final[dict[str, dict[str, Watch]]] = {
         **dict.fromkeys(
             (
                 "node_quota_bytes", "peer_quota_bytes", "peer_memory_bytes", "memory_bytes", "disk_reserve_bytes",
-                "max_peer_queues", "dead_letters",
+                "max_peer_queues", "dead_letters", "transit_quota", "peer_transit_bytes",
             ),
             _LOCAL,
         ),

@@ -196,7 +196,8 @@ class Limits:
             The file of the log has room for a quarter more, and the file ``ballast`` is as large as that. A small one
             saves room on a small disk, a large one writes to the disk less often.
         max_peer_queues: existing queues that one peer has created since the start.
-        transit_quota: limits of all messages that wait here for other nodes.
+        transit_quota: limits of all messages that wait here for other nodes; a neighbour that has less than its equal
+            share of the bytes goes on.
         peer_transit_bytes: limit of what came by one neighbour of them.
     """
 

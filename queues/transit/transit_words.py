@@ -172,18 +172,23 @@ class TransitWords:
 
     # ---- packets that wait here
 
+    def handle_more(self, now_ns: int) -> None:
+        """More transactional packets are on the disk: they may have to wait."""
+        if self._waits_at_ns is None:
+            self._waits_at_ns = now_ns + WAITS_EVERY_NS
+
     def tell_waits(self, streams: Iterable[TransitStream], now_ns: int) -> None:
         """Tell the origins of transactional packets that wait here for long that they need not send them again."""
-        if self._waits_at_ns is not None and now_ns < self._waits_at_ns:
+        if self._waits_at_ns is None or now_ns < self._waits_at_ns:
             return
         self._waits_at_ns = None
         for stream in streams:
             if not stream.sequence.ordered or not stream.sequence.entries:
                 continue
-            self._waits_at_ns = now_ns + WAITS_EVERY_NS
             oldest = next(iter(stream.sequence.entries.values()))
-            if oldest.state is not TransitState.ARRIVED and now_ns - oldest.came_ns >= WAITS_AFTER_NS:
-                self._tell_waits(stream, now_ns)
+            waits_long = oldest.state is not TransitState.ARRIVED and now_ns - oldest.came_ns >= WAITS_AFTER_NS
+            if not waits_long or not self._tell_waits(stream, now_ns):
+                self.handle_more(now_ns)
 
     def tell_waits_at_once(self, stream: TransitStream, now_ns: int) -> None:
         """A session with the neighbour that has brought packets is new: it would send all of them again."""
@@ -194,12 +199,15 @@ class TransitWords:
         """Whether a word stands that would end with a session."""
         return any(told[0] is conversation for told in self._told.values())
 
-    def _tell_waits(self, stream: TransitStream, now_ns: int) -> None:
+    def _tell_waits(self, stream: TransitStream, now_ns: int) -> bool:
+        """Say how far a stream is here. Returns False when that has to be tried again; a new session hears at once."""
         upstream, here = self._open_with(stream.via), stream.sequence.here
         if upstream is None or not here or self._told.get(stream) == (upstream, here):
-            return
-        if self._say(stream, upstream, here, now_ns, waits=True):
-            self._told[stream] = upstream, here
+            return True
+        if not self._say(stream, upstream, here, now_ns, waits=True):
+            return False
+        self._told[stream] = upstream, here
+        return True
 
     def _say(self, stream: TransitStream, upstream: Conversation, here: int, now_ns: int, *, waits: bool) -> bool:
         turn = stream.word = stream.word + 1

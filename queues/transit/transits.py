@@ -35,7 +35,6 @@ from triack.ordering.wire import (
 from triack.queues.deadlines import Deadlines
 from triack.queues.mailboxes.expiry import LETTERS_MAX
 from triack.queues.mailboxes.incoming_run import IncomingRun
-from triack.queues.mailboxes.quotas import Account, Level
 from triack.queues.node_settings import STREAM_BYTES, NodeSettings
 from triack.queues.packing import fragment_range, messages_in
 from triack.queues.peers.link import Conversation, Link, Links
@@ -47,6 +46,7 @@ from triack.queues.transit.transit_door import TransitDoor
 from triack.queues.transit.transit_holds import TransitHolds
 from triack.queues.transit.transit_letters import TransitLetters
 from triack.queues.transit.transit_records import TransitRecords
+from triack.queues.transit.transit_room import TransitRoom
 from triack.queues.transit.transit_words import TransitWords
 
 __all__ = ["Transits"]
@@ -55,8 +55,6 @@ FETCH_AHEAD_PACKETS = 2_048
 """Bodies fetched from the disk at once, as for outgoing queues."""
 FETCH_AHEAD_BYTES = 8 * 1024 * 1024
 """The same for large packets."""
-EXPRESS_OVERHEAD_BYTES = 512
-"""Memory of an express packet without its body, measured."""
 IDLE_NS = 60 * SECOND
 """How long a stream is kept when nothing of it is here: streams pause, and a row costs little."""
 NOT_STORED_NS = 100 * MS
@@ -82,9 +80,8 @@ class Transits:
 
     Attributes:
         cached_bytes: bodies of durable packets that are in memory and on the disk.
-        disk: bytes in transit on the disk, by the neighbour that they came by.
-        memory: the same of express packets.
-        messages: number of messages in transit.
+        room: how much may wait here.
+        holds: the streams that neighbours were asked to hold back.
     """
 
     def __init__(
@@ -100,7 +97,6 @@ class Transits:
         wall: WallClock,
         drops: Counter[DropReason],
     ) -> None:
-        limits = settings.limits
         self._settings = settings
         self._door = door
         self._admission = admission
@@ -122,10 +118,8 @@ class Transits:
         self._gone: list[int] = []
         self._deadlines = Deadlines[TransitStream]()
         self.cached_bytes = 0
-        self.disk = Account(limits.peer_transit_bytes, limits.transit_quota.size_bytes)
-        self.memory = Account(limits.peer_memory_bytes // 4, limits.memory_bytes // 4)
-        self.messages = Level(limits.transit_quota.messages)
-        self.holds = TransitHolds(self._lacks_room)
+        self.room = TransitRoom(settings.limits, admission)
+        self.holds = TransitHolds(self.room.lacks)
 
     # ---- starting
 
@@ -142,13 +136,14 @@ class Transits:
             number, place = split_key(index.key)
             stream = self._by_number[number]
             entry = stream.restore_packet(index, place, now_ns)
-            self._count(stream, [entry])
+            self.room.count(stream, [entry])
             restored[stream].append(entry)
         for stream, entries in restored.items():
             # With nothing here it is not known how far that neighbour is from the origin.
             self._words.note(stream, stream.via, min((entry.hops for entry in entries), default=HOPS_MAX))
             if entries:
                 self._records.committed(stream, entries, now_ns, recovered=True)
+                self._words.handle_more(now_ns)
             stream.sequence.handle_stored(entries)
             self._look_at(stream)
             self._rest(stream, now_ns)
@@ -221,7 +216,7 @@ class Transits:
         sequence = stream.sequence
         if header.sequence != sequence.sequence or header.number <= sequence.highest or stream.stopped:
             return False
-        if (stream.via, header.hops) != stream.noted or not self._takes(stream, conversation, run):
+        if (stream.via, header.hops) != stream.noted or not self.room.takes(stream, conversation, run):
             return False
         left_by_ms = self._left_by(run.lefts_ms, turn.now_ms)
         step, count = run.previous_step, len(run.bodies)
@@ -324,11 +319,11 @@ class Transits:
             # Its packets by another neighbour have not left yet.
             self._hold_back(stream, conversation, packet, header, HoldReason.OTHER_WAY, turn)
             return
-        reason = self._lacks_room(stream, conversation)
+        reason = self.room.lacks(stream, conversation)
         if reason is not None and stream.durable:
             self._hold_back(stream, conversation, packet, header, reason, turn)
             return
-        if not stream.durable and self.memory.is_over(stream.via.encode()):
+        if self.room.is_over(stream):
             self._refuse(conversation, packet, header, stream.delivery, RejectReason.QUEUE_FULL, turn)
             return
         body = header.body
@@ -363,7 +358,7 @@ class Transits:
         """Take fresh packets: the durable ones with the next commit, the others at once."""
         self._idle.pop(stream, None)
         stream.sequence.add(entries)
-        self._count(stream, entries)
+        self.room.count(stream, entries)
         for entry in entries:
             if entry.left_by_ms:
                 stream.expiries.set(entry.number, entry.left_by_ms)
@@ -416,50 +411,6 @@ class Transits:
 
     # ---- room
 
-    def _lacks_room(self, stream: TransitStream, conversation: Conversation) -> HoldReason | None:
-        """Why a packet of a stream cannot be taken now, or None."""
-        if not stream.durable:
-            return HoldReason.PEER_MEMORY if self.memory.is_full(stream.via.encode()) else None
-        if self._admission.store_low:
-            return HoldReason.STORE_LOW
-        if self.disk.is_full(stream.via.encode()) or self.messages.is_full or self._has_share(stream):
-            return HoldReason.TRANSIT_FULL
-        return HoldReason.STORE_BUSY if self._admission.waiting.is_full(conversation.peer_id) else None
-
-    def _left(self, stream: TransitStream) -> tuple[int, int]:
-        """How many messages and bytes its neighbour may still have here."""
-        limits = self._settings.limits
-        of_all = limits.transit_quota.size_bytes - self.disk.total_bytes
-        of_neighbour = limits.peer_transit_bytes - self.disk.of(stream.via.encode())
-        return self.messages.limit - self.messages.value, min(of_all, of_neighbour)
-
-    def _has_share(self, stream: TransitStream) -> bool:
-        """Whether a stream has as much here as is left for all others: a full queue must not stop other queues.
-
-        It may have more again when it has less than half of that.
-        """
-        messages, size_bytes = self._left(stream)
-        factor = 2 if stream.has_share else 1
-        stream.has_share = factor * stream.messages >= messages or factor * stream.size_bytes >= size_bytes
-        return stream.has_share
-
-    def _takes(self, stream: TransitStream, conversation: Conversation, run: IncomingRun) -> bool:
-        """Whether there is room for all of a run."""
-        size_bytes, key, messages = run.body_bytes, stream.via.encode(), sum(run.counts)
-        if not self.messages.takes(messages):
-            return False
-        if not stream.durable:
-            return self.memory.takes(key, size_bytes + EXPRESS_OVERHEAD_BYTES * len(run.bodies))
-        if self._admission.store_low or not self._admission.waiting.takes(conversation.peer_id, size_bytes):
-            return False
-        free_messages, free_bytes = self._left(stream)
-        has_share = (
-            stream.has_share
-            or stream.messages + 2 * messages >= free_messages
-            or stream.size_bytes + 2 * size_bytes >= free_bytes
-        )
-        return not has_share and self.disk.takes(key, size_bytes)
-
     def _hold_back(
         self,
         stream: TransitStream,
@@ -473,16 +424,6 @@ class Transits:
         conversation.withhold(stream.delivery, packet)
         if not self.holds.stop(stream, conversation, reason, (packet,)):
             self._drops[DropReason.CONTROL_OVERFLOW] += 1
-
-    def _count(self, stream: TransitStream, entries: list[TransitPacket], sign: int = 1) -> None:
-        messages = sign * sum([entry.messages for entry in entries])
-        self.messages.add(messages)
-        stream.messages += messages
-        stream.size_bytes += sign * sum([entry.size_bytes for entry in entries])
-        account = self.disk if stream.durable else self.memory
-        overhead_bytes = 0 if stream.durable else EXPRESS_OVERHEAD_BYTES
-        for via, some in groupby(entries, key=attrgetter("via")):
-            account.add(via.encode(), sign * sum([entry.size_bytes + overhead_bytes for entry in some]))
 
     def go(self, now_ns: int) -> None:
         """Let streams go on when there is room for them again, and say what waits."""
@@ -521,6 +462,8 @@ class Transits:
             self._admission.waiting.add(peer_id, -sum([entry.size_bytes for entry in entries]))
             self._records.committed(stream, entries, now_ns)
             stream.sequence.handle_stored(entries)
+            if stream.sequence.ordered:
+                self._words.handle_more(now_ns)
             for entry in entries:
                 self.cached_bytes += entry.size_bytes
                 if self.cached_bytes > self._settings.body_cache_bytes:
@@ -619,7 +562,7 @@ class Transits:
         self._words.handle_let_go(stream, turn.now_ns)
 
     def _forget_entries(self, stream: TransitStream, entries: list[TransitPacket], now_ns: int) -> None:
-        self._count(stream, entries, -1)
+        self.room.count(stream, entries, -1)
         stream.sequence.remove(entries)
         for entry in entries:
             if stream.durable:

@@ -72,6 +72,18 @@ def test_a_lost_session_sends_everything_again_in_order() -> None:
     assert [entry.sends for entry in sequence.entries.values()] == [2, 2, 1]
 
 
+def test_a_packet_that_is_gone_leaves_room_for_the_next_one() -> None:
+    """After a hold one packet leaves at a time. It is rejected, and so no ack of it comes."""
+    sequence = passing(1, 2)
+    assert send(sequence) == [1, 2]
+    sequence.handle_flow_control(1, 0, stop=True)
+    sequence.handle_flow_control(2, 0, stop=False)
+    assert send(sequence) == [1]
+    assert sequence.peek() is None
+    sequence.remove([sequence.entries[1]])
+    assert send(sequence) == [2]
+
+
 def test_what_came_out_of_order_goes_again_in_order() -> None:
     """A lost session had it as it came."""
     sequence = passing(3)

@@ -22,6 +22,7 @@ GOOD: dict[Kind, list[Any]] = {
     Kind.OBJECT: [{}, {"label": "x"}],
     Kind.TEXTS: [[], ["a", "b"]],
     Kind.NUMBERS: [[], [1, 2]],
+    Kind.OBJECTS: [[], [{"to": "*", "via": "hub", "rename": ""}]],
 }
 BAD: dict[Kind, list[Any]] = {
     Kind.TEXT: [5, ["q"], {}, True],
@@ -31,6 +32,7 @@ BAD: dict[Kind, list[Any]] = {
     Kind.OBJECT: ["x", [], 5],
     Kind.TEXTS: ["orders", [5], ["a", None], {}],
     Kind.NUMBERS: [5, ["1"], [True], [-1]],
+    Kind.OBJECTS: [{}, ["x"], [None], 5],
 }
 """What JSON can say that is none."""
 
@@ -87,8 +89,10 @@ def test_a_call_arrives_as_it_was_made() -> None:
     )
     assert written_and_read(Verbs.trust, "b", None, "udp://b:1", "tcp://b:2", send=("in-*",)) == (
         ["b", None, "udp://b:1", "tcp://b:2"],
-        {"send": ["in-*"], "psk": None, "keep_alive_s": None},
+        {"send": ["in-*"], "psk": None, "keep_alive_s": None, "may_relay": None, "relays_for": None},
     )
+    routes = [triack.Route("b", via="hub", rename="c"), triack.Route("*", via="hub")]
+    assert written_and_read(Verbs.set_routes, routes) == ([routes], {})
     trigger = triack.AckTrigger(count=3)
     assert written_and_read(Verbs.acknowledgements, "q", every=trigger)[1]["every"] == trigger
     assert written_and_read(Transaction.remember, "k", None) == (["k", None], {})

@@ -26,14 +26,18 @@ def test_a_restart_finds_all_that_waited(delivery: Delivery) -> None:
     post(a, "b", *numbered(0, 200), delivery=delivery)
     assert net.world.run(20 * SECOND, lambda: net.waiting("r") > 5)
     net.world.run(SECOND)
-    before = r.live.transits.disk.total_bytes, r.live.transits.messages.value, net.waiting("r")
+    before = r.live.transits.room.disk.total_bytes, r.live.transits.room.messages.value, net.waiting("r")
     r.restart()
-    after = r.live.transits.disk.total_bytes, r.live.transits.messages.value, net.waiting("r")
+    after = r.live.transits.room.disk.total_bytes, r.live.transits.room.messages.value, net.waiting("r")
     assert (before, r.live.transits.cached_bytes) == (after, 0)
     b.start()
     assert net.world.run(100 * SECOND, lambda: net.is_done("a"))
     assert sorted(b.read_all("q")) == numbered(0, 200)
-    assert (r.live.transits.disk.total_bytes, r.live.transits.messages.value, r.live.transits.cached_bytes) == (0, 0, 0)
+    assert (
+        r.live.transits.room.disk.total_bytes,
+        r.live.transits.room.messages.value,
+        r.live.transits.cached_bytes,
+    ) == (0, 0, 0)
 
 
 def die_at(net: Relays, name: str, fatal: int, *, is_done: bool) -> None:

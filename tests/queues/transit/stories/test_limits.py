@@ -26,7 +26,7 @@ def test_a_relay_with_a_tiny_quota_holds_its_streams(delivery: Delivery) -> None
     post(a, "b", *numbered(0, 1_000, 200), delivery=delivery)
     post(a, "r", b"for the relay itself")
     assert net.world.run(30 * SECOND, lambda: r.length("q") == 1)
-    assert r.live.transits.disk.total_bytes < 40 * 1024
+    assert r.live.transits.room.disk.total_bytes < 40 * 1024
     assert {it.reason.value for it in r.live.transits.holds.waiting.streams} == {"transit-full"}
     b.start()
     assert net.world.run(600 * SECOND, lambda: net.is_done("a"))

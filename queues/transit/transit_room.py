@@ -1,0 +1,102 @@
+"""How much of other nodes may wait here: of all of them, by the neighbour that brought it, and of each stream."""
+
+from itertools import groupby
+from operator import attrgetter
+
+from triack.base.reasons import HoldReason
+from triack.ordering.transit import TransitPacket
+from triack.queues.mailboxes.incoming_run import IncomingRun
+from triack.queues.mailboxes.quotas import Account, Level
+from triack.queues.node_settings import Limits
+from triack.queues.peers.link import Conversation
+from triack.queues.streams.admission import Admission
+from triack.queues.streams.transit_stream import TransitStream
+
+__all__ = ["TransitRoom"]
+
+EXPRESS_OVERHEAD_BYTES = 512
+"""Memory of an express packet without its body, measured."""
+_VIA = attrgetter("via")
+
+
+class TransitRoom:
+    """Quotas of what passes through a node.
+
+    A stream may have as much here as is left for all others, so that one full queue downstream does not take the room
+    of all other queues.
+
+    Args:
+        limits: the quotas.
+        admission: limits of memory and disk that all arrivals share.
+
+    Attributes:
+        disk: bytes in transit on the disk, by the neighbour that they came by.
+        memory: the same of express packets.
+        messages: number of messages in transit.
+    """
+
+    __slots__ = ("_admission", "_limits", "disk", "memory", "messages")
+
+    def __init__(self, limits: Limits, admission: Admission) -> None:
+        self._limits = limits
+        self._admission = admission
+        # An account lets one payer have half of all: that half is the quota. Beyond it each has its equal share.
+        self.disk = Account(limits.peer_transit_bytes, 2 * limits.transit_quota.size_bytes)
+        self.memory = Account(limits.peer_memory_bytes // 4, limits.memory_bytes // 4)
+        self.messages = Level(limits.transit_quota.messages)
+
+    def count(self, stream: TransitStream, entries: list[TransitPacket], sign: int = 1) -> None:
+        """Packets are here from now on, or with the sign -1 no more."""
+        messages = sign * sum([entry.messages for entry in entries])
+        self.messages.add(messages)
+        stream.messages += messages
+        stream.size_bytes += sign * sum([entry.size_bytes for entry in entries])
+        account = self.disk if stream.durable else self.memory
+        overhead_bytes = 0 if stream.durable else EXPRESS_OVERHEAD_BYTES
+        for via, some in groupby(entries, key=_VIA):
+            account.add(via.encode(), sign * sum([entry.size_bytes + overhead_bytes for entry in some]))
+
+    def lacks(self, stream: TransitStream, conversation: Conversation) -> HoldReason | None:
+        """Why a packet of a stream cannot be taken now, or None."""
+        if not stream.durable:
+            return HoldReason.PEER_MEMORY if self.memory.is_full(stream.via.encode()) else None
+        if self._admission.store_low:
+            return HoldReason.STORE_LOW
+        if self.disk.is_full(stream.via.encode()) or self.messages.is_full or self._has_share(stream):
+            return HoldReason.TRANSIT_FULL
+        return HoldReason.STORE_BUSY if self._admission.waiting.is_full(conversation.peer_id) else None
+
+    def is_over(self, stream: TransitStream) -> bool:
+        """Whether a neighbour that was asked to stop an express stream has sent twice its limit."""
+        return not stream.durable and self.memory.is_over(stream.via.encode())
+
+    def takes(self, stream: TransitStream, conversation: Conversation, run: IncomingRun) -> bool:
+        """Whether there is room for all of a run."""
+        size_bytes, key, messages = run.body_bytes, stream.via.encode(), sum(run.counts)
+        if not self.messages.takes(messages):
+            return False
+        if not stream.durable:
+            return self.memory.takes(key, size_bytes + EXPRESS_OVERHEAD_BYTES * len(run.bodies))
+        if self._admission.store_low or not self._admission.waiting.takes(conversation.peer_id, size_bytes):
+            return False
+        free_messages, free_bytes = self._left(stream)
+        has_share = (
+            stream.has_share
+            or stream.messages + 2 * messages >= free_messages
+            or stream.size_bytes + 2 * size_bytes >= free_bytes
+        )
+        return not has_share and self.disk.takes(key, size_bytes)
+
+    def _left(self, stream: TransitStream) -> tuple[int, int]:
+        """How many messages and bytes its neighbour may still have here."""
+        of_all = self._limits.transit_quota.size_bytes - self.disk.total_bytes
+        of_neighbour = self._limits.peer_transit_bytes - self.disk.of(stream.via.encode())
+        size_bytes = min(of_all, of_neighbour) if of_all > 0 else of_neighbour
+        return self.messages.limit - self.messages.value, size_bytes
+
+    def _has_share(self, stream: TransitStream) -> bool:
+        """Whether a stream has its share; it may have more again when it has less than half of that."""
+        messages, size_bytes = self._left(stream)
+        factor = 2 if stream.has_share else 1
+        stream.has_share = factor * stream.messages >= messages or factor * stream.size_bytes >= size_bytes
+        return stream.has_share

@@ -1,0 +1,85 @@
+"""How much may wait at a relay: of all neighbours, of one, and of one stream."""
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from triack.base.delivery import Delivery
+from triack.base.names import StreamId
+from triack.base.reasons import HoldReason
+from triack.ordering.transit import TransitPacket
+from triack.queues.mailboxes.incoming_run import IncomingRun
+from triack.queues.mailboxes.quotas import Account
+from triack.queues.node_settings import Limits, Quota
+from triack.queues.streams.transit_stream import TransitStream
+from triack.queues.transit.transit_room import TransitRoom
+
+BY_UP: Any = SimpleNamespace(peer_id=b"u" * 16)
+
+
+def stream(number: int = 1, via: str = "up", delivery: Delivery = Delivery.RECOVERABLE) -> TransitStream:
+    return TransitStream(number, StreamId(b"o" * 16, number), delivery, 1, queue="q", final="b", from_name="a", via=via)
+
+
+def packets(count: int, size_bytes: int, via: str = "up") -> list[TransitPacket]:
+    return [TransitPacket(at, b"", size_bytes, 1, 0, 0, 0, via, 0) for at in range(1, count + 1)]
+
+
+def room(*, store_low: bool = False, waiting: Account | None = None, **limits: Any) -> TransitRoom:
+    admission = SimpleNamespace(store_low=store_low, waiting=waiting or Account(1_000, 8_000))
+    return TransitRoom(Limits(**limits), cast("Any", admission))
+
+
+@pytest.mark.parametrize("quota", [Quota(messages=100), Quota(size_bytes=10_000)])
+def test_a_stream_may_have_as_much_as_is_left_for_others(quota: Quota) -> None:
+    """Half of all room at most; another one then half of the rest. It goes on when it has half of its share."""
+    found, first, second = room(transit_quota=quota), stream(), stream(2)
+    taken = packets(50, 100)
+    found.count(first, taken[:49])
+    assert found.lacks(first, BY_UP) is None
+    found.count(first, taken[49:])
+    assert found.lacks(first, BY_UP) is HoldReason.TRANSIT_FULL
+    assert found.lacks(second, BY_UP) is None
+    found.count(first, taken[:10], -1)
+    assert found.lacks(first, BY_UP) is HoldReason.TRANSIT_FULL
+    found.count(first, taken[10:30], -1)
+    assert found.lacks(first, BY_UP) is None
+
+
+def test_a_neighbour_has_a_quota_of_its_own() -> None:
+    """Others are not held for its sake."""
+    found, busy, other = room(peer_transit_bytes=1_000), stream(), stream(2, "other")
+    found.count(busy, packets(10, 100))
+    assert (found.lacks(busy, BY_UP), found.lacks(other, BY_UP)) == (HoldReason.TRANSIT_FULL, None)
+
+
+def test_what_all_arrivals_share_holds_for_packets_in_transit() -> None:
+    """The disk, and the memory of packets that wait for it."""
+    assert room(store_low=True).lacks(stream(), BY_UP) is HoldReason.STORE_LOW
+    waiting = Account(1_000, 8_000)
+    found = room(waiting=waiting)
+    waiting.add(BY_UP.peer_id, 1_000)
+    assert found.lacks(stream(), BY_UP) is HoldReason.STORE_BUSY
+
+
+def test_express_packets_fill_memory() -> None:
+    """Those under way are taken, up to twice the limit."""
+    found, express = room(peer_memory_bytes=16_000), stream(delivery=Delivery.EXPRESS)
+    found.count(express, packets(4, 500))
+    assert (found.lacks(express, BY_UP), found.is_over(express)) == (HoldReason.PEER_MEMORY, False)
+    found.count(express, packets(4, 500))
+    assert found.is_over(express)
+    assert not found.is_over(stream())
+
+
+def test_a_run_is_taken_as_a_whole_when_nothing_comes_near_a_limit() -> None:
+    """Else its packets are looked at one by one."""
+    found = room(transit_quota=Quota(size_bytes=10_000))
+    run = cast("IncomingRun", SimpleNamespace(body_bytes=500, counts=[5], bodies=[b""]))
+    assert found.takes(stream(), BY_UP, run)
+    large = cast("IncomingRun", SimpleNamespace(body_bytes=5_000, counts=[5], bodies=[b""]))
+    assert not found.takes(stream(), BY_UP, large)
+    many = cast("IncomingRun", SimpleNamespace(body_bytes=5, counts=[10_000_000], bodies=[b""]))
+    assert not found.takes(stream(), BY_UP, many)
+    assert found.takes(stream(delivery=Delivery.EXPRESS), BY_UP, run)
