@@ -49,13 +49,12 @@ def build_settings(layers: Layers, policy: str) -> NodeSettings:
 
 def _of_queues(layers: Layers, table: str) -> list[tuple[str, KeyPath]]:
     """The queues of which a table says something, by name."""
-    paths = {path[:-1] for path in layers.said if path[0] == "queues" and path[2] == table}
-    return [(path[1], path) for path in sorted(paths) if _is_name(layers, path)]
+    found = {path[:-1]: it.where for path, it in layers.said.items() if path[0] == "queues" and path[2] == table}
+    return [(path[1], path) for path, where in sorted(found.items()) if _is_name(layers, path, where)]
 
 
-def _is_name(layers: Layers, table: KeyPath) -> bool:
-    where = next(said.where for path, said in layers.said.items() if path[: len(table)] == table)
-    return _checked(layers, table[:2], where, lambda: check_name(table[1])) is not None
+def _is_name(layers: Layers, path: KeyPath, where: str) -> bool:
+    return _checked(layers, path[:2], where, lambda: check_name(path[1])) is not None
 
 
 def _build(layers: Layers, base: T, prefix: KeyPath) -> T:
@@ -159,16 +158,16 @@ def _check_queues(layers: Layers, table: NodeTable) -> None:
 
 def build_peers(layers: Layers) -> dict[str, str]:
     """The addresses of peers, by name."""
-    found: dict[str, str] = {}
+    owners: dict[str, str] = {}
     for path, said in layers.said.items():
-        if path[0] == "peers" and said.value is not None:
-            address = _checked(layers, path, said.where, lambda it=said.value: str(Address.parse(it)))  # type: ignore[misc]
-            owner = next((name for name, other in found.items() if other == address), None)
-            if owner is not None:
-                layers.problem(said.where, path, f"it is the address of {owner}, too")
-            elif address is not None and _is_name(layers, path[:2]):
-                found[path[1]] = address
-    return found
+        if path[0] != "peers" or said.value is None or not _is_name(layers, path, said.where):
+            continue
+        address = _checked(layers, path, said.where, lambda it=said.value: str(Address.parse(it)))  # type: ignore[misc]
+        if address in owners:
+            layers.problem(said.where, path, f"it is the address of {owners[address]}, too")
+        elif address is not None:
+            owners[address] = path[1]
+    return {name: address for address, name in owners.items()}
 
 
 def build_routes(layers: Layers) -> tuple[Route, ...]:

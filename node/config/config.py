@@ -58,16 +58,17 @@ class Config:
     def rows(self) -> Iterator[Row]:
         """Every setting in force; of optional parts that are not in use, nothing."""
         names = {path[:2] for path in self.said if path[0] in NAMED}
+        tables = {path[:-1] for path in self.said}
         for key in KEYS.values():
             owners = sorted((name for name in names if name[0] == key.path[0]), key=_place) if "*" in key.path else [()]
             for owner in owners:
                 path = (*owner, *key.path[2:]) if owner else key.path
-                if self._has(path):
+                if self._has(path, tables):
                     yield Row(key, path, self.value(path), self._source(key, path))
 
-    def _has(self, path: KeyPath) -> bool:
+    def _has(self, path: KeyPath, tables: set[KeyPath]) -> bool:
         if path[0] == "queues":
-            return any(said[:3] == path[:3] for said in self.said)
+            return path[:-1] in tables
         part = self.settings
         for name in path[:-1] if path[0] not in ("node", "peers", "routes") else ():
             part = getattr(part, name)

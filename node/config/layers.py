@@ -80,7 +80,8 @@ class Layers:
         lines = lines_of(text)
         self.tables = {path: f"{file}:{line}" for path, line in lines.items()}
         for path, raw in _leaves(tables):
-            self._take(path, raw, self.tables.get(path, str(file)), file.parent)
+            where = self.tables.get(path) or self.tables.get((*path, "0")) or str(file)
+            self._take(path, raw, where, file.parent)
 
     def _read(self, file: Path) -> str:
         """The text of a file; empty when it cannot be read, which is noted."""
@@ -89,7 +90,7 @@ class Layers:
             with file.open("rb") as opened:
                 content = opened.read(FILE_BYTES_MAX + 1)
             if len(content) <= FILE_BYTES_MAX:
-                return content.decode()
+                return content.decode("utf-8-sig")  # some editors begin a file with a mark
             self.problem(str(file), (), f"it has more than {FILE_BYTES_MAX} bytes")
         except OSError as error:
             self.problem(str(file), (), error.strerror or str(error))

@@ -551,7 +551,7 @@ class EngineHandle:
         link = self._engine.outbox.links.get(outgoing.via)
         if link is None:
             return ""
-        match self._engine.handshakes.waits_for(link):
+        match self._missing(link):
             case WaitsFor.KEY:
                 return f"this node trusts no {link.peer}, or has no key of it"
             case WaitsFor.ADDRESS:
@@ -563,6 +563,13 @@ class EngineHandle:
                 return str(link.suspended)
         hold = self._engine.outbox.holds.of(outgoing)
         return "" if hold is None else f"{link.peer} has no room: {hold}"
+
+    def _missing(self, link: Link) -> WaitsFor | None:
+        """What a link lacks, or has lacked for messages whose time has run out since."""
+        missing = self._engine.handshakes.waits_for(link)
+        if missing is None and (link.conversation is None or not link.conversation.is_open):
+            return link.missing or (None if link.dialer.since_ns is None else WaitsFor.ANSWER)
+        return missing
 
     def watch(self, outgoing: OutgoingStream, trigger: AckTrigger | None, wake: Callable[[], None]) -> AckEvents:
         """Make the events of a new reader of an outgoing queue; ``wake`` is called when there are some."""

@@ -84,6 +84,17 @@ def test_a_file_that_is_not_there_or_no_text_is_named(tmp_path: Path) -> None:
     ]
 
 
+def test_a_file_of_an_editor_of_windows_is_read(tmp_path: Path) -> None:
+    """With a mark at its beginning, and two characters at the end of each line."""
+    (tmp_path / "triack.toml").write_bytes(b"\xef\xbb\xbf[node]\r\nname = 'a'\r\nnam = 'b'\r\n")
+    layers = Layers()
+    layers.add_file(tmp_path / "triack.toml")
+    assert layers.said["node", "name"].where.endswith("triack.toml:2")
+    assert [problem.rpartition("triack.toml")[2].partition(";")[0] for problem in layers.problems] == [
+        ":3: node.nam: there is no such key"
+    ]
+
+
 def test_variables_of_others_are_left_alone(tmp_path: Path) -> None:
     """Kubernetes sets some for a service of that name, and the file is named by one of ours."""
     others = {"TRIACK_PORT": "tcp://10.0.0.1:7801", "TRIACK_SERVICE_HOST": "10.0.0.1", "TRIACK_CONFIG": "x"}

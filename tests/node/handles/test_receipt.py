@@ -332,3 +332,37 @@ async def test_a_receipt_shows_its_message_and_where_it_goes(alone: triack.Node)
     assert repr(receipt) == f"<Receipt of message {receipt.id} to {NOWHERE}, transactional>"
     near = await alone.send("orders", b"x", delivery=triack.EXPRESS)
     assert repr(near) == f"<Receipt of message {near.id} to orders, express>"
+
+
+async def test_a_message_that_could_not_leave_in_time_says_what_kept_it(alone: triack.Node) -> None:
+    """In its error, as a text and as an attribute."""
+    receipt = await alone.send(NOWHERE, b"x", time_to_reach_queue=0.2)
+    with pytest.raises(triack.DeliveryFailed, match="not delivered: reach-queue-timeout: nobody ") as failed:
+        await receipt.ordered(WAIT)
+    assert failed.value.reason == "reach-queue-timeout"
+    assert failed.value.cause.endswith("udp://127.0.0.1:9")
+
+
+async def test_a_wait_for_a_peer_without_room_says_so() -> None:
+    """And one for a peer whose address nobody knows."""
+    full = quick(limits=triack.Limits(quota=triack.Quota(messages=1)))
+    async with (
+        make("b", scheme="udp", settings=full) as b,
+        make("a", settings=quick(messages_per_packet=1, close_timeout_s=0.05)) as a,
+    ):
+        receipts = [await a.send(f"{b.address}/q", b"x") for _ in range(5)]
+        await until(lambda: any(it.held for it in a.stats().outgoing))
+        with pytest.raises(triack.WaitTimeout) as late:
+            await receipts[-1].ordered(SOON)
+        assert late.value.cause == f"{b.address} has no room: queue-full"
+
+
+async def test_a_wait_for_a_peer_that_must_call_says_so(tmp_path: Path) -> None:
+    async with triack.open("a", data=tmp_path / "a", settings=quick(close_timeout_s=0.05)) as a:
+        async with triack.open("b", data=None) as b:
+            await a.trust("b", b.key)
+        receipt = await a.send("b/q", b"x")
+        with pytest.raises(triack.WaitTimeout, match="no address of b is known, and it has not called"):
+            await receipt.ordered(SOON)
+        with pytest.raises(triack.WaitTimeout, match="no address of b is known"):
+            await a.drain(SOON)
