@@ -22,6 +22,11 @@ CALLERS_MAX = 16
 FORGET_NS = 300 * SECOND
 """After this long without a call a row goes. A node that gets no answer calls every two minutes at least
 (``Reconnect.away_most_s``)."""
+CALL_BYTES = 1_200
+"""The least length of a connect with keys, in every version: each path that carries QUIC carries it (RFC 9000, section
+14.1). A shorter one from another machine is of another program."""
+LOOPBACK = ("127.", "[::1]")
+"""How the hosts of this machine begin. A node without keys calls from nowhere else."""
 LOOK_NS = 1 * SECOND
 """Between two looks for old rows while there is no room: a flood must not cause one for each datagram."""
 OTHERS = "other hosts"
@@ -95,6 +100,8 @@ class Callers:
         if trouble is None:
             return
         host, rows = _host_of(sender), self._rows[trouble]
+        if not _is_call(trouble, datagram, host):
+            return
         detail = error.detail if trouble in _TOLD_APART else ""
         known = rows.get((host, detail)) or self._make_room(rows, now_ns)
         if known is not None:
@@ -149,3 +156,11 @@ def _host_of(sender: str) -> str:
     """The host of an address, without its port."""
     place = sender.partition("://")[2]
     return place.rpartition(":")[0] or place
+
+
+def _is_call(trouble: Trouble, datagram: bytes, host: str) -> bool:
+    """Whether a datagram may be that of a node, and not junk that looks alike."""
+    is_here = host.startswith(LOOPBACK)
+    if trouble is Trouble.ONE_WITHOUT_KEYS:
+        return is_here
+    return trouble is not Trouble.OTHER_VERSION or is_here or len(datagram) >= CALL_BYTES

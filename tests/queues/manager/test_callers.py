@@ -49,7 +49,7 @@ def test_each_host_is_told_once_and_its_calls_are_counted() -> None:
 def test_only_what_an_operator_can_mend_is_told(kind: Kind, reason: DropReason, trouble: Trouble | None) -> None:
     """Late and forged datagrams are counted, and no more."""
     callers = Callers(Directory())
-    callers.handle_dropped(Header(kind, 9, 1).encode(), ProtocolError(reason), "udp://h:1", 0)
+    callers.handle_dropped(Header(kind, 9, 1).encode(), ProtocolError(reason), "udp://127.0.0.1:1", 0)
     assert [it.trouble for it in callers.take_news()] == ([] if trouble is None else [trouble])
     callers.handle_dropped(b"", ProtocolError(reason), "udp://h:1", 0)
     assert callers.take_news() == []
@@ -63,6 +63,25 @@ def test_another_version_is_told_with_both_numbers() -> None:
     callers.handle_dropped(datagram, caught.value, "udp://h:1", 0)
     [told] = callers.take_news()
     assert told.cause.endswith(f": {VERSION + 1}, and this node speaks {VERSION}")
+
+
+@pytest.mark.parametrize(
+    ("sender", "size_bytes", "told"),
+    [
+        ("udp://h:1", 1_199, False),
+        ("udp://h:1", 1_200, True),
+        ("udp://127.0.0.1:1", 60, True),
+        ("udp://[::1]:1", 60, True),
+    ],
+)
+def test_datagrams_of_other_programs_are_no_calls(sender: str, size_bytes: int, *, told: bool) -> None:
+    """A RADIUS request, for one, begins as a connect of another version would."""
+    datagram = bytes([Kind.CONNECT, VERSION + 1]).ljust(size_bytes, b"x")
+    callers = Callers(Directory())
+    callers.handle_dropped(datagram, ProtocolError(DropReason.BAD_VERSION, "6"), sender, 0)
+    assert bool(callers.take_news()) == told
+    callers.handle_dropped(CONNECT, ProtocolError(DropReason.TOO_SHORT), sender, 0)
+    assert bool(callers.take_news()) == (sender != "udp://h:1")
 
 
 def test_a_flood_has_one_row_for_all_that_came_too_late() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from tests.node.nodes import WAIT, quick
 from tests.tools.processes import triack as command
+from tests.tools.processes import wait_until
 from triack import sync
 
 BODY, LABEL, HEADER = b"top secret 4711", "hush-label", "hush-header"
@@ -29,8 +30,7 @@ def test_neither_content_nor_keys_are_in_it(tmp_path: Path) -> None:
         a.trust("c", b.key, psk=psk)
         a.revoke("c")
         a.send("q", BODY, label=LABEL, headers={"h": HEADER}).ordered(WAIT)
-        while not a.stats().troubles:
-            pass
+        wait_until(lambda: bool(a.stats().troubles), "the stranger is seen")
         running = bundle(data, tmp_path / "running.tar.gz")
         a_key = a.key
     at_rest = bundle(data, tmp_path / "rest.tar.gz")
