@@ -526,6 +526,16 @@ class SessionJudge(SessionReporter):
         """Take over the ends that another judge of the session has seen, which are of other nodes."""
         self.ends = dict(sorted({**self.ends, **other.ends}.items()))
 
+    def go_on(self, *, forgets: bool) -> None:
+        """Go on from a summary: nothing of a session is forgotten before it is over."""
+
+    def split(self) -> dict[str, SessionJudge]:
+        """Return a judge for each node, with that node's end; ``join`` puts them together again."""
+        parts = {node: SessionJudge(self._session, self._out) for node in self.ends}
+        for node, part in parts.items():
+            part.ends[node] = self.ends[node]
+        return parts
+
     def is_over(self, heard: Mapping[str, tuple[int, int]]) -> bool:
         """Whether no more of its records can come, or only long after its end.
 
