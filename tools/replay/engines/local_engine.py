@@ -88,11 +88,15 @@ def verdict_on(records: Iterable[Record]) -> Verdict:
     Raises:
         ReplayError: one is not as the schema says.
     """
-    starts = [
-        ("", 1, [_checked(record) for record in start])
-        for _, start in groupby(records, key=lambda record: (record["node"], record["incarnation"]))
-    ]
-    return _judged(lambda: starts).finish()
+    parts = 0
+
+    def part_of(record: Record) -> tuple[str, int, int]:
+        nonlocal parts
+        parts += record["event"] == "node_continued"
+        return record["node"], record["incarnation"], parts
+
+    segments = [("", 1, [_checked(record) for record in part]) for _, part in groupby(records, key=part_of)]
+    return _judged(lambda: segments).finish()
 
 
 def _judged(segments: Callable[[], Iterable[tuple[str, int, Iterable[Record]]]], past: Past | None = None) -> Judge:

@@ -15,12 +15,14 @@ import pytest
 from proof.lies.logs import honest_logs
 from tests.tools.replay.cutting import Segments, cut, random_cuts, told, write_segments
 from triack.base.errors import ReplayError
-from triack.tools.replay.engines import prune as pruning
+from triack.store.folder import sync_folder
 from triack.tools.replay.engines.prune import Pruned, prune
+from triack.tools.replay.engines.summary import encode
 from triack.tools.replay.log.listing import SUMMARY
 from triack.tools.replay.log.schema import Verdict
 from triack.tools.replay.run import replay
 
+PRUNING = "triack.tools.replay.engines.prune"
 ALL = 1 << 62
 """A time before which every segment ended that another one follows."""
 
@@ -155,8 +157,8 @@ def kill_at(monkeypatch: pytest.MonkeyPatch, step: int) -> None:
     for name in ("unlink", "replace"):
         monkeypatch.setattr(Path, name, stepping(name, getattr(Path, name)))
     for name in ("open", "fsync"):
-        monkeypatch.setattr(pruning.os, name, stepping(name, getattr(os, name)))
-    monkeypatch.setattr(pruning, "sync_folder", stepping("sync", pruning.sync_folder))
+        monkeypatch.setattr(os, name, stepping(name, getattr(os, name)))
+    monkeypatch.setattr(f"{PRUNING}.sync_folder", stepping("sync", sync_folder))
 
 
 def killed_everywhere(logs: Path) -> Iterator[int]:
@@ -205,7 +207,7 @@ def test_a_full_disk_loses_nothing(logs: Path, whole: dict[str, Any], monkeypatc
 
     before = names(logs)
     with monkeypatch.context() as patch:
-        patch.setattr(pruning.os, "fsync", full)
+        patch.setattr(os, "fsync", full)
         with pytest.raises(ReplayError, match="nothing was removed: No space left"):
             prune(logs, ALL)
     assert names(logs) == before
@@ -234,19 +236,17 @@ def test_a_file_that_cannot_be_removed_is_named_and_does_no_harm(
 
 
 def test_two_runs_at_once_do_not_meet(logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = pruning.encode
-
     def meanwhile(summary: Any) -> bytes:
         with pytest.raises(ReplayError, match="another run prunes"):
             prune(logs, ALL)
-        return real(summary)
+        return encode(summary)
 
-    monkeypatch.setattr(pruning, "encode", meanwhile)
+    monkeypatch.setattr(f"{PRUNING}.encode", meanwhile)
     assert prune(logs, ALL).removed
 
 
 def test_a_node_that_writes_meanwhile_keeps_its_last_segment(logs: Path) -> None:
-    last = sorted(logs.glob("*.jsonl"))[-1]
+    last = max(logs.glob("*.jsonl"))
     last.rename(last.with_name(last.name + ".open"))
     prune(logs, ALL)
     assert any(name.endswith(".open") for name in names(logs))
