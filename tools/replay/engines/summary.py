@@ -24,6 +24,7 @@ from triack.tools.replay.checks.findings import Due, Finding, Opening, Output
 from triack.tools.replay.engines.checkpoint import revive_part
 from triack.tools.replay.judges.conclusion import Read
 from triack.tools.replay.judges.journal import Segment
+from triack.tools.replay.judges.judge import UnitJudge
 from triack.tools.replay.judges.past import Kept, Past
 from triack.tools.replay.log.listing import Listing
 from triack.tools.replay.log.ranges import Span
@@ -83,13 +84,19 @@ def _parts(past: Past) -> Iterator[dict[str, Any]]:
     found = past.found
     yield {"part": "times", "value": (found.begin_ns, found.end_ns)}
     yield {"part": "numbers", "value": found.numbers}
-    for opening in found.openings:
-        yield {"part": "opening", "value": opening}
+    yield {"part": "sessions", "count": len(found.openings), "state": _packed(_encode(found.openings))}
     for finding in found.findings:
         yield {"part": "finding", "value": (asdict(finding.violation), finding.dues)}
     for kept in past.kept:
-        state = base64.b64encode(zlib.compress(kept.state)).decode()
-        yield {"part": kept.unit[0], "of": kept.unit[1:], "node": kept.node, "state": state}
+        yield {"part": kept.unit[0], "of": kept.unit[1:], "node": kept.node, "state": _packed(kept.state)}
+
+
+def _packed(state: bytes) -> str:
+    return base64.b64encode(zlib.compress(state, 9)).decode()
+
+
+def _encode(value: object) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()
 
 
 def decode(content: bytes) -> Summary:
@@ -129,14 +136,15 @@ def _take(past: Past, part: dict[str, Any]) -> None:
             found.begin_ns, found.end_ns = value
         case "numbers":
             found.numbers.update(value)
-        case "opening":
-            opening = Opening(*value)
-            found.openings.append(opening._replace(free=_spans(opening.free)))
+        case "sessions":
+            openings = (Opening(*it) for it in json.loads(_unpacked(part["state"])))
+            found.openings += [it._replace(free=_spans(it.free)) for it in openings]
         case "finding":
             found.findings.append(Finding(Violation(**value[0]), tuple(Due(*due) for due in value[1])))
         case kind:
             kept = Kept((kind, *part["of"]), part["node"], _unpacked(part["state"]))
-            revive_part(kept.state, Output())
+            if not isinstance(revive_part(kept.state, Output()), UnitJudge):
+                raise ValueError(f"the state of a {kind} that is none")  # noqa: TRY004 - of the data
             past.kept.append(kept)
 
 

@@ -16,7 +16,7 @@ from triack.tools.replay.judges.past import Cut, Kept, Past, behind
 from triack.tools.replay.judges.session_judge import SessionJudge
 from triack.tools.replay.judges.stream_judge import StreamJudge
 from triack.tools.replay.log.schema import BROKEN, Timeline, Verdict, Violation
-from triack.tools.replay.report.report_tables import fill_tables
+from triack.tools.replay.report.report_tables import fill_tables, join_links
 
 UnitJudge = SessionJudge | StreamJudge
 
@@ -127,10 +127,11 @@ class Judge:
         joined = Output()
         join_segments([segment for parts in starts.values() for segment in parts], joined)
         found.merge(joined)
+        found.numbers = join_links(found.numbers, {(it.node, it.session): it.peer for it in found.openings})
         kept = [
             Kept(unit, node, freeze(part))
             for unit, judge in sorted(self._units.items())
-            for node, part in judge.split().items()
+            for node, part in judge.split(self._clocks).items()
         ]
         return Past([join_start(parts) for parts in starts.values()], found, kept)
 

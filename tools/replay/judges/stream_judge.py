@@ -35,6 +35,8 @@ from triack.tools.replay.log.schema import CLASS_CODES, EXPRESS, RECOVERABLE, TR
 
 Value = TypeVar("Value")
 
+Place = tuple[str, int, int, int]
+
 LEAVING: Final = ("handed", "settled", "returned", "purged", "expired")
 """Events of messages in a queue, dead letters among them."""
 
@@ -64,7 +66,8 @@ class StreamJudge(LaneReporter):
         self._hops: set[tuple[str, str]] = set()
         self._removals: list[Record] = []
         self._order_acks: defaultdict[int, RangeSet] = defaultdict(RangeSet)
-        self._order_acked: dict[tuple[int, int], Record] = {}
+        # (sequence, number) -> node, start, serial and time of the record of an order ack that arrived.
+        self._order_acked: dict[tuple[int, int], Place] = {}
         # (node, peer) -> the first order ack for that peer.
         self._answered: dict[tuple[str, str], Record] = {}
         # (name, sequence) -> node -> value -> the first record that has it.
@@ -244,7 +247,8 @@ class StreamJudge(LaneReporter):
         sequence = record["sequence"]
         story = self._stories[sequence]
         story.forget(record["number"], record["incarnation"], record["n"])
-        self._order_acked.setdefault((sequence, record["number"]), record)
+        place = record["node"], record["incarnation"], record["n"], record["wall_ns"]
+        self._order_acked.setdefault((sequence, record["number"]), place)
         if record["node"] != self._origin:
             self._at(record, "claims", "an order ack that arrived at another node", sequence, number=record["number"])
         self._sender(record["node"]).handle_order_ack(record)
@@ -304,8 +308,8 @@ class StreamJudge(LaneReporter):
         for name, by_node in other._said.items():
             self._said[name] |= by_node
 
-    def split(self) -> dict[str, StreamJudge]:
-        """Return a judge for each node; ``join`` puts them together again.
+    def split(self, _heard: Mapping[str, tuple[int, int]]) -> dict[str, StreamJudge]:
+        """Return a judge for each node; ``join`` puts them together again. How long messages took is left out.
 
         What no single node has said, such as what was queued and acknowledged, goes to the origin's judge; if the
         origin is not known, to that of the first node.
@@ -330,7 +334,7 @@ class StreamJudge(LaneReporter):
         for sequence, story in whole._stories.items():
             self._stories[sequence] = story.part(node, common=common)
         if common:
-            self._latencies, self._hops, self._removals = whole._latencies, whole._hops, whole._removals
+            self._hops, self._removals = whole._hops, whole._removals
             self._order_acks, self._order_acked, self._answered = whole._order_acks, whole._order_acked, whole._answered
             self._ended, self._forgotten = whole._ended, whole._forgotten
 
@@ -472,7 +476,8 @@ class StreamJudge(LaneReporter):
         known = [key for key in self._order_acked if key[1] in self._order_acks[key[0]]]
         for key in known:
             del self._order_acked[key]
-        for (sequence, number), record in self._order_acked.items():
+        for (sequence, number), place in self._order_acked.items():
+            record: Record = dict(zip(("node", "incarnation", "n", "wall_ns"), place, strict=True))
             last = ", ".join(str(high) for _, high in list(self._order_acks[sequence])[-3:])
             evidence = f"order ack of {number}, {f'the last given were {last}' if last else 'none was given'}"
             self._at(record, "ack_from_nowhere", evidence, sequence, *self._takers(record), number=number)

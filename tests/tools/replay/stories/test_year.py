@@ -65,7 +65,7 @@ def year(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def last_ns(folder: Path) -> int:
     """The time of the first record of the youngest segment."""
-    return max(json.loads(path.open().readline())["wall_ns"] for path in folder.glob("*.jsonl"))
+    return max(json.loads(path.read_text().partition("\n")[0])["wall_ns"] for path in folder.glob("*.jsonl"))
 
 
 def change(path: Path, event: str, field: str) -> None:
