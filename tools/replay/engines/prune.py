@@ -99,7 +99,10 @@ def prune(
         loaded = load_summaries(listing)
         listing.require_all()
         cuts = loaded.past.cuts if loaded.past is not None else {}
-        logs = [log for log in in_order(listing) if not log.path.name.endswith(PARQUET_SUFFIX)]
+        logs = in_order(listing)
+        for log in logs:
+            if log.path.name.endswith(PARQUET_SUFFIX):
+                raise ReplayError(f"{log.path} is a copy of logs: keep it in another directory, which is not pruned")
         left_over = [log for log in logs if _is_covered(log, cuts)]
         old = list(_old(logs, cuts, before_ns, set(nodes)))
         done = Pruned([log.path for log in [*left_over, *old]], bytes=sum(log.size for log in [*left_over, *old]))

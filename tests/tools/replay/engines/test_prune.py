@@ -18,6 +18,7 @@ from triack.base.errors import ReplayError
 from triack.store.folder import sync_folder
 from triack.tools.replay.engines.prune import Pruned, prune
 from triack.tools.replay.engines.summary import encode
+from triack.tools.replay.log.compact import compact
 from triack.tools.replay.log.listing import SUMMARY
 from triack.tools.replay.log.schema import Verdict
 from triack.tools.replay.run import replay
@@ -289,3 +290,22 @@ def test_two_summaries_of_one_node_are_refused(logs: Path, tmp_path: Path) -> No
     verdict: Verdict = replay([logs, tmp_path / "copy"], engine="local")
     assert verdict.verdict == "incomplete"
     assert any("give only one" in why for why in verdict.unread.values())
+
+
+def test_copies_of_logs_are_not_pruned(logs: Path) -> None:
+    compact(logs, logs.parent / "compact")
+    (part,) = (logs.parent / "compact").rglob("*.parquet")
+    part.rename(logs / part.name)
+    with pytest.raises(ReplayError, match="is a copy of logs"):
+        prune(logs, ALL)
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_compacted_logs_have_the_summary(logs: Path, whole: dict[str, Any], when: str) -> None:
+    """Whether they were compacted before the prune, too, or only afterwards."""
+    output = logs.parent / "compact"
+    if when == "before":
+        compact(logs, output)
+    prune(logs, ALL)
+    compact(logs, output)
+    assert told(replay([output], engine="local")) == whole
