@@ -15,6 +15,7 @@ import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import groupby, islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -37,6 +38,8 @@ LAYOUT: Final = 1
 the layout before: logs that were removed cannot be judged again."""
 STATE_BYTES_MAX: Final = 1 << 30
 """A state that unpacks to more is no state: it would fill the memory."""
+TOGETHER: Final = 256
+"""States of one kind that are packed together: they are much alike."""
 _TOLD: Final = ("records", "sent", "delivered", "pending", "lost", "duplicates_delivered")
 """The numbers of the verdict that a summary repeats for people."""
 
@@ -87,8 +90,18 @@ def _parts(past: Past) -> Iterator[dict[str, Any]]:
     yield {"part": "sessions", "count": len(found.openings), "state": _packed(_encode(found.openings))}
     for finding in found.findings:
         yield {"part": "finding", "value": (asdict(finding.violation), finding.dues)}
-    for kept in past.kept:
-        yield {"part": kept.unit[0], "of": kept.unit[1:], "node": kept.node, "state": _packed(kept.state)}
+    kept = sorted(past.kept, key=lambda it: (it.unit[0], it.node, it.unit))
+    for (kind, node), mine in groupby(kept, key=lambda it: (it.unit[0], it.node)):
+        for some in batched(mine, TOGETHER):
+            told = {"of": [it.unit[1:] for it in some], "sizes": [len(it.state) for it in some]}
+            yield {"part": kind, "node": node, **told, "state": _packed(b"".join(it.state for it in some))}
+
+
+def batched(kept: Iterable[Kept], most: int) -> Iterator[list[Kept]]:
+    """Yield them some at a time."""
+    left = iter(kept)
+    while some := list(islice(left, most)):
+        yield some
 
 
 def _packed(state: bytes) -> str:
@@ -142,10 +155,13 @@ def _take(past: Past, part: dict[str, Any]) -> None:
         case "finding":
             found.findings.append(Finding(Violation(**value[0]), tuple(Due(*due) for due in value[1])))
         case kind:
-            kept = Kept((kind, *part["of"]), part["node"], _unpacked(part["state"]))
-            if not isinstance(revive_part(kept.state, Output()), UnitJudge):
-                raise ValueError(f"the state of a {kind} that is none")  # noqa: TRY004 - of the data
-            past.kept.append(kept)
+            states, at = _unpacked(part["state"]), 0
+            for name, size in zip(part["of"], part["sizes"], strict=True):
+                state = states[at : at + size]
+                at += size
+                if not isinstance(revive_part(state, Output()), UnitJudge):
+                    raise ValueError(f"the state of a {kind} that is none")  # noqa: TRY004 - of the data
+                past.kept.append(Kept((kind, *name), part["node"], state))
 
 
 def _spans(pairs: Iterable[Sequence[int]]) -> tuple[Span, ...]:

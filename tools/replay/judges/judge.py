@@ -127,7 +127,11 @@ class Judge:
         joined = Output()
         join_segments([segment for parts in starts.values() for segment in parts], joined)
         found.merge(joined)
-        found.numbers = join_links(found.numbers, {(it.node, it.session): it.peer for it in found.openings})
+        peers = {(it.node, it.session): it.peer for it in found.openings}
+        for unit, judge in self._units.items():
+            if isinstance(judge, SessionJudge):
+                peers |= {(node, unit[1]): peer for node, peer in judge.peers()}
+        found.numbers = join_links(found.numbers, peers)
         kept = [
             Kept(unit, node, freeze(part))
             for unit, judge in sorted(self._units.items())

@@ -536,6 +536,12 @@ class SessionJudge(SessionReporter):
     def go_on(self, *, forgets: bool) -> None:
         """Go on from a summary: nothing of a session is forgotten before it is over."""
 
+    def peers(self) -> Iterator[tuple[str, str]]:
+        """Yield each node that has opened it, and the peer that it names."""
+        for node, end in self.ends.items():
+            if end.opened is not None:
+                yield node, end.opened["peer"]
+
     def split(self, heard: Mapping[str, tuple[int, int]]) -> dict[str, SessionJudge]:
         """Return a judge for each node, with that node's end; ``join`` puts them together again.
 

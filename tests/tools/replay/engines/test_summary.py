@@ -43,7 +43,7 @@ def test_what_was_written_is_read() -> None:
     assert found.past.cuts.keys() == {ALPHA, BETA}
     assert {kept.unit[0] for kept in found.past.kept} == {"session", "stream"}
     again = Summary(found.past, found.replaces, told=found.told)
-    assert decode(encode(again)).past == found.past
+    assert encode(again).splitlines()[1:-1] == summary().splitlines()[1:-1]
 
 
 def test_people_can_read_how_far_each_node_had_come() -> None:
@@ -71,17 +71,21 @@ class Evil:
         return print, ("owned",)
 
 
-def packed(value: object) -> str:
-    return base64.b64encode(zlib.compress(pickle.dumps(value))).decode()
+def one_state(value: object) -> dict[str, Any]:
+    """A part with a single state, which is that."""
+    state = pickle.dumps(value)
+    packed = base64.b64encode(zlib.compress(state)).decode()
+    return {"of": [["5e" * 8]], "sizes": [len(state)], "state": packed}
 
 
 @pytest.mark.parametrize(
     ("parts", "reason"),
     [
         ({"head": {"summary": LAYOUT + 1}}, f"is of layout {LAYOUT + 1}, and this version reads layout {LAYOUT}"),
-        ({"session": {"state": packed(Evil())}}, "print does not belong into it"),
-        ({"session": {"state": packed({"a": 1})}}, "the state of a session that is none"),
-        ({"session": {"state": packed(Path("/etc"))}}, "the state of a session that is none"),
+        ({"session": one_state(Evil())}, "print does not belong into it"),
+        ({"session": one_state({"a": 1})}, "the state of a session that is none"),
+        ({"session": one_state(Path("/etc"))}, "the state of a session that is none"),
+        ({"session": {"sizes": []}}, "is no summary of removed logs"),
         ({"stream": {"state": "!"}}, "is no summary of removed logs"),
         ({"stream": {"state": base64.b64encode(zlib.compress(b"x")[:-1]).decode()}}, "a state that does not end"),
         ({"segment": {"value": [1]}}, "is no summary of removed logs"),
