@@ -6,8 +6,8 @@ meanwhile, and may end it at any moment (``tools/replay/engines/prune.py``).
 
 import asyncio
 import sys
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Protocol
 
 from triack.node.files import operator_log
 
@@ -19,11 +19,8 @@ SAID_LETTERS_MAX = 500
 """Of what the command says; more is no sentence about one problem."""
 
 
-class PruneLog(Protocol):
-    """Prunes the logs of one node in a folder; returns why that failed, or nothing."""
-
-    async def __call__(self, folder: Path, node: str, keep_s: float) -> str:
-        """Prune once."""
+PruneLog = Callable[[Path, str, float], Awaitable[str]]
+"""Prunes the logs of one node in a folder; returns why that failed, or nothing."""
 
 
 async def keep_log(folder: Path, node: str, keep_s: float, prune: PruneLog) -> None:

@@ -59,7 +59,7 @@ def test_a_record_that_is_as_expected_takes_a_number() -> None:
     ]
 
 
-RUNS = {
+RUNS: dict[str, list[dict[str, Any]]] = {
     "packet_sent": [
         {"packet": 1, "packets": 3, "number": 1, "previous": 0, "counts": [[2, 10], [1, 5]], "size": 30},
         {"packet": 4, "packets": 1, "number": 4, "previous": 3, "counts": [[1, 5]], "size": 10},

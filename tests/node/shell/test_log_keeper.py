@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import sys
 from pathlib import Path
 
 import pytest
@@ -46,7 +47,7 @@ async def test_the_command_says_why_it_failed(tmp_path: Path) -> None:
 
 
 async def test_a_program_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(log_keeper.sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     assert await prune_log(tmp_path, "a1" * 16, 60.0) == "cannot run triack log prune: No such file or directory"
 
 
