@@ -115,6 +115,8 @@ def prune(
                 _write(directory, past, loaded, done)
                 obsolete += [path for path in map(Path, loaded.digests) if path.resolve() != done.summary]
         if not dry_run:
+            # Of a run that was ended, the summary may be in its place, and not on the disk.
+            _sync({directory, *(Path(path).parent for path in loaded.digests)})
             _remove([*obsolete, *done.removed])
     return done
 
@@ -211,7 +213,7 @@ def _verdict(directory: Path) -> Verdict:
 
 
 def _write(directory: Path, past: Past, loaded: Loaded, done: Pruned) -> None:
-    """Write the summary, and put it into the place of the one before; it is on the disk then."""
+    """Write the summary, and put it into the place of the one before."""
     assert done.verdict is not None
     replaces = sorted({*loaded.digests.values(), *loaded.replaced.values()})
     summary = Summary(past, replaces, told=replay_numbers(done.verdict))
@@ -226,13 +228,22 @@ def _write(directory: Path, past: Past, loaded: Loaded, done: Pruned) -> None:
                 file.flush()
                 os.fsync(file.fileno())
             new.replace(path)
-            sync_folder(directory)
         except BaseException:
             new.unlink(missing_ok=True)
             raise
     except OSError as error:
         raise ReplayError(f"cannot write {path}, nothing was removed: {os.strerror(error.errno or 0)}") from error
     done.summary, done.summary_bytes, done.digest = path.resolve(), len(content), summary.digest
+
+
+def _sync(folders: set[Path]) -> None:
+    """Bring the names of summaries onto the disk."""
+    for folder in folders:
+        try:
+            sync_folder(folder)
+        except OSError as error:
+            why = os.strerror(error.errno or 0)
+            raise ReplayError(f"cannot sync {folder}, nothing was removed: {why}") from error
 
 
 def _remove(paths: list[Path]) -> None:

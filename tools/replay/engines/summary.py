@@ -132,7 +132,7 @@ def decode(content: bytes) -> Summary:
         for part in parts:
             _take(past, part)
         return Summary(past, list(head["replaces"]), digest, head["whole"])
-    except (ArithmeticError, LookupError, TypeError, ValueError, AttributeError) as error:
+    except (ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError) as error:
         raise ReplayError(f"is no summary of removed logs: {error}") from error
 
 
