@@ -17,6 +17,9 @@ from triack.base.session_log import EVENTS, SCHEMA_VERSION, SHARED, SHARING
 __all__ = ["SEGMENT_BEGIN", "SEGMENT_BYTES", "LineReader", "LineWriter", "segments_in"]
 
 Record = dict[str, Any]
+Rule = Callable[[Record, Record, int], None]
+"""Puts what is expected into a record, given the last one of its kind, and what the record itself newly covers."""
+Rules = tuple[Rule, ...]
 
 SEGMENT_BEGIN: Final = b'{"v":'
 """The beginning of the first line of a segment, and of no other one."""
@@ -54,6 +57,7 @@ class LineWriter:
         "_brief",
         "_kinds",
         "_lines",
+        "_names",
         "_settings",
         "_size_bytes",
         "_start",
@@ -71,8 +75,11 @@ class LineWriter:
         self._settings: Record = {}
         self._begun_ns: int | None = None
         self._size_bytes = 0
-        # By event, shared fields and names of the others: the number of the kind, and the others of its last record.
-        self._kinds: dict[tuple[object, ...], tuple[int, Record]] = {}
+        # By event, names of fields, and values of those that are shared: the number of the kind, the other fields of
+        # its last record, and how they go on.
+        self._kinds: dict[tuple[object, ...], tuple[int, Record, Rules]] = {}
+        # By event and names of fields: those that are not shared. There are as many as the schema has shapes.
+        self._names: dict[tuple[str, ...], list[str]] = {}
         # How many brief lines there were since the last full one.
         self._brief = 0
         self._lines: list[str] = []
@@ -92,17 +99,21 @@ class LineWriter:
         if event not in SHARING:
             self._put(event, at_ns, "", fields)
             return
-        own = {name: value for name, value in fields.items() if name not in _SHARED}
+        shape = event, *fields
+        names = self._names.get(shape)
+        if names is None:
+            names = self._names[shape] = [name for name in fields if name not in _SHARED]
+        own = {name: fields[name] for name in names}
         if "ranges" in own:
             own["ranges"] = [list(span) for span in own["ranges"]]
-        kind = event, *own, *[item for item in fields.items() if item[0] in _SHARED]
-        number, last = self._kinds.get(kind) or (0, own)
+        kind = shape, *[value for name, value in fields.items() if name in _SHARED]
+        number, last, rules = self._kinds.get(kind) or (0, own, rules_of(own))
         if number and self._brief < BRIEF_MAX and self._begun_ns is not None:
-            self._put_brief(number, at_ns, own, following(last, own.get("pending", 0)))
+            self._put_brief(number, at_ns, own, following(last, rules, own.get("pending", 0)))
         else:
             number = number or self._learn()
             self._put(event, at_ns, f',"as":{number}', fields)
-        self._kinds[kind] = number, own
+        self._kinds[kind] = number, own, rules
 
     def _put(self, event: str, at_ns: int, kind: str, fields: Record) -> None:
         self.written += 1
@@ -160,31 +171,58 @@ def segments_in(log: bytes) -> list[bytes]:
     return [segment + b"\n" for segment in begun[:-1]] + begun[-1:]
 
 
-def following(last: Record, pending: int) -> Record:
-    """Return what a record is expected to have that follows another one of its kind: numbers go on where that ended.
+def following(last: Record, rules: Rules, pending: int) -> Record:
+    """Return what a record is expected to have that follows another one of its kind.
 
     Args:
         last: the fields of the other one, or of more than these.
+        rules: ``rules_of`` these.
         pending: that of the record itself, if it has any.
     """
-    expected, get = dict(last), last.get
-    if (number := get("number")) is not None:
-        counts = get("counts")
-        following_number = number + (sum([packets for packets, _ in counts]) if counts else 1)
-        expected["number"] = following_number
-        if get("previous") == number - 1:
-            expected["previous"] = following_number - 1
-    if "packet" in last:
-        expected["packet"] = last["packet"] + last["packets"]
-    if "first" in last:
-        expected["first"] = last["last"] + 1
-        expected["last"] = last["last"] + 1 + last["last"] - last["first"]
-    if "cumulative" in last:
-        expected["cumulative"] = last["cumulative"] + pending
-    elif len(ranges := get("ranges") or []) == 1:
-        first, end = ranges[0]
-        expected["ranges"] = [[end + 1, end + 1 + end - first]]
+    expected = dict(last)
+    for rule in rules:
+        rule(last, expected, pending)
     return expected
+
+
+def rules_of(fields: Iterable[str]) -> Rules:
+    """Return how the fields of a kind go on from one record to the next: where the last one ended."""
+    names = set(fields)
+    return tuple(rule for name, rule in _RULES if name in names and (name != "ranges" or "cumulative" not in names))
+
+
+def _next_number(last: Record, expected: Record, _pending: int) -> None:
+    number, counts = last["number"], last.get("counts")
+    following_number = number + (sum([packets for packets, _ in counts]) if counts else 1)
+    expected["number"] = following_number
+    if last.get("previous") == number - 1:
+        expected["previous"] = following_number - 1
+
+
+def _next_packet(last: Record, expected: Record, _pending: int) -> None:
+    expected["packet"] = last["packet"] + last["packets"]
+
+
+def _next_range(last: Record, expected: Record, _pending: int) -> None:
+    first, end = last["first"], last["last"]
+    expected["first"], expected["last"] = end + 1, end + 1 + end - first
+
+
+def _next_cumulative(last: Record, expected: Record, pending: int) -> None:
+    expected["cumulative"] = last["cumulative"] + pending
+
+
+def _next_ranges(last: Record, expected: Record, _pending: int) -> None:
+    if len(last["ranges"]) == 1:
+        first, end = last["ranges"][0]
+        expected["ranges"] = [[end + 1, end + 1 + end - first]]
+
+
+_RULES: Final[tuple[tuple[str, Rule], ...]] = (
+    ("number", _next_number), ("packet", _next_packet), ("first", _next_range), ("cumulative", _next_cumulative),
+    ("ranges", _next_ranges),
+)  # fmt: skip
+"""By a field that a kind has. Of ``ranges`` beside ``cumulative`` nothing is expected."""
 
 
 class LineReader:
@@ -196,8 +234,8 @@ class LineReader:
         self._common: Record = {}
         self._begun_ns = 0
         self._wall_offset_ns = 0
-        # The last record of each kind.
-        self._kinds: dict[int, Record] = {}
+        # The last record of each kind, and how its fields go on.
+        self._kinds: dict[int, tuple[Record, Rules]] = {}
         # Serial and time of the last record, and whether its line was brief.
         self._n = 0
         self._at_ns = 0
@@ -223,7 +261,7 @@ class LineReader:
         if number is not None:
             if type(number) is not int:
                 raise ValueError("its kind has no number")
-            self._kinds[number] = record
+            self._kinds[number] = record, rules_of(record)
         self._n, self._at_ns, self._brief = record.get("n", 0), record["at_ns"], False
         if type(self._n) is not int:
             raise ValueError("its serial is no number")
@@ -261,32 +299,44 @@ class LineReader:
         Raises:
             ValueError: there is none, or the line is not made like that.
         """
-        number, since_ns, other = line, 0, dict[str, Any]()
+        number, since_ns, other = line, 0, _NOTHING
         if type(line) is list and 1 < len(line) <= _BRIEF_PARTS:
             number, since_ns, *more = line
             other = more[0] if more else other
         if type(number) is not int or type(since_ns) is not int or type(other) is not dict:
             raise ValueError("it is neither a record nor one like another")
-        last = self._kinds.get(number)
-        if last is None:
+        known = self._kinds.get(number)
+        if known is None:
             raise ValueError(f"no record before it is of kind {number!r}")
+        last, rules = known
         at_ns = self._at_ns + since_ns
         if not -NS_MAX < at_ns < NS_MAX:
             raise ValueError("it has a time that no clock has")
-        if not (other.keys() <= last.keys() - _FIXED):
-            raise ValueError("it has a field that others of its kind do not have")
-        pending = other.get("pending", last.get("pending", 0))
-        if type(pending) is not int:
-            raise ValueError("what it newly covers is no number")
-        record = following(last, pending)
-        record.update(other)
+        record = following(last, rules, _pending_of(last, other))
+        if other:
+            record.update(other)
         self._n += 1
         record["n"], record["at_ns"], record["wall_ns"] = self._n, at_ns, at_ns + self._wall_offset_ns
         self._at_ns, self._brief = at_ns, True
-        self._kinds[number] = record
+        self._kinds[number] = record, rules
         return record
 
 
+def _pending_of(last: Record, other: Record) -> int:
+    """Return how many packets a record newly covers that says something else than expected, if it says that at all."""
+    pending = last.get("pending", 0)
+    if not other:
+        return int(pending)
+    if not (other.keys() <= last.keys() - _FIXED):
+        raise ValueError("it has a field that others of its kind do not have")
+    pending = other.get("pending", pending)
+    if type(pending) is not int:
+        raise ValueError("what it newly covers is no number")
+    return pending
+
+
+_NOTHING: Final[Record] = {}
+"""All is as expected."""
 _BRIEF_PARTS: Final = 3
 """The kind, the time since the line before, and the fields that are not as expected."""
 _FIXED: Final = frozenset({"v", "node", "incarnation", "n", "at_ns", "wall_ns", "event", *SHARED})
