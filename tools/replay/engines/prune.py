@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from triack.base.errors import ReplayError
+from triack.base.names import what_else
 from triack.store.folder import sync_folder
 from triack.tools.replay.checks.findings import DisorderError
 from triack.tools.replay.engines.checkpoint import freeze_part
@@ -38,6 +40,8 @@ __all__ = ["Pruned", "prune"]
 
 LOCK: Final = ".prune.lock"
 """The file that a run holds locked in the directory that it prunes."""
+_ID: Final = re.compile(r"[0-9a-f]{32}")
+"""The id of a node."""
 NEW: Final = ".new"
 """The end of the name of a summary that is being written."""
 
@@ -154,9 +158,15 @@ def _old(logs: list[LogFile], cuts: dict[str, Cut], before_ns: int, nodes: set[s
     by_node: defaultdict[str, list[LogFile]] = defaultdict(list)
     for log in logs:
         by_node[log.order[0]].append(log)
-    for mine in by_node.values():
-        firsts = [next(read_records(log), None) for log in mine]
-        if nodes and not _is_named(firsts, nodes):
+    firsts_of = {node: [next(read_records(log), None) for log in mine] for node, mine in by_node.items()}
+    names = {name for firsts in firsts_of.values() for name in _names_in(firsts)}
+    for name in sorted(nodes - names - firsts_of.keys()):
+        # A node that has just started may have written nothing yet: it is named by its id.
+        if not _ID.fullmatch(name):
+            raise ReplayError(f"there is no log of a node {name}; {what_else(name, names)}")
+    for node, mine in by_node.items():
+        firsts = firsts_of[node]
+        if nodes and nodes.isdisjoint({node, *_names_in(firsts)}):
             continue
         for log, following in zip(mine, firsts[1:], strict=False):
             if following is None or following["wall_ns"] >= before_ns:
@@ -165,8 +175,9 @@ def _old(logs: list[LogFile], cuts: dict[str, Cut], before_ns: int, nodes: set[s
                 yield log
 
 
-def _is_named(firsts: list[Record | None], nodes: set[str]) -> bool:
-    return any(first is not None and not nodes.isdisjoint((first["node"], first.get("name"))) for first in firsts)
+def _names_in(firsts: Iterable[Record | None]) -> set[str]:
+    """Return the names that a node has in the first records of its segments."""
+    return {first["name"] for first in firsts if first is not None and "name" in first}
 
 
 def _judge(directory: Path, before: Past | None, old: list[LogFile], done: Pruned) -> Past:

@@ -309,3 +309,11 @@ def test_compacted_logs_have_the_summary(logs: Path, whole: dict[str, Any], when
     prune(logs, ALL)
     compact(logs, output)
     assert told(replay([output], engine="local")) == whole
+
+
+def test_a_node_that_is_not_there_is_named(logs: Path) -> None:
+    name = json.loads(having(logs, "node_started").read_text().splitlines()[0])["name"]
+    with pytest.raises(ReplayError, match=rf"there is no log of a node {name}x; .*{name}"):
+        prune(logs, ALL, nodes=[f"{name}x"])
+    assert prune(logs, ALL, nodes=["0" * 32]).removed == []
+    assert prune(logs, ALL, nodes=[name]).removed
