@@ -1,9 +1,11 @@
 """Records of the session log as lines, and lines as records again (docs/session-log.md).
 
-A line is a JSON object. The first of a segment says all that is common to its records: version, node, start and both
-clocks. Each later one has its serial ``n``, the time ``t`` in nanoseconds since the first one, and its event. The first
-of several records that share fields (``SHARED``) holds them and gives them a number, ``as``; the others refer to it by
-``of``. So no line needs a later one, and a segment may be cut off at any byte.
+A line is JSON. The first of a segment is an object with all that is common to its records: version, node, start and
+both clocks. Of most events a record is much like the one of its kind before it: the same event in the same session or
+stream, with numbers that go on where that one ended. Such a record is a number or a short list: its kind, the time
+since the line before, and what is not as expected. All others are objects with their serial ``n`` and the time ``t``
+since the first record; one with ``as`` begins a kind. So no line needs a later one, and a segment may be cut off at any
+byte.
 """
 
 import json
@@ -12,17 +14,26 @@ from typing import Any, Final
 
 from triack.base.session_log import EVENTS, SCHEMA_VERSION, SHARED, SHARING
 
-__all__ = ["SEGMENT_BEGIN", "SEGMENT_BYTES", "LineReader", "LineWriter"]
+__all__ = ["SEGMENT_BEGIN", "SEGMENT_BYTES", "LineReader", "LineWriter", "segments_in"]
 
 Record = dict[str, Any]
+Rule = Callable[[Record, Record, int], None]
+"""Puts what is expected into a record, given the last one of its kind, and what the record itself newly covers."""
+Rules = tuple[Rule, ...]
 
 SEGMENT_BEGIN: Final = b'{"v":'
 """The beginning of the first line of a segment, and of no other one."""
 SEGMENT_BYTES: Final = 64 * 1024 * 1024
 """A segment is read and moved as one: large enough that there are few, small enough to handle."""
-GROUPS_MAX: Final = 4096
-"""Groups of shared fields that are known at a time; beyond that, numbering starts anew. Enough for a few for each busy
+SEGMENT_NS: Final = 24 * 3600 * 10**9
+"""A segment has the records of a day at most: old ones are removed by segments, also those of a node with little to do.
+"""
+KINDS_MAX: Final = 4096
+"""Kinds of records that are known at a time; beyond that, numbering starts anew. Enough for a dozen for each busy
 session and stream, and it bounds the memory."""
+BRIEF_MAX: Final = 500
+"""Brief lines that follow each other. Then a record is written in full, with serial and time, so that a line that was
+lost or changed is noticed; that costs a byte in four records."""
 
 NS_MAX: Final = 1 << 62
 """Nanoseconds that no clock reaches within a century; with them times are sums that tables have room for."""
@@ -43,8 +54,10 @@ class LineWriter:
 
     __slots__ = (
         "_begun_ns",
-        "_groups",
+        "_brief",
+        "_kinds",
         "_lines",
+        "_names",
         "_settings",
         "_size_bytes",
         "_start",
@@ -62,7 +75,13 @@ class LineWriter:
         self._settings: Record = {}
         self._begun_ns: int | None = None
         self._size_bytes = 0
-        self._groups: dict[tuple[tuple[str, Any], ...], int] = {}
+        # By event, names of fields, and values of those that are shared: the number of the kind, the other fields of
+        # its last record, and how they go on.
+        self._kinds: dict[tuple[object, ...], tuple[int, Record, Rules]] = {}
+        # By event and names of fields: those that are not shared. There are as many as the schema has shapes.
+        self._names: dict[tuple[str, ...], list[str]] = {}
+        # How many brief lines there were since the last full one.
+        self._brief = 0
         self._lines: list[str] = []
 
     def add(self, event: str, at_ns: int, fields: Record) -> None:
@@ -77,36 +96,57 @@ class LineWriter:
             self._settings = {name: value for name, value in fields.items() if name in _REPEATED}
         elif self._begun_ns is None and self._settings:
             self._put("node_continued", at_ns, "", self._settings)
-        group = ""
-        if event in SHARING:
-            shared = tuple([item for item in fields.items() if item[0] in _SHARED])
-            known = self._groups.get(shared)
-            if known is None:
-                group = f',"as":{self._learn(shared)}'
-            else:
-                group = f',"of":{known}'
-                fields = {name: value for name, value in fields.items() if name not in _SHARED}
-        self._put(event, at_ns, group, fields)
+        if event not in SHARING:
+            self._put(event, at_ns, "", fields)
+            return
+        shape = event, *fields
+        names = self._names.get(shape)
+        if names is None:
+            names = self._names[shape] = [name for name in fields if name not in _SHARED]
+        own = {name: fields[name] for name in names}
+        if "ranges" in own:
+            own["ranges"] = [list(span) for span in own["ranges"]]
+        kind = shape, *[value for name, value in fields.items() if name in _SHARED]
+        number, last, rules = self._kinds.get(kind) or (0, own, rules_of(own))
+        if number and self._brief < BRIEF_MAX and self._begun_ns is not None:
+            self._put_brief(number, at_ns, own, following(last, rules, own.get("pending", 0)))
+        else:
+            number = number or self._learn()
+            self._put(event, at_ns, f',"as":{number}', fields)
+        self._kinds[kind] = number, own, rules
 
-    def _put(self, event: str, at_ns: int, group: str, fields: Record) -> None:
+    def _put(self, event: str, at_ns: int, kind: str, fields: Record) -> None:
         self.written += 1
-        self.at_ns = at_ns
-        begun_ns = self._begun_ns
+        begun_ns, since_ns, self.at_ns = self._begun_ns, at_ns - self.at_ns, at_ns
         if begun_ns is None:
             self._begun_ns = at_ns
             times = f'"at_ns":{at_ns},"wall_ns":{at_ns + self._wall_offset_ns}'
             head = f'{self._start},"n":{self.written},{times},"event":"{event}"'
         else:
-            head = f'{{"n":{self.written},"t":{at_ns - begun_ns},"event":"{event}"'
+            since = f',"d":{since_ns}' if self._brief else ""
+            head = f'{{"n":{self.written},"t":{at_ns - begun_ns}{since},"event":"{event}"'
+        self._brief = 0
         text = "".join(_encode(fields, 0))[1:-1]
         comma = "," if text else ""
-        self._lines.append(f"{head}{group}{comma}{text}}}")
+        self._lines.append(f"{head}{kind}{comma}{text}}}")
 
-    def _learn(self, shared: tuple[tuple[str, Any], ...]) -> int:
-        if len(self._groups) == GROUPS_MAX:
-            self._groups.clear()
-        number = self._groups[shared] = len(self._groups) + 1
-        return number
+    def _put_brief(self, number: int, at_ns: int, own: Record, expected: Record) -> None:
+        """Add a record of which everything is known but the time, and perhaps some of its own fields."""
+        self.written += 1
+        since_ns, self.at_ns = at_ns - self.at_ns, at_ns
+        self._brief += 1
+        if own != expected:
+            other = {name: value for name, value in own.items() if value != expected[name]}
+            self._lines.append(f"[{number},{since_ns},{''.join(_encode(other, 0))}]")
+        elif since_ns:
+            self._lines.append(f"[{number},{since_ns}]")
+        else:
+            self._lines.append(f"{number}")
+
+    def _learn(self) -> int:
+        if len(self._kinds) == KINDS_MAX:
+            self._kinds.clear()
+        return len(self._kinds) + 1
 
     def take(self) -> bytes:
         """All lines since the last call, each ended. They are of one segment; the next ones may begin another."""
@@ -116,44 +156,115 @@ class LineWriter:
         lines.append("")
         data = "\n".join(lines).encode()
         self._size_bytes += len(data)
-        if self._size_bytes >= SEGMENT_BYTES:
+        is_old = self._begun_ns is not None and self.at_ns - self._begun_ns >= SEGMENT_NS
+        if is_old or self._size_bytes >= SEGMENT_BYTES:
             self._begun_ns = None
-            self._size_bytes = 0
-            self._groups.clear()
+            self._size_bytes = self._brief = 0
+            self._kinds.clear()
         return data
+
+
+def segments_in(log: bytes) -> list[bytes]:
+    """Return the segments of a log, each of which is a file of its own."""
+    first, *others = log.split(b"\n" + SEGMENT_BEGIN)
+    begun = [first, *(SEGMENT_BEGIN + other for other in others)]
+    return [segment + b"\n" for segment in begun[:-1]] + begun[-1:]
+
+
+def following(last: Record, rules: Rules, pending: int) -> Record:
+    """Return what a record is expected to have that follows another one of its kind.
+
+    Args:
+        last: the fields of the other one, or of more than these.
+        rules: ``rules_of`` these.
+        pending: that of the record itself, if it has any.
+    """
+    expected = dict(last)
+    for rule in rules:
+        rule(last, expected, pending)
+    return expected
+
+
+def rules_of(fields: Iterable[str]) -> Rules:
+    """Return how the fields of a kind go on from one record to the next: where the last one ended."""
+    names = set(fields)
+    return tuple(rule for name, rule in _RULES if name in names and (name != "ranges" or "cumulative" not in names))
+
+
+def _next_number(last: Record, expected: Record, _pending: int) -> None:
+    number, counts = last["number"], last.get("counts")
+    following_number = number + (sum([packets for packets, _ in counts]) if counts else 1)
+    expected["number"] = following_number
+    if last.get("previous") == number - 1:
+        expected["previous"] = following_number - 1
+
+
+def _next_packet(last: Record, expected: Record, _pending: int) -> None:
+    expected["packet"] = last["packet"] + last["packets"]
+
+
+def _next_range(last: Record, expected: Record, _pending: int) -> None:
+    first, end = last["first"], last["last"]
+    expected["first"], expected["last"] = end + 1, end + 1 + end - first
+
+
+def _next_cumulative(last: Record, expected: Record, pending: int) -> None:
+    expected["cumulative"] = last["cumulative"] + pending
+
+
+def _next_ranges(last: Record, expected: Record, _pending: int) -> None:
+    if len(last["ranges"]) == 1:
+        first, end = last["ranges"][0]
+        expected["ranges"] = [[end + 1, end + 1 + end - first]]
+
+
+_RULES: Final[tuple[tuple[str, Rule], ...]] = (
+    ("number", _next_number), ("packet", _next_packet), ("first", _next_range), ("cumulative", _next_cumulative),
+    ("ranges", _next_ranges),
+)  # fmt: skip
+"""By a field that a kind has. Of ``ranges`` beside ``cumulative`` nothing is expected."""
 
 
 class LineReader:
     """Makes records of the lines of a segment, one by one, or of several segments one behind the other."""
 
-    __slots__ = ("_begun_ns", "_common", "_groups", "_wall_offset_ns")
+    __slots__ = ("_at_ns", "_begun_ns", "_brief", "_common", "_kinds", "_n", "_wall_offset_ns")
 
     def __init__(self) -> None:
         self._common: Record = {}
         self._begun_ns = 0
         self._wall_offset_ns = 0
-        # The fields that the records of a group share, with each other and with all.
-        self._groups: dict[int, Record] = {}
+        # The last record of each kind, and how its fields go on.
+        self._kinds: dict[int, tuple[Record, Rules]] = {}
+        # Serial and time of the last record, and whether its line was brief.
+        self._n = 0
+        self._at_ns = 0
+        self._brief = False
 
-    def read(self, line: Record) -> Record:
+    def read(self, line: Record | int | list[Any]) -> Record:
         """Return the record of a line, with all its fields.
 
         Args:
-            line: the JSON object; it is the reader's from now on.
+            line: what its JSON says; it is the reader's from now on.
 
         Raises:
-            ValueError: fields of a record are missing; the message names them.
+            ValueError: it needs what no line before it says, or does not follow the one before it.
         """
+        if not isinstance(line, dict):
+            return self.follow(line)
         if "v" in line:
             self._begin(line)
             record = line
         else:
-            record = self.fill(line)
+            record = self._fill(line)
         number = record.pop("as", None)
         if number is not None:
             if type(number) is not int:
-                raise ValueError("what it shares has no number")
-            self._groups[number] = {**self._common, **{name: record[name] for name in SHARED if name in record}}
+                raise ValueError("its kind has no number")
+            self._kinds[number] = record, rules_of(record)
+        self._n, self._at_ns, self._brief = record.get("n", 0), record["at_ns"], False
+        if type(self._n) is not int:
+            raise ValueError("its serial is no number")
         return record
 
     def _begin(self, line: Record) -> None:
@@ -166,27 +277,70 @@ class LineReader:
         self._begun_ns, wall_ns = line["at_ns"], line["wall_ns"]
         self._wall_offset_ns = wall_ns - self._begun_ns
         self._common = {name: line.get(name) for name in ("v", "node", "incarnation", "at_ns", "wall_ns")}
-        self._groups = {}
+        self._kinds = {}
 
-    def fill(self, line: Record) -> Record:
-        """Do the same with a line to which later ones cannot refer: it has neither ``v`` nor ``as``."""
+    def _fill(self, line: Record) -> Record:
+        """Return the record of a full line that is not the first."""
         if not self._common:
             raise ValueError("no record before it says whose it is")
-        since_ns = line.pop("t", None)
+        since_ns, step_ns = line.pop("t", None), line.pop("d", None)
         if type(since_ns) is not int:
             raise ValueError("it has no time")
         if not -NS_MAX < since_ns < NS_MAX:
             raise ValueError("it has a time that no clock has")
         at_ns = self._begun_ns + since_ns
-        number, shared = line.pop("of", None), self._common
-        if number is not None:
-            known = self._groups.get(number) if type(number) is int else None
-            if known is None:
-                raise ValueError(f"no record before it shares anything as {number!r}")
-            shared = known
-        return {**shared, "at_ns": at_ns, "wall_ns": at_ns + self._wall_offset_ns, **line}
+        if self._brief and (type(step_ns) is not int or self._at_ns + step_ns != at_ns):
+            raise ValueError("its time does not follow from those of the lines before it")
+        return {**self._common, "at_ns": at_ns, "wall_ns": at_ns + self._wall_offset_ns, **line}
+
+    def follow(self, line: int | list[Any]) -> Record:
+        """Return the record of a brief line: it is like the one of its kind before it.
+
+        Raises:
+            ValueError: there is none, or the line is not made like that.
+        """
+        number, since_ns, other = line, 0, _NOTHING
+        if type(line) is list and 1 < len(line) <= _BRIEF_PARTS:
+            number, since_ns, *more = line
+            other = more[0] if more else other
+        if type(number) is not int or type(since_ns) is not int or type(other) is not dict:
+            raise ValueError("it is neither a record nor one like another")
+        known = self._kinds.get(number)
+        if known is None:
+            raise ValueError(f"no record before it is of kind {number!r}")
+        last, rules = known
+        at_ns = self._at_ns + since_ns
+        if not -NS_MAX < at_ns < NS_MAX:
+            raise ValueError("it has a time that no clock has")
+        record = following(last, rules, _pending_of(last, other))
+        if other:
+            record.update(other)
+        self._n += 1
+        record["n"], record["at_ns"], record["wall_ns"] = self._n, at_ns, at_ns + self._wall_offset_ns
+        self._at_ns, self._brief = at_ns, True
+        self._kinds[number] = record, rules
+        return record
 
 
+def _pending_of(last: Record, other: Record) -> int:
+    """Return how many packets a record newly covers that says something else than expected, if it says that at all."""
+    pending = last.get("pending", 0)
+    if not other:
+        return int(pending)
+    if not (other.keys() <= last.keys() - _FIXED):
+        raise ValueError("it has a field that others of its kind do not have")
+    pending = other.get("pending", pending)
+    if type(pending) is not int:
+        raise ValueError("what it newly covers is no number")
+    return pending
+
+
+_NOTHING: Final[Record] = {}
+"""All is as expected."""
+_BRIEF_PARTS: Final = 3
+"""The kind, the time since the line before, and the fields that are not as expected."""
+_FIXED: Final = frozenset({"v", "node", "incarnation", "n", "at_ns", "wall_ns", "event", *SHARED})
+"""Fields that a brief line does not change: all of its kind have them, or they follow from it."""
 _SHARED: Final = frozenset(SHARED)
 _REPEATED: Final = frozenset(EVENTS["node_continued"].fields)
 

@@ -36,6 +36,7 @@ from triack.node.handles.verbs import Verbs
 from triack.node.shell.driver import Driver
 from triack.node.shell.engine_handle import EngineHandle
 from triack.node.shell.life import Life, LifeEvent, LifeState
+from triack.node.shell.log_keeper import keep_log
 from triack.node.shell.platform import PLATFORM, Log, Platform
 from triack.node.shell.worker import Worker
 from triack.queues.manager.engine import Engine
@@ -329,6 +330,9 @@ class Node(Verbs):
         self._access.watch(driver.start_task, driver.work, port.handle_directory_changed)
         if isinstance(self._tls, TlsFiles):
             driver.start_task(self._tls.watch(), "triack-tls")
+        if log is not None and self._log is not None and settings.log_keep_s is not None and not self._at_rest:
+            node, keep_s = content.node_id.hex(), settings.log_keep_s
+            driver.start_task(keep_log(self._log, node, keep_s, platform.prune_log), "triack-log")
         platform.note_node(self.name, port.stats)
         return port
 

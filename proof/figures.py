@@ -26,6 +26,7 @@ __all__ = [
     "drop_pairs",
     "handshakes",
     "heavy_losses",
+    "log_sizes",
     "outages",
     "replays",
     "transfers",
@@ -340,6 +341,23 @@ def replays(ages_ns: list[int]) -> dict[str, Any]:
         return {"copies": copies, "virtual_years": round(years, 1), "duplicates": len(two.got) - len(bodies)}
 
 
+def log_sizes(every_ns: int, messages: int) -> dict[str, Any]:
+    """How many bytes of session log a message costs that nothing else travels with, both nodes together.
+
+    Args:
+        every_ns: between two messages.
+        messages: how many.
+    """
+    with pair() as two:
+        for number in range(messages):
+            two.send([b"." * 100])
+            two.run(every_ns, number + 1)
+            two.world.run(every_ns)
+            two.read()
+        log_bytes = sum(len(records) for host in (two.a, two.b) for records in host.records)
+        return {"messages": len(two.got), "bytes_per_message": round(log_bytes / messages, 1)}
+
+
 def everything(say: Callable[[str, object], None]) -> dict[str, object]:
     """Run all experiments at full size."""
     found: dict[str, object] = {}
@@ -358,6 +376,8 @@ def everything(say: Callable[[str, object], None]) -> dict[str, object]:
     note("100 messages at 90% loss", heavy_losses(0.9, 40))
     lengths = [SECOND, 10 * SECOND, 60 * SECOND, 600 * SECOND, 3_600 * SECOND, DAY_NS, 30 * DAY_NS]
     note("outages", outages(lengths))
+    for every_s in (1, 60):
+        note(f"log of a message every {every_s} s", log_sizes(every_s * SECOND, 2_000))
     note("dead for 5 s of every 7 s", blackholes(1_000))
     note("replays", replays([SECOND, 3_600 * SECOND, 365 * DAY_NS, 3_285 * DAY_NS]))
     return found

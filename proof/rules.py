@@ -183,6 +183,7 @@ RULES: Final[dict[str, dict[str, Watch]]] = {
             _LOCAL,
         ),
         "max_streams": ("rejected",),
+        "log_keep_s": "How long logs are kept; a summary says of older ones what they said.",
         "retire_after_s": "An idle stream may end at any time; `forgotten` sees one that was not idle.",
         "max_redeliveries": _FAILED,
         "queue_redelivery": _FAILED,

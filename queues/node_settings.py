@@ -274,6 +274,8 @@ class NodeSettings:
         survives: what the node's store survives: ``power loss``, ``process crash`` (then a loss of power may take the
             last commits, or leave the store damaged) or ``nothing`` (it is in memory). What this node acknowledges as
             stored is as safe as that, and its peers know (``SessionStats.survives``).
+        log_keep_s: how long session logs are kept, at least; None: until somebody removes them. Older segments are
+            judged once a day and replaced by a summary (``triack log prune``), unless they break a promise.
     """
 
     session: SessionSettings = field(default_factory=SessionSettings)
@@ -298,6 +300,7 @@ class NodeSettings:
     ack_events: AckTrigger | None = None
     blocking: Blocking = field(default_factory=Blocking)
     survives: Survives = "power loss"
+    log_keep_s: float | None = None
 
     def __post_init__(self) -> None:
         may_be_zero = ("body_cache_bytes", "max_redeliveries", "close_timeout_s", "keep_alive_s", "retire_after_s")

@@ -16,6 +16,7 @@ from typing import Protocol
 from triack.base.clock import BOOT_BYTES, ClockReading, sane_wall_ns
 from triack.node.files.log_file import LogFile, note_log
 from triack.node.files.private_files import Files, MemoryFiles, PrivateFiles
+from triack.node.shell.log_keeper import prune_log
 from triack.node.shell.stats import NodeStats
 from triack.node.shell.worker import ThreadWorker, Worker
 from triack.store.boot import boot_id
@@ -100,6 +101,10 @@ class Platform:
         if note_in is not None:
             note_log(note_in, folder, name)
         return log
+
+    async def prune_log(self, folder: Path, node: str, keep_s: float) -> str:
+        """Remove old session logs of a node; see ``log_keeper.prune_log``."""
+        return await prune_log(folder, node, keep_s)
 
     def note_node(self, name: str, look: Callable[[], NodeStats]) -> None:
         """A node was opened; ``look`` gives its counters. A platform that reports on its nodes keeps it."""

@@ -11,10 +11,6 @@ from typing import Any, NamedTuple
 __all__ = ["Counted", "recount"]
 
 Record = dict[str, Any]
-_SHARED = (
-    "session", "class", "origin", "stream", "sequence", "queue", "peer", "peer_name",
-    "resend", "duplicate", "recovered", "redelivered",
-)  # fmt: skip
 
 
 class Counted(NamedTuple):
@@ -26,18 +22,36 @@ class Counted(NamedTuple):
 
 
 def read_lines(content: bytes) -> Iterator[Record]:
-    """Yield the records of one segment; anything after the last newline is torn."""
-    groups: dict[int, Record] = {}
+    """Yield the records of one segment, without their serials and times; anything after the last newline is torn."""
+    kinds: dict[int, Record] = {}
     common: Record = {}
     for line in content.split(b"\n")[:-1]:
         said = json.loads(line)
-        if "v" in said:
-            common = {"node": said["node"], "incarnation": said["incarnation"]}
-        if "of" in said:
-            said = {**groups[said["of"]], **said}
-        if "as" in said:
-            groups[said["as"]] = {name: said[name] for name in _SHARED if name in said}
-        yield {**common, **said}
+        if isinstance(said, dict):
+            if "v" in said:
+                common = {"node": said["node"], "incarnation": said["incarnation"]}
+            record = {**common, **said}
+            if "as" in said:
+                kinds[said["as"]] = record
+        else:
+            kind, other = (said, {}) if isinstance(said, int) else (said[0], said[2] if said[2:] else {})
+            record = kinds[kind] = {**_next(kinds[kind]), **other}
+        yield record
+
+
+def _next(before: Record) -> Record:
+    """The record that is expected behind one of its kind, apart from what counts no messages."""
+    after = dict(before)
+    if "number" in before:
+        packets = sum(packets for packets, _ in before["counts"]) if before.get("counts") else 1
+        after["number"] += packets
+        if before.get("previous") == before["number"] - 1:
+            after["previous"] += packets
+    if "first" in before:
+        packets = before["last"] - before["first"] + 1
+        after["first"] += packets
+        after["last"] += packets
+    return after
 
 
 class Stream:

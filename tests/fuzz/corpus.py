@@ -3,7 +3,10 @@
 The same bytes each time. Inputs that have shown a mistake are named ``found-*``, and are kept.
 """
 
+import base64
 import json
+import pickle
+import zlib
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -32,6 +35,7 @@ from triack.session.protocol.binary import BINARY
 from triack.session.protocol.policy import Policy
 from triack.session.protocol.settings import SessionSettings
 from triack.session.protocol.states import CloseReason
+from triack.tools.replay.engines.summary import LAYOUT
 from triack.transport.enrolment import EnrolmentClient, EnrolmentServer
 from triack.transport.frames import frame
 from triack.transport.invitation import Invitation
@@ -192,7 +196,24 @@ def schedules() -> list[bytes]:
 def session_logs() -> list[bytes]:
     line = {"v": 3, "node": "a" * 32, "incarnation": 1, "n": 1, "at_ns": 5, "wall_ns": 6, "event": "node_stopped"}
     whole = json.dumps(line).encode() + b"\n"
-    return [whole, whole + whole[:20], b"\n", b"[1]\n"]
+    kind = {"n": 2, "t": 1, "event": "order_ack_received", "as": 1, "origin": "a" * 32, "stream": 1, "sequence": 1}
+    brief = json.dumps(kind | {"number": 3}).encode() + b'\n1\n[1,5]\n[1,5,{"number":9}]\n'
+    return [whole, whole + whole[:20], whole + brief, b"\n", b"[1]\n"]
+
+
+def summaries() -> list[bytes]:
+    """Without their digests, and packed by no version of a packer."""
+    state = pickle.dumps({"a": [1, 2, {3}]}, 4)
+    parts = [
+        {"summary": LAYOUT, "triack": "0", "made_ms": 0, "replaces": ["0" * 64], "whole": {}},
+        {"part": "segment", "value": ["a" * 32, 1, "", 1, 2, 3, 4, 5, True, True, True, "a", 2, [[1, 2]], 1, "b", 0]},
+        {"part": "times", "value": [1, 2]},
+        {"part": "numbers", "value": {"resends": 1}},
+        {"part": "sessions", "count": 0, "state": base64.b64encode(zlib.compress(b"[]", 0)).decode()},
+    ]
+    last = {"part": "session", "node": "a" * 32, "of": [["5e" * 8]], "sizes": [len(state)]}
+    more = [*parts, last | {"state": base64.b64encode(zlib.compress(state, 0)).decode()}]
+    return ["".join(json.dumps(it, separators=(",", ":")) + "\n" for it in some).encode() for some in (parts, more)]
 
 
 def control_frames() -> list[bytes]:
@@ -252,6 +273,7 @@ def inputs() -> Iterator[tuple[str, list[bytes]]]:
     recorded = Recorded(folder="64769:12", name="a", log="/var/log/a")
     yield "node_file", [json.dumps(asdict(note)).encode() for note in (served, recorded)]
     yield "manifest", [json.dumps([["a-000001-000001.jsonl", 5, 70, 0], ["b", -1, 1, 7]]).encode()]
+    yield "summary", summaries()
     yield "control", control_frames()
     yield (
         "text",

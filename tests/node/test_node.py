@@ -1,7 +1,6 @@
 """The life of a real node: opening, refusing, failing, closing; and what it leaves behind."""
 
 import asyncio
-import json
 import os
 import re
 import resource
@@ -25,6 +24,7 @@ from triack.base.commit import Commit, MessageRow, key_of
 from triack.queues.stages import Stage
 from triack.store.folder import STORE_FILE
 from triack.store.store import Store
+from triack.tools.replay.log.files import parse_records
 
 # Opening.
 
@@ -560,7 +560,7 @@ async def test_the_log_of_a_real_node_is_whole(tmp_path: Path) -> None:
     assert [file.name[:9] for file in files if file.name.startswith("a")] == ["a-000001-", "a-000002-"]
     assert {file.suffix for file in files} == {".jsonl"}
     for file in files:
-        records = [json.loads(line) for line in file.read_bytes().splitlines()]
+        records = parse_records(file.read_bytes())
         assert [record["n"] for record in records] == list(range(1, len(records) + 1))
         assert (records[0]["event"], records[-1]["event"]) == ("node_started", "node_stopped")
 
@@ -579,7 +579,7 @@ async def test_records_reach_the_file_before_the_ack_is_seen(tmp_path: Path) -> 
         await (await a.send(f"{b.address}/q", b"x")).reached(Stage.ORDERED, WAIT)
         (file,) = segments(tmp_path)
         assert file.name.endswith(".jsonl.open")
-        events = [json.loads(line)["event"] for line in file.read_bytes().splitlines()]
+        events = [record["event"] for record in parse_records(file.read_bytes())]
         assert events.index("committed") < events.index("order_ack_sent")
 
 

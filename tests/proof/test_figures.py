@@ -9,6 +9,7 @@ from proof.figures import (
     drop_pairs,
     handshakes,
     heavy_losses,
+    log_sizes,
     outages,
     replays,
     transfers,
@@ -81,3 +82,12 @@ def test_recorded_packets_change_nothing_years_later() -> None:
     found = replays([SECOND, DAY_NS, 3_650 * DAY_NS])
     assert found["duplicates"] == 0
     assert found["copies"] > 15
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("every_s", [1, 60])
+def test_a_message_at_a_slow_rate_costs_little_log(every_s: int) -> None:
+    """150 bytes at most, both nodes together: 17 records, of which most are as expected."""
+    found = log_sizes(every_s * SECOND, 600)
+    assert found["messages"] == 600
+    assert found["bytes_per_message"] <= 150

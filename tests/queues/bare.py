@@ -7,6 +7,7 @@ from typing import Any
 from tests.queues.keyed import KeyedChannels
 from triack.base.commit import StoreContent
 from triack.base.delivery import Delivery
+from triack.base.log_lines import LineReader
 from triack.base.peers import Directory
 from triack.base.units import SECOND
 from triack.queues.manager.effects import Effect, Job, Send, StartJob, WriteRecords
@@ -34,6 +35,7 @@ class Bare:
         self.job: Job | None = None
         self.effects: list[Effect] = []
         self._bodies: dict[int, bytes] = {}
+        self._lines = LineReader()
         self.engine = Engine(
             StoreContent(name.encode() * 16, 1, start=1),
             name=name,
@@ -65,6 +67,8 @@ class Bare:
             if isinstance(effect, StartJob):
                 assert self.job is None
                 self.job = effect.job
+            if isinstance(effect, WriteRecords):
+                _SAID[id(effect)] = effect, [self._lines.read(it)["event"] for it in map(json.loads, lines(effect))]
         self.effects += effects
         return effects
 
@@ -122,8 +126,16 @@ def records(effects: list[Effect]) -> list[dict[str, Any]]:
 
 def events(effects: list[Effect]) -> list[str]:
     """The events of these records."""
-    data = b"".join(effect.data for effect in effects if isinstance(effect, WriteRecords))
-    return [json.loads(line)["event"] for line in data.splitlines()]
+    return [event for effect in effects if isinstance(effect, WriteRecords) for event in _SAID[id(effect)][1]]
+
+
+def lines(effect: WriteRecords) -> list[bytes]:
+    """The lines of the session log in an effect."""
+    return effect.data.splitlines()
+
+
+_SAID: dict[int, tuple[WriteRecords, list[str]]] = {}
+"""The events in what was polled: most lines say theirs by those before them. The effects stay, so that ids do, too."""
 
 
 def letters(node: Bare) -> list[Properties]:

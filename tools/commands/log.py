@@ -1,18 +1,44 @@
 """``triack log``: what may be done with session logs beside judging them."""
 
+import json
+import re
 import sys
+import time
 from pathlib import Path
+from typing import Any
 
 import click
 
 from triack.base.errors import ReplayError
-from triack.base.printable import counted, escaped
+from triack.base.printable import counted, escaped, escaped_json
 from triack.tools.commands.common import CommandGroup
 
 __all__ = ["log"]
 
 EXIT_ERROR = 2
 """As ``triack replay`` has it for logs that cannot be read."""
+EXIT_BROKEN = 1
+"""As ``triack replay`` has it for a broken promise."""
+
+
+class Age(click.ParamType[float]):
+    """A time span such as ``30d``, ``12h``, ``90m`` or ``30s``; seconds, if there is no letter."""
+
+    name = "age"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return it in seconds."""
+        if isinstance(value, float):
+            return value
+        found = _AGE.fullmatch(str(value))
+        if found is None:
+            self.fail(f"{value!r} is no age, such as 30d, 12h, 90m or 30s", param, ctx)
+        return float(found[1]) * _UNITS[found[2] or "s"]
+
+
+_UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+"""Seconds in each unit."""
+_AGE = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)([smhd]?)")
 
 
 @click.group(cls=CommandGroup)
@@ -43,3 +69,39 @@ def compact(directory: Path, output: Path | None) -> None:
         f"{counted(done.segments, 'segment')}, {done.made} of them new or grown: {counted(done.records, 'record')}, "
         f"{done.bytes_in:,} bytes in {done.bytes_out:,}"
     )
+
+
+@log.command()
+@click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
+@click.option("--keep", metavar="AGE", type=Age(), required=True, help="Keep what is younger, as 30d, 12h or 90m.")
+@click.option("--node", "nodes", metavar="NAME", multiple=True, help="Of this node alone; may be repeated.")
+@click.option("--dry-run", is_flag=True, help="Judge, say what would be removed, and change nothing.")
+@click.option("--accept-broken", is_flag=True, help="Remove even the evidence of broken promises; they stay FAIL.")
+@click.option("--json", "as_json", is_flag=True, help="Print one line of JSON.")
+def prune(
+    directory: Path, keep: float, nodes: tuple[str, ...], *, dry_run: bool, accept_broken: bool, as_json: bool
+) -> None:
+    """Remove old session logs, and leave a summary from which later replays go on.
+
+    Whole segments are removed, the oldest of each node, after everything was judged. A replay of what is left gives the
+    verdict that it gave before. The exit status is 0, or 1 if the logs break a promise: then nothing is removed.
+    """
+    from triack.tools.replay.engines.prune import prune as run
+
+    before_ns = time.time_ns() - int(keep * 1e9)
+    try:
+        done = run(directory, before_ns, nodes=nodes, dry_run=dry_run, accept=accept_broken)
+    except ReplayError as error:
+        click.echo(f"triack log prune: {escaped(str(error))}", err=True)
+        sys.exit(EXIT_ERROR)
+    if as_json:
+        click.echo(escaped_json(json.dumps(done.to_json())))
+    elif done.refused:
+        click.echo("triack log prune: the logs break promises, and are the evidence: nothing was removed", err=True)
+    else:
+        kept = f", {done.summary_bytes:,} bytes of summary" if done.summary is not None else ""
+        told = "would be removed" if dry_run else "removed"
+        what = counted(len(done.removed), "segment")
+        click.echo(f"{what} {told}: {counted(done.records, 'record')}, {done.bytes:,} bytes{kept}")
+    if done.refused:
+        sys.exit(EXIT_BROKEN)

@@ -12,6 +12,7 @@ from typing import Any, Self, TypeVar
 
 from triack.base.checks import LONGEST_LIFE_S, check_between, check_timeout
 from triack.base.errors import UsageError, WaitTimeout
+from triack.base.log_lines import segments_in
 from triack.base.names import check_name, what_else
 from triack.base.printable import written
 from triack.base.units import SECOND
@@ -263,7 +264,9 @@ class World(Ground):
         """Write the session logs into a directory, for ``triack replay``; it is made if it is not there."""
         Path(folder).mkdir(parents=True, exist_ok=True)
         for log in self.logs:
-            (Path(folder) / f"{log.name}.jsonl").write_bytes(log.records)
+            for number, segment in enumerate(segments_in(bytes(log.records))):
+                more = f"-{number:06d}" if number else ""
+                (Path(folder) / f"{log.name}{more}.jsonl").write_bytes(segment)
 
     @property
     def is_checked(self) -> bool:

@@ -1,7 +1,6 @@
 """Messages by the list: held together, done together, and each for itself when somebody wants that."""
 
 import asyncio
-import json
 import signal
 import sys
 from pathlib import Path
@@ -11,6 +10,7 @@ import pytest
 import triack
 from tests.node.nodes import SOON, WAIT, make, quick
 from triack.node.handles import consumer
+from triack.tools.replay.log.files import parse_records
 
 CHILD = """
 import asyncio, sys, triack
@@ -167,9 +167,9 @@ async def test_the_log_says_which_messages_were_handed_out(tmp_path: Path) -> No
             for most in (7, 400, 500):
                 await reader.get_many(most)
                 await node.flush()
-    lines = [json.loads(line) for file in (tmp_path / "log").iterdir() for line in file.read_text().splitlines()]
-    handed = [line for line in lines if line.get("event") == "handed"]
-    assert sum(packets * count for line in handed for packets, count in line["counts"]) == 500
+    records = [record for file in (tmp_path / "log").iterdir() for record in parse_records(file.read_bytes())]
+    handed = [record for record in records if record["event"] == "handed"]
+    assert sum(packets * count for record in handed for packets, count in record["counts"]) == 500
 
 
 async def test_after_kill_9_what_was_not_acknowledged_comes_again(tmp_path: Path) -> None:

@@ -1,12 +1,12 @@
 """A node finds out that it comes late, and writes down since when."""
 
-import json
 from typing import Any
 
 import pytest
 
 from triack.base.units import MS, SECOND
 from triack.queues.manager.wakefulness import WOKE_LATE_NS, Wakefulness
+from triack.tools.replay.log.files import parse_records
 from triack.tools.sim.host import SimHost
 from triack.tools.sim.network import Network
 from triack.tools.sim.world import World
@@ -42,8 +42,7 @@ def test_a_host_without_a_deadline_is_never_late() -> None:
 
 
 def records_of(host: SimHost, event: str) -> list[dict[str, Any]]:
-    lines = [json.loads(line) for line in b"".join(host.records).splitlines()]
-    return [line for line in lines if line["event"] == event]
+    return [record for record in parse_records(b"".join(host.records)) if record["event"] == event]
 
 
 @pytest.mark.parametrize("stopped_ns", [SECOND, 4 * SECOND, 60 * SECOND])

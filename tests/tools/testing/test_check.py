@@ -1,5 +1,7 @@
 """The session logs of a world are judged: errors name the broken promise; a machine that stood still may be late."""
 
+import json
+
 import pytest
 
 from tests.tools.chaos.test_verdict import logs_of
@@ -8,6 +10,7 @@ from tests.tools.replay.faults import ready
 from tests.tools.testing.test_world import exchange
 from triack.testing import PromiseBroken
 from triack.testing.check import FINDINGS_MAX, check_logs
+from triack.tools.replay.log.files import parse_records
 
 
 def test_a_broken_promise_is_found() -> None:
@@ -16,17 +19,22 @@ def test_a_broken_promise_is_found() -> None:
     logs = {log.name: bytes(log.records) for log in world.logs}
     check_logs(logs)
     name, records = next((name, records) for name, records in logs.items() if name.startswith("b-"))
-    lines = records.splitlines(keepends=True)
-    at = max(index for index, line in enumerate(lines) if b'"event":"committed"' in line)
+    lines = whole_lines(records)
+    at = max(index for index, line in enumerate(lines) if b'"event": "committed"' in line)
     with pytest.raises(PromiseBroken, match=r"the session logs show .* broken promises:\n.*check="):
         check_logs(logs | {name: b"".join(lines[:at] + lines[at + 1 :])})
+
+
+def whole_lines(log: bytes) -> list[bytes]:
+    """The records of a log, each with all of its fields."""
+    return [json.dumps(record).encode() + b"\n" for record in parse_records(log)]
 
 
 def test_no_more_is_listed_than_can_be_read() -> None:
     """The report has the number of all."""
     logs = {log.name: bytes(log.records) for log in exchange(4).logs}
     without = {
-        name: b"".join(line for line in records.splitlines(keepends=True) if b'"event":"committed"' not in line)
+        name: b"".join(line for line in whole_lines(records) if b'"event": "committed"' not in line)
         for name, records in logs.items()
     }
     with pytest.raises(PromiseBroken) as broken:

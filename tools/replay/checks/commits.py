@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from triack.base.errors import ReplayError
 from triack.tools.replay.checks.findings import Record
+from triack.tools.replay.log.packed import rows_of, steps_of
 
 
 class Commit(NamedTuple):
@@ -41,6 +42,14 @@ class Commits:
     def __init__(self) -> None:
         # One after the other, field by field.
         self._fields = array("q")
+
+    def __getstate__(self) -> list[array[int]]:
+        """The state for a file: places and serials that grow pack well as steps."""
+        return steps_of(self._fields, len(Commit._fields))
+
+    def __setstate__(self, steps: list[array[int]]) -> None:
+        """Commits are again what they were."""
+        self._fields = rows_of(steps)
 
     def note(self, at: int, record: Record) -> None:
         """Add the next one.

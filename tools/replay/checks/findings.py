@@ -132,6 +132,7 @@ class Life(NamedTuple):
 
     ``stood``: from when to when it stood still, as it recorded afterwards. ``last_n``: the serial of its last record.
     ``boot``: identifies the boot of its machine. ``known``: how many records the previous start had, as it knew.
+    ``first_n``: the serial of its first record; beyond 1 the begin of its log is missing.
     """
 
     node: str
@@ -146,6 +147,12 @@ class Life(NamedTuple):
     last_n: int = 0
     boot: str = ""
     known: int = 0
+    first_n: int = 1
+
+    @property
+    def is_headless(self) -> bool:
+        """Whether the begin of its log is missing."""
+        return self.first_n > 1
 
 
 class Opening(NamedTuple):

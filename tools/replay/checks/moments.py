@@ -7,6 +7,8 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from triack.tools.replay.log.packed import rows_of, steps_of
+
 __all__ = ["Moment", "Moments"]
 
 MOMENTS_MAX: Final = 4_096
@@ -45,13 +47,26 @@ class Moments:
         """Whether none was left out."""
         return self._step == 1
 
+    def __getstate__(self) -> tuple[list[array[int]], int, int]:
+        """The state for a file: times and serials that grow pack well as steps."""
+        return steps_of(self._fields, len(Moment._fields)), self._seen, self._step
+
+    def __setstate__(self, state: tuple[list[array[int]], int, int]) -> None:
+        """Moments are again what they were."""
+        steps, self._seen, self._step = state
+        self._fields = rows_of(steps)
+
     def put(self, first: int, last: int, n: int, at_ns: int) -> None:
         """Add one."""
         self._seen += 1
         if self._seen % self._step:
             return
         self._fields.extend((first, last, n, at_ns))
-        if len(self) > MOMENTS_MAX:
+        self.thin(MOMENTS_MAX)
+
+    def thin(self, most: int) -> None:
+        """Leave out every second one, as often as it takes, until there are no more than that."""
+        while len(self) > most:
             kept = list(self)[1::2]
             self._fields = array("q", [number for moment in kept for number in moment])
             self._step *= 2

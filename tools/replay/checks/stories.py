@@ -24,7 +24,7 @@ class Story:
     """What the records of all nodes say about one sequence."""
 
     __slots__ = (
-        "acked", "acks", "cls", "commits", "counted", "covered", "fresh", "in_transit", "queued", "recovered",
+        "acked", "acks", "cls", "commits", "counted", "covered", "fresh", "in_transit", "queued", "raised", "recovered",
         "removed", "since", "stopped", "stored", "stored_at", "weights",
     )  # fmt: skip
 
@@ -51,6 +51,8 @@ class Story:
         # What relays have, and what goes no further from one of them; as of the last look at all of them.
         self.in_transit = RangeSet()
         self.stopped = RangeSet()
+        # Packets of which a later record says that they hold more.
+        self.raised = RangeSet()
 
     def forget(self, number: int, incarnation: int, n: int) -> None:
         """An order ack reached the origin, with that record."""
@@ -71,6 +73,15 @@ class Story:
             return self.stored_at
         return next(((start, n) for acked, start, n in self.acks if acked >= number), (EVER, EVER))
 
+    def part(self, node: str, *, common: bool) -> Story:
+        """Return what a node has committed, and perhaps all else but what other nodes have committed."""
+        part = Story()
+        part.cls = self.cls
+        for name in self.__slots__ if common else ():
+            setattr(part, name, getattr(self, name))
+        part.commits = defaultdict(Tally, {node: self.commits[node]} if node in self.commits else {})
+        return part
+
     def join(self, other: Story) -> None:
         """Merge what the records of other nodes say."""
         self.cls = max(self.cls, other.cls, key=CLASS_CODES.__getitem__)
@@ -85,7 +96,8 @@ class Story:
         if other.acked > self.acked:
             self.acked, self.acks = other.acked, other.acks
         self.stored_at = max(self.stored_at, other.stored_at)
-        self.weights.join(other.weights)
+        self.raised.join(other.raised)
+        self.raised.join(RangeSet(self.weights.join(other.weights)))
 
     @property
     def given_up(self) -> RangeSet:

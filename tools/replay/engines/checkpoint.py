@@ -18,10 +18,11 @@ from typing import Any, Final, TypeVar
 from triack import __version__
 from triack.base.errors import ReplayError
 from triack.node.files.ownership import open_plain, users_of
+from triack.tools.replay.checks.findings import Output
 
 State = TypeVar("State")
 
-_LAYOUT: Final = 7
+_LAYOUT: Final = 8
 """The format of a checkpoint; goes up when what is kept, or in which files, changes within a version."""
 _HEAD: Final = f"triack replay checkpoint, version {__version__}, layout {_LAYOUT}\n".encode()
 """Another version may have other judges: it judges everything again."""
@@ -130,15 +131,69 @@ def revive(data: bytes, kind: type[State]) -> State:
     return state
 
 
+def freeze_part(part: object) -> bytes:
+    """Return a judge's part as bytes, without what takes its findings."""
+    data = io.BytesIO()
+    _PartWriter(data, pickle.HIGHEST_PROTOCOL).dump(part)
+    return data.getvalue()
+
+
+def revive_part(data: bytes, out: Output) -> object:
+    """Return the part that ``freeze_part`` made bytes of.
+
+    Args:
+        data: the bytes.
+        out: takes its findings from now on.
+
+    Raises:
+        ValueError: there is in it what does not belong there.
+    """
+    try:
+        return _PartReader(data, out).load()
+    except _UNREADABLE as error:
+        raise ValueError(str(error)) from error
+
+
 class _Reader(pickle.Unpickler):
     """Reads a pickle of plain data and of instances of replay's own classes."""
+
+    ROOMS: tuple[str, ...] = _ROOMS
 
     def find_class(self, module_name: str, global_name: str) -> Any:
         """Return a class that may be in a state."""
         if (module_name, global_name) in _PLAIN:
             return super().find_class(module_name, global_name)
-        if module_name.startswith(_ROOMS) and "." not in global_name:
+        if module_name.startswith(self.ROOMS) and "." not in global_name:
             found = getattr(sys.modules.get(module_name), global_name, None)
             if isinstance(found, type) and found.__module__ == module_name:
                 return found
         raise pickle.UnpicklingError(f"{module_name}.{global_name} does not belong into it")
+
+
+class _PartWriter(pickle.Pickler):
+    """Writes a part; what takes its findings is named only."""
+
+    def persistent_id(self, obj: Any) -> str | None:
+        """Return the name of what is not written."""
+        return _OUT if isinstance(obj, Output) else None
+
+
+class _PartReader(_Reader):
+    """Reads a part, which others may have written: of replay's own classes only those of judges and checks."""
+
+    ROOMS = ("triack.tools.replay.judges.", "triack.tools.replay.checks.", "triack.tools.replay.log.ranges",
+             "triack.tools.replay.log.weights")  # fmt: skip
+
+    def __init__(self, data: bytes, out: Output) -> None:
+        super().__init__(io.BytesIO(data))
+        self._out = out
+
+    def persistent_load(self, pid: Any) -> Output:
+        """Return what takes the findings."""
+        if pid != _OUT:
+            raise pickle.UnpicklingError(f"{pid!r} does not belong into it")
+        return self._out
+
+
+_OUT: Final = "out"
+"""How a part names what takes its findings."""

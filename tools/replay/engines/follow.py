@@ -15,6 +15,8 @@ from typing import Final
 from triack.base.errors import ReplayError
 from triack.tools.replay.checks.findings import DisorderError
 from triack.tools.replay.engines.checkpoint import load, save
+from triack.tools.replay.engines.local_engine import begin_judge
+from triack.tools.replay.engines.summary import load_summaries
 from triack.tools.replay.judges.conclusion import Read, cover, place
 from triack.tools.replay.judges.journal import Journal
 from triack.tools.replay.judges.judge import Judge
@@ -45,6 +47,8 @@ class Follower:
         self.fresh = False
         self._paths = list(paths)
         self._listing = Listing()
+        # The summaries from which the following went on.
+        self._summaries: list[Read] = []
         self._begin(Judge(forgets=True))
         self._told: set[object] = set()
 
@@ -59,6 +63,8 @@ class Follower:
         Raises:
             ReplayError: a path does not exist, a log is damaged, or is Parquet.
         """
+        if not self._tails:
+            self._load(forgets=True)
         try:
             # Every path has to be read: a generator within any() would stop at the first with news.
             news = [self._read_on(path) for path in self._list()]
@@ -67,6 +73,13 @@ class Follower:
             news = [True]
         self.fresh = self.fresh or any(news)
         return any(news)
+
+    def _load(self, *, forgets: bool) -> None:
+        """Go on from summaries: later ones are of logs that were read."""
+        listing = list_growing(self._paths, ())
+        loaded = load_summaries(listing).require(listing)
+        self._summaries = loaded.read
+        self._begin(begin_judge(loaded.past, forgets=forgets))
 
     def _list(self) -> list[Path]:
         """Look for logs; those that were read before are not opened again to see what they are."""
@@ -94,7 +107,7 @@ class Follower:
 
     def _read_anew(self) -> None:
         """Judge all logs again: a record came behind later ones of its node, or concerns what was forgotten."""
-        self._begin(Judge())
+        self._load(forgets=False)
         self._list()
         tails = [self._tail_of(log.path) for log in in_order(self._listing)]
         self._judge.take_all((journal, tail.read()) for tail, journal in tails)
@@ -120,6 +133,7 @@ class Follower:
         """Return the verdict that ``replay`` gives of the logs as far as they were read."""
         verdict = self._judge.finish()
         read = [Read(str(tail.path), journal.records, tail.is_torn()) for tail, journal in self._tails.values()]
+        read += self._summaries
         cover(verdict, self._listing.without({it.path for it in read}), read)
         place(verdict.findings, self._judge.segments)
         return verdict
@@ -127,7 +141,7 @@ class Follower:
     def is_of(self, paths: Iterable[Path]) -> bool:
         """Whether this followed these paths, and what was read of their logs still exists."""
         tails = [tail for tail, _ in self._tails.values()]
-        return self._paths == list(paths) and all(tail.find() for tail in tails)
+        return self._paths == list(paths) and bool(tails) and all(tail.find() for tail in tails)
 
 
 def follow(

@@ -13,8 +13,11 @@ from typing import Final
 from triack.base.errors import ReplayError
 from triack.base.printable import counted
 from triack.tools.replay.checks.findings import DisorderError
+from triack.tools.replay.engines.checkpoint import revive_part
+from triack.tools.replay.engines.summary import load_summaries
 from triack.tools.replay.judges.conclusion import Read, cover, place
 from triack.tools.replay.judges.judge import Judge
+from triack.tools.replay.judges.past import Past
 from triack.tools.replay.log.files import LogFile, Reading, Record
 from triack.tools.replay.log.listing import Listing
 from triack.tools.replay.log.schema import Verdict, Violation
@@ -38,7 +41,9 @@ def replay_local(
         ReplayError: one segment is there twice.
     """
     readings: dict[str, Reading] = {}
-    judge = _judged(lambda: _read(logs, readings, say))
+    listing = listing or Listing()
+    loaded = load_summaries(listing)
+    judge = _judged(lambda: _read(logs, readings, say), loaded.past)
     verdict = judge.finish()
     records = Counter[str]()
     for segment in judge.segments:
@@ -46,7 +51,7 @@ def replay_local(
     for log in logs:
         readings[str(log.path)].compare(log.size)
     read = [Read(path, records[path], it.torn, it.fault) for path, it in readings.items()]
-    cover(verdict, listing or Listing(), read)
+    cover(verdict, listing, [*read, *loaded.read])
     place(verdict.findings, judge.segments)
     return verdict
 
@@ -83,22 +88,34 @@ def verdict_on(records: Iterable[Record]) -> Verdict:
     Raises:
         ReplayError: one is not as the schema says.
     """
-    starts = [
-        ("", 1, [_checked(record) for record in start])
-        for _, start in groupby(records, key=lambda record: (record["node"], record["incarnation"]))
-    ]
-    return _judged(lambda: starts).finish()
+    parts = 0
+
+    def part_of(record: Record) -> tuple[str, int, int]:
+        nonlocal parts
+        parts += record["event"] == "node_continued"
+        return record["node"], record["incarnation"], parts
+
+    segments = [("", 1, [_checked(record) for record in part]) for _, part in groupby(records, key=part_of)]
+    return _judged(lambda: segments).finish()
 
 
-def _judged(segments: Callable[[], Iterable[tuple[str, int, Iterable[Record]]]]) -> Judge:
+def _judged(segments: Callable[[], Iterable[tuple[str, int, Iterable[Record]]]], past: Past | None = None) -> Judge:
     """Return a judge that has seen segments: record by record, or all of them in memory if they are out of order."""
-    judge = Judge()
+    judge = begin_judge(past)
     try:
         for path, line, records in segments():
             judge.read(path, records, line)
     except DisorderError:
-        judge = Judge()
+        judge = begin_judge(past)
         judge.take_all((judge.begin(path, line), records) for path, line, records in segments())
+    return judge
+
+
+def begin_judge(past: Past | None, *, forgets: bool = False) -> Judge:
+    """Return a judge that goes on from what summaries hold, if there are any."""
+    judge = Judge(forgets=forgets)
+    if past is not None:
+        judge.resume(past, revive_part)
     return judge
 
 

@@ -8,7 +8,7 @@ pieces, the last one counts.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain, groupby
 from typing import TYPE_CHECKING, Any, Final
@@ -34,11 +34,14 @@ from triack.tools.replay.engines.spark_engine import (
 )
 from triack.tools.replay.engines.spark_growth import Row as Grown
 from triack.tools.replay.engines.standing import Growing, Standing
+from triack.tools.replay.judges.past import NO_CUTS, Cut, Past
 from triack.tools.replay.log.listing import OPEN_SUFFIX
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+
+Work = Callable[[Iterator[dict[str, Any]]], Iterator[Row]]
 
 KNOWN: Final = f"{DEALT}, upto int"
 """A row of the table, and which piece it is in."""
@@ -46,7 +49,15 @@ _WHOSE: Final = "CASE WHEN kind = 'found' THEN node ELSE concat_ws('/', kind, un
 """The unit that a row of the table is about."""
 
 
-def judge_batch(grown: Sequence[Grown], before: DataFrame, merged: DataFrame | None, to: str, *, forgets: bool) -> None:
+def judge_batch(
+    grown: Sequence[Grown],
+    before: DataFrame,
+    merged: DataFrame | None,
+    to: str,
+    *,
+    forgets: bool,
+    cuts: Mapping[str, Cut] = NO_CUTS,
+) -> None:
     """Judge what is new, and write what is then known of each unit with news.
 
     Args:
@@ -56,6 +67,7 @@ def judge_batch(grown: Sequence[Grown], before: DataFrame, merged: DataFrame | N
         merged: what is in force of those pieces of it that are to be written once more with what is new, if any.
         to: where to write.
         forgets: whether what is settled is kept as sums only.
+        cuts: the last record of each node that is in a summary.
     """
     import pyarrow as pa
 
@@ -65,7 +77,8 @@ def judge_batch(grown: Sequence[Grown], before: DataFrame, merged: DataFrame | N
     news = before.sparkSession.createDataFrame(pa.Table.from_batches([pack(rows)]), DEALT)
     frames: list[DataFrame] = []
     for kind in ("segment", "session", "stream"):
-        judged = _judge_kind(kind, news, before, tasks, forgets=forgets).persist()
+        work = partial(go_on, forgets=forgets, cuts=cuts)
+        judged = _judge_kind(kind, news, before, tasks, work).persist()
         frames.append(judged)
         news = news.unionByName(judged)
     known = news.where(f"kind = 'found' OR place = {STATE}")
@@ -89,7 +102,7 @@ def in_force(table: DataFrame) -> DataFrame:
     return owned.join(newest, "whose", "left").where("newest IS NULL OR upto = newest").drop("whose", "newest")
 
 
-def _judge_kind(kind: str, news: DataFrame, before: DataFrame, tasks: int, *, forgets: bool) -> DataFrame:
+def _judge_kind(kind: str, news: DataFrame, before: DataFrame, tasks: int, work: Work) -> DataFrame:
     """Let all units of a kind go on that have news."""
     mine = news.where(f.col("kind") == kind)
     units = f.broadcast(mine.select("unit"))
@@ -101,7 +114,7 @@ def _judge_kind(kind: str, news: DataFrame, before: DataFrame, tasks: int, *, fo
         .repartition(tasks, "unit")
         .sortWithinPartitions("unit", "node", "incarnation", "n", "place")
     )
-    return ordered.mapInArrow(each(partial(go_on, forgets=forgets)), DEALT)
+    return ordered.mapInArrow(each(work), DEALT)
 
 
 def _others(before: DataFrame, known: DataFrame) -> DataFrame:
@@ -110,29 +123,43 @@ def _others(before: DataFrame, known: DataFrame) -> DataFrame:
     return before.withColumn("whose", f.expr(_WHOSE)).join(touched, "whose", "left_anti").drop("whose")
 
 
+def rows_of_past(past: Past, *, forgets: bool) -> Iterator[Row]:
+    """Yield what summaries hold as rows of the table."""
+    yield from results(past.found)
+    for segment in past.segments:
+        yield found_row("segment", segment)
+    for unit, kept in groupby(sorted(past.kept), key=lambda it: it.unit):
+        standing = Standing(unit, forgets=forgets)
+        standing.resume((it.state for it in kept), past.cuts)
+        yield from _kept(unit[0], "/".join(unit[1:]), standing)
+
+
 # ---- what runs on the workers
 
 
-def go_on(rows: Iterator[dict[str, Any]], *, forgets: bool) -> Iterator[Row]:
+def go_on(rows: Iterator[dict[str, Any]], *, forgets: bool, cuts: Mapping[str, Cut] = NO_CUTS) -> Iterator[Row]:
     """Process the news of units; yield what they pass on, what was found, and their states.
 
     Args:
         rows: of ``DEALT``, those of a unit together and in its order, its states first if it has any, the last of which
             counts.
         forgets: as of ``judge_batch``.
+        cuts: as of ``judge_batch``.
     """
     for (kind, name), mine in groupby(rows, key=lambda row: (row["kind"], row["unit"])):
-        yield from _go_on_with(kind, name, mine, forgets=forgets)
+        yield from _go_on_with(kind, name, mine, forgets=forgets, cuts=cuts)
 
 
-def _go_on_with(kind: str, name: str, rows: Iterator[dict[str, Any]], *, forgets: bool) -> Iterator[Row]:
+def _go_on_with(
+    kind: str, name: str, rows: Iterator[dict[str, Any]], *, forgets: bool, cuts: Mapping[str, Cut]
+) -> Iterator[Row]:
     first, state = next(rows), b""
     while first["place"] == STATE:
         first, state = next(rows), first["data"]
     news = chain([first], rows)
     if kind == "segment":
         segment = revive(state, Growing) if state else Growing()
-        yield from _grow(segment, news)
+        yield from _grow(segment, news, cuts)
         yield from _kept(kind, name, segment)
     else:
         standing = revive(state, Standing) if state else Standing(unit_of(kind, name), forgets=forgets)
@@ -140,11 +167,11 @@ def _go_on_with(kind: str, name: str, rows: Iterator[dict[str, Any]], *, forgets
         yield from _kept(kind, name, standing)
 
 
-def _grow(segment: Growing, rows: Iterable[dict[str, Any]]) -> Iterator[Row]:
+def _grow(segment: Growing, rows: Iterable[dict[str, Any]], cuts: Mapping[str, Cut]) -> Iterator[Row]:
     """Deal out what is new in a segment."""
     # It may have been renamed, and have grown more than once.
     last = max(rows, key=lambda row: (row["n"], not row["data"].endswith(OPEN_SUFFIX.encode())))
-    yield from rows_of(deal(segment.grow(os.fsdecode(last["data"]), last["n"])))
+    yield from rows_of(deal(segment.grow(os.fsdecode(last["data"]), last["n"], cuts)))
     yield from told(segment.out)
 
 

@@ -11,7 +11,7 @@ import gc
 import json
 import os
 import re
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, astuple, fields
 from functools import partial
@@ -23,13 +23,16 @@ from pyspark.sql.window import Window
 
 from triack.base.errors import ReplayError
 from triack.tools.replay.checks.findings import DisorderError, Due, Finding, Life, Opening, Output, Record
-from triack.tools.replay.engines.checkpoint import freeze, revive
+from triack.tools.replay.engines.checkpoint import freeze, revive, revive_part
 from triack.tools.replay.engines.dealing import Chunk, deal, in_order, unpack_chunk
-from triack.tools.replay.engines.spark_files import list_files, tabulate_files
+from triack.tools.replay.engines.spark_files import list_files, read_files, tabulate_files
+from triack.tools.replay.engines.summary import Loaded, load_summaries
 from triack.tools.replay.judges.at_once import AtOnce
 from triack.tools.replay.judges.conclusion import Read, World, accuse, cover, cut_logs, decide, place, summarize
 from triack.tools.replay.judges.journal import Journal, Segment, Unit, join_segments
+from triack.tools.replay.judges.judge import UnitJudge
 from triack.tools.replay.judges.parting import Part
+from triack.tools.replay.judges.past import NO_CUTS, Cut, Past, behind
 from triack.tools.replay.log.files import Reading, split
 from triack.tools.replay.log.listing import OPEN_SUFFIX, Listing
 from triack.tools.replay.log.schema import BROKEN, UNPROVEN, Verdict, Violation
@@ -82,15 +85,44 @@ _DECODE: Final[dict[str, Callable[[Any], Any]]] = {
 }
 
 
-def deal_files(files: DataFrame, *, at_once: bool = True) -> DataFrame:
+def deal_files(files: DataFrame, *, at_once: bool = True, cuts: Mapping[str, Cut] = NO_CUTS) -> DataFrame:
     """Return the records of segments, dealt out in chunks, and what reading them found.
 
     Args:
         files: a table of ``spark_files.FILES``.
         at_once: whether what can be judged is judged while it is read, and parts take the place of its records. Logs
             that are out of order fail with ``DisorderError`` then, here or where they are judged.
+        cuts: the last record of each node that is in a summary.
     """
-    return files.mapInArrow(each(partial(_deal_files, at_once=at_once)), DEALT)
+    return files.mapInArrow(each(partial(_deal_files, at_once=at_once, cuts=cuts)), DEALT)
+
+
+def deal_past(spark: SparkSession, past: Past) -> DataFrame:
+    """Return what summaries hold, as ``deal_files`` returns what it judged at once."""
+    import pyarrow as pa
+
+    return spark.createDataFrame(pa.Table.from_batches([pack(list(_rows_of_past(past)))]), DEALT)
+
+
+def _rows_of_past(past: Past) -> Iterator[Row]:
+    yield from results(past.found)
+    cuts = past.cuts
+    for segment in past.segments:
+        yield found_row("segment", segment)
+    for unit, node, state in past.kept:
+        part = resumed_part(unit, state)
+        part.until = cuts[node]
+        yield unit[0], "/".join(unit[1:]), node, 0, 0, STATE, freeze(part)
+
+
+def resumed_part(unit: Unit, state: bytes) -> Part:
+    """Return one node's part of a unit, as a summary holds it."""
+    part = Part(unit)
+    judge = revive_part(state, part.out)
+    assert isinstance(judge, UnitJudge)
+    part.judge = judge
+    judge.go_on(forgets=False)
+    return part
 
 
 def deal_records(records: DataFrame) -> DataFrame:
@@ -162,11 +194,12 @@ def pack(rows: Sequence[Row]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, [column.split()[0] for column in DEALT.split(", ")])
 
 
-def _deal_files(rows: Iterator[dict[str, Any]], *, at_once: bool) -> Iterator[Row]:
+def _deal_files(rows: Iterator[dict[str, Any]], *, at_once: bool, cuts: Mapping[str, Cut]) -> Iterator[Row]:
     for row in rows:
         path = os.fsdecode(row["name"])
         reading = Reading(path, row["content"])
-        records = yield from _deal_segments(path, reading.segments(), at_once=at_once)
+        segments = ((line, behind(records, cuts)) for line, records in reading.segments())
+        records = yield from _deal_segments(path, segments, at_once=at_once)
         reading.compare(row["size"])
         yield found_row("file", Read(path, records, reading.torn, reading.fault))
 
@@ -408,10 +441,12 @@ def replay_spark(
     given, at_once, finds = list(paths), True, FINDS_MAX
     while True:
         listing = list_files(spark, given)
+        loaded = load_summaries(listing, partial(read_files, spark))
         files = tabulate_files(spark, listing)
         finds -= 1
         try:
-            return judge_dealt(deal_files(files, at_once=at_once), finish, listing)
+            cuts = loaded.past.cuts if loaded.past is not None else NO_CUTS
+            return judge_dealt(deal_files(files, at_once=at_once, cuts=cuts), finish, listing, loaded)
         except Exception as error:
             if at_once and DisorderError.__name__ in str(error):
                 at_once = False
@@ -423,6 +458,7 @@ def judge_dealt(
     dealt: DataFrame,
     finish: Callable[[Verdict, Iterable[Violation]], None] | None = None,
     listing: Listing | None = None,
+    loaded: Loaded | None = None,
 ) -> Verdict:
     """Judge what was dealt out.
 
@@ -430,12 +466,17 @@ def judge_dealt(
         dealt: as ``deal_files`` or ``deal_records`` return it.
         finish: as of ``replay_spark``.
         listing: what there was to read; None for a table, which has all that there is.
+        loaded: what summaries hold, if there are any.
 
     Raises:
         ReplayError: a segment is there twice, or a record of a table is not as the schema says.
     """
+    if loaded is not None and loaded.past is not None:
+        dealt = dealt.unionByName(deal_past(dealt.sparkSession, loaded.past))
     with judging() as kept:
-        return conclude_found(Found(keep_found(dealt, kept)), listing or Listing(), kept, finish)
+        found = Found(keep_found(dealt, kept))
+        found.files += loaded.read if loaded is not None else []
+        return conclude_found(found, listing or Listing(), kept, finish)
 
 
 @contextmanager

@@ -16,9 +16,11 @@ from pyspark.sql import functions as f
 from pyspark.sql.utils import is_remote as is_connect
 
 from triack.base.errors import ReplayError
+from triack.tools.replay.engines.summary import read_here
 from triack.tools.replay.log.listing import (
     OPEN_SUFFIX,
     SUFFIXES,
+    SUMMARY,
     VIOLATIONS,
     Listed,
     Listing,
@@ -91,6 +93,23 @@ def tabulate_files(spark: SparkSession, listing: Listing) -> DataFrame:
     return files.unionByName(named) if here else named
 
 
+def read_files(spark: SparkSession, names: list[str]) -> dict[str, bytes]:
+    """Return the content of files, which fit into memory, by their names.
+
+    Args:
+        spark: the Spark session.
+        names: as ``list_files`` returned them.
+
+    Raises:
+        ReplayError: one cannot be read.
+    """
+    contents = read_here([name for name in names if not is_remote(name)])
+    for name in filter(is_remote, names):
+        row = spark.read.format("binaryFile").load(_SPECIAL.sub(r"\\\1", name)).select("content").first()
+        contents[name] = bytes(row["content"]) if row is not None else b""
+    return contents
+
+
 def _processors(spark: SparkSession) -> int:
     return 1 if is_connect() else spark.sparkContext.defaultParallelism
 
@@ -110,6 +129,10 @@ def _list_away(spark: SparkSession, path: str, listing: Listing) -> bool:
     found, known = False, {it.path for it in listing.logs}
     for name, size, is_hidden in _names_by_spark(spark, path) if is_connect() else _names_by_hadoop(spark, path):
         base = name.rpartition("/")[2]
+        if base == SUMMARY and name not in known:
+            listing.summaries.append(Listed(name, size))
+            found = True
+            continue
         why = refusal_of(base)
         begun = base.endswith(OPEN_SUFFIX) and not size
         if why is None or begun or base == VIOLATIONS:

@@ -23,11 +23,12 @@ from triack.tools.replay.checks.findings import DisorderError
 from triack.tools.replay.engines.checkpoint import load, save
 from triack.tools.replay.engines.follow import POLL_S
 from triack.tools.replay.engines.pieces import merged_by, pieces_of
-from triack.tools.replay.engines.spark_batch import KNOWN, in_force, judge_batch
-from triack.tools.replay.engines.spark_engine import Found, conclude_found, explain, first_of_each
+from triack.tools.replay.engines.spark_batch import KNOWN, in_force, judge_batch, rows_of_past
+from triack.tools.replay.engines.spark_engine import DEALT, Found, conclude_found, explain, first_of_each, pack
 from triack.tools.replay.engines.spark_files import name_of
 from triack.tools.replay.engines.spark_growth import watch
 from triack.tools.replay.engines.spark_session import gone
+from triack.tools.replay.engines.summary import Loaded, load_summaries
 from triack.tools.replay.log.listing import Listing, list_growing
 from triack.tools.replay.log.schema import BROKEN, Timeline, Verdict, Violation
 
@@ -74,9 +75,10 @@ def follow_spark(
         ReplayError: a path does not exist, a log is damaged, or the checkpoint is something else.
     """
     given = list(map(Path, paths))
-    list_growing(given, ())
+    listing = list_growing(given, ())
+    loaded = load_summaries(listing).require(listing)
     with nullcontext(str(checkpoint)) if checkpoint else TemporaryDirectory(prefix="triack-replay-") as folder:
-        stream = Stream(spark, given, Kept(Path(folder), given))
+        stream = Stream(spark, given, Kept(Path(folder), given, loaded))
         try:
             _follow(stream, tell, until_idle_s, stop or Event())
             return stream.conclude(finish)
@@ -107,15 +109,18 @@ class Kept:
     Args:
         path: the directory, ours or not there or empty.
         paths: whose logs; what was kept of others is dropped.
+        loaded: what their summaries hold; what was kept before they were written is dropped.
 
     Attributes:
+        loaded: as given.
         forgets: whether what is settled is kept as sums only.
 
     Raises:
         ReplayError: there is something else in it, or its name is one that Spark misreads.
     """
 
-    def __init__(self, path: Path, paths: list[Path]) -> None:
+    def __init__(self, path: Path, paths: list[Path], loaded: Loaded | None = None) -> None:
+        self.loaded = loaded or Loaded()
         self._path = path.resolve()
         name_of(str(self._path))
         self._paths = [str(path.resolve()) for path in paths]
@@ -127,7 +132,8 @@ class Kept:
         self.forgets: bool = known.get("forgets", True)
         self._generation: int = known.get("generation", 0)
         self._told: int = known.get("told", 0)
-        if known.get("paths") != self._paths:
+        self._summaries = sorted(self.loaded.digests.values())
+        if known.get("paths") != self._paths or known.get("summaries", []) != self._summaries:
             self._begin(forgets=True)
             self._told = self._generation
             self._save()
@@ -145,8 +151,8 @@ class Kept:
 
     def _save(self) -> None:
         """Write what is valid from now on, and remove the rest."""
-        names = ("paths", "forgets", "generation", "told")
-        values = (self._paths, self.forgets, self._generation, self._told)
+        names = ("paths", "summaries", "forgets", "generation", "told")
+        values = (self._paths, self._summaries, self.forgets, self._generation, self._told)
         save(self._path / "about", dict(zip(names, values, strict=True)))
         for path in self._path.iterdir():
             if path.name.isdecimal() and int(path.name) not in (self._generation, self._told):
@@ -210,6 +216,7 @@ class Stream:
 
     def __init__(self, spark: SparkSession, paths: list[Path], kept: Kept) -> None:
         self.fresh = False
+        self._loaded = kept.loaded
         self._spark = spark
         self._paths = paths
         self._kept = kept
@@ -229,9 +236,19 @@ class Stream:
 
     def _start(self) -> StreamingQuery:
         self._last = self._kept.last()
+        self._past = self._table_of_past()
         grown = watch(self._spark, self._paths)
         writer = grown.writeStream.foreachBatch(self._judge).option("checkpointLocation", self._kept.stream)
         return writer.trigger(processingTime=TRIGGER).start()
+
+    def _table_of_past(self) -> DataFrame | None:
+        """Return what summaries hold as ``KNOWN``: every piece is newer."""
+        import pyarrow as pa
+
+        if self._loaded.past is None:
+            return None
+        rows = pa.Table.from_batches([pack(list(rows_of_past(self._loaded.past, forgets=self._kept.forgets)))])
+        return self._spark.createDataFrame(rows, DEALT).withColumn("upto", f.lit(-1))
 
     def stop(self) -> None:
         """End the query. An error of a Spark that is gone, or that a second Ctrl-C cut off, must not hide the cause."""
@@ -248,7 +265,11 @@ class Stream:
             merged = self._in_force(merging) if merging else None
             to = name_of(str(self._kept.piece(batch)))
             news = [(row["path"], row["size"], row["grown"]) for row in grown.collect()]
-            judge_batch(news, self._pieces(pieces_of(batch - 1)), merged, to, forgets=self._kept.forgets)
+            before = self._pieces(pieces_of(batch - 1))
+            if self._past is not None:
+                before = before.unionByName(self._past)
+            cuts = self._loaded.past.cuts if self._loaded.past is not None else {}
+            judge_batch(news, before, merged, to, forgets=self._kept.forgets, cuts=cuts)
         except Exception as error:
             self._failure = error
             raise
@@ -358,7 +379,10 @@ class Stream:
         self._suspects = {it.identity: it for it in violations if it.identity not in self._told}
 
     def _found(self, last: int) -> DataFrame:
-        return self._in_force(pieces_of(last)).where("kind = 'found'")
+        known = self._in_force(pieces_of(last))
+        if self._past is not None:
+            known = in_force(known.unionByName(self._past))
+        return known.where("kind = 'found'")
 
     def expect(self) -> None:
         """Note which logs there are, all of which have to be in the verdict."""
@@ -374,6 +398,7 @@ class Stream:
         try:
             found = Found(self._found(self._last))
             left = self._expected.without({it.path for it in found.files})
+            found.files += self._loaded.read
             return conclude_found(found, left, kept, finish)
         finally:
             for frame in kept:

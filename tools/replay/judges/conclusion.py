@@ -52,7 +52,8 @@ class World:
         for opening in self.openings:
             self._by_start[(opening.node, opening.incarnation)].append(opening)
             self._peers[opening.node].add(opening.peer)
-        self.starts = Starts(self.lives, self.openings)
+        self.headless = {start: life.first_n for start, life in self.lives.items() if life.is_headless}
+        self.starts = Starts(self.lives, self.openings, self.headless)
         self.endings = Endings(self.lives, self.openings, self.starts)
         self._holds = {
             "log": self._log,
@@ -62,7 +63,7 @@ class World:
             "told": lambda due: self.starts.would_tell(due.node, due.peer),
             "settled": lambda due: self.starts.are_given(due.node, due.incarnation, due.end_ns),
             "whole": lambda due: self.starts.are_given(due.node, due.incarnation, EVER),
-            "seen": lambda due: (due.node, due.incarnation) in self.lives,
+            "seen": lambda due: self.starts.are_given(due.node, due.incarnation, due.incarnation),
             "powered": self._powered,
             "started": self._started,
             "open": self._open,
@@ -195,6 +196,10 @@ def decide(findings: Iterable[Finding], world: World) -> list[Violation]:
 
 def _held(finding: Finding, world: World) -> Iterator[Violation]:
     """Yield the outcome of a finding: itself, the starts whose logs may lack its explanation, or nothing."""
+    violation = finding.violation
+    if (violation.node or violation.origin, violation.incarnation) in world.headless:
+        # The begin of its log may explain it; that it is missing is reported by itself.
+        return
     failing = {due.kind for due in finding.dues if not world.holds(due)}
     if failing - {"awake", "powered"}:
         return
@@ -213,7 +218,8 @@ def place(violations: list[Violation], segments: Iterable[Segment]) -> None:
     for violation in violations:
         parts = starts.get((violation.node or violation.origin, violation.incarnation), [])
         at = bisect_left(parts, violation.n, key=lambda it: it.last_n)
-        if at < len(parts) and parts[at].first_n <= violation.n:
+        # A record that was removed is in no file any more.
+        if at < len(parts) and parts[at].path and parts[at].first_n <= violation.n:
             violation.file = escaped(parts[at].path)
             violation.line = violation.n - parts[at].first_n + parts[at].line
 

@@ -48,6 +48,7 @@ class Segment(NamedTuple):
         line: where it begins in its file, from 1.
         boot: identifies the boot of its machine, if it begins here and the system tells.
         known: how many records the start before had, as this one knows, if it begins here.
+        continues: whether its first record is ``node_continued``.
     """
 
     node: str
@@ -67,6 +68,7 @@ class Segment(NamedTuple):
     line: int = 1
     boot: str = ""
     known: int = 0
+    continues: bool = False
 
 
 class Journal:
@@ -141,7 +143,7 @@ class Journal:
             first["node"], first["incarnation"], self.path, first["n"], last["n"], first["at_ns"], last["at_ns"],
             first["wall_ns"] - first["at_ns"], first["event"] == "node_started", self._stopped, self._ready,
             self._life.get("name", ""), self.records, tuple(self._stood), self._line,
-            self._before.get("boot", ""), self._before.get("records", 0),
+            self._before.get("boot", ""), self._before.get("records", 0), first["event"] == "node_continued",
         )  # fmt: skip
 
     def _check(self, record: Record) -> None:
@@ -237,7 +239,11 @@ def join_segments(segments: list[Segment], out: Output) -> list[Life]:
 
 def _join(parts: list[Segment], out: Output) -> Life:
     first, last = parts[0], parts[-1]
-    if first.first_n != 1:
+    headless = first.continues and first.first_n != 1
+    if headless:
+        # Segments before it were removed, or not given: what they would show is not known.
+        pass
+    elif first.first_n != 1:
         report_gap(out, _record_of(first), 0)
     elif not first.begins:
         out.report(_record_of(first), "node_life", "the first record is not node_started")
@@ -261,6 +267,16 @@ def _join(parts: list[Segment], out: Output) -> Life:
         first.node, first.incarnation, first.begin_ns, last.end_ns, last.stops, first.name,
         sum(part.records for part in parts), any(part.ready for part in parts),
         tuple((begin, end) for part in parts for begin, end in part.stood), last.last_n, first.boot, first.known,
+        first.first_n if headless else 1,
+    )  # fmt: skip
+
+
+def join_start(parts: list[Segment]) -> Segment:
+    """Return segments of one start, which follow each other, as one segment."""
+    first, last = parts[0], parts[-1]
+    return first._replace(
+        path="", last_n=last.last_n, end_ns=last.end_ns, stops=last.stops, ready=any(part.ready for part in parts),
+        records=sum(part.records for part in parts), stood=tuple(span for part in parts for span in part.stood),
     )  # fmt: skip
 
 

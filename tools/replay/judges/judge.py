@@ -7,15 +7,16 @@ the record that it follows from; the order between two nodes does not matter. An
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from triack.tools.replay.checks.findings import DisorderError, Finding, Output, Record
 from triack.tools.replay.judges.conclusion import World, conclude, decide
-from triack.tools.replay.judges.journal import Journal, Segment, Unit, join_segments
+from triack.tools.replay.judges.journal import Journal, Segment, Unit, join_segments, join_start
+from triack.tools.replay.judges.past import Cut, Kept, Past, behind
 from triack.tools.replay.judges.session_judge import SessionJudge
 from triack.tools.replay.judges.stream_judge import StreamJudge
 from triack.tools.replay.log.schema import BROKEN, Timeline, Verdict, Violation
-from triack.tools.replay.report.report_tables import fill_tables
+from triack.tools.replay.report.report_tables import fill_tables, join_links
 
 UnitJudge = SessionJudge | StreamJudge
 
@@ -39,6 +40,16 @@ def judge_unit(unit: Unit, records: Iterable[Record], out: Output) -> None:
     for record in records:
         judge.see(record)
     judge.finish()
+
+
+def join_parts(mine: UnitJudge, other: object) -> None:
+    """Merge another node's part of the same unit into one; nodes are joined by their ids, in order."""
+    if isinstance(mine, SessionJudge):
+        assert isinstance(other, SessionJudge)
+        mine.join(other)
+    else:
+        assert isinstance(other, StreamJudge)
+        mine.join(other)
 
 
 class Judge:
@@ -66,11 +77,67 @@ class Judge:
         # By node, the start and the serial of its last record, and the time.
         self._heard: dict[str, tuple[int, int]] = {}
         self._clocks: dict[str, tuple[int, int]] = {}
+        # What a summary tells of: the last record of each node, and segments.
+        self._cuts: dict[str, Cut] = {}
+        self._removed: list[Segment] = []
 
     @property
     def segments(self) -> list[Segment]:
-        """The segments that were read."""
-        return [segment for journal in self._journals if (segment := journal.segment()) is not None]
+        """The segments that were read, and those that were removed before."""
+        return self._removed + [segment for journal in self._journals if (segment := journal.segment()) is not None]
+
+    def resume(self, past: Past, revive: Callable[[bytes, Output], object]) -> None:
+        """Go on from a cut. This is to be the first call.
+
+        Args:
+            past: what was known there.
+            revive: makes a judge of the state of a part, given what takes its findings.
+        """
+        self._cuts = past.cuts
+        self._removed = list(past.segments)
+        self._past.merge(past.found)
+        self._out.begin_ns, self._out.end_ns = past.found.begin_ns, past.found.end_ns
+        for segment in sorted(past.segments, key=lambda it: (it.node, it.incarnation)):
+            self._heard[segment.node] = segment.incarnation, segment.last_n
+            self._clocks[segment.node] = segment.incarnation, segment.end_ns
+        for unit, _, state in sorted(past.kept):
+            part = revive(state, self._out)
+            if unit in self._units:
+                join_parts(self._units[unit], part)
+            else:
+                assert isinstance(part, UnitJudge)
+                self._units[unit] = part
+        for judge in self._units.values():
+            judge.go_on(forgets=self._forgets)
+        self._touched |= self._units.keys()
+
+    def past(self, freeze: Callable[[UnitJudge], bytes]) -> Past:
+        """Return what is known now, to go on from it later.
+
+        Args:
+            freeze: makes bytes of a part.
+        """
+        self._end()
+        found = Output(begin_ns=self._out.begin_ns, end_ns=self._out.end_ns)
+        found.merge(self._past)
+        found.merge(self._out)
+        starts: dict[tuple[str, int], list[Segment]] = {}
+        for segment in sorted(self.segments, key=lambda it: (it.node, it.incarnation, it.first_n)):
+            starts.setdefault((segment.node, segment.incarnation), []).append(segment)
+        joined = Output()
+        join_segments([segment for parts in starts.values() for segment in parts], joined)
+        found.merge(joined)
+        peers = {(it.node, it.session): it.peer for it in found.openings}
+        for unit, judge in self._units.items():
+            if isinstance(judge, SessionJudge):
+                peers |= {(node, unit[1]): peer for node, peer in judge.peers()}
+        found.numbers = join_links(found.numbers, peers)
+        kept = [
+            Kept(unit, node, freeze(part))
+            for unit, judge in sorted(self._units.items())
+            for node, part in judge.split(self._clocks).items()
+        ]
+        return Past([join_start(parts) for parts in starts.values()], found, kept)
 
     def begin(self, path: str, line: int = 1) -> Journal:
         """Take a new segment, which has no records yet.
@@ -94,7 +161,7 @@ class Judge:
             DisorderError: they do not, or one is about what is forgotten.
         """
         before = journal.records
-        for record in records:
+        for record in behind(records, self._cuts):
             node, place = record["node"], (record["incarnation"], record["n"])
             if place < self._heard.get(node, place):
                 raise DisorderError
@@ -110,7 +177,7 @@ class Judge:
 
     def take_all(self, segments: Iterable[tuple[Journal, Iterable[Record]]]) -> None:
         """Take the records of segments in whatever order they are; all of them fit into memory."""
-        parts = [part for journal, records in segments for part in journal.read(records)]
+        parts = [part for journal, records in segments for part in journal.read(behind(records, self._cuts))]
         for unit, record in sorted(parts, key=lambda part: order_of(part[1])):
             self._see(unit, record)
             self._tell()

@@ -10,9 +10,7 @@ from collections.abc import Iterable
 
 from triack.tools.replay.checks.findings import Output, Record
 from triack.tools.replay.judges.journal import Unit
-from triack.tools.replay.judges.judge import UnitJudge, judge_of
-from triack.tools.replay.judges.session_judge import SessionJudge
-from triack.tools.replay.judges.stream_judge import StreamJudge
+from triack.tools.replay.judges.judge import UnitJudge, join_parts, judge_of
 
 
 class Part:
@@ -42,13 +40,7 @@ class Part:
 
     def join(self, other: Part) -> None:
         """Merge another node's part of the same unit; nodes are joined by their ids, in order."""
-        mine, others = self.judge, other.judge
-        if isinstance(mine, SessionJudge):
-            assert isinstance(others, SessionJudge)
-            mine.join(others)
-        else:
-            assert isinstance(others, StreamJudge)
-            mine.join(others)
+        join_parts(self.judge, other.judge)
 
     def finish(self) -> None:
         """Judge what only all parts show together."""

@@ -33,6 +33,9 @@ QUIET_AFTER_END: Final = (
 """Only a session that is not over does these; its last acks may leave with the goodbye."""
 OVER_NS: Final = 60_000_000_000
 """Whatever was on its way when a session ended has arrived after a minute, or never will."""
+MOMENTS_OF_PAST: Final = 64
+"""Times of each kind that a summary keeps of an end that is over: ten for each part of a session whose clocks are
+compared (``clock_check.py``)."""
 ACK_RANGES_MAX: Final = 64
 """The most ranges that an ack has room for (``session/protocol/frames.py``); one with this many may leave out later
 ones."""
@@ -152,6 +155,10 @@ class End:
         top = other.acked.lasts[-1] if other.acked else 0
         gave = next((moment for moment in self.gave if moment.last >= top), None) if top else None
         return max(sent.n if sent is not None else 0, gave.n if gave is not None else 0)
+
+    def is_past(self, start: int, at_ns: int) -> bool:
+        """Whether a node that has come as far as that time of a start has nothing more to say of this end."""
+        return start > self.incarnation or (self.closed is not None and at_ns > self.closed["at_ns"] + OVER_NS)
 
     @property
     def waits(self) -> bool:
@@ -526,17 +533,38 @@ class SessionJudge(SessionReporter):
         """Take over the ends that another judge of the session has seen, which are of other nodes."""
         self.ends = dict(sorted({**self.ends, **other.ends}.items()))
 
+    def go_on(self, *, forgets: bool) -> None:
+        """Go on from a summary: nothing of a session is forgotten before it is over."""
+
+    def peers(self) -> Iterator[tuple[str, str]]:
+        """Yield each node that has opened it, and the peer that it names."""
+        for node, end in self.ends.items():
+            if end.opened is not None:
+                yield node, end.opened["peer"]
+
+    def split(self, heard: Mapping[str, tuple[int, int]]) -> dict[str, SessionJudge]:
+        """Return a judge for each node, with that node's end; ``join`` puts them together again.
+
+        Args:
+            heard: as of ``is_over``. Of an end that is over, and whose other end is not known yet, fewer times are
+                kept: enough to see a clock that is wrong.
+        """
+        for node, end in self.ends.items():
+            if end.is_past(*heard[node]):
+                for moments in (end.sent_at, end.received_at, end.gave, *end.got.values()):
+                    moments.thin(MOMENTS_OF_PAST)
+        parts = {node: SessionJudge(self._session, self._out) for node in self.ends}
+        for node, part in parts.items():
+            part.ends[node] = self.ends[node]
+        return parts
+
     def is_over(self, heard: Mapping[str, tuple[int, int]]) -> bool:
         """Whether no more of its records can come, or only long after its end.
 
         Args:
             heard: node -> the start and the time of its last record of all.
         """
-
-        def is_past(end: End, start: int, at_ns: int) -> bool:
-            return start > end.incarnation or (end.closed is not None and at_ns > end.closed["at_ns"] + OVER_NS)
-
-        return len(self.ends) > 1 and all(is_past(end, *heard[node]) for node, end in self.ends.items())
+        return len(self.ends) > 1 and all(end.is_past(*heard[node]) for node, end in self.ends.items())
 
     def finish(self) -> None:
         """Judge what only all records of both ends show; more of them may follow."""

@@ -8,7 +8,7 @@ follows from the sessions before and after it that both ends mention.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
 
 from triack.tools.replay.checks.findings import EVER, Opening
@@ -21,14 +21,23 @@ class Starts:
     Args:
         known: node and number of each start that there is a log of.
         openings: all ends of sessions.
+        headless: those of them whose log has no begin: the serial of its first record.
     """
 
-    def __init__(self, known: Iterable[tuple[str, int]], openings: Iterable[Opening]) -> None:
+    def __init__(
+        self,
+        known: Iterable[tuple[str, int]],
+        openings: Iterable[Opening],
+        headless: Mapping[tuple[str, int], int] | None = None,
+    ) -> None:
         by_node: defaultdict[str, list[int]] = defaultdict(list)
         for node, start in sorted(known):
             by_node[node].append(start)
         self._last = {node: starts[-1] for node, starts in by_node.items()}
         self._lacking = {node: _between([0, *starts]) for node, starts in by_node.items()}
+        self._headless = headless or {}
+        for node, start in self._headless:
+            self._lacking[node].append((start, start))
         # By node and session, for sessions that only the peer mentions: the starts of the node they may have been with.
         self._within: dict[tuple[str, str], Span] = {}
         # Nodes that a peer heard from, perhaps after the last start that has a log; and surely so.
@@ -86,6 +95,9 @@ class Starts:
         for node in sorted(self._last):
             # A damaged log may claim very many starts, so they are named as ranges.
             for low, high in self._lacking[node]:
+                if low == high and (first := self._headless.get((node, low))):
+                    told.append(f"the begin, before record {first:,}, of start {low} of node {node}")
+                    continue
                 told.append(f"{f'start {low}' if low == high else f'starts {low} to {high}'} of node {node}")
             if node in self._surely_beyond:
                 told.append(f"a start after start {self._last[node]} of node {node}")

@@ -7,9 +7,9 @@ Fed with all records of the stream and with facts from its sessions, each node's
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import chain
-from typing import ClassVar, Final
+from typing import ClassVar, Final, TypeVar
 
 from triack.base.printable import counted
 from triack.base.session_log import SETTINGS
@@ -34,6 +34,10 @@ from triack.tools.replay.log.ranges import RangeSet, Span, size
 from triack.tools.replay.log.schema import CLASS_CODES, EXPRESS, RECOVERABLE, TRANSACTIONAL
 from triack.tools.replay.transit.transit_check import Passing
 
+Value = TypeVar("Value")
+
+Place = tuple[str, int, int, int]
+
 LEAVING: Final = ("handed", "settled", "returned", "purged", "expired")
 """Events of messages in a queue, dead letters among them."""
 
@@ -50,6 +54,8 @@ class StreamJudge(LaneReporter):
     def __init__(self, origin: str, stream: int, out: Output, *, forgets: bool = False) -> None:
         super().__init__(origin, stream, out)
         self._forgets = forgets
+        # Whether it goes on from a summary: what is settled in that can never be judged again.
+        self._goes_on = False
         self._senders: dict[str, Outgoing] = {}
         self._receivers: dict[str, Incoming] = {}
         self._relays: dict[str, Passing] = {}
@@ -63,7 +69,8 @@ class StreamJudge(LaneReporter):
         self._brought: set[tuple[str, str]] = set()
         self._removals: list[Record] = []
         self._order_acks: defaultdict[int, RangeSet] = defaultdict(RangeSet)
-        self._order_acked: dict[tuple[int, int], Record] = {}
+        # (sequence, number) -> node, start, serial and time of the record of an order ack that arrived.
+        self._order_acked: dict[tuple[int, int], Place] = {}
         # (node, peer) -> the first order ack for that peer.
         self._answered: dict[tuple[str, str], Record] = {}
         # The order acks that relays passed on, as (sequence, number, relay); and (relay, peer) -> the first word passed
@@ -215,8 +222,11 @@ class StreamJudge(LaneReporter):
             number += packets
 
     def _put(self, story: Story, first: int, last: int, messages: int) -> None:
-        if story.weights.put(first, last, messages) and self._forgets:
+        if not story.weights.put(first, last, messages):
+            return
+        if self._forgets and not (self._goes_on and story.counted.numbers.overlap(first, last)):
             raise DisorderError
+        story.raised.add(first, last)
 
     def _on_sent(self, record: Record) -> None:
         node = record["node"]
@@ -297,7 +307,8 @@ class StreamJudge(LaneReporter):
         sequence = record["sequence"]
         story = self._stories[sequence]
         story.forget(record["number"], record["incarnation"], record["n"])
-        self._order_acked.setdefault((sequence, record["number"]), record)
+        place = record["node"], record["incarnation"], record["n"], record["wall_ns"]
+        self._order_acked.setdefault((sequence, record["number"]), place)
         if record["node"] != self._origin:
             self._at(record, "claims", "an order ack that arrived at another node", sequence, number=record["number"])
         self._sender(record["node"]).handle_order_ack(record)
@@ -335,6 +346,10 @@ class StreamJudge(LaneReporter):
 
     # ---- the whole stream
 
+    def go_on(self, *, forgets: bool) -> None:
+        """Go on from a summary, and forget what is settled from now on, or not."""
+        self._goes_on, self._forgets = True, forgets
+
     def join(self, other: StreamJudge) -> None:
         """Merge another judge of the stream, of nodes that follow this one's in order."""
         self._senders |= other._senders
@@ -343,6 +358,8 @@ class StreamJudge(LaneReporter):
         self._starts |= other._starts
         self._lives |= other._lives
         self._last |= other._last
+        self._recovering |= other._recovering
+        self._named |= other._named
         for sequence, story in other._stories.items():
             self._stories[sequence].join(story)
         for sequence, latencies in other._latencies.items():
@@ -360,6 +377,38 @@ class StreamJudge(LaneReporter):
         self._answered |= other._answered
         for name, by_node in other._said.items():
             self._said[name] |= by_node
+
+    def split(self, _heard: Mapping[str, tuple[int, int]]) -> dict[str, StreamJudge]:
+        """Return a judge for each node; ``join`` puts them together again. How long messages took is left out.
+
+        What no single node has said, such as what was queued and acknowledged, goes to the origin's judge; if the
+        origin is not known, to that of the first node.
+        """
+        nodes = sorted({*self._last, *self._lives, *self._senders, *self._receivers, *self._relays})
+        teller = self._origin if self._origin in nodes else next(iter(nodes), "")
+        parts: dict[str, StreamJudge] = {}
+        for node in nodes:
+            parts[node] = StreamJudge(self._origin, self._stream, self._out, forgets=self._forgets)
+            parts[node].take_from(self, node, common=node == teller)
+        return parts
+
+    def take_from(self, whole: StreamJudge, node: str, *, common: bool) -> None:
+        """Take over what a judge of all nodes knows of one, and perhaps what no single node has said."""
+        self._senders, self._receivers = _only(node, whole._senders), _only(node, whole._receivers)
+        self._relays = _only(node, whole._relays)
+        self._starts, self._lives = _only(node, whole._starts), _only(node, whole._lives)
+        self._last = _only(node, whole._last)
+        self._recovering = whole._recovering & {node}
+        self._named = {names for names in whole._named if names[0] == node}
+        for name, by_node in whole._said.items():
+            self._said[name] = _only(node, by_node)
+        for sequence, story in whole._stories.items():
+            self._stories[sequence] = story.part(node, common=common)
+        if common:
+            self._hops, self._removals = whole._hops, whole._removals
+            self._brought, self._passed_on, self._told = whole._brought, whole._passed_on, whole._told
+            self._order_acks, self._order_acked, self._answered = whole._order_acks, whole._order_acked, whole._answered
+            self._ended, self._forgotten = whole._ended, whole._forgotten
 
     def finish(self) -> None:
         """Judge what only all records of all nodes show; more of them may follow."""
@@ -503,7 +552,8 @@ class StreamJudge(LaneReporter):
         known = [key for key in self._order_acked if key[1] in self._order_acks[key[0]]]
         for key in known:
             del self._order_acked[key]
-        for (sequence, number), record in self._order_acked.items():
+        for (sequence, number), place in self._order_acked.items():
+            record: Record = dict(zip(("node", "incarnation", "n", "wall_ns"), place, strict=True))
             last = ", ".join(str(high) for _, high in list(self._order_acks[sequence])[-3:])
             evidence = f"order ack of {number}, {f'the last given were {last}' if last else 'none was given'}"
             self._at(record, "ack_from_nowhere", evidence, sequence, *self._takers(record), number=number)
@@ -613,6 +663,10 @@ class StreamJudge(LaneReporter):
         self._at(record, "lost", evidence, sequence, *dues, number=first, last=last, value=weight)
 
     def _judge_queued_counts(self, sequence: int, story: Story) -> None:
+        for span in story.raised:
+            for first, last in story.counted.numbers.overlap(*span):
+                evidence = "they hold more messages than when they were counted"
+                self._at(self._origins_last(), "claims", evidence, sequence, number=first, last=last)
         fresh, story.fresh = story.fresh, []
         for first, last, count in fresh:
             packets, messages = story.weights.total(first, last)
@@ -675,3 +729,8 @@ class StreamJudge(LaneReporter):
         "~closed": _to_sender(Outgoing.handle_closed),
         "~carried": _on_carried,
     }
+
+
+def _only(node: str, known: Mapping[str, Value]) -> dict[str, Value]:
+    """Return what is known of a node, if anything is."""
+    return {node: known[node]} if node in known else {}

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from triack.base.errors import ReplayError
 from triack.tools.replay.log.files import UNREADABLE, LogFile, Record, columns_of, read_records, size_bytes
-from triack.tools.replay.log.listing import PARQUET_SUFFIX, UNFINISHED, complete, list_logs
+from triack.tools.replay.log.listing import PARQUET_SUFFIX, UNFINISHED, Listing, complete, list_logs
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -121,11 +121,14 @@ def compact(directory: Path, output: Path) -> Compacted:
     """
     if directory.resolve() in (output.resolve(), *output.resolve().parents):
         raise ReplayError(f"{output} is within {directory}, where a replay would find each record twice")
-    segments = _find(directory)
+    listing = list_logs([directory]).require_all()
+    segments = _find(directory, listing)
     done = Compacted(segments=len(segments))
     _require_writer()
     try:
         output.mkdir(parents=True, exist_ok=True)
+        for summary in listing.summaries:
+            _copy(Path(summary.path), output / Path(summary.path).relative_to(directory))
         for file in _plan(segments, output):
             _write(file, done)
     except OSError as error:  # of the output: a log that cannot be read is a ReplayError
@@ -141,10 +144,25 @@ def _require_writer() -> None:
         raise ReplayError("log compact wants PyArrow: pip install 'triack[spark]'") from error
 
 
-def _find(directory: Path) -> dict[str, Path]:
+def _copy(summary: Path, to: Path) -> None:
+    """Copy what stands for logs that were removed: the rest proves nothing without it."""
+    content = summary.read_bytes()
+    if to.exists() and to.read_bytes() == content:
+        return
+    to.parent.mkdir(parents=True, exist_ok=True)
+    new = to.with_name(to.name + ".new")
+    new.unlink(missing_ok=True)
+    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    new.replace(to)
+
+
+def _find(directory: Path, listing: Listing) -> dict[str, Path]:
     """Return the segments by their names, which are the same when they are complete."""
     found: dict[str, Path] = {}
-    for listed in list_logs([directory]).require_all().logs:
+    for listed in listing.logs:
         path = Path(listed.path)
         source = complete(str(path.relative_to(directory)))
         if source in found:

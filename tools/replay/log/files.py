@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from triack.base.errors import ReplayError
 from triack.base.log_lines import LineReader
-from triack.base.session_log import SCHEMA_VERSION
+from triack.base.session_log import SCHEMA_VERSION, SHARED
 from triack.tools.replay.log.listing import PARQUET_SUFFIX, Listed, Listing, begins_segment, by_either_name, list_logs
 from triack.tools.replay.log.validity import SHAPES_MAX, Values, complaint
 
@@ -203,8 +203,7 @@ class Lines:
         self._number = 0
         # The node and the start whose records these are.
         self._whose: tuple[str, int] | None = None
-        # Lines that only refer to earlier lines, by all that decides whether they are valid: how to judge their own
-        # values. Everything else about them is known to be valid.
+        # How to judge the own values of brief lines, by all that decides it. All else about them is known to be valid.
         self._sound: dict[tuple[Any, ...], Values] = {}
 
     def __getstate__(self) -> dict[str, Any]:
@@ -240,29 +239,28 @@ class Lines:
 
     def _read(self, line: Any) -> tuple[Record, str]:
         """Return the record of a line, and what is wrong with it."""
-        if type(line) is not dict:
-            return line, complaint(line)
-        shape = (line.get("of"), line.get("event"), *line, *map(type, line.values()))
-        try:
-            values = self._sound.get(shape)
-        except TypeError:
-            # A number or an event that is a list or more.
-            values = None
-        if values is None:
-            return self._read_new(line, shape)
-        record = self._reader.fill(line)
-        return record, values.fault(record)
-
-    def _read_new(self, line: Record, shape: tuple[Any, ...]) -> tuple[Record, str]:
-        """The same for a line of a new shape, or of one that defines what later ones refer to."""
-        names = tuple(line)
-        refers = line.keys().isdisjoint(_SAYING)
-        if not refers:
+        if type(line) is int or type(line) is list:
+            return self._read_brief(line)
+        if type(line) is dict and not line.keys().isdisjoint(_SAYING):
             self._sound.clear()
         record = _record_of(line, self._reader)
-        said = complaint(record) or self._strangeness(record)
-        if refers and not said and len(self._sound) < SHAPES_MAX:
-            self._sound[shape] = Values(names)
+        return record, complaint(record) or self._strangeness(record)
+
+    def _read_brief(self, line: int | list[Any]) -> tuple[Record, str]:
+        """The same for a line whose record is like the one of its kind before it."""
+        record = self._reader.read(line)
+        shape: tuple[Any, ...]
+        if isinstance(line, int):
+            shape = (line,)
+        else:
+            other = line[2] if len(line) > 2 else {}  # noqa: PLR2004 - the kind and the time come before
+            shape = (line[0], *other, *map(type, other.values()))
+        values = self._sound.get(shape)
+        if values is not None:
+            return record, values.fault(record)
+        said = complaint(record)
+        if not said and len(self._sound) < SHAPES_MAX:
+            self._sound[shape] = Values(name for name in record if name not in _SHARED)
         return record, said
 
     def _strangeness(self, record: Record) -> str:
@@ -370,13 +368,16 @@ class Tail:
         return _opened(self.path) if self._content is None else io.BytesIO(self._content)
 
 
-_SAYING: Final = frozenset({"v", "as", "class", "node", "incarnation", "at_ns", "wall_ns"})
-"""A line with one of these defines something that later lines refer to, changes which fields its event must have, or
-names its owner or a time of its own: each such line is judged as a whole."""
+_SAYING: Final = frozenset({"v", "as"})
+"""A line with one of these begins a segment or a kind of records: brief lines refer to it."""
+_SHARED: Final = frozenset({"v", "node", "incarnation", "at_ns", "wall_ns", "event", *SHARED})
+"""Fields that all records of a kind have in common, or that are checked when a line is read."""
 
 
 def _record_of(line: Any, reader: LineReader) -> Any:
     """Return the record of a line. A line of another version, or that is no object, stays: ``complaint`` refuses it."""
+    if type(line) is int or type(line) is list:
+        return reader.read(line)
     if type(line) is not dict or line.get("v", SCHEMA_VERSION) != SCHEMA_VERSION:
         return line
     return reader.read(line)

@@ -31,6 +31,8 @@ PACKED: Final = tuple(f".jsonl{state}.{packer}" for state in ("", OPEN_SUFFIX) f
 """The ends of the names of packed files: a verdict without them would cover only part of the record."""
 VIOLATIONS: Final = "violations.jsonl"
 """The file that a report writes beside its page, perhaps beside logs: it is no log."""
+SUMMARY: Final = "pruned.summary"
+"""The name of the file that ``triack log prune`` leaves in the place of the logs that it removed."""
 UNFINISHED: Final = PARQUET_SUFFIX + ".new"
 """The end of the name of a file that ``triack log compact`` is writing, or was writing when it ended."""
 _LOG_LIKE: Final = re.compile(r"\.jsonl|\.parquet|-\d{6}-\d{6}", re.IGNORECASE)
@@ -60,10 +62,12 @@ class Listing:
     Attributes:
         logs: the files to read, by name.
         unread: name -> why it is not read, of what looks like a log; with the name before it, it is a sentence.
+        summaries: the files that stand for logs that were removed.
     """
 
     logs: list[Listed] = field(default_factory=list)
     unread: dict[str, str] = field(default_factory=dict)
+    summaries: list[Listed] = field(default_factory=list)
 
     def without(self, read: Collection[str]) -> Listing:
         """Return what was not read, by any name: a segment may have been completed since, or packed.
@@ -162,7 +166,7 @@ def refusal_of(name: str) -> str | None:
     """
     if name.endswith(PACKED):
         return "is packed: unpack it; `triack log compact` makes small files that a replay reads"
-    if name.endswith(SUFFIXES):
+    if name.endswith(SUFFIXES) or name == SUMMARY:
         return ""
     if _CHECKSUM.fullmatch(name) or not _LOG_LIKE.search(name):
         return None
@@ -250,7 +254,8 @@ class _Walk:
         if why:
             self.listing.unread[path] = why
         else:
-            self.listing.logs.append(Listed(path, size))
+            logs = self.listing.summaries if Path(path).name == SUMMARY else self.listing.logs
+            logs.append(Listed(path, size))
         return True
 
     def _why_not(self, path: str, status: os.stat_result, *, is_given: bool) -> str | None:
@@ -267,7 +272,7 @@ class _Walk:
             # a crash.
             empty = "is empty, as no complete segment is: restore it, or remove it if there is no other"
             return None if name.endswith(OPEN_SUFFIX) else empty
-        if path in self._known:
+        if path in self._known or name == SUMMARY:
             return ""
         return None if name == VIOLATIONS and _why_no_log(path) else _why_no_log(path)
 

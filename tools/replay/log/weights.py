@@ -5,6 +5,8 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator
 
+from triack.tools.replay.log.ranges import Span
+
 
 class Weights:
     """Numbers and their counts. Consecutive numbers with the same count are one entry."""
@@ -66,13 +68,12 @@ class Weights:
         self._firsts[low:high] = [part[0] for part in parts]
         return raised
 
-    def join(self, other: Weights) -> None:
-        """Note the counts of another one, as ``put`` does."""
+    def join(self, other: Weights) -> list[Span]:
+        """Note the counts of another one, as ``put`` does; return its runs with packets that had a lower count."""
         if not self._runs:
             self._firsts, self._runs = list(other._firsts), [list(run) for run in other._runs]
-            return
-        for first, last, count in other._runs:
-            self.put(first, last, count)
+            return []
+        return [(first, last) for first, last, count in other._runs if self.put(first, last, count)]
 
     def get(self, number: int) -> int | None:
         """Return a packet's count, or None."""

@@ -14,6 +14,26 @@ WAYS_MAX: Final = 20
 SHARES: Final = (0.5, 0.9, 0.99, 0.999, 1.0)
 """The percentiles of messages in the report; the last is the slowest message."""
 
+BETWEEN: Final = "between"
+"""How the name of a number begins that was counted for a node and its peer, in whatever sessions."""
+
+
+def join_links(numbers: Mapping[str, int], peers: Mapping[tuple[str, str], str]) -> dict[str, int]:
+    """Return numbers in which those of sessions whose peers are known are added up by peer.
+
+    Args:
+        numbers: as of ``fill_tables``.
+        peers: (node, session) -> its peer.
+    """
+    joined: dict[str, int] = {}
+    for name, value in numbers.items():
+        what, *rest = name.split("\t")
+        if what == "link" and (peer := peers.get((rest[0], rest[1]))) is not None:
+            _add(joined, "\t".join((BETWEEN, rest[0], peer, rest[2])), value)
+        else:
+            _add(joined, name, value)
+    return joined
+
 
 def fill_tables(timeline: Timeline, numbers: Mapping[str, int]) -> None:
     """Put the numbers of links and queues, and the names of nodes, in.
@@ -35,6 +55,9 @@ def fill_tables(timeline: Timeline, numbers: Mapping[str, int]) -> None:
         if what == "link":
             node, session, count = rest
             _count_link(timeline, node, peers.get((node, session), ""), count, value)
+        elif what == BETWEEN:
+            node, peer, count = rest
+            _count_link(timeline, node, peer, count, value)
         elif what == "queue":
             count, place, *queue = rest
             meant = called.get(place, {place})

@@ -53,3 +53,10 @@ def test_a_session_between_two_others_is_of_a_start_between_theirs(before: int |
     assert starts.would_tell("b", "s1") == tells
     assert starts.would_tell("b", "s2")
     assert not starts.would_tell("c", "s1")
+
+
+def test_a_start_whose_log_has_no_begin_is_not_given() -> None:
+    starts = Starts([("a", 1), ("a", 2)], [], {("a", 2): 17})
+    assert not starts.are_given("a", 1, 2)
+    assert starts.are_given("a", 1, 1)
+    assert starts.missing() == ["the begin, before record 17, of start 2 of node a"]

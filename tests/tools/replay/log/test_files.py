@@ -132,8 +132,9 @@ def test_a_torn_line_is_no_record(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        ("[1]", "is damaged: not a JSON object"),
-        ("7", "is damaged: not a JSON object"),
+        ("[1]", "is damaged: it is neither a record nor one like another"),
+        ("7", "is damaged: no record before it is of kind 7"),
+        ('"7"', "is damaged: not a JSON object"),
         ('{"v": "1"}', "has session log version '1'; this replay reads version 3 only"),
         ('{"v": true}', "has session log version True; this replay reads version 3 only"),
         ('{"v": 3}', "is damaged: the first record of a segment has no times"),

@@ -20,3 +20,13 @@ def test_weights_are_a_dictionary(put: list[tuple[int, int, int]], first: int, l
     within = [(each, count) for low, high, count in weights.within(1, 42) for each in range(low, high + 1)]
     assert within == sorted(plain.items())
     assert weights.total(first, first + length) == (len(asked), sum(asked))
+
+
+def test_join_tells_what_had_a_lower_count() -> None:
+    mine, other = Weights(), Weights()
+    for first, last, count in ((1, 4, 2), (5, 6, 3)):
+        mine.put(first, last, count)
+    for first, last, count in ((2, 2, 1), (4, 4, 5), (7, 9, 1)):
+        other.put(first, last, count)
+    assert mine.join(other) == [(4, 4)]
+    assert Weights().join(other) == []

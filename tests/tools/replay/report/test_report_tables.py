@@ -1,7 +1,13 @@
 """The tables of the report."""
 
 from triack.tools.replay.log.schema import SessionLine, Timeline
-from triack.tools.replay.report.report_tables import fill_tables, latency_totals, percentile_ms, percentiles_over_time
+from triack.tools.replay.report.report_tables import (
+    fill_tables,
+    join_links,
+    latency_totals,
+    percentile_ms,
+    percentiles_over_time,
+)
 
 
 def filled(numbers: dict[str, int]) -> Timeline:
@@ -63,3 +69,15 @@ def test_a_policy_counts_the_sessions_in_which_it_was_in_force() -> None:
         ("a", "b"): {(50, 16, 0, 10**9, 16, 0, 10**9, 2 * 10**9, 120 * 10**9): 2},
         ("b", "odd\tname"): {(64, 0, 9, 5, 0, 0, 0, 0, 0): 1},
     }
+
+
+def test_numbers_of_sessions_are_added_up_by_peer() -> None:
+    """The table of links stays as it was."""
+    numbers = {"link\ta\ts1\tsent": 3, "link\ta\ts2\tsent": 4, "link\ta\ts3\tsent": 5, "name\ta\tplant": 1}
+    joined = join_links(numbers, {("a", "s1"): "b", ("a", "s2"): "b"})
+    assert joined == {"between\ta\tb\tsent": 7, "link\ta\ts3\tsent": 5, "name\ta\tplant": 1}
+    sessions = [SessionLine("a", name, 0, 0, "", "b") for name in ("s1", "s2", "s3")]
+    before, after = Timeline(sessions=sessions), Timeline(sessions=sessions)
+    fill_tables(before, numbers)
+    fill_tables(after, joined)
+    assert after.links == before.links != {}

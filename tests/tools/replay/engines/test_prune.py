@@ -1,0 +1,319 @@
+"""Old segments are removed, and a replay of what is left says what it said before."""
+
+import errno
+import json
+import os
+from collections.abc import Iterator
+from functools import cache
+from itertools import count
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from proof.lies.logs import honest_logs
+from tests.tools.replay.cutting import Segments, cut, random_cuts, told, write_segments
+from triack.base.errors import ReplayError
+from triack.store.folder import sync_folder
+from triack.tools.replay.engines.prune import Pruned, prune
+from triack.tools.replay.engines.summary import encode
+from triack.tools.replay.log.compact import compact
+from triack.tools.replay.log.listing import SUMMARY
+from triack.tools.replay.log.schema import Verdict
+from triack.tools.replay.run import replay
+
+PRUNING = "triack.tools.replay.engines.prune"
+ALL = 1 << 62
+"""A time before which every segment ended that another one follows."""
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+def write_logs(folder: Path) -> list[Path]:
+    return write_segments(honest_segments(), folder)
+
+
+@cache
+def honest_segments() -> Segments:
+    """An honest log of two nodes, each of which has something to remove and something to keep."""
+    for _, log in honest_logs(4):
+        nodes = {start[0] for start in log}
+        for seed in range(20 if len(nodes) == 2 else 0):
+            before, behind = cut([record for start in log.values() for record in start], random_cuts(log, Random(seed)))
+            if nodes == {it[0]["node"] for it in before} == {it[0]["node"] for it in behind}:
+                return [*before, *behind]
+    raise AssertionError("no log that two nodes wrote in several segments")
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> Path:
+    folder = tmp_path / "logs"
+    write_logs(folder)
+    return folder
+
+
+@pytest.fixture
+def whole(logs: Path) -> dict[str, Any]:
+    verdict = told(replay([logs], engine="local"))
+    assert verdict["verdict"] == "pass"
+    return verdict
+
+
+def names(folder: Path) -> set[str]:
+    return {path.name for path in folder.rglob("*.jsonl*")}
+
+
+def change(path: Path, event: str, field: str) -> None:
+    """Raise a number of the last record of an event by 1."""
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    last = next(line for line in reversed(lines) if line["event"] == event)
+    last[field] += 1
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+def having(folder: Path, event: str) -> Path:
+    return next(path for path in sorted(folder.rglob("*.jsonl")) if f'"event": "{event}"' in path.read_text())
+
+
+def test_replays_say_the_same_after_a_prune(logs: Path, whole: dict[str, Any]) -> None:
+    before = names(logs)
+    done = prune(logs, ALL)
+    assert {path.name for path in done.removed} == before - names(logs) != set()
+    assert told(replay([logs], engine="local")) == whole
+
+
+def test_a_second_prune_goes_on_from_the_first(logs: Path, whole: dict[str, Any]) -> None:
+    nodes = {json.loads(path.read_text().splitlines()[0])["node"] for path in logs.glob("*.jsonl")}
+    for node in sorted(nodes):
+        prune(logs, ALL, nodes=[node])
+        assert told(replay([logs], engine="local")) == whole
+    assert prune(logs, ALL).removed == []
+    assert told(replay([logs], engine="local")) == whole
+
+
+def test_a_changed_record_in_what_is_left_is_found(logs: Path, whole: dict[str, Any]) -> None:
+    prune(logs, ALL)
+    change(having(logs, "packet_sent"), "packet_sent", "packet")
+    verdict = replay([logs], engine="local")
+    assert whole["verdict"] == "pass" != verdict.verdict == "fail"
+
+
+def test_without_the_summary_nothing_is_proved_and_nobody_accused(logs: Path) -> None:
+    prune(logs, ALL)
+    (logs / SUMMARY).unlink()
+    verdict = replay([logs], engine="local")
+    assert (verdict.verdict, verdict.violations) == ("incomplete", {})
+    assert verdict.missing
+
+
+def test_a_changed_summary_is_refused_by_name(logs: Path) -> None:
+    path = prune(logs, ALL).summary
+    assert path is not None
+    content = path.read_bytes()
+    path.write_bytes(content.replace(b'"part":"numbers"', b'"part":"Numbers"'))
+    verdict = replay([logs], engine="local")
+    assert verdict.verdict == "incomplete"
+    assert "changed after it was written" in verdict.unread[str(path)]
+    with pytest.raises(ReplayError, match="changed after it was written"):
+        prune(logs, ALL)
+
+
+def test_what_breaks_a_promise_is_kept_as_evidence(logs: Path) -> None:
+    change(having(logs, "packet_sent"), "packet_sent", "packet")
+    before = names(logs)
+    done = prune(logs, ALL)
+    assert done.refused
+    assert done.verdict is not None
+    assert done.verdict.violations
+    assert names(logs) == before
+    assert not prune(logs, ALL, accept=True).refused
+    assert replay([logs], engine="local").verdict == "fail"
+
+
+def test_a_dry_run_changes_nothing(logs: Path) -> None:
+    before = {path: path.stat().st_mtime_ns for path in logs.rglob("*")}
+    assert prune(logs, ALL, dry_run=True).removed
+    assert {path: path.stat().st_mtime_ns for path in logs.rglob("*")} == before
+
+
+def test_young_segments_stay(logs: Path) -> None:
+    assert prune(logs, 0).removed == []
+
+
+def kill_at(monkeypatch: pytest.MonkeyPatch, step: int) -> None:
+    """Let the process die just before its n-th change of the disk, or in the midst of a write."""
+    steps = count()
+
+    def stepping(name: str, real: Any) -> Any:
+        def act(*args: Any, **kwargs: Any) -> Any:
+            if next(steps) == step:
+                raise Killed(name)
+            return real(*args, **kwargs)
+
+        return act
+
+    for name in ("unlink", "replace"):
+        monkeypatch.setattr(Path, name, stepping(name, getattr(Path, name)))
+    for name in ("open", "fsync"):
+        monkeypatch.setattr(os, name, stepping(name, getattr(os, name)))
+    monkeypatch.setattr(f"{PRUNING}.sync_folder", stepping("sync", sync_folder))
+
+
+def killed_everywhere(logs: Path) -> Iterator[int]:
+    """Prune, and die at each step in turn, until nothing is left to die at."""
+    for step in count():
+        with pytest.MonkeyPatch.context() as monkeypatch:
+            kill_at(monkeypatch, step)
+            try:
+                prune(logs, ALL)
+            except Killed:
+                yield step
+            else:
+                return
+
+
+@pytest.mark.slow
+def test_a_kill_at_any_step_loses_nothing_and_the_next_run_goes_on(tmp_path: Path) -> None:
+    for step in count():
+        folder = tmp_path / str(step)
+        write_logs(folder)
+        whole = told(replay([folder], engine="local"))
+        with pytest.MonkeyPatch.context() as monkeypatch:
+            kill_at(monkeypatch, step)
+            try:
+                prune(folder, ALL)
+                break
+            except Killed:
+                pass
+        assert told(replay([folder], engine="local")) == whole
+        prune(folder, ALL)
+        assert told(replay([folder], engine="local")) == whole
+        assert prune(folder, ALL).removed == []
+    assert step > 6
+
+
+@pytest.mark.slow
+def test_kills_one_behind_the_other(logs: Path, whole: dict[str, Any]) -> None:
+    for _ in killed_everywhere(logs):
+        assert told(replay([logs], engine="local")) == whole
+    assert told(replay([logs], engine="local")) == whole
+
+
+def test_a_full_disk_loses_nothing(logs: Path, whole: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_fd: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    before = names(logs)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(ReplayError, match="nothing was removed: No space left"):
+            prune(logs, ALL)
+    assert names(logs) == before
+    assert not list(logs.glob(f"{SUMMARY}*"))
+    prune(logs, ALL)
+    assert told(replay([logs], engine="local")) == whole
+
+
+def test_a_file_that_cannot_be_removed_is_named_and_does_no_harm(
+    logs: Path, whole: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = Path.unlink
+
+    def refused(path: Path, *, missing_ok: bool = False) -> None:
+        if path.suffix == ".jsonl":
+            raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), str(path))
+        real(path, missing_ok=missing_ok)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", refused)
+        with pytest.raises(ReplayError, match=r"cannot remove .*\.jsonl: Operation not permitted; .*next run"):
+            prune(logs, ALL)
+    assert told(replay([logs], engine="local")) == whole
+    assert prune(logs, ALL).removed
+    assert told(replay([logs], engine="local")) == whole
+
+
+def test_two_runs_at_once_do_not_meet(logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def meanwhile(summary: Any) -> bytes:
+        with pytest.raises(ReplayError, match="another run prunes"):
+            prune(logs, ALL)
+        return encode(summary)
+
+    monkeypatch.setattr(f"{PRUNING}.encode", meanwhile)
+    assert prune(logs, ALL).removed
+
+
+def test_a_node_that_writes_meanwhile_keeps_its_last_segment(logs: Path) -> None:
+    last = max(logs.glob("*.jsonl"))
+    last.rename(last.with_name(last.name + ".open"))
+    prune(logs, ALL)
+    assert any(name.endswith(".open") for name in names(logs))
+
+
+def test_summaries_of_two_directories_are_one_after_a_prune_of_both(tmp_path: Path) -> None:
+    for path in write_logs(tmp_path / "logs"):
+        (tmp_path / "logs" / path.name[:8]).mkdir(exist_ok=True)
+        path.rename(tmp_path / "logs" / path.name[:8] / path.name)
+    logs = tmp_path / "logs"
+    whole = told(replay([logs], engine="local"))
+    for folder in sorted(logs.iterdir()):
+        prune(folder, ALL)
+    assert len(list(logs.rglob(SUMMARY))) == 2
+    assert told(replay([logs], engine="local")) == whole
+    # Another segment each, so that there is something to remove.
+    done = prune_last(logs)
+    assert [path.parent for path in logs.rglob(SUMMARY)] == [logs]
+    assert done.summary == logs / SUMMARY
+    assert told(replay([logs], engine="local")) == whole
+
+
+def prune_last(logs: Path) -> Pruned:
+    """Cut the last segment of each node in two, and prune the first half."""
+    for path in sorted(logs.rglob("*.jsonl")):
+        lines = path.read_text().splitlines(keepends=True)
+        if len(lines) > 4:
+            half = len(lines) // 2
+            (path.parent / f"{path.stem}a.jsonl").write_text("".join(lines[:half]))
+            (path.parent / f"{path.stem}b.jsonl").write_text("".join(lines[half:]))
+            path.unlink()
+    return prune(logs, ALL)
+
+
+def test_two_summaries_of_one_node_are_refused(logs: Path, tmp_path: Path) -> None:
+    path = prune(logs, ALL).summary
+    assert path is not None
+    (tmp_path / "copy").mkdir()
+    (tmp_path / "copy" / SUMMARY).write_bytes(path.read_bytes())
+    verdict: Verdict = replay([logs, tmp_path / "copy"], engine="local")
+    assert verdict.verdict == "incomplete"
+    assert any("give only one" in why for why in verdict.unread.values())
+
+
+def test_copies_of_logs_are_not_pruned(logs: Path) -> None:
+    compact(logs, logs.parent / "compact")
+    (part,) = (logs.parent / "compact").rglob("*.parquet")
+    part.rename(logs / part.name)
+    with pytest.raises(ReplayError, match="is a copy of logs"):
+        prune(logs, ALL)
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_compacted_logs_have_the_summary(logs: Path, whole: dict[str, Any], when: str) -> None:
+    """Whether they were compacted before the prune, too, or only afterwards."""
+    output = logs.parent / "compact"
+    if when == "before":
+        compact(logs, output)
+    prune(logs, ALL)
+    compact(logs, output)
+    assert told(replay([output], engine="local")) == whole
+
+
+def test_a_node_that_is_not_there_is_named(logs: Path) -> None:
+    name = json.loads(having(logs, "node_started").read_text().splitlines()[0])["name"]
+    with pytest.raises(ReplayError, match=rf"there is no log of a node {name}x; .*{name}"):
+        prune(logs, ALL, nodes=[f"{name}x"])
+    assert prune(logs, ALL, nodes=["0" * 32]).removed == []
+    assert prune(logs, ALL, nodes=[name]).removed

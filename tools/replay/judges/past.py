@@ -1,0 +1,78 @@
+"""What the judges know at a cut: all that is needed to judge the rest of the logs as if it were the whole.
+
+For each node the cut is the serial of a record; what comes before it may be removed. Findings, numbers and sessions
+that are over are results. A session or a stream that may go on is kept as parts, one for each node: ``parting.py`` says
+why that is enough. A judge that is written later adds a kind of unit, its ``split`` and its ``join``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from triack.tools.replay.checks.findings import Output, Record
+from triack.tools.replay.judges.journal import Segment, Unit
+
+Cut = tuple[int, int]
+"""A start of a node, and the serial of a record of it."""
+NO_CUTS: Final[Mapping[str, Cut]] = {}
+"""Nothing was removed."""
+
+
+class Kept(NamedTuple):
+    """The state of one node's part of a session or a stream.
+
+    Attributes:
+        unit: which one.
+        node: whose part it is.
+        state: the part, frozen.
+    """
+
+    unit: Unit
+    node: str
+    state: bytes
+
+
+@dataclass(slots=True)
+class Past:
+    """What is known at a cut.
+
+    Attributes:
+        segments: what was removed of each start of each node, as one segment.
+        found: findings, sessions and numbers that later records do not change.
+        kept: what later records go on with.
+    """
+
+    segments: list[Segment] = field(default_factory=list)
+    found: Output = field(default_factory=Output)
+    kept: list[Kept] = field(default_factory=list)
+
+    @property
+    def cuts(self) -> dict[str, Cut]:
+        """The last record of each node that is in it."""
+        cuts: dict[str, Cut] = {}
+        for segment in self.segments:
+            place = segment.incarnation, segment.last_n
+            cuts[segment.node] = max(cuts.get(segment.node, place), place)
+        return cuts
+
+    def join(self, other: Past) -> None:
+        """Take over what is known of other nodes."""
+        self.segments += other.segments
+        self.found.merge(other.found)
+        if other.found.begin_ns:
+            self.found.begin(other.found.begin_ns)
+        if other.found.end_ns:
+            self.found.end(other.found.end_ns)
+        self.kept += other.kept
+
+
+def behind(records: Iterable[Record], cuts: Mapping[str, Cut]) -> Iterator[Record]:
+    """Yield the records behind the cuts: a prune that was ended early leaves files with others."""
+    if not cuts:
+        yield from records
+        return
+    for record in records:
+        if (record["incarnation"], record["n"]) > cuts.get(record["node"], (0, 0)):
+            yield record
