@@ -181,7 +181,7 @@ class _PartWriter(pickle.Pickler):
 class _PartReader(_Reader):
     """Reads a part, which others may have written: of replay's own classes only those of judges and checks."""
 
-    ROOMS = ("triack.tools.replay.judges.", "triack.tools.replay.checks.", "triack.tools.replay.log.ranges",
+    ROOMS = ("triack.tools.replay.judges.", "triack.tools.replay.checks.", "triack.tools.replay.transit.", "triack.tools.replay.log.ranges",
              "triack.tools.replay.log.weights")  # fmt: skip
 
     def __init__(self, data: bytes, out: Output) -> None:
