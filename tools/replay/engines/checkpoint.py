@@ -181,8 +181,13 @@ class _PartWriter(pickle.Pickler):
 class _PartReader(_Reader):
     """Reads a part, which others may have written: of replay's own classes only those of judges and checks."""
 
-    ROOMS = ("triack.tools.replay.judges.", "triack.tools.replay.checks.", "triack.tools.replay.transit.", "triack.tools.replay.log.ranges",
-             "triack.tools.replay.log.weights")  # fmt: skip
+    ROOMS = (
+        "triack.tools.replay.judges.",
+        "triack.tools.replay.checks.",
+        "triack.tools.replay.transit.",
+        "triack.tools.replay.log.ranges",
+        "triack.tools.replay.log.weights",
+    )
 
     def __init__(self, data: bytes, out: Output) -> None:
         super().__init__(io.BytesIO(data))
