@@ -241,6 +241,17 @@ class LineReader:
         self._at_ns = 0
         self._brief = False
 
+    def __getstate__(self) -> dict[str, Any]:
+        """The state for a file: how fields go on follows from the records."""
+        state = {name: getattr(self, name) for name in self.__slots__}
+        return {**state, "_kinds": {number: record for number, (record, _) in self._kinds.items()}}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """The reader goes on where it was."""
+        for name, value in state.items():
+            setattr(self, name, value)
+        self._kinds = {number: (record, rules_of(record)) for number, record in state["_kinds"].items()}
+
     def read(self, line: Record | int | list[Any]) -> Record:
         """Return the record of a line, with all its fields.
 

@@ -1,6 +1,7 @@
 """Lines become records again, wherever a segment is cut off."""
 
 import json
+import pickle
 from typing import Any
 
 import pytest
@@ -216,3 +217,11 @@ def test_a_line_that_says_too_little_is_noticed(line: Any, reason: str) -> None:
     read(written(), reader)
     with pytest.raises(ValueError, match=reason):
         reader.read(line)
+
+
+def test_a_reader_that_was_kept_goes_on() -> None:
+    lines = [json.loads(line) for line in written(5).splitlines()]
+    reader = LineReader()
+    first = [reader.read(line) for line in lines[:3]]
+    reader = pickle.loads(pickle.dumps(reader))
+    assert first + [reader.read(line) for line in lines[3:]] == read(written(5))

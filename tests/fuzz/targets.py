@@ -391,7 +391,7 @@ def manifest(data: bytes) -> None:
 
 
 def summary(data: bytes) -> None:
-    """What stands for session logs that were removed: whoever changes it may give it the right digest."""
+    """What stands for session logs that were removed; somebody who changes it can give it the right digest."""
     with refusing(ReplayError):
         found = decode_summary(data + b'{"digest":"%s"}\n' % sha256(data).hexdigest().encode())
         encode_summary(found)
