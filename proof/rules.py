@@ -81,6 +81,7 @@ RULES: Final[dict[str, dict[str, Watch]]] = {
         "sent": ("hops_step", "hop_limit", "previous_raised", "queue"),
         "send_again": ("transit_forgotten", "freed_too_early"),
         "given_up": ("claims", "lost"),
+        "goes_on": ("claims", "lost"),
         "removed": ("freed_too_early", "transit_unsent", "lost"),
     },
     "ordering/hold.py": dict.fromkeys(

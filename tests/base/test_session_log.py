@@ -15,9 +15,12 @@ from triack.base.units import SECOND
 from triack.queues.node_settings import Limits, NodeSettings, Quota
 from triack.queues.packing import Outgoing
 from triack.tools.chaos.run import run_seed
+from triack.tools.chaos.topologies import RELAYED_FROM
 from triack.tools.replay.log.files import parse_records
 
 SEEDS = 30
+RELAYED = 12
+"""Three of each topology."""
 
 
 def complaint(record: dict[str, Any]) -> str:
@@ -39,7 +42,8 @@ def complaint(record: dict[str, Any]) -> str:
 @pytest.fixture(scope="module")
 def records() -> list[dict[str, Any]]:
     """The records of nodes in worlds with everything that can happen."""
-    logs = [log for seed in range(SEEDS) for log in run_seed(seed).logs.values()]
+    seeds = (*range(SEEDS), *range(RELAYED_FROM, RELAYED_FROM + RELAYED))
+    logs = [log for seed in seeds for log in run_seed(seed).logs.values()]
     nodes = (*busy_world(0), *rolled_back(), purged(), expired(), held(), recovered(), *ended())
     logs += [b"".join(node.records) for node in nodes]
     return [record for log in logs for record in parse_records(log)]
