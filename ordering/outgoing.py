@@ -394,6 +394,8 @@ class OutgoingSequence:
             not_stored: it ended because arrived packets were not stored: there may be no room.
         """
         self.hold.handle_session_closed()
+        # No tier runs for what waits at a relay, whose word ends here.
+        idle = idle and not self._waits_until
         self._waits_until = self._waits_turn = 0
         self.start.handle_session_closed(not_stored=not_stored)
         for entry in self.entries.values():
@@ -410,6 +412,10 @@ class OutgoingSequence:
         again = [entry for entry in waiting if entry.number > self._waits_until] if self._waits_until else waiting
         if self._settings.seq_resend == "first":
             del again[1:]
+        if self._waits_until and next(reversed(self.entries), 0) <= self._waits_until:
+            # Until something else is sent, or the word is taken back, there is nothing to wait for.
+            self.tier.handle_progress(now_ns, outstanding=False)
+            return []
         self.tier.handle_expired(now_ns, resends=bool(again))
         if again:
             self.start.handle_resend(len(again))

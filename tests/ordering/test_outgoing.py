@@ -490,6 +490,7 @@ NEXT = {
     (StreamPacketState.WAITING_SESSION_ACK, StreamPacketEvent.SEND_AGAIN): StreamPacketState.WAITING_TO_SEND,
     (StreamPacketState.WAITING_STORE_ACK, StreamPacketEvent.SEND_AGAIN): StreamPacketState.WAITING_TO_SEND,
     (StreamPacketState.WAITING_ORDER_ACK, StreamPacketEvent.SEND_AGAIN): StreamPacketState.WAITING_TO_SEND,
+    (StreamPacketState.WAITING_TO_SEND, StreamPacketEvent.WAITS): StreamPacketState.WAITING_ORDER_ACK,
 }
 
 
@@ -662,3 +663,35 @@ def test_a_long_backlog_costs_a_packet_no_more_than_a_short_one(delivery: Delive
         return min(timeit(lambda: out.previous_of(entry), number=100) for _ in range(5))
 
     assert seconds(long) < 20 * seconds(short)
+
+
+def test_no_tier_runs_for_what_waits_at_a_relay() -> None:
+    """Until its word is taken back; what is beyond it has its tier."""
+    out = make(3)
+    send(out, 0, 2)
+    out.handle_session_ack(list(out.entries.values())[:2])
+    assert out.handle_waits(1, 2, 0)
+    assert out.waits_at_relay
+    assert out.handle_timer(30 * SECOND) == []
+    send(out, 31 * SECOND)
+    out.handle_session_ack([out.entries[3]])
+    assert [entry.number for entry in out.handle_timer(61 * SECOND)] == [3]
+    assert out.handle_waits(2, 3, 62 * SECOND)
+    assert out.handle_timer(100 * SECOND) == []
+    assert out.tier.deadline_ns is None
+    assert not out.handle_waits(1, 0, 101 * SECOND)
+    assert out.handle_waits(3, 0, 101 * SECOND)
+    assert [entry.number for entry in out.handle_timer(131 * SECOND)] == [1, 2, 3]
+
+
+def test_what_waits_at_a_relay_is_not_sent_again_on_a_new_session() -> None:
+    """If the relay says so before it is; the word of the last session ended with that."""
+    out = make(3)
+    send(out, 0, 2)
+    out.handle_waits(1, 2, 0)
+    out.handle_session_closed(idle=True)
+    assert not out.waits_at_relay
+    assert out.handle_waits(1, 2, 0)
+    assert [number for number, _ in send(out)] == [3]
+    out.handle_session_closed(idle=True)
+    assert [number for number, _ in send(out)] == [1, 2, 3]

@@ -10,6 +10,7 @@ from typing import Final
 
 from triack.base.units import MS, SECOND
 from triack.queues.node_settings import Limits, Quota
+from triack.session.protocol.settings import SessionSettings
 from triack.tools.chaos.machines import draw_host, draw_stream
 from triack.tools.chaos.plan import Fault, HostPlan, Plan, RoutePlan, StreamPlan
 from triack.tools.sim.faults import Faults
@@ -106,6 +107,7 @@ def draw_relayed(seed: int, random: Random) -> Plan:
             kind(topology, end_ns, faults, random)
     if random.random() < AWAY_SHARE:
         end_ns = _stay_away(topology, faults, random)
+        hosts = [replace(host, settings=replace(host.settings, session=SessionSettings())) for host in hosts]
     if random.random() < OLD_COPY_SHARE:
         at_ns = random.randrange(end_ns // 2)
         faults.append(Fault(at_ns, "old-copy", random.choice(topology.relays), for_ns=random.randrange(MS, 2 * SECOND)))
@@ -195,7 +197,10 @@ def _switch(topology: Topology, end_ns: int, faults: list[Fault], random: Random
 
 
 def _stay_away(topology: Topology, faults: list[Fault], random: Random) -> int:
-    """A hop is away for three days, and comes back; returns when the faults end then."""
+    """A hop is away for three days, and comes back; returns when the faults end then.
+
+    Sessions are as they are by default: with timeouts of fractions of a second three days have too many of them.
+    """
     host = random.randrange(1, topology.hosts)
     faults.append(Fault(random.randrange(SECOND), "kill", host, for_ns=AWAY_NS))
     return AWAY_NS + 5 * SECOND
