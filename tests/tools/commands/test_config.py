@@ -53,6 +53,13 @@ def test_a_new_file_without_its_comment_signs_says_what_is_in_force_without_it(f
     assert found == replace(wanted, session=session, limits=limits)
 
 
+def test_a_variable_names_the_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "other.toml").write_text("[node]\nnam = 'a'\n")
+    monkeypatch.setenv("TRIACK_CONFIG", str(folder / "other.toml"))
+    assert run("check").return_value == 1
+    assert message_of(triack("serve", "--data", folder / "a")).startswith(f"{folder}/other.toml:2: node.nam: ")
+
+
 def test_no_file_is_overwritten(folder: Path) -> None:
     (folder / "triack.toml").write_text("mine")
     done = triack("config", "init", folder / "triack.toml")
