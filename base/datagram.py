@@ -48,7 +48,7 @@ __all__ = [
     "read_header",
 ]
 
-VERSION = 5
+VERSION = 6
 """Of the protocol as a whole; a datagram of another one is dropped unread."""
 
 _HEADER = Struct("!BBHQQ")

@@ -263,6 +263,11 @@ class Trouble(StrEnum):
         "queue {about} has reached its quota",
         "read the queue, or raise its quota",
     )
+    QUEUE_PAUSED = (
+        "queue-paused",
+        "somebody has paused {about}",
+        "triack queue resume {about} --data DIR, when its messages may go on",
+    )
     STORE_LOW = (
         "store-low",
         "the disk has less room than the reserve: {detail}",

@@ -50,8 +50,14 @@ def find_troubles(engine: Engine, now_ns: int) -> list[TroubleStats]:
         now_ns: the monotonic clock.
     """
     if engine.draining:
-        return list(_room(engine))
-    return [*_callers(engine, now_ns), *_links(engine, now_ns), *_rollbacks(engine), *_room(engine), *_holds(engine)]
+        return list(_room(engine, now_ns))
+    return [
+        *_callers(engine, now_ns),
+        *_links(engine, now_ns),
+        *_rollbacks(engine),
+        *_room(engine, now_ns),
+        *_holds(engine),
+    ]
 
 
 def _row(trouble: Trouble, about: str, detail: str = "", since_s: float | None = None, times: int = 1) -> TroubleStats:
@@ -89,7 +95,9 @@ def _rollbacks(engine: Engine) -> Iterator[TroubleStats]:
             yield _row(Trouble.SUSPENDED, node_id.hex(), str(error))
 
 
-def _room(engine: Engine) -> Iterator[TroubleStats]:
+def _room(engine: Engine, now_ns: int) -> Iterator[TroubleStats]:
+    for name, pause in sorted(engine.queues.pauses.by_name.items()):
+        yield _row(Trouble.QUEUE_PAUSED, name, since_s=max(0, engine.wall.ms(now_ns) - pause.since_ms) / 1_000)
     admission = engine.inbox.admission
     for name, mailbox in sorted(engine.queues.mailboxes.items()):
         if mailbox.fill.is_full:

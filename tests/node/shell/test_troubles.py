@@ -143,6 +143,18 @@ async def test_a_full_queue_has_rows_at_both_ends() -> None:
         await until(lambda: a.stats().troubles == b.stats().troubles == [])
 
 
+async def test_a_paused_queue_has_a_row_until_it_is_resumed() -> None:
+    """Somebody else may have paused it, months ago."""
+    async with node("a") as a:
+        await a.send("orders", b"x")
+        await a.pause("orders")
+        [row] = rows(a, Trouble.QUEUE_PAUSED)
+        assert (row.about, row.remedy.startswith("triack queue resume orders")) == ("orders", True)
+        assert row.since_s is not None
+        await a.resume("orders")
+        assert not rows(a, Trouble.QUEUE_PAUSED)
+
+
 async def test_strangers_learn_nothing_of_it() -> None:
     """Whatever the operator sees, nothing is sent."""
     async with node("a") as a, node("b") as b:

@@ -78,7 +78,7 @@ def test_datagrams_of_other_programs_are_no_calls(sender: str, size_bytes: int, 
     """A RADIUS request, for one, begins as a connect of another version would."""
     datagram = bytes([Kind.CONNECT, VERSION + 1]).ljust(size_bytes, b"x")
     callers = Callers(Directory())
-    callers.handle_dropped(datagram, ProtocolError(DropReason.BAD_VERSION, "6"), sender, 0)
+    callers.handle_dropped(datagram, ProtocolError(DropReason.BAD_VERSION, str(VERSION + 1)), sender, 0)
     assert bool(callers.take_news()) == told
     callers.handle_dropped(CONNECT, ProtocolError(DropReason.TOO_SHORT), sender, 0)
     assert bool(callers.take_news()) == (sender != "udp://h:1")
