@@ -7,7 +7,7 @@ import base64
 import os
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -393,11 +393,12 @@ def _rows(stats: triack.NodeStats) -> list[dict[str, Any]]:
         if it.messages:
             row["waits_for"] = stats.links[it.via].waits_for or _room(it.held) or row["waits_for"]
         row |= _pause(it.paused_s)
-    return [*rows.values(), *map(_transit_row, stats.transit)]
+    return [*rows.values(), *(_transit_row(it, stats.links) for it in stats.transit)]
 
 
-def _transit_row(it: triack.TransitStats) -> dict[str, Any]:
-    waits_for = _room(it.held) if it.via else "route"
+def _transit_row(it: triack.TransitStats, links: Mapping[str, triack.LinkStats]) -> dict[str, Any]:
+    link = links.get(it.via)
+    waits_for = (_room(it.held) or (link and link.waits_for)) if it.via else "route"
     row = _row(f"{it.final}/{it.queue}", f"from {it.came_by}") | {"messages": it.messages, "bytes": it.bytes}
     return row | {"oldest_s": it.oldest_s, "waits_for": waits_for}
 

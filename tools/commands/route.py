@@ -50,10 +50,11 @@ def list_routes(*, data: Path, as_json: bool) -> int:
 @click.option("--from", "peer", metavar="PEER", help="As for a message that this peer sends by way of the node.")
 @existing_data_option
 def explain(*, data: Path, name: str, peer: str | None) -> int:
-    """Say where messages for the node NAME go, and why. The first line counts.
+    """Say where messages for the node NAME, or for NAME/QUEUE, go, and why. The first line counts.
 
     Ends with 1 if they go nowhere.
     """
+    name = name.partition("/")[0]
     known = {it.name: it for it in TrustFile(PrivateFiles(data)).load()}
     if peer is not None and peer not in known:
         raise UsageError(
