@@ -362,6 +362,8 @@ class Store:
                     incarnation=self._meta.incarnation + 1,
                     start=start,
                     log_bytes=self._log_bytes,
+                    # Of this start's log nothing is known before its first commit.
+                    records=0,
                 )
                 self._put("starts", [(meta.incarnation, start, serial)])
                 self._write_meta()

@@ -134,6 +134,18 @@ def test_a_store_remembers_its_starts_and_how_far_each_came(tmp_path: Path) -> N
     ]
 
 
+def test_of_a_start_without_a_commit_no_records_are_known(tmp_path: Path) -> None:
+    """What was known is of the log of the start before it, and would make its own look cut."""
+    store = Store(tmp_path)
+    store.load(b"\xaa" * 16, 1)
+    store.apply(Commit(serial=1, records=106))
+    store, content = reopen(store, tmp_path)
+    assert content.records == 106
+    store, content = reopen(store, tmp_path)
+    assert content.records == 0
+    store.close()
+
+
 def test_what_is_remembered_of_a_peer_is_replaced(tmp_path: Path) -> None:
     """One row for each; a peer alone makes a commit, a number alone does not."""
     store = Store(tmp_path)

@@ -155,7 +155,8 @@ class Passing(Side[Passed]):
         for low, high in known.held.overlap(first, last):
             for number in range(low, high + 1):
                 known.again[number] = record["hops"]
-                if known.brought.furthest(number) < record["hops"]:
+                # Of what was found at a start it may not be known how it had come.
+                if 0 <= known.brought.furthest(number) < record["hops"]:
                     known.beyond.add(number, number)
                 else:
                     known.beyond.take(number, number)
@@ -169,7 +170,8 @@ class Passing(Side[Passed]):
         known, number = self._sequence(record), record["number"]
         if record["reason"] == "duplicate" and number in known.beyond:
             evidence = f"a duplicate after {known.again[number]} relays, of a copy that has passed fewer"
-            self._at(record, "rejected", evidence, record["sequence"], number=number)
+            due = settled(self.node, last=record["incarnation"])
+            self._at(record, "rejected", evidence, record["sequence"], due, number=number)
         known.again.pop(number, None)
         known.beyond.take(number, number)
 
