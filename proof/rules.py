@@ -107,6 +107,10 @@ RULES: Final[dict[str, dict[str, Watch]]] = {
         "closed": ("node_life", "silent_end"),
         "failed": ("node_life",),
     },
+    "node/client/line.py": dict.fromkeys(
+        ("start", "connected", "refused", "given_up", "lost", "patience_over", "close"),
+        "A client's line to its node is within one machine, and in no record.",
+    ),
     # What is rejected, and why.
     "base/reasons.py RejectReason": {
         "duplicate": ("rejected", "duplicates_delivered"),
@@ -199,7 +203,7 @@ RULES: Final[dict[str, dict[str, Watch]]] = {
         **dict.fromkeys(
             (
                 "node_quota_bytes", "peer_quota_bytes", "peer_memory_bytes", "memory_bytes", "disk_reserve_bytes",
-                "max_peer_queues", "dead_letters", "transit_quota", "peer_transit_bytes",
+                "max_peer_queues", "dead_letters", "transit_quota", "peer_transit_bytes", "store_log_bytes",
             ),
             _LOCAL,
         ),

@@ -46,7 +46,7 @@ class DamageProof:
 def victim(disk: Disk, *, clean: bool = False) -> tuple[Life, list[Snapshot]]:
     """A store with everything in it, its files 64 KiB together, and the disk after each of its commits."""
     life, past = Life(), list[Snapshot]()
-    long = [MessageRow(number, ORIGIN, 1, 1, number, (BODY * 11,)) for number in range(20, 45)]
+    long = [MessageRow(number, ORIGIN, 1, 1, number, (BODY * 10,)) for number in range(20, 45)]
     last = (
         Commit(outgoing=[OutgoingRow(key, 1, 0, BODY) for key in range(10, 13)], serial=50),
         Commit(positions={StreamId(ORIGIN, 1): PositionRow(ORIGIN, 1, 2, "orders", 1, 44, b"")}, serial=51),

@@ -107,6 +107,8 @@ RIGHT: dict[str, set[str]] = {
         "ack_timeout", "silence", "store_silence", "idle_close", "idle_open", "at_once", "store_ack_late",
     },
     "dropped": set(),
+    "queue_paused": set(),
+    "queue_resumed": set(),
 }  # fmt: skip
 """By event, the checks that may find a lie about it: those of what it says. Checks of the whole record come on top."""
 ANY = {"clock", "clocks", "log_gap", "damaged", "incomplete"}

@@ -82,6 +82,7 @@ class Disk:
         ]
         content.queues = sorted(self.queues.items())
         content.messages = [self._index(row) for _, row in sorted(self.messages.items())]
+        content.transit = []  # no relay is searched with a store
         content.positions = [row for _, row in sorted(self.positions.items())]
         content.state = dict(sorted(self.state.items()))
         self.incarnation, self.start = content.incarnation, start

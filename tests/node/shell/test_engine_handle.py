@@ -15,7 +15,7 @@ from triack.node.shell.engine_handle import TURN_MESSAGES
 NOWHERE = "udp://127.0.0.1:9/q"
 VERBS = {
     *("start", "close", "failed", "address", "node_id"),
-    *("key", "trust", "revoke", "invite", "enrol", "reload"),
+    *("key", "trust", "revoke", "invite", "enrol", "reload", "routes", "set_routes", "explain_route", "purge_transit"),
     *("send", "send_many", "send_nowait", "transaction", "flush", "drain", "recall", "reply", "request"),
     *("receive", "consume", "handler", "queue_lengths", "stats", "events", "acknowledgements", "ping"),
     *("browse", "create_queue", "requeue", "move", "purge", "release", "pause", "resume"),

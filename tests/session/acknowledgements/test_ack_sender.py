@@ -99,7 +99,7 @@ def test_a_search_lets_a_timer_run_out() -> None:
 
 
 @pytest.mark.parametrize("delivery", list(Delivery))
-@pytest.mark.parametrize("asks", [[], [4]])
+@pytest.mark.parametrize("ack_requested", [[], [4]])
 @pytest.mark.plain
 def test_a_run_is_counted_as_its_packets_would_be(delivery: Delivery, ack_requested: list[int]) -> None:
     """The same acks are owed, for the same packets, after a gap as well."""

@@ -175,7 +175,7 @@ def test_without_piggyback_the_ack_waits_for_its_delay() -> None:
 
 
 @pytest.mark.parametrize(
-    ("lost", "asks", "trigger"), [({2}, False, "gap"), (set(), True, "request")], ids=["gap", "request"]
+    ("lost", "ack_requested", "trigger"), [({2}, False, "gap"), (set(), True, "request")], ids=["gap", "request"]
 )
 def test_at_once_between_two_sessions(lost: set[int], ack_requested: bool, trigger: str) -> None:
     """A gap and a packet that asks bring the ack in the moment of their arrival."""

@@ -59,6 +59,7 @@ HOLD_REASONS: Final = (
     "peer-quota",
     "node-quota",
     "peer-memory",
+    "paused",
     "store-low",
     "store-busy",
     "too-many-streams",
