@@ -101,8 +101,8 @@ def test_it_keeps_what_the_store_keeps(tmp_path: Path, seed: int) -> None:
         try:
             # How much room there is, and what is in hand, only a real disk can say.
             content = replace(store.load(NODE, start), room_bytes=None, in_hand=None)
-            outgoing, messages = list(content.outgoing), list(content.messages)
-            content = replace(content, outgoing=outgoing, messages=messages)
+            outgoing, messages, transit = list(content.outgoing), list(content.messages), list(content.transit)
+            content = replace(content, outgoing=outgoing, messages=messages, transit=transit)
             assert disk.load(start) == content
             assert bodies(disk, content) == bodies(store, content)
             sizes.append(len(outgoing) + len(messages) + len(content.peers))
