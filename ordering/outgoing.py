@@ -526,7 +526,12 @@ class OutgoingSequence:
 
     @property
     def awaits_order_ack(self) -> bool:
-        """Whether a resend tier that ran out would send anything again."""
+        """Whether a resend tier that ran out would send anything again, or would if a relay had not said that it waits.
+
+        Its owner makes sure that the next hop is still there.
+        """
+        if self._waits_until:
+            return True
         if self.tier.deadline_ns is not None:
             for entry in self.entries.values():
                 if entry.state is StreamPacketState.WAITING_ORDER_ACK:

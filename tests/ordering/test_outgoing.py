@@ -679,6 +679,7 @@ def test_no_tier_runs_for_what_waits_at_a_relay() -> None:
     assert out.handle_waits(2, 3, 62 * SECOND)
     assert out.handle_timer(100 * SECOND) == []
     assert out.tier.deadline_ns is None
+    assert out.awaits_order_ack
     assert not out.handle_waits(1, 0, 101 * SECOND)
     assert out.handle_waits(3, 0, 101 * SECOND)
     assert [entry.number for entry in out.handle_timer(131 * SECOND)] == [1, 2, 3]
