@@ -82,7 +82,6 @@ class End:
         "quiet",
         "received",
         "received_at",
-        "relays",
         "sent",
         "sent_at",
         "silence",
@@ -125,8 +124,6 @@ class End:
         self.answers = answers
         self.window = window
         self.first: Record | None = None
-        # Whether it carries packets that relays pass on: then it may stay open for a word that would end with it.
-        self.relays = False
 
     def begin_free(self, at_ns: int) -> None:
         """Nothing is unacknowledged from now on."""
@@ -286,7 +283,7 @@ class SessionJudge(SessionReporter):
 
     def _judge_quiet(self, end: End, record: Record) -> None:
         # An end whose ping has no answer yet waits for it, and is judged by its ack timeout.
-        if end.opened is None or end.waits or end.silence.asked or end.relays:
+        if end.opened is None or end.waits or end.silence.asked or end.quiet.relays:
             return
         if said := end.quiet.look(end.opened, record):
             self._report(record, "idle_open", said, end.quiet.awake(end.opened, record["at_ns"]))
@@ -300,7 +297,7 @@ class SessionJudge(SessionReporter):
     def _on_sent(self, end: End, record: Record) -> None:
         self._judge_quiet(end, record)
         end.quiet.since_ns = record["at_ns"]
-        end.relays = end.relays or "hops" in record
+        end.quiet.relays = end.quiet.relays or "hops" in record
         first, sent = record["packet"], end.sent
         if not record["resend"] and first == sent.last + 1:
             what = None
@@ -365,7 +362,7 @@ class SessionJudge(SessionReporter):
         end.silence.hear(record)
         self._judge_quiet(end, record)
         end.quiet.since_ns = record["at_ns"]
-        end.relays = end.relays or "hops" in record
+        end.quiet.relays = end.quiet.relays or "hops" in record
         if record.get("stream") is not None:
             self._take_stream(end, record)
         end.answers.handle_received(record, gap=record["packet"] != end.received.last + 1)
@@ -578,7 +575,7 @@ class SessionJudge(SessionReporter):
             due = Due("stopped", node, end.incarnation)
             self._report(opened, "silent_end", "open when its node stopped", due)
         end.answers.finish(closed)
-        if closed is None and not end.waits and not end.silence.asked and not end.relays:
+        if closed is None and not end.waits and not end.silence.asked and not end.quiet.relays:
             judge_open(self._session, opened, end.quiet, self._out)
 
     def _report_unopened(self, end: End) -> None:
