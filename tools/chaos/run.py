@@ -35,6 +35,8 @@ REST_NS = 120 * SECOND
 DEATHS_SHARE = 4
 """A message kills its reader four times at most, and each death may come when the wait for the one before is over."""
 LONG_AWAY_NS = 3_600 * SECOND
+AWAY_EVENTS = 8
+"""Times as many events, while others look for a node that is away for days."""
 ASTRAY_PATIENCE = 40
 """A packet that no way leads to its destination passes 29 relays, and waits up to a minute at some of them."""
 SLICE_NS = 100 * MS
@@ -102,7 +104,8 @@ class _Scene:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.world = World(plan.seed)
-        self.world.events_max = EVENTS_MAX
+        was_away = any(fault.for_ns >= LONG_AWAY_NS for fault in plan.faults)
+        self.world.events_max = EVENTS_MAX * (AWAY_EVENTS if was_away else 1)
         self.network = Network(self.world, plan.network)
         keys = None if plan.is_secure else ()
         self.hosts = [Host(self.world, self.network, host, keys=keys) for host in plan.hosts]

@@ -293,14 +293,16 @@ def expired_in_transit() -> Relayed:
 
 @honest
 def waiting_at_a_relay() -> Relayed:
-    """Rho says that packets wait there: alpha sends nothing again, however long it takes."""
+    """Rho says that packets wait there: alpha sends nothing again, and keeps the session, however long it takes."""
     world = Relayed()
     world.alpha.records[0].update(seq_resend_13_ns=1_000 * MS)
     numbers = world.bring(TX, 2)
     where = {"cls": TX, **place(TX), "here": 2, "waits": True}
     world.rho.write("onward_sent", **where, peer=ALPHA)
     world.alpha.write("onward_received", **where, session=world.first.session)
-    world.clock.tick(30_000 * MS)
+    world.second.close()
+    world.clock.tick(400_000 * MS)
+    world.second = world.hop(world.rho, world.beta)
     world.pass_on(TX, numbers)
     world.order_ack(2)
     return ended(world)

@@ -284,7 +284,7 @@ CHECKS: Final[dict[str, Check]] = {
     ),
     "idle_open": Check(
         "A session in which nothing waits, and of which no store ack is to be given, closes when it had no packet for "
-        "the cleanup interval of either end.",
+        "the cleanup interval of either end, unless relays pass its packets on.",
         "Sessions that nobody needs fill the memory of both ends.",
         "MSMQ CleanupInterval; MS-MQQB 3.1.6.2",
         "how long it has been open without a packet, and the interval",

@@ -17,14 +17,16 @@ class Quiet:
         since_ns: when the last packet went either way, or the session opened.
         free_ns: when the last ack came, which the end may have waited for, or when it sent its last store ack.
         owed: durable packets that arrived and that no store ack of this end covers.
+        relays: whether relays pass packets of the session on: then it may stay open for a word that would end with it.
     """
 
-    __slots__ = ("free_ns", "owed", "since_ns")
+    __slots__ = ("free_ns", "owed", "relays", "since_ns")
 
     def __init__(self) -> None:
         self.since_ns = 0
         self.free_ns = 0
         self.owed = 0
+        self.relays = False
 
     def over_ns(self, opened: Record) -> int:
         """When the session is over at the latest if nothing happens."""

@@ -38,6 +38,8 @@ class Tiers(LaneReporter):
         self._stored = False
         # The highest number that waits at a relay, which answers for it, and the session in which that was said.
         self._waiting, self._waiting_in = 0, ""
+        # Whether a relay has ever said so: a session that carried nothing for that has begun the first tier, too.
+        self._has_waited = False
 
     def _wait_ns(self, attempt: int) -> int | None:
         """The wait before an attempt; None where the log of the start begins without the node's settings."""
@@ -115,6 +117,7 @@ class Tiers(LaneReporter):
     def handle_onward(self, record: Record) -> None:
         """A relay said up to where packets wait there: no tier runs for these; or that they do not wait any more."""
         waits, self._waiting_in = record["waits"], record["session"]
+        self._has_waited = True
         self._waiting = record["here"] if waits else 0
         if not waits or (self._arrived is not None and self._arrived["first"] <= self._waiting):
             self._forget_arrived()
@@ -180,7 +183,7 @@ class Tiers(LaneReporter):
     def handle_scheduled(self, record: Record) -> None:
         """Packets go out again."""
         attempt, now_ns = record["attempt"], record["at_ns"]
-        if attempt != self._attempt + 1:
+        if attempt != self._attempt + 1 and not (attempt == 1 and self._has_waited):
             due = self._reset_elsewhere(record) if attempt == 1 else ()
             self._report(record, f"attempt {attempt} follows attempt {self._attempt}", *due, *self._begun_anew(record))
         wait_ns = self._wait_ns(attempt)
@@ -196,7 +199,7 @@ class Tiers(LaneReporter):
 
     def _judge_wait(self, record: Record, wait_ns: int) -> None:
         """Judge a wait that ended: a whole number of waits after it began, which is known to some extent only."""
-        if not self._begun_ns or not wait_ns:
+        if not self._begun_ns or not wait_ns or self._has_waited:
             return
         longest, shortest = record["at_ns"] - self._earliest_ns, record["at_ns"] - self._begun_ns
         waits = max(1, longest // wait_ns)

@@ -290,7 +290,7 @@ class SessionJudge(SessionReporter):
 
     def _judge_quiet(self, end: End, record: Record) -> None:
         # An end whose ping has no answer yet waits for it, and is judged by its ack timeout.
-        if end.opened is None or end.waits or end.silence.asked:
+        if end.opened is None or end.waits or end.silence.asked or end.quiet.relays:
             return
         if said := end.quiet.look(end.opened, record):
             self._report(record, "idle_open", said, end.quiet.awake(end.opened, record["at_ns"]))
@@ -304,6 +304,7 @@ class SessionJudge(SessionReporter):
     def _on_sent(self, end: End, record: Record) -> None:
         self._judge_quiet(end, record)
         end.quiet.since_ns = record["at_ns"]
+        end.quiet.relays = end.quiet.relays or "hops" in record
         first, sent = record["packet"], end.sent
         if not record["resend"] and first == sent.last + 1:
             what = None
@@ -368,6 +369,7 @@ class SessionJudge(SessionReporter):
         end.silence.hear(record)
         self._judge_quiet(end, record)
         end.quiet.since_ns = record["at_ns"]
+        end.quiet.relays = end.quiet.relays or "hops" in record
         if record.get("stream") is not None:
             self._take_stream(end, record)
         end.answers.handle_received(record, gap=record["packet"] != end.received.last + 1)
@@ -601,7 +603,7 @@ class SessionJudge(SessionReporter):
             due = Due("stopped", node, end.incarnation)
             self._report(opened, "silent_end", "open when its node stopped", due)
         end.answers.finish(closed)
-        if closed is None and not end.waits and not end.silence.asked:
+        if closed is None and not end.waits and not end.silence.asked and not end.quiet.relays:
             judge_open(self._session, opened, end.quiet, self._out)
 
     def _report_unopened(self, end: End) -> None:
