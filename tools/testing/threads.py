@@ -26,6 +26,10 @@ PATIENCE_S = 30.0
 """Seconds of real time that a world waits for a thread: far more than one that computes takes in a test."""
 POLL_S = 0.000_05
 """How often it looks, in seconds: less than a thread takes to start."""
+LOOKS = 3
+"""How often a thread at a lock must look idle: one that has taken the lock goes on as soon as a processor is free."""
+LOOK_AGAIN_S = 0.000_2
+"""The time between these looks."""
 NO_SWITCH_S = 1.0
 """While threads are watched, Python takes the processor from a thread that computes only after this time. With no such
 time at all, a thread that computes without end would stop the world."""
@@ -81,6 +85,11 @@ class WatchedThread:
         if name == "join" and hasattr(owner, "is_done"):  # how Python waits for a thread from 3.13 on
             return bool(owner.is_done())
         return type(owner).__module__ not in _EVENT_LOOPS
+
+    @property
+    def is_at_a_lock(self) -> bool:
+        """Whether it waits for a lock, or has taken it and waits for its turn in Python."""
+        return not self.ended and isinstance(getattr(self._inside, "__self__", None), _LOCK)
 
     @property
     def goes_on_by_itself(self) -> bool:
@@ -156,9 +165,19 @@ class Threads:
         calls, self._calls = self._calls, []
         return [handle for _, handle in sorted(calls, key=lambda call: call[0])]
 
+    def _busy(self) -> list[WatchedThread] | bool:
+        """The threads that are busy. A lock that a thread has just taken looks as one that it waits for: look again."""
+        for look in range(LOOKS):
+            if look:
+                time.sleep(LOOK_AGAIN_S)
+            late = [it for it in self._live if it.is_busy] or self._has_unseen_job()
+            if late or not any(it.is_at_a_lock for it in self._live):
+                return late
+        return False
+
     def _wait(self) -> None:
         end_s = 0.0
-        while late := [it for it in self._live if it.is_busy] or self._has_unseen_job():
+        while late := self._busy():
             now_s = time.monotonic()
             end_s = end_s or now_s + PATIENCE_S
             if now_s > end_s:
