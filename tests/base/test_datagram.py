@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triack.base.datagram import HEADER_BYTES, Header, Kind, counters_of, read_header
+from triack.base.datagram import HEADER_BYTES, VERSION, Header, Kind, counters_of, read_header
 from triack.base.errors import ProtocolError
 
 ID_MAX = 2**64 - 1
@@ -44,8 +44,8 @@ def test_the_layout_is_as_documented() -> None:
     ("header", "reason"),
     [
         (pack("!BBHQQ", 3, 1, 0, 1, 1), "bad-version"),
-        (pack("!BBHQQ", 0, 5, 0, 1, 1), "unknown-kind"),
-        (pack("!BBHQQ", 8, 5, 0, 1, 1), "unknown-kind"),
+        (pack("!BBHQQ", 0, VERSION, 0, 1, 1), "unknown-kind"),
+        (pack("!BBHQQ", 8, VERSION, 0, 1, 1), "unknown-kind"),
         (b"", "too-short"),
         (pack("!BBHQQ", 3, 5, 0, 1, 1)[:-1], "too-short"),
     ],
