@@ -28,6 +28,11 @@ LONGEST_PAUSE_S = 0.25
 """After further looks, with twice the pause each: a look reads a small file, and a quarter of a second is not felt."""
 
 
+GREET_S = 5.0
+"""How long a process that has accepted may take to greet. One that closes at that moment may leave the connection
+open and say nothing; one that is stopped goes on later."""
+
+
 class LineState(Enum):
     """The states of a line."""
 
@@ -228,7 +233,10 @@ class Line:
     async def _try(self, dial: Dial) -> Connection | None:
         try:
             link = await dial()
-            return None if link is None else await Connection.begin(self._whose, link, self._next_epoch())
+            if link is None:
+                return None
+            async with asyncio.timeout(GREET_S):
+                return await Connection.begin(self._whose, link, self._next_epoch())
         except ProtocolError:
             raise
         except (OSError, TriackError) as error:  # it has just ended, is stopped, or has too many clients

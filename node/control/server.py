@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from triack.base.errors import NodeClosed, ProtocolError, StoreError, TriackError, UsageError
@@ -55,6 +56,7 @@ class ControlServer:
         self._watch: asyncio.Task[None] | None = None
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        self._is_closed = False
 
     async def start(self) -> None:
         """Listen, and publish where. Raises TriackError or OSError on failure."""
@@ -118,6 +120,7 @@ class ControlServer:
             before.close()
 
     async def _close(self) -> None:
+        self._is_closed = True
         if self._served is not None:
             retract(self._data, self._served)
             self._served = None
@@ -136,13 +139,18 @@ class ControlServer:
             writer.transport.abort()
             return
         link = Link(reader, writer)
+        if self._is_closed:  # it came while the node closed: nobody would end it
+            link.abort()
+            return
         has_room = len(self._tasks) < _connections_max()
         task = asyncio.create_task(self._converse(link) if has_room else _refuse(link))
         self._tasks.add(task)
-        task.add_done_callback(self._forget)
+        task.add_done_callback(partial(self._forget, link))
 
-    def _forget(self, task: asyncio.Task[None]) -> None:
+    def _forget(self, link: Link, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
+        if task.cancelled():  # perhaps before it began, so that it has closed nothing
+            link.abort()
         error = None if task.cancelled() else task.exception()
         if error is not None:
             operator_log.error(f"control socket: a conversation ended by a bug: {error!r}")
