@@ -54,6 +54,7 @@ async def prune_log(folder: Path, node: str, keep_s: float) -> str:
     finally:
         if process.returncode is None:
             process.kill()
+            await process.wait()  # or its transport stays open
     if not process.returncode:
         return ""
     lines = told.decode(errors="replace").strip().splitlines() or [f"triack log prune ended with {process.returncode}"]

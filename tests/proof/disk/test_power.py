@@ -8,7 +8,7 @@ from triack.store.store import Store
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("page_bytes", "powersafe", "every"), [(1024, True, 80), (512, True, 120), (4096, True, 280), (1024, False, 60)]
+    ("page_bytes", "powersafe", "every"), [(1024, True, 80), (512, True, 70), (4096, True, 280), (1024, False, 60)]
 )
 def test_a_loss_of_power_takes_nothing_that_had_returned(page_bytes: int, powersafe: bool, every: int) -> None:
     """Before every call that changes the disk, with all that a disk may have kept by then; also while it is opened."""
