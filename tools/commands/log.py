@@ -81,7 +81,7 @@ def compact(directory: Path, output: Path | None) -> None:
 def prune(
     directory: Path, keep: float, nodes: tuple[str, ...], *, dry_run: bool, accept_broken: bool, as_json: bool
 ) -> None:
-    """Remove old session logs, and leave a summary from which later replays go on.
+    """Remove old session logs. A summary stays, from which later replays go on.
 
     Whole segments are removed, the oldest of each node, after everything was judged. A replay of what is left gives the
     verdict that it gave before. The exit status is 0, or 1 if the logs break a promise: then nothing is removed.

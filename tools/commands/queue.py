@@ -100,7 +100,7 @@ def create(*, data: Path, names: tuple[str, ...]) -> int:
 @json_option
 @existing_data_option
 def list_queues(*, data: Path, sort: str, older_s: float | None, waiting: bool, as_json: bool) -> int:
-    """List the queues of the node, what is on its way to others, and what it passes on."""
+    """List the queues of the node. Also what is on its way to others, and what it passes on."""
 
     async def work(node: Host) -> int:
         rows = _rows(await stats_of(node))
