@@ -48,6 +48,7 @@ from triack.queues.transit.transit_letters import TransitLetters
 from triack.queues.transit.transit_records import TransitRecords
 from triack.queues.transit.transit_room import TransitRoom
 from triack.queues.transit.transit_words import TransitWords
+from triack.session.protocol.frames import Ask
 
 __all__ = ["Transits"]
 
@@ -515,7 +516,11 @@ class Transits:
         contents = encode_relayed_run(first, stream.way.final, stream.from_name, packets)
         each = zip(run, previous, strict=True)
         contexts = [TransitContext(stream, entry, before, entry.hops + 1) for entry, before in each]
-        return contents, contexts, [int(entry.ack_requested) for entry in run]
+        asks = [int(entry.ack_requested) for entry in run]
+        if stream.sequence.start.credit is not None:
+            # As at an origin: the stream stands still until these are taken, and no ack delay is to be added.
+            asks[-1] = asks[-1] or Ask.WITH_STORE
+        return contents, contexts, asks
 
     def handle_handed_over(self, stream: TransitStream) -> None:
         """A session has taken packets of a stream."""

@@ -229,7 +229,7 @@ class Threads:
                 watched.ended = True
 
         thread.run = watched_run  # type: ignore[method-assign]
-        # What waits in a crashed machine waits for ever; Python must not wait for it at its end.
+        # A thread that waits in a crashed machine never ends; Python must not wait for it at its end.
         thread.daemon = True
 
     def _add(self, thread: threading.Thread) -> WatchedThread:

@@ -6,7 +6,7 @@ from tests.queues.relays import dead, line, post
 from tests.queues.world import numbered
 from triack.base.delivery import DURABLE, Delivery
 from triack.base.reasons import DropReason
-from triack.base.units import SECOND
+from triack.base.units import MS, SECOND
 from triack.queues.node_settings import Limits, NodeSettings, Quota
 from triack.tools.sim.faults import Faults
 
@@ -144,3 +144,20 @@ def test_a_gap_that_lasts_ends_no_session() -> None:
     assert net.world.run(400 * SECOND, lambda: net.is_done("a"))
     assert b.read_all("q") == [b"1", *numbered(2, 4)]
     assert r.live.closes.get("store-ack-timeout", 0) == 0
+
+
+@pytest.mark.parametrize("delivery", sorted(DURABLE))
+def test_a_stream_that_a_small_queue_rations_waits_for_no_ack_delay(delivery: Delivery) -> None:
+    """The relay asks for the ack of what it may send; else 0.5 s would pass at each step."""
+    small = NodeSettings(messages_per_packet=1, limits=Limits(quota=Quota(messages=10)))
+    net = line("arb", settings={"a": NodeSettings(messages_per_packet=1), "b": small})
+    begun_ns = net.world.now_ns
+    post(net["a"], "b", *numbered(0, 300), delivery=delivery)
+
+    def read() -> None:
+        net["b"].read("q")
+        net.world.at(20 * MS, read)
+
+    read()
+    assert net.world.run(60 * SECOND, lambda: net.is_done("a"))
+    assert net.world.now_ns - begun_ns < 2 * SECOND
