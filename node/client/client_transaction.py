@@ -161,21 +161,19 @@ class ClientTransaction(Asking):
     @as_on(Transaction.remember)
     def remember(self, said: Said) -> Done:
         """Keep it until the commit, which sends it to the node."""
-        key, value = said["key"], said["value"]
-        self._check_open()
-        check_state(key, value)
-        check_frame("tx_remember", value or b"", key=key)
-        self._state[key] = value
-        return DONE
+        return self._keep("tx_remember", self._state, said)
 
     @as_on(Transaction.expect)
     def expect(self, said: Said) -> Done:
         """Keep it until the commit, which sends it to the node."""
+        return self._keep("tx_expect", self._expected, said)
+
+    def _keep(self, verb: str, values: dict[str, bytes | None], said: Said) -> Done:
         key, value = said["key"], said["value"]
         self._check_open()
         check_state(key, value)
-        check_frame("tx_expect", value or b"", key=key)
-        self._expected[key] = value
+        check_frame(verb, value or b"", key=key)
+        values[key] = value
         return DONE
 
     @as_on(Transaction.commit)

@@ -24,7 +24,7 @@ PruneLog = Callable[[Path, str, float], Awaitable[str]]
 
 
 async def keep_log(folder: Path, node: str, keep_s: float, prune: PruneLog) -> None:
-    """Prune the logs of a node now and then, until cancelled. The log has a line for a failure, and nothing is removed then.
+    """Prune the logs of a node now and then, until cancelled. A failure is logged, and removes nothing.
 
     Args:
         folder: the session logs.
