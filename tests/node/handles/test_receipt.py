@@ -305,9 +305,9 @@ async def test_a_wait_that_ends_leaves_the_message_on_its_way() -> None:
         tx = a.transaction()
         await tx.send(to, b"y")
         with pytest.raises(
-            triack.WaitTimeout, match=r"1 message of a transaction not all stored after 0\.05 s: nobody \w+ at"
+            triack.WaitTimeout, match=r"1 message of a transaction not all stored after 0\.2 s: nobody \w+ at"
         ):
-            await tx.commit(until="stored", timeout=0.05)
+            await tx.commit(until="stored", timeout=SOON)
         async with triack.open("b", data=None, listen=to.rpartition("/")[0], insecure=True, settings=quick()) as b:
             assert await bodies(b, "q", 2) == [b"x", b"y"]
 
