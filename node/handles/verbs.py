@@ -107,8 +107,8 @@ class Verbs(Sending, Acknowledging, Trusting, Requesting, Reloading, Routing, Ha
             timeout: seconds to wait for that, None for no limit. It does not bound the wait for room.
             **properties: ``correlation_id``, ``reply_to``, ``label`` (text), ``headers`` (texts by name);
                 ``time_to_reach_queue`` and ``time_to_be_received`` (seconds), after which the message goes to a
-                dead-letter queue; ``key`` (text), with which it is accepted once; ``ack_now``. See
-                ``MessageProperties``.
+                dead-letter queue; ``key`` (text), with which it is accepted once; ``priority`` (0 to 7);
+                ``ack_now``. See ``MessageProperties``.
 
         Returns:
             A receipt, whose stages can be awaited.
@@ -118,7 +118,8 @@ class Verbs(Sending, Acknowledging, Trusting, Requesting, Reloading, Routing, Ha
             NotLoopback: an insecure node would send beyond loopback.
             MessageTooLarge: the body is over 4 MiB ([MS-MQMQ] 2.2.19.1), or the properties over 12 KiB.
             QueueNotFound: the destination is a queue of this node that is not in its fixed set.
-            UsageError: an argument of a wrong type, a property that does not exist, or a timeout without a stage.
+            UsageError: an argument of a wrong type, a property that does not exist, a priority for a transactional
+                message, or a timeout without a stage.
             QueueFull, NoRoom: a queue of this node refuses more; its disk has less room than the reserve.
             TooManyKeys: the node keeps as many keys as it may.
             WaitTimeout, DeliveryFailed, RollbackDetected: from ``until``, see ``Receipt``; the message was accepted.
@@ -246,7 +247,8 @@ class Verbs(Sending, Acknowledging, Trusting, Requesting, Reloading, Routing, Ha
     async def requeue(self, ids: Collection[str] | None = None) -> int:
         """Send dead letters again: to their destinations, or to the queues of this node in which they failed.
 
-        Each becomes a new transactional message with the properties that its first sender set, without times to live.
+        Each becomes a new message with the priority and the properties that its first sender set, without times to
+        live: transactional if the priority is 0, recoverable otherwise.
 
         Args:
             ids: which of the messages that wait in ``dead-letter``; None for all that have a destination. A message
@@ -262,7 +264,9 @@ class Verbs(Sending, Acknowledging, Trusting, Requesting, Reloading, Routing, Ha
         return await self._steering.requeue(as_ids(ids))
 
     async def move(self, queue: str, destination: str, ids: Collection[str] | None = None) -> int:
-        """Move messages that wait in a queue of this node elsewhere: transactional, with all their properties.
+        """Move messages that wait in a queue of this node elsewhere, with their priorities and all their properties.
+
+        They go transactional if their priority is 0, recoverable otherwise.
 
         Args:
             queue: a queue of this node.

@@ -232,10 +232,15 @@ class _Face(Generic[N]):
         return found
 
     def acknowledgements(
-        self, destination: str, *, delivery: Delivery = Delivery.TRANSACTIONAL, every: Every = None
+        self,
+        destination: str,
+        *,
+        delivery: Delivery = Delivery.TRANSACTIONAL,
+        every: Every = None,
+        priority: int | None = None,
     ) -> Iterator[AckEvent]:
         """Outcomes of the messages to a queue, until the node ends; see ``Node.acknowledgements``."""
-        wanted = {"delivery": delivery, "every": every}
+        wanted = {"delivery": delivery, "every": every, "priority": priority}
         found: Iterator[AckEvent] = self._perform(
             lambda node: settled(node, "acknowledgements", (destination,), wanted), _iterate
         )

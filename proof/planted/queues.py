@@ -319,12 +319,14 @@ def _comes_last(patch: Patch) -> None:
     next_run = Mailbox._next_run
 
     def late(self: Mailbox, now_ms: int) -> Run | None:
-        if self._line.first() is None:
-            return next_run(self, now_ms)
-        returned = self.reader.returned
-        coming, returned.coming = returned.coming, []
+        lines = [line for line in self._lines.by_rank if line.first() is not None]
+        backs = [self.reader.line(line.priority).returned for line in lines]
+        kept = [back.coming for back in backs]
+        for back in backs:
+            back.coming = []
         run = next_run(self, now_ms)
-        returned.coming = coming
+        for back, coming in zip(backs, kept, strict=True):
+            back.coming = coming + back.coming
         return run
 
     patch.setattr(Mailbox, "_next_run", late)
