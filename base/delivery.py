@@ -125,7 +125,8 @@ def check_sent(what: str, destination: object, delivery: object) -> None:
         UsageError: one of the two is of a wrong type.
     """
     if not isinstance(destination, str):
-        raise UsageError(f"{what} {destination!r}: a destination is text")
+        hint = "; send_to sends to several" if isinstance(destination, list | tuple) else ""
+        raise UsageError(f"{what} {destination!r}: a destination is text{hint}")
     if not isinstance(delivery, Delivery):
         raise UsageError(
             f"{what} {destination} as {delivery!r}: a class is a triack.Delivery, such as triack.TRANSACTIONAL"

@@ -4,7 +4,7 @@
 """
 
 from abc import abstractmethod
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Collection, Iterable
 from typing import Unpack
 
 from triack.base.delivery import Delivery
@@ -17,7 +17,7 @@ from triack.node.handles.receipt import Receipt, accept, stage_to_wait_for
 from triack.node.handles.reloading import Reloading
 from triack.node.handles.requesting import Requesting
 from triack.node.handles.routing import Routing
-from triack.node.handles.send_many import Sending
+from triack.node.handles.send_many import Sending, send_to_each
 from triack.node.handles.transaction import Transaction
 from triack.node.handles.trusting import Trusting
 from triack.node.shell.engine_handle import EngineHandle
@@ -155,6 +155,39 @@ class Verbs(Sending, Acknowledging, Trusting, Requesting, Reloading, Routing, Ha
         if not port.has_room(prepared):
             raise WouldBlock(f"send to {destination}: the outgoing queue is full")
         return accept(port, prepared)
+
+    async def send_to(
+        self,
+        destinations: Iterable[str],
+        body: bytes,
+        *,
+        delivery: Delivery = Delivery.TRANSACTIONAL,
+        until: Stage | StageName | None = None,
+        timeout: float | None = None,
+        **properties: Unpack[MessageProperties],
+    ) -> list[Receipt]:
+        """Send a message to several destinations: in one transaction, to all of them or to none.
+
+        It is MSMQ's distribution list and multiple-element format name. Each destination gets a message of its own.
+
+        Args:
+            destinations: each as for ``send``; one that is there twice gets two messages.
+            body: as for ``send``.
+            delivery: ``RECOVERABLE`` or ``TRANSACTIONAL``.
+            until: as for ``send``: the stage that all of them are to reach.
+            timeout: seconds to wait for that, None for no limit.
+            **properties: as for ``send``.
+
+        Returns:
+            Their receipts, in the order of the destinations; all are queued.
+
+        Raises:
+            AddressError, NotLoopback, MessageTooLarge, QueueNotFound, UsageError, QueueFull, NoRoom, TooManyKeys,
+                NodeClosed, StoreFailed: as for ``send``; nothing was sent, except that ``StoreFailed`` leaves that
+                open until the next start.
+            WaitTimeout, DeliveryFailed, RollbackDetected: from ``until``, see ``Receipt``; all were accepted.
+        """
+        return await send_to_each(self.transaction(), destinations, body, delivery, until, timeout, properties)
 
     def transaction(self) -> Transaction:
         """A new transaction; see ``Transaction``. Raises NodeClosed, StoreFailed."""
