@@ -34,7 +34,9 @@ LARGE_EVERY = 16
 LAST_GAP_NS = 300 * MS
 """The last messages leave at once, as the 30 seconds for their arrival have begun."""
 MISSED_MOST = 2_000
-"""A sender whose node has been away for this many turns looks again once a second: nodes may be away for days."""
+"""A sender whose node has been away for this many turns looks less often from then on: nodes may be away for days."""
+MISSED_NS = 5 * SECOND
+"""How often; the 30 seconds for the arrival of all messages are enough for it."""
 CLAIM_CHANCE = 0.3
 """How often somebody waits for a receipt."""
 
@@ -62,7 +64,7 @@ class Sender:
         if self.next < self.plan.count and not self._waits:
             self._waits = True
             gap_ns = self._random.randrange(1, self.plan.gap_ns)
-            self._world.at(gap_ns if self._missed < MISSED_MOST else SECOND, self._turn)
+            self._world.at(gap_ns if self._missed < MISSED_MOST else MISSED_NS, self._turn)
 
     def lift_limits(self) -> None:
         """Let no message die any more, where somebody reads: the last ones are to make every pair meet again."""
