@@ -87,6 +87,9 @@ class QueueJudge:
         priority = record.get("priority", 0 if record["class"] == TRANSACTIONAL else 3)
         if event == "committed":
             self._come(stream, record["first"], record["last"])
+        elif record.get("chosen"):
+            # A reader has asked for it by its id, whatever waited before it.
+            return
         elif event == "handed":
             self._hand(stream, priority, record)
         else:
