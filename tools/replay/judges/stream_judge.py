@@ -30,6 +30,7 @@ from triack.tools.replay.checks.incoming_check import DEAD_LETTER_STREAM, Incomi
 from triack.tools.replay.checks.latencies import Latencies
 from triack.tools.replay.checks.outgoing_check import Outgoing
 from triack.tools.replay.checks.stories import Story, given_up_and_delivered, segments
+from triack.tools.replay.judges.queue_judge import priority_in
 from triack.tools.replay.log.ranges import RangeSet, Span, size
 from triack.tools.replay.log.schema import CLASS_CODES, EXPRESS, RECOVERABLE, TRANSACTIONAL
 from triack.tools.replay.transit.transit_check import Passing
@@ -40,6 +41,10 @@ Place = tuple[str, int, int, int]
 
 LEAVING: Final = ("handed", "settled", "returned", "purged", "expired")
 """Events of messages in a queue, dead letters among them."""
+
+
+TELLS_PRIORITY: Final = ("queued", "committed")
+"""Events that say which priority the messages of a stream have."""
 
 
 class StreamJudge(LaneReporter):
@@ -80,7 +85,7 @@ class StreamJudge(LaneReporter):
         # (name, sequence) -> node -> value -> the first record that has it.
         self._said: defaultdict[tuple[str, int], dict[str, dict[object, Record]]] = defaultdict(dict)
         # All names of a record together; most records repeat known ones.
-        self._named: set[tuple[str, int, str | None, str | None, str | None]] = set()
+        self._named: set[tuple[str, int, str | None, str | None, str | None, int | None]] = set()
         # The sequences that their origin has ended, and the first record of each that its destination has forgotten.
         self._ended: set[int] = set()
         self._forgotten: dict[int, Record] = {}
@@ -139,7 +144,8 @@ class StreamJudge(LaneReporter):
         get = record.get
         # At a relay the name of a peer is that of a neighbour.
         peer_name = get("peer_name") if record["event"] == "queued" else None
-        names = record["node"], record["sequence"], get("class"), get("queue"), peer_name
+        priority = priority_in(record) if record["event"] in TELLS_PRIORITY else None
+        names = record["node"], record["sequence"], get("class"), get("queue"), peer_name, priority
         if names in self._named or self._stream == DEAD_LETTER_STREAM:
             return
         story = self._stories.get(record["sequence"])
@@ -152,9 +158,11 @@ class StreamJudge(LaneReporter):
                 values = self._said[(name, record["sequence"])].setdefault(record["node"], {})
                 if record[name] not in values:
                     values[record[name]] = record
+        if priority is not None:
+            self._said[("priority", record["sequence"])].setdefault(record["node"], {}).setdefault(priority, record)
 
     def _judge_names(self) -> None:
-        """Check that all nodes have the same class, queue and address for the stream."""
+        """Check that all nodes have the same class, queue, address and priority for the stream."""
         for (name, sequence), by_node in self._said.items():
             said = [(value, record) for node in sorted(by_node) for value, record in by_node[node].items()]
             for value, record in said[1:]:
