@@ -32,7 +32,7 @@ from triack.queues.mailboxes.reader_state import ReaderState
 from triack.queues.mailboxes.redelivery import Wait
 from triack.queues.mailboxes.run import NO_FAILURES, Run
 from triack.queues.node_settings import Quota
-from triack.queues.packing import count_of, fragment_range, receive_by_of, sent_at_of
+from triack.queues.packing import cares_of, count_of, fragment_range, receive_by_of, sent_at_of
 from triack.queues.pauses import Pause
 
 __all__ = ["EXPRESS_OVERHEAD_BYTES", "Lease", "Mailbox", "Notices", "QueuedPacket", "Run"]
@@ -203,6 +203,7 @@ class Mailbox:
         """
         packet.sent_at_ms = sent_at_of(head)
         packet.receive_by_ms = receive_by_of(head)
+        packet.cares = cares_of(head)
         self.charge(packet, head, progress)
         fragment = fragment_range(head, packet.size_bytes)
         if packet.delivery == Delivery.TRANSACTIONAL:
