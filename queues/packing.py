@@ -29,6 +29,7 @@ from triack.base.reasons import DropReason
 __all__ = [
     "ADMIN",
     "CARING",
+    "CLASS",
     "DEAD_LETTER",
     "DEATH",
     "JOURNAL",
@@ -100,6 +101,8 @@ JOURNAL = "journal"
 """A property: True to keep a copy at the sender."""
 ADMIN = "admin"
 """A property: which administration messages the sender wants, and where; see ``queues.admin_acks``."""
+CLASS = "class"
+"""A property: the number of a ``MessageClass``. Only administration messages have it."""
 CARING = frozenset({DEAD_LETTER, JOURNAL, ADMIN})
 """The properties for which a node looks into a body when something happens to its messages."""
 DEATH = frozenset({"dead_reason", "dead_destination", "dead_attempts", "dead_maybe_delivered"})
