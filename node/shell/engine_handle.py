@@ -721,12 +721,12 @@ class EngineHandle:
 
     def acknowledge(self, mailbox: Mailbox, done: list[tuple[QueuedPacket, int]]) -> None:
         """Messages of packets are done, message i if bit i is set; durable with the next commit."""
-        self._engine.acknowledge(mailbox, done, self.clock())
+        self._engine.acknowledge(mailbox, done)
         self.wake()
 
     def take_with_commit(self, mailbox: Mailbox, done: list[tuple[QueuedPacket, int]]) -> None:
         """The same for messages that a transaction received: only its commit makes them done."""
-        self._engine.take_with_commit(mailbox, done, self.clock())
+        self._engine.take_with_commit(mailbox, done)
         self.wake()
 
     @property

@@ -86,6 +86,8 @@ class LocalQueues:
         waits: how long messages were on their way and in a queue until a reader got them first, by their senders'
             clocks and this node's.
         on_removed: called with the name of an unused queue that was removed to make room.
+        untold: packets that care of which messages were acknowledged since the last commit began: their queue, and
+            which messages.
         tell: takes what happens to messages whose senders may want to know.
         may_leave: whether a node may have its dead letters put into a queue, by its id and the queue's name.
     """
@@ -129,6 +131,7 @@ class LocalQueues:
         self._are_many = False
         self._news: list[DeadLettersWaiting] = []
         self.on_removed: Callable[[str], None] = lambda _: None
+        self.untold: dict[QueuedPacket, tuple[str, int]] = {}
         self.tell: Tell = nobody_told
         self.may_leave: Callable[[bytes, str], bool] = lambda *_: True
 
@@ -287,12 +290,21 @@ class LocalQueues:
         mailbox.note_told(packet)
         self._tell(mailbox.name, packet, packet.open(), (0,), MessageClass.ACK_REACH_QUEUE, now_ns)
 
-    def tell_read(self, mailbox: Mailbox, done: list[tuple[QueuedPacket, int]], now_ns: int) -> None:
-        """Messages are about to be acknowledged, with the next commit."""
+    def note_read(self, mailbox: Mailbox, done: list[tuple[QueuedPacket, int]]) -> None:
+        """Messages are about to be acknowledged, with the next commit, which tells their senders."""
         for packet, bits in done:
             if packet.cares:
-                fresh = indices_of(bits & ~mailbox.reader.acked(packet))
-                self._tell(mailbox.name, packet, packet.open(), fresh, MessageClass.ACK_RECEIVE, now_ns)
+                fresh = bits & ~mailbox.reader.acked(packet)
+                if fresh and not is_reserved(mailbox.name):
+                    _, before = self.untold.get(packet, ("", 0))
+                    self.untold[packet] = mailbox.name, before | fresh
+
+    def tell_read(self, now_ns: int) -> None:
+        """The next commit begins: with it the senders of acknowledged messages are told."""
+        if self.untold:
+            untold, self.untold = self.untold, {}
+            for packet, (name, bits) in untold.items():
+                self._tell(name, packet, packet.open(), indices_of(bits), MessageClass.ACK_RECEIVE, now_ns)
 
     def _tell(
         self,

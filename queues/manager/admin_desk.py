@@ -7,6 +7,7 @@ leads to is dropped and counted; nothing waits for answers, and none is sent abo
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from itertools import groupby
 
 from triack.base.commit import Commit, Read
 from triack.base.delivery import LABELS, Delivery
@@ -14,10 +15,11 @@ from triack.base.errors import AddressError
 from triack.base.names import check_name
 from triack.base.peers import Directory
 from triack.base.reasons import DropReason
-from triack.queues.admin_acks import Told, ack_of, wanted_by
+from triack.ordering.outgoing import StreamPacket
+from triack.queues.admin_acks import Told, ack_of, request_of, wanted_by
 from triack.queues.mailboxes.local_queues import LocalQueues
 from triack.queues.mailboxes.system_queues import is_reserved
-from triack.queues.packing import Outgoing
+from triack.queues.packing import Outgoing, unpack_pieces
 from triack.queues.routes import Routes
 from triack.queues.streams.arrival_records import Record
 from triack.queues.streams.outbox import Outbox
@@ -37,6 +39,7 @@ class AdminDesk:
     """Writes the administration messages of a node.
 
     Args:
+        node_id: this node.
         outbox: takes them.
         queues: of the node; answers to its own messages go there.
         routes: the way to each node.
@@ -50,10 +53,22 @@ class AdminDesk:
         queued: how many answers were queued since the start, by the label of their class.
     """
 
-    __slots__ = ("_commit", "_directory", "_drops", "_name_of", "_outbox", "_queues", "_record", "_routes", "queued")
+    __slots__ = (
+        "_commit",
+        "_directory",
+        "_drops",
+        "_name_of",
+        "_node_id",
+        "_outbox",
+        "_queues",
+        "_record",
+        "_routes",
+        "queued",
+    )
 
     def __init__(
         self,
+        node_id: bytes,
         outbox: Outbox,
         queues: LocalQueues,
         routes: Routes,
@@ -64,6 +79,7 @@ class AdminDesk:
         drops: Counter[DropReason],
         record: Record,
     ) -> None:
+        self._node_id = node_id
         self._outbox = outbox
         self._queues = queues
         self._routes = routes
@@ -78,6 +94,8 @@ class AdminDesk:
         """Something happened to messages of a packet: answer those whose senders want to know."""
         for queue, indices in wanted_by(told).items():
             outgoing = self._way_to(told.origin, queue, Delivery(told.delivery))
+            for first, count in _rows(indices):
+                self._note(told, told.place + first, count, now_ns, **({"lost": True} if outgoing is None else {}))
             if outgoing is None:
                 self._drops[DropReason.ADMIN_ACK_LOST] += len(indices)
                 continue
@@ -85,8 +103,6 @@ class AdminDesk:
             size_bytes = sum(len(it.body) + MESSAGE_OVERHEAD_BYTES for it in answers)
             self._outbox.submit_many(outgoing, list[bytes | Outgoing](answers), size_bytes)
             self.queued[told.message_class.label] += len(indices)
-            for first, count in _rows(indices):
-                self._note(told, told.place + first, count, now_ns)
 
     def _way_to(self, origin: bytes, queue: str, delivery: Delivery) -> OutgoingStream | None:
         """The outgoing queue to the node that sent a message; None when no way leads to it."""
@@ -105,7 +121,38 @@ class AdminDesk:
         # Express answers wait in memory alone.
         return outgoing if outgoing.durable or self._outbox.room_bytes(outgoing) > 0 else None
 
-    def _note(self, told: Told, place: int, count: int, now_ns: int) -> None:
+    def note_asked(self, outgoing: OutgoingStream, entries: list[StreamPacket], now_ns: int) -> None:
+        """Log what messages of packets that are about to be queued ask for."""
+        pieces: list[bytes] = []
+        for entry in entries:
+            if not entry.cares:
+                continue
+            pieces.append(entry.body or b"")
+            if not entry.messages:
+                continue  # the others of a large message follow
+            properties = unpack_pieces(pieces).properties or []
+            pieces = []
+            requests = [request_of(it) for it in properties]
+            flags = [0 if request is None else int(request.acks) for request in requests]
+            place = 0
+            for acks, some in groupby(flags):
+                count = len(list(some))
+                if acks:
+                    self._record(
+                        "admin_ack_asked",
+                        now_ns,
+                        origin=self._node_id.hex(),
+                        stream=outgoing.stream_number,
+                        sequence=outgoing.sequence.sequence,
+                        number=entry.number,
+                        place=place,
+                        count=count,
+                        acks=acks,
+                        **{"class": outgoing.delivery.label},
+                    )
+                place += count
+
+    def _note(self, told: Told, place: int, count: int, now_ns: int, **more: bool) -> None:
         self._record(
             "admin_ack_queued",
             now_ns,
@@ -116,6 +163,7 @@ class AdminDesk:
             place=place,
             count=count,
             message_class=int(told.message_class),
+            **more,
             **{"class": LABELS[told.delivery]},
         )
 

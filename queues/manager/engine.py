@@ -255,6 +255,7 @@ class Engine:
     def _make_desk(self) -> AdminDesk:
         """Make the part of this node that tells others, and itself, what happened to their messages."""
         desk = AdminDesk(
+            self.node_id,
             self.outbox,
             self.queues,
             self.routes,
@@ -265,6 +266,7 @@ class Engine:
             record=self._record,
         )
         self.queues.tell = self.outbox.dead_lettering.tell = self.transits.letters.tell = desk.tell
+        self.outbox.note_asked = desk.note_asked
         return desk
 
     def _make_transmitter(self) -> Transmitter:
@@ -478,21 +480,23 @@ class Engine:
         self.in_hand.hold(lease.packet, 1 << lease.index)
         return lease
 
-    def acknowledge(self, mailbox: Mailbox, done: list[tuple[QueuedPacket, int]], now_ns: int) -> None:
+    def acknowledge(self, mailbox: Mailbox, done: list[tuple[QueuedPacket, int]]) -> None:
         """Messages of packets are done, message i if bit i is set; durable with the next commit.
 
         The acknowledgement survives the process at once if everything requested before is on the disk. Otherwise it
         must not: a crash might lose what the handler has sent, while the message it handled would not come again.
         """
-        self.queues.tell_read(mailbox, done, now_ns)  # first: an answer must be as durable as what it tells of
-        notes = self.queues.in_hand
+        queues = self.queues
+        queues.note_read(mailbox, done)
+        notes = queues.in_hand
         if notes.words is not None:
-            notes.settle(done, not self.outbox.unpacked and not self.jobs.adds_any)
+            # The answer to a message must be as durable as what it tells of.
+            notes.settle(done, not (self.outbox.unpacked or queues.untold or self.jobs.adds_any))
         mailbox.acknowledge_many(done)
 
-    def take_with_commit(self, mailbox: Mailbox, done: list[tuple[QueuedPacket, int]], now_ns: int) -> None:
+    def take_with_commit(self, mailbox: Mailbox, done: list[tuple[QueuedPacket, int]]) -> None:
         """The same for messages that a transaction received: only its commit makes them done."""
-        self.queues.tell_read(mailbox, done, now_ns)
+        self.queues.note_read(mailbox, done)
         for packet, bits in done:
             self.in_hand.let_go(packet, bits)
         mailbox.acknowledge_many(done)

@@ -132,6 +132,7 @@ class Jobs:
         # What these move to dead letters may have answers, which are in the same commit.
         self._transits.complete(turn)
         self._desk.tell_whole(turn.now_ns)
+        self._queues.tell_read(turn.now_ns)
         self._outbox.pack_durable(turn)
         self._inbox.complete(self.group)
         self._queues.complete(self.group)

@@ -97,6 +97,7 @@ class Outbox:
         latency: how long packets wait for the acks that free them.
         resends: packets that were sent again for want of an order ack, by resend tier.
         retirement: numbers streams, and ends them.
+        note_asked: called with packets that care, before they are queued.
     """
 
     def __init__(
@@ -135,6 +136,7 @@ class Outbox:
         self.holds = Holds(here=False)
         self.pauses = queues.pauses
         self.keys = AcceptedKeys(settings.keys)
+        self.note_asked: Callable[[OutgoingStream, list[StreamPacket], int], None] = lambda *_: None
         self.dead_lettering = DeadLettering(node_id, self._records, self.keys, queues.put_dead_letter)
         self.retirement = Retirement(
             node_id, incarnation, settings, links, self._records, self._unregister, self._relayed_streams
@@ -315,8 +317,14 @@ class Outbox:
             for outgoing in taken:
                 self._pack_express(outgoing, turn)
 
-    def _pack_express(self, outgoing: OutgoingStream, turn: Turn) -> None:
+    def _poll_packets(self, outgoing: OutgoingStream, turn: Turn) -> list[StreamPacket]:
         entries = outgoing.poll_packets(turn.now_ms)
+        if any(entry.cares for entry in entries):
+            self.note_asked(outgoing, entries, turn.now_ns)
+        return entries
+
+    def _pack_express(self, outgoing: OutgoingStream, turn: Turn) -> None:
+        entries = self._poll_packets(outgoing, turn)
         self._records.queued(outgoing, entries, turn.now_ns)
         if outgoing.peer:
             outgoing.start(entries)
@@ -335,7 +343,7 @@ class Outbox:
                 self._pack_durable(outgoing, turn)
 
     def _pack_durable(self, outgoing: OutgoingStream, turn: Turn) -> None:
-        entries = outgoing.poll_packets(turn.now_ms)
+        entries = self._poll_packets(outgoing, turn)
         stream = outgoing.stream_number
         turn.commit.streams[stream] = outgoing.row()
         turn.departures.started.append((outgoing, entries))

@@ -47,7 +47,7 @@ def answers(node: SimNode, queue: str = "acks") -> list[tuple[MessageClass, byte
         content = lease.packet.open()
         properties = content.properties[lease.index] if content.properties else {}
         found.append((MessageClass(properties.get("class", 0)), lease.body, properties))
-        node.live.acknowledge(mailbox, [(lease.packet, 1 << lease.index)], node.world.now_ns)
+        node.live.acknowledge(mailbox, [(lease.packet, 1 << lease.index)])
     node.drain()
     return found
 

@@ -11,6 +11,8 @@ from triack.base.units import SECOND
 from triack.queues.mailboxes.redelivery import Return
 from triack.queues.message_classes import Acks, MessageClass
 from triack.queues.node_settings import Limits, NodeSettings, Quota
+from triack.tools.replay.engines.local_engine import verdict_on
+from triack.tools.replay.log.files import parse_records
 
 ARRIVED, RECEIVED = MessageClass.ACK_REACH_QUEUE, MessageClass.ACK_RECEIVE
 
@@ -173,10 +175,15 @@ def test_answers_wait_at_the_destination_while_their_queue_is_full() -> None:
     world.run(20 * SECOND)
     assert a.length("acks") < 8
     assert b.busy
-    assert len([it for _ in range(30) if world.run(5 * SECOND) or True for it in classes(a)]) == 20
+    came = 0
+    for _ in range(30):
+        came += len(answers(a))
+        world.run(5 * SECOND)
+    assert came == 20
+    assert not b.busy
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(6))
 def test_a_crash_repeats_no_answer_and_loses_none(seed: int) -> None:
     """The destination dies again and again, at any commit; each cause is told once."""
     a, b = two(seed)
@@ -193,6 +200,8 @@ def test_a_crash_repeats_no_answer_and_loses_none(seed: int) -> None:
     told = [(it[0], it[2]["correlation_id"]) for it in answers(a)]
     assert len(set(told)) == len(told) == 120
     assert len({one for _, one in told}) == 60
+    records = [record for node in (a, b) for record in parse_records(b"".join(node.records))]
+    assert [it for it in verdict_on(records).findings if it.check.startswith("admin")] == []
 
 
 def test_answers_come_back_by_relays() -> None:

@@ -73,7 +73,7 @@ def test_what_came_back_was_not_in_hand(node: SimNode) -> None:
 
 
 def acknowledge(node: SimNode, mailbox: Mailbox, lease: Lease) -> None:
-    node.live.acknowledge(mailbox, [(lease.packet, 1 << lease.index)], 0)
+    node.live.acknowledge(mailbox, [(lease.packet, 1 << lease.index)])
 
 
 def test_what_was_acknowledged_does_not_come_again(node: SimNode) -> None:
