@@ -8,6 +8,7 @@ import pytest
 
 from tests.queues.admin import ask
 from tests.queues.world import World, numbered
+from tests.tools.replay.judging import assert_found, breaking
 from triack.base.errors import NodeClosed
 from triack.base.units import SECOND
 from triack.tools.replay.engines.local_engine import verdict_on
@@ -101,3 +102,8 @@ def test_a_second_telling_in_a_later_start_is_found() -> None:
     at = next(at for at, it in enumerate(b) if it["incarnation"] == 2 and it["event"] == "session_opened")
     later = {**told, "incarnation": 2, "at_ns": b[at]["at_ns"], "wall_ns": b[at]["wall_ns"]}
     assert checks(a, renumbered([*b[: at + 1], later, *b[at + 1 :]])) == {"admin_ack_twice"}
+
+
+@pytest.mark.parametrize("name", breaking("admin_ack_missing", "admin_ack_twice", "admin_ack_made_up"))
+def test_a_planted_fault_is_found(name: str) -> None:
+    assert_found(name)
