@@ -4,12 +4,12 @@ A sender asks with a queue of its own node and with flags. The node at which som
 answer there, as an ordinary message of the same class of delivery. It asks for nothing itself.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from triack.queues.message_classes import Acks, MessageClass
-from triack.queues.packing import ADMIN, CLASS, Answer, AnswerRun, Outgoing, Properties, Unpacked
+from triack.queues.packing import ADMIN, CLASS, Answer, AnswerProperties, AnswerRun, Outgoing, Properties, Unpacked
 
 __all__ = [
     "AdminRequest",
@@ -17,6 +17,7 @@ __all__ = [
     "Told",
     "ack_of",
     "answers_to",
+    "class_in",
     "class_of",
     "nobody_told",
     "request_of",
@@ -102,12 +103,21 @@ def wanted_by(told: Told) -> dict[str, list[int]]:
     return found
 
 
+_CLASSES: dict[object, MessageClass] = {int(it): it for it in MessageClass}
+"""By their numbers: a look-up in an enumeration takes several times as long."""
+
+
 def class_of(properties: Properties) -> MessageClass:
     """The class of a message. An unknown number, which a newer node may send, counts as a message's own."""
-    try:
-        return MessageClass(properties.get(CLASS, 0))
-    except ValueError:
-        return MessageClass.NORMAL
+    number = properties.get(CLASS)
+    return _CLASSES.get(number, MessageClass.NORMAL) if type(number) is int else MessageClass.NORMAL
+
+
+def class_in(properties: Sequence[Properties] | None, index: int) -> MessageClass:
+    """The class of a message of a packet, given the properties of all of them."""
+    if isinstance(properties, AnswerProperties):
+        return _CLASSES.get(properties.message_class, MessageClass.NORMAL)
+    return MessageClass.NORMAL if properties is None else class_of(properties[index])
 
 
 def answers_to(told: Told, indices: list[int]) -> list[Outgoing]:

@@ -41,6 +41,7 @@ __all__ = [
     "MAX_PROPERTIES_BYTES",
     "USER_PROPERTIES_BYTES",
     "Answer",
+    "AnswerProperties",
     "AnswerRun",
     "Fragment",
     "Outgoing",
@@ -96,6 +97,8 @@ _TIME_MAX_MS = (1 << 64) - 1
 _NEVER = (0, 0)
 """The expiry of a message without any time limit."""
 _BATCH_BEGIN = bytes([_BATCH])
+_ENCODER = json.JSONEncoder(separators=(",", ":"))
+"""One for all, as to make one takes longer than to write a few properties."""
 
 assert _HEAD.size + _FRAGMENT.size == HEAD_BYTES, "what ``count_of`` and ``fragment_range`` need to see"
 
@@ -166,6 +169,11 @@ class Answer(Outgoing):
     index: int = 0
 
 
+def _shared_by_list(message: Outgoing) -> tuple[int, int, int, bool]:
+    """What messages of one list have in common: the very same properties, and the same times."""
+    return id(message.properties), message.reach_by_ms, message.receive_by_ms, message.ack_now
+
+
 @dataclass(slots=True)
 class PacketBody:
     """A packet body.
@@ -208,6 +216,11 @@ class AnswerProperties(Sequence[Properties]):
         self._first = first
         self._count = count
         self._shared = shared
+
+    @property
+    def message_class(self) -> int:
+        """The class of all of them."""
+        return self._class
 
     def __len__(self) -> int:
         return self._count
@@ -275,16 +288,8 @@ def pack(
         if kind is Answer:
             packer.add_answers(cast("list[Answer]", list(some)))
             continue
-        last: Properties | None = None
-        written, cares = b"", False
-        for message in some:
-            assert isinstance(message, Outgoing)
-            properties = message.properties
-            if properties is not last:  # those that are sent as a list share them
-                last, written = properties, write_properties(properties)
-                cares = properties is not None and not CARING.isdisjoint(properties)
-            packer.turn_to(cares=cares)
-            packer.add(message.body, written, message.expiry, ack_requested=message.ack_now)
+        for _, alike in groupby(cast("list[Outgoing]", list(some)), key=_shared_by_list):
+            packer.add_list(list(alike))
     packer.close_run()
     return packer.packed, packer.ordinal
 
@@ -350,6 +355,29 @@ class _Packer:
                 self.packed.append(PacketBody(body, stop - at, stop - at, 0))
                 self.ordinal += stop - at
             at = stop
+
+    def add_list(self, messages: list[Outgoing]) -> None:
+        """Add messages that were sent as a list: they differ in their bodies alone."""
+        first = messages[0]
+        properties, expiry = first.properties, first.expiry
+        written = write_properties(properties)
+        self.turn_to(cares=properties is not None and not CARING.isdisjoint(properties))
+        bodies, at = [message.body for message in messages], 0
+        ends = list(accumulate([len(body) + 4 for body in bodies], initial=0))
+        while at < len(bodies):
+            stop = at
+            if self._rich and self._bodies and written and written == self._last and expiry == self._expiry:
+                stop = bisect_right(ends, ends[at] + self._room_bytes, lo=at) - 1
+                stop = min(stop, at + self._most - len(self._bodies))
+            if stop > at:
+                self._bodies += bodies[at:stop]
+                self._properties += [written] * (stop - at)
+                self._room_bytes -= ends[stop] - ends[at]
+                self._asks = self._asks or first.ack_now
+                at = stop
+            else:
+                self.add(bodies[at], written, expiry, ack_requested=first.ack_now)
+                at += 1
 
     def turn_to(self, *, cares: bool) -> None:
         """The next messages have a property of ``CARING``, or none of them."""
@@ -448,6 +476,8 @@ def unpack(body: bytes) -> Unpacked:
             if property_lengths[0] == _AS_BEFORE:
                 raise ProtocolError(DropReason.BAD_BODY, "properties as before the first")
             at += 2 * count
+            if property_lengths.count(_AS_BEFORE) == count - 1 and property_lengths[0] != _AS_BEFORE:
+                return _unpack_shared(body, at, lengths, property_lengths[0])
         taken = [0 if length == _AS_BEFORE else length for length in property_lengths]
         ends = list(accumulate((*lengths, *taken), initial=at))
     except StructError as cause:
@@ -601,13 +631,28 @@ def _answers(run: AnswerRun, index: int, count: int, ordinal: int, sent_at_ms: i
     return head + _TOLD.pack(*_told(run, index), len(shared)) + shared
 
 
+def _unpack_shared(body: bytes, at: int, lengths: tuple[int, ...], length: int) -> Unpacked:
+    """A RICH body whose messages, which begin at that place, all have the same properties."""
+    _, count, first_ordinal, sent_at_ms, receive_by_ms = _HEAD.unpack_from(body)
+    end = at + sum(lengths)
+    if end + length != len(body):
+        raise ProtocolError(DropReason.BAD_BODY, "lengths do not add up")
+    bodies: Sequence[bytes]
+    if 1 < count <= ALIKE_MAX and lengths.count(lengths[0]) == count:
+        bodies = _alike(count, lengths[0]).unpack_from(body, at)
+    else:
+        bodies = [body[start:stop] for start, stop in pairwise(accumulate(lengths, initial=at))]
+    properties = [_read_shared(body[end:])] * count if count > 1 else [_read_properties(body[end:])]
+    return Unpacked(first_ordinal, sent_at_ms, receive_by_ms, bodies, properties)
+
+
 def _unpack_answers(body: bytes) -> Unpacked:
     _, count, first_ordinal, sent_at_ms, receive_by_ms = _HEAD.unpack_from(body)
     message_class, origin, first, length = _TOLD.unpack_from(body, _HEAD.size)
     shared = body[_HEAD.size + _TOLD.size :]
     if len(shared) != length or receive_by_ms:
         raise ProtocolError(DropReason.BAD_BODY, "lengths do not add up")
-    properties = AnswerProperties(message_class, origin, first, count, _read_properties(shared))
+    properties = AnswerProperties(message_class, origin, first, count, _read_shared(shared))
     return Unpacked(first_ordinal, sent_at_ms, 0, [b""] * count, properties)
 
 
@@ -624,7 +669,13 @@ def _unpack_whole(fragment: Fragment) -> Unpacked:
 
 def write_properties(properties: Properties | None) -> bytes:
     """Properties as bytes; ASCII, so that any text survives."""
-    return json.dumps(properties, separators=(",", ":")).encode() if properties else b""
+    return _ENCODER.encode(properties).encode() if properties else b""
+
+
+@lru_cache(maxsize=256)
+def _read_shared(raw: bytes) -> Properties:
+    """Properties that packet after packet shares; nobody changes them."""
+    return _read_properties(raw)
 
 
 def _read_properties(raw: bytes) -> Properties:
