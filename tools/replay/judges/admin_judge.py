@@ -12,6 +12,7 @@ from typing import Final
 from triack.tools.replay.checks.findings import Due, LaneReporter, Output, Record, given, of_origin, settled
 from triack.tools.replay.checks.incoming_check import Incoming, Receiver
 from triack.tools.replay.log.ranges import RangeSet
+from triack.tools.replay.log.schema import EXPRESS
 
 __all__ = ["Asking", "judge_asking"]
 
@@ -101,7 +102,7 @@ class Asking(LaneReporter):
             self._at(record, "admin_ack_twice", evidence, sequence, number=number)
         before.add(first, last)
         now.add(first, last)
-        self.told[key] = before, {name: record[name] for name in ("node", "incarnation", "n", "wall_ns", "sequence")}
+        self.told[key] = before, {name: record[name] for name in ("node", "incarnation", "n", "wall_ns", "class")}
 
 
 def _is_sure(receiver: Receiver, number: int, places: list[tuple[int, int]], message_class: int) -> bool:
@@ -139,7 +140,9 @@ def judge_asking(
                 dues = of_origin(origin, record)
                 it.report(record, "admin_ack_made_up", evidence, sequence, number, *dues)
             known = receivers[it.node].sequences.get(sequence) if it.node in receivers else None
-            if message_class == RECEIVED and (known is None or not known.out.any.overlap(number, number)):
+            was_handed = known is not None and bool(known.out.any.overlap(number, number))
+            # Express streams are forgotten while their messages wait.
+            if message_class == RECEIVED and record["class"] != EXPRESS and not was_handed:
                 evidence = "told that a message was received, and never handed it out"
                 it.report(record, "admin_ack_made_up", evidence, sequence, number, settled(it.node))
     for node, incoming in receivers.items() if asked else ():
