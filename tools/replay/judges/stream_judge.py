@@ -453,7 +453,9 @@ class StreamJudge(LaneReporter):
         self._judge_order_acks()
         self._judge_words()
         self._count_ways()
-        judge_asking(self._asking, self._receivers, self._last, self._origin)
+        judge_asking(
+            self._asking, self._receivers, self._last, self._origin, lambda sequence: self._stories[sequence].given_up
+        )
         for sequence, story in self._stories.items():
             self._judge_story(sequence, story)
 
