@@ -18,10 +18,12 @@ from triack.tools.replay.report.outages import FAILED, IN_ORDER, OPEN, RESTART, 
 from triack.tools.replay.report.readable import duration, size
 from triack.tools.replay.report.report_tables import percentile_ms, ways_of
 
-ROWS_MAX: Final = 200
-"""The most rows of a table on the page, so that it opens at once; what they leave out is in one more row."""
+ROWS_MAX: Final = 50
+"""The most rows of a table on the page, so that it is read and stays small; what they leave out is in one more row."""
 SHARES: Final = (("median_ns", 0.5), ("p90_ns", 0.9), ("p99_ns", 0.99), ("p999_ns", 0.999))
 """The percentiles of delays."""
+_TELLING: Final = ("sent", "unqueued", "delivered", "express_sent", "express_delivered")
+"""Without any of these, a stream has no messages."""
 _CLASSES: Final = {code: name for name, code in CLASS_CODES.items()}
 
 Row = dict[str, Any]
@@ -56,6 +58,7 @@ class Table:
         note: what it is about.
         sums: its last row; empty for none.
         says: how the sums agree with the verdict, or why they do not.
+        most: the most rows that the page shows.
     """
 
     name: str
@@ -65,13 +68,14 @@ class Table:
     note: str = ""
     sums: Row = field(default_factory=dict)
     says: str = ""
+    most: int = ROWS_MAX
 
     @property
     def shown(self) -> list[Row]:
         """The rows of the page: the first ones, and one with the sums of those that are left out."""
-        rest = self.rows[ROWS_MAX:]
+        rest = self.rows[self.most :]
         more = {self.columns[0].name: f"and {counted(len(rest), 'row')} more", **_sums(rest, self.columns)}
-        return [*self.rows[:ROWS_MAX], more] if rest else self.rows
+        return [*self.rows[: self.most], more] if rest else self.rows
 
     def to_json(self) -> dict[str, Any]:
         """Return all of it as plain data."""
@@ -141,6 +145,8 @@ def _streams(timeline: Timeline) -> list[Row]:
     for stream, counts in timeline.flows.counts.items():
         origin, number = stream
         flow = Counter(counts)
+        if stream not in timeline.streams and not any(flow[name] for name in _TELLING):
+            continue  # nothing of it but its end is in the logs
         takers = sorted(timeline.flows.takers.get(stream, ()))
         lost = timeline.flows.lost.get(stream, 0)
         since_ns = flow["since_ns"]
@@ -623,4 +629,4 @@ def _checks(verdict: Verdict) -> Table:
         {"check": name, "violations": verdict.violations.get(name, 0), "sentence": check.sentence.replace("`", "")}
         for name, check in CHECKS.items()
     ]
-    return Table("checks", "Checks", columns, sorted(rows, key=lambda row: -row["violations"]))
+    return Table("checks", "Checks", columns, sorted(rows, key=lambda row: -row["violations"]), most=len(rows))

@@ -23,7 +23,7 @@ LINES_MAX: Final = 12
 """More lines in one plot cannot be told apart; those that had most are drawn."""
 PAIRS_MAX: Final = 40
 """Rows of the plot of sessions: those with failures, then those with most sessions."""
-SESSIONS_MAX: Final = 2_000
+SESSIONS_MAX: Final = 500
 """Sessions that are drawn, so that the page stays small: first those that failed."""
 OUTAGES_MAX: Final = 100
 """Outages that are drawn: the longest."""
@@ -111,9 +111,9 @@ def draw(
     }
 
 
-def _joined(outages: Iterable[Outage]) -> list[list[float]]:
+def _joined(outages: Iterable[Outage]) -> list[list[int]]:
     """Return the times of outages, each once: those that overlap are one."""
-    gaps: list[list[float]] = []
+    gaps: list[list[int]] = []
     for it in sorted(outages, key=lambda it: it.begin_ns):
         begin, end = _ms(it.begin_ns), _ms(it.end_ns)
         if gaps and begin <= gaps[-1][1]:
@@ -127,12 +127,17 @@ def _who(timeline: Timeline, outage: Outage) -> str:
     return " and ".join(timeline.name(it) for it in (outage.node, outage.peer) if it)
 
 
-def _ms(wall_ns: int) -> float:
-    return round(wall_ns / _NS_PER_MS, 3)
+def _ms(wall_ns: int) -> int:
+    return wall_ns // _NS_PER_MS
 
 
-def _at(timeline: Timeline, bucket: int) -> float:
+def _at(timeline: Timeline, bucket: int) -> int:
     return _ms(timeline.start_ns + bucket * timeline.bucket_ns)
+
+
+def _brief(value: float) -> float:
+    """Return a value with four digits, which is more than a plot shows."""
+    return float(f"{value:.4g}")
 
 
 def _line(
@@ -178,7 +183,7 @@ _COLOURS: Final = ("blue", "amber", "green", "violet", "teal", "grey") * 4
 
 
 def _throughput(timeline: Timeline) -> Plot:
-    rates = {bucket: round(count * 1e9 / timeline.bucket_ns, 3) for bucket, count in timeline.committed.items()}
+    rates = {bucket: _brief(count * 1e9 / timeline.bucket_ns) for bucket, count in timeline.committed.items()}
     note = "Messages on disk at their destination. Flat is healthy, a hole is a stall: look at the same time below."
     series = [_line(timeline, "delivered", "blue", rates, 0)] if rates else []
     return Plot("throughput", "Throughput", "lines", "messages/s", note, series, steps=True)
@@ -186,7 +191,10 @@ def _throughput(timeline: Timeline) -> Plot:
 
 def _delays(timeline: Timeline) -> Plot:
     lines = (("half of the messages", 0.5, "green"), ("99 of 100 messages", 0.99, "violet"))
-    series = [_line(timeline, name, colour, percentiles_over_time(timeline, share)) for name, share, colour in lines]
+    series = []
+    for name, share, colour in lines:
+        values = percentiles_over_time(timeline, share)
+        series.append(_line(timeline, name, colour, {at: _brief(value) for at, value in values.items()}))
     note = "From queued to on disk at the destination, of the messages that came there at that time, to a third."
     return Plot("latency", "Latency", "lines", "ms", note, [it for it in series if it["points"]], log=True)
 
@@ -201,7 +209,9 @@ def _round_trips(timeline: Timeline) -> Plot:
     series = []
     for name, values, colour in lines:
         if values:
-            series.append(_line(timeline, name, colour, {at: value / _NS_PER_MS for at, value in values.items()}))
+            series.append(
+                _line(timeline, name, colour, {at: _brief(value / _NS_PER_MS) for at, value in values.items()})
+            )
     note = (
         "The longest time from a packet sent once to its session ack, the wait of the ack included. The wait in force"
         " is that of a resend tier when it ran out; the two limits of the ack timeout stand where a session opened."

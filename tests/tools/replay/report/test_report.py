@@ -14,10 +14,11 @@ from tests.tools.replay.faults import FAULTS, ready
 from tests.tools.replay.report.browser import CHROMIUM, Page, opened
 from triack.base.errors import ReplayError
 from triack.tools.chaos.run import run_seed
-from triack.tools.replay.log.schema import Timeline, Verdict, Violation
+from triack.tools.replay.log.schema import SessionLine, StartLine, Timeline, Verdict, Violation
 from triack.tools.replay.report import report
 from triack.tools.replay.report.readable import duration, moment, number, size
 from triack.tools.replay.report.report import write_report
+from triack.tools.replay.report.report_charts import TIERS
 from triack.tools.replay.run import replay
 
 EVIL = "<script>alert('$1$')</script>"
@@ -193,6 +194,40 @@ def test_nothing_of_the_page_is_elsewhere_and_it_is_small(chaos: Path) -> None:
     assert not re.search(r'src=|@import|url\(|href="(?!#)', markup(page))
     assert "default-src 'none'" in page
     assert len(page.encode()) < PAGE_BYTES_MAX
+
+
+@pytest.mark.slow
+def test_the_largest_page_is_small_enough(tmp_path: Path) -> None:
+    """With more nodes, queues, sessions and outages than it shows, and all plots full."""
+    second, ids = 1_000_000_000, [f"{at:032x}" for at in range(60)]
+    full = dict.fromkeys(range(512), 12345)
+    timeline = Timeline(start_ns=second, bucket_ns=second, names={it: f"plant-{int(it, 16):03}" for it in ids})
+    timeline.committed, timeline.resends, timeline.round_trip, timeline.resend_wait = full, full, full, full
+    timeline.ack_timeout = {"least": full, "longest": full}
+    timeline.acks = {f"trigger-{at}": full for at in range(9)}
+    timeline.tiers = dict.fromkeys(TIERS, full)
+    timeline.causes = {f"cause-{at}": full for at in range(3)}
+    timeline.latency = dict.fromkeys(range(40), full)
+    timeline.unacked = {(it, it): full for it in ids}
+    timeline.sessions = [
+        SessionLine(it, f"{it}-{at}", at * second, (at + 1) * second, "ack-timeout", ids[0])
+        for it in ids
+        for at in range(20)
+    ]
+    for at, it in enumerate(ids):
+        stream = it, 1
+        timeline.streams[stream] = f"plant-b/orders-{at}"
+        timeline.flows.counts[stream] = {"sent": 123_456, "delivered": 120_000, "since_ns": second, "class": 2}
+        timeline.flows.delays[stream] = full
+        timeline.links[(it, ids[0])] = {"sent": 123_456, "ack gap": 12_345}
+        timeline.starts.append(StartLine(it, 1, 0, 600 * second, stopped=True, records=123_456))
+        timeline.ways[stream] = [(it, ids[1]), (ids[1], ids[2])]
+        timeline.dwell[(*stream, ids[1])] = {3: 9}
+        timeline.policies[(it, ids[0])] = {(50, 16, 0, second, 16, 0, second, second, 2 * second): 20}
+    names = [f"/var/log/triack/plant-{at:04}-000001-000001.jsonl" for at in range(900)]
+    findings = [Violation("window", ALPHA, "5e" * 16, evidence="x" * 100, file=names[0], wall_ns=second)] * 200
+    verdict = Verdict(files=dict.fromkeys(names, 12_345), findings=findings, violations={"window": 200})
+    assert len(page_of(tmp_path, verdict, timeline).encode()) < PAGE_BYTES_MAX
 
 
 def test_the_library_is_the_published_one() -> None:
