@@ -678,6 +678,7 @@ class StreamJudge(LaneReporter):
             self._report_lost(sequence, story, first, last)
         if unqueued + sent <= delivered:
             return 0
+        self._flow("forgotten", story.weigh_all(lost))
         left = waiting(story, RangeSet(lost))
         self._flow("at_relays", story.weigh_all([span for part in left for span in story.in_transit.overlap(*part)]))
         return self._latencies[sequence].oldest(left) if sequence in self._latencies else 0

@@ -258,8 +258,9 @@ class Flows:
 
     Attributes:
         counts: what -> how many, as the judge of the stream counts: messages ``sent``, ``delivered``, ``unqueued``
-            (delivered, and no record shows them queued) and ``at_relays``; of class express ``express_sent``,
-            ``express_removed`` and ``express_delivered``; ``duplicates`` that it recognised; ``class`` (see
+            (delivered, and no record shows them queued), ``at_relays``, and ``forgotten`` (by their origin, and nothing
+            shows them delivered: lost, if no log is missing); of class express ``express_sent``, ``express_removed``
+            and ``express_delivered``; ``duplicates`` that it recognised; ``class`` (see
             ``CLASS_CODES``); ``since_ns``, when the first of those that wait was queued; ``longest_ns``, the delay of
             the slowest.
         delays: narrow bucket (see ``series.delay_bucket``) -> messages.

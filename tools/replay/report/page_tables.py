@@ -89,6 +89,7 @@ _FLOW: Final = (
     Column("delivered", "delivered", "count"),
     Column("pending", "pending", "count"),
     Column("at_relays", "of these at relays", "count"),
+    Column("acknowledged", "of these acknowledged", "count"),
     Column("lost", "lost", "count"),
     Column("waits_ns", "oldest waits for", "ns"),
 )
@@ -96,7 +97,16 @@ _EXPRESS: Final = (
     Column("express_sent", "express sent", "count"),
     Column("express_delivered", "express delivered", "count"),
 )
-_OPTIONAL: Final = ("unqueued", "at_relays", "lost", "waits_ns", "express_sent", "express_delivered", "again")
+_OPTIONAL: Final = (
+    "unqueued",
+    "at_relays",
+    "acknowledged",
+    "lost",
+    "waits_ns",
+    "express_sent",
+    "express_delivered",
+    "again",
+)
 """Columns that are left out where they are empty."""
 
 _NO_SUMS: Final = ("window",)
@@ -163,6 +173,7 @@ def _streams(timeline: Timeline) -> list[Row]:
             "delivered": flow["delivered"],
             "pending": flow["sent"] + flow["unqueued"] - flow["delivered"] - lost,
             "at_relays": flow["at_relays"],
+            "acknowledged": max(flow["forgotten"] - lost, 0),
             "lost": lost,
             "since_ns": since_ns or None,
             "waits_ns": end_ns - since_ns if since_ns else None,
@@ -201,6 +212,9 @@ def _flow_says(verdict: Verdict, sums: Row) -> str:
     if sums.get("unqueued"):
         said += " Messages of which no record shows that they were queued are delivered or lost, and not sent: their"
         said += " origin's log is missing, or lacks a part."
+    if sums.get("acknowledged"):
+        said += " Pending messages that are acknowledged were forgotten by their origin: the log that would show them"
+        said += " delivered is missing, or lacks a part."
     numbers = {name: getattr(verdict, name) for name in _COUNTS}
     if any(sums[name] != value for name, value in numbers.items()):
         said = "The sums are not the verdict's numbers: the streams of some messages are not known."

@@ -1,10 +1,13 @@
 """The tables of the page: their sums are the verdict's numbers, whatever happened and whatever is missing."""
 
 from pathlib import Path
+from random import Random
 
 import pytest
 
+from proof.lies.logs import honest_logs
 from tests.tools.replay.builder import ALPHA, BETA, World, healthy
+from tests.tools.replay.cutting import cut, judged, past_of, random_cuts
 from tests.tools.replay.judging import PLANTED, plant, verdict_of
 from tests.tools.replay.relays import through_relay
 from triack.tools.chaos.run import run_seed
@@ -70,6 +73,25 @@ def test_sums_are_the_verdicts_after_restarts_over_relays_and_of_a_cut_log(tmp_p
     assert_adds_up(replay(tmp_path, engine="local"))
 
 
+@pytest.mark.slow
+def test_sums_are_the_verdicts_after_a_prune() -> None:
+    """What was removed is in them, too, wherever the logs were cut."""
+    for seed, log in honest_logs(3):
+        records = [record for start in log.values() for record in start]
+        removed, left = cut(records, random_cuts(log, Random(seed)))
+        verdict = judged(left, past_of(removed))
+        assert_adds_up(verdict)
+        whole = judged([*removed, *left])
+        for name in ("queues", "streams", "pairs"):
+            assert tables(verdict)[name].sums == {**tables(whole)[name].sums, **_of_what_is_left(verdict, name)}, name
+
+
+def _of_what_is_left(verdict: Verdict, name: str) -> dict[str, object]:
+    """How long messages have waited is not in a summary."""
+    sums = tables(verdict)[name].sums
+    return {"waits_ns": sums["waits_ns"]} if "waits_ns" in sums else {}
+
+
 def test_what_waits_says_whose_it_is_and_for_how_long() -> None:
     """Six are queued for beta's queue; nothing of them has left."""
     world = healthy()
@@ -96,6 +118,22 @@ def test_a_destination_that_has_nothing_yet_is_named() -> None:
     verdict = verdict_of(world)
     assert {row["destination"] for row in tables(verdict)["streams"].rows} == {"b"}
     assert_adds_up(verdict)
+
+
+def test_acknowledged_messages_of_a_destination_without_a_log_are_explained() -> None:
+    """They are pending, and nobody waits for them; what is not acknowledged waits."""
+    world = healthy()
+    world.queue(TX, 6)
+    world.beta.records.clear()
+    verdict = verdict_of(world)
+    assert_adds_up(verdict)
+    streams = tables(verdict)["streams"]
+    assert 0 < streams.sums["acknowledged"] < verdict.pending
+    assert "the log that would show them delivered is missing" in streams.says
+    (row,) = [row for row in streams.rows if row["class"] == TX]
+    assert row["pending"] - row["acknowledged"] == 60
+    queued = [record for record in world.alpha.all("queued") if record["class"] == TX][-1]
+    assert row["since_ns"] == queued["wall_ns"]
 
 
 def test_delivered_messages_of_an_origin_without_a_log_are_explained() -> None:
