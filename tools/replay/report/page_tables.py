@@ -460,12 +460,10 @@ def _links_say(verdict: Verdict, sums: Row, by_streams: int) -> str:
     if sums["resends"] != verdict.resends:
         says = [f"The verdict counts {counted(verdict.resends, 'resend')}: of some the session is not known."]
     if by_streams:
-        says.append(
-            f"Beside these duplicates, {counted(by_streams, 'packet')} came again in another session and"
-            " were recognised by their number in their stream: together that is the verdict's number."
-        )
+        by_number = f"{counted(by_streams, 'packet')} recognised by the number in the stream, and not by a session"
+        says.append(f"The verdict's number of duplicates is the sum of these and {by_number}.")
     elif sums["duplicates"] == verdict.duplicates_on_wire:
-        says.append("So is that of duplicates.")
+        says.append("The sum of duplicates is the verdict's number.")
     return " ".join(says)
 
 

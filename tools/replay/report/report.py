@@ -193,7 +193,7 @@ def _where(finding: Violation, timeline: Timeline, called: Mapping[str, str]) ->
         if node:
             parts.append((what, timeline.name(node), node))
     if finding.session:
-        parts.append(("session of", called.get(finding.session, finding.session), finding.session))
+        parts.append(("between", called.get(finding.session, finding.session), finding.session))
     for what, number in (("stream", finding.stream), ("sequence", finding.sequence), ("number", finding.number)):
         if number != -1:
             several = what == "number" and finding.last > number
