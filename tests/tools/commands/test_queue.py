@@ -201,3 +201,28 @@ def test_nothing_that_destroys_is_suggested(tmp_path: Path) -> None:
         assert (done.returncode, b"purge" in done.stderr.replace(typed.encode(), b"")) == (2, False)
     assert b"did you mean browse?" in command("queue", "browes").stderr
     assert b"remove" not in command("trust", "remov").stderr.replace(b"command remov;", b"")
+
+
+@pytest.mark.parametrize("running", [False, True])
+def test_messages_are_sent_with_priorities_and_counted_by_them(tmp_path: Path, *, running: bool) -> None:
+    """From the command line, with the node or through it; a class without priorities says so before it reads a line."""
+
+    def work() -> None:
+        at = ("--data", tmp_path, "--insecure")
+        for priority, lines in (("7", b"urgent\n"), ("0", b"1\n2\n")):
+            options = ("--class", "recoverable", "--priority", priority)
+            assert command("send", "orders", *options, *at, stdin=lines).returncode == 0
+        refused = command("send", "orders", "--priority", "7", *at, stdin=b"x\n")
+        assert (refused.returncode, b"have priority 0, not 7" in refused.stderr) == (2, True)
+        shown = command("queue", "show", "orders", "--data", tmp_path).stdout.decode().splitlines()
+        assert [line.split() for line in shown[1:]] == [["PRIORITY", "WAITING"], ["7", "1"], ["0", "2"]]
+        as_json = json.loads(command("queue", "show", "orders", "--json", "--data", tmp_path).stdout)
+        assert as_json["by_priority"] == {"7": 1, "0": 2}
+        browsed = command("queue", "browse", "orders", "--json", "--data", tmp_path).stdout.splitlines()
+        assert [json.loads(line)["priority"] for line in browsed] == [7, 0, 0]
+
+    if running:
+        with triack.sync.open("a", data=tmp_path, insecure=True):
+            work()
+    else:
+        work()
