@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, assert_never
 
 from triack.base.clock import WallClock
-from triack.base.commit import StoreContent
+from triack.base.commit import Commit, StoreContent
 from triack.base.datagram import Channels, Header, Kind, Opened, connection_id_of, read_header
 from triack.base.delivery import Delivery
 from triack.base.errors import ProtocolError, TriackError
@@ -249,6 +249,9 @@ class Engine:
             drops=self.drops,
         )
 
+    def _commit(self) -> Commit:
+        return self.jobs.group.commit
+
     def _make_desk(self) -> tuple[AdminDesk, Jobs]:
         """Make the part of this node that tells senders what happened, and the jobs of the store, which hold it."""
         desk = AdminDesk(
@@ -258,7 +261,7 @@ class Engine:
             self.routes,
             self._directory,
             name_of=self.name_of,
-            commit=lambda: self.jobs.group.commit,
+            commit=self._commit,
             drops=self.drops,
             record=self._record,
         )
@@ -336,10 +339,7 @@ class Engine:
     def outgoing_stream(
         self, where: str, queue: str, delivery: Delivery, priority: int | None = None
     ) -> OutgoingStream:
-        """The outgoing queue to a queue; ``where`` is a peer's name or an address, empty for a queue of this node.
-
-        The class must permit the priority; None is for the default of the class.
-        """
+        """The outgoing queue to a queue; ``where`` is a peer's name or an address, empty for a queue of this node."""
         return self.outgoing_to(self.resolver.resolve(where, queue), delivery, priority)
 
     def outgoing_to(self, target: Target, delivery: Delivery, priority: int | None = None) -> OutgoingStream:
