@@ -10,7 +10,7 @@ from triack.queues.mailboxes.mailbox import Mailbox, QueuedPacket
 from triack.queues.mailboxes.progress import Progress
 from triack.queues.manager.admin_desk import AdminDesk
 from triack.queues.message_classes import MessageClass
-from triack.queues.packing import Unpacked
+from triack.queues.packing import Unpacked, fragment_range
 from triack.queues.streams.outgoing_stream import OutgoingStream
 
 __all__ = ["BUGS"]
@@ -37,7 +37,7 @@ def _after_a_restart(patch: Patch) -> None:
 
     def anew(self: Mailbox, packet: QueuedPacket, head: bytes, progress: Progress | None = None) -> None:
         put(self, packet, head, progress)
-        if packet.restored and packet.cares:
+        if packet.restored and packet.cares and fragment_range(head, packet.size_bytes) is None:
             self._notices.whole.append((self, packet))
 
     patch.setattr(Mailbox, "put", anew)
