@@ -515,6 +515,7 @@ class LocalQueues:
             properties = dict(content.properties[index]) if content.properties else {}
             priority = content.priority
             if packet.cares:
+                self.tell_read(turn.now_ns)  # in the order in which it happened
                 self._tell(mailbox.name, packet, content, (index,), class_at_queue(reason), turn.now_ns)
         except ProtocolError:
             body, ordinal, properties, priority = b"".join(packet.pieces), packet.number, {}, packet.priority
