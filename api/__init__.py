@@ -61,6 +61,12 @@ if TYPE_CHECKING:
         SessionStats,
         TransitStats,
     )
+    from triack.node.shell.stream_stats import (
+        IncomingStreamStats,
+        OutgoingStreamStats,
+        StreamsStats,
+        TransitStreamStats,
+    )
     from triack.node.shell.troubles import TroubleStats
     from triack.ordering.order_settings import OrderSettings
     from triack.queues.blocking import Blocking
@@ -103,6 +109,7 @@ __all__ = [
     "HandlerOptions",
     "HoldStats",
     "HolderStats",
+    "IncomingStreamStats",
     "KeySettings",
     "Limits",
     "LinkDown",
@@ -118,6 +125,7 @@ __all__ = [
     "OpenInvitation",
     "OrderSettings",
     "OutgoingStats",
+    "OutgoingStreamStats",
     "PeerHalted",
     "PeerSilent",
     "PeerUnknown",
@@ -138,9 +146,11 @@ __all__ = [
     "StoreLow",
     "StreamHeld",
     "StreamsNearLimit",
+    "StreamsStats",
     "Tls",
     "Transaction",
     "TransitStats",
+    "TransitStreamStats",
     "TroubleStats",
     "connect",
     "open",
@@ -173,6 +183,7 @@ _HOMES = {
     "run": "triack.node.shell.running:run",
     "HoldStats": "triack.node.shell.stats:HoldStats",
     "HolderStats": "triack.node.shell.stats:HolderStats",
+    "IncomingStreamStats": "triack.node.shell.stream_stats:IncomingStreamStats",
     "KeySettings": "triack.queues.node_settings:KeySettings",
     "Limits": "triack.queues.node_settings:Limits",
     "LinkDown": "triack.base.news:LinkDown",
@@ -187,6 +198,7 @@ _HOMES = {
     "OpenInvitation": "triack.node.shell.enrolling:OpenInvitation",
     "OrderSettings": "triack.ordering.order_settings:OrderSettings",
     "OutgoingStats": "triack.node.shell.stats:OutgoingStats",
+    "OutgoingStreamStats": "triack.node.shell.stream_stats:OutgoingStreamStats",
     "PeerHalted": "triack.base.news:PeerHalted",
     "PeerSilent": "triack.base.news:PeerSilent",
     "PeerUnknown": "triack.base.news:PeerUnknown",
@@ -207,9 +219,11 @@ _HOMES = {
     "StoreLow": "triack.base.news:StoreLow",
     "StreamHeld": "triack.base.news:StreamHeld",
     "StreamsNearLimit": "triack.base.news:StreamsNearLimit",
+    "StreamsStats": "triack.node.shell.stream_stats:StreamsStats",
     "Tls": "triack.transport.endpoint:Tls",
     "Transaction": "triack.node.handles.transaction:Transaction",
     "TransitStats": "triack.node.shell.stats:TransitStats",
+    "TransitStreamStats": "triack.node.shell.stream_stats:TransitStreamStats",
     "TroubleStats": "triack.node.shell.troubles:TroubleStats",
     "connect": "triack.node.client.client:connect_to",
     "open": "triack.node.node:open_node",

@@ -365,6 +365,7 @@ class Client(Asking):
     invite = asked(Verbs.invite, lambda self, header, _: ClientInvitation(self, header))
     queue_lengths = asked(Verbs.queue_lengths)
     stats = asked(Verbs.stats)
+    streams = asked(Verbs.streams)
     requeue = asked(Verbs.requeue)
     move = asked(Verbs.move)
     purge = asked(Verbs.purge)

@@ -16,6 +16,7 @@ from triack.node.handles.reloading import Reloaded
 from triack.node.shell.enrolling import EnrolledPeer
 from triack.node.shell.ping_answer import PingAnswer
 from triack.node.shell.stats import describe_stats, read_stats
+from triack.node.shell.stream_stats import describe_streams, read_streams
 from triack.queues.routes import Route
 from triack.queues.streams.ack_events import AckEvent, AckKind
 
@@ -36,6 +37,7 @@ __all__ = [
     "RELOADED",
     "REMEMBERED",
     "STATS",
+    "STREAMS",
     "WAITS_FOR",
     "WAS_PAUSED",
     "WATCH",
@@ -180,6 +182,10 @@ LENGTHS = Result(
 STATS = Result(
     lambda stats, _keep: ({}, json.dumps(describe_stats(stats)).encode()),
     lambda _header, content: read_stats(json.loads(content)),
+)
+STREAMS = Result(
+    lambda streams, _keep: ({}, json.dumps(describe_streams(streams)).encode()),
+    lambda _header, content: read_streams(json.loads(content)),
 )
 MESSAGE = Result(lambda message, _keep: content_of(message))
 MESSAGES = Result(lambda messages, _keep: contents_of(messages))

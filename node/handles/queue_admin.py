@@ -16,6 +16,7 @@ from triack.base.names import what_else
 from triack.node.handles.message import absolute
 from triack.node.shell.driver import Driver
 from triack.node.shell.engine_handle import MESSAGE_OVERHEAD_BYTES, EngineHandle
+from triack.node.shell.stream_stats import StreamsStats, gather_streams
 from triack.queues.mailboxes.mailbox import Mailbox
 from triack.queues.mailboxes.resolver import RemoteQueue, local_queue
 from triack.queues.mailboxes.system_queues import DEAD_LETTER_QUEUE, SystemQueue
@@ -93,6 +94,20 @@ class QueueAdmin:
             return cut_page(sights_of(where, after, now_ms), PAGE_MESSAGES)
         ways = (sights_on_the_way(outgoing, self._engine.node_id, after) for outgoing in where)
         return cut_page((sight for way in ways for sight in way), PAGE_MESSAGES)
+
+    def streams(self, name: object) -> StreamsStats:
+        """See ``Node.streams``."""
+        if not isinstance(name, str):
+            raise UsageError(f"streams of {name!r}: the name of a peer or of a queue is text")
+        name = self._canonical(name.removesuffix("/"))
+        found = gather_streams(self._engine, self._clock(), name)
+        if not (found.outgoing or found.incoming or found.transit):
+            every = gather_streams(self._engine, self._clock())
+            known = {it.name for it in every.outgoing} | {it.name for it in every.incoming}
+            known |= {it.name for it in every.transit}
+            if name not in self._engine.queues.mailboxes and not self._port.knows(name):
+                raise QueueNotFound(f"no stream leads to or from {name}; {what_else(name, sorted(known))}")
+        return found
 
     async def _fetch(self, page: list[Sight]) -> dict[int, bytes]:
         read = missing(page)

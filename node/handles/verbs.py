@@ -27,6 +27,7 @@ from triack.node.shell.link_events import Events
 from triack.node.shell.outgoing_message import MessageProperties
 from triack.node.shell.ping_answer import PingAnswer
 from triack.node.shell.stats import NodeStats
+from triack.node.shell.stream_stats import StreamsStats
 from triack.queues.manager.browse import BrowsedMessage
 from triack.queues.node_settings import Redelivery
 from triack.queues.stages import Stage, StageName
@@ -397,3 +398,19 @@ class Verbs(Sending, Acknowledging, Trusting, Requesting, Reloading, Routing, Ha
             NodeClosed: the node was not started.
         """
         return self._port.stats()
+
+    def streams(self, name: str) -> StreamsStats:
+        """The state of single streams at this moment: why they do not move, and when they are sent again.
+
+        Args:
+            name: a peer, or a destination ``peer/queue``, or a queue of this node, for all that comes into it.
+
+        Returns:
+            The streams to and from that peer or queue, and those that this node passes on.
+
+        Raises:
+            QueueNotFound: there is no such peer, queue or stream.
+            UsageError: the name is no text.
+            NodeClosed: the node was not started.
+        """
+        return self._steering.streams(name)

@@ -184,6 +184,7 @@ class _Face(Generic[N]):
     create_queue = waited(Verbs.create_queue)
     ping = waited(Verbs.ping)
     stats = waited(Verbs.stats)
+    streams = waited(Verbs.streams)
     queue_lengths = waited(Verbs.queue_lengths)
     recall = waited(Verbs.recall)
 

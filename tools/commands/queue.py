@@ -7,7 +7,7 @@ import base64
 import os
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -18,6 +18,7 @@ import click
 import triack
 from triack.base.errors import QueueNotFound
 from triack.base.printable import counted
+from triack.node.shell.queue_states import QueueState
 from triack.queues.mailboxes.system_queues import DEAD_LETTER_QUEUE
 from triack.tools.commands.common import (
     CommandGroup,
@@ -114,7 +115,7 @@ def list_queues(*, data: Path, sort: str, older_s: float | None, waiting: bool, 
             return 0
         in_hand = any(it["in_hand"] for it in rows)
         write_table(
-            ("QUEUE", "", "MESSAGES", *(["IN HAND"] if in_hand else []), "BYTES", "OLDEST", "WAITS FOR"),
+            ("QUEUE", "", "MESSAGES", *(["IN HAND"] if in_hand else []), "BYTES", "OLDEST", "STATE", "WAITS FOR"),
             [
                 [
                     it["queue"],
@@ -123,6 +124,7 @@ def list_queues(*, data: Path, sort: str, older_s: float | None, waiting: bool, 
                     *([str(it["in_hand"] or "-")] if in_hand else []),
                     str(it["bytes"]),
                     age_of(it["oldest_s"]),
+                    it["state"],
                     it["waits_for"] or "-",
                 ]
                 for it in rows
@@ -151,8 +153,10 @@ def show(*, data: Path, name: str, as_json: bool) -> int:
             shown["oldest_s"] = max(shown["oldest_s"] or 0, _seconds_since(message.sent_at))
             if message.reason is not None:
                 reasons[message.reason, message.destination or "-"] += 1
-        here = (await stats_of(node)).queues.get(name)
+        stats = await stats_of(node)
+        here = stats.queues.get(name)
         shown["in_hands"] = 0 if here is None else max(0, here.messages - shown["waiting"])
+        shown |= next((_words(it) for it in _rows(stats) if it["queue"] == name), {"state": None, "waits_for": None})
         shown["holders"] = [] if here is None else [asdict(holder) for holder in here.holders]
         if here is not None:
             shown["oldest_s"] = here.oldest_s
@@ -166,6 +170,8 @@ def show(*, data: Path, name: str, as_json: bool) -> int:
         delayed = f", {shown['delayed']} of them until their next attempt" if shown["delayed"] else ""
         oldest = "" if shown["oldest_s"] is None else f", the oldest for {age_of(shown['oldest_s'])}"
         click.echo(f"{name}: {shown['waiting']} waiting, {shown['bytes']} bytes{oldest}{delayed}{readers}")
+        if shown["state"] not in (None, QueueState.LOCAL.value):
+            click.echo(f"{shown['state']}{', waits for ' + shown['waits_for'] if shown['waits_for'] else ''}")
         if shown["holders"]:
             write_table(
                 ("IN THE HANDS OF", "PID", "MESSAGES", "SINCE"),
@@ -382,6 +388,7 @@ def _rows(stats: triack.NodeStats) -> list[dict[str, Any]]:
     rows = {
         name: _row(name, "in")
         | {"messages": it.messages, "in_hand": it.in_hand, "bytes": it.bytes, "oldest_s": it.oldest_s}
+        | {"state": it.state, "waits_for": it.waits_for}
         | _pause(it.paused_s)
         for name, it in stats.queues.items()
     }
@@ -390,30 +397,29 @@ def _rows(stats: triack.NodeStats) -> list[dict[str, Any]]:
         row = rows.setdefault(name, _row(name, "out"))
         row["messages"] += it.messages
         row["bytes"] += it.bytes
-        if it.messages:
-            row["waits_for"] = stats.links[it.via].waits_for or _room(it.held) or row["waits_for"]
+        if row["state"] is None or it.messages:
+            # Of several classes, that of one with messages.
+            row |= {"state": it.state, "waits_for": it.waits_for or row["waits_for"]}
         row |= _pause(it.paused_s)
-    return [*rows.values(), *(_transit_row(it, stats.links) for it in stats.transit)]
+    return [*rows.values(), *map(_transit_row, stats.transit)]
 
 
-def _transit_row(it: triack.TransitStats, links: Mapping[str, triack.LinkStats]) -> dict[str, Any]:
-    link = links.get(it.via)
-    waits_for = (_room(it.held) or (link and link.waits_for)) if it.via else "route"
+def _transit_row(it: triack.TransitStats) -> dict[str, Any]:
     row = _row(f"{it.final}/{it.queue}", f"from {it.came_by}") | {"messages": it.messages, "bytes": it.bytes}
-    return row | {"oldest_s": it.oldest_s, "waits_for": waits_for}
+    return row | {"oldest_s": it.oldest_s, "state": it.state, "waits_for": it.waits_for}
 
 
 def _row(name: str, kind: str) -> dict[str, Any]:
     figures = {"messages": 0, "in_hand": 0, "bytes": 0, "oldest_s": None}
-    return {"queue": name, "kind": kind, **figures, "paused_s": None, "waits_for": None}
+    return {"queue": name, "kind": kind, **figures, "paused_s": None, "state": None, "waits_for": None}
+
+
+def _words(row: dict[str, Any]) -> dict[str, Any]:
+    return {"state": row["state"], "waits_for": row["waits_for"]}
 
 
 def _pause(paused_s: float | None) -> dict[str, Any]:
     return {} if paused_s is None else {"paused_s": paused_s, "waits_for": f"resume, paused for {age_of(paused_s)}"}
-
-
-def _room(held: str | None) -> str | None:
-    return None if held is None else f"room: {held}"
 
 
 def _as_json(message: triack.BrowsedMessage) -> str:

@@ -62,7 +62,7 @@ async def test_links_and_sessions_are_seen_from_both_ends() -> None:
         assert 0 < link.session.round_trip_s < 5
         assert stats.sessions == [link.session]
         assert (b.stats().links, [session.peer for session in b.stats().sessions]) == ({}, ["a"])
-        sent = triack.OutgoingStats(b.address, "q", triack.TRANSACTIONAL, 0, 0, 0, 20, via=b.address)
+        sent = triack.OutgoingStats(b.address, "q", triack.TRANSACTIONAL, 0, 0, 0, 20, via=b.address, state="connected")
         assert stats.outgoing == [sent]
 
 
