@@ -341,12 +341,17 @@ class Transits:
             header.ack_requested,
         )
         if header.sequence > stream.sequence.sequence:
-            stream.ordered = 0
-        if dropped := stream.sequence.begin(header.sequence):
-            self._let_go(stream, dropped, FreedReason.STALE_SEQUENCE, turn)
+            self._begin(stream, header.sequence, turn)
         self._take(stream, conversation, [entry], (packet,), turn)
         if reason is not None and not stream.stopped:
             self.holds.stop(stream, conversation, reason)
+
+    def _begin(self, stream: TransitStream, sequence: int, turn: Turn) -> None:
+        """A newer sequence begins. What is here of the older one goes before, so that its records name that one."""
+        if dropped := list(stream.sequence.entries.values()):
+            self._let_go(stream, dropped, FreedReason.STALE_SEQUENCE, turn)
+        stream.ordered = 0
+        stream.sequence.begin(sequence)
 
     def _take(
         self,
@@ -517,8 +522,9 @@ class Transits:
         each = zip(run, previous, strict=True)
         contexts = [TransitContext(stream, entry, before, entry.hops + 1) for entry, before in each]
         asks = [int(entry.ack_requested) for entry in run]
-        if stream.sequence.start.credit is not None:
-            # As at an origin: the stream stands still until these are taken, and no ack delay is to be added.
+        if stream.sequence.start.credit is not None or (stream.durable and self.room.is_scarce(stream)):
+            # As at an origin: the stream stands still until these are taken, or soon will, as no more of it fits here.
+            # No ack delay is to be added.
             asks[-1] = asks[-1] or Ask.WITH_STORE
         return contents, contexts, asks
 
