@@ -406,6 +406,10 @@ EVENTS: Final[dict[str, Event]] = {
         ("queue", "arrivals"),
     ),
     "queue_resumed": Event("an operator has resumed a paused queue", ("queue",)),
+    "queue_quota_set": Event(
+        "an operator has set the quota of a queue of this node, or has left it to the settings again",
+        ("queue", "messages", "size_bytes", "when_full", "by_settings"),
+    ),
     "dropped": Event(
         "datagrams were dropped; written when the node stops and at most once a second", ("reason", "count")
     ),
@@ -421,5 +425,6 @@ SHARED: Final = (
 SHARING: Final = frozenset(EVENTS) - {
     "node_started", "node_continued", "node_stopped", "start_before", "woke_late", "position_recovered",
     "session_opened", "session_closed", "rollback_detected", "dropped", "queue_paused", "queue_resumed",
+    "queue_quota_set",
 }  # fmt: skip
 """Events whose records come again and again for one session or stream."""

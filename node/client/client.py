@@ -375,6 +375,7 @@ class Client(Asking):
     purge_transit = asked(Verbs.purge_transit)
     release = asked(Verbs.release)
     pause = asked(Verbs.pause)
+    set_quota = asked(Verbs.set_quota)
     resume = asked(Verbs.resume)
     create_queue = asked(Verbs.create_queue)
     ping = asked(Verbs.ping)

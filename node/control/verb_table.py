@@ -56,6 +56,7 @@ from triack.node.handles.transaction import Transaction
 from triack.node.handles.verbs import Verbs
 from triack.node.shell.enrolling import OpenInvitation
 from triack.node.shell.outgoing_message import MessageProperties, as_bytes, check_size
+from triack.queues.node_settings import WhenFull
 from triack.queues.routes import Route, check_routes
 
 __all__ = ["VERBS", "Argument", "Kind", "On", "Verb", "check_call", "may_repeat", "row_of"]
@@ -146,6 +147,8 @@ _ARGUMENTS: Mapping[Any, Argument] = {
     str: TEXT,
     str | None: TEXT_OR_NULL,
     int: NUMBER,
+    int | None: NUMBER_OR_NULL,
+    WhenFull | None: TEXT_OR_NULL,
     bool: TRUTH,
     float: SECONDS,
     float | None: SECONDS,
@@ -396,6 +399,7 @@ VERBS: Mapping[str, Verb] = {
         _row(Verbs.purge, COUNT),
         _row(Verbs.release, COUNT),
         _row(Verbs.pause),
+        _row(Verbs.set_quota, repeats=True),
         _row(Verbs.resume, WAS_PAUSED),
     )
 }

@@ -19,7 +19,7 @@ from triack.node.shell.engine_handle import MESSAGE_OVERHEAD_BYTES, EngineHandle
 from triack.node.shell.stream_stats import StreamsStats, gather_streams
 from triack.queues.mailboxes.mailbox import Mailbox
 from triack.queues.mailboxes.resolver import RemoteQueue, local_queue
-from triack.queues.mailboxes.system_queues import DEAD_LETTER_QUEUE, SystemQueue
+from triack.queues.mailboxes.system_queues import DEAD_LETTER_QUEUE, SystemQueue, system_queue
 from triack.queues.manager.browse import (
     BrowsedMessage,
     Position,
@@ -32,6 +32,7 @@ from triack.queues.manager.browse import (
 )
 from triack.queues.manager.engine import Engine
 from triack.queues.manager.jobs import Look
+from triack.queues.node_settings import Quota, WhenFull
 from triack.queues.packing import NO_DEAD_LETTER, Outgoing
 from triack.queues.streams.outgoing_stream import OutgoingStream
 from triack.transport.address import Destination
@@ -261,6 +262,33 @@ class QueueAdmin:
         was_paused = self._engine.resume(name, self._clock())
         await self._port.commit()
         return was_paused
+
+    async def set_quota(
+        self, queue: object, messages: int | None, size_bytes: int | None, when_full: WhenFull | None
+    ) -> None:
+        """See ``Node.set_quota``."""
+        self._port.check_alive()
+        name = self._own_name(queue)
+        if system := system_queue(name):
+            raise UsageError(f"quota of {name}: the node itself works with that queue; {system.why_no_quota}")
+        before = self._engine.queues.quota_of(name)
+        quota = Quota(
+            before.messages if messages is None else messages,
+            before.size_bytes if size_bytes is None else size_bytes,
+            before.when_full if when_full is None else when_full,
+        )
+        by_settings = messages is None and size_bytes is None and when_full is None
+        self._engine.set_quota(name, None if by_settings else quota, self._clock())
+        await self._port.commit()
+
+    def _own_name(self, queue: object) -> str:
+        """The name of a queue of this node. Raises QueueNotFound; UsageError for another thing than text."""
+        if not isinstance(queue, str):
+            raise UsageError(f"quota of {queue!r}: the name of a queue is text")
+        mailboxes = self._engine.queues.mailboxes
+        if queue in mailboxes or queue in self._engine.queues.set_quotas.by_name:
+            return queue
+        raise QueueNotFound(f"there is no queue {queue} of this node; {what_else(queue, mailboxes)}")
 
     def _pausable(self, queue: object) -> str:
         """The name by which a queue is paused, see ``Pauses``. Raises QueueNotFound, AddressError, UsageError."""

@@ -29,7 +29,7 @@ from triack.node.shell.ping_answer import PingAnswer
 from triack.node.shell.stats import NodeStats
 from triack.node.shell.stream_stats import StreamsStats
 from triack.queues.manager.browse import BrowsedMessage
-from triack.queues.node_settings import Redelivery
+from triack.queues.node_settings import Redelivery, WhenFull
 from triack.queues.stages import Stage, StageName
 
 __all__ = ["Verbs"]
@@ -349,6 +349,32 @@ class Verbs(Sending, Acknowledging, Trusting, Requesting, Reloading, Routing, Ha
             NodeClosed, StoreFailed: the node has ended, or was not started.
         """
         return await self._steering.resume(queue)
+
+    async def set_quota(
+        self,
+        queue: str,
+        *,
+        messages: int | None = None,
+        size_bytes: int | None = None,
+        when_full: WhenFull | None = None,
+    ) -> None:
+        """Set the quota of a queue of this node. It goes before that of the settings, restarts included.
+
+        What is in the queue stays there, even if it is more.
+
+        Args:
+            queue: its name.
+            messages: the most unacknowledged messages; None: as it is.
+            size_bytes: the most bytes of the packets that hold them; None: as it is.
+            when_full: ``hold`` lets senders wait, ``reject`` rejects their messages; None: as it is. With none of the
+                three, the queue has the quota of the settings again.
+
+        Raises:
+            QueueNotFound: there is no such queue.
+            UsageError: the node itself works with the queue, or a limit is not valid.
+            NodeClosed, StoreFailed: the node has ended, or was not started.
+        """
+        await self._steering.set_quota(queue, messages, size_bytes, when_full)
 
     async def create_queue(self, queue: str) -> bool:
         """Make a queue of this node before the first message for it arrives.

@@ -22,6 +22,7 @@ from triack.node.shell.worker import DiskFigures
 from triack.queues.histogram import Histogram
 from triack.queues.mailboxes.mailbox import Mailbox
 from triack.queues.manager.engine import Engine
+from triack.queues.node_settings import Quota
 from triack.queues.pauses import Pause
 from triack.queues.peers.dialer import WaitsFor
 from triack.queues.peers.link import Conversation, Link
@@ -84,6 +85,10 @@ class QueueStats:
         paused_s: seconds since an operator paused it, so that readers wait; None when it is not paused.
         state: ``local``, ``full`` or ``paused``.
         waits_for: what has to happen before it hands out or accepts messages again; None for nothing.
+        max_messages: its quota of messages.
+        max_bytes: its quota of bytes.
+        when_full: what happens then: ``hold`` or ``reject``; for dead letters as ``DeadLetters`` says.
+        quota_is_set: whether an operator has set its quota, so that the settings do not count.
     """
 
     messages: int
@@ -96,6 +101,10 @@ class QueueStats:
     paused_s: float | None = None
     state: str = QueueState.LOCAL.value
     waits_for: str | None = None
+    max_messages: int = Quota().messages
+    max_bytes: int = Quota().size_bytes
+    when_full: str = Quota().when_full
+    quota_is_set: bool = False
 
     @property
     def in_hand(self) -> int:
@@ -352,7 +361,8 @@ def gather(engine: Engine, drops: Mapping[str, int], disk: DiskFigures, holding:
     now_ms = engine.wall.ms(now_ns)
     return NodeStats(
         queues={
-            name: _queue(mailbox, holding, now_ms, now_ns) for name, mailbox in sorted(engine.queues.mailboxes.items())
+            name: _queue(engine, mailbox, holding, now_ms, now_ns)
+            for name, mailbox in sorted(engine.queues.mailboxes.items())
         },
         outgoing=[
             OutgoingStats(
@@ -465,7 +475,7 @@ def read_stats(found: dict[str, Any]) -> NodeStats:
     )
 
 
-def _queue(mailbox: Mailbox, holding: Holding, now_ms: int, now_ns: int) -> QueueStats:
+def _queue(engine: Engine, mailbox: Mailbox, holding: Holding, now_ms: int, now_ns: int) -> QueueStats:
     waits = bool(mailbox.reader.returned.messages)
     held = [one for one in holding.of(mailbox.name) if one[1] or waits]
     sent_ms = [one.packet.sent_at_ms for _, packets in held for one in packets]
@@ -482,6 +492,10 @@ def _queue(mailbox: Mailbox, holding: Holding, now_ms: int, now_ns: int) -> Queu
         paused_s=_paused_s(mailbox.pause, now_ms),
         state=state,
         waits_for=waits_for,
+        max_messages=mailbox.fill.messages.limit,
+        max_bytes=mailbox.fill.bytes.limit,
+        when_full=engine.queues.when_full(mailbox.name),
+        quota_is_set=mailbox.name in engine.queues.set_quotas.by_name,
     )
 
 

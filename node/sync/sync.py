@@ -174,6 +174,7 @@ class _Face(Generic[N]):
     purge_transit = waited(Verbs.purge_transit)
     release = waited(Verbs.release)
     pause = waited(Verbs.pause)
+    set_quota = waited(Verbs.set_quota)
     resume = waited(Verbs.resume)
     transaction = waited(Verbs.transaction, SyncTransaction)
     trust = waited(Verbs.trust)

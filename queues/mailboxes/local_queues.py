@@ -29,9 +29,10 @@ from triack.queues.mailboxes.quotas import Account, PayerOf
 from triack.queues.mailboxes.redelivery import Return, Wait, wait_after_death_ms, wait_ms
 from triack.queues.mailboxes.run import Run
 from triack.queues.mailboxes.system_queues import DEAD_LETTER_QUEUE, DEAD_LETTER_STREAM, STANDING_QUEUES, system_queue
-from triack.queues.node_settings import NodeSettings
+from triack.queues.node_settings import NodeSettings, Quota
 from triack.queues.packing import MAX_PROPERTIES_BYTES, NO_DEAD_LETTER, Outgoing, pack_one, write_properties
 from triack.queues.pauses import Pauses
+from triack.queues.set_quotas import SetQuotas
 
 __all__ = ["LocalQueues"]
 
@@ -50,6 +51,7 @@ class LocalQueues:
 
     Attributes:
         pauses: the queues that an operator has paused.
+        set_quotas: the quotas that an operator has set.
         mailboxes: the queues, by name.
         is_fixed: whether only declared queues may exist.
         notices: notices of the queues.
@@ -82,6 +84,7 @@ class LocalQueues:
         self._record = record
         self.in_hand = InHand(words)
         self.pauses = Pauses()
+        self.set_quotas = SetQuotas()
         self.mailboxes: dict[str, Mailbox] = {}
         self._next_queue_id = 1
         self.notices = Notices(
@@ -104,6 +107,7 @@ class LocalQueues:
     def restore(self, content: StoreContent, turn: LocalTurn, jumps: ClockJumps) -> None:
         """Restore the queues from the store, and create the declared ones."""
         self.pauses.restore(content.state)
+        self.set_quotas.restore(content.state)
         for queue_id, name in content.queues:
             self.mailboxes[name] = self._new_mailbox(queue_id, name)
             self._next_queue_id = max(self._next_queue_id, queue_id + 1)
@@ -184,10 +188,27 @@ class LocalQueues:
     def _new_mailbox(self, queue_id: int, name: str) -> Mailbox:
         limits, system = self._settings.limits, system_queue(name)
         if system is None:
-            mailbox = Mailbox(queue_id, name, self.notices, limits.quota_of(name))
+            mailbox = Mailbox(queue_id, name, self.notices, self.quota_of(name))
             mailbox.pause = self.pauses.of_queue(name)
             return mailbox
         return Mailbox(queue_id, name, self.notices, system.quota(limits), is_apart=system.is_apart)
+
+    def quota_of(self, name: str) -> Quota:
+        """Limits of a queue: those that an operator has set, or else those of the settings."""
+        return self.set_quotas.by_name.get(name) or self._settings.limits.quota_of(name)
+
+    def when_full(self, name: str) -> str:
+        """What happens to messages for a queue that is full."""
+        is_letters = name == DEAD_LETTER_QUEUE
+        return self._settings.limits.dead_letters.when_full if is_letters else self.quota_of(name).when_full
+
+    def handle_quota(self, name: str) -> None:
+        """The quota of a queue was set; what is in it stays there."""
+        mailbox = self.mailboxes.get(name)
+        if mailbox is not None:
+            mailbox.fill.set_quota(self.quota_of(name))
+            mailbox.fill.is_told = mailbox.fill.is_told and mailbox.fill.is_full
+        self.notices.relieved = True
 
     def handle_paused(self, name: str) -> None:
         """A queue of this node was paused or resumed."""
@@ -203,7 +224,7 @@ class LocalQueues:
         self.notices.disk.set_limits(limits.peer_quota_bytes, limits.node_quota_bytes)
         for mailbox in self.mailboxes.values():
             system = system_queue(mailbox.name)
-            mailbox.fill.set_quota(limits.quota_of(mailbox.name) if system is None else system.quota(limits))
+            mailbox.fill.set_quota(self.quota_of(mailbox.name) if system is None else system.quota(limits))
         self.notices.relieved = True
 
     def make_room(self) -> None:

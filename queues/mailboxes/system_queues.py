@@ -52,6 +52,7 @@ class SystemQueue(NamedTuple):
         gives_up: whether a message of it that fails too often goes to the dead-letter queue.
         quota: its quota, by the limits of the node.
         overflow: addition to the operator's event when it is over its quota.
+        why_no_quota: where its limits are, for an operator who would set a quota.
     """
 
     name: str
@@ -62,6 +63,7 @@ class SystemQueue(NamedTuple):
     gives_up: bool
     quota: Callable[[Limits], Quota]
     overflow: Callable[[Limits], str]
+    why_no_quota: str
 
     @property
     def takes_from_peers(self) -> bool:
@@ -92,6 +94,7 @@ _TABLE = (
         gives_up=False,
         quota=_letters,
         overflow=_letters_overflow,
+        why_no_quota="its limits are those of limits.dead_letters, as it holds no sender",
     ),
     SystemQueue(
         REPLY_QUEUE,
@@ -102,6 +105,7 @@ _TABLE = (
         gives_up=True,
         quota=_replies,
         overflow=lambda _: "",
+        why_no_quota=f"its limits are those of limits.queue_quota of {REPLY_QUEUE}",
     ),
 )
 SYSTEM_QUEUES: Final = {queue.name: queue for queue in _TABLE}

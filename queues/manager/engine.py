@@ -34,7 +34,7 @@ from triack.queues.manager.recorder import Recorder, start_record
 from triack.queues.manager.session_event_router import SessionEventRouter
 from triack.queues.manager.transmitter import Giving, Transmitter
 from triack.queues.manager.watching import Watching
-from triack.queues.node_settings import NodeSettings
+from triack.queues.node_settings import NodeSettings, Quota
 from triack.queues.packing import Outgoing
 from triack.queues.peers.handshake import Handshakes
 from triack.queues.peers.link import Conversation, Links
@@ -379,6 +379,18 @@ class Engine:
         self._record("queue_resumed", now_ns, queue=name)
         self._handle_paused(name)
         return True
+
+    def set_quota(self, name: str, quota: Quota | None, now_ns: int) -> None:
+        """Set the quota of a queue of this node with the next commit, and at once; None: as the settings say."""
+        queues, commit = self.queues, self.jobs.group.commit
+        if quota is None:
+            queues.set_quotas.unset(name, commit)
+        else:
+            queues.set_quotas.set(name, quota, commit)
+        queues.handle_quota(name)
+        now = queues.quota_of(name)
+        limits = {"messages": now.messages, "size_bytes": now.size_bytes, "when_full": now.when_full}
+        self._record("queue_quota_set", now_ns, queue=name, **limits, by_settings=quota is None)
 
     def _handle_paused(self, name: str) -> None:
         if "/" in name:

@@ -177,7 +177,7 @@ class Inbox:
 
     def refuses(self, name: str, *, durable: bool) -> bool:
         """Whether a queue takes no more messages of this node, and is set to reject instead of letting it wait."""
-        return self._settings.limits.quota_of(name).when_full == "reject" and not self.has_room(name, durable=durable)
+        return self._queues.quota_of(name).when_full == "reject" and not self.has_room(name, durable=durable)
 
     # ---- packets
 

@@ -11,15 +11,17 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, TextIO, TypeVar
+from typing import Any, TextIO, TypeVar, get_args
 
 import click
 
 import triack
 from triack.base.errors import QueueNotFound
+from triack.base.names import what_else
 from triack.base.printable import counted
 from triack.node.shell.queue_states import QueueState
 from triack.queues.mailboxes.system_queues import DEAD_LETTER_QUEUE
+from triack.queues.node_settings import WhenFull
 from triack.tools.commands.common import (
     CommandGroup,
     FloatRange,
@@ -31,7 +33,7 @@ from triack.tools.commands.common import (
     write_table,
 )
 from triack.tools.commands.visiting import Host, stats_of, visit
-from triack.tools.operate.amounts import age_of
+from triack.tools.operate.amounts import age_of, size_of
 
 __all__ = ["queue"]
 
@@ -155,6 +157,9 @@ def show(*, data: Path, name: str, as_json: bool) -> int:
                 reasons[message.reason, message.destination or "-"] += 1
         stats = await stats_of(node)
         here = stats.queues.get(name)
+        if here is not None and (here.quota_is_set or isinstance(node, triack.Client)):
+            limits = {"max_messages": here.max_messages, "max_bytes": here.max_bytes, "when_full": here.when_full}
+            shown |= limits | {"quota_is_set": here.quota_is_set}
         shown["in_hands"] = 0 if here is None else max(0, here.messages - shown["waiting"])
         shown |= next((_words(it) for it in _rows(stats) if it["queue"] == name), {"state": None, "waits_for": None})
         shown["holders"] = [] if here is None else [asdict(holder) for holder in here.holders]
@@ -172,6 +177,8 @@ def show(*, data: Path, name: str, as_json: bool) -> int:
         click.echo(f"{name}: {shown['waiting']} waiting, {shown['bytes']} bytes{oldest}{delayed}{readers}")
         if shown["state"] not in (None, QueueState.LOCAL.value):
             click.echo(f"{shown['state']}{', waits for ' + shown['waits_for'] if shown['waits_for'] else ''}")
+        if here is not None and here.quota_is_set:
+            click.echo(_quota_of(here))
         if shown["holders"]:
             write_table(
                 ("IN THE HANDS OF", "PID", "MESSAGES", "SINCE"),
@@ -327,6 +334,46 @@ def resume(*, data: Path, name: str) -> int:
         return 0
 
     return run(visit(data, work))
+
+
+@queue.command()
+@verbose_option
+@_queue_argument
+@click.option("--messages", type=click.IntRange(min=1), metavar="N", help="The most messages that may wait in it.")
+@click.option("--bytes", "size_bytes", type=click.IntRange(min=1), metavar="N", help="The same for their bytes.")
+@click.option(
+    "--when-full",
+    type=click.Choice(get_args(WhenFull)),
+    help="Let senders wait, or reject their messages, which become dead letters there.",
+)
+@click.option("--reset", is_flag=True, help="Have the quota of the settings again.")
+@existing_data_option
+def quota(
+    *, data: Path, name: str, messages: int | None, size_bytes: int | None, when_full: WhenFull | None, reset: bool
+) -> int:
+    """Set the quota of a queue of the node, or show it. It goes before that of the settings, restarts included."""
+    given = (messages, size_bytes, when_full) != (None, None, None)
+    if given and reset:
+        raise click.UsageError("--reset takes the quota of the settings: leave out --messages, --bytes and --when-full")
+
+    async def work(node: Host) -> int:
+        if given or reset:
+            await node.set_quota(name, messages=messages, size_bytes=size_bytes, when_full=when_full)
+        known = (await stats_of(node)).queues
+        if name not in known:
+            raise QueueNotFound(f"there is no queue {name} of this node; {what_else(name, known)}")
+        if isinstance(node, triack.Node) and not known[name].quota_is_set:
+            click.echo(f"{name}: as the settings say; no process runs the node, so they are not known here")
+        else:
+            click.echo(f"{name}: {_quota_of(known[name])}")
+        return 0
+
+    return run(visit(data, work))
+
+
+def _quota_of(it: triack.QueueStats) -> str:
+    by = "set by an operator" if it.quota_is_set else "as the settings say"
+    return f"at most {counted(it.max_messages, 'message')} and {size_of(it.max_bytes)}, then {it.when_full}; {by}"
 
 
 # ---- steering

@@ -115,6 +115,30 @@ def test_a_queue_is_paused_and_resumed(tmp_path: Path, *, running: bool) -> None
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("running", [True, False], ids=["running", "at rest"])
+def test_the_quota_of_a_queue_is_set_shown_and_left_to_the_settings_again(tmp_path: Path, *, running: bool) -> None:
+    """Only what is named changes. A system queue has its limits elsewhere."""
+    node, at = fill(tmp_path), ("--data", tmp_path)
+    if not running:
+        node.close()
+    by_settings = "orders: at most 10,000,000 messages and 1.0 GiB, then hold; as the settings say"
+    if not running:
+        by_settings = "orders: as the settings say; no process runs the node, so they are not known here"
+    assert run("quota", "orders", *at) == [by_settings]
+    was_set = "orders: at most 5 messages and 1.0 GiB, then hold; set by an operator"
+    assert run("quota", "orders", "--messages", "5", *at) == [was_set]
+    assert run("quota", "orders", "--when-full", "reject", *at) == [was_set.replace("hold", "reject")]
+    assert run("show", "orders", *at)[1] == was_set.replace("hold", "reject").removeprefix("orders: ")
+    assert json.loads(run("show", "orders", "--json", *at)[0])["max_messages"] == 5
+    assert run("quota", "orders", "--reset", *at) == [by_settings]
+    refused = command("queue", "quota", "dead-letter", "--messages", "5", *at)
+    assert refused.returncode == 2
+    assert b"its limits are those of limits.dead_letters" in refused.stderr
+    if running:
+        node.close()
+
+
+@pytest.mark.slow
 def test_mistakes_are_named(tmp_path: Path) -> None:
     """What does not exist, and what was not said; nothing is made by asking."""
     fill(tmp_path / "a").close()
