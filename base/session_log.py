@@ -99,6 +99,7 @@ FIELDS: Final[dict[str, Field]] = {
     "receive_by_ms": Field(int, "wall clock at which they were to have been received, milliseconds since 1970"),
     "recovered": Field(bool, "true when read from the store at the start"),
     "redelivered": Field(bool, "whether they may have been handed out before"),
+    "chosen": Field(bool, "whether a reader asked for it by its id, so that it was handed out before its turn"),
     "reason": Field(str, "why, by name; [reasons.md](reasons.md) lists them all"),
     "attempt": Field(int, "which resend of the sequence since its last progress, from 1"),
     "interval_ns": Field(int, "the wait that just ended, in nanoseconds"),
@@ -376,8 +377,10 @@ EVENTS: Final[dict[str, Event]] = {
         (*_PACKETS, "reason"),
     ),
     "handed": Event(
-        "messages of one or more packets were handed to the application",
+        "messages of one or more packets were handed to the application; `chosen` when a reader asked for one by its "
+        "id, so that it came before its turn",
         (*_STREAM, "queue", "number", "place", "counts", "redelivered"),
+        ((), ("chosen",)),
     ),
     "settled": Event(
         "messages of one or more packets are settled: the commit that begins now takes them out of their queue for "

@@ -374,6 +374,7 @@ class Client(Asking):
     explain_route = asked(Verbs.explain_route)
     purge_transit = asked(Verbs.purge_transit)
     release = asked(Verbs.release)
+    peek = asked(Verbs.peek)
     pause = asked(Verbs.pause)
     set_quota = asked(Verbs.set_quota)
     resume = asked(Verbs.resume)
@@ -490,7 +491,8 @@ class Client(Asking):
     @as_on(Verbs.browse)
     async def browse(self, said: Said) -> AsyncIterator[BrowsedMessage]:
         """Ask for one page after the other."""
-        last: Position = ()
+        after = said["after"]
+        last: Position = (after, 0) if after else ()
         epoch: int | None = None  # places in a queue are those of one life of the node
         while True:
             header, content = await self.call("browse", epoch=epoch, queue=said["queue"], after=last)

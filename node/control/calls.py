@@ -53,6 +53,7 @@ from triack.node.shell.enrolling import OpenInvitation
 from triack.node.shell.holding import Reader
 from triack.node.shell.link_events import Events
 from triack.queues.mailboxes.mailbox import Lease
+from triack.queues.manager.browse import PLACE_PARTS
 from triack.queues.node_settings import Redelivery
 from triack.queues.stages import Stage
 
@@ -465,6 +466,15 @@ class Calls:
         fields, content = content_of(message)  # before its body is let go
         return {"message": self._hold(header, [message]), "reader": header["reader"], **fields}, content
 
+    async def _get_chosen(self, header: Header) -> Answer:
+        reader = self._reader(header)
+        if header["id"] is not None:
+            message = await reader.get_by_id(header["id"], header["timeout"])
+        else:
+            message = await reader.get_by_correlation_id(header["correlation_id"], header["timeout"])
+        fields, content = content_of(message)  # before its body is let go
+        return {"message": self._hold(header, [message]), "reader": header["reader"], **fields}, content
+
     async def _get_many(self, header: Header) -> Answer:
         most = min(header["most"], BATCH_MESSAGES)
         batch = await self._reader(header).get_many(most, header["timeout"])
@@ -582,6 +592,8 @@ class Calls:
 
     async def _browse(self, header: Header) -> Answer:
         after = tuple(header["after"])
+        if len(after) == PLACE_PARTS:  # a place of a queue, as an application may give it
+            self._node._steering.begin(header["queue"], sum(after))
         page = await self._node._steering.page(header["queue"], after)
         sizes = [len(message.body) for message in page]
         return {"page": [it.describe() for it in page], "sizes": sizes}, b"".join([it.body for it in page])
@@ -606,6 +618,7 @@ _STEPS: dict[str, Callable[[Calls, Header], Awaitable[Answer]]] = {
     "read": Calls._read,
     "get": Calls._get,
     "get_many": Calls._get_many,
+    "get_chosen": Calls._get_chosen,
     "draw": Calls._draw,
     "close": Calls._close,
     "begin": Calls._begin,

@@ -17,10 +17,12 @@ from triack.node.shell.enrolling import EnrolledPeer
 from triack.node.shell.ping_answer import PingAnswer
 from triack.node.shell.stats import describe_stats, read_stats
 from triack.node.shell.stream_stats import describe_streams, read_streams
+from triack.queues.manager.browse import BrowsedMessage
 from triack.queues.routes import Route
 from triack.queues.streams.ack_events import AckEvent, AckKind
 
 __all__ = [
+    "BROWSED",
     "COUNT",
     "INVITATION",
     "KEY",
@@ -165,6 +167,10 @@ def read_reloaded(header: Header, _content: bytes) -> Reloaded:
 
 
 NOTHING = Result(lambda _it, _keep: ({}, b""), lambda _header, _content: None)
+BROWSED = Result(
+    lambda it, _keep: ({"browsed": it.describe()}, it.body),
+    lambda header, content: BrowsedMessage.read(header["browsed"], content),
+)
 COUNT = Result(lambda count, _keep: ({"count": count}, b""), lambda header, _content: int(header["count"]))
 WAS_PAUSED = Result(lambda it, _keep: ({"was_paused": it}, b""), lambda header, _content: bool(header["was_paused"]))
 MADE = Result(lambda made, _keep: ({"made": made}, b""), lambda header, _content: bool(header["made"]))

@@ -20,6 +20,7 @@ from triack.node.control.client_messages import name_of
 from triack.node.control.control_frames import Header, cut
 from triack.node.control.intake import Producer
 from triack.node.control.told import (
+    BROWSED,
     COUNT,
     INVITATION,
     KEY,
@@ -358,6 +359,14 @@ VERBS: Mapping[str, Verb] = {
         ),
         _step("get", may_wait=True, reader=NUMBER, timeout=SECONDS),
         _step("get_many", may_wait=True, reader=NUMBER, most=MOST, timeout=SECONDS),
+        _step(
+            "get_chosen",
+            may_wait=True,
+            reader=NUMBER,
+            timeout=SECONDS,
+            id=TEXT_OR_NULL,
+            correlation_id=TEXT_OR_NULL,
+        ),
         _step("draw", may_wait=True, reader=NUMBER, most=MOST, timeout=SECONDS, about=TRUTH),
         _step("close", reader=NUMBER),
         # Transactions.
@@ -366,6 +375,14 @@ VERBS: Mapping[str, Verb] = {
         _row(Transaction.send_many, name="tx_send_many", on=On.TRANSACTION),
         _row(Transaction.receive, MESSAGE, name="tx_receive", on=On.TRANSACTION, may_wait=True),
         _row(Transaction.receive_many, MESSAGES, name="tx_receive_many", on=On.TRANSACTION, may_wait=True),
+        _row(Transaction.receive_by_id, MESSAGE, name="tx_receive_by_id", on=On.TRANSACTION, may_wait=True),
+        _row(
+            Transaction.receive_by_correlation_id,
+            MESSAGE,
+            name="tx_receive_by_correlation_id",
+            on=On.TRANSACTION,
+            may_wait=True,
+        ),
         _row(Transaction.remember, name="tx_remember", on=On.TRANSACTION),
         _row(Transaction.expect, name="tx_expect", on=On.TRANSACTION),
         _step("commit", transaction=NUMBER),
@@ -398,6 +415,7 @@ VERBS: Mapping[str, Verb] = {
         _row(Verbs.move, COUNT),
         _row(Verbs.purge, COUNT),
         _row(Verbs.release, COUNT),
+        _row(Verbs.peek, BROWSED, may_wait=True, repeats=True),
         _row(Verbs.pause),
         _row(Verbs.set_quota, repeats=True),
         _row(Verbs.resume, WAS_PAUSED),

@@ -9,10 +9,11 @@ from collections.abc import AsyncIterator, Callable, Collection
 from functools import cache, partial
 from typing import Any
 
-from triack.base.checks import check_texts
+from triack.base.checks import check_texts, check_timeout
 from triack.base.delivery import Delivery
-from triack.base.errors import QueueNotFound, UsageError
+from triack.base.errors import QueueNotFound, UsageError, WaitTimeout
 from triack.base.names import what_else
+from triack.node.handles.choosing import fetch
 from triack.node.handles.message import absolute
 from triack.node.shell.driver import Driver
 from triack.node.shell.engine_handle import MESSAGE_OVERHEAD_BYTES, EngineHandle
@@ -31,7 +32,6 @@ from triack.queues.manager.browse import (
     sights_on_the_way,
 )
 from triack.queues.manager.engine import Engine
-from triack.queues.manager.jobs import Look
 from triack.queues.node_settings import Quota, WhenFull
 from triack.queues.packing import NO_DEAD_LETTER, Outgoing
 from triack.queues.streams.outgoing_stream import OutgoingStream
@@ -64,13 +64,42 @@ class QueueAdmin:
 
     # ---- looking
 
-    async def browse(self, queue: str) -> AsyncIterator[BrowsedMessage]:
+    async def browse(self, queue: str, after: int = 0) -> AsyncIterator[BrowsedMessage]:
         """See ``Node.browse``."""
-        last: Position = ()
+        last = self.begin(queue, after)
         while page := await self.page(queue, last):
             for message in page:
                 yield message
             last = page[-1].position
+
+    def begin(self, queue: str, after: object) -> Position:
+        """The position behind a place of a queue. Raises UsageError."""
+        if type(after) is not int or after < 0:
+            raise UsageError(f"browse {queue}: after must be the place of a message, not {after!r}")
+        if after and not isinstance(self._find(queue), Mailbox):
+            raise UsageError(f"browse {queue}: only messages in a queue of this node have a place")
+        return (after, 0) if after else ()
+
+    async def peek(self, queue: str, timeout: float | None) -> BrowsedMessage:
+        """See ``Node.peek``."""
+        check_timeout(f"peek at {queue}", timeout)
+        mailbox = self._port.mailbox(queue)
+        arrived, loop = asyncio.Event(), asyncio.get_running_loop()
+        end = None if timeout is None else loop.time() + timeout
+        mailbox.listeners.append(arrived.set)
+        try:
+            while True:
+                arrived.clear()
+                if page := await self.page(queue, ()):
+                    return page[0]
+                try:
+                    async with asyncio.timeout_at(end):
+                        await arrived.wait()
+                except TimeoutError:
+                    raise WaitTimeout(f"no message waits in queue {queue} after {timeout} s") from None
+                self._port.check_alive()
+        finally:
+            mailbox.leave(arrived.set)
 
     async def page(self, queue: str, after: Position) -> list[BrowsedMessage]:
         """The next messages of a queue behind a position; none at its end. Lets other tasks run before that."""
@@ -112,21 +141,7 @@ class QueueAdmin:
 
     async def _fetch(self, page: list[Sight]) -> dict[int, bytes]:
         read = missing(page)
-        if read is None:
-            return {}
-        done: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
-
-        def waiter(error: Exception | None) -> None:
-            if not done.done():
-                done.set_result(error)
-
-        look = Look(read.table, read.keys, waiter=waiter)
-        self._engine.look(look)
-        self._port.wake()
-        error = await done
-        if error is not None:
-            raise error
-        return look.bodies
+        return {} if read is None else await fetch(self._port, read)
 
     def _find(self, queue: object) -> Mailbox | list[OutgoingStream]:
         """A queue of this node, or the outgoing queues to a destination, one for each class. Raises QueueNotFound."""

@@ -230,19 +230,40 @@ class Verbs(Sending, Acknowledging, Trusting, Requesting, Reloading, Routing, Ha
 
     # ---- looking and steering
 
-    def browse(self, queue: str) -> AsyncIterator[BrowsedMessage]:
+    async def peek(self, queue: str, timeout: float | None = None) -> BrowsedMessage:
+        """Look at the first message that waits in a queue of this node, and wait for one if there is none.
+
+        It changes nothing: the message stays, and any reader may take it meanwhile.
+
+        Args:
+            queue: its name, as for ``receive``.
+            timeout: seconds to wait for a message, None for no limit.
+
+        Raises:
+            WaitTimeout: none came in time.
+            AddressError: no queue can have that name.
+            QueueNotFound: the node has a fixed set of queues without this one.
+            UsageError: the timeout is no number of seconds.
+            NodeClosed, StoreFailed: the node has ended, or was not started.
+        """
+        return await self._steering.peek(queue, timeout)
+
+    def browse(self, queue: str, after: int = 0) -> AsyncIterator[BrowsedMessage]:
         """Look at the messages that wait in a queue, in order: ``async for message in node.browse("orders")``.
 
         It changes nothing. It does not show messages that readers have in hand.
 
         Args:
             queue: a queue of this node, or a destination from ``stats().outgoing``, for messages on their way there.
+            after: only messages behind this place (``Message.place``, ``BrowsedMessage.place``) of a queue of this
+                node.
 
         Raises:
             QueueNotFound: there is no such queue.
+            UsageError: ``after`` is no place, or the queue is none of this node.
             NodeClosed, StoreFailed: the node has ended, or was not started.
         """
-        return self._steering.browse(queue)
+        return self._steering.browse(queue, after)
 
     async def requeue(self, ids: Collection[str] | None = None) -> int:
         """Send dead letters again: to their destinations, or to the queues of this node in which they failed.

@@ -6,7 +6,7 @@ each call that may wait ends when the node does.
 
 import asyncio
 import weakref
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar, assert_never
@@ -50,6 +50,7 @@ from triack.queues.mailboxes.resolver import LocalQueue, RemoteQueue, Target
 from triack.queues.mailboxes.system_queues import SystemQueue
 from triack.queues.manager.closing import Departure, count_by, left_behind
 from triack.queues.manager.engine import Engine
+from triack.queues.manager.jobs import Look
 from triack.queues.manager.pings import Pong
 from triack.queues.node_settings import NodeSettings, Redelivery
 from triack.queues.packing import Outgoing
@@ -690,6 +691,18 @@ class EngineHandle:
     def acknowledge(self, mailbox: Mailbox, done: list[tuple[QueuedPacket, int]]) -> None:
         """Messages of packets are done, message i if bit i is set; durable with the next commit."""
         self._engine.acknowledge(mailbox, done)
+        self.wake()
+
+    def choose(self, mailbox: Mailbox, place: int, pieces: Sequence[bytes]) -> Run | None:
+        """One message of a queue, whatever waits before it; see ``Engine.choose``. Raises NodeClosed, StoreFailed."""
+        self.check_alive()
+        run = self._engine.choose(mailbox, place, pieces, self.clock())
+        self.wake()
+        return run
+
+    def look(self, look: Look) -> None:
+        """Fetch bodies from the disk."""
+        self._engine.look(look)
         self.wake()
 
     def take_with_commit(self, mailbox: Mailbox, done: list[tuple[QueuedPacket, int]]) -> None:

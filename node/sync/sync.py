@@ -173,6 +173,7 @@ class _Face(Generic[N]):
     explain_route = waited(Verbs.explain_route)
     purge_transit = waited(Verbs.purge_transit)
     release = waited(Verbs.release)
+    peek = waited(Verbs.peek)
     pause = waited(Verbs.pause)
     set_quota = waited(Verbs.set_quota)
     resume = waited(Verbs.resume)
@@ -220,12 +221,14 @@ class _Face(Generic[N]):
         reader: SyncConsumer = self._perform(lambda node: settled(node, "receive", (), wanted), SyncConsumer)
         return reader
 
-    def browse(self, queue: str) -> Iterator[BrowsedMessage]:
+    def browse(self, queue: str, after: int = 0) -> Iterator[BrowsedMessage]:
         """Look at the messages that wait in a queue, and change nothing: ``for message in node.browse("orders")``.
 
         See ``Node.browse``.
         """
-        found: Iterator[BrowsedMessage] = self._perform(lambda node: settled(node, "browse", (queue,), {}), _iterate)
+        found: Iterator[BrowsedMessage] = self._perform(
+            lambda node: settled(node, "browse", (queue, after), {}), _iterate
+        )
         return found
 
     def events(self) -> Iterator[NodeEvent]:

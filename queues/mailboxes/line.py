@@ -5,7 +5,7 @@ packet for which there is no room goes on the shelf, as do all after it, and is 
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 
 from triack.queues.mailboxes.queued_packet import QueuedPacket
@@ -129,6 +129,19 @@ class Line:
             return self._shelf.remove(packet.first_place)
         self.count(-_memory_of(packet))
         return True
+
+    def find(self, place: int) -> QueuedPacket | None:
+        """The packet that has that place, if it waits. One that is only on the disk gets a temporary object."""
+        packet = next(self.walk(place), None)
+        return packet if packet is not None and place in packet.places else None
+
+    def supply(self, packet: QueuedPacket, pieces: Sequence[bytes]) -> bool:
+        """Give a packet that ``find`` returned its body. Returns whether it is in memory, and no temporary object."""
+        is_ready = self._ready.get(packet.first_place) is packet
+        if pieces and not packet.pieces:
+            packet.pieces = pieces
+            self.count(packet.size_bytes if is_ready else 0)
+        return is_ready
 
     def walk(self, place: int) -> Iterator[QueuedPacket]:
         """Yield the packets that have a message at this place or later, read-only."""

@@ -12,7 +12,7 @@ given back with a ``Wait`` does not come before that ends, nor does anything you
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from heapq import merge as merge_sorted
 from itertools import groupby, islice, takewhile
 
@@ -24,6 +24,7 @@ from triack.queues.deadlines import Deadlines
 from triack.queues.mailboxes.in_hand import InHand
 from triack.queues.mailboxes.incoming_run import IncomingRun
 from triack.queues.mailboxes.line import CACHE_BYTES, Cache, Line
+from triack.queues.mailboxes.lookup import Lookup
 from triack.queues.mailboxes.partials import Partial, Partials
 from triack.queues.mailboxes.progress import Progress
 from triack.queues.mailboxes.queued_packet import Lease, QueuedPacket, merge
@@ -139,6 +140,7 @@ class Mailbox:
         partials: incomplete large messages.
         pause: since when an operator has paused it, or None: while it is paused, no reader gets anything.
         reader: what was done with its messages.
+        lookup: its index of ids and correlation ids; None until somebody asks for a message by one.
     """
 
     __slots__ = (
@@ -155,6 +157,7 @@ class Mailbox:
         "left",
         "length",
         "listeners",
+        "lookup",
         "name",
         "next_position",
         "partials",
@@ -188,6 +191,7 @@ class Mailbox:
         self._runs: list[Run] = []
         self.partials = Partials()
         self.reader = ReaderState()
+        self.lookup: Lookup | None = None
         self.last_place = 0
         notices.idled[self] = None
 
@@ -480,19 +484,23 @@ class Mailbox:
     def _next_run(self, now_ms: int) -> Run | None:
         reader = self.reader
         returned, setbacks = reader.returned, reader.setbacks
+        until = 0
         if returned.coming or returned.passed:
             returned.handle_time(now_ms)
             self.set_resume(now_ms)
             if returned.coming:
-                if (found := returned.pop(now_ms)) is None:
-                    return None
-                back, index = found
-                failures = self._failures_in(back, index, index + 1)
-                return Run(back, index, index + 1, setbacks, failures, redelivered=True)
+                until = returned.coming[0][0]
+                if until < reader.next:
+                    return self._returned_run(now_ms)
+        # A message that was chosen and came back stays in its place: older ones go first.
         while (packet := self._line.first()) is not None:
+            if until and packet.first_place > until:
+                break
             if not packet.pieces:
                 return None
             first, end = reader.next_waiting(packet)
+            if until and packet.first_place + first > until:
+                break
             reader.next = packet.first_place + first
             if first == packet.count:
                 self._line.drop_first()
@@ -506,7 +514,17 @@ class Mailbox:
                 self.set_resume(now_ms)
                 if wait.keep_order:
                     return None
-        return None
+        return self._returned_run(now_ms) if until else None
+
+    def _returned_run(self, now_ms: int) -> Run | None:
+        """The first message that came back; None while it, and everything younger, waits."""
+        if (found := self.reader.returned.pop(now_ms)) is None:
+            return None
+        back, index = found
+        failures = self._failures_in(back, index, index + 1)
+        run = Run(back, index, index + 1, self.reader.setbacks, failures, redelivered=True, apart=True)
+        run.chosen = self.reader.was_chosen(back, index)
+        return run
 
     def _failures_in(self, packet: QueuedPacket, first: int, end: int) -> Mapping[int, int]:
         """How often neighbouring messages have failed, by index, without those that have not."""
@@ -520,8 +538,8 @@ class Mailbox:
             return
         run.stop()
         packet, reader, place = run.packet, self.reader, run.packet.first_place
-        if place + run.first < reader.next:
-            # It was a returned message: the queue itself has been read beyond it.
+        if run.apart:
+            # It was a returned message: the queue itself goes on where it was.
             if run.next == run.first:
                 reader.returned.put(packet, run.first, None)
             return
@@ -535,6 +553,56 @@ class Mailbox:
         runs, self._runs = self._runs, []
         self._notices.idled[self] = None
         return [run for run in runs if run.next > run.first]
+
+    # ---- out of turn
+
+    def unindexed(self, after: int) -> Iterator[QueuedPacket]:
+        """Packets that wait and have a place after that one, in order. Ends the open run."""
+        self.end_run()
+        return self._line.walk(after + 1)
+
+    def choose(self, place: int, pieces: Sequence[bytes], now_ms: int) -> Run | None:
+        """Hand out the message at a place now, whatever waits before it.
+
+        Args:
+            place: its place.
+            pieces: the bodies of its packet, if they are not in memory.
+            now_ms: the wall clock.
+
+        Returns:
+            A run of this message, already drawn; None when it does not wait, its wait has not ended, its packet's body
+            is missing, or the queue is paused.
+        """
+        self.end_run()
+        reader = self.reader
+        if self.pause is not None or reader.wait_of(place, now_ms) is not None:
+            return None
+        back = next((packet for at, packet in reader.returned.messages if at == place), None)
+        packet = back or self._line.find(place)
+        if packet is None or packet.has_expired(now_ms):
+            return None
+        index = place - packet.first_place
+        if back is not None:
+            reader.returned.keep(lambda _, at: at != place)
+        else:
+            is_ready = self._line.supply(packet, pieces)
+            if not packet.pieces or not reader.choose(packet, index):
+                return None
+            if is_ready:  # a temporary object gets no note, so that the death of its reader does not count
+                self._notices.in_hand.open(packet)
+        redelivered, failures = packet.restored or back is not None, self._failures_in(packet, index, index + 1)
+        run = Run(packet, index, index + 1, reader.setbacks, failures, redelivered=redelivered, apart=True)
+        run.chosen = reader.was_chosen(packet, index)
+        run.draw()
+        if not self._runs:
+            self._notices.read[self] = None
+        self._runs.append(run)
+        return run
+
+    def body_keys(self, place: int) -> Sequence[int]:
+        """The keys of the bodies to fetch before the message at a place can be handed out; none when it is here."""
+        packet = self._line.find(place)
+        return () if packet is None or packet.pieces else packet.keys
 
     # ---- coming back
 
@@ -561,12 +629,16 @@ class Mailbox:
         reader = self.reader
         begun, setbacks, changed = reader.begun, reader.setbacks, self._changed
         for packet, bits in done:
+            place = packet.first_place
+            early = reader.chosen and place in reader.chosen
             fresh = reader.acknowledge(packet, bits)
             if not fresh:
                 continue
             messages += fresh.bit_count()
-            place = packet.first_place
             if place not in begun:  # the whole packet is done
+                if early:
+                    self.end_run()
+                    self._line.remove(packet)
                 if setbacks.failures or setbacks.waits:
                     setbacks.forget(packet.places)
                 if packet.receive_by_ms:

@@ -31,9 +31,10 @@ class ReaderState:
         begun: partly acknowledged packets, by their first places: bit i is set when message i is acknowledged.
         setbacks: setbacks of messages of packets that are not done, by place.
         returned: messages that came back.
+        chosen: messages that were handed out before their turn and are not done, as bits by first places of packets.
     """
 
-    __slots__ = ("_apart", "_last_done", "begun", "done", "next", "returned", "setbacks")
+    __slots__ = ("_apart", "_last_done", "begun", "chosen", "done", "next", "returned", "setbacks")
 
     def __init__(self) -> None:
         self.next = 1
@@ -42,6 +43,7 @@ class ReaderState:
         self.setbacks = Setbacks()
         self.returned = Returned(self.setbacks)
         self.begun: dict[int, int] = {}
+        self.chosen: dict[int, int] = {}
         # Places from ``next`` on of messages that had to wait, or whose reader died, before a restart; ascending.
         self._apart: list[int] = []
 
@@ -69,6 +71,8 @@ class ReaderState:
         place, count = packet.first_place, packet.count
         first = self.next - place if self.next > place else 0
         acked = self.begun.get(place, 0)
+        if self.chosen:
+            acked |= self.chosen.get(place, 0)
         if not acked:
             if place <= self._last_done and place in self.done:
                 return count, count  # the last messages were acknowledged before their turn
@@ -88,7 +92,20 @@ class ReaderState:
     def ahead(self, packet: QueuedPacket) -> list[int]:
         """The indices of a packet's messages that were never handed out, and are not done."""
         first = max(self.next - packet.first_place, 0)
-        return indices_of(bits_of(range(first, packet.count)) & ~self.acked(packet))
+        gone = self.acked(packet) | self.chosen.get(packet.first_place, 0)
+        return indices_of(bits_of(range(first, packet.count)) & ~gone)
+
+    def choose(self, packet: QueuedPacket, index: int) -> bool:
+        """Hand out a message before its turn. Returns whether it was AHEAD."""
+        place, bit = packet.first_place, 1 << index
+        if place + index < self.next or (self.acked(packet) | self.chosen.get(place, 0)) & bit:
+            return False
+        self.chosen[place] = self.chosen.get(place, 0) | bit
+        return True
+
+    def was_chosen(self, packet: QueuedPacket, index: int) -> bool:
+        """Whether a message was handed out before its turn, and is not done."""
+        return bool(self.chosen) and bool(self.chosen.get(packet.first_place, 0) >> index & 1)
 
     # ---- done
 
@@ -99,6 +116,12 @@ class ReaderState:
         if not before and place <= self._last_done and place in self.done:
             return 0
         acked = before | bits
+        if self.chosen and place in self.chosen:
+            left = self.chosen[place] & ~acked
+            if left:
+                self.chosen[place] = left
+            else:
+                del self.chosen[place]
         if acked + 1 == 1 << packet.count:
             if before:
                 del begun[place]
@@ -112,6 +135,10 @@ class ReaderState:
     def is_done(self, packet: QueuedPacket) -> bool:
         """Whether every message of a packet is acknowledged."""
         return packet.first_place in self.done
+
+    def is_past(self, place: int) -> bool:
+        """Whether the packet of that first place is done, or its message in a packet that is."""
+        return place in self.done
 
     def acked(self, packet: QueuedPacket) -> int:
         """Which messages of a packet are acknowledged: bit i is set when message i is."""

@@ -18,11 +18,22 @@ from triack.queues.mailboxes.mailbox import Mailbox
 from triack.queues.packing import Unpacked, unpack_pieces
 from triack.queues.streams.outgoing_stream import OutgoingStream
 
-__all__ = ["BrowsedMessage", "Position", "Sight", "cut_page", "missing", "see", "sights_of", "sights_on_the_way"]
+__all__ = [
+    "PLACE_PARTS",
+    "BrowsedMessage",
+    "Position",
+    "Sight",
+    "cut_page",
+    "missing",
+    "see",
+    "sights_of",
+    "sights_on_the_way",
+]
 
 PAGE_BYTES = 1024 * 1024
 """Size of the packets of one page: fits easily into one frame to another process, and outweighs the cost of asking."""
 
+PLACE_PARTS = 2  # a position in a queue of this node: the first place of a packet, and an index in it
 Position = tuple[int, ...]
 """Where a message is in its queue; the next one has a greater position."""
 
@@ -54,6 +65,11 @@ class BrowsedMessage:
     receive_by: float | None
     properties: dict[str, Any]
     position: Position
+
+    @property
+    def place(self) -> int | None:
+        """Its place in a queue of this node, see ``Message.place``; None for a message on its way."""
+        return sum(self.position) if len(self.position) == PLACE_PARTS else None
 
     @property
     def reason(self) -> str | None:

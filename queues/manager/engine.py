@@ -6,7 +6,7 @@ and when ``next_deadline`` has come, the host calls ``poll`` and carries out its
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, assert_never
 
 from triack.base.clock import WallClock
@@ -460,6 +460,15 @@ class Engine:
             most = 0 if killed else most - len(indices)
             most_bytes -= run.size_of(indices)
         return drawn
+
+    def choose(self, mailbox: Mailbox, place: int, pieces: Sequence[bytes], now_ns: int) -> Run | None:
+        """Hand out one message, whatever waits before it; see ``Mailbox.choose``."""
+        run = None if self.queues.settles else mailbox.choose(place, pieces, self.wall.ms(now_ns))
+        reason = None if run is None else self._why_dead(mailbox, run)
+        if run is not None and reason is not None:
+            self.queues.dead_letter(mailbox, run.lease(run.first), reason, self.jobs.turn(now_ns))
+            return None
+        return run
 
     def take(self, mailbox: Mailbox, now_ns: int) -> Lease | None:
         """The next message of a queue, for readers that take one at a time; see ``open_run``."""

@@ -18,7 +18,7 @@ VERBS = {
     *("key", "trust", "revoke", "invite", "enrol", "reload", "routes", "set_routes", "explain_route", "purge_transit"),
     *("send", "send_many", "send_nowait", "transaction", "flush", "drain", "recall", "reply", "request"),
     *("receive", "consume", "handler", "queue_lengths", "stats", "streams", "events", "acknowledgements", "ping"),
-    *("browse", "create_queue", "requeue", "move", "purge", "release", "pause", "resume", "set_quota"),
+    *("browse", "create_queue", "requeue", "move", "purge", "release", "pause", "resume", "set_quota", "peek"),
 }
 
 
