@@ -7,8 +7,9 @@
 
 All integers are big-endian. Properties are a JSON object. A message of a batch has the ordinal ``first + index``, which
 with the id of its node names it permanently. Messages with different receive-by times (0 for any time) share no body,
-so a queue knows when a packet expires without reading it. The work here is per batch: one ``struct.pack`` and one
-``join``.
+so a queue knows when a packet expires without reading it. The bit ``CARES`` of the kind says that messages of the body
+have one of the properties ``CARING``; they share no body with messages that have none of them. The work here is per
+batch: one ``struct.pack`` and one ``join``.
 """
 
 import json
@@ -21,11 +22,17 @@ from struct import Struct
 from struct import error as StructError
 from typing import Any, cast
 
-from triack.base.commit import HEAD_BYTES
+from triack.base.commit import CARES, HEAD_BYTES
 from triack.base.errors import ProtocolError
 from triack.base.reasons import DropReason
 
 __all__ = [
+    "ADMIN",
+    "CARING",
+    "CLASS",
+    "DEAD_LETTER",
+    "DEATH",
+    "JOURNAL",
     "MAX_BODY_BYTES",
     "MAX_PROPERTIES_BYTES",
     "USER_PROPERTIES_BYTES",
@@ -34,6 +41,7 @@ __all__ = [
     "PacketBody",
     "Properties",
     "Unpacked",
+    "cares_of",
     "check",
     "count_of",
     "fragment_range",
@@ -72,6 +80,8 @@ _LENGTH = Struct("!I")
 _SHORT_MAX = 0xFFFF
 """Lengths in a batch are 16 bits; longer messages travel in fragments."""
 _BATCH, _RICH, _FRAGMENT_KIND = 1, 2, 3
+_KIND_BITS = 0xFF ^ CARES
+"""The bits of the first byte that say which kind of body it is."""
 _TIME_MAX_MS = (1 << 64) - 1
 """The latest time that the head of a body can hold."""
 _NEVER = (0, 0)
@@ -85,6 +95,18 @@ Properties = dict[str, Any]
 
 NO_DEAD_LETTER = "no_dead_letter"
 """A property: keep no dead letter when the message cannot be delivered, as its sender is notified or gone."""
+DEAD_LETTER = "dead_letter"
+"""A property: False for no dead letter, or the name of the queue for it, at the node where the message dies."""
+JOURNAL = "journal"
+"""A property: True to keep a copy at the sender."""
+ADMIN = "admin"
+"""A property: which administration messages the sender wants, and where; see ``queues.admin_acks``."""
+CLASS = "class"
+"""A property: the number of a ``MessageClass``. Only administration messages have it."""
+CARING = frozenset({DEAD_LETTER, JOURNAL, ADMIN})
+"""The properties for which a node looks into a body when something happens to its messages."""
+DEATH = frozenset({"dead_reason", "dead_destination", "dead_attempts", "dead_maybe_delivered"})
+"""The properties that a dead letter has besides those of its message."""
 
 
 @dataclass(slots=True)
@@ -119,6 +141,7 @@ class PacketBody:
         tickets: number of messages that it is part of: those of a batch, and one for each fragment of a large message.
         reach_by_ms: wall clock time after which sending it is useless, 0 for never.
         ack_requested: whether it must ask for its acknowledgements.
+        cares: whether its messages have a property of ``CARING``.
     """
 
     body: bytes
@@ -126,6 +149,7 @@ class PacketBody:
     tickets: int
     reach_by_ms: int
     ack_requested: bool = False
+    cares: bool = False
 
 
 @dataclass(slots=True)
@@ -186,9 +210,9 @@ def pack(
             continue
         for message in some:
             assert isinstance(message, Outgoing)
-            packer.add(
-                message.body, write_properties(message.properties), message.expiry, ack_requested=message.ack_now
-            )
+            properties = message.properties
+            packer.turn_to(cares=properties is not None and not CARING.isdisjoint(properties))
+            packer.add(message.body, write_properties(properties), message.expiry, ack_requested=message.ack_now)
     packer.close_run()
     return packer.packed, packer.ordinal
 
@@ -205,6 +229,7 @@ class _Packer:
         self._properties: list[bytes] = []
         self._rich = False
         self._asks = False
+        self._cares = False
         self._expiry = _NEVER
         self._most = min(most or _SHORT_MAX, _SHORT_MAX)
 
@@ -226,8 +251,15 @@ class _Packer:
         self._properties.append(properties)
         self._room_bytes -= size_bytes
 
+    def turn_to(self, *, cares: bool) -> None:
+        """The next messages have a property of ``CARING``, or none of them."""
+        if cares is not self._cares:
+            self.close_run()
+            self._cares = cares
+
     def add_plain(self, bodies: list[bytes]) -> None:
         """Add messages that are only bodies, like ``add``, as many at a time as a batch has room for."""
+        self.turn_to(cares=False)
         ends = list(accumulate([len(body) + 2 for body in bodies], initial=0))
         at = 0
         while at < len(bodies):
@@ -260,25 +292,29 @@ class _Packer:
     def _put(self, bodies: list[bytes], properties: list[bytes] | None) -> None:
         """Finish a batch."""
         count, (reach_by_ms, receive_by_ms) = len(bodies), self._expiry
-        body = _batch(bodies, properties, self.ordinal, self._sent_at_ms, receive_by_ms)
-        self.packed.append(PacketBody(body, count, count, reach_by_ms, self._asks))
+        body = _batch(bodies, properties, self.ordinal, self._sent_at_ms, receive_by_ms, cares=self._cares)
+        self.packed.append(PacketBody(body, count, count, reach_by_ms, self._asks, self._cares))
         self.ordinal += count
 
     def _add_fragments(self, body: bytes, properties: bytes, *, ack_requested: bool) -> None:
         blob = memoryview(_LENGTH.pack(len(properties)) + properties + body)
         piece_bytes = self._full_bytes - _FRAGMENT.size
         reach_by_ms, receive_by_ms = self._expiry
-        head = _HEAD.pack(_FRAGMENT_KIND, 0, self.ordinal, self._sent_at_ms, receive_by_ms)
+        kind = _FRAGMENT_KIND | CARES if self._cares else _FRAGMENT_KIND
+        head = _HEAD.pack(kind, 0, self.ordinal, self._sent_at_ms, receive_by_ms)
         for offset in range(0, len(blob), piece_bytes):
             piece = blob[offset : offset + piece_bytes]
             last = offset + len(piece) == len(blob)
             fragment = head + _FRAGMENT.pack(len(blob), offset) + piece
-            self.packed.append(PacketBody(fragment, int(last), 1, reach_by_ms, ack_requested and last))
+            self.packed.append(PacketBody(fragment, int(last), 1, reach_by_ms, ack_requested and last, self._cares))
         self.ordinal += 1
 
 
 def pack_one(message: Outgoing, ordinal: int, sent_at_ms: int) -> bytes:
-    """One message with its properties as a body of its own, of any length, for queues of this node."""
+    """One message with its properties as a body of its own, of any length, for queues of this node.
+
+    It is a dead letter, to which nothing more happens: the body does not care.
+    """
     properties = write_properties(message.properties)
     if max(len(message.body), len(properties)) <= _SHORT_MAX:
         return _batch([message.body], [properties], ordinal, sent_at_ms, message.receive_by_ms)
@@ -291,6 +327,7 @@ def unpack(body: bytes) -> Unpacked:
     """Read a batch, or a whole message that ``join_fragments`` made. Raises ProtocolError ``bad-body``."""
     try:
         kind, count, first_ordinal, sent_at_ms, receive_by_ms = _HEAD.unpack_from(body)
+        kind &= _KIND_BITS
         if kind == _FRAGMENT_KIND:
             return _unpack_whole(read_fragment(body))
         if kind not in (_BATCH, _RICH) or not count:
@@ -321,7 +358,12 @@ def unpack(body: bytes) -> Unpacked:
 def count_of(head: bytes) -> int:
     """Number of messages in a batch, by its first ``HEAD_BYTES``; 1 for a fragment."""
     kind, count, _, _, _ = _HEAD.unpack_from(head)
-    return 1 if kind == _FRAGMENT_KIND else int(count)
+    return 1 if kind & _KIND_BITS == _FRAGMENT_KIND else int(count)
+
+
+def cares_of(head: bytes) -> bool:
+    """Whether messages of a body, by its first bytes, have a property of ``CARING``."""
+    return head[0] >= CARES
 
 
 def sent_at_of(head: bytes) -> int:
@@ -346,7 +388,7 @@ def messages_in(body: bytes) -> int:
 
 def fragment_range(head: bytes, size_bytes: int) -> tuple[int, int, int, int] | None:
     """Ordinal, offset, length and total of a piece of a larger message; None for a batch or a whole message."""
-    if head[:1] != bytes([_FRAGMENT_KIND]):
+    if not head or head[0] & _KIND_BITS != _FRAGMENT_KIND:
         return None
     _, _, ordinal, _, _ = _HEAD.unpack_from(head)
     total_bytes, offset = _FRAGMENT.unpack_from(head, _HEAD.size)
@@ -356,7 +398,7 @@ def fragment_range(head: bytes, size_bytes: int) -> tuple[int, int, int, int] | 
 
 def check(body: bytes) -> None:
     """Refuse a body that ``unpack`` or ``read_fragment`` could not read. Raises ProtocolError ``bad-body``."""
-    kind = body[0] if body else 0
+    kind = body[0] & _KIND_BITS if body else 0
     if kind == _FRAGMENT_KIND:
         read_fragment(body)
     elif kind == _BATCH:
@@ -422,14 +464,20 @@ def unpack_pieces(pieces: Sequence[bytes]) -> Unpacked:
 
 
 def _batch(
-    bodies: list[bytes], properties: list[bytes] | None, ordinal: int, sent_at_ms: int, receive_by_ms: int
+    bodies: list[bytes],
+    properties: list[bytes] | None,
+    ordinal: int,
+    sent_at_ms: int,
+    receive_by_ms: int,
+    *,
+    cares: bool = False,
 ) -> bytes:
     count = len(bodies)
     lengths = _lengths(count).pack(*map(len, bodies))
     if properties is None:
         return _HEAD.pack(_BATCH, count, ordinal, sent_at_ms, receive_by_ms) + lengths + b"".join(bodies)
     lengths += _lengths(count).pack(*map(len, properties))
-    head = _HEAD.pack(_RICH, count, ordinal, sent_at_ms, receive_by_ms)
+    head = _HEAD.pack(_RICH | CARES if cares else _RICH, count, ordinal, sent_at_ms, receive_by_ms)
     return head + lengths + b"".join(bodies) + b"".join(properties)
 
 

@@ -87,7 +87,9 @@ async def _find(port: EngineHandle, mailbox: Mailbox, wanted: Wanted, check: Cal
         keys = mailbox.body_keys(place)
         bodies = await fetch(port, Read("messages", list(keys))) if keys else {}
         check()
-        run = port.choose(mailbox, place, [bodies[key] for key in keys if key in bodies])
+        port.check_alive()
+        run = port.engine.choose(mailbox, place, [bodies[key] for key in keys if key in bodies], port.clock())
+        port.wake()
         if run is not None:
             return run
     return None
@@ -142,7 +144,8 @@ async def fetch(port: EngineHandle, read: Read) -> dict[int, bytes]:
             done.set_result(error)
 
     look = Look(read.table, read.keys, waiter=waiter)
-    port.look(look)
+    port.engine.look(look)
+    port.wake()
     error = await done
     if error is not None:
         raise error

@@ -6,7 +6,7 @@ each call that may wait ends when the node does.
 
 import asyncio
 import weakref
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar, assert_never
@@ -39,10 +39,18 @@ from triack.node.shell.enrolling import Enrolling
 from triack.node.shell.holding import Holding
 from triack.node.shell.life import Life
 from triack.node.shell.link_events import Events
-from triack.node.shell.outgoing_message import MessageProperties, as_bytes, check_key, check_size, with_properties
-from triack.node.shell.ping_answer import PingAnswer
+from triack.node.shell.outgoing_message import (
+    MessageProperties,
+    as_bytes,
+    check_key,
+    check_size,
+    deadline_ms,
+    with_properties,
+)
+from triack.node.shell.ping_answer import PingAnswer, ask
 from triack.node.shell.platform import Platform
 from triack.node.shell.stats import NodeStats, gather
+from triack.queues.admin_acks import request_of
 from triack.queues.blocking import Blocking
 from triack.queues.mailboxes.mailbox import Lease, Mailbox, QueuedPacket, Run
 from triack.queues.mailboxes.redelivery import Return
@@ -50,10 +58,8 @@ from triack.queues.mailboxes.resolver import LocalQueue, RemoteQueue, Target
 from triack.queues.mailboxes.system_queues import SystemQueue
 from triack.queues.manager.closing import Departure, count_by, left_behind
 from triack.queues.manager.engine import Engine
-from triack.queues.manager.jobs import Look
-from triack.queues.manager.pings import Pong
 from triack.queues.node_settings import NodeSettings, Redelivery
-from triack.queues.packing import Outgoing
+from triack.queues.packing import ADMIN, Outgoing
 from triack.queues.peers.dialer import WaitsFor
 from triack.queues.peers.link import Link
 from triack.queues.peers.session_settings import largest_window
@@ -316,9 +322,12 @@ class EngineHandle:
         size_bytes = len(body) + MESSAGE_OVERHEAD_BYTES
         message: bytes | Outgoing = body
         if properties:
-            message = with_properties(destination, body, properties, self._wall_ms())
+            message = with_properties(destination, body, properties, self._wall_ms(), self.name)
             if message.key:
                 _check_keepable(destination, outgoing)
+            self._make_admin_queue(message)
+        if self._engine.settings.time_to_reach_queue_s is not None and outgoing.peer:
+            message = self._limit_life(message)
         prepared = outgoing, message, size_bytes
         if not self._is_accepted(prepared):
             self._check_taken(destination, outgoing)
@@ -344,8 +353,8 @@ class EngineHandle:
             before: messages, and their bytes, that are to be accepted before it.
 
         Returns:
-            The message; None if only the event loop can check it: it has a key, there may be no room for it, its
-            destination is new, or the node has ended.
+            The message; None if only the event loop can check it: it has a key, it asks for administration messages,
+            there may be no room for it, its destination is new, or the node has ended.
 
         Raises:
             UsageError, MessageTooLarge: the properties are not valid.
@@ -355,9 +364,11 @@ class EngineHandle:
             return None
         message: bytes | Outgoing = body
         if properties:
-            message = with_properties(destination, body, properties, self._wall_ms())
-            if message.key:
+            message = with_properties(destination, body, properties, self._wall_ms(), self.name)
+            if message.key or ADMIN in (message.properties or {}):
                 return None
+        if self._engine.settings.time_to_reach_queue_s is not None and outgoing.peer:
+            message = self._limit_life(message)
         coming, coming_bytes = before
         if outgoing.life is not StreamState.LIVE or self._engine.outbox.room_bytes(outgoing, coming) <= coming_bytes:
             return None
@@ -391,12 +402,31 @@ class EngineHandle:
         check_size(destination, max(checked, key=len, default=b""))
         self._check_taken(destination, outgoing)
         named = None if keys is None else self._check_keys(destination, outgoing, keys, len(checked))
-        if not properties:
+        limited = self._engine.settings.time_to_reach_queue_s is not None and bool(outgoing.peer)
+        if not properties and not limited:
             return PreparedList(destination, outgoing, checked, None, named)
-        shared = with_properties(destination, b"", properties, self._wall_ms())
+        shared = with_properties(destination, b"", properties, self._wall_ms(), self.name)
         if shared.key:
             raise UsageError(f"send to {destination}: a key names one message, not a list of them: say keys=")
+        self._make_admin_queue(shared)
+        if limited:
+            shared = self._limit_life(shared)
         return PreparedList(destination, outgoing, checked, shared, named)
+
+    def _limit_life(self, message: bytes | Outgoing) -> Outgoing:
+        """The same message; if its sender sets no time to reach its queue, with that of the settings."""
+        if isinstance(message, bytes):
+            message = Outgoing(message)
+        life_s = self._engine.settings.time_to_reach_queue_s
+        if life_s is not None and not message.reach_by_ms:
+            message.reach_by_ms = deadline_ms("time_to_reach_queue_s", life_s, self._wall_ms())
+        return message
+
+    def _make_admin_queue(self, message: Outgoing) -> None:
+        """Make the queue for administration messages about a message, if it wants any. Raises QueueNotFound."""
+        request = request_of(message.properties or {})
+        if request is not None:
+            self.mailbox(request.queue)
 
     def _check_keys(self, destination: str, outgoing: OutgoingStream, keys: Iterable[str], count: int) -> list[str]:
         """The keys of a list. Raises UsageError, or TooManyKeys when there is no room for the new ones of them."""
@@ -693,23 +723,14 @@ class EngineHandle:
         self._engine.acknowledge(mailbox, done)
         self.wake()
 
-    def choose(self, mailbox: Mailbox, place: int, pieces: Sequence[bytes]) -> Run | None:
-        """One message of a queue, whatever waits before it; see ``Engine.choose``. Raises NodeClosed, StoreFailed."""
-        self.check_alive()
-        run = self._engine.choose(mailbox, place, pieces, self.clock())
-        self.wake()
-        return run
-
-    def look(self, look: Look) -> None:
-        """Fetch bodies from the disk."""
-        self._engine.look(look)
-        self.wake()
+    @property
+    def engine(self) -> Engine:
+        """The engine, for parts of the node that wait for what it does."""
+        return self._engine
 
     def take_with_commit(self, mailbox: Mailbox, done: list[tuple[QueuedPacket, int]]) -> None:
         """The same for messages that a transaction received: only its commit makes them done."""
-        for packet, bits in done:
-            self._engine.in_hand.let_go(packet, bits)
-        mailbox.acknowledge_many(done)
+        self._engine.take_with_commit(mailbox, done)
         self.wake()
 
     @property
@@ -817,27 +838,8 @@ class EngineHandle:
             raise type(link.suspended)(
                 str(link.suspended), peer=link.suspended.peer, rolled_back=link.suspended.rolled_back
             )
-        answered: asyncio.Future[Pong] = asyncio.get_running_loop().create_future()
-
-        def handle_answer(answer: Pong | TriackError) -> None:
-            if answered.done():
-                return
-            if isinstance(answer, TriackError):
-                answered.set_exception(answer)
-            else:
-                answered.set_result(answer)
-
-        ping = self._engine.pings.begin(link, handle_answer, now_ns)
-        self.wake()
-        try:
-            async with asyncio.timeout(timeout):
-                return PingAnswer.of(await answered)
-        except TimeoutError:
-            missing = self._engine.handshakes.waits_for_session(link)
-            why = link.silent or (f"no session, as there is no {missing.value}" if missing else "no answer")
-            raise WaitTimeout(f"ping {peer}: {why} within {timeout:g} s") from None
-        finally:
-            self._engine.pings.end(ping)
+        handshakes = self._engine.handshakes
+        return await ask(self._engine.pings, link, handshakes.waits_for_session, self.wake, timeout, now_ns)
 
     def why_ill(self, hung_s: float) -> str | None:
         """Why the node's store does not work; None while it does. It costs no more for many queues.

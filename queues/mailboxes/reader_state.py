@@ -32,9 +32,10 @@ class ReaderState:
         setbacks: setbacks of messages of packets that are not done, by place.
         returned: messages that came back.
         chosen: messages that were handed out before their turn and are not done, as bits by first places of packets.
+        told: the places of large messages whose senders know that they are here.
     """
 
-    __slots__ = ("_apart", "_last_done", "begun", "chosen", "done", "next", "returned", "setbacks")
+    __slots__ = ("_apart", "_last_done", "begun", "chosen", "done", "next", "returned", "setbacks", "told")
 
     def __init__(self) -> None:
         self.next = 1
@@ -44,6 +45,7 @@ class ReaderState:
         self.returned = Returned(self.setbacks)
         self.begun: dict[int, int] = {}
         self.chosen: dict[int, int] = {}
+        self.told: set[int] = set()
         # Places from ``next`` on of messages that had to wait, or whose reader died, before a restart; ascending.
         self._apart: list[int] = []
 
@@ -53,12 +55,15 @@ class ReaderState:
         self.acknowledge(packet, progress.acked & bits_of(range(packet.count)))
         if not self.is_done(packet):
             self.setbacks.add_part(first_place, its)
+            if progress.told:
+                self.told.add(first_place)
             apart = sorted(its.waits.keys() | its.deaths.keys())
             self._apart += [first_place + index for index in apart if index < packet.count]
 
     def progress_of(self, packet: QueuedPacket) -> Progress:
         """The progress of a partly done packet, which must survive a restart."""
-        return Progress(self.acked(packet), self.setbacks.part(packet.places))
+        told = packet.first_place in self.told
+        return Progress(self.acked(packet), self.setbacks.part(packet.places), told=told)
 
     # ---- handing out
 
@@ -125,6 +130,8 @@ class ReaderState:
         if acked + 1 == 1 << packet.count:
             if before:
                 del begun[place]
+            if self.told:
+                self.told.discard(place)
             last = place + packet.count - 1
             self.done.add_run(place, last)
             self._last_done = last if last > self._last_done else self._last_done  # noqa: FURB136 - max() is slow

@@ -25,6 +25,7 @@ from triack.queues.mailboxes.quotas import Payer
 from triack.queues.mailboxes.redelivery import Return
 from triack.queues.mailboxes.resolver import LocalQueue, RemoteQueue, Resolver, Target
 from triack.queues.mailboxes.system_queues import SystemQueue
+from triack.queues.manager.admin_desk import AdminDesk
 from triack.queues.manager.callers import Callers
 from triack.queues.manager.effects import Effect, Job, Send, StartJob, Tell, TellRollback, WriteRecords
 from triack.queues.manager.jobs import Jobs, Look
@@ -32,9 +33,10 @@ from triack.queues.manager.link_news import News
 from triack.queues.manager.pings import CLOCK, CLOCK_BYTES, Pings
 from triack.queues.manager.recorder import Recorder, start_record
 from triack.queues.manager.session_event_router import SessionEventRouter
+from triack.queues.manager.steering import Steering
 from triack.queues.manager.transmitter import Giving, Transmitter
 from triack.queues.manager.watching import Watching
-from triack.queues.node_settings import NodeSettings, Quota
+from triack.queues.node_settings import NodeSettings
 from triack.queues.packing import Outgoing
 from triack.queues.peers.handshake import Handshakes
 from triack.queues.peers.link import Conversation, Links
@@ -89,7 +91,7 @@ class _Burst:
         self.newest.counter = max(self.newest.counter, *opened.counters, -1)
 
 
-class Engine:
+class Engine(Steering):
     """One queue manager without its I/O.
 
     Args:
@@ -121,6 +123,7 @@ class Engine:
         queues: the queues of this node.
         routes: the way to each destination; change them with ``set_routes``.
         transits: the streams of other nodes that pass through this one.
+        desk: administration messages.
         resolver: resolves names of queues.
         wall: the time of day.
     """
@@ -191,7 +194,10 @@ class Engine:
         self.callers = Callers(directory)
         self.pings = Pings(self.wall, random)
         self.transits = self._make_transits(name)
-        self.jobs = Jobs(self.queues, self.inbox, self.outbox, self.transits, self.wall, self.handshakes.number)
+        self.desk = self._make_desk()
+        self.jobs = Jobs(
+            self.queues, self.inbox, self.outbox, self.transits, self.desk, self.wall, self.handshakes.number
+        )
         self._router = self._make_router()
         self._transmitter = self._make_transmitter()
         self._restore(content, now_ns)
@@ -246,6 +252,23 @@ class Engine:
             wall=self.wall,
             drops=self.drops,
         )
+
+    def _make_desk(self) -> AdminDesk:
+        """Make the part of this node that tells others, and itself, what happened to their messages."""
+        desk = AdminDesk(
+            self.node_id,
+            self.outbox,
+            self.queues,
+            self.routes,
+            self._directory,
+            name_of=self.name_of,
+            commit=lambda: self.jobs.group.commit,
+            drops=self.drops,
+            record=self._record,
+        )
+        self.queues.tell = self.outbox.dead_lettering.tell = self.transits.letters.tell = desk.tell
+        self.outbox.note_asked = desk.note_asked
+        return desk
 
     def _make_transmitter(self) -> Transmitter:
         """Make the transmitter that serves the conversations."""
@@ -365,39 +388,6 @@ class Engine:
         """Keep a value of the application with the next commit; None removes it."""
         self.jobs.group.commit.state[key] = value
 
-    def pause(self, name: str, *, arrivals: bool, now_ns: int) -> None:
-        """Pause a queue with the next commit, and at once; see ``Pauses`` for its name."""
-        commit = self.jobs.group.commit
-        self.queues.pauses.pause(name, arrivals=arrivals, now_ms=self.wall.ms(now_ns), commit=commit)
-        self._record("queue_paused", now_ns, queue=name, arrivals=arrivals)
-        self._handle_paused(name)
-
-    def resume(self, name: str, now_ns: int) -> bool:
-        """Resume a queue with the next commit, and at once. Returns whether it was paused."""
-        if not self.queues.pauses.resume(name, self.jobs.group.commit):
-            return False
-        self._record("queue_resumed", now_ns, queue=name)
-        self._handle_paused(name)
-        return True
-
-    def set_quota(self, name: str, quota: Quota | None, now_ns: int) -> None:
-        """Set the quota of a queue of this node with the next commit, and at once; None: as the settings say."""
-        queues, commit = self.queues, self.jobs.group.commit
-        if quota is None:
-            queues.set_quotas.unset(name, commit)
-        else:
-            queues.set_quotas.set(name, quota, commit)
-        queues.handle_quota(name)
-        now = queues.quota_of(name)
-        limits = {"messages": now.messages, "size_bytes": now.size_bytes, "when_full": now.when_full}
-        self._record("queue_quota_set", now_ns, queue=name, **limits, by_settings=quota is None)
-
-    def _handle_paused(self, name: str) -> None:
-        if "/" in name:
-            self.outbox.handle_paused()
-        elif name in self.queues.mailboxes:
-            self.queues.handle_paused(name)
-
     def make_queue(self, name: str) -> Mailbox:
         """The queue of that name."""
         return self.queues.make_queue(name, self.jobs.group.commit)
@@ -485,9 +475,19 @@ class Engine:
         The acknowledgement survives the process at once if everything requested before is on the disk. Otherwise it
         must not: a crash might lose what the handler has sent, while the message it handled would not come again.
         """
-        notes = self.queues.in_hand
+        queues = self.queues
+        queues.note_read(mailbox, done)
+        notes = queues.in_hand
         if notes.words is not None:
-            notes.settle(done, not self.outbox.unpacked and not self.jobs.adds_any)
+            # The answer to a message must be as durable as what it tells of.
+            notes.settle(done, not (self.outbox.unpacked or queues.untold or self.jobs.adds_any))
+        mailbox.acknowledge_many(done)
+
+    def take_with_commit(self, mailbox: Mailbox, done: list[tuple[QueuedPacket, int]]) -> None:
+        """The same for messages that a transaction received: only its commit makes them done."""
+        self.queues.note_read(mailbox, done)
+        for packet, bits in done:
+            self.in_hand.let_go(packet, bits)
         mailbox.acknowledge_many(done)
 
     def give_back(self, mailbox: Mailbox, lease: Lease, way: Return, now_ns: int) -> None:
@@ -724,6 +724,7 @@ class Engine:
             *outbox.holds.take_news(),
             *outbox.retirement.take_news(),
             *self.transits.holds.waiting.take_news(),
+            *self.queues.take_news(),
             *self.callers.take_news(),
         ):
             effects += [Tell(event) for event in news]
