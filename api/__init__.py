@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         DeadLettersWaiting,
         EventsMissed,
         GapFound,
+        JournalFull,
         LinkDown,
         LinkUp,
         NodeEvent,
@@ -73,7 +74,16 @@ if TYPE_CHECKING:
     from triack.queues.blocking import Blocking
     from triack.queues.manager.browse import BrowsedMessage
     from triack.queues.message_classes import Acks, MessageClass
-    from triack.queues.node_settings import DeadLetters, KeySettings, Limits, NodeSettings, Quota, Reconnect, Redelivery
+    from triack.queues.node_settings import (
+        DeadLetters,
+        Journal,
+        KeySettings,
+        Limits,
+        NodeSettings,
+        Quota,
+        Reconnect,
+        Redelivery,
+    )
     from triack.queues.routes import Route
     from triack.queues.stages import Stage, StageName
     from triack.queues.streams.ack_events import AckEvent, AckKind
@@ -114,6 +124,8 @@ __all__ = [
     "HoldStats",
     "HolderStats",
     "IncomingStreamStats",
+    "Journal",
+    "JournalFull",
     "KeySettings",
     "Limits",
     "LinkDown",
@@ -191,6 +203,8 @@ _HOMES = {
     "HoldStats": "triack.node.shell.stats:HoldStats",
     "HolderStats": "triack.node.shell.stats:HolderStats",
     "IncomingStreamStats": "triack.node.shell.stream_stats:IncomingStreamStats",
+    "Journal": "triack.queues.node_settings:Journal",
+    "JournalFull": "triack.base.news:JournalFull",
     "KeySettings": "triack.queues.node_settings:KeySettings",
     "Limits": "triack.queues.node_settings:Limits",
     "LinkDown": "triack.base.news:LinkDown",

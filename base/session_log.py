@@ -100,6 +100,7 @@ FIELDS: Final[dict[str, Field]] = {
     "lost": Field(bool, "no way leads to the queue for the answers: they were dropped"),
     "message_class": Field(int, "what happened, by MSMQ's number of a message class ([guide.md](guide.md))"),
     "receive_by_ms": Field(int, "wall clock at which they were to have been received, milliseconds since 1970"),
+    "kept": Field(bool, "whether the journal has the copies"),
     "recovered": Field(bool, "true when read from the store at the start"),
     "redelivered": Field(bool, "whether they may have been handed out before"),
     "chosen": Field(bool, "whether a reader asked for it by its id, so that it was handed out before its turn"),
@@ -390,6 +391,12 @@ EVENTS: Final[dict[str, Event]] = {
         "good, as the application has acknowledged them, or they are dead letters or purged. A process that dies "
         "before it returns has them again. Of durable classes only",
         (*_STREAM, "queue", "number", "place", "counts"),
+    ),
+    "journaled": Event(
+        "messages of one or more packets are copied into the journal of their queue by the commit that begins now, and "
+        "that removes them; not `kept` where the journal has no room. A process that dies before it returns has them "
+        "again",
+        (*_STREAM, "queue", "number", "place", "counts", "kept"),
     ),
     "returned": Event(
         "messages of one or more packets came back unsettled from the application: they are handed "

@@ -32,6 +32,7 @@ from triack.queues.mailboxes.quotas import NO_LIMIT, Account, Fill
 from triack.queues.mailboxes.reader_state import ReaderState
 from triack.queues.mailboxes.redelivery import Wait
 from triack.queues.mailboxes.run import NO_FAILURES, Run
+from triack.queues.mailboxes.system_queues import is_journal
 from triack.queues.node_settings import Quota
 from triack.queues.packing import cares_of, count_of, fragment_range, receive_by_of, sent_at_of
 from triack.queues.pauses import Pause
@@ -56,6 +57,7 @@ class Notices:
         filled: queues that have become full since the last check, each reported once until it has room.
         purged: messages purged since the last log record, with the name of their queue.
         returned: the same for messages that came back from applications.
+        taken: express packets of journaled queues that are done.
         settled: durable messages that are done, as bits of their packets, and are in no commit that has begun.
         whole: large messages that have become whole and may have to be told of, see ``LocalQueues.tell_whole``.
         expiring: when the waiting messages of a packet expire, by the wall clock in milliseconds, see
@@ -88,6 +90,7 @@ class Notices:
         "returned",
         "settled",
         "settles",
+        "taken",
         "wanting",
         "whole",
     )
@@ -106,6 +109,7 @@ class Notices:
         self.filled: list[QueueOverQuota] = []
         self.purged: list[tuple[str, list[Lease]]] = []
         self.returned: list[tuple[str, list[Lease]]] = []
+        self.taken: list[tuple[Mailbox, QueuedPacket]] = []
         self.settled: dict[Mailbox, dict[QueuedPacket, int]] = {}
         self.whole: deque[tuple[Mailbox, QueuedPacket]] = deque()
         self.expiring = Deadlines[tuple[Mailbox, QueuedPacket | None]]()
@@ -143,6 +147,8 @@ class Mailbox:
         partials: incomplete large messages.
         pause: since when an operator has paused it, or None: while it is paused, no reader gets anything.
         reader: what was done with its messages.
+        journal: whether a journal keeps what readers take.
+        holder: the journal whose lack of room holds its senders; None for none.
         lookup: its index of ids and correlation ids; None until somebody asks for a message by one.
     """
 
@@ -155,7 +161,9 @@ class Mailbox:
         "_runs",
         "fetching",
         "fill",
+        "holder",
         "is_apart",
+        "journal",
         "last_place",
         "left",
         "length",
@@ -195,6 +203,8 @@ class Mailbox:
         self.partials = Partials()
         self.reader = ReaderState()
         self.lookup: Lookup | None = None
+        self.journal = False
+        self.holder: Mailbox | None = None
         self.last_place = 0
         notices.idled[self] = None
 
@@ -272,7 +282,7 @@ class Mailbox:
         fill.messages.add(messages)
         if size_bytes:
             fill.bytes.add(size_bytes)
-        if fill.is_full and not fill.is_told:
+        if fill.is_full and not fill.is_told and not is_journal(self.name):
             fill.is_told = True
             self._notices.filled.append(QueueOverQuota(self.name, fill.messages.value, fill.bytes.value))
         if not size_bytes:
@@ -298,6 +308,14 @@ class Mailbox:
     def is_idle(self) -> bool:
         """Whether it is empty, and has no listeners."""
         return not (self.fill.bytes.value or self._runs or self._changed or self._orphans or self.listeners)
+
+    def charge_copies(self, packets: list[QueuedPacket]) -> None:
+        """Count copies that a journal is about to get; their counts are known."""
+        size_bytes = 0
+        for packet in packets:
+            packet.charged_bytes = packet.size_bytes
+            size_bytes += packet.size_bytes
+        self._count(packets[0], sum([packet.count for packet in packets]), size_bytes, len(packets))
 
     # ---- putting
 
@@ -427,8 +445,13 @@ class Mailbox:
 
     @property
     def takes_arrivals(self) -> bool:
-        """Whether an operator lets messages come into it."""
-        return self.pause is None or not self.pause.arrivals
+        """Whether an operator, and its journal, let messages come into it."""
+        return (self.pause is None or not self.pause.arrivals) and not self.is_held_by_journal
+
+    @property
+    def is_held_by_journal(self) -> bool:
+        """Whether its journal has no room for copies, and is set to hold its senders."""
+        return self.holder is not None and self.holder.fill.is_full
 
     # ---- bodies on the disk
 
@@ -658,10 +681,22 @@ class Mailbox:
                 if not changed:
                     notices.dirty[self] = None
                 changed[place] = packet
+            elif self.journal and place not in begun:
+                notices.taken.append((self, packet))
         if messages:
             self.length -= messages
             self.left += messages
             self._release(done[0][0], messages, charged_bytes, packets)
+
+    def exclude(self, lease: Lease) -> None:
+        """A message is about to be done that no reader took: its journal has no copy of it."""
+        if self.journal and not self.reader.acked(lease.packet) >> lease.index & 1:
+            excluded, place = self.reader.excluded, lease.packet.first_place
+            excluded[place] = excluded.get(place, 0) | 1 << lease.index
+
+    def change_again(self, packet: QueuedPacket) -> None:
+        """A packet is done, and the next commit may delete it only now."""
+        self._note_change(packet)
 
     def count_failure(self, lease: Lease, *, died: bool = False) -> int:
         """A message could not be processed. Returns its number of failures."""
@@ -743,6 +778,7 @@ class Mailbox:
         taken = [lease for lease in takewhile(lambda one: one.place <= last, leases) if lease.place in wanted]
         self._notices.purged.append((self.name, taken))
         for lease in taken:
+            self.exclude(lease)
             self.acknowledge(lease)
         self._forget_done(taken)
         return taken

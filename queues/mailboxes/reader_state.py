@@ -32,10 +32,11 @@ class ReaderState:
         setbacks: setbacks of messages of packets that are not done, by place.
         returned: messages that came back.
         chosen: messages that were handed out before their turn and are not done, as bits by first places of packets.
+        excluded: messages of a journaled queue that are done and that no reader took, as bits by first places.
         told: the places of large messages whose senders know that they are here.
     """
 
-    __slots__ = ("_apart", "_last_done", "begun", "chosen", "done", "next", "returned", "setbacks", "told")
+    __slots__ = ("_apart", "_last_done", "begun", "chosen", "done", "excluded", "next", "returned", "setbacks", "told")
 
     def __init__(self) -> None:
         self.next = 1
@@ -46,6 +47,7 @@ class ReaderState:
         self.begun: dict[int, int] = {}
         self.chosen: dict[int, int] = {}
         self.told: set[int] = set()
+        self.excluded: dict[int, int] = {}
         # Places from ``next`` on of messages that had to wait, or whose reader died, before a restart; ascending.
         self._apart: list[int] = []
 
@@ -53,6 +55,8 @@ class ReaderState:
         """Restore what an earlier process did with a packet, which has its place already."""
         first_place, its = packet.first_place, progress.setbacks
         self.acknowledge(packet, progress.acked & bits_of(range(packet.count)))
+        if progress.excluded:
+            self.excluded[first_place] = progress.excluded
         if not self.is_done(packet):
             self.setbacks.add_part(first_place, its)
             if progress.told:
@@ -62,8 +66,8 @@ class ReaderState:
 
     def progress_of(self, packet: QueuedPacket) -> Progress:
         """The progress of a partly done packet, which must survive a restart."""
-        told = packet.first_place in self.told
-        return Progress(self.acked(packet), self.setbacks.part(packet.places), told=told)
+        told, excluded = packet.first_place in self.told, self.excluded.get(packet.first_place, 0)
+        return Progress(self.acked(packet), self.setbacks.part(packet.places), told=told, excluded=excluded)
 
     # ---- handing out
 

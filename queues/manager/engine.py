@@ -18,6 +18,7 @@ from triack.base.peers import Directory
 from triack.base.reasons import DeadReason, DropReason
 from triack.base.units import MS
 from triack.queues.clock_jumps import ClockJumps
+from triack.queues.journals.journals import Journals
 from triack.queues.mailboxes.in_hand import InHand
 from triack.queues.mailboxes.local_queues import LocalQueues
 from triack.queues.mailboxes.mailbox import Lease, Mailbox, QueuedPacket, Run
@@ -121,6 +122,7 @@ class Engine(Steering):
         watching: readers of acknowledgement events.
         jobs: the store's current job, and the next commit.
         queues: the queues of this node.
+        journals: copies of what readers took from them.
         routes: the way to each destination; change them with ``set_routes``.
         transits: the streams of other nodes that pass through this one.
         desk: administration messages.
@@ -195,9 +197,8 @@ class Engine(Steering):
         self.pings = Pings(self.wall, random)
         self.transits = self._make_transits(name)
         self.desk = self._make_desk()
-        self.jobs = Jobs(
-            self.queues, self.inbox, self.outbox, self.transits, self.desk, self.wall, self.handshakes.number
-        )
+        self.journals = Journals(self.queues, lambda: self.inbox.admission.store_low, self.drops, self._record)
+        self.jobs = self._make_jobs()
         self._router = self._make_router()
         self._transmitter = self._make_transmitter()
         self._restore(content, now_ns)
@@ -252,6 +253,11 @@ class Engine(Steering):
             wall=self.wall,
             drops=self.drops,
         )
+
+    def _make_jobs(self) -> Jobs:
+        """Make the part of this node that gives the store its jobs."""
+        parts = self.queues, self.inbox, self.outbox, self.transits, self.desk
+        return Jobs(*parts, self.wall, self.handshakes.number, journals=self.journals)
 
     def _make_desk(self) -> AdminDesk:
         """Make the part of this node that tells others, and itself, what happened to their messages."""
@@ -725,6 +731,7 @@ class Engine(Steering):
             *outbox.retirement.take_news(),
             *self.transits.holds.waiting.take_news(),
             *self.queues.take_news(),
+            *self.journals.take_news(),
             *self.callers.take_news(),
         ):
             effects += [Tell(event) for event in news]

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from triack.base.clock import WallClock
 from triack.base.commit import Commit, Read
 from triack.base.units import MS
+from triack.queues.journals.journals import JournalRead, Journals
 from triack.queues.mailboxes.expiry import Expired
 from triack.queues.mailboxes.local_queues import LocalQueues
 from triack.queues.manager.admin_desk import AdminDesk, WholeRead
@@ -45,6 +46,7 @@ class Jobs:
         outbox: the outgoing queues, for their part.
         transits: the streams in transit, for their part.
         desk: administration messages about large messages, for their part.
+        journals: the journals, for their part.
         wall: the time of day.
         number: called with every commit before it goes to the disk.
 
@@ -57,6 +59,7 @@ class Jobs:
         "_desk",
         "_ended",
         "_inbox",
+        "_journals",
         "_lazy_until_ns",
         "_looks",
         "_number",
@@ -80,6 +83,8 @@ class Jobs:
         desk: AdminDesk,
         wall: WallClock,
         number: Callable[[Commit], None],
+        *,
+        journals: Journals,
     ) -> None:
         self.group = GroupCommit()
         self._queues = queues
@@ -89,6 +94,7 @@ class Jobs:
         self._outbox = outbox
         self._transits = transits
         self._desk = desk
+        self._journals = journals
         self._number = number
         self._read_next = False
         self._lazy_until_ns: int | None = None
@@ -136,9 +142,11 @@ class Jobs:
         self._outbox.pack_durable(turn)
         self._inbox.complete(self.group)
         self._queues.complete(self.group)
+        self._journals.handle_express(turn)
         group = self.group
         if not group.is_awaited and (not group.commit.removes or (not at_once and self._may_wait(turn.now_ns))):
             return self._next_read()
+        self._journals.keep(turn)
         self._runs_adding = self.adds_any
         self.group = GroupCommit()
         self._lazy_until_ns = None
@@ -160,6 +168,7 @@ class Jobs:
             self._outbox.poll_fetch()
             or self._transits.poll_fetch()
             or self._desk.poll_fetch()
+            or self._journals.poll_fetch()
             or self._queues.expiry.poll_fetch()
             or self._queues.poll_fetch()
         )
@@ -173,12 +182,15 @@ class Jobs:
             self._transits.handle_committed(job, now_ns)
             self._inbox.handle_committed(job, now_ns)
             self._queues.handle_committed(job)
+            self._journals.handle_committed()
             for waiter in job.waiters:
                 waiter(None)
         elif isinstance(job, Look):
             job.waiter(None)
         elif isinstance(job, WholeRead):
             self._desk.handle_fetched(job)
+        elif isinstance(job, JournalRead):
+            self._journals.handle_fetched(job)
         elif isinstance(job, Expired):
             self._queues.expiry.handle_fetched(job)
         elif job.table == "outgoing":

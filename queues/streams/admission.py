@@ -323,7 +323,7 @@ class Admission:
         )
 
     def _is_paused(self, queue: str) -> bool:
-        """Whether an operator lets nothing come into a queue."""
+        """Whether an operator, or a journal without room, lets nothing come into a queue."""
         mailbox = self._mailboxes.get(queue)
         return mailbox is not None and not mailbox.takes_arrivals
 
@@ -354,8 +354,8 @@ class Admission:
     def _why(self, stream: IncomingStream) -> HoldReason:
         """Why a stream waits: the resource that has no room for it."""
         durable, mailbox = stream.delivery in DURABLE, self._mailboxes.get(stream.queue)
-        if self._is_paused(stream.queue):
-            return HoldReason.PAUSED
+        if mailbox is not None and not mailbox.takes_arrivals:
+            return HoldReason.JOURNAL_FULL if mailbox.is_held_by_journal else HoldReason.PAUSED
         if durable and self.store_low:
             return HoldReason.STORE_LOW
         if mailbox is not None and mailbox.fill.is_full and not self._is_left(mailbox):
