@@ -254,6 +254,7 @@ SOURCES: dict[str, dict[str, str]] = {
         "reconnect.jitter": "[MS-MQQB], TryConnectInterval is constant",
         "messages_per_packet": "registry, MaxUnackedPacket, which counts messages",
         "survives": "[MS-MQMQ] 2.2.20.4, recoverable messages are persisted before they are acknowledged",
+        "limits.journal.when_full": "MSMQ, JournalQuota: once it is exceeded, no more copies are made",
     },
     "SOLACE": {
         "session.max_unacked_packet": "Solace API, ADPublishWindowSize",

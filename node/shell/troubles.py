@@ -111,7 +111,7 @@ def _room(engine: Engine, now_ns: int) -> Iterator[TroubleStats]:
             yield _row(Trouble.QUEUE_FULL, name)
     if many := engine.queues.many_letters:
         yield _row(Trouble.DEAD_LETTERS, DEAD_LETTER_QUEUE, f"{many:,}")
-    for name, when_full in engine.journals.full:
+    for name, when_full in engine.jobs.journals.full:
         yield _row(Trouble.JOURNAL_FULL, name, JOURNAL_FULL[when_full])
     if admission.store_low:
         yield _row(Trouble.STORE_LOW, "disk", f"{admission.room_bytes} bytes")

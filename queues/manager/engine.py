@@ -122,7 +122,6 @@ class Engine(Steering):
         watching: readers of acknowledgement events.
         jobs: the store's current job, and the next commit.
         queues: the queues of this node.
-        journals: copies of what readers took from them.
         routes: the way to each destination; change them with ``set_routes``.
         transits: the streams of other nodes that pass through this one.
         desk: administration messages.
@@ -193,11 +192,9 @@ class Engine(Steering):
             report=self._report,
         )
         self.news = News(self.handshakes.at)
-        self.callers = Callers(directory)
-        self.pings = Pings(self.wall, random)
+        self.callers, self.pings = Callers(directory), Pings(self.wall, random)
         self.transits = self._make_transits(name)
         self.desk = self._make_desk()
-        self.journals = Journals(self.queues, lambda: self.inbox.admission.store_low, self.drops, self._record)
         self.jobs = self._make_jobs()
         self._router = self._make_router()
         self._transmitter = self._make_transmitter()
@@ -256,8 +253,9 @@ class Engine(Steering):
 
     def _make_jobs(self) -> Jobs:
         """Make the part of this node that gives the store its jobs."""
+        journals = Journals(self.queues, lambda: self.inbox.admission.store_low, self.drops, self._record)
         parts = self.queues, self.inbox, self.outbox, self.transits, self.desk
-        return Jobs(*parts, self.wall, self.handshakes.number, journals=self.journals)
+        return Jobs(*parts, self.wall, self.handshakes.number, journals=journals)
 
     def _make_desk(self) -> AdminDesk:
         """Make the part of this node that tells others, and itself, what happened to their messages."""
@@ -731,7 +729,7 @@ class Engine(Steering):
             *outbox.retirement.take_news(),
             *self.transits.holds.waiting.take_news(),
             *self.queues.take_news(),
-            *self.journals.take_news(),
+            *self.jobs.journals.take_news(),
             *self.callers.take_news(),
         ):
             effects += [Tell(event) for event in news]

@@ -52,6 +52,7 @@ class Jobs:
 
     Attributes:
         group: the next commit.
+        journals: as given.
         running: the store's current job, or None.
     """
 
@@ -59,7 +60,6 @@ class Jobs:
         "_desk",
         "_ended",
         "_inbox",
-        "_journals",
         "_lazy_until_ns",
         "_looks",
         "_number",
@@ -71,6 +71,7 @@ class Jobs:
         "_transits",
         "_wall",
         "group",
+        "journals",
         "running",
     )
 
@@ -94,7 +95,7 @@ class Jobs:
         self._outbox = outbox
         self._transits = transits
         self._desk = desk
-        self._journals = journals
+        self.journals = journals
         self._number = number
         self._read_next = False
         self._lazy_until_ns: int | None = None
@@ -142,11 +143,11 @@ class Jobs:
         self._outbox.pack_durable(turn)
         self._inbox.complete(self.group)
         self._queues.complete(self.group)
-        self._journals.handle_express(turn)
+        self.journals.handle_express(turn)
         group = self.group
         if not group.is_awaited and (not group.commit.removes or (not at_once and self._may_wait(turn.now_ns))):
             return self._next_read()
-        self._journals.keep(turn)
+        self.journals.keep(turn)
         self._runs_adding = self.adds_any
         self.group = GroupCommit()
         self._lazy_until_ns = None
@@ -168,7 +169,7 @@ class Jobs:
             self._outbox.poll_fetch()
             or self._transits.poll_fetch()
             or self._desk.poll_fetch()
-            or self._journals.poll_fetch()
+            or self.journals.poll_fetch()
             or self._queues.expiry.poll_fetch()
             or self._queues.poll_fetch()
         )
@@ -182,7 +183,7 @@ class Jobs:
             self._transits.handle_committed(job, now_ns)
             self._inbox.handle_committed(job, now_ns)
             self._queues.handle_committed(job)
-            self._journals.handle_committed()
+            self.journals.handle_committed()
             for waiter in job.waiters:
                 waiter(None)
         elif isinstance(job, Look):
@@ -190,7 +191,7 @@ class Jobs:
         elif isinstance(job, WholeRead):
             self._desk.handle_fetched(job)
         elif isinstance(job, JournalRead):
-            self._journals.handle_fetched(job)
+            self.journals.handle_fetched(job)
         elif isinstance(job, Expired):
             self._queues.expiry.handle_fetched(job)
         elif job.table == "outgoing":
