@@ -72,6 +72,7 @@ if TYPE_CHECKING:
     from triack.node.shell.troubles import TroubleStats
     from triack.ordering.order_settings import OrderSettings
     from triack.queues.blocking import Blocking
+    from triack.queues.format_names import msmq_name
     from triack.queues.manager.browse import BrowsedMessage
     from triack.queues.message_classes import Acks, MessageClass
     from triack.queues.node_settings import (
@@ -170,6 +171,7 @@ __all__ = [
     "TransitStreamStats",
     "TroubleStats",
     "connect",
+    "msmq_name",
     "open",
     "policies",
     "run",
@@ -248,6 +250,7 @@ _HOMES = {
     "TransitStreamStats": "triack.node.shell.stream_stats:TransitStreamStats",
     "TroubleStats": "triack.node.shell.troubles:TroubleStats",
     "connect": "triack.node.client.client:connect_to",
+    "msmq_name": "triack.queues.format_names:msmq_name",
     "open": "triack.node.node:open_node",
     "policies": "triack.policies",
     "sync": "triack.sync",

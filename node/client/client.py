@@ -35,6 +35,8 @@ from triack.node.handles.consuming import Handler
 from triack.node.handles.derived import Said, as_on
 from triack.node.handles.handling import Handlers
 from triack.node.handles.message import way_back
+from triack.node.handles.queue_admin import check_after, younger_than
+from triack.node.handles.send_many import send_to_each
 from triack.node.handles.verbs import Verbs
 from triack.node.shell.enrolling import EnrolledPeer, OpenInvitation
 from triack.node.shell.event_loop import check_home
@@ -398,6 +400,13 @@ class Client(Asking):
                 raise
         return await self.send(said["destination"], said["body"], **_again(said))
 
+    @as_on(Verbs.send_to)
+    async def send_to(self, said: Said) -> list[ClientReceipt]:
+        """Send with a transaction of this client."""
+        transaction = ClientTransaction(self)
+        wanted = (said[name] for name in ("destinations", "body", "delivery", "until", "timeout", "properties"))
+        return await send_to_each(transaction, *wanted)
+
     @as_on(Verbs.send_many)
     async def send_many(self, said: Said) -> ClientReceipts:
         """Let the node accept messages, by the frame, and wait by their receipts; the same for those with keys."""
@@ -492,7 +501,8 @@ class Client(Asking):
     async def browse(self, said: Said) -> AsyncIterator[BrowsedMessage]:
         """Ask for one page after the other."""
         after = said["after"]
-        last: Position = (after, 0) if after else ()
+        check_after(said["queue"], after)
+        last: Position = ()
         epoch: int | None = None  # places in a queue are those of one life of the node
         while True:
             header, content = await self.call("browse", epoch=epoch, queue=said["queue"], after=last)
@@ -501,7 +511,7 @@ class Client(Asking):
             messages = [BrowsedMessage.read(described, body) for described, body in page]
             if not messages:
                 return
-            for message in messages:
+            for message in younger_than(after, messages):
                 yield message
             last = messages[-1].position
 

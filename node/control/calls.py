@@ -53,7 +53,6 @@ from triack.node.shell.enrolling import OpenInvitation
 from triack.node.shell.holding import Reader
 from triack.node.shell.link_events import Events
 from triack.queues.mailboxes.mailbox import Lease
-from triack.queues.manager.browse import PLACE_PARTS
 from triack.queues.node_settings import Redelivery
 from triack.queues.stages import Stage
 
@@ -592,8 +591,6 @@ class Calls:
 
     async def _browse(self, header: Header) -> Answer:
         after = tuple(header["after"])
-        if len(after) == PLACE_PARTS:  # a place of a queue, as an application may give it
-            self._node._steering.begin(header["queue"], sum(after))
         page = await self._node._steering.page(header["queue"], after)
         sizes = [len(message.body) for message in page]
         return {"page": [it.describe() for it in page], "sizes": sizes}, b"".join([it.body for it in page])

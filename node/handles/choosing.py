@@ -70,7 +70,7 @@ async def choose(
 
 
 async def _find(port: EngineHandle, mailbox: Mailbox, wanted: Wanted, check: Callable[[], None]) -> Run | None:
-    lookup = mailbox.lookup = mailbox.lookup or Lookup()
+    lookup = mailbox.reader.lookup = mailbox.reader.lookup or Lookup()
     further: list[int] = []
     async for packet, content in _read(port, mailbox, lookup):
         if not lookup.is_full:
@@ -79,9 +79,7 @@ async def _find(port: EngineHandle, mailbox: Mailbox, wanted: Wanted, check: Cal
             further += wanted.places_in(packet, content)
     lookup.compact(mailbox.reader.is_past)
     returned = [
-        place
-        for place, packet in mailbox.reader.returned.messages
-        if packet.pieces and place in _places_in(wanted, packet)
+        place for place, packet in mailbox.reader.returned if packet.pieces and place in _places_in(wanted, packet)
     ]
     for place in sorted({*lookup.find(wanted), *returned, *further}):
         keys = mailbox.body_keys(place)

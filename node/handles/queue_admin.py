@@ -5,12 +5,12 @@ never lost, and never there twice. Messages in the hands of a reader are not tou
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection
-from functools import cache, partial
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator
+from functools import cache
 from typing import Any
 
 from triack.base.checks import check_kind, check_texts, check_timeout
-from triack.base.delivery import Delivery
+from triack.base.delivery import TRANSACTIONAL_PRIORITY, Delivery
 from triack.base.errors import QueueNotFound, UsageError, WaitTimeout
 from triack.base.names import what_else
 from triack.node.handles.choosing import fetch
@@ -26,8 +26,10 @@ from triack.queues.manager.browse import (
     BrowsedMessage,
     Position,
     Sight,
+    after_rank_of,
     cut_page,
     missing,
+    place_of,
     see,
     sights_of,
     sights_on_the_way,
@@ -39,7 +41,7 @@ from triack.queues.packing import ADMIN, CLASS, DEATH, NO_DEAD_LETTER, Outgoing,
 from triack.queues.streams.outgoing_stream import OutgoingStream
 from triack.transport.address import Destination
 
-__all__ = ["PAGE_MESSAGES", "QueueAdmin", "as_ids"]
+__all__ = ["PAGE_MESSAGES", "QueueAdmin", "as_ids", "check_after", "younger_than"]
 
 PAGE_MESSAGES = 256
 """Messages looked at, or moved in one commit, at a time: a few milliseconds of work."""
@@ -68,19 +70,12 @@ class QueueAdmin:
 
     async def browse(self, queue: str, after: int = 0) -> AsyncIterator[BrowsedMessage]:
         """See ``Node.browse``."""
-        last = self.begin(queue, after)
+        check_after(queue, after)
+        last: Position = ()
         while page := await self.page(queue, last):
-            for message in page:
+            for message in younger_than(after, page):
                 yield message
             last = page[-1].position
-
-    def begin(self, queue: str, after: object) -> Position:
-        """The position behind a place of a queue. Raises UsageError."""
-        if type(after) is not int or after < 0:
-            raise UsageError(f"browse {queue}: after must be the place of a message, not {after!r}")
-        if after and not isinstance(self._find(queue), Mailbox):
-            raise UsageError(f"browse {queue}: only messages in a queue of this node have a place")
-        return (after, 0) if after else ()
 
     async def peek(self, queue: str, timeout: float | None) -> BrowsedMessage:
         """See ``Node.peek``."""
@@ -205,20 +200,22 @@ class QueueAdmin:
                 for name, value in self._properties_of(message).items()
                 if name not in (*DEATH, NO_DEAD_LETTER)
             }
-            return self._way_to(message.destination), Outgoing(message.body, kept or None)
+            return self._way_to(message.destination, message.priority), Outgoing(message.body, kept or None)
 
         return await self._move(queue, ids, route)
 
     async def move(self, queue: str, destination: str, ids: Collection[str] | None) -> int:
         """See ``Node.move``."""
         self._port.check_way(destination, Delivery.TRANSACTIONAL)
-        # Made with the first message, if there is any.
-        way = cache(partial(self._port.outgoing_stream, destination, Delivery.TRANSACTIONAL))
+
+        @cache  # made with the first message of each priority
+        def way(priority: int) -> OutgoingStream:
+            return self._port.outgoing_stream(destination, _class_of(priority), priority)
 
         def route(message: BrowsedMessage) -> tuple[OutgoingStream, Outgoing]:
             receive_by_ms = round((message.receive_by or 0) * 1_000)
             properties = self._properties_of(message) or None
-            return way(), Outgoing(message.body, properties, receive_by_ms=receive_by_ms)
+            return way(message.priority), Outgoing(message.body, properties, receive_by_ms=receive_by_ms)
 
         return await self._move(queue, ids, route)
 
@@ -232,12 +229,13 @@ class QueueAdmin:
         kept = {name: value for name, value in message.properties.items() if name not in (ADMIN, CLASS)}
         return {**kept, **({"reply_to": reply_to} if reply_to else {})}
 
-    def _way_to(self, destination: str) -> OutgoingStream:
+    def _way_to(self, destination: str, priority: int) -> OutgoingStream:
+        delivery = _class_of(priority)
         # It went there before; the peer need not be known by that name now.
         for known in self._engine.outbox.streams:
             if known.peer and known.destination == destination:
-                return self._engine.outgoing_stream(known.peer, known.queue, Delivery.TRANSACTIONAL)
-        return self._port.outgoing_stream(destination, Delivery.TRANSACTIONAL)
+                return self._engine.outgoing_stream(known.peer, known.queue, delivery, priority)
+        return self._port.outgoing_stream(destination, delivery, priority)
 
     async def _move(self, queue: str, ids: Collection[str] | None, route: Route) -> int:
         moved = 0
@@ -247,9 +245,9 @@ class QueueAdmin:
             for outgoing, message in ways.values():
                 await self._port.wait_room((outgoing, message, len(message.body)))
             # No await from here to the commit's queueing: all of it is one disk transaction.
-            # The position of a message is the first place of its packet, and its index there.
-            for lease in mailbox.withdraw({sum(position) for position in ways}):
-                outgoing, message = ways[lease.packet.first_place, lease.index]
+            by_place = {place_of(position): way for position, way in ways.items()}
+            for lease in mailbox.withdraw(by_place.keys()):
+                outgoing, message = by_place[lease.place]
                 size_bytes = len(message.body) + MESSAGE_OVERHEAD_BYTES
                 self._engine.submit(self._engine.current(outgoing), message, size_bytes)
                 moved += 1
@@ -265,7 +263,7 @@ class QueueAdmin:
             return await self._purge_outgoing(where)
         purged = 0
         async for mailbox, page in self._pages(queue, ids):
-            purged += len(self._purge(mailbox, {sum(it.position): it for it in page}))
+            purged += len(self._purge(mailbox, {place_of(it.position): it for it in page}))
             await self._port.commit()
         return purged
 
@@ -367,11 +365,12 @@ class QueueAdmin:
         last: Position = ()
         while page := await self.page(queue, last):
             last = page[-1].position
-            wanted = [it for it in page if it.position[0] <= end and (ids is None or it.id in ids)]
+            wanted = [it for it in page if place_of(it.position) <= end and (ids is None or it.id in ids)]
             if wanted:
                 yield mailbox, wanted
-            if last[0] > end:
-                return
+            if place_of(last) > end:
+                # The others of this priority came meanwhile: go on with the next one.
+                last = after_rank_of(last)
 
     async def _purge_outgoing(self, queues: list[OutgoingStream]) -> int:
         await self._port.commit()
@@ -381,6 +380,26 @@ class QueueAdmin:
             self._port.check_alive()
             await self._driver.next_round()
         return sum(entry.messages for entries in purged.values() for entry in entries)
+
+
+def _class_of(priority: int) -> Delivery:
+    """The class in which a message is moved: it keeps its priority, and a transactional one has none."""
+    return Delivery.TRANSACTIONAL if priority == TRANSACTIONAL_PRIORITY else Delivery.RECOVERABLE
+
+
+def check_after(queue: str, after: object) -> None:
+    """Raises UsageError for what is no place in a queue."""
+    if type(after) is not int or after < 0:
+        raise UsageError(f"browse {queue}: after must be the place of a message, not {after!r}")
+
+
+def younger_than(after: int, page: Iterable[BrowsedMessage]) -> Iterator[BrowsedMessage]:
+    """The messages of a page that came after the one with that place; 0: all. Raises UsageError for outgoing ones."""
+    for message in page:
+        if after and message.place is None:
+            raise UsageError(f"browse {message.queue}: only messages in a queue of this node have a place")
+        if not after or (message.place or 0) > after:
+            yield message
 
 
 def as_ids(ids: Collection[str] | None) -> frozenset[str] | None:

@@ -39,6 +39,8 @@ class MessageProperties(TypedDict, total=False):
         key: names the message for this node: if a message to the same queue with this key was accepted within
             ``KeySettings.lifetime_s``, a new one counts as that message, and is not sent. At most 255 bytes; it
             stays here.
+        priority: 0 to 7; a reader gets messages of a higher one first. Without it, 3. A transactional message always
+            has 0, as all of them arrive in the order of their sending.
         dead_letter: False: when it cannot be delivered, keep no dead letter of it (WCF's ``DeadLetterQueue.None``, a
             message of NServiceBus without ``UseDeadLetterQueue``). A text: the queue for that letter, at the node where
             the message ends (``DeadLetterQueue.Custom``); made if needed. True, as without it: ``dead-letter``.
@@ -54,6 +56,7 @@ class MessageProperties(TypedDict, total=False):
     time_to_reach_queue: float | None
     time_to_be_received: float | None
     key: str | None
+    priority: int | None
     ack_now: bool | None
     dead_letter: bool | str | None
     admin_queue: str | None
@@ -98,7 +101,8 @@ def with_properties(
     for name, value in properties.items():
         if name not in MessageProperties.__annotations__:
             raise UsageError(f"send to {destination}: {_no_property(name)}")
-        if value is None or name in ("admin_queue", "acks"):
+        # The priority chooses the outgoing stream, and was checked there.
+        if value is None or name in ("admin_queue", "acks", "priority"):
             continue
         if name == "time_to_reach_queue":
             reach_by_ms = deadline_ms(name, value, now_ms)
@@ -122,10 +126,7 @@ def with_properties(
 
 
 def _no_property(name: str) -> str:
-    valid = f"valid are {', '.join(MessageProperties.__annotations__)}"
-    if name == "priority":
-        return f"messages have no priority; {valid}"
-    return f"{name} is no message property; {valid}"
+    return f"{name} is no message property; valid are {', '.join(MessageProperties.__annotations__)}"
 
 
 def _headers(destination: str, headers: object) -> dict[str, str]:

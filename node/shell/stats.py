@@ -89,6 +89,7 @@ class QueueStats:
         max_bytes: its quota of bytes.
         when_full: what happens then: ``hold`` or ``reject``; for dead letters as ``DeadLetters`` says.
         quota_is_set: whether an operator has set its quota, so that the settings do not count.
+        by_priority: ``messages`` by priority: eight numbers, that of priority 0 first.
     """
 
     messages: int
@@ -105,6 +106,7 @@ class QueueStats:
     max_bytes: int = Quota().size_bytes
     when_full: str = Quota().when_full
     quota_is_set: bool = False
+    by_priority: list[int] = field(default_factory=list)
 
     @property
     def in_hand(self) -> int:
@@ -129,7 +131,7 @@ class HistogramStats:
 
 @dataclass(frozen=True, slots=True)
 class OutgoingStats:
-    """One outgoing queue: the messages on their way to one queue elsewhere, in one class.
+    """One outgoing queue: the messages on their way to one queue elsewhere, in one class and of one priority.
 
     Attributes:
         peer: the peer's name, or its address when it has no name.
@@ -148,6 +150,7 @@ class OutgoingStats:
         waits_for: what its messages wait for: ``key``, ``address``, ``answer`` and ``restart`` as of its link, ``room``
             with the reason, ``resume``, ``start`` while no process runs the node, an ack that frees them once all are
             sent, or ``relay`` when a relay has all of them; None when they wait for nothing, or there are none.
+        priority: of its messages.
     """
 
     peer: str
@@ -163,6 +166,7 @@ class OutgoingStats:
     stalled_s: float | None = None
     state: str = QueueState.INACTIVE.value
     waits_for: str | None = None
+    priority: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +202,7 @@ class TransitStats:
         held: why the next hop lets them wait, by the names of docs/reasons.md; None if it does not.
         state: ``connected``, ``waiting``, ``held`` or ``suspended``.
         waits_for: as of ``OutgoingStats``, or ``route`` while no route or peer leads to their destination.
+        priority: theirs.
     """
 
     final: str
@@ -212,6 +217,7 @@ class TransitStats:
     held: str | None
     state: str
     waits_for: str | None
+    priority: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -383,6 +389,7 @@ def gather(engine: Engine, drops: Mapping[str, int], disk: DiskFigures, holding:
                 outgoing.via,
                 engine.outbox.latency.stalled_ns(outgoing, now_ns) / SECOND if outgoing.sequence.entries else None,
                 *_words(state_of_outgoing(engine, outgoing)),
+                outgoing.priority,
             )
             for outgoing in engine.outbox.streams
             if outgoing.peer
@@ -485,7 +492,7 @@ def read_stats(found: dict[str, Any]) -> NodeStats:
 
 
 def _queue(engine: Engine, mailbox: Mailbox, holding: Holding, now_ms: int, now_ns: int) -> QueueStats:
-    waits = bool(mailbox.reader.returned.messages)
+    waits = bool(mailbox.reader.returned)
     held = [one for one in holding.of(mailbox.name) if one[1] or waits]
     sent_ms = [one.packet.sent_at_ms for _, packets in held for one in packets]
     state, waits_for = _words(state_of(mailbox))
@@ -505,6 +512,7 @@ def _queue(engine: Engine, mailbox: Mailbox, holding: Holding, now_ms: int, now_
         max_bytes=mailbox.fill.bytes.limit,
         when_full=engine.queues.when_full(mailbox.name),
         quota_is_set=mailbox.name in engine.queues.set_quotas.by_name,
+        by_priority=list(mailbox.lengths),
     )
 
 
@@ -530,6 +538,7 @@ def _transit(engine: Engine, stream: TransitStream, now_ns: int) -> TransitStats
         (now_ns - min([entry.came_ns for entry in entries])) / SECOND,
         stream.held or None,
         *_words(state_of_transit(engine, stream)),
+        stream.priority,
     )
 
 

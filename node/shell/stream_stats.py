@@ -45,6 +45,7 @@ class OutgoingStreamStats:
         peer: the node with its destination.
         queue: the queue there.
         delivery: the class.
+        priority: of its messages.
         number: its number at this node.
         via: the neighbour that it goes to: a relay, or ``peer`` itself.
         state: ``connected``, ``waiting``, ``held``, ``paused``, ``suspended``, or ``inactive`` without messages.
@@ -71,6 +72,7 @@ class OutgoingStreamStats:
     peer: str
     queue: str
     delivery: Delivery
+    priority: int
     number: int
     via: str
     state: str
@@ -111,6 +113,7 @@ class IncomingStreamStats:
         peer: the node that sends it, as this node calls it; its id in 32 hex digits when it has no name here.
         queue: the queue of this node.
         delivery: the class.
+        priority: of its messages; of an incoming stream, that of the newest packet.
         number: its number at the node that sends it.
         via: the neighbour that it comes by: a relay, or ``peer`` itself; None while there is no session with it.
         sequence: the id of its sequence.
@@ -126,6 +129,7 @@ class IncomingStreamStats:
     peer: str
     queue: str
     delivery: Delivery
+    priority: int
     number: int
     via: str | None
     sequence: int
@@ -156,6 +160,7 @@ class TransitStreamStats:
         final: the node that it is for, as the neighbour that brings it calls it.
         queue: its queue there.
         delivery: the class.
+        priority: of its messages; of an incoming stream, that of the newest packet.
         number: its number at the node that sends it.
         came_by: the neighbour that brings it.
         via: the neighbour that it goes to; None while no route or peer leads to its destination.
@@ -175,6 +180,7 @@ class TransitStreamStats:
     final: str
     queue: str
     delivery: Delivery
+    priority: int
     number: int
     came_by: str
     via: str | None
@@ -267,6 +273,7 @@ def _outgoing(engine: Engine, outgoing: OutgoingStream, now_ns: int) -> Outgoing
         peer=outgoing.peer,
         queue=outgoing.queue,
         delivery=outgoing.delivery,
+        priority=outgoing.priority,
         number=outgoing.stream_number,
         via=outgoing.via,
         state=now.state.value,
@@ -297,6 +304,7 @@ def _incoming(engine: Engine, stream: IncomingStream, now_ns: int) -> IncomingSt
         peer=peer,
         queue=stream.queue,
         delivery=stream.delivery,
+        priority=stream.priority,
         number=stream.number,
         via=None if stream.via is None else stream.relay or peer,
         sequence=sequence.position[0] if stream.ordered else stream.filter.sequence,
@@ -322,6 +330,7 @@ def _transit(engine: Engine, stream: TransitStream, now_ns: int) -> TransitStrea
         final=stream.final,
         queue=stream.queue,
         delivery=stream.delivery,
+        priority=stream.priority,
         number=stream.id.number,
         came_by=stream.via,
         via=None if stream.way is None else stream.way.via,

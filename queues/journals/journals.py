@@ -106,7 +106,7 @@ class Journals:
             if all(key in read.bodies for key in packet.keys):
                 del self._missing[packet]
                 packet.pieces = [read.bodies[key] for key in packet.keys]
-                mailbox.change_again(packet)
+                mailbox.note_change(packet)
 
     # ---- the commit
 
@@ -180,7 +180,7 @@ class Journals:
             self._queues.add_rows(journal, row, None, turn)
 
     def _note(self, queue: str, done: Iterable[tuple[QueuedPacket, int]], now_ns: int, *, kept: bool) -> None:
-        for fields in handed_fields(queue, settled_runs(dict(done))):
+        for fields in handed_fields(queue, settled_runs(dict(done)), in_arrival_order=True):
             del fields["redelivered"]
             self._record("journaled", now_ns, **fields, kept=kept)
 

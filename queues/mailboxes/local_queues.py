@@ -21,7 +21,7 @@ from triack.queues.admin_acks import Tell, Told, nobody_told
 from triack.queues.clock_jumps import ClockJumps, head_here
 from triack.queues.histogram import WAIT_BOUNDS_S, Histogram
 from triack.queues.mailboxes.expiry import LETTERS_MAX, Expiry
-from triack.queues.mailboxes.handed import as_runs, handed_fields, settled_runs
+from triack.queues.mailboxes.handed import as_runs, fields_of_runs, handed_fields, settled_runs
 from triack.queues.mailboxes.in_hand import InHand
 from triack.queues.mailboxes.line import Cache
 from triack.queues.mailboxes.local_commit import LocalCommit, LocalTurn
@@ -242,7 +242,14 @@ class LocalQueues:
             mailbox.pause = self.pauses.of_queue(name)
             self._set_journal(mailbox)
             return mailbox
-        return Mailbox(queue_id, name, self.notices, system.quota(limits), is_apart=system.is_apart)
+        return Mailbox(
+            queue_id,
+            name,
+            self.notices,
+            system.quota(limits),
+            is_apart=system.is_apart,
+            in_arrival_order=system.in_arrival_order,
+        )
 
     def quota_of(self, name: str) -> Quota:
         """Limits of a queue: those that an operator has set, or else those of the settings."""
@@ -548,6 +555,17 @@ class LocalQueues:
         system = system_queue(mailbox.name)
         return failures > self._settings.max_redeliveries and (system is None or system.gives_up)
 
+    def why_dead(self, mailbox: Mailbox, run: Run) -> DeadReason | None:
+        """Why the next message of a run is not handed out, or None."""
+        try:
+            run.packet.open()
+        except ProtocolError:
+            return DeadReason.BAD_BODY
+        # A message that was given back too often is dead since then; readers' deaths show only at the next start.
+        if run.killed and self.is_over(mailbox, run.failures_of(run.first)):
+            return DeadReason.READER_DIED
+        return None
+
     def dead_letter(self, mailbox: Mailbox, lease: Lease, reason: str, turn: LocalTurn) -> None:
         """Move a message from a queue to the dead-letter queue, or where its sender wants it, in one commit."""
         packet, index = lease.packet, lease.index
@@ -560,22 +578,24 @@ class LocalQueues:
             content = packet.open()
             body, ordinal = content.bodies[index], content.first_ordinal + index
             properties = dict(content.properties[index]) if content.properties else {}
+            priority = content.priority
             if packet.cares:
                 self._tell(mailbox.name, packet, content, (index,), class_at_queue(reason), turn.now_ns)
         except ProtocolError:
-            body, ordinal, properties = b"".join(packet.pieces), packet.number, {}
+            body, ordinal, properties, priority = b"".join(packet.pieces), packet.number, {}, packet.priority
         if "dead_reason" in properties:
             properties.pop(DEAD_LETTER, None)  # it has died before: it was there
         properties.update(dead_reason=reason, dead_destination=mailbox.name, dead_attempts=mailbox.failures_of(lease))
         mailbox.acknowledge(lease)
-        self._keep_letter(Outgoing(body, properties), packet.origin, ordinal, turn)
+        self._keep_letter(Outgoing(body, properties, priority=priority), packet.origin, ordinal, turn)
 
     # ---- the session log
 
     def note_runs(self, now_ns: int) -> None:
         """Log what was handed out, came back or was purged since the last call. Ends every open run."""
         for mailbox in self.notices.read:
-            for fields in handed_fields(mailbox.name, mailbox.take_runs()):
+            runs = mailbox.take_runs()
+            for fields in handed_fields(mailbox.name, runs, in_arrival_order=mailbox.in_arrival_order):
                 self._record("handed", now_ns, **fields)
         self.notices.read.clear()
         for event, taken in (("returned", self.notices.returned), ("purged", self.notices.purged)):
@@ -591,6 +611,5 @@ class LocalQueues:
         self.notices.settled.clear()
 
     def _note(self, event: str, queue: str, runs: Iterable[Run], now_ns: int) -> None:
-        for fields in handed_fields(queue, runs):
-            del fields["redelivered"]
+        for fields in fields_of_runs(queue, runs):
             self._record(event, now_ns, **fields)

@@ -58,6 +58,7 @@ class SystemQueue(NamedTuple):
         quota: its quota, by the limits of the node.
         overflow: addition to the operator's event when it is over its quota.
         why_no_quota: where its limits are, for an operator who would set a quota.
+        in_arrival_order: whether it is read in the order of arrival, whatever the priorities of its messages are.
     """
 
     name: str
@@ -69,6 +70,7 @@ class SystemQueue(NamedTuple):
     quota: Callable[[Limits], Quota]
     overflow: Callable[[Limits], str]
     why_no_quota: str
+    in_arrival_order: bool = False
 
     @property
     def takes_from_peers(self) -> bool:
@@ -100,6 +102,7 @@ _TABLE = (
         quota=_letters,
         overflow=_letters_overflow,
         why_no_quota="its limits are those of limits.dead_letters, as it holds no sender",
+        in_arrival_order=True,
     ),
     SystemQueue(
         REPLY_QUEUE,
@@ -152,6 +155,7 @@ def _journal(name: str) -> SystemQueue:
         quota=quota,
         overflow=lambda _: "",
         why_no_quota="its limits are those of limits.journal and of limits.queue_journal",
+        in_arrival_order=True,
     )
 
 

@@ -15,7 +15,7 @@ from triack.base.datagram import Channels, Header, Kind, Opened, connection_id_o
 from triack.base.delivery import Delivery
 from triack.base.errors import ProtocolError, TriackError
 from triack.base.peers import Directory
-from triack.base.reasons import DeadReason, DropReason
+from triack.base.reasons import DropReason
 from triack.base.units import MS
 from triack.queues.clock_jumps import ClockJumps
 from triack.queues.journals.journals import Journals
@@ -173,7 +173,7 @@ class Engine(Steering):
             wall=self.wall,
             queues=self.queues,
             has_room=self.inbox.has_room,
-            links=Links(settings.reconnect, random, calls=not address),
+            links=Links(settings.reconnect, random, calls=not address, lowest_share=settings.lowest_priority_share),
             routes=self.routes,
             record=self._record,
         )
@@ -340,17 +340,27 @@ class Engine(Steering):
         self._look(now_ns)
         return self.transits.purge(final, self.jobs.turn(now_ns))
 
-    def outgoing_stream(self, where: str, queue: str, delivery: Delivery) -> OutgoingStream:
-        """The outgoing queue to a queue; ``where`` is a peer's name or an address, empty for a queue of this node."""
-        return self.outgoing_to(self.resolver.resolve(where, queue), delivery)
+    def outgoing_stream(
+        self, where: str, queue: str, delivery: Delivery, priority: int | None = None
+    ) -> OutgoingStream:
+        """The outgoing queue to a queue.
 
-    def outgoing_to(self, target: Target, delivery: Delivery) -> OutgoingStream:
+        Args:
+            where: a peer's name or an address, empty for a queue of this node.
+            queue: the name of the queue there.
+            delivery: the class of its messages.
+            priority: theirs, which the class permits; None for the default of the class.
+        """
+        return self.outgoing_to(self.resolver.resolve(where, queue), delivery, priority)
+
+    def outgoing_to(self, target: Target, delivery: Delivery, priority: int | None = None) -> OutgoingStream:
         """The outgoing queue to a resolved target."""
+        commit = self.jobs.group.commit
         match target:
             case RemoteQueue(peer, queue):
-                return self.outbox.outgoing_stream(peer, queue, delivery, self.jobs.group.commit)
+                return self.outbox.outgoing_stream(peer, queue, delivery, commit, priority)
             case LocalQueue() | SystemQueue():
-                return self.outbox.outgoing_stream("", target.name, delivery, self.jobs.group.commit)
+                return self.outbox.outgoing_stream("", target.name, delivery, commit, priority)
             case _:
                 assert_never(target)
 
@@ -412,23 +422,12 @@ class Engine(Steering):
             if run.packet.has_expired(now_ms):
                 self.queues.expiry.expire(mailbox, [run.packet])
                 continue
-            reason = self._why_dead(mailbox, run)
+            reason = self.queues.why_dead(mailbox, run)
             if reason is None:
                 if not run.first and not run.redelivered:
                     self.queues.waits.observe((now_ms - run.packet.sent_at_ms) * MS, run.packet.count)
                 return run
             self.queues.dead_letter(mailbox, run.lease(run.draw()), reason, self.jobs.turn(now_ns))
-        return None
-
-    def _why_dead(self, mailbox: Mailbox, run: Run) -> DeadReason | None:
-        """Why the next message of a run is not handed out, or None."""
-        try:
-            run.packet.open()
-        except ProtocolError:
-            return DeadReason.BAD_BODY
-        # A message that was given back too often is dead since then; readers' deaths show only at the next start.
-        if run.killed and self.queues.is_over(mailbox, run.failures_of(run.first)):
-            return DeadReason.READER_DIED
         return None
 
     def draw_runs(self, mailbox: Mailbox, most: int, most_bytes: int, now_ns: int) -> list[tuple[Run, range]]:
@@ -458,7 +457,7 @@ class Engine(Steering):
     def choose(self, mailbox: Mailbox, place: int, pieces: Sequence[bytes], now_ns: int) -> Run | None:
         """Hand out one message, whatever waits before it; see ``Mailbox.choose``."""
         run = None if self.queues.settles else mailbox.choose(place, pieces, self.wall.ms(now_ns))
-        reason = None if run is None else self._why_dead(mailbox, run)
+        reason = None if run is None else self.queues.why_dead(mailbox, run)
         if run is not None and reason is not None:
             self.queues.dead_letter(mailbox, run.lease(run.first), reason, self.jobs.turn(now_ns))
             return None

@@ -36,7 +36,7 @@ from triack.queues.deadlines import Deadlines
 from triack.queues.mailboxes.expiry import LETTERS_MAX
 from triack.queues.mailboxes.incoming_run import IncomingRun
 from triack.queues.node_settings import STREAM_BYTES, NodeSettings
-from triack.queues.packing import fragment_range, messages_in
+from triack.queues.packing import fragment_range, messages_in, priority_of
 from triack.queues.peers.link import Conversation, Link, Links
 from triack.queues.routes import Way
 from triack.queues.streams.admission import Admission
@@ -249,6 +249,8 @@ class Transits:
 
     @staticmethod
     def _is_of(stream: TransitStream, header: RelayedHeader, delivery: Delivery) -> bool:
+        if stream.priority != priority_of(header.body):
+            return False
         return (stream.queue, stream.delivery, stream.final) == (header.queue, delivery, header.final)
 
     def _stream_of(
@@ -257,14 +259,15 @@ class Transits:
         """The stream of a packet, made when it is new; None when there is no place for one more.
 
         Raises:
-            ProtocolError: ``bad-packet``: it has another queue or class than its stream.
+            ProtocolError: ``bad-packet``: it has another queue, class or priority than its stream.
         """
         stream_id = StreamId(header.origin, header.stream)
         stream = self._streams.get(stream_id)
         if stream is not None and not self._is_of(stream, header, delivery):
-            if (stream.queue, stream.delivery) != (header.queue, delivery):
+            here = stream.queue, stream.delivery, stream.priority
+            if here != (header.queue, delivery, priority_of(header.body)):
                 if stream.sequence.entries or header.sequence <= stream.sequence.sequence:
-                    raise ProtocolError(DropReason.BAD_PACKET, "a stream changed its queue or class")
+                    raise ProtocolError(DropReason.BAD_PACKET, "a stream changed its queue, class or priority")
                 # Its number belongs to another stream of its origin now.
                 stream.queue, stream.delivery = header.queue, delivery
                 self._forget(stream)
@@ -286,6 +289,7 @@ class Transits:
                 final=header.final,
                 from_name=self._from(conversation, header),
                 via=conversation.link_name,
+                priority=priority_of(header.body),
             )
             self._add(stream, way)
             # Perhaps nothing of it is ever taken.

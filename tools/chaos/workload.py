@@ -118,6 +118,8 @@ class Sender:
         outgoing = engine.outgoing_stream(self.where, plan.queue, self.delivery)
         ticket = -1
         for number in range(part.first, part.end):
+            if plan.priorities:
+                outgoing = engine.outgoing_stream(self.where, plan.queue, self.delivery, plan.priority_of(number))
             size_bytes = plan.large_bytes if plan.large_bytes and number % LARGE_EVERY == 0 else plan.size_bytes
             body = body_of(self.index, number, size_bytes)
             message = self._message(engine, number, body)

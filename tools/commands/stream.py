@@ -66,7 +66,7 @@ def list_streams(*, data: Path, waiting: bool, as_json: bool) -> int:
                 click.echo(json_line(_describe(kind, it)))
             return 0
         write_table(
-            ("STREAM", "", "CLASS", "PACKETS", "LAST ACK", "STATE", "WAITS FOR", "AGAIN IN"),
+            ("STREAM", "", "CLASS", "PRIORITY", "PACKETS", "LAST ACK", "STATE", "WAITS FOR", "AGAIN IN"),
             [_row(kind, it) for kind, it in rows],
         )
         if streams.left_out:
@@ -91,7 +91,8 @@ def show(*, data: Path, name: str, as_json: bool) -> int:
             if as_json:
                 click.echo(json_line(_describe(kind, it)))
                 continue
-            click.echo(f"{it.name}: {_KINDS[kind]} {it.delivery.label} stream {it.number}, sequence {it.sequence}")
+            head = f"{it.name}: {_KINDS[kind]} {it.delivery.label} stream {it.number}"
+            click.echo(f"{head}, priority {it.priority}, sequence {it.sequence}")
             for line in _lines(it):
                 click.echo(f"  {line}")
         if not as_json and not any(True for _ in _each(streams)):
@@ -121,11 +122,21 @@ def _row(kind: str, it: StreamStats) -> list[str]:
         state = "held" if it.held else "-" if it.via is None else "connected"
         packets = f"{it.out_of_order} early" if it.out_of_order else "0"
         waits_for = f"room: {it.held}" if it.held else "-"
-        return [it.name, f"{kind} from {it.peer}", it.delivery.label, packets, acked, state, waits_for, "-"]
+        return [
+            it.name,
+            f"{kind} from {it.peer}",
+            it.delivery.label,
+            str(it.priority),
+            packets,
+            acked,
+            state,
+            waits_for,
+            "-",
+        ]
     packets = f"{it.to_send} to send, {it.sent} sent" if it.is_busy else "0"
     where = kind if isinstance(it, triack.OutgoingStreamStats) else f"from {it.came_by}"
     words = [it.state, it.waits_for or "-", age_of(it.again_s)]
-    return [it.name, where, it.delivery.label, packets, acked, *words]
+    return [it.name, where, it.delivery.label, str(it.priority), packets, acked, *words]
 
 
 def _lines(it: StreamStats) -> Iterable[str]:

@@ -3,6 +3,7 @@
 import pytest
 
 from tests.queues.world import World, numbered
+from triack.base.delivery import Delivery
 from triack.base.units import MS, SECOND
 from triack.queues.mailboxes.mailbox import Lease
 from triack.queues.mailboxes.redelivery import Return
@@ -11,6 +12,29 @@ from triack.tools.replay.engines.local_engine import judge_records
 from triack.tools.replay.log.files import parse_records
 
 MESSAGES = 60
+
+
+def test_a_message_of_a_low_priority_is_chosen_before_a_high_one() -> None:
+    """Which is no mistake in the log, and changes nothing for the others."""
+    world = World(1)
+    node = world.node("a", NodeSettings(messages_per_packet=1))
+    for body, priority in ((b"low", 1), (b"high", 7), (b"chosen", 1), (b"last high", 7)):
+        outgoing = node.live.outgoing_stream(node.address, "q", Delivery.RECOVERABLE, priority)
+        node.live.submit(outgoing, body, len(body))
+        node.drain()
+        world.run(100 * MS)
+    mailbox = node.live.queues.mailboxes["q"]
+    run = node.live.choose(mailbox, 3, (), world.now_ns)
+    assert run is not None
+    assert run.lease(run.first).body == b"chosen"
+    node.drain()
+    world.run(SECOND)
+    node.live.give_back(mailbox, run.lease(run.first), Return(failed=False), world.now_ns)
+    node.drain()
+    assert node.read_all("q") == [b"high", b"last high", b"low", b"chosen"]
+    world.run(SECOND)
+    records = parse_records(b"".join(node.records))
+    assert [str(violation) for violation in judge_records(records)] == []
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -25,11 +25,11 @@ def test_one_command_says_why_a_stream_does_not_move_and_when_it_is_sent(tmp_pat
         a.send(f"{b.address}/q", b"x").ordered(WAIT)
         a.send(NOBODY, b"away").queued(WAIT)
         waits, moves = (line.split() for line in run("list", *at)[1:])
-        assert (waits[:4], waits[-3:-1]) == ([NOBODY, "out", "transactional", "1"], ["waiting", "answer"])
-        assert moves == [f"{b.address}/q", "out", "transactional", "0", "1", "connected", "-", "-"]
+        assert (waits[:4], waits[-3:-1]) == ([NOBODY, "out", "transactional", "0"], ["waiting", "answer"])
+        assert moves == [f"{b.address}/q", "out", "transactional", "0", "0", "1", "connected", "-", "-"]
         assert [line.split()[0] for line in run("list", "--waiting", *at)[1:]] == [NOBODY]
         head, why, when, what, *_ = run("show", NOBODY, *at)
-        assert head == f"{NOBODY}: outgoing transactional stream 2, sequence 2"
+        assert head == f"{NOBODY}: outgoing transactional stream 2, priority 0, sequence 2"
         assert why == "  waiting: the peer does not answer"
         assert when.startswith("  calls the peer again in ")
         assert what == "  packet 1 is not acknowledged: 1 to send, 0 sent"
@@ -47,7 +47,7 @@ def test_at_rest_it_tells_what_the_store_knows(tmp_path: Path) -> None:
         a.send(NOBODY, b"away").queued(WAIT)
     head, why, what, *_ = run("show", NOBODY, "--data", tmp_path / "a")
     assert (head.split(":")[-1], why) == (
-        " outgoing transactional stream 2, sequence 2",
+        " outgoing transactional stream 2, priority 0, sequence 2",
         "  waiting: no process runs the node",
     )
     assert what == "  packet 1 is not acknowledged: 1 to send, 0 sent"
