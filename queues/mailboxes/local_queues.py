@@ -474,7 +474,9 @@ class LocalQueues:
             for packet in changed:
                 if mailbox.reader.is_done(packet):
                     if mailbox.journal and not self.keep_copy(mailbox, packet):
-                        continue  # its body comes from the disk first
+                        # Its body comes from the disk first. Until then the row says that all of it is done.
+                        group.commit.progress[packet.keys[0]] = mailbox.reader.progress_of(packet).encode()
+                        continue
                     gone += packet.keys
                     if packet in self.in_hand.cells:
                         group.local.settled.append(packet)

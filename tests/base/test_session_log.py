@@ -108,6 +108,11 @@ def purged() -> SimNode:
     assert run is not None
     b.live.acknowledge(mailbox, [(run.packet, 2)])
     world.run(SECOND)
+    outgoing = b.live.outgoing_stream(b.address, "q", Delivery.RECOVERABLE, 5)
+    b.live.submit(outgoing, b"3", 1)
+    b.drain()
+    world.run(SECOND)
+    assert b.live.choose(mailbox, 3, (), world.now_ns) is not None
     b.live.set_quota("q", Quota(9), world.now_ns)
     b.live.pause("q", arrivals=True, now_ns=world.now_ns)
     assert b.live.resume("q", world.now_ns)

@@ -17,7 +17,7 @@ from triack.tools.replay.log.files import parse_records
 async def test_a_queue_has_depth_bytes_and_age() -> None:
     """Also while readers have it in hand, and after they gave it back."""
     async with make() as node:
-        empty = triack.QueueStats(0, 0, None, False, 0, 0, when_full="drop oldest")
+        empty = triack.QueueStats(0, 0, None, False, 0, 0, when_full="drop oldest", by_priority=[0] * 8)
         assert node.stats().queues == {"dead-letter": empty}
         for _ in range(3):
             await (await node.send("q", b"x" * 100)).queued(WAIT)
