@@ -39,14 +39,7 @@ from triack.node.shell.enrolling import Enrolling
 from triack.node.shell.holding import Holding
 from triack.node.shell.life import Life
 from triack.node.shell.link_events import Events
-from triack.node.shell.outgoing_message import (
-    MessageProperties,
-    as_bytes,
-    check_key,
-    check_size,
-    deadline_ms,
-    with_properties,
-)
+from triack.node.shell.outgoing_message import MessageProperties, as_bytes, check_key, check_size, with_properties
 from triack.node.shell.ping_answer import PingAnswer, ask
 from triack.node.shell.platform import Platform
 from triack.node.shell.stats import NodeStats, gather
@@ -324,13 +317,12 @@ class EngineHandle:
         check_size(destination, body)
         size_bytes = len(body) + MESSAGE_OVERHEAD_BYTES
         message: bytes | Outgoing = body
-        if properties:
-            message = with_properties(destination, body, properties, self._wall_ms(), self.name)
+        life_s = self._engine.settings.time_to_reach_queue_s if outgoing.peer else None
+        if properties or life_s is not None:
+            message = with_properties(destination, body, properties, self._wall_ms(), self.name, life_s)
             if message.key:
                 _check_keepable(destination, outgoing)
             self._make_admin_queue(message)
-        if self._engine.settings.time_to_reach_queue_s is not None and outgoing.peer:
-            message = self._limit_life(message)
         prepared = outgoing, message, size_bytes
         if not self._is_accepted(prepared):
             self._check_taken(destination, outgoing)
@@ -366,12 +358,11 @@ class EngineHandle:
         if outgoing is None or not self._life.is_alive or type(body) is not bytes or len(body) > AT_HAND_BYTES_MAX:
             return None
         message: bytes | Outgoing = body
-        if properties:
-            message = with_properties(destination, body, properties, self._wall_ms(), self.name)
+        life_s = self._engine.settings.time_to_reach_queue_s if outgoing.peer else None
+        if properties or life_s is not None:
+            message = with_properties(destination, body, properties, self._wall_ms(), self.name, life_s)
             if message.key or ADMIN in (message.properties or {}):
                 return None
-        if self._engine.settings.time_to_reach_queue_s is not None and outgoing.peer:
-            message = self._limit_life(message)
         coming, coming_bytes = before
         if outgoing.life is not StreamState.LIVE or self._engine.outbox.room_bytes(outgoing, coming) <= coming_bytes:
             return None
@@ -405,25 +396,14 @@ class EngineHandle:
         check_size(destination, max(checked, key=len, default=b""))
         self._check_taken(destination, outgoing)
         named = None if keys is None else self._check_keys(destination, outgoing, keys, len(checked))
-        limited = self._engine.settings.time_to_reach_queue_s is not None and bool(outgoing.peer)
-        if not properties and not limited:
+        life_s = self._engine.settings.time_to_reach_queue_s if outgoing.peer else None
+        if not properties and life_s is None:
             return PreparedList(destination, outgoing, checked, None, named)
-        shared = with_properties(destination, b"", properties, self._wall_ms(), self.name)
+        shared = with_properties(destination, b"", properties, self._wall_ms(), self.name, life_s)
         if shared.key:
             raise UsageError(f"send to {destination}: a key names one message, not a list of them: say keys=")
         self._make_admin_queue(shared)
-        if limited:
-            shared = self._limit_life(shared)
         return PreparedList(destination, outgoing, checked, shared, named)
-
-    def _limit_life(self, message: bytes | Outgoing) -> Outgoing:
-        """The same message; if its sender sets no time to reach its queue, with that of the settings."""
-        if isinstance(message, bytes):
-            message = Outgoing(message)
-        life_s = self._engine.settings.time_to_reach_queue_s
-        if life_s is not None and not message.reach_by_ms:
-            message.reach_by_ms = deadline_ms("time_to_reach_queue_s", life_s, self._wall_ms())
-        return message
 
     def _make_admin_queue(self, message: Outgoing) -> None:
         """Make the queue for administration messages about a message, if it wants any. Raises QueueNotFound."""
@@ -733,7 +713,7 @@ class EngineHandle:
 
     def take_with_commit(self, mailbox: Mailbox, done: list[tuple[QueuedPacket, int]]) -> None:
         """The same for messages that a transaction received: only its commit makes them done."""
-        self._engine.take_with_commit(mailbox, done)
+        self._engine.queues.take(mailbox, done)
         self.wake()
 
     @property

@@ -194,8 +194,7 @@ class Engine(Steering):
         self.news = News(self.handshakes.at)
         self.callers, self.pings = Callers(directory), Pings(self.wall, random)
         self.transits = self._make_transits(name)
-        self.desk = self._make_desk()
-        self.jobs = self._make_jobs()
+        self.desk, self.jobs = self._make_desk()
         self._router = self._make_router()
         self._transmitter = self._make_transmitter()
         self._restore(content, now_ns)
@@ -251,14 +250,8 @@ class Engine(Steering):
             drops=self.drops,
         )
 
-    def _make_jobs(self) -> Jobs:
-        """Make the part of this node that gives the store its jobs."""
-        journals = Journals(self.queues, lambda: self.inbox.admission.store_low, self.drops, self._record)
-        parts = self.queues, self.inbox, self.outbox, self.transits, self.desk
-        return Jobs(*parts, self.wall, self.handshakes.number, journals=journals)
-
-    def _make_desk(self) -> AdminDesk:
-        """Make the part of this node that tells others, and itself, what happened to their messages."""
+    def _make_desk(self) -> tuple[AdminDesk, Jobs]:
+        """Make the part of this node that tells senders what happened, and the jobs of the store, which hold it."""
         desk = AdminDesk(
             self.node_id,
             self.outbox,
@@ -272,7 +265,9 @@ class Engine(Steering):
         )
         self.queues.tell = self.outbox.dead_lettering.tell = self.transits.letters.tell = desk.tell
         self.outbox.note_asked = desk.note_asked
-        return desk
+        parts = self.queues, self.inbox, self.outbox, self.transits, desk
+        journals = Journals(self.queues, lambda: self.inbox.admission.store_low, self.drops, self._record)
+        return desk, Jobs(*parts, self.wall, self.handshakes.number, journals=journals)
 
     def _make_transmitter(self) -> Transmitter:
         """Make the transmitter that serves the conversations."""
@@ -484,13 +479,6 @@ class Engine(Steering):
         if notes.words is not None:
             # The answer to a message must be as durable as what it tells of.
             notes.settle(done, not (self.outbox.unpacked or queues.untold or self.jobs.adds_any))
-        mailbox.acknowledge_many(done)
-
-    def take_with_commit(self, mailbox: Mailbox, done: list[tuple[QueuedPacket, int]]) -> None:
-        """The same for messages that a transaction received: only its commit makes them done."""
-        self.queues.note_read(mailbox, done)
-        for packet, bits in done:
-            self.in_hand.let_go(packet, bits)
         mailbox.acknowledge_many(done)
 
     def give_back(self, mailbox: Mailbox, lease: Lease, way: Return, now_ns: int) -> None:
