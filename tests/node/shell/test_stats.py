@@ -30,7 +30,9 @@ async def test_a_queue_has_depth_bytes_and_age() -> None:
             for message in [await reader.get(WAIT) for _ in range(3)]:
                 message.ack()
             await node.flush()
-        assert node.stats().queues["q"] == triack.QueueStats(0, 0, None, is_full=False, arrived=3, left=3)
+        assert node.stats().queues["q"] == triack.QueueStats(
+            0, 0, None, is_full=False, arrived=3, left=3, by_priority=[0] * 8
+        )
 
 
 async def test_what_came_and_what_left_is_counted_from_the_start_of_the_process(tmp_path: Path) -> None:
