@@ -338,13 +338,9 @@ class Engine(Steering):
     def outgoing_stream(
         self, where: str, queue: str, delivery: Delivery, priority: int | None = None
     ) -> OutgoingStream:
-        """The outgoing queue to a queue.
+        """The outgoing queue to a queue; ``where`` is a peer's name or an address, empty for a queue of this node.
 
-        Args:
-            where: a peer's name or an address, empty for a queue of this node.
-            queue: the name of the queue there.
-            delivery: the class of its messages.
-            priority: theirs, which the class permits; None for the default of the class.
+        The class must permit the priority; None is for the default of the class.
         """
         return self.outgoing_to(self.resolver.resolve(where, queue), delivery, priority)
 

@@ -11,8 +11,10 @@ from triack.base.units import MS, SECOND
 from triack.queues.node_settings import Limits, NodeSettings
 from triack.tools.sim.faults import Faults
 
-__all__ = ["DISHONEST", "LASTING_MS", "STRANGE", "Fault", "HostPlan", "Plan", "RoutePlan", "StreamPlan"]
+__all__ = ["DISHONEST", "LASTING_MS", "LETTERS", "STRANGE", "Fault", "HostPlan", "Plan", "RoutePlan", "StreamPlan"]
 
+LETTERS = "letters"
+"""The queue of each host for dead letters whose senders want them there."""
 DISHONEST = ("lie", "rot", "old-copy", "clone")
 """Faults against which no single store can keep its promise; they must be noticed."""
 
@@ -85,6 +87,8 @@ class StreamPlan:
         astray: whether no way leads to the receiver, so that relays refuse all of its messages.
         poison: numbers of messages that end the process that handles them.
         priorities: of its messages, one after the other; none: all have the default of their class.
+        acks: administration messages that the sender asks for, as flags.
+        letters: the queue for dead letters of its messages; empty for the system's.
     """
 
     sender: int
@@ -104,6 +108,8 @@ class StreamPlan:
     wavers: bool = False
     astray: bool = False
     poison: frozenset[int] = frozenset()
+    acks: int = 0
+    letters: str = ""
     priorities: tuple[int, ...] = ()
 
     def priority_of(self, number: int) -> int | None:
@@ -116,6 +122,7 @@ class StreamPlan:
         more += " astray" if self.astray else ""
         more += f" poison {sorted(self.poison)}" if self.poison else ""
         more += f" priorities {self.priorities}" if self.priorities else ""
+        more += (f" acks {self.acks}" if self.acks else "") + (f" letters to {self.letters}" if self.letters else "")
         more += (f" read in {self.read_ms} ms" if self.read_ms else "") + ("" if self.is_read else " unread")
         return f"{self.sender}>{self.receiver} {self.delivery} x{self.count} {self.size_bytes}B{more}"
 

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.queues.admin import answers, ask, classes
-from tests.queues.world import PlainWorld, SimNode, World
+from tests.queues.world import SimNode, World
 from triack.base.delivery import Delivery
 from triack.base.reasons import DropReason
 from triack.base.units import SECOND
@@ -34,8 +34,8 @@ def test_no_answer_goes_to_a_queue_of_the_node_itself(queue: str) -> None:
 
 
 def test_an_answer_to_a_stranger_is_dropped() -> None:
-    world = PlainWorld(1)
-    b = world.node("b")
+    world = World(1)
+    _, b = world.node("a"), world.node("b")
     tell(b, b"stranger" * 2, "acks")
     assert b.live.drops[DropReason.ADMIN_ACK_LOST] == 1
     assert [it["lost"] for it in b.log("admin_ack_queued")] == [True]
