@@ -44,7 +44,7 @@ def test_dead_letters_are_looked_at_sent_again_and_removed(tmp_path: Path, *, ru
     assert listed == {
         "dead-letter": ["in", "2", "-"],
         "orders": ["in", "1", "-"],
-        NOBODY: ["out", "1", "answer"],
+        NOBODY: ["out", "1", "answer" if running else "start"],
     }
     assert {json.loads(line)["queue"] for line in run("list", "--json", *at)} == set(listed)
     first, second = run("browse", "dead-letter", *at)
@@ -79,7 +79,17 @@ def test_what_a_reader_has_is_shown_and_taken_back(tmp_path: Path) -> None:
     assert head.endswith("1 in the hands of readers")
     assert holder.split()[:3] == ["packer", "-", "1"]
     assert json.loads(run("show", "orders", "--json", *at)[0])["holders"][0]["name"] == "packer"
-    assert run("list", *at)[0].split() == ["QUEUE", "MESSAGES", "IN", "HAND", "BYTES", "OLDEST", "WAITS", "FOR"]
+    assert run("list", *at)[0].split() == [
+        "QUEUE",
+        "MESSAGES",
+        "IN",
+        "HAND",
+        "BYTES",
+        "OLDEST",
+        "STATE",
+        "WAITS",
+        "FOR",
+    ]
     assert run("release", "orders", *at) == ["1 message taken back"]
     assert run("show", "orders", *at)[0].startswith("orders: 1 waiting, 7 bytes, the oldest for ")
     with pytest.raises(triack.HandOverEnded):
@@ -100,6 +110,30 @@ def test_a_queue_is_paused_and_resumed(tmp_path: Path, *, running: bool) -> None
     assert all(it.startswith("resume, paused for ") for it in waits), waits
     assert run("resume", NOBODY, *at) == [f"{NOBODY} is resumed"]
     assert run("resume", NOBODY, *at) == [f"{NOBODY} was not paused"]
+    if running:
+        node.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("running", [True, False], ids=["running", "at rest"])
+def test_the_quota_of_a_queue_is_set_shown_and_left_to_the_settings_again(tmp_path: Path, *, running: bool) -> None:
+    """Only what is named changes. A system queue has its limits elsewhere."""
+    node, at = fill(tmp_path), ("--data", tmp_path)
+    if not running:
+        node.close()
+    by_settings = "orders: at most 10,000,000 messages and 1.0 GiB, then hold; as the settings say"
+    if not running:
+        by_settings = "orders: as the settings say; no process runs the node, so they are not known here"
+    assert run("quota", "orders", *at) == [by_settings]
+    was_set = "orders: at most 5 messages and 1.0 GiB, then hold; set by an operator"
+    assert run("quota", "orders", "--messages", "5", *at) == [was_set]
+    assert run("quota", "orders", "--when-full", "reject", *at) == [was_set.replace("hold", "reject")]
+    assert run("show", "orders", *at)[1] == was_set.replace("hold", "reject").removeprefix("orders: ")
+    assert json.loads(run("show", "orders", "--json", *at)[0])["max_messages"] == 5
+    assert run("quota", "orders", "--reset", *at) == [by_settings]
+    refused = command("queue", "quota", "dead-letter", "--messages", "5", *at)
+    assert refused.returncode == 2
+    assert b"its limits are those of limits.dead_letters" in refused.stderr
     if running:
         node.close()
 
