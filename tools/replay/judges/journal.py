@@ -20,15 +20,16 @@ Unit = tuple[str, ...]
 """The judge of a record: ``("session", id)`` or ``("stream", origin, stream)``."""
 RECOVERY: Final = (
     "node_started", "node_continued", "start_before", "position_recovered", "queued", "transit_committed",
+    "topic_opened", "placed", "subscribed",
 )  # fmt: skip
 """With these records a start reports what it found on its disk."""
-MARKED: Final = ("queued", "transit_committed")
+MARKED: Final = ("queued", "transit_committed", "placed", "subscribed")
 """Those of them that a node also writes later: unless they are marked as recovered."""
 
 SESSION_EVENTS: Final = frozenset(name for name, event in EVENTS.items() if "session" in event.fields)
 STREAM_EVENTS: Final = frozenset(
     name for name, event in EVENTS.items() if any("stream" in (*event.fields, *more) for more in event.variants)
-)
+) - {"placed"}
 
 
 class Segment(NamedTuple):
