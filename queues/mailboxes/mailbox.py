@@ -462,14 +462,21 @@ class Mailbox:
         """Whether packets that arrive together may be put together."""
         return True
 
-    def handle_late(self, lease: Lease, *, taken_back: bool = False) -> bool:  # noqa: ARG002 - a subscription looks
-        """A reader is done with a message. Returns whether it is the reader's no longer, and that changes nothing.
-
-        Args:
-            lease: the message.
-            taken_back: whether it was taken back from the reader.
-        """
+    @property
+    def ignores_late(self) -> bool:
+        """Whether acknowledging a message that was taken back changes nothing, and is no error."""
         return False
+
+    def handle_late(self, lease: Lease) -> bool:  # noqa: ARG002 - a subscription looks at it
+        """A reader is done with a message. Returns whether it is the reader's no longer, and that changes nothing."""
+        return False
+
+    def note_late(self, lease: Lease) -> None:
+        """Count an acknowledgement that is ignored."""
+
+    def note_returned(self, lease: Lease, *, overdue: bool) -> None:  # noqa: ARG002 - as above
+        """A message comes back from its reader. ``overdue``: the node has taken it back, as its time was over."""
+        self.notices.returned.append((self.name, [lease]))
 
     def dead_properties(self, packet: QueuedPacket) -> dict[str, str]:  # noqa: ARG002 - as above
         """What a dead letter says of where its message was."""

@@ -189,6 +189,8 @@ class Subscription(Mailbox):
         discarded: number of messages that were dropped for it.
         late_acks: number of acknowledgements, and returns, of messages that were its reader's no longer.
         redelivered: number of messages that came back.
+        overdue: number of those that the node took back, as they were in hand for too long.
+        came_back: those, and whether they were overdue, until the session log has them.
         late: the places of those, until the session log has them.
         title: as given; ``name`` has the pattern, too.
     """
@@ -200,10 +202,12 @@ class Subscription(Mailbox):
         "_view",
         "ack_wait_ns",
         "after",
+        "came_back",
         "discarded",
         "late",
         "late_acks",
         "max_unacked",
+        "overdue",
         "pattern",
         "redelivered",
         "root",
@@ -240,7 +244,8 @@ class Subscription(Mailbox):
         # Packets that are partly done, or had setbacks; the store has their progress.
         self._partly: dict[int, QueuedPacket] = {}
         self._restored: dict[int, bytes] = {}
-        self.discarded = self.late_acks = self.redelivered = 0
+        self.discarded = self.late_acks = self.redelivered = self.overdue = 0
+        self.came_back: list[tuple[Lease, bool]] = []
         self.late: list[Range] = []
 
     @property
@@ -395,11 +400,27 @@ class Subscription(Mailbox):
         self.late += ranges_of(settled_runs({packet: bits}))
         self.root.stir()
 
-    def handle_late(self, lease: Lease, *, taken_back: bool = False) -> bool:
+    @property
+    def ignores_late(self) -> bool:
+        """See ``Mailbox``."""
+        return True
+
+    def note_late(self, lease: Lease) -> None:
+        """See ``Mailbox``."""
+        self._note_late(lease.packet, 1 << lease.index)
+
+    def note_returned(self, lease: Lease, *, overdue: bool) -> None:
+        """See ``Mailbox``."""
+        self.redelivered += 1
+        self.overdue += overdue
+        self.came_back.append((lease, overdue))
+        self.root.stir()
+
+    def handle_late(self, lease: Lease) -> bool:
         """See ``Mailbox``."""
         if self._ended:
             return True
-        if taken_back or self.reader.acked(lease.packet) >> lease.index & 1:
+        if self.reader.acked(lease.packet) >> lease.index & 1:
             self._note_late(lease.packet, 1 << lease.index)
             return True
         return False

@@ -275,32 +275,27 @@ class Topics:
             for fields in mailbox.described(mailbox.take_runs()):
                 self._record("handed", now_ns, **fields)
         notices.read.clear()
-        self._note_returned(now_ns)
+        notices.purged.clear()  # they are settled as well
+        for root in roots if roots is not None else self._stirred:
+            for subscription in root.subscriptions:
+                self._note_back(subscription, now_ns)
         for mailbox, settled in notices.settled.items():
             assert isinstance(mailbox, Subscription)
             if ranges := ranges_of(settled_runs(settled)):
                 self._record("settled", now_ns, **mailbox.record_fields, ranges=ranges)
-            if mailbox.late:
-                self._record("late_ack", now_ns, **mailbox.record_fields, ranges=mailbox.late)
-                mailbox.late = []
         notices.settled.clear()
 
-    def _note_returned(self, now_ns: int) -> None:
-        notices = self._notices
-        notices.purged.clear()  # they are settled as well
-        returned, notices.returned = notices.returned, []
-        by_name = {one.name: one for one in self.subscriptions.values()} if returned else {}
-        for name, leases in returned:
-            subscription = by_name.get(name)
-            if subscription is not None:
-                subscription.redelivered += len(leases)
-                self._record(
-                    "returned",
-                    now_ns,
-                    **subscription.record_fields,
-                    ranges=ranges_of(as_runs(leases)),
-                    overdue=False,
-                )
+    def _note_back(self, subscription: Subscription, now_ns: int) -> None:
+        """Log what came back from the readers of a subscription, in time or too late."""
+        for overdue in (False, True):
+            leases = [lease for lease, late in subscription.came_back if late is overdue]
+            if leases:
+                ranges = ranges_of(as_runs(leases))
+                self._record("returned", now_ns, **subscription.record_fields, ranges=ranges, overdue=overdue)
+        subscription.came_back = []
+        if subscription.late:
+            self._record("late_ack", now_ns, **subscription.record_fields, ranges=sorted(subscription.late))
+            subscription.late = []
 
     def _note_opened(self, now_ns: int, *, recovered: bool = False) -> None:
         opened, self._opened = self._opened, []
