@@ -18,7 +18,7 @@ from triack.queues.mailboxes.handed import as_runs, settled_runs
 from triack.queues.mailboxes.in_hand import InHand
 from triack.queues.mailboxes.local_commit import LocalCommit, LocalTurn
 from triack.queues.mailboxes.local_queues import LocalQueues
-from triack.queues.mailboxes.mailbox import Mailbox, Notices
+from triack.queues.mailboxes.mailbox import Mailbox, Notices, QueuedPacket
 from triack.queues.node_settings import NodeSettings
 from triack.queues.topics.subscription import Subscription, ranges_of
 from triack.queues.topics.topic_root import Dispatch, TopicRoot
@@ -108,10 +108,7 @@ class Topics:
             settings.quota_of(name),
             settings.topic_of(topic),
             after=self._reserved.get(topic, 0),
-            on_stirred=self._handle_stirred,
-            on_growing=self._handle_growing,
-            on_left=self._left.append,
-            on_expired=self._queues.expiry.expire,
+            owner=self,
         )
         root.pause = self._queues.pauses.of_queue(name)
         for row in rows:
@@ -124,11 +121,21 @@ class Topics:
         self._stirred[root] = None
         return root
 
-    def _handle_stirred(self, root: TopicRoot) -> None:
+    def handle_stirred(self, root: TopicRoot) -> None:
+        """Something may be dispatched, or is to be recorded."""
         self._stirred[root] = None
 
-    def _handle_growing(self, root: TopicRoot) -> None:
+    def handle_growing(self, root: TopicRoot) -> None:
+        """More places must be reserved with the next commit."""
         self._growing[root] = None
+
+    def handle_left(self, subscription: Subscription) -> None:
+        """The holder of a subscription that is not durable has gone."""
+        self._left.append(subscription)
+
+    def handle_expired(self, subscription: Subscription, packets: list[QueuedPacket]) -> None:
+        """Contents have expired for a durable subscription: make dead letters of them."""
+        self._queues.expiry.expire(subscription, packets)
 
     # ---- subscribing
 
@@ -226,7 +233,7 @@ class Topics:
     def advance(self, now_ns: int) -> None:
         """Let go what the strategies let go, and end subscriptions whose holders have gone."""
         while self._left:
-            left, self._left[:] = list(self._left), []
+            left, self._left = self._left, []
             for subscription in left:
                 if not subscription.has_ended and not subscription.listeners:
                     self.end(subscription, "closed", now_ns)
