@@ -279,8 +279,10 @@ class Topics:
         notices = self._notices
         for mailbox in notices.read:
             assert isinstance(mailbox, Subscription)
-            for fields in mailbox.described(mailbox.take_runs()):
-                self._record("handed", now_ns, **fields)
+            runs = mailbox.take_runs()
+            for redelivered in (False, True):
+                for fields in mailbox.described(run for run in runs if run.redelivered is redelivered):
+                    self._record("handed", now_ns, **fields, redelivered=redelivered)
         notices.read.clear()
         notices.purged.clear()  # they are settled as well
         for root in roots if roots is not None else self._stirred:
