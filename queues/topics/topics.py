@@ -12,8 +12,9 @@ from triack.base.commit import OWN_STATE, StoreContent, SubscriptionRow
 from triack.base.delivery import LABELS
 from triack.base.errors import StoreDamaged, SubscriptionMismatch
 from triack.base.names import LEVEL_END, TOPIC_PREFIX
+from triack.base.news import AckWaitOver, MessagesDiscarded
 from triack.base.reasons import DropReason
-from triack.base.units import in_ns
+from triack.base.units import SECOND, in_ns
 from triack.queues.mailboxes.handed import as_runs, settled_runs
 from triack.queues.mailboxes.in_hand import InHand
 from triack.queues.mailboxes.local_commit import LocalCommit, LocalTurn
@@ -75,6 +76,10 @@ class Topics:
         self._rows: dict[int, list[SubscriptionRow]] = {}
         self._reserved: dict[str, int] = {}
         self._left: list[Subscription] = []
+        # Messages that were dropped, or overdue, and not yet reported; and when that was reported last.
+        self._dropped = Counter[Subscription]()
+        self._overdue = Counter[Subscription]()
+        self._told_ns: dict[tuple[Subscription, bool], int] = {}
         queues.make_topic = self._make_root
 
     # ---- starting
@@ -208,6 +213,8 @@ class Topics:
         assert isinstance(root, TopicRoot)
         del self.subscriptions[subscription.title]
         root.end(subscription)
+        for overdue in (False, True):
+            self._told_ns.pop((subscription, overdue), None)
         self._notices.dirty.pop(subscription, None)
         self._notices.wanting.pop(subscription, None)
         self._notices.resuming.set(subscription, None)
@@ -249,6 +256,22 @@ class Topics:
                 self._drops[DropReason.NO_SUBSCRIBER] += root.unheard
                 root.unheard = 0
             self._note_freed(root, now_ns)
+
+    def take_news(self, now_ns: int) -> list[MessagesDiscarded | AckWaitOver]:
+        """News for the operator since the last call; of one subscription at most one of a kind a second."""
+        news: list[MessagesDiscarded | AckWaitOver] = []
+        kinds: tuple[tuple[Counter[Subscription], type[MessagesDiscarded | AckWaitOver]], ...] = (
+            (self._dropped, MessagesDiscarded),
+            (self._overdue, AckWaitOver),
+        )
+        for counts, kind in kinds:
+            for one in list(counts):
+                told_ns = self._told_ns.get((one, kind is AckWaitOver))
+                if told_ns is None or now_ns - told_ns >= SECOND:
+                    if not one.has_ended:
+                        self._told_ns[one, kind is AckWaitOver] = now_ns
+                    news.append(kind(one.root.topic, one.title, counts.pop(one)))
+        return news
 
     # ---- commits
 
@@ -299,6 +322,8 @@ class Topics:
         for overdue in (False, True):
             leases = [lease for lease, late in subscription.came_back if late is overdue]
             if leases:
+                if overdue:
+                    self._overdue[subscription] += len(leases)
                 ranges = ranges_of(as_runs(leases))
                 self._record("returned", now_ns, **subscription.record_fields, ranges=ranges, overdue=overdue)
         subscription.came_back = []
@@ -355,6 +380,7 @@ class Topics:
         for one, count in it.assigned.items():
             self._record("assigned", now_ns, **one.record_fields, first=it.first, last=it.last, count=count)
         for one, place, age_ns, pending in it.discarded:
+            self._dropped[one] += 1
             self._record(
                 "discarded", now_ns, **one.record_fields, first=place, last=place, age_ns=age_ns, pending=pending
             )
