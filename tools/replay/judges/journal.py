@@ -15,9 +15,10 @@ from triack.base.session_log import EVENTS
 from triack.tools.replay.checks.findings import Due, Life, Output, Record
 from triack.tools.replay.log.ranges import Span
 from triack.tools.replay.report.report_charts import Charts
+from triack.tools.replay.topics.topic_check import QUEUE
 
 Unit = tuple[str, ...]
-"""The judge of a record: ``("session", id)`` or ``("stream", origin, stream)``."""
+"""The judge of a record: ``("session", id)``, ``("stream", origin, stream)`` or ``("topic", node, topic)``."""
 RECOVERY: Final = (
     "node_started", "node_continued", "start_before", "position_recovered", "queued", "transit_committed",
     "topic_opened", "placed", "subscribed",
@@ -30,6 +31,9 @@ SESSION_EVENTS: Final = frozenset(name for name, event in EVENTS.items() if "ses
 STREAM_EVENTS: Final = frozenset(
     name for name, event in EVENTS.items() if any("stream" in (*event.fields, *more) for more in event.variants)
 ) - {"placed"}
+TOPIC_EVENTS: Final = frozenset(
+    name for name, event in EVENTS.items() if any("topic" in (*event.fields, *more) for more in event.variants)
+) | {"committed"}
 
 
 class Segment(NamedTuple):
@@ -217,7 +221,19 @@ def units_of(record: Record) -> list[Unit]:
     units: list[Unit] = [("session", record["session"])] if event in SESSION_EVENTS else []
     if event in STREAM_EVENTS and record.get("stream") is not None:
         units.append(("stream", record["origin"], str(record["stream"])))
+    if event in TOPIC_EVENTS and (topic := topic_of(record)) is not None:
+        units.append(("topic", record["node"], topic))
     return units
+
+
+def topic_of(record: Record) -> str | None:
+    """Return the topic that a record is about, None if it is about none."""
+    if "topic" in record:
+        topic: str = record["topic"]
+        return topic
+    if record["event"] == "committed" and record["queue"].startswith(QUEUE):
+        return str(record["queue"].removeprefix(QUEUE))
+    return None
 
 
 def report_gap(out: Output, record: Record, before: int, *dues: Due) -> None:
