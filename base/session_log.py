@@ -189,7 +189,10 @@ FIELDS: Final[dict[str, Field]] = {
     "delivery_timeout_ns": Field(int, "nanoseconds since its dispatch before which `discard_allowed` drops no message"),
     "max_unacked": Field(int, "messages that may be pending before a subscription has no room"),
     "ack_wait_ns": Field(int, "nanoseconds after which a message in hand counts as failed and comes back; 0: never"),
-    "age_ns": Field(int, "nanoseconds since the dispatch of the last of the messages"),
+    "age_ns": Field(
+        int,
+        "nanoseconds since the dispatch of the last of the messages; too few by a thousandth of the timeout at most",
+    ),
     "overdue": Field(bool, "given back by the node, as `ack_wait_ns` were over"),
     "suspended": Field(bool, "nothing is assigned to it from now on; what is dispatched meanwhile it does not get"),
     # Nodes.

@@ -24,7 +24,9 @@ def is_match(pattern: str, name: str) -> bool:
 
 
 @given(st.lists(PATTERNS, max_size=12, unique=True), st.lists(NAMES, min_size=1, max_size=8), st.data())
-def test_a_trie_finds_what_comparing_each_pattern_finds(patterns: list[str], names: list[str], data: st.DataObject) -> None:
+def test_a_trie_finds_what_comparing_each_pattern_finds(
+    patterns: list[str], names: list[str], data: st.DataObject
+) -> None:
     trie = Trie[str]()
     for pattern in patterns:
         trie.add(pattern, pattern)

@@ -449,6 +449,8 @@ MACHINES: Final[dict[str, tuple[str, ...]]] = {
         "previous_raised",
     ),
     "queues/transit/transit_words": ("order_ack_made_up", "word_astray"),
+    "queues/topics/strategies": ("none_rule", "slowest_rule", "discard_rule"),
+    "queues/topics/trie": ("topic_astray", "topic_before_join"),
     "queues/streams/group_commit": ("store_ack_before_commit", "order_ack_before_commit"),
     "queues/mailboxes/expiry": ("expired",),
     "queues/mailboxes/mailbox": ("not_handed", "unmarked", "duplicates_delivered", "order"),

@@ -14,12 +14,14 @@ from collections.abc import Sequence
 from typing import Final
 
 from triack.tools.replay.checks.findings import Record
-from triack.tools.replay.log.ranges import Span
+from triack.tools.replay.log.ranges import RangeSet, Span, size
 from triack.tools.replay.topics.contents import Contents
 from triack.tools.replay.topics.subscription_check import Subscription
 
-__all__ = ["RULES", "Owed", "to_drop", "up_to"]
+__all__ = ["GRAINS", "RULES", "Drop", "Owed", "to_drop", "up_to"]
 
+GRAINS: Final = 1_000
+"""The age of a message may be too small by the timeout over this: so a topic need not keep a time for each."""
 SLOWEST: Final = "slowest_sub_rate"
 ALLOWED: Final = "discard_allowed"
 RULES: Final = {"discard_none": "none_rule", SLOWEST: "slowest_rule", ALLOWED: "none_rule"}
@@ -40,12 +42,48 @@ def up_to(strategy: str, eligible: Sequence[Subscription], got: dict[str, int]) 
     return min(rooms) if strategy == SLOWEST else max(rooms)
 
 
-def to_drop(
-    subscription: Subscription, got: int, contents: Contents, now_ns: int, timeout_ns: int
-) -> tuple[list[Span], int]:
-    """Return which of its messages a subscription loses under ``discard_allowed``, and when the last was dispatched.
+class Drop:
+    """What a subscription loses at one moment under ``discard_allowed``.
 
-    One for each message by which it goes beyond its limit, as long as its eldest is old enough.
+    Args:
+        may: the messages that it may lose, from its eldest on.
+        may_count: how many these are.
+        must: how many of them it has to lose: the age of the others is within what a topic may be wrong by.
+
+    Attributes:
+        may: those of them that it has not lost yet.
+        must: as given.
+        taken: how many it has lost.
+    """
+
+    __slots__ = ("_left", "may", "must", "taken")
+
+    def __init__(self, may: list[Span], may_count: int, must: int) -> None:
+        self.may = may
+        self._left = may_count
+        self.must = must
+        self.taken = 0
+
+    def take(self, spans: list[Span]) -> bool:
+        """Messages are dropped. Returns whether these are the eldest of what it may lose."""
+        number = size(spans)
+        if not 0 < number <= self._left:
+            return False
+        left = RangeSet(self.may)
+        rest = RangeSet(self.may)
+        for span in spans:
+            rest.take(*span)
+        if size(left) - size(rest) != number or (rest and rest.lowest < spans[-1][1]):
+            return False
+        self.may, self._left, self.taken = list(rest), self._left - number, self.taken + number
+        return True
+
+
+def to_drop(subscription: Subscription, got: int, contents: Contents, now_ns: int, timeout_ns: int) -> Drop:
+    """Return what a subscription loses under ``discard_allowed``.
+
+    One message for each by which it goes beyond its limit, as long as its eldest is old enough. A topic may keep the
+    times of dispatch with an error of a thousandth of the timeout.
 
     Args:
         subscription: got the messages already.
@@ -55,15 +93,14 @@ def to_drop(
         timeout_ns: the age beyond which a message may be dropped.
     """
     most = min(got, subscription.pending - subscription.max_unacked)
-    spans: list[Span] = []
-    last_ns = now_ns
+    may, must = list[Span](), 0
     for span in subscription.eldest(most):
         for first, last, at_ns in contents.dates(*span):
             if now_ns - at_ns <= timeout_ns:
-                return spans, last_ns
-            spans.append((first, last))
-            last_ns = at_ns
-    return spans, last_ns
+                return Drop(may, size(may), must)
+            may.append((first, last))
+            must += last - first + 1 if now_ns - at_ns > timeout_ns + timeout_ns // GRAINS else 0
+    return Drop(may, size(may), must)
 
 
 class Owed:
@@ -72,12 +109,12 @@ class Owed:
     Args:
         record: the ``dispatched``.
         counts: how many messages each subscription got, by its name.
-        drops: what each is to lose, and the age of the last of it.
+        drops: what each is to lose.
     """
 
     __slots__ = ("counts", "drops", "record")
 
-    def __init__(self, record: Record, counts: dict[str, int], drops: dict[str, tuple[list[Span], int]]) -> None:
+    def __init__(self, record: Record, counts: dict[str, int], drops: dict[str, Drop]) -> None:
         self.record = record
         self.counts = counts
         self.drops = drops

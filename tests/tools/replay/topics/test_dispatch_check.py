@@ -60,6 +60,17 @@ def test_the_eldest_is_lost_when_it_is_old(
     contents = Contents()
     for place, second in enumerate(dispatched_s, 1):
         contents.dispatch(place, place, second * SECOND_NS)
-    spans, _ = to_drop(reader(len(dispatched_s)), got, contents, now_s * SECOND_NS, 60 * SECOND_NS)
-    places = [place for first, last in spans for place in range(first, last + 1)]
+    drop = to_drop(reader(len(dispatched_s)), got, contents, now_s * SECOND_NS, 60 * SECOND_NS)
+    places = [place for first, last in drop.may for place in range(first, last + 1)]
     assert places == [place for first, last in lost for place in range(first, last + 1)]
+    assert drop.must == len(places)
+
+
+def test_an_age_may_be_too_small_by_a_thousandth_of_the_timeout() -> None:
+    contents = Contents()
+    for place, at_ns in enumerate((0, 0, 0, 0, 60 * SECOND_NS), 1):
+        contents.dispatch(place, place, at_ns)
+    drop = to_drop(reader(5), 1, contents, 60 * SECOND_NS + SECOND_NS // 20, 60 * SECOND_NS)
+    assert (drop.may, drop.must) == ([(1, 1)], 0)
+    assert drop.take([(1, 1)])
+    assert not drop.take([(2, 2)])
