@@ -96,6 +96,7 @@ class DropReason(Reason):
     DEAD_LETTERS_FULL = "dead-letters-full", "A message found the quota of dead letters full, and is gone."
     DEAD_LETTER_REPLACED = "dead-letter-replaced", "A dead letter that nobody read gave way to newer ones, and is gone."
     EXPIRED_DISCARDED = "expired-discarded", "A message expired, and is gone, as its node keeps no such letters."
+    NO_SUBSCRIBER = "no-subscriber", "A message was published to a topic for which there was no subscription."
     TRANSIT_LOST = (
         "transit-lost",
         "A packet ended at a relay and is no dead letter: it was express, or others of its large message had left.",

@@ -7,7 +7,7 @@ from typing import Literal, get_args
 from triack.base.ack_trigger import AckTrigger
 from triack.base.checks import check_between, check_datagram, check_kind, check_settings
 from triack.base.errors import UsageError
-from triack.base.names import check_name
+from triack.base.names import LEVEL_END, TOPIC_PREFIX, check_name, check_queue, check_topic
 from triack.base.survival import SURVIVES, Survives
 from triack.ordering.order_settings import OrderSettings
 from triack.queues.blocking import Blocking
@@ -23,6 +23,8 @@ __all__ = [
     "Quota",
     "Reconnect",
     "Redelivery",
+    "Strategy",
+    "Topic",
     "WhenFull",
     "WhenLettersFull",
     "streams_limit",
@@ -224,11 +226,42 @@ class Limits:
                 "Limits: transit_quota: when_full must be hold, as a relay rejects nothing for want of room"
             )
         for queue, quota in self.queue_quota.items():
-            check_kind(f"Limits: queue_quota of {check_name(queue)}", quota, Quota)
+            check_kind(f"Limits: queue_quota of {check_queue(queue)}", quota, Quota)
 
     def quota_of(self, queue: str) -> Quota:
         """Limits of that queue."""
         return self.queue_quota.get(queue, self.quota)
+
+
+Strategy = Literal["discard_none", "slowest_sub_rate", "discard_allowed"]
+"""When messages of a topic go to its subscriptions that are not durable, as in WSO2 Message Broker."""
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """Settings of the topics below one root; a subscription that is not durable has room for some messages.
+
+    Attributes:
+        strategy: the next message goes to all subscriptions that are not durable, with ``discard_none`` as soon as one
+            of them has room, and with ``slowest_sub_rate`` when each has. With ``discard_allowed`` it goes as with
+            ``discard_none``; then a subscription with more messages than ``max_unacked`` loses its eldest one, if that
+            went to it more than ``delivery_timeout_s`` ago.
+        max_unacked: messages that may be unacknowledged before a subscription has no room; it may have its own number.
+        delivery_timeout_s: how old a message must be to be discarded, in seconds.
+        quota: limits of the messages that some subscription wants; publishers wait at it, or are refused. None: as for
+            queues (``Limits.quota``).
+    """
+
+    strategy: Strategy = "discard_none"
+    max_unacked: int = 1_000
+    delivery_timeout_s: float = 60.0
+    quota: Quota | None = None
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+        check_kind("Topic: quota", self.quota, Quota | None)
+        if self.strategy not in get_args(Strategy):
+            raise UsageError(f"Topic: strategy must be {', '.join(get_args(Strategy))}, not {self.strategy!r}")
 
 
 def streams_limit(settings: "NodeSettings") -> int:
@@ -274,6 +307,7 @@ class NodeSettings:
         survives: what the node's store survives: ``power loss``, ``process crash`` (then a loss of power may take the
             last commits, or leave the store damaged) or ``nothing`` (it is in memory). What this node acknowledges as
             stored is as safe as that, and its peers know (``SessionStats.survives``).
+        topics: settings of topics, by the first level of their names; ``Topic()`` for all others.
         log_keep_s: how long session logs are kept, at least; None: until somebody removes them. Older segments are
             judged once a day and replaced by a summary (``triack log prune``), unless they break a promise.
     """
@@ -301,6 +335,7 @@ class NodeSettings:
     blocking: Blocking = field(default_factory=Blocking)
     survives: Survives = "power loss"
     log_keep_s: float | None = None
+    topics: Mapping[str, Topic] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         may_be_zero = ("body_cache_bytes", "max_redeliveries", "close_timeout_s", "keep_alive_s", "retire_after_s")
@@ -311,7 +346,24 @@ class NodeSettings:
             raise UsageError(f"NodeSettings: survives must be {', '.join(SURVIVES)}, not {self.survives!r}")
         for queue, redelivery in self.queue_redelivery.items():
             check_kind(f"NodeSettings: queue_redelivery of {check_name(queue)}", redelivery, Redelivery)
+        for root, topic in self.topics.items():
+            check_kind(f"NodeSettings: topics of {check_topic(root)}", topic, Topic)
+            if LEVEL_END in root:
+                raise UsageError(f"NodeSettings: topics of {root}: only a root, the first level of names, has settings")
+
+    def topic_of(self, root: str) -> Topic:
+        """Settings of the topics below a root."""
+        return self.topics.get(root, _TOPIC)
+
+    def quota_of(self, queue: str) -> Quota:
+        """Limits of that queue, or with ``topic:`` before its name, of the topics below that root."""
+        own = self.topic_of(queue.removeprefix(TOPIC_PREFIX)).quota if queue.startswith(TOPIC_PREFIX) else None
+        return own or self.limits.quota_of(queue)
 
     def redelivery_of(self, queue: str) -> Redelivery:
         """When failed messages of that queue come again."""
         return self.queue_redelivery.get(queue, self.redelivery)
+
+
+_TOPIC = Topic()
+"""Settings of roots that have none of their own."""

@@ -5,6 +5,9 @@
     FRAGMENT  kind u8, zero u16, ordinal u64, sent at u64 ms, receive by u64 ms, total u32, offset u32, a piece of
     (properties length u32, properties, body)
 
+With ``TOPIC`` in the kind, the messages were published to one topic: the length u8 and the name of what it has below
+its root are behind the head of a batch, or before the piece of the first fragment, of which they are a part.
+
 All integers are big-endian. Properties are a JSON object. A message of a batch has the ordinal ``first + index``, which
 with the id of its node names it permanently. Messages with different receive-by times (0 for any time) share no body,
 so a queue knows when a packet expires without reading it. The work here is per batch: one ``struct.pack`` and one
@@ -22,7 +25,8 @@ from struct import error as StructError
 from typing import Any, cast
 
 from triack.base.commit import HEAD_BYTES
-from triack.base.errors import ProtocolError
+from triack.base.errors import AddressError, ProtocolError
+from triack.base.names import check_levels
 from triack.base.reasons import DropReason
 
 __all__ = [
@@ -46,6 +50,7 @@ __all__ = [
     "read_fragment",
     "receive_by_of",
     "sent_at_of",
+    "topic_of",
     "unpack",
     "unpack_pieces",
     "write_properties",
@@ -72,11 +77,14 @@ _LENGTH = Struct("!I")
 _SHORT_MAX = 0xFFFF
 """Lengths in a batch are 16 bits; longer messages travel in fragments."""
 _BATCH, _RICH, _FRAGMENT_KIND = 1, 2, 3
+_KIND_BITS, _TOPIC = 0b11, 0b1000
+"""The bits of the first byte that say which kind of body it is, and whether it has the name of a topic."""
+_NAME_BYTES_MAX = 256
+"""What stands before a large message that is published, at most: the length is a byte."""
 _TIME_MAX_MS = (1 << 64) - 1
 """The latest time that the head of a body can hold."""
 _NEVER = (0, 0)
 """The expiry of a message without any time limit."""
-_BATCH_BEGIN = bytes([_BATCH])
 
 assert _HEAD.size + _FRAGMENT.size == HEAD_BYTES, "what ``count_of`` and ``fragment_range`` need to see"
 
@@ -92,7 +100,8 @@ class Outgoing:
     """A message on its way into a packet; ``key`` is its sender's, for this node only, and empty when it has none.
 
     It is not sent from ``reach_by_ms`` on, nor from ``receive_by_ms`` on, when it would not be read. 0 is for never.
-    With ``ack_now`` its packet asks for its acknowledgements.
+    With ``ack_now`` its packet asks for its acknowledgements. ``topic`` is what the name of its topic has below the
+    root; None when it goes to a queue.
     """
 
     body: bytes
@@ -101,6 +110,7 @@ class Outgoing:
     key: str = ""
     ack_now: bool = False
     receive_by_ms: int = 0
+    topic: str | None = None
 
     @property
     def expiry(self) -> tuple[int, int]:
@@ -130,18 +140,19 @@ class PacketBody:
 
 @dataclass(slots=True)
 class Unpacked:
-    """The messages of a batch. ``properties`` is None when none of them has any."""
+    """The messages of a batch. ``properties`` is None when none of them has any, ``topic`` in a queue."""
 
     first_ordinal: int
     sent_at_ms: int
     receive_by_ms: int
     bodies: Sequence[bytes]
     properties: list[Properties] | None
+    topic: str | None = None
 
 
 @dataclass(slots=True)
 class Fragment:
-    """One piece of a large message."""
+    """One piece of a large message; ``named`` if that begins with the name of a topic."""
 
     ordinal: int
     sent_at_ms: int
@@ -149,6 +160,7 @@ class Fragment:
     total_bytes: int
     offset: int
     piece: bytes
+    named: bool = False
 
     @property
     def is_last(self) -> bool:
@@ -187,7 +199,11 @@ def pack(
         for message in some:
             assert isinstance(message, Outgoing)
             packer.add(
-                message.body, write_properties(message.properties), message.expiry, ack_requested=message.ack_now
+                message.body,
+                write_properties(message.properties),
+                message.expiry,
+                ack_requested=message.ack_now,
+                topic=message.topic,
             )
     packer.close_run()
     return packer.packed, packer.ordinal
@@ -206,9 +222,23 @@ class _Packer:
         self._rich = False
         self._asks = False
         self._expiry = _NEVER
+        self._topic: str | None = None
+        self._name = b""
         self._most = min(most or _SHORT_MAX, _SHORT_MAX)
 
-    def add(self, body: bytes, properties: bytes, expiry: tuple[int, int], *, ack_requested: bool = False) -> None:
+    def add(
+        self,
+        body: bytes,
+        properties: bytes,
+        expiry: tuple[int, int],
+        *,
+        ack_requested: bool = False,
+        topic: str | None = None,
+    ) -> None:
+        if topic != self._topic:
+            self.close_run()
+            self._topic, self._name = topic, b"" if topic is None else _write_name(topic)
+            self._room_bytes = self._full_bytes - len(self._name)
         size_bytes = len(body) + 2 + (len(properties) + 2 if properties or self._rich else 0)
         becomes_rich = bool(properties) and not self._rich
         if becomes_rich:
@@ -232,7 +262,7 @@ class _Packer:
         at = 0
         while at < len(bodies):
             stop = at
-            if not self._rich and self._expiry == _NEVER:
+            if not self._rich and self._expiry == _NEVER and self._topic is None:
                 stop = bisect_right(ends, ends[at] + self._room_bytes, lo=at) - 1
                 stop = min(stop, at + self._most - len(self._bodies))
                 if stop == at and self._bodies:
@@ -255,20 +285,21 @@ class _Packer:
             return
         self._put(self._bodies, self._properties if self._rich else None)
         self._bodies, self._properties, self._rich, self._asks = [], [], False, False
-        self._room_bytes = self._full_bytes
+        self._room_bytes = self._full_bytes - len(self._name)
 
     def _put(self, bodies: list[bytes], properties: list[bytes] | None) -> None:
         """Finish a batch."""
         count, (reach_by_ms, receive_by_ms) = len(bodies), self._expiry
-        body = _batch(bodies, properties, self.ordinal, self._sent_at_ms, receive_by_ms)
+        body = _batch(bodies, properties, self.ordinal, self._sent_at_ms, receive_by_ms, self._name)
         self.packed.append(PacketBody(body, count, count, reach_by_ms, self._asks))
         self.ordinal += count
 
     def _add_fragments(self, body: bytes, properties: bytes, *, ack_requested: bool) -> None:
-        blob = memoryview(_LENGTH.pack(len(properties)) + properties + body)
+        blob = memoryview(self._name + _LENGTH.pack(len(properties)) + properties + body)
         piece_bytes = self._full_bytes - _FRAGMENT.size
         reach_by_ms, receive_by_ms = self._expiry
-        head = _HEAD.pack(_FRAGMENT_KIND, 0, self.ordinal, self._sent_at_ms, receive_by_ms)
+        kind = _FRAGMENT_KIND | (_TOPIC if self._name else 0)
+        head = _HEAD.pack(kind, 0, self.ordinal, self._sent_at_ms, receive_by_ms)
         for offset in range(0, len(blob), piece_bytes):
             piece = blob[offset : offset + piece_bytes]
             last = offset + len(piece) == len(blob)
@@ -290,18 +321,19 @@ def pack_one(message: Outgoing, ordinal: int, sent_at_ms: int) -> bytes:
 def unpack(body: bytes) -> Unpacked:
     """Read a batch, or a whole message that ``join_fragments`` made. Raises ProtocolError ``bad-body``."""
     try:
-        kind, count, first_ordinal, sent_at_ms, receive_by_ms = _HEAD.unpack_from(body)
+        first, count, first_ordinal, sent_at_ms, receive_by_ms = _HEAD.unpack_from(body)
+        kind = first & _KIND_BITS
         if kind == _FRAGMENT_KIND:
             return _unpack_whole(read_fragment(body))
         if kind not in (_BATCH, _RICH) or not count:
             raise ProtocolError(DropReason.BAD_BODY, f"kind {kind}, count {count}")
-        at = _HEAD.size
+        topic, at = (None, _HEAD.size) if not first & _TOPIC else _read_name(body, _HEAD.size)
         lengths = _lengths(count).unpack_from(body, at)
         at += 2 * count
         is_alike = kind == _BATCH and count <= ALIKE_MAX and lengths.count(lengths[0]) == count
         if is_alike and at + count * lengths[0] == len(body):
             bodies = (body[at:],) if count == 1 else _alike(count, lengths[0]).unpack_from(body, at)
-            return Unpacked(first_ordinal, sent_at_ms, receive_by_ms, bodies, None)
+            return Unpacked(first_ordinal, sent_at_ms, receive_by_ms, bodies, None, topic)
         property_lengths: tuple[int, ...] = ()
         if kind == _RICH:
             property_lengths = _lengths(count).unpack_from(body, at)
@@ -313,15 +345,25 @@ def unpack(body: bytes) -> Unpacked:
         raise ProtocolError(DropReason.BAD_BODY, "lengths do not add up")
     pieces = [body[start:end] for start, end in pairwise(ends)]
     if kind == _BATCH:
-        return Unpacked(first_ordinal, sent_at_ms, receive_by_ms, pieces, None)
+        return Unpacked(first_ordinal, sent_at_ms, receive_by_ms, pieces, None, topic)
     properties = [_read_properties(raw) for raw in pieces[count:]]
-    return Unpacked(first_ordinal, sent_at_ms, receive_by_ms, pieces[:count], properties)
+    return Unpacked(first_ordinal, sent_at_ms, receive_by_ms, pieces[:count], properties, topic)
 
 
 def count_of(head: bytes) -> int:
     """Number of messages in a batch, by its first ``HEAD_BYTES``; 1 for a fragment."""
-    kind, count, _, _, _ = _HEAD.unpack_from(head)
-    return 1 if kind == _FRAGMENT_KIND else int(count)
+    first, count, _, _, _ = _HEAD.unpack_from(head)
+    return 1 if first & _KIND_BITS == _FRAGMENT_KIND else int(count)
+
+
+def topic_of(body: bytes) -> str | None:
+    """What the topic of a body has below its root; None for a queue, and for a fragment that is not the first."""
+    if not body[0] & _TOPIC:
+        return None
+    if body[0] & _KIND_BITS != _FRAGMENT_KIND:
+        return _read_name(body, _HEAD.size)[0]
+    fragment = read_fragment(body)
+    return None if fragment.offset else _read_name(fragment.piece, 0)[0]
 
 
 def sent_at_of(head: bytes) -> int:
@@ -346,7 +388,7 @@ def messages_in(body: bytes) -> int:
 
 def fragment_range(head: bytes, size_bytes: int) -> tuple[int, int, int, int] | None:
     """Ordinal, offset, length and total of a piece of a larger message; None for a batch or a whole message."""
-    if head[:1] != bytes([_FRAGMENT_KIND]):
+    if not head or head[0] & _KIND_BITS != _FRAGMENT_KIND:
         return None
     _, _, ordinal, _, _ = _HEAD.unpack_from(head)
     total_bytes, offset = _FRAGMENT.unpack_from(head, _HEAD.size)
@@ -356,9 +398,10 @@ def fragment_range(head: bytes, size_bytes: int) -> tuple[int, int, int, int] | 
 
 def check(body: bytes) -> None:
     """Refuse a body that ``unpack`` or ``read_fragment`` could not read. Raises ProtocolError ``bad-body``."""
-    kind = body[0] if body else 0
+    kind = body[0] & _KIND_BITS if body else 0
     if kind == _FRAGMENT_KIND:
         read_fragment(body)
+        topic_of(body)
     elif kind == _BATCH:
         _check_batch(body)
     else:
@@ -376,7 +419,7 @@ def move_times(body: bytes, by_ms: int) -> bytes:
 def read_batch(body: bytes) -> tuple[int, int, int] | None:
     """Message count, sending time and expiry of a valid batch; None for any other body."""
     try:
-        return _check_batch(body) if body[:1] == _BATCH_BEGIN else None
+        return _check_batch(body) if body and body[0] & _KIND_BITS == _BATCH else None
     except ProtocolError:
         return None
 
@@ -384,11 +427,12 @@ def read_batch(body: bytes) -> tuple[int, int, int] | None:
 def _check_batch(body: bytes) -> tuple[int, int, int]:
     """Check what ``unpack`` checks, without making the messages. Returns message count, sending time and expiry."""
     try:
-        _, count, _, sent_at_ms, receive_by_ms = _HEAD.unpack_from(body)
-        lengths = _lengths(count).unpack_from(body, _HEAD.size)
+        first, count, _, sent_at_ms, receive_by_ms = _HEAD.unpack_from(body)
+        at = _read_name(body, _HEAD.size)[1] if first & _TOPIC else _HEAD.size
+        lengths = _lengths(count).unpack_from(body, at)
     except StructError as cause:
         raise ProtocolError(DropReason.BAD_BODY, "too short") from cause
-    if not count or _HEAD.size + 2 * count + sum(lengths) != len(body):
+    if not count or at + 2 * count + sum(lengths) != len(body):
         raise ProtocolError(DropReason.BAD_BODY, "lengths do not add up")
     return count, sent_at_ms, receive_by_ms
 
@@ -396,23 +440,24 @@ def _check_batch(body: bytes) -> tuple[int, int, int]:
 def read_fragment(body: bytes) -> Fragment:
     """Read a fragment. Raises ProtocolError ``bad-body``."""
     try:
-        _, _, ordinal, sent_at_ms, receive_by_ms = _HEAD.unpack_from(body)
+        first, _, ordinal, sent_at_ms, receive_by_ms = _HEAD.unpack_from(body)
         total_bytes, offset = _FRAGMENT.unpack_from(body, _HEAD.size)
     except StructError as cause:
         raise ProtocolError(DropReason.BAD_BODY, "fragment too short") from cause
     piece = body[_HEAD.size + _FRAGMENT.size :]
-    most_bytes = MAX_BODY_BYTES + MAX_PROPERTIES_BYTES + _LENGTH.size
+    most_bytes = MAX_BODY_BYTES + MAX_PROPERTIES_BYTES + _LENGTH.size + _NAME_BYTES_MAX
     if not piece or offset + len(piece) > total_bytes or total_bytes > most_bytes:
         raise ProtocolError(DropReason.BAD_BODY, "fragment out of range")
     if len(piece) < PIECE_MIN_BYTES and offset + len(piece) < total_bytes:
         raise ProtocolError(DropReason.BAD_BODY, "fragment too small")
-    return Fragment(ordinal, sent_at_ms, receive_by_ms, total_bytes, offset, piece)
+    return Fragment(ordinal, sent_at_ms, receive_by_ms, total_bytes, offset, piece, bool(first & _TOPIC))
 
 
 def join_fragments(fragments: list[Fragment]) -> bytes:
     """Join all pieces of a message, ascending by offset, into one body for ``unpack``."""
     first = fragments[0]
-    head = _HEAD.pack(_FRAGMENT_KIND, 0, first.ordinal, first.sent_at_ms, first.receive_by_ms)
+    kind = _FRAGMENT_KIND | (_TOPIC if first.named else 0)
+    head = _HEAD.pack(kind, 0, first.ordinal, first.sent_at_ms, first.receive_by_ms)
     return head + _FRAGMENT.pack(first.total_bytes, 0) + b"".join(fragment.piece for fragment in fragments)
 
 
@@ -422,26 +467,51 @@ def unpack_pieces(pieces: Sequence[bytes]) -> Unpacked:
 
 
 def _batch(
-    bodies: list[bytes], properties: list[bytes] | None, ordinal: int, sent_at_ms: int, receive_by_ms: int
+    bodies: list[bytes],
+    properties: list[bytes] | None,
+    ordinal: int,
+    sent_at_ms: int,
+    receive_by_ms: int,
+    name: bytes = b"",
 ) -> bytes:
-    count = len(bodies)
+    count, bits = len(bodies), _TOPIC if name else 0
     lengths = _lengths(count).pack(*map(len, bodies))
     if properties is None:
-        return _HEAD.pack(_BATCH, count, ordinal, sent_at_ms, receive_by_ms) + lengths + b"".join(bodies)
+        return _HEAD.pack(_BATCH | bits, count, ordinal, sent_at_ms, receive_by_ms) + name + lengths + b"".join(bodies)
     lengths += _lengths(count).pack(*map(len, properties))
-    head = _HEAD.pack(_RICH, count, ordinal, sent_at_ms, receive_by_ms)
-    return head + lengths + b"".join(bodies) + b"".join(properties)
+    head = _HEAD.pack(_RICH | bits, count, ordinal, sent_at_ms, receive_by_ms)
+    return head + name + lengths + b"".join(bodies) + b"".join(properties)
+
+
+def _write_name(below: str) -> bytes:
+    """What the name of a topic has below its root, with its length."""
+    name = below.encode()
+    return bytes([len(name)]) + name
+
+
+def _read_name(body: bytes, at: int) -> tuple[str, int]:
+    """Read what ``_write_name`` wrote. Returns it, and where it ends. Raises ProtocolError ``bad-body``."""
+    end = at + 1 + (body[at] if at < len(body) else 0)
+    try:
+        name = body[at + 1 : end].decode()
+        if at < len(body) and end <= len(body):
+            return check_levels(name), end
+    except (UnicodeDecodeError, AddressError) as cause:
+        raise ProtocolError(DropReason.BAD_BODY, "no name of a topic") from cause
+    raise ProtocolError(DropReason.BAD_BODY, "too short")
 
 
 def _unpack_whole(fragment: Fragment) -> Unpacked:
     piece = fragment.piece
+    topic, at = _read_name(piece, 0) if fragment.named else (None, 0)
+    piece = piece[at:]
     (length,) = _LENGTH.unpack_from(piece)
     if not fragment.is_last or fragment.offset or _LENGTH.size + length > len(piece):
         raise ProtocolError(DropReason.BAD_BODY, "not a whole message")
     properties = _read_properties(piece[_LENGTH.size : _LENGTH.size + length])
     body = piece[_LENGTH.size + length :]
     listed = [properties] if properties else None
-    return Unpacked(fragment.ordinal, fragment.sent_at_ms, fragment.receive_by_ms, [body], listed)
+    return Unpacked(fragment.ordinal, fragment.sent_at_ms, fragment.receive_by_ms, [body], listed, topic)
 
 
 def write_properties(properties: Properties | None) -> bytes:

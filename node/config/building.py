@@ -5,7 +5,7 @@ from dataclasses import fields, replace
 from typing import Any, TypeVar, get_type_hints
 
 from triack.base.errors import TriackError, UsageError
-from triack.base.names import check_name, nearest
+from triack.base.names import check_name, check_queue, nearest
 from triack.node.config.keys import KeyPath, NodeTable, part_of
 from triack.node.config.layers import Layers
 from triack.node.files.access import SUITES
@@ -116,7 +116,7 @@ def build_node_table(layers: Layers) -> NodeTable:
         "listen": lambda text: str(Address.parse(text, listening=True)),
         "announce": lambda text: str(Address.parse(text)) if text else text,
         "suite": _check_suite,
-        "queues": lambda names: [check_name(name) for name in names],
+        "queues": lambda names: [check_queue(name) for name in names],
     }
     found: dict[str, Any] = {}
     for one in fields(NodeTable):

@@ -80,7 +80,7 @@ class InFlightMessages(ABC):
             self._hands.acknowledge([(lease.packet, 1 << lease.index)])
         elif self._lost is not None:
             bits, why = self._lost.get(lease.packet, (0, ""))
-            if bits >> lease.index & 1:
+            if bits >> lease.index & 1 and not self._hands.handle_late(lease):
                 raise taken_back(self._hands.queue, lease, why)
 
     def give_back(self, lease: Lease, *, failed: bool, delay_ms: int | None, dead: bool = False) -> None:
@@ -299,6 +299,10 @@ class InFlight:
     def cell_of(self, packet: QueuedPacket) -> int:
         """Where in ``words`` a packet is noted; 0 for nowhere."""
         return self._port.cell_of(packet)
+
+    def handle_late(self, lease: Lease) -> bool:
+        """A message that was taken back is done. Returns whether that is to be ignored, see ``Mailbox``."""
+        return self._mailbox.handle_late(lease, taken_back=True)
 
     def check_home(self) -> None:
         """Raises UsageError in another event loop than the reader's."""

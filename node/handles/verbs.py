@@ -18,6 +18,7 @@ from triack.node.handles.reloading import Reloading
 from triack.node.handles.requesting import Requesting
 from triack.node.handles.routing import Routing
 from triack.node.handles.send_many import Sending
+from triack.node.handles.subscribing import Subscribing
 from triack.node.handles.transaction import Transaction
 from triack.node.handles.trusting import Trusting
 from triack.node.shell.engine_handle import EngineHandle
@@ -34,7 +35,7 @@ from triack.queues.stages import Stage, StageName
 __all__ = ["Verbs"]
 
 
-class Verbs(Sending, Acknowledging, Trusting, Requesting, Reloading, Routing, Handling):
+class Verbs(Sending, Acknowledging, Trusting, Requesting, Reloading, Routing, Subscribing, Handling):
     """The public methods of a node.
 
     Attributes:

@@ -5,10 +5,11 @@ from typing import Any, TypedDict
 
 from triack.base.checks import LONGEST_LIFE_S
 from triack.base.errors import MessageTooLarge, UsageError
+from triack.base.names import LEVEL_END
 from triack.queues.packing import MAX_BODY_BYTES, USER_PROPERTIES_BYTES, Outgoing, write_properties
 from triack.queues.streams.accepted_keys import KEY_BYTES_MAX
 
-__all__ = ["MessageProperties", "as_bytes", "check_key", "check_size", "with_properties"]
+__all__ = ["MessageProperties", "as_bytes", "below_root", "check_key", "check_size", "with_properties"]
 
 DEADLINE_GRAIN_MS = 100
 """Deadlines are rounded up to this, so that messages sent together share packets."""
@@ -38,6 +39,11 @@ class MessageProperties(TypedDict, total=False):
     time_to_be_received: float | None
     key: str | None
     ack_now: bool | None
+
+
+def below_root(destination: str) -> str:
+    """What the topic of a destination has below its root."""
+    return destination.rpartition("/")[2].partition(LEVEL_END)[2]
 
 
 def as_bytes(destination: str, body: object) -> bytes:

@@ -6,6 +6,7 @@ given back or expired leaves the queue in one commit with its consequences, such
 
 from collections import Counter
 from collections.abc import Callable, Iterable
+from functools import partial
 from itertools import groupby
 from operator import itemgetter
 
@@ -13,6 +14,7 @@ from triack.base.clock import WallClock
 from triack.base.commit import HEAD_BYTES, Commit, MessageRow, Read, StoreContent, key_of, split_key
 from triack.base.delivery import Delivery
 from triack.base.errors import ProtocolError
+from triack.base.names import TOPIC_PREFIX
 from triack.base.ranges import as_ranges
 from triack.base.reasons import EXPIRED, DeadReason, DropReason
 from triack.queues.clock_jumps import ClockJumps, head_here
@@ -60,6 +62,7 @@ class LocalQueues:
         waits: how long messages were on their way and in a queue until a reader got them first, by their senders'
             clocks and this node's.
         on_removed: called with the name of an unused queue that was removed to make room.
+        make_topic: makes the queue in which the messages of a topic arrive, of its number and its name.
     """
 
     def __init__(
@@ -98,6 +101,7 @@ class LocalQueues:
         self.dead_letters: Counter[str] = Counter()
         self.waits = Histogram(WAIT_BOUNDS_S)
         self.on_removed: Callable[[str], None] = lambda _: None
+        self.make_topic: Callable[[int, str], Mailbox] = partial(Mailbox, notices=self.notices)
 
     # ---- starting
 
@@ -125,6 +129,8 @@ class LocalQueues:
                 size_bytes=index.size_bytes,
                 pieces=[],
                 restored=True,
+                first_place=index.place,
+                topic=index.topic,
             )
             progress: Progress | None = None
             if index.progress is not None:
@@ -183,6 +189,8 @@ class LocalQueues:
 
     def _new_mailbox(self, queue_id: int, name: str) -> Mailbox:
         limits, system = self._settings.limits, system_queue(name)
+        if name.startswith(TOPIC_PREFIX):
+            return self.make_topic(queue_id, name)
         if system is None:
             mailbox = Mailbox(queue_id, name, self.notices, limits.quota_of(name))
             mailbox.pause = self.pauses.of_queue(name)
@@ -203,7 +211,7 @@ class LocalQueues:
         self.notices.disk.set_limits(limits.peer_quota_bytes, limits.node_quota_bytes)
         for mailbox in self.mailboxes.values():
             system = system_queue(mailbox.name)
-            mailbox.fill.set_quota(limits.quota_of(mailbox.name) if system is None else system.quota(limits))
+            mailbox.fill.set_quota(settings.quota_of(mailbox.name) if system is None else system.quota(limits))
         self.notices.relieved = True
 
     def make_room(self) -> None:
@@ -234,7 +242,17 @@ class LocalQueues:
             packet.keys = range(key, key + 1)
         bodies = [packet.pieces[0] for packet in packets]
         turn.commit.messages.append(
-            MessageRow(first_key, first.origin, first.stream, first.sequence, first.number, bodies, first.delivery)
+            MessageRow(
+                first_key,
+                first.origin,
+                first.stream,
+                first.sequence,
+                first.number,
+                bodies,
+                first.delivery,
+                first.topic,
+                first.first_place,
+            )
         )
         mailbox.next_position += len(packets)
         self.waiting.add(packets[0].origin, sum([packet.size_bytes for packet in packets]))
@@ -340,6 +358,8 @@ class LocalQueues:
 
     def give_back(self, mailbox: Mailbox, lease: Lease, way: Return, turn: LocalTurn) -> None:
         """A message was not processed: redeliver it, or dead-letter it when it has failed too often."""
+        if mailbox.handle_late(lease):
+            return
         died = way.reason is DeadReason.READER_DIED
         failures = mailbox.count_failure(lease, died=died) if way.failed else 0
         if (way.dead and system_queue(mailbox.name) is None) or self.is_over(mailbox, failures):
@@ -350,7 +370,7 @@ class LocalQueues:
         if way.delay_ms is not None:
             length_ms = way.delay_ms
         wait = Wait(turn.now_ms + length_ms, length_ms, redelivery.keep_order) if length_ms else None
-        self.notices.returned.append((mailbox.name, [lease]))
+        mailbox.notices.returned.append((mailbox.name, [lease]))
         mailbox.give_back(lease, wait)
 
     def is_over(self, mailbox: Mailbox, failures: int) -> bool:
@@ -367,7 +387,8 @@ class LocalQueues:
             properties = dict(content.properties[index]) if content.properties else {}
         except ProtocolError:
             body, ordinal, properties = b"".join(packet.pieces), packet.number, {}
-        properties.update(dead_reason=reason, dead_destination=mailbox.name, dead_attempts=mailbox.failures_of(lease))
+        properties.update(dead_reason=reason, dead_attempts=mailbox.failures_of(lease))
+        properties.update(mailbox.dead_properties(packet))
         mailbox.acknowledge(lease)
         self.put_dead_letter(Outgoing(body, properties), packet.origin, ordinal, turn)
 

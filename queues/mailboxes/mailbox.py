@@ -12,15 +12,17 @@ given back with a ``Wait`` does not come before that ends, nor does anything you
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from heapq import merge as merge_sorted
 from itertools import groupby, islice, takewhile
+from typing import Any
 
 from triack.base.delivery import DURABLE, Delivery
 from triack.base.names import StreamId
 from triack.base.news import QueueOverQuota
 from triack.base.reasons import DropReason
 from triack.queues.deadlines import Deadlines
+from triack.queues.mailboxes.handed import handed_fields
 from triack.queues.mailboxes.in_hand import InHand
 from triack.queues.mailboxes.incoming_run import IncomingRun
 from triack.queues.mailboxes.line import CACHE_BYTES, Cache, Line
@@ -128,6 +130,7 @@ class Mailbox:
 
     Attributes:
         next_position: position in the store of the next packet.
+        notices: as given.
         length: number of unacknowledged messages.
         left: number of messages that were done in this process.
         restored: number of messages at the start of this process.
@@ -144,7 +147,6 @@ class Mailbox:
     __slots__ = (
         "_changed",
         "_line",
-        "_notices",
         "_orphans",
         "_run",
         "_runs",
@@ -157,6 +159,7 @@ class Mailbox:
         "listeners",
         "name",
         "next_position",
+        "notices",
         "partials",
         "pause",
         "queue_id",
@@ -180,7 +183,7 @@ class Mailbox:
         self.fill = Fill(quota or Quota())
         self.is_apart = is_apart
         self.pause: Pause | None = None
-        self._notices = notices
+        self.notices = notices
         self._changed: dict[int, QueuedPacket] = {}
         self._orphans: list[int] = []
         self._line = Line(notices.cache, self._set_deadline)
@@ -250,7 +253,7 @@ class Mailbox:
             self.partials.of(StreamId(packet.origin, packet.stream))[
                 fragment[0]
             ].overhead_bytes += EXPRESS_OVERHEAD_BYTES
-            self._notices.express.add(packet.origin, EXPRESS_OVERHEAD_BYTES)
+            self.notices.express.add(packet.origin, EXPRESS_OVERHEAD_BYTES)
 
     def charge_run(self, run: IncomingRun, delivery: Delivery) -> list[QueuedPacket]:
         """Make packets of a run, and count them as ``charge`` does."""
@@ -266,25 +269,25 @@ class Mailbox:
             fill.bytes.add(size_bytes)
         if fill.is_full and not fill.is_told:
             fill.is_told = True
-            self._notices.filled.append(QueueOverQuota(self.name, fill.messages.value, fill.bytes.value))
+            self.notices.filled.append(QueueOverQuota(self.name, fill.messages.value, fill.bytes.value))
         if not size_bytes:
             return
         if self.is_apart:
             return
         if packet.delivery in DURABLE:
-            self._notices.disk.add(packet.origin, size_bytes)
+            self.notices.disk.add(packet.origin, size_bytes)
         else:
             overhead_bytes = packets * EXPRESS_OVERHEAD_BYTES
-            self._notices.express.add(
+            self.notices.express.add(
                 packet.origin, size_bytes + (overhead_bytes if size_bytes > 0 else -overhead_bytes)
             )
 
     def _release(self, packet: QueuedPacket, messages: int, size_bytes: int, packets: int = 1) -> None:
         self._count(packet, -messages, -size_bytes, packets)
-        self._notices.relieved = True
+        self.notices.relieved = True
         self.fill.is_told = self.fill.is_told and self.fill.is_full
         if not self.fill.bytes.value:
-            self._notices.idled[self] = None
+            self.notices.idled[self] = None
 
     @property
     def is_idle(self) -> bool:
@@ -328,10 +331,10 @@ class Mailbox:
             self._forget_pieces(partial, stream[0])
             self._release(rows[0], 1, partial.total_bytes)
         if self._orphans:
-            self._notices.dirty[self] = None
+            self.notices.dirty[self] = None
 
     def _keep_piece(self, partial: Partial, packet: QueuedPacket) -> None:
-        cache, line = self._notices.cache, self._line
+        cache, line = self.notices.cache, self._line
         if packet.keys and (line.is_full or cache.unfinished_bytes > UNFINISHED_BYTES):
             packet.pieces = []
         size_bytes = packet.size_bytes if packet.pieces else 0
@@ -343,9 +346,9 @@ class Mailbox:
         """Release the memory of pieces that are one message now, or were dropped."""
         self._line.count(-partial.cached_bytes)
         if any(row.keys for row in partial.rows.values()):
-            self._notices.cache.unfinished_bytes -= partial.cached_bytes
+            self.notices.cache.unfinished_bytes -= partial.cached_bytes
         if partial.overhead_bytes:
-            self._notices.express.add(origin, -partial.overhead_bytes)
+            self.notices.express.add(origin, -partial.overhead_bytes)
 
     def _put_fragment(
         self, packet: QueuedPacket, fragment: tuple[int, int, int, int], progress: Progress | None
@@ -357,7 +360,7 @@ class Mailbox:
         if partial is None or offset in partial.rows or partial.total_bytes != total_bytes:
             # Its message was dropped meanwhile, or its sender is faulty: nothing will ever read it.
             self._orphans += packet.keys
-            self._notices.dirty[self] = None
+            self.notices.dirty[self] = None
             return
         partial.add(packet, offset, length, progress)
         self._keep_piece(partial, packet)
@@ -368,7 +371,7 @@ class Mailbox:
             self._add(merge([partial.rows[at] for at in sorted(partial.rows)], partial.total_bytes), partial.progress)
         elif packet.delivery == Delivery.EXPRESS and len(partials) > PARTIAL_MAX:
             self._drop_partials(stream, [next(iter(partials))])
-            self._notices.drops[DropReason.PARTIAL_OVERFLOW] += 1
+            self.notices.drops[DropReason.PARTIAL_OVERFLOW] += 1
 
     def _add(self, packet: QueuedPacket, progress: Progress | None) -> None:
         packet.first_place = self.last_place + 1
@@ -402,7 +405,7 @@ class Mailbox:
     def leave(self, listener: Callable[[], None]) -> None:
         """Remove a listener."""
         self.listeners.remove(listener)
-        self._notices.idled[self] = None
+        self.notices.idled[self] = None
 
     def wake(self) -> None:
         """Tell the listeners that there may be something to read."""
@@ -424,12 +427,12 @@ class Mailbox:
     @property
     def awaits_disk(self) -> bool:
         """Whether a reader has to wait for the disk; the listeners are notified when it is done."""
-        return self.fetching or self in self._notices.wanting or self._notices.settles
+        return self.fetching or self in self.notices.wanting or self.notices.settles
 
     def _look_ahead(self) -> None:
         """Request the next bodies. Only reading does so: queues without a reader fetch nothing."""
         if not self.fetching and (first := self._line.first()) is not None and not first.pieces:
-            self._notices.wanting[self] = None
+            self.notices.wanting[self] = None
 
     def poll_fetch(self) -> list[int]:
         """Keys of the bodies to fetch next, or nothing."""
@@ -446,6 +449,35 @@ class Mailbox:
         self.fetching = False
         self._line.load(bodies)
         self.wake()
+
+    # ---- what differs in a subscription to a topic
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether nothing can be read from it any more."""
+        return False
+
+    @property
+    def takes_runs(self) -> bool:
+        """Whether packets that arrive together may be put together."""
+        return True
+
+    def handle_late(self, lease: Lease, *, taken_back: bool = False) -> bool:  # noqa: ARG002 - a subscription looks
+        """A reader is done with a message. Returns whether it is the reader's no longer, and that changes nothing.
+
+        Args:
+            lease: the message.
+            taken_back: whether it was taken back from the reader.
+        """
+        return False
+
+    def dead_properties(self, packet: QueuedPacket) -> dict[str, str]:  # noqa: ARG002 - as above
+        """What a dead letter says of where its message was."""
+        return {"dead_destination": self.name}
+
+    def described(self, runs: Iterable[Run]) -> Iterator[dict[str, Any]]:
+        """Yield the fields of records of the session log about messages."""
+        return handed_fields(self.name, runs)
 
     # ---- handing out
 
@@ -468,9 +500,9 @@ class Mailbox:
             self.end_run()
         run = self._run = self._next_run(now_ms)
         if run is not None:
-            self._notices.in_hand.open(run.packet)
+            self.notices.in_hand.open(run.packet)
             if not self._runs:
-                self._notices.read[self] = None
+                self.notices.read[self] = None
             self._runs.append(run)
         if run is None or run.redelivered:
             # Otherwise the first waiting packet is the one being read, and its body is in memory.
@@ -533,14 +565,14 @@ class Mailbox:
         """The runs that were handed out since the last call, in order. Ends the open run."""
         self.end_run()
         runs, self._runs = self._runs, []
-        self._notices.idled[self] = None
+        self.notices.idled[self] = None
         return [run for run in runs if run.next > run.first]
 
     # ---- coming back
 
     def acknowledge(self, lease: Lease) -> None:
         """A message is done; a second time does nothing."""
-        self._notices.in_hand.let_go(lease.packet, 1 << lease.index)
+        self.notices.in_hand.let_go(lease.packet, 1 << lease.index)
         self.acknowledge_many([(lease.packet, 1 << lease.index)])
 
     def acknowledge_many(self, done: list[tuple[QueuedPacket, int]]) -> None:
@@ -554,7 +586,7 @@ class Mailbox:
     def _acknowledge(self, done: list[tuple[QueuedPacket, int]]) -> None:
         """The same for packets that count for the same account."""
         messages = packets = charged_bytes = 0
-        notices = self._notices
+        notices = self.notices
         settled = notices.settled.get(self)
         if settled is None:
             settled = notices.settled[self] = {}
@@ -606,7 +638,7 @@ class Mailbox:
         if self.reader.acked(packet) >> index & 1:
             return
         self.end_run()
-        self._notices.in_hand.let_go(packet, 1 << index)
+        self.notices.in_hand.let_go(packet, 1 << index)
         self.reader.returned.put(packet, index, wait)
         if packet.receive_by_ms:
             self._set_deadline(packet, packet.receive_by_ms)
@@ -627,7 +659,7 @@ class Mailbox:
 
     def set_resume(self, now_ms: int) -> None:
         """Notify the listeners when the next wait ends."""
-        self._notices.resuming.set(self, self.reader.returned.resume_ms(now_ms))
+        self.notices.resuming.set(self, self.reader.returned.resume_ms(now_ms))
 
     # ---- steering
 
@@ -656,7 +688,7 @@ class Mailbox:
         last = max(wanted)
         leases = (Lease(packet, index, packet.restored) for packet, index in self.waiting(min(wanted) - 1))
         taken = [lease for lease in takewhile(lambda one: one.place <= last, leases) if lease.place in wanted]
-        self._notices.purged.append((self.name, taken))
+        self.notices.purged.append((self.name, taken))
         for lease in taken:
             self.acknowledge(lease)
         self._forget_done(taken)
@@ -679,7 +711,7 @@ class Mailbox:
     # ---- expiring
 
     def _set_deadline(self, packet: QueuedPacket | None, at_ms: int | None) -> None:
-        self._notices.expiring.set((self, packet), at_ms)
+        self.notices.expiring.set((self, packet), at_ms)
 
     def poll_expired(self, now_ms: int, most: int) -> list[QueuedPacket]:
         """Expired packets that are only on the disk: ``expire`` them. More may be due at once."""
@@ -708,7 +740,7 @@ class Mailbox:
 
     def _note_change(self, packet: QueuedPacket) -> None:
         if not self._changed:
-            self._notices.dirty[self] = None
+            self.notices.dirty[self] = None
         self._changed[packet.first_place] = packet
 
     def take_changes(self) -> tuple[list[QueuedPacket], list[int]]:
@@ -719,7 +751,7 @@ class Mailbox:
         """
         changed, self._changed = self._changed, {}
         orphans, self._orphans = self._orphans, []
-        self._notices.idled[self] = None
+        self.notices.idled[self] = None
         return [packet for packet in changed.values() if packet.keys], orphans
 
 

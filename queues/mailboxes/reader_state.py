@@ -45,6 +45,12 @@ class ReaderState:
         # Places from ``next`` on of messages that had to wait, or whose reader died, before a restart; ascending.
         self._apart: list[int] = []
 
+    def begin(self, done: NumberSet) -> None:
+        """Begin behind messages that are done."""
+        self.done = done
+        self.next = done.cumulative + 1
+        self._last_done = done.highest
+
     def restore(self, packet: QueuedPacket, progress: Progress) -> None:
         """Restore what an earlier process did with a packet, which has its place already."""
         first_place, its = packet.first_place, progress.setbacks

@@ -50,8 +50,8 @@ class _Record(NamedTuple):
     messages: int
 
 
-Stream = tuple[bytes, int, int, int, bool]
-"""Fields that most packets share: origin, stream, sequence, class, and whether they come from an earlier process."""
+Stream = tuple[bytes, int, int, int, bool, str]
+"""Fields that most packets share: origin, stream, sequence, class, whether they come from an earlier process, topic."""
 
 
 class Shelf:
@@ -124,6 +124,22 @@ class Shelf:
         _MESSAGES.pack_into(block, at + _MESSAGES_AT, 0)
         return True
 
+    # ---- packets that leave in any order
+
+    def block_of(self, place: int) -> int:
+        """The first place of the block that has a packet."""
+        return self._starts[bisect_right(self._starts, place) - 1]
+
+    def drop_block(self, start: int) -> None:
+        """Drop the block that begins at a place, all of whose packets were removed; not the last one, which grows."""
+        index = self._index_of(start)
+        if index is None or index == len(self._blocks) - 1:
+            return
+        if start == self._open_at:
+            self._open = None
+        self._expiring.set(start, None)
+        del self._starts[index], self._blocks[index]
+
     # ---- expiring
 
     @property
@@ -168,7 +184,7 @@ class Shelf:
         return index if index < len(self._starts) and self._starts[index] == start else None
 
     def _encode(self, packet: QueuedPacket) -> bytes:
-        stream = (packet.origin, packet.stream, packet.sequence, packet.delivery, packet.restored)
+        stream = (packet.origin, packet.stream, packet.sequence, packet.delivery, packet.restored, packet.topic)
         number = self._numbers.setdefault(stream, len(self._streams))
         if number == len(self._streams):
             self._streams.append(stream)
@@ -190,7 +206,7 @@ class Shelf:
         kept = self._kept.get(record.place)
         if kept is not None:
             return kept
-        origin, stream, sequence, delivery, restored = self._streams[record.stream]
+        origin, stream, sequence, delivery, restored, topic = self._streams[record.stream]
         return QueuedPacket(
             keys=range(record.key, record.key + record.rows),
             origin=origin,
@@ -206,6 +222,7 @@ class Shelf:
             sent_at_ms=record.sent_at_ms,
             receive_by_ms=record.receive_by_ms,
             charged_bytes=record.charged_bytes,
+            topic=topic,
         )
 
     def _find(self, place: int) -> tuple[bytearray, int] | None:

@@ -47,6 +47,7 @@ from triack.queues.streams.group_commit import GroupCommit
 from triack.queues.streams.inbox import Inbox
 from triack.queues.streams.outbox import Outbox
 from triack.queues.streams.outgoing_stream import OutgoingStream, Row
+from triack.queues.topics.topics import Topics
 from triack.queues.transit.transit_door import TransitDoor
 from triack.queues.transit.transit_letters import TransitLetters
 from triack.queues.transit.transit_records import TransitRecords
@@ -119,6 +120,7 @@ class Engine:
         watching: readers of acknowledgement events.
         jobs: the store's current job, and the next commit.
         queues: the queues of this node.
+        topics: the topics of this node, and the subscriptions to them.
         routes: the way to each destination; change them with ``set_routes``.
         transits: the streams of other nodes that pass through this one.
         resolver: resolves names of queues.
@@ -160,6 +162,7 @@ class Engine:
         self.queues = LocalQueues(
             settings, queues, self.wall, self.drops, self._record, self._payer_of, words=content.in_hand
         )
+        self.topics = Topics(settings, self.queues, self.drops, self._record)
         self.inbox = self._make_inbox()
         self.outbox = Outbox(
             content.node_id,
@@ -191,7 +194,9 @@ class Engine:
         self.callers = Callers(directory)
         self.pings = Pings(self.wall, random)
         self.transits = self._make_transits(name)
-        self.jobs = Jobs(self.queues, self.inbox, self.outbox, self.transits, self.wall, self.handshakes.number)
+        self.jobs = Jobs(
+            self.queues, self.inbox, self.outbox, self.transits, self.wall, self.handshakes.number, self.topics
+        )
         self._router = self._make_router()
         self._transmitter = self._make_transmitter()
         self._restore(content, now_ns)
@@ -279,7 +284,9 @@ class Engine:
         jumps.restore(content.state, content.streams, self.jobs.group.commit)
         turn = self.jobs.turn(now_ns)
         self.inbox.restore(content, now_ns)
+        self.topics.restore(content)
         self.queues.restore(content, turn, jumps)
+        self.topics.handle_restored(now_ns)
         self.outbox.restore(content, turn, jumps)
         self.transits.restore(content, now_ns)
         self.outbox.links.keep_touch(self._directory)
@@ -585,6 +592,7 @@ class Engine:
         """Take up settings of which only quotas, the reserve of the disk and the waits of failed messages differ."""
         self.settings = settings
         self.queues.handle_settings(settings)
+        self.topics.handle_settings(settings)
         self.inbox.handle_settings(settings)
 
     def _report(self, conversation: Conversation, now_ns: int) -> None:
@@ -688,9 +696,11 @@ class Engine:
         effects: list[Effect] = []
         self._look(now_ns)
         self.handle_timer(now_ns)
+        self.topics.advance(now_ns)
         # The disk takes longest, so its job starts first.
         self._start_job(effects, now_ns)
         sends = self._gather(now_ns)
+        self.topics.advance(now_ns)  # express messages have come into topics
         self.watching.handle_time(now_ns)
         # Sending may have found that bodies must come from the disk.
         self._start_job(effects, now_ns)
@@ -734,6 +744,7 @@ class Engine:
 
     def _write_records(self, effects: list[Effect], now_ns: int) -> None:
         self.queues.note_runs(now_ns)
+        self.topics.note(now_ns)
         recorder = self._recorder
         if recorder is None:
             return
@@ -777,7 +788,7 @@ class Engine:
         for outgoing in self.outbox.streams:
             outgoing.stages.fail_all(str(error))
         self.watching.end()
-        for mailbox in self.queues.mailboxes.values():
+        for mailbox in (*self.queues.mailboxes.values(), *self.topics.subscriptions.values()):
             mailbox.interrupt()
 
     @property
@@ -841,6 +852,7 @@ class Engine:
         """The last records of the session log, after the store is closed and the last poll."""
         self._look(now_ns)
         self.queues.note_runs(now_ns)
+        self.topics.note(now_ns)
         recorder, self._recorder = self._recorder, None
         if recorder is None:
             return b""

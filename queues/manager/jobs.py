@@ -19,6 +19,7 @@ from triack.queues.peers.link import Conversation
 from triack.queues.streams.group_commit import GroupCommit, Turn
 from triack.queues.streams.inbox import Inbox
 from triack.queues.streams.outbox import Outbox
+from triack.queues.topics.topics import Topics
 from triack.queues.transit.transits import Transits
 
 __all__ = ["LAZY_NS", "Jobs", "Look"]
@@ -45,6 +46,7 @@ class Jobs:
         transits: the streams in transit, for their part.
         wall: the time of day.
         number: called with every commit before it goes to the disk.
+        topics: the topics of this node, for their part.
 
     Attributes:
         group: the next commit.
@@ -62,6 +64,7 @@ class Jobs:
         "_read_next",
         "_runs_adding",
         "_stops",
+        "_topics",
         "_transits",
         "_wall",
         "group",
@@ -76,9 +79,11 @@ class Jobs:
         transits: Transits,
         wall: WallClock,
         number: Callable[[Commit], None],
+        topics: Topics | None = None,
     ) -> None:
         self.group = GroupCommit()
         self._queues = queues
+        self._topics = topics
         self._wall = wall
         self.running: Job | None = None
         self._inbox = inbox
@@ -128,6 +133,8 @@ class Jobs:
         self._inbox.complete(self.group)
         self._transits.complete(turn)
         self._queues.complete(self.group)
+        if self._topics is not None:
+            self._topics.complete(self.group)
         group = self.group
         if not group.is_awaited and (not group.commit.removes or (not at_once and self._may_wait(turn.now_ns))):
             return self._next_read()

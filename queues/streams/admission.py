@@ -255,7 +255,7 @@ class Admission:
 
     def _overfull(self, stream: IncomingStream, body: bytes) -> RejectReason | None:
         fragment = fragment_range(body[:HEAD_BYTES], len(body))
-        quota = self._settings.limits.quota_of(stream.queue)
+        quota = self._settings.quota_of(stream.queue)
         if fragment is not None and fragment[3] > quota.size_bytes:
             return RejectReason.TOO_LARGE
         mailbox = self._mailboxes.get(stream.queue)
@@ -289,7 +289,7 @@ class Admission:
         if self._must_wait(stream):
             return True
         mailbox = self._mailboxes.get(stream.queue)
-        if not self._is_full(stream, mailbox) or self._settings.limits.quota_of(stream.queue).when_full == "reject":
+        if not self._is_full(stream, mailbox) or self._settings.quota_of(stream.queue).when_full == "reject":
             return False
         if mailbox is None:
             return True
@@ -325,7 +325,7 @@ class Admission:
         if stream.delivery not in DURABLE:
             size_bytes += packets * EXPRESS_OVERHEAD_BYTES
             # Packets in flight when their sender is asked to stop are taken, unless the queue rejects when full.
-            refuses = self._settings.limits.quota_of(stream.queue).when_full == "reject"
+            refuses = self._settings.quota_of(stream.queue).when_full == "reject"
             return (self.express.takes if refuses else self.express.stays_within)(origin, size_bytes)
         waits = self.store_low or not self.waiting.takes(origin, size_bytes)
         return not waits and self.disk.takes(origin, size_bytes)

@@ -118,7 +118,7 @@ class DeadLettering:
 
     def _dead_letter(self, item: DeadMessage, content: Unpacked, turn: Turn) -> None:
         outgoing, entries = item.outgoing, item.entries
-        added = item.properties
+        added = item.properties | {"dead_destination": item.destination_of(content)}
         for index, body in enumerate(content.bodies):
             properties = {**(content.properties[index] if content.properties else {}), **added}
             letter, ordinal = Outgoing(body, properties), content.first_ordinal + index

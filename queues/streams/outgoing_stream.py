@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from triack.base.commit import OutgoingIndex, OutgoingStreamRow
 from triack.base.delivery import DURABLE, Delivery
+from triack.base.names import TOPIC_PREFIX
 from triack.ordering.order_settings import OrderSettings
 from triack.ordering.outgoing import OutgoingSequence, StreamPacket
 from triack.ordering.wire import header_bytes, relayed_header_bytes
@@ -50,6 +51,7 @@ class OutgoingStream:
         readers: the event readers that report the outcome of its messages.
         recovered: number of its messages that were restored at the start: an earlier process may have sent them.
         life: state of its stream.
+        of_topic: whether its messages are published to topics below one root.
         paused: whether an operator has paused it: nothing of it leaves until it is resumed.
         senders: number of senders in the middle of a list of messages, all of which is numbered in one stream.
     """
@@ -65,6 +67,7 @@ class OutgoingStream:
         "former",
         "life",
         "numbered",
+        "of_topic",
         "paused",
         "peer",
         "pending",
@@ -103,6 +106,7 @@ class OutgoingStream:
         self.stream_number = stream
         self.peer = peer
         self.queue = queue
+        self.of_topic = queue.startswith(TOPIC_PREFIX)
         self.delivery = delivery
         self.durable = delivery in DURABLE
         self.sequence = OutgoingSequence(delivery, sequence, next_number, settings)

@@ -15,7 +15,7 @@ class DispatchTimes:
         timeout_ns: ages above this are alike.
     """
 
-    __slots__ = ("_lasts", "_times_ns", "_timeout_ns")
+    __slots__ = ("_lasts", "_timeout_ns", "_times_ns")
 
     def __init__(self, timeout_ns: int) -> None:
         self._timeout_ns = timeout_ns
@@ -35,6 +35,10 @@ class DispatchTimes:
             # All that are older than the timeout are one group, which is as old as its youngest.
             old = max(0, bisect_left(times_ns, now_ns - self._timeout_ns) - 1)
             del lasts[:old], times_ns[:old]
+
+    def set_timeout(self, timeout_ns: int) -> None:
+        """Ages above this are alike from now on."""
+        self._timeout_ns = timeout_ns
 
     def of(self, place: int) -> int:
         """When the message at a place that was dispatched went, or hardly later."""

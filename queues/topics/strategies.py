@@ -13,14 +13,10 @@ message goes at once, to nobody. No timer drops anything.
 """
 
 from collections.abc import Iterable
-from typing import Literal
 
-__all__ = ["STRATEGIES", "Strategy", "over_limit", "room_of"]
+from triack.queues.node_settings import Strategy
 
-Strategy = Literal["discard_none", "slowest_sub_rate", "discard_allowed"]
-"""The name of a strategy."""
-STRATEGIES: tuple[Strategy, ...] = ("discard_none", "slowest_sub_rate", "discard_allowed")
-"""All of them."""
+__all__ = ["over_limit", "room_of"]
 
 
 def room_of(strategy: Strategy, pending: Iterable[tuple[int, int]], most: int) -> int:

@@ -70,9 +70,7 @@ class Trie(Generic[T]):
             following: list[_Level[T]] = []
             for at in reached:
                 found.update(at.all)
-                for key in (level, ONE_LEVEL):
-                    if key in at.below:
-                        following.append(at.below[key])
+                following += [at.below[key] for key in (level, ONE_LEVEL) if key in at.below]
             reached = following
             if not reached:
                 return list(found)

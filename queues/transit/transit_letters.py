@@ -11,10 +11,11 @@ from itertools import islice
 from typing import NamedTuple
 
 from triack.base.commit import HEAD_BYTES
+from triack.base.names import LEVEL_END
 from triack.base.reasons import DeadReason, DropReason
 from triack.ordering.transit import TransitPacket, TransitState
 from triack.queues.mailboxes.expiry import LETTERS_MAX
-from triack.queues.packing import NO_DEAD_LETTER, Outgoing, Properties, fragment_range, unpack_pieces
+from triack.queues.packing import NO_DEAD_LETTER, Outgoing, Properties, Unpacked, fragment_range, unpack_pieces
 from triack.queues.streams.group_commit import Turn
 from triack.queues.streams.transit_stream import TransitStream
 
@@ -141,6 +142,11 @@ class TransitLetters:
             if NO_DEAD_LETTER in own:
                 self._drops[DropReason.REQUEST_ENDED] += 1
                 continue
-            letter = Outgoing(body, {**own, **first.properties})
+            letter = Outgoing(body, {**own, **first.properties, **_topic(first.stream, content)})
             self._put_dead_letter(letter, first.stream.id.origin, content.first_ordinal + index, turn)
         return len(content.bodies)
+
+
+def _topic(stream: TransitStream, content: Unpacked) -> Properties:
+    """What a dead letter says of the topic of its message, if it has one."""
+    return {"dead_destination": f"{stream.destination}{LEVEL_END}{content.topic}"} if content.topic else {}

@@ -1,9 +1,14 @@
 """What each strategy lets go, against a model that puts one message at a time."""
 
+from typing import get_args
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triack.queues.topics.strategies import STRATEGIES, Strategy, over_limit, room_of
+from triack.queues.node_settings import Strategy
+from triack.queues.topics.strategies import over_limit, room_of
+
+STRATEGIES = get_args(Strategy)
 
 PENDING = st.lists(st.tuples(st.integers(0, 8), st.integers(1, 5)), max_size=4)
 
