@@ -61,7 +61,7 @@ def a_commit_without_a_place() -> tuple[Topics, Expected]:
     world = plain()
     numbers = world.queue(KEPT, 1)
     world.commit(KEPT, numbers)
-    world.beta.one("session_opened")
+    world.clock.tick(11 * SECOND_NS)
     world.consume(world.readers["slow"], 1)
     return world.stop(), {("topic_lost", 2, 5, -1)}
 

@@ -424,7 +424,7 @@ CHECKS: Final[dict[str, Check]] = {
 """All checks, in the order in which the report shows them."""
 
 IN_TIME: Final = (
-    "ack_wait", "none_rule", "slowest_rule",
+    "ack_wait", "none_rule", "slowest_rule", "topic_lost",
     "at_once", "half_window", "idle_delay", "idle_open", "order_ack_late", "resend_tiers", "silence", "store_ack_late",
     "store_silence", "unsent",
 )  # fmt: skip

@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Any, ClassVar, Final
 
 from triack.base.printable import counted, printable
-from triack.tools.replay.checks.findings import EVER, LATE_NS, Due, Output, Record, awake, settled
+from triack.tools.replay.checks.findings import EVER, LATE_NS, UNSENT_NS, Due, Output, Record, awake, settled
 from triack.tools.replay.log.ranges import RangeSet, Span
 from triack.tools.replay.log.schema import READER_COUNTS
 from triack.tools.replay.topics.contents import Contents
@@ -191,17 +191,17 @@ class TopicJudge:
     def _on_committed(self, record: Record) -> None:
         key = record["origin"], record["stream"], record["sequence"]
         if record["count"]:
+            self._unplaced_ns = self._unplaced_ns if self._unplaced else record["at_ns"]
             self._unplaced[key] = self._unplaced.get(key, 0) + record["count"]
-            self._unplaced_ns = record["at_ns"]
 
     def _judge_unplaced(self, record: Record) -> None:
-        """What was committed has places at the same moment, however the records are mixed."""
-        if self._unplaced and (record["at_ns"] > self._unplaced_ns or record["event"] == "dispatched"):
+        """What was committed has a place soon: express messages wait for the commits of what came before them."""
+        if self._unplaced and record["at_ns"] - self._unplaced_ns > UNSENT_NS:
+            due = awake(record, self._unplaced_ns, self._unplaced_ns + UNSENT_NS, record["at_ns"])
             for (origin, stream, sequence), count in self._unplaced.items():
-                if count:
-                    evidence = f"committed, and in no place of the topic; {counted(count, 'message')}"
-                    where = {"origin": origin, "stream": stream, "sequence": sequence}
-                    self._report(record, "topic_lost", evidence, -1, **where)
+                evidence = f"committed, and in no place of the topic; {counted(count, 'message')}"
+                where = {"origin": origin, "stream": stream, "sequence": sequence}
+                self._report(record, "topic_lost", evidence, -1, due, **where)
             self._unplaced.clear()
 
     def _on_placed(self, record: Record) -> None:
