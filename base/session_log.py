@@ -418,7 +418,8 @@ EVENTS: Final[dict[str, Event]] = {
         "messages of one or more packets are settled: the commit that begins now takes them out of their queue for "
         "good, as the application has acknowledged them, or they are dead letters or purged. A process that dies "
         "before it returns has them again. Of durable classes only. Of a subscription, of all classes: it has room for "
-        "others from now on, and this record comes before those of the dispatch that follows from that",
+        "others from now on, the next commit takes them from it, and this record comes before those of the dispatch "
+        "that follows from that",
         (),
         ((*_STREAM, "queue", "number", "place", "counts"), (*_SUBSCRIPTION, "ranges")),
     ),
@@ -489,8 +490,8 @@ EVENTS: Final[dict[str, Event]] = {
         (*_SUBSCRIPTION, "ranges"),
     ),
     "content_freed": Event(
-        "no subscription wants these messages any more: the commit that begins now deletes them. A process that dies "
-        "before it returns has them again. `reason` is `all`, when all that wanted them are done, or `nobody`, when "
+        "no subscription wants these messages any more: the next commit deletes them. A process that dies before it "
+        "returns has them again. `reason` is `all`, when all that wanted them are done, or `nobody`, when "
         "none did",
         ("topic", "ranges", "reason"),
     ),

@@ -370,7 +370,7 @@ class LocalQueues:
         if way.delay_ms is not None:
             length_ms = way.delay_ms
         wait = Wait(turn.now_ms + length_ms, length_ms, redelivery.keep_order) if length_ms else None
-        mailbox.notices.returned.append((mailbox.name, [lease]))
+        mailbox.note_returned(lease, overdue=way.reason is DeadReason.HAND_OVER_TIMEOUT)
         mailbox.give_back(lease, wait)
 
     def is_over(self, mailbox: Mailbox, failures: int) -> bool:

@@ -627,6 +627,10 @@ class Mailbox:
         """Number of failures of a message, deaths of its reader included; 0 when its packet is done."""
         return self.reader.failures_of(lease.place)
 
+    def note_returned(self, lease: Lease, *, overdue: bool) -> None:  # noqa: ARG002 - a subscription tells it
+        """A message comes back from its reader, for the session log; ``overdue``: it was in hand for too long."""
+        self.notices.returned.append((self.name, [lease]))
+
     def give_back(self, lease: Lease, wait: Wait | None = None) -> None:
         """Redeliver an unacknowledged message, before anything younger.
 

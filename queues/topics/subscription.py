@@ -12,6 +12,8 @@ message. Any other one has a message from its dispatch on (``strategies``).
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby
+from operator import attrgetter
 from typing import Any, Protocol
 
 from triack.base.commit import SubscriptionRow
@@ -197,6 +199,7 @@ class Subscription(Mailbox):
         "_ended",
         "_partly",
         "_restored",
+        "_told",
         "_view",
         "ack_wait_ns",
         "after",
@@ -242,6 +245,7 @@ class Subscription(Mailbox):
         self._restored: dict[int, bytes] = {}
         self.discarded = self.late_acks = self.redelivered = 0
         self.late: list[Range] = []
+        self._told: list[tuple[str, dict[str, Any]]] = []
 
     @property
     def durable(self) -> bool:
@@ -344,11 +348,23 @@ class Subscription(Mailbox):
         return {"dead_destination": f"{TOPIC_PREFIX}{packet.topic}", "dead_subscription": self.title}
 
     def described(self, runs: Iterable[Run]) -> Iterator[dict[str, Any]]:
-        """See ``Mailbox``."""
-        listed = list(runs)
-        for redelivered in (False, True):
-            if ranges := ranges_of(run for run in listed if run.redelivered is redelivered):
+        """See ``Mailbox``. Messages that come again stand where they were handed out."""
+        for redelivered, some in groupby(runs, key=attrgetter("redelivered")):
+            for ranges in _ascending(ranges_of(some)):
                 yield {**self.record_fields, "ranges": ranges, "redelivered": redelivered}
+
+    def note_returned(self, lease: Lease, *, overdue: bool) -> None:
+        """See ``Mailbox``. What was handed out before is told before it."""
+        self.redelivered += 1
+        told = [("handed", fields) for fields in self.described(self.take_runs())]
+        fields = {**self.record_fields, "ranges": [(lease.place, lease.place)], "overdue": overdue}
+        self._told += [*told, ("returned", fields)]
+        self.notices.read[self] = None
+
+    def take_told(self) -> list[tuple[str, dict[str, Any]]]:
+        """What was handed out and came back since the last call, in order, as records of the session log."""
+        told, self._told = self._told, []
+        return [*told, *(("handed", fields) for fields in self.described(self.take_runs()))]
 
     @property
     def record_fields(self) -> dict[str, Any]:
@@ -493,6 +509,18 @@ class Subscription(Mailbox):
     def counts(self) -> Counter[str]:
         """Its counts, by name."""
         return Counter(discarded=self.discarded, late_acks=self.late_acks, redelivered=self.redelivered)
+
+
+def _ascending(ranges: list[Range]) -> Iterator[list[Range]]:
+    """The ranges in lists, each of which ascends."""
+    part: list[Range] = []
+    for one in ranges:
+        if part and one[0] <= part[-1][1]:
+            yield part
+            part = []
+        part.append(one)
+    if part:
+        yield part
 
 
 def ranges_of(runs: Iterable[Run]) -> list[Range]:

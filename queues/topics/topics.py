@@ -5,8 +5,9 @@ commit that acknowledges its messages. What the session log has of topics is in 
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from struct import Struct
+from typing import Any
 
 from triack.base.commit import OWN_STATE, StoreContent, SubscriptionRow
 from triack.base.delivery import LABELS
@@ -14,16 +15,16 @@ from triack.base.errors import StoreDamaged, SubscriptionMismatch
 from triack.base.names import LEVEL_END, TOPIC_PREFIX
 from triack.base.reasons import DropReason
 from triack.base.units import in_ns
-from triack.queues.mailboxes.handed import as_runs, settled_runs
+from triack.queues.mailboxes.handed import settled_runs
 from triack.queues.mailboxes.in_hand import InHand
 from triack.queues.mailboxes.local_commit import LocalCommit, LocalTurn
 from triack.queues.mailboxes.local_queues import LocalQueues
-from triack.queues.mailboxes.mailbox import Mailbox, Notices
+from triack.queues.mailboxes.mailbox import Mailbox, Notices, QueuedPacket
 from triack.queues.node_settings import NodeSettings
 from triack.queues.topics.subscription import Subscription, ranges_of
 from triack.queues.topics.topic_root import Dispatch, TopicRoot
 
-__all__ = ["Topics"]
+__all__ = ["Topics", "placed_fields"]
 
 PLACES = 1 << 20
 """Places that a commit reserves for a root: so many that few commits do, and after a restart no place comes twice."""
@@ -272,10 +273,10 @@ class Topics:
         notices = self._notices
         for mailbox in notices.read:
             assert isinstance(mailbox, Subscription)
-            for fields in mailbox.described(mailbox.take_runs()):
-                self._record("handed", now_ns, **fields)
+            for event, fields in mailbox.take_told():
+                self._record(event, now_ns, **fields)
         notices.read.clear()
-        self._note_returned(now_ns)
+        notices.purged.clear()  # they are settled as well
         for mailbox, settled in notices.settled.items():
             assert isinstance(mailbox, Subscription)
             if ranges := ranges_of(settled_runs(settled)):
@@ -284,23 +285,6 @@ class Topics:
                 self._record("late_ack", now_ns, **mailbox.record_fields, ranges=mailbox.late)
                 mailbox.late = []
         notices.settled.clear()
-
-    def _note_returned(self, now_ns: int) -> None:
-        notices = self._notices
-        notices.purged.clear()  # they are settled as well
-        returned, notices.returned = notices.returned, []
-        by_name = {one.name: one for one in self.subscriptions.values()} if returned else {}
-        for name, leases in returned:
-            subscription = by_name.get(name)
-            if subscription is not None:
-                subscription.redelivered += len(leases)
-                self._record(
-                    "returned",
-                    now_ns,
-                    **subscription.record_fields,
-                    ranges=ranges_of(as_runs(leases)),
-                    overdue=False,
-                )
 
     def _note_opened(self, now_ns: int, *, recovered: bool = False) -> None:
         opened, self._opened = self._opened, []
@@ -330,32 +314,72 @@ class Topics:
 
     def _note_placed(self, root: TopicRoot, now_ns: int) -> None:
         placed, root.placed = root.placed, []
-        for packet in placed:
-            self._record(
-                "placed",
-                now_ns,
-                **{"class": LABELS[packet.delivery]},
-                origin=packet.origin.hex(),
-                stream=packet.stream,
-                sequence=packet.sequence,
-                topic=root.topic,
-                below=packet.topic.partition(LEVEL_END)[2],
-                number=packet.number,
-                counts=[[1, packet.count]],
-                at_place=packet.first_place,
-                **({"recovered": True} if packet.restored else {}),
-            )
+        for fields in placed_fields(root.topic, placed):
+            self._record("placed", now_ns, **fields)
 
     def _note_dispatch(self, root: TopicRoot, it: Dispatch, now_ns: int) -> None:
         self._record("dispatched", now_ns, topic=root.topic, first=it.first, last=it.last)
         for one, count in it.assigned.items():
             self._record("assigned", now_ns, **one.record_fields, first=it.first, last=it.last, count=count)
-        for one, place, age_ns, pending in it.discarded:
-            self._record(
-                "discarded", now_ns, **one.record_fields, first=place, last=place, age_ns=age_ns, pending=pending
-            )
+        for one, first, last, age_ns, pending in _joined(it.discarded):
+            about = {"first": first, "last": last, "age_ns": age_ns, "pending": pending}
+            self._record("discarded", now_ns, **one.record_fields, **about)
 
     def _note_freed(self, root: TopicRoot, now_ns: int) -> None:
         freed, root.freed = root.freed, {}
         for reason, ranges in freed.items():
             self._record("content_freed", now_ns, topic=root.topic, ranges=sorted(ranges), reason=reason)
+
+
+def placed_fields(topic: str, placed: Iterable[QueuedPacket]) -> Iterator[dict[str, Any]]:
+    """Yield the fields of a `placed` record for each series of packets of one name whose numbers and places go on.
+
+    Args:
+        topic: the root.
+        placed: the packets, by their places.
+    """
+    fields: dict[str, Any] = {}
+    about: tuple[object, ...] = ()
+    for packet in placed:
+        stream = packet.origin, packet.stream, packet.sequence, packet.delivery, packet.topic, packet.restored
+        goes_on = (*stream, packet.number, packet.first_place)
+        if fields and goes_on == about:
+            counts = fields["counts"]
+            if counts[-1][1] == packet.count:
+                counts[-1][0] += 1
+            else:
+                counts.append([1, packet.count])
+        else:
+            if fields:
+                yield fields
+            fields = {
+                "class": LABELS[packet.delivery],
+                "origin": packet.origin.hex(),
+                "stream": packet.stream,
+                "sequence": packet.sequence,
+                "topic": topic,
+                "below": packet.topic.partition(LEVEL_END)[2],
+                "number": packet.number,
+                "counts": [[1, packet.count]],
+                "at_place": packet.first_place,
+                **({"recovered": True} if packet.restored else {}),
+            }
+        about = (*stream, packet.number + 1, packet.last_place + 1)
+    if fields:
+        yield fields
+
+
+def _joined(
+    discarded: Iterable[tuple[Subscription, int, int, int]],
+) -> Iterator[tuple[Subscription, int, int, int, int]]:
+    """Yield discarded messages of one subscription that follow each other as one: the first and the last place."""
+    last: tuple[Subscription, int, int, int, int] | None = None
+    for one, place, age_ns, pending in discarded:
+        if last is not None and last[0] is one and last[2] == place - 1:
+            last = one, last[1], place, age_ns, pending
+            continue
+        if last is not None:
+            yield last
+        last = one, place, place, age_ns, pending
+    if last is not None:
+        yield last

@@ -44,8 +44,6 @@ class Subscription:
 
     __slots__ = (
         "_ahead",
-        "_batch",
-        "_batch_ns",
         "_dropped",
         "_hand",
         "_hands",
@@ -56,6 +54,7 @@ class Subscription:
         "_top",
         "_topic",
         "_tried",
+        "_unsure",
         "_wait_ns",
         "after",
         "delivered",
@@ -95,9 +94,8 @@ class Subscription:
         self._passed: list[tuple[int, int, Record]] = []
         self._noted = RangeSet()
         self._hands: list[tuple[int, int, Record]] = []
-        # The last commit that was to settle something. If the process dies, these may come again.
-        self._batch_ns = 0
-        self._batch: list[Span] = []
+        # What was settled, and when, that no commit is known to have. If the process dies, it may come again.
+        self._unsure: list[tuple[int, Span]] = []
         self._maybe = RangeSet()
 
     @property
@@ -186,16 +184,21 @@ class Subscription:
 
     def handle_settled(self, record: Record, limit: int) -> list[tuple[str, Span]]:
         """It is done with messages. Arguments and result are those of ``handle_handed``."""
-        if record["at_ns"] != self._batch_ns:
-            self._batch, self._batch_ns = [], record["at_ns"]
         foreign: list[tuple[str, Span]] = []
         for first, last in record["ranges"]:
             self._revive(first, last)
             foreign += self._foreign(first, last, limit)
             taken = self._drop(first, last)
             self.settled += size(taken)
-            self._batch += taken if self.durable else []
+            self._unsure += [(record["at_ns"], span) for span in taken] if self.durable else []
         return foreign
+
+    def handle_commit(self, before_ns: int) -> None:
+        """A commit has returned that began after this time: what was settled until then is done for good."""
+        sure = 0
+        while sure < len(self._unsure) and self._unsure[sure][0] < before_ns:
+            sure += 1
+        del self._unsure[:sure]
 
     def handle_expired(self, record: Record, limit: int) -> list[tuple[str, Span]]:
         """Messages were too old, and are its own no longer. Arguments and result are those of ``handle_handed``."""
@@ -221,7 +224,7 @@ class Subscription:
             self._report(record, "ack_wait", "given back as overdue, and there is no limit", first, last)
         for begin, end, handed in self._hands:
             low, high, length_ns = max(begin, first), min(end, last), record["at_ns"] - handed["at_ns"]
-            if low <= high and length_ns < self._wait_ns:
+            if low <= high and length_ns + LATE_NS < self._wait_ns:
                 evidence = f"given back as overdue after {length_ns} ns, and {self._wait_ns} ns are allowed"
                 self._report(record, "ack_wait", evidence, low, high)
 
@@ -285,9 +288,9 @@ class Subscription:
             self._drop(*span)
         self._hand = RangeSet()
         self._hands.clear()
-        for low, high in self._batch:
+        for _, (low, high) in self._unsure:
             self._maybe.add(low, high)
-        self._batch = []
+        self._unsure = []
 
     def missing(self, there: RangeSet) -> list[Span]:
         """Return which of its messages a start has not found, and forget them."""

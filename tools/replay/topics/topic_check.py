@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Final
 from triack.base.printable import counted, printable
 from triack.tools.replay.checks.findings import EVER, LATE_NS, UNSENT_NS, Due, Output, Record, awake, settled
 from triack.tools.replay.log.ranges import RangeSet, Span
-from triack.tools.replay.log.schema import READER_COUNTS
+from triack.tools.replay.log.schema import EXPRESS, READER_COUNTS
 from triack.tools.replay.topics.contents import Contents
 from triack.tools.replay.topics.dispatch_check import ALLOWED, GRAINS, RULES, Drop, Owed, to_drop, up_to
 from triack.tools.replay.topics.patterns import full_name, matches
@@ -60,6 +60,7 @@ class TopicJudge:
         # How many messages were committed, by origin, stream and sequence, that have no places yet; and when.
         self._unplaced: dict[tuple[str, int, int], int] = {}
         self._unplaced_ns = 0
+        self._committed_ns = 0
         # The number of the last packet that got places, by the same.
         self._numbers: dict[tuple[str, int, int], int] = {}
         # While a start says what it found: the messages, and the subscriptions.
@@ -141,6 +142,7 @@ class TopicJudge:
                 subscription.end()
                 self._end(name)
         self._start = record["incarnation"]
+        self._committed_ns = 0
         self._recovering = True
         self._found, self._found_names = RangeSet(), set()
         self._seen = self._contents.next
@@ -189,6 +191,13 @@ class TopicJudge:
             self._claim(record, f"the unknown strategy {self._strategy!r}", first)
 
     def _on_committed(self, record: Record) -> None:
+        at_ns, before_ns = record["at_ns"], self._committed_ns
+        if record["class"] != EXPRESS and at_ns > before_ns:
+            # One commit at a time: this one began after the one before it had returned.
+            self._committed_ns = at_ns
+            for subscription in self._subscriptions.values():
+                if subscription.durable:
+                    subscription.handle_commit(before_ns)
         key = record["origin"], record["stream"], record["sequence"]
         if record["count"]:
             self._unplaced_ns = self._unplaced_ns if self._unplaced else record["at_ns"]

@@ -52,11 +52,12 @@ def test_what_comes_back_is_handed_out_marked() -> None:
     assert (subscription.delivered, subscription.pending) == (2, 10)
 
 
-def test_a_crash_may_undo_the_last_commit_alone() -> None:
+def test_a_crash_may_undo_only_what_no_later_commit_follows() -> None:
     subscription, out = begun()
     subscription.handle_handed(said(5, 6), 14)
     subscription.handle_settled(said(5, 5, at_ns=2), 14)
     subscription.handle_settled(said(6, 6, at_ns=3), 14)
+    subscription.handle_commit(3)
     subscription.restart([])
     assert subscription.handle_handed(said(5, 6, redelivered=True), 14) == [("", (5, 5))]
     assert checks(out) == []
