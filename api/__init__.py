@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from triack.node.handles.receipt import Receipt
     from triack.node.handles.receipts import Receipts
     from triack.node.handles.reloading import Reloaded
+    from triack.node.handles.subscribing import Subscriber
     from triack.node.handles.transaction import Transaction
     from triack.node.node import Node
     from triack.node.node import open_node as open
@@ -61,11 +62,22 @@ if TYPE_CHECKING:
         SessionStats,
         TransitStats,
     )
+    from triack.node.shell.topic_stats import SubscriptionStats, TopicStats
     from triack.node.shell.troubles import TroubleStats
     from triack.ordering.order_settings import OrderSettings
     from triack.queues.blocking import Blocking
     from triack.queues.manager.browse import BrowsedMessage
-    from triack.queues.node_settings import DeadLetters, KeySettings, Limits, NodeSettings, Quota, Reconnect, Redelivery
+    from triack.queues.node_settings import (
+        DeadLetters,
+        KeySettings,
+        Limits,
+        NodeSettings,
+        Quota,
+        Reconnect,
+        Redelivery,
+        Strategy,
+        Topic,
+    )
     from triack.queues.routes import Route
     from triack.queues.stages import Stage, StageName
     from triack.queues.streams.ack_events import AckEvent, AckKind
@@ -137,8 +149,13 @@ __all__ = [
     "StageName",
     "StoreLow",
     "StreamHeld",
+    "Strategy",
     "StreamsNearLimit",
+    "Subscriber",
+    "SubscriptionStats",
     "Tls",
+    "Topic",
+    "TopicStats",
     "Transaction",
     "TransitStats",
     "TroubleStats",
@@ -207,7 +224,12 @@ _HOMES = {
     "StoreLow": "triack.base.news:StoreLow",
     "StreamHeld": "triack.base.news:StreamHeld",
     "StreamsNearLimit": "triack.base.news:StreamsNearLimit",
+    "Strategy": "triack.queues.node_settings:Strategy",
+    "Subscriber": "triack.node.handles.subscribing:Subscriber",
+    "SubscriptionStats": "triack.node.shell.topic_stats:SubscriptionStats",
     "Tls": "triack.transport.endpoint:Tls",
+    "Topic": "triack.queues.node_settings:Topic",
+    "TopicStats": "triack.node.shell.topic_stats:TopicStats",
     "Transaction": "triack.node.handles.transaction:Transaction",
     "TransitStats": "triack.node.shell.stats:TransitStats",
     "TroubleStats": "triack.node.shell.troubles:TroubleStats",

@@ -27,6 +27,7 @@ __all__ = [
     "Topic",
     "WhenFull",
     "WhenLettersFull",
+    "check_root",
     "streams_limit",
 ]
 
@@ -264,6 +265,13 @@ class Topic:
             raise UsageError(f"Topic: strategy must be {', '.join(get_args(Strategy))}, not {self.strategy!r}")
 
 
+def check_root(root: str) -> str:
+    """Return the name of a root of topics. Raises AddressError, or UsageError if it has more levels."""
+    if LEVEL_END in check_topic(root):
+        raise UsageError(f"topics of {root}: only a root, the first level of names, has settings")
+    return root
+
+
 def streams_limit(settings: "NodeSettings") -> int:
     """The limit of live streams of one peer, by their number and by their memory."""
     return min(settings.max_streams, max(1, settings.limits.peer_memory_bytes // 4 // STREAM_BYTES))
@@ -347,9 +355,7 @@ class NodeSettings:
         for queue, redelivery in self.queue_redelivery.items():
             check_kind(f"NodeSettings: queue_redelivery of {check_name(queue)}", redelivery, Redelivery)
         for root, topic in self.topics.items():
-            check_kind(f"NodeSettings: topics of {check_topic(root)}", topic, Topic)
-            if LEVEL_END in root:
-                raise UsageError(f"NodeSettings: topics of {root}: only a root, the first level of names, has settings")
+            check_kind(f"NodeSettings: topics of {check_root(root)}", topic, Topic)
 
     def topic_of(self, root: str) -> Topic:
         """Settings of the topics below a root."""

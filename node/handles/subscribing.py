@@ -1,7 +1,8 @@
 """The verbs of a node about topics, and the reader of a subscription."""
 
 from abc import ABC, abstractmethod
-from typing import Self, Unpack
+from collections.abc import Mapping
+from typing import Any, Self, Unpack
 
 from triack.base.checks import check_kind
 from triack.base.delivery import Delivery
@@ -17,7 +18,7 @@ from triack.queues.node_settings import Redelivery
 from triack.queues.stages import Stage, StageName
 from triack.queues.topics.subscription import Subscription
 
-__all__ = ["Subscriber", "Subscribing", "begin_subscription"]
+__all__ = ["Subscriber", "Subscribing", "begin_subscription", "check_subscription"]
 
 
 class Subscriber(Consumer):
@@ -158,6 +159,20 @@ class Subscribing(ABC):
         await port.commit()
 
 
+def check_subscription(pattern: str, about: Mapping[str, Any]) -> None:
+    """Check the arguments of a subscription by their names. Raises AddressError, UsageError."""
+    what = f"subscribe to {check_pattern(pattern)}"
+    check_kind(f"{what}: shared", about["shared"], bool)
+    if about["durable"] is not None:
+        check_name(about["durable"])
+    elif about["shared"]:
+        raise UsageError(f"{what}: only a durable subscription can be shared")
+    most = about["max_unacked"]
+    if most is not None and (type(most) is not int or most < 1):
+        raise UsageError(f"{what}: max_unacked must be a whole number of at least 1, not {most!r}")
+    check_hand_over(pattern, about["ack_wait_s"])
+
+
 def begin_subscription(
     port: EngineHandle,
     pattern: str,
@@ -171,15 +186,9 @@ def begin_subscription(
     reader: Reader,
 ) -> Subscriber:
     """The reader of a subscription, which is begun if it is new; see ``Subscribing.subscribe``."""
-    what = f"subscribe to {check_pattern(pattern)}"
-    if durable is not None:
-        check_name(durable)
-    elif shared:
-        raise UsageError(f"{what}: only a durable subscription can be shared")
-    check_kind(f"{what}: shared", shared, bool)
-    if max_unacked is not None and (type(max_unacked) is not int or max_unacked < 1):
-        raise UsageError(f"{what}: max_unacked must be a whole number of at least 1, not {max_unacked!r}")
-    check_hand_over(pattern, ack_wait_s)
+    what = f"subscribe to {pattern}"
+    about = {"durable": durable, "shared": shared, "ack_wait_s": ack_wait_s, "max_unacked": max_unacked}
+    check_subscription(pattern, about)
     port.check_topic(pattern)
     topics, turn = port.topics()
     found: Subscription = topics.subscribe(

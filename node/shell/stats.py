@@ -10,11 +10,13 @@ from typing import Any
 
 from triack.base.ack_trigger import AckTerms
 from triack.base.delivery import Delivery
+from triack.base.names import TOPIC_PREFIX
 from triack.base.paths import address_in
 from triack.base.reasons import HoldReason
 from triack.base.survival import Survives
 from triack.base.units import SECOND
 from triack.node.shell.holding import HeldPacket, Holding, Reader
+from triack.node.shell.topic_stats import TopicStats, describe_topics, gather_topics, read_topics
 from triack.node.shell.troubles import TroubleStats, find_troubles
 from triack.node.shell.worker import DiskFigures
 from triack.queues.histogram import Histogram
@@ -285,6 +287,7 @@ class NodeStats:
             data directory makes it less.
         holds: messages that wait at peers for room at this node.
         transit: messages of other nodes that wait here for other nodes.
+        topics: the topics of this node and their subscriptions, by the first level of their names.
         troubles: all that stops messages now and that an operator can mend, with what to do.
         store_busy_s: seconds that the store's current job has taken so far; None while it has none. Many seconds mean
             that the disk hangs.
@@ -310,6 +313,7 @@ class NodeStats:
     survives: Survives
     holds: list[HoldStats] = field(default_factory=list)
     transit: list[TransitStats] = field(default_factory=list)
+    topics: dict[str, TopicStats] = field(default_factory=dict)
     troubles: list[TroubleStats] = field(default_factory=list)
     store_busy_s: float | None = None
     commit_time: HistogramStats = field(default_factory=HistogramStats)
@@ -334,8 +338,11 @@ def gather(engine: Engine, drops: Mapping[str, int], disk: DiskFigures, holding:
     now_ms = engine.wall.ms(now_ns)
     return NodeStats(
         queues={
-            name: _queue(mailbox, holding, now_ms, now_ns) for name, mailbox in sorted(engine.queues.mailboxes.items())
+            name: _queue(mailbox, holding, now_ms, now_ns)
+            for name, mailbox in sorted(engine.queues.mailboxes.items())
+            if not name.startswith(TOPIC_PREFIX)
         },
+        topics=gather_topics(engine.topics, holding, now_ms),
         outgoing=[
             OutgoingStats(
                 outgoing.peer,
@@ -394,6 +401,7 @@ def describe_stats(stats: NodeStats) -> dict[str, Any]:
     }
     found["holds"] = [_fields(hold) for hold in stats.holds]
     found["transit"] = [_fields(it) for it in stats.transit]
+    found["topics"] = describe_topics(stats.topics)
     found["sessions"] = [_describe_session(session) for session in stats.sessions]
     found["troubles"] = [_fields(trouble) for trouble in stats.troubles]
     found |= {name: _fields(getattr(stats, name)) for name in _HISTOGRAMS}
@@ -428,6 +436,7 @@ def read_stats(found: dict[str, Any]) -> NodeStats:
         holds=[HoldStats(**(it | {"delivery": Delivery(it["delivery"])})) for it in found["holds"]],
         transit=[TransitStats(**(it | {"delivery": Delivery(it["delivery"])})) for it in found["transit"]],
         sessions=[read for it in found["sessions"] if (read := session(it)) is not None],
+        topics=read_topics(found["topics"]),
         drops=found["drops"],
         closes=found["closes"],
         rollbacks=found["rollbacks"],

@@ -462,14 +462,21 @@ class Mailbox:
         """Whether packets that arrive together may be put together."""
         return True
 
-    def handle_late(self, lease: Lease, *, taken_back: bool = False) -> bool:  # noqa: ARG002 - a subscription looks
-        """A reader is done with a message. Returns whether it is the reader's no longer, and that changes nothing.
-
-        Args:
-            lease: the message.
-            taken_back: whether it was taken back from the reader.
-        """
+    @property
+    def ignores_late(self) -> bool:
+        """Whether acknowledging a message that was taken back changes nothing, and is no error."""
         return False
+
+    def handle_late(self, lease: Lease) -> bool:  # noqa: ARG002 - a subscription looks at it
+        """A reader is done with a message. Returns whether it is the reader's no longer, and that changes nothing."""
+        return False
+
+    def note_late(self, lease: Lease) -> None:
+        """Count an acknowledgement that is ignored."""
+
+    def note_returned(self, lease: Lease, *, overdue: bool) -> None:  # noqa: ARG002 - as above
+        """A message comes back from its reader. ``overdue``: the node has taken it back, as its time was over."""
+        self.notices.returned.append((self.name, [lease]))
 
     def dead_properties(self, packet: QueuedPacket) -> dict[str, str]:  # noqa: ARG002 - as above
         """What a dead letter says of where its message was."""
@@ -626,10 +633,6 @@ class Mailbox:
     def failures_of(self, lease: Lease) -> int:
         """Number of failures of a message, deaths of its reader included; 0 when its packet is done."""
         return self.reader.failures_of(lease.place)
-
-    def note_returned(self, lease: Lease, *, overdue: bool) -> None:  # noqa: ARG002 - a subscription tells it
-        """A message comes back from its reader, for the session log; ``overdue``: it was in hand for too long."""
-        self.notices.returned.append((self.name, [lease]))
 
     def give_back(self, lease: Lease, wait: Wait | None = None) -> None:
         """Redeliver an unacknowledged message, before anything younger.

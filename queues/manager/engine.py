@@ -194,12 +194,15 @@ class Engine:
         self.callers = Callers(directory)
         self.pings = Pings(self.wall, random)
         self.transits = self._make_transits(name)
-        self.jobs = Jobs(
-            self.queues, self.inbox, self.outbox, self.transits, self.wall, self.handshakes.number, self.topics
-        )
+        self.jobs = self._make_jobs()
         self._router = self._make_router()
         self._transmitter = self._make_transmitter()
         self._restore(content, now_ns)
+
+    def _make_jobs(self) -> Jobs:
+        """Make the jobs of the store."""
+        parts = self.queues, self.inbox, self.outbox, self.transits
+        return Jobs(*parts, self.wall, self.handshakes.number, self.topics)
 
     def _make_router(self) -> SessionEventRouter:
         """Make the router that takes the events of sessions to the parts of this node."""

@@ -191,7 +191,7 @@ class Subscription(Mailbox):
         discarded: number of messages that were dropped for it.
         late_acks: number of acknowledgements, and returns, of messages that were its reader's no longer.
         redelivered: number of messages that came back.
-        late: the places of those, until the session log has them.
+        overdue: number of those that the node took back, as they were in hand for too long.
         title: as given; ``name`` has the pattern, too.
     """
 
@@ -204,9 +204,9 @@ class Subscription(Mailbox):
         "ack_wait_ns",
         "after",
         "discarded",
-        "late",
         "late_acks",
         "max_unacked",
+        "overdue",
         "pattern",
         "redelivered",
         "root",
@@ -243,8 +243,8 @@ class Subscription(Mailbox):
         # Packets that are partly done, or had setbacks; the store has their progress.
         self._partly: dict[int, QueuedPacket] = {}
         self._restored: dict[int, bytes] = {}
-        self.discarded = self.late_acks = self.redelivered = 0
-        self.late: list[Range] = []
+        self.discarded = self.late_acks = self.redelivered = self.overdue = 0
+        # What came back, and what was handed out before, until the session log has it.
         self._told: list[tuple[str, dict[str, Any]]] = []
 
     @property
@@ -356,15 +356,18 @@ class Subscription(Mailbox):
     def note_returned(self, lease: Lease, *, overdue: bool) -> None:
         """See ``Mailbox``. What was handed out before is told before it."""
         self.redelivered += 1
-        told = [("handed", fields) for fields in self.described(self.take_runs())]
+        self.overdue += overdue
         fields = {**self.record_fields, "ranges": [(lease.place, lease.place)], "overdue": overdue}
-        self._told += [*told, ("returned", fields)]
+        self._told += [*self._told_handed(), ("returned", fields)]
         self.notices.read[self] = None
 
     def take_told(self) -> list[tuple[str, dict[str, Any]]]:
         """What was handed out and came back since the last call, in order, as records of the session log."""
-        told, self._told = self._told, []
-        return [*told, *(("handed", fields) for fields in self.described(self.take_runs()))]
+        told, self._told = [*self._told, *self._told_handed()], []
+        return told
+
+    def _told_handed(self) -> list[tuple[str, dict[str, Any]]]:
+        return [("handed", fields) for fields in self.described(self.take_runs())]
 
     @property
     def record_fields(self) -> dict[str, Any]:
@@ -408,14 +411,24 @@ class Subscription(Mailbox):
 
     def _note_late(self, packet: QueuedPacket, bits: int) -> None:
         self.late_acks += bits.bit_count()
-        self.late += ranges_of(settled_runs({packet: bits}))
-        self.root.stir()
+        fields = {**self.record_fields, "ranges": ranges_of(settled_runs({packet: bits}))}
+        self._told += [*self._told_handed(), ("late_ack", fields)]
+        self.notices.read[self] = None
 
-    def handle_late(self, lease: Lease, *, taken_back: bool = False) -> bool:
+    @property
+    def ignores_late(self) -> bool:
+        """See ``Mailbox``."""
+        return True
+
+    def note_late(self, lease: Lease) -> None:
+        """See ``Mailbox``."""
+        self._note_late(lease.packet, 1 << lease.index)
+
+    def handle_late(self, lease: Lease) -> bool:
         """See ``Mailbox``."""
         if self._ended:
             return True
-        if taken_back or self.reader.acked(lease.packet) >> lease.index & 1:
+        if self.reader.acked(lease.packet) >> lease.index & 1:
             self._note_late(lease.packet, 1 << lease.index)
             return True
         return False

@@ -11,7 +11,7 @@ Quotas, unfinished large messages and charges are those of a queue (``Mailbox``)
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from triack.base.delivery import DURABLE
 from triack.base.names import LEVEL_END, TOPIC_PREFIX, StreamId
@@ -40,6 +40,22 @@ class _Takers(NamedTuple):
     others: tuple[Subscription, ...]
 
 
+class Owner(Protocol):
+    """The owner of all topics."""
+
+    def handle_stirred(self, root: "TopicRoot") -> None:
+        """Something may be dispatched, or is to be recorded."""
+
+    def handle_growing(self, root: "TopicRoot") -> None:
+        """More places must be reserved with the next commit."""
+
+    def handle_left(self, subscription: Subscription) -> None:
+        """The holder of a subscription that is not durable has gone."""
+
+    def handle_expired(self, subscription: Subscription, packets: list[QueuedPacket]) -> None:
+        """Contents have expired for a durable subscription: make dead letters of them."""
+
+
 class Dispatch(NamedTuple):
     """Messages that the strategy let go at one moment, for the session log.
 
@@ -65,10 +81,7 @@ class TopicRoot(Mailbox):
         quota: its limits.
         settings: its strategy.
         after: no place up to this one may be given again; it is the last one that the store has reserved.
-        on_growing: called when more places must be reserved with the next commit.
-        on_stirred: called when something may be dispatched, or is to be recorded.
-        on_left: called with a subscription that is not durable and whose holder has gone.
-        on_expired: called with a durable subscription and contents that expired: makes dead letters.
+        owner: hears of what happens here.
 
     Attributes:
         topic: the root's name.
@@ -81,6 +94,7 @@ class TopicRoot(Mailbox):
         reserved: the last place that the store has reserved.
         freed: places of contents that nobody wants any more, and whether anybody did, until then.
         unheard: number of messages that no subscription wanted.
+        restoring: whether it is being restored: a large message that began in an earlier process may be whole later.
     """
 
     __slots__ = (
@@ -90,10 +104,7 @@ class TopicRoot(Mailbox):
         "_early",
         "_large",
         "_matches",
-        "_on_expired",
-        "_on_growing",
-        "_on_left",
-        "_on_stirred",
+        "_owner",
         "_times",
         "_trie",
         "contents",
@@ -102,6 +113,7 @@ class TopicRoot(Mailbox):
         "next_place",
         "placed",
         "reserved",
+        "restoring",
         "settings",
         "subscriptions",
         "topic",
@@ -117,10 +129,7 @@ class TopicRoot(Mailbox):
         settings: Topic,
         *,
         after: int,
-        on_growing: Callable[["TopicRoot"], None],
-        on_stirred: Callable[["TopicRoot"], None],
-        on_left: Callable[[Subscription], None],
-        on_expired: Callable[[Mailbox, list[QueuedPacket]], None],
+        owner: Owner,
     ) -> None:
         super().__init__(queue_id, name, notices, quota)
         self.topic = name.removeprefix(TOPIC_PREFIX)
@@ -133,10 +142,8 @@ class TopicRoot(Mailbox):
         self.placed: list[QueuedPacket] = []
         self.freed: dict[str, list[Range]] = {}
         self.unheard = 0
-        self._on_growing = on_growing
-        self._on_stirred = on_stirred
-        self._on_left = on_left
-        self._on_expired = on_expired
+        self.restoring = False
+        self._owner = owner
         self._trie = Trie[Subscription]()
         self._matches: dict[str, _Takers] = {}
         self._times = DispatchTimes(in_ns(settings.delivery_timeout_s))
@@ -157,7 +164,7 @@ class TopicRoot(Mailbox):
 
     def stir(self) -> None:
         """Something may be dispatched, or is to be recorded."""
-        self._on_stirred(self)
+        self._owner.handle_stirred(self)
 
     # ---- subscriptions
 
@@ -188,7 +195,7 @@ class TopicRoot(Mailbox):
 
     def handle_left(self, subscription: Subscription) -> None:
         """The holder of a subscription that is not durable has gone."""
-        self._on_left(subscription)
+        self._owner.handle_left(subscription)
 
     def _takers(self, topic: str) -> _Takers:
         found = self._matches.get(topic)
@@ -246,7 +253,7 @@ class TopicRoot(Mailbox):
         packet.first_place = self.next_place
         self.next_place += messages
         if self.next_place > self.reserved:
-            self._on_growing(self)
+            self._owner.handle_growing(self)
         if packet.delivery in DURABLE and not packet.restored:
             self._awaited.append(packet.first_place)
 
@@ -291,7 +298,7 @@ class TopicRoot(Mailbox):
         self.size_bytes += packet.size_bytes
         durable = [one for one in self._takers(packet.topic).durable if one.after < packet.first_place]
         self.placed.append(packet)
-        if packet.restored:
+        if self.restoring:
             self._restore(packet, durable)
             return
         for one in durable:
@@ -430,7 +437,7 @@ class TopicRoot(Mailbox):
             takers = self._takers(packet.topic)
             for one in takers.durable:
                 if one.wants(packet):
-                    self._on_expired(one, [packet])
+                    self._owner.handle_expired(one, [packet])
             if packet.first_place > self.dispatched:
                 self._skip(packet, takers)
                 continue

@@ -76,6 +76,7 @@ class Topics:
         self._rows: dict[int, list[SubscriptionRow]] = {}
         self._reserved: dict[str, int] = {}
         self._left: list[Subscription] = []
+        self._restoring = True
         queues.make_topic = self._make_root
 
     # ---- starting
@@ -95,6 +96,8 @@ class Topics:
         """The queues are restored, and with them the contents: go on behind all places that were ever given."""
         for root in list(self._opened):
             root.last_place = root.dispatched = root.next_place - 1
+            root.restoring = False
+        self._restoring = False
         self._rows.clear()
         self._note_opened(now_ns, recovered=True)
 
@@ -109,12 +112,10 @@ class Topics:
             settings.quota_of(name),
             settings.topic_of(topic),
             after=self._reserved.get(topic, 0),
-            on_stirred=self._handle_stirred,
-            on_growing=self._handle_growing,
-            on_left=self._left.append,
-            on_expired=self._queues.expiry.expire,
+            owner=self,
         )
         root.pause = self._queues.pauses.of_queue(name)
+        root.restoring = self._restoring
         for row in rows:
             subscription = Subscription.restore(row, root, self._notices)
             self.subscriptions[subscription.title] = subscription
@@ -125,11 +126,21 @@ class Topics:
         self._stirred[root] = None
         return root
 
-    def _handle_stirred(self, root: TopicRoot) -> None:
+    def handle_stirred(self, root: TopicRoot) -> None:
+        """Something may be dispatched, or is to be recorded."""
         self._stirred[root] = None
 
-    def _handle_growing(self, root: TopicRoot) -> None:
+    def handle_growing(self, root: TopicRoot) -> None:
+        """More places must be reserved with the next commit."""
         self._growing[root] = None
+
+    def handle_left(self, subscription: Subscription) -> None:
+        """The holder of a subscription that is not durable has gone."""
+        self._left.append(subscription)
+
+    def handle_expired(self, subscription: Subscription, packets: list[QueuedPacket]) -> None:
+        """Contents have expired for a durable subscription: make dead letters of them."""
+        self._queues.expiry.expire(subscription, packets)
 
     # ---- subscribing
 
@@ -227,7 +238,7 @@ class Topics:
     def advance(self, now_ns: int) -> None:
         """Let go what the strategies let go, and end subscriptions whose holders have gone."""
         while self._left:
-            left, self._left[:] = list(self._left), []
+            left, self._left = self._left, []
             for subscription in left:
                 if not subscription.has_ended and not subscription.listeners:
                     self.end(subscription, "closed", now_ns)
@@ -281,9 +292,6 @@ class Topics:
             assert isinstance(mailbox, Subscription)
             if ranges := ranges_of(settled_runs(settled)):
                 self._record("settled", now_ns, **mailbox.record_fields, ranges=ranges)
-            if mailbox.late:
-                self._record("late_ack", now_ns, **mailbox.record_fields, ranges=mailbox.late)
-                mailbox.late = []
         notices.settled.clear()
 
     def _note_opened(self, now_ns: int, *, recovered: bool = False) -> None:
@@ -296,7 +304,7 @@ class Topics:
             if recovered:
                 for subscription in root.subscriptions:
                     self._note_begun(subscription, now_ns, recovered=True)
-                self._note_placed(root, now_ns)
+                self._note_placed(root, now_ns, recovered=True)
                 self._note_freed(root, now_ns)
 
     def _note_begun(self, subscription: Subscription, now_ns: int, *, recovered: bool = False) -> None:
@@ -312,9 +320,9 @@ class Topics:
             **({"recovered": True} if recovered else {}),
         )
 
-    def _note_placed(self, root: TopicRoot, now_ns: int) -> None:
+    def _note_placed(self, root: TopicRoot, now_ns: int, *, recovered: bool = False) -> None:
         placed, root.placed = root.placed, []
-        for fields in placed_fields(root.topic, placed):
+        for fields in placed_fields(root.topic, placed, recovered=recovered):
             self._record("placed", now_ns, **fields)
 
     def _note_dispatch(self, root: TopicRoot, it: Dispatch, now_ns: int) -> None:
@@ -331,17 +339,18 @@ class Topics:
             self._record("content_freed", now_ns, topic=root.topic, ranges=sorted(ranges), reason=reason)
 
 
-def placed_fields(topic: str, placed: Iterable[QueuedPacket]) -> Iterator[dict[str, Any]]:
+def placed_fields(topic: str, placed: Iterable[QueuedPacket], *, recovered: bool) -> Iterator[dict[str, Any]]:
     """Yield the fields of a `placed` record for each series of packets of one name whose numbers and places go on.
 
     Args:
         topic: the root.
         placed: the packets, by their places.
+        recovered: whether the store had them at the start.
     """
     fields: dict[str, Any] = {}
     about: tuple[object, ...] = ()
     for packet in placed:
-        stream = packet.origin, packet.stream, packet.sequence, packet.delivery, packet.topic, packet.restored
+        stream = packet.origin, packet.stream, packet.sequence, packet.delivery, packet.topic
         goes_on = (*stream, packet.number, packet.first_place)
         if fields and goes_on == about:
             counts = fields["counts"]
@@ -362,7 +371,7 @@ def placed_fields(topic: str, placed: Iterable[QueuedPacket]) -> Iterator[dict[s
                 "number": packet.number,
                 "counts": [[1, packet.count]],
                 "at_place": packet.first_place,
-                **({"recovered": True} if packet.restored else {}),
+                **({"recovered": True} if recovered else {}),
             }
         about = (*stream, packet.number + 1, packet.last_place + 1)
     if fields:

@@ -70,14 +70,15 @@ def _with_topics(host: HostPlan, random: Random) -> HostPlan:
 
 
 def _draw_streams(shape: _Shape, random: Random) -> tuple[StreamPlan, ...]:
-    streams = []
+    streams: list[StreamPlan] = []
     for delivery in ("transactional", "recoverable", "express", "transactional"):
         if not streams or random.random() < FAULT_SHARE:
             plan = draw_stream(random, random.randrange(shape.hosts), shape.hub, delivery)
             below = tuple(random.choice(NAMES) for _ in range(random.choice([1, 1, 4])))
             gap_ns, count = min(plan.gap_ns, 300 * MS), min(plan.count, COUNT_MAX)
-            size = {"large_bytes": min(plan.large_bytes, QUOTA_BYTES // 4), "size_bytes": min(plan.size_bytes, 100)}
-            streams.append(replace(plan, gap_ns=gap_ns, count=count, live_ms=0, below=below, is_read=False, **size))
+            large_bytes, size_bytes = min(plan.large_bytes, QUOTA_BYTES // 4), min(plan.size_bytes, 100)
+            plan = replace(plan, large_bytes=large_bytes, size_bytes=size_bytes, live_ms=0, is_read=False)
+            streams.append(replace(plan, gap_ns=gap_ns, count=count, below=below))
     return tuple(replace(stream, queue=f"{TOPIC_PREFIX}{GAMES}") for stream in streams)
 
 

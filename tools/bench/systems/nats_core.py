@@ -53,9 +53,11 @@ class NatsInlet(Inlet):
 
     async def __aenter__(self) -> Self:
         self._nats = await nats.connect(self._url)
-        limits = {"pending_msgs_limit": PENDING_BYTES, "pending_bytes_limit": PENDING_BYTES}
         for number in range(self._readers):
-            await self._nats.subscribe(_SUBJECT, cb=partial(self._take, number), **limits)
+            take = partial(self._take, number)
+            await self._nats.subscribe(
+                _SUBJECT, cb=take, pending_msgs_limit=PENDING_BYTES, pending_bytes_limit=PENDING_BYTES
+            )
         await self._nats.flush()
         return self
 

@@ -36,13 +36,14 @@ class Contents:
         self._dates: list[Dated] = []
 
     def put(self, first: int, last: int, below: str, cls: str) -> None:
-        """Messages of one name have arrived."""
-        express = cls == EXPRESS
+        """Messages of one name have arrived; some may be known from the start before."""
         self.kept.add(first, last)
-        runs = self._runs
-        at = bisect_right(self._firsts, first)
-        if at and runs[at - 1][1] >= first:
-            return  # known from the start before
+        known = RangeSet((low, high) for low, high, _ in self.named(first, last))
+        for low, high in known.missing(first, last):
+            self._put(low, high, below, express=cls == EXPRESS)
+
+    def _put(self, first: int, last: int, below: str, *, express: bool) -> None:
+        runs, at = self._runs, bisect_right(self._firsts, first)
         if at and runs[at - 1][1] == first - 1 and runs[at - 1][2:] == (below, express):
             runs[at - 1] = runs[at - 1][0], last, below, express
         else:

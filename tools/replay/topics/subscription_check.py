@@ -35,6 +35,7 @@ class Subscription:
         max_unacked: how many messages may be pending before it has no room.
         suspended: whether it gets nothing for now.
         since: the start in which it began.
+        kept: whether it is known to be on the disk: a commit has followed, or a start has found it.
         pending: how many messages are its own and not done.
         delivered: how many were handed out, each once.
         settled: how many it is done with.
@@ -44,6 +45,7 @@ class Subscription:
 
     __slots__ = (
         "_ahead",
+        "_begun_ns",
         "_dropped",
         "_hand",
         "_hands",
@@ -60,6 +62,7 @@ class Subscription:
         "delivered",
         "discarded",
         "durable",
+        "kept",
         "max_unacked",
         "name",
         "open",
@@ -81,6 +84,8 @@ class Subscription:
         self._wait_ns: int = record["ack_wait_ns"]
         self.suspended = False
         self.since: int = record["incarnation"]
+        self.kept: bool = record.get("recovered", False)
+        self._begun_ns: int = record["at_ns"]
         self.pending = self.delivered = self.settled = self.discarded = 0
         self.open = RangeSet()
         # Of these: those that were never handed out, that are in hand, and that were in hand at some time.
@@ -195,6 +200,7 @@ class Subscription:
 
     def handle_commit(self, before_ns: int) -> None:
         """A commit has returned that began after this time: what was settled until then is done for good."""
+        self.kept = self.kept or self._begun_ns < before_ns
         sure = 0
         while sure < len(self._unsure) and self._unsure[sure][0] < before_ns:
             sure += 1

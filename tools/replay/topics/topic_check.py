@@ -171,6 +171,9 @@ class TopicJudge:
 
     def _report_forgotten(self, record: Record, subscription: Subscription, *dues: Due) -> None:
         evidence = f"durable subscription to {subscription.pattern!r}, gone after a start, and nobody ended it"
+        if not subscription.kept:
+            # Its commit may not have returned before its process died.
+            dues = (*dues, Due("stopped", self._node, subscription.since))
         self._out.report(
             record, "subscription_forgotten", evidence, settled(self._node, subscription.since, record["incarnation"]),
             *dues, topic=self._topic, subscription=subscription.name,
@@ -287,6 +290,8 @@ class TopicJudge:
         if record.get("recovered"):
             self._found_names.add(name)
             known = known or self._revive(name)
+            if known is not None:
+                known.kept = True
             if known is not None and (known.after, known.pattern) != (record["after"], record["pattern"]):
                 evidence = f"after {record['after']}, to {record['pattern']!r}; it began after {known.after}"
                 self._claim_of(record, f"{evidence}, to {known.pattern!r}")

@@ -23,6 +23,8 @@ def test_what_is_known_from_the_start_before_is_not_doubled() -> None:
     contents = filled()
     contents.put(1, 10, "Chess", "recoverable")
     assert list(contents.named(1, 20)) == [(1, 10, "Chess"), (11, 20, "Go")]
+    contents.put(18, 24, "Go", "express")
+    assert list(contents.named(1, 30)) == [(1, 10, "Chess"), (11, 24, "Go")]
 
 
 def test_each_message_knows_when_it_was_dispatched() -> None:

@@ -12,7 +12,7 @@ SECOND_NS = 1_000_000_000
 
 def reader(pending: int, limit: int = 3) -> Subscription:
     fields = {"topic": "Games", "subscription": f"of {pending}", "pattern": "Games.#", "durable": False}
-    record = {**fields, "after": 0, "max_unacked": limit, "ack_wait_ns": 0, "incarnation": 1, "node": "a"}
+    record = {**fields, "after": 0, "max_unacked": limit, "ack_wait_ns": 0, "incarnation": 1, "node": "a", "at_ns": 0}
     subscription = Subscription(record, Output())
     subscription.take(1, pending)
     return subscription

@@ -6,7 +6,15 @@ from triack.tools.replay.checks.findings import Output
 from triack.tools.replay.log.ranges import RangeSet
 from triack.tools.replay.topics.subscription_check import Subscription
 
-COMMON = {"node": "a" * 32, "incarnation": 1, "n": 1, "wall_ns": 0, "topic": "Games", "subscription": "audit"}
+COMMON = {
+    "node": "a" * 32,
+    "incarnation": 1,
+    "n": 1,
+    "wall_ns": 0,
+    "topic": "Games",
+    "subscription": "audit",
+    "at_ns": 0,
+}
 
 
 def begun(ack_wait_ns: int = 0) -> tuple[Subscription, Output]:
