@@ -170,7 +170,8 @@ FIELDS: Final[dict[str, Field]] = {
     "seq_resend_46_ns": Field(int, "the same for 4 to 6"),
     "seq_resend_79_ns": Field(int, "the same for 7 to 9"),
     "seq_resend_10_ns": Field(int, "the same from 10 on"),
-    # Topics. A topic's messages have *places*: they count up from 1, one for each message, and none is used twice.
+    # Topics. A topic's messages have *places*: they count up from 1, one for each message. None is used twice, but for
+    # those of express messages, which a later start may give to others.
     "topic": Field(
         str,
         "a topic's root, the first level of its names, as `Games`; its messages arrive in the queue `topic:Games`",

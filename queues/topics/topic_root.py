@@ -149,7 +149,7 @@ class TopicRoot(Mailbox):
         self._times = DispatchTimes(in_ns(settings.delivery_timeout_s))
         # The places of durable contents whose commit has not returned, ascending, and express ones that come behind.
         self._awaited: deque[int] = deque()
-        self._early: deque[tuple[QueuedPacket, bytes]] = deque()
+        self._early: deque[QueuedPacket] = deque()
         # Of unfinished large messages: how much has come, and the place once all has.
         self._coming: dict[tuple[StreamId, int], int] = {}
         self._large: dict[tuple[StreamId, int], int] = {}
@@ -258,17 +258,14 @@ class TopicRoot(Mailbox):
             self._awaited.append(packet.first_place)
 
     def put(self, packet: QueuedPacket, head: bytes, progress: Progress | None = None) -> None:
-        """See ``Mailbox``. An express packet waits for durable ones that came before it."""
+        """See ``Mailbox``."""
         self.charge(packet, head)
         awaited, early = self._awaited, self._early
         if packet.keys and awaited and awaited[0] == packet.first_place:
             awaited.popleft()
-        elif not packet.keys and packet.first_place and awaited and awaited[0] < packet.first_place:
-            early.append((packet, head))
-            return
         super().put(packet, head, progress)
-        while early and not (awaited and awaited[0] < early[0][0].first_place):
-            super().put(*early.popleft())
+        while early and not (awaited and awaited[0] < early[0].first_place):
+            self._add(early.popleft(), None)
 
     def _put_fragment(
         self,
@@ -293,6 +290,9 @@ class TopicRoot(Mailbox):
 
     def _add(self, packet: QueuedPacket, progress: Progress | None) -> None:  # noqa: ARG002 - it has no reader itself
         packet.first_place = packet.first_place or self._adding
+        if not packet.keys and self._awaited and self._awaited[0] < packet.first_place:
+            self._early.append(packet)  # durable messages came before it, and their commit has not returned
+            return
         self.last_place = packet.last_place
         self.length += packet.count
         self.size_bytes += packet.size_bytes

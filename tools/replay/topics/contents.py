@@ -92,6 +92,15 @@ class Contents:
         del self._dates[:done]
         return missing
 
+    def cut(self, first: int) -> None:
+        """The places from one on are given anew."""
+        self.kept.take(first, self.next)
+        at = bisect_right(self._firsts, first - 1)
+        del self._runs[at:], self._firsts[at:]
+        if at and self._runs[at - 1][1] >= first:
+            self._runs[at - 1] = self._runs[at - 1][0], first - 1, *self._runs[at - 1][2:]
+        self.next = first
+
     def restart(self) -> list[Span]:
         """The process is gone, and its express messages with it. Returns these."""
         express = [(first, last) for first, last, _, is_express in self._runs if is_express]

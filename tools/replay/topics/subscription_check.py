@@ -12,12 +12,16 @@ A subscription that is not durable has a message once that is dispatched, a dura
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from triack.tools.replay.checks.findings import EVER, LATE_NS, Due, Output, Record, awake, settled
 from triack.tools.replay.log.ranges import RangeSet, Span, size
 
 __all__ = ["Subscription"]
+
+
+_EVER: Final = 1 << 63
+"""A place behind all that a record can name."""
 
 
 class Subscription:
@@ -297,6 +301,14 @@ class Subscription:
         for _, (low, high) in self._unsure:
             self._maybe.add(low, high)
         self._unsure = []
+
+    def cut(self, first: int) -> None:
+        """The places from one on are given anew: express messages had them, which are gone."""
+        self._drop(first, _EVER)
+        for messages in (self._maybe, self._noted, self._dropped):
+            messages.take(first, _EVER)
+        self._passed = [(low, min(high, first - 1), record) for low, high, record in self._passed if low < first]
+        self._top = min(self._top, first - 1)
 
     def missing(self, there: RangeSet) -> list[Span]:
         """Return which of its messages a start has not found, and forget them."""

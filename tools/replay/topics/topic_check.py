@@ -172,8 +172,7 @@ class TopicJudge:
     def _report_forgotten(self, record: Record, subscription: Subscription, *dues: Due) -> None:
         evidence = f"durable subscription to {subscription.pattern!r}, gone after a start, and nobody ended it"
         if not subscription.kept:
-            # Its commit may not have returned before its process died.
-            dues = (*dues, Due("stopped", self._node, subscription.since))
+            return  # its commit may not have returned before its process ended
         self._out.report(
             record, "subscription_forgotten", evidence, settled(self._node, subscription.since, record["incarnation"]),
             *dues, topic=self._topic, subscription=subscription.name,
@@ -185,8 +184,14 @@ class TopicJudge:
         self._strategy, self._timeout_ns = record["strategy"], record["delivery_timeout_ns"]
         contents, first = self._contents, record["first"]
         if first < contents.next:
-            self._claim(record, f"the next place is {first}, and {contents.next - 1} was given before", first)
-        contents.next = max(contents.next, first)
+            if not self._recovering or contents.kept.overlap(first, contents.next):
+                self._claim(record, f"the next place is {first}, and {contents.next - 1} was given before", first)
+            # Those were places of express messages, which ended with their process.
+            contents.cut(first)
+            for subscription in self._subscriptions.values():
+                subscription.cut(first)
+        self._seen = min(self._seen, first)
+        contents.next = first
         if self._recovering:
             # What a start finds was dispatched, or lost its subscriptions that are not durable.
             contents.dispatched = contents.next - 1
