@@ -102,7 +102,6 @@ class Expiry:
             leases = [Lease(packet, index, packet.restored) for index in indices]
             # Log them before the commit: after a crash right after it there is no other trace of them.
             for fields in mailbox.described(as_runs(leases)):
-                fields.pop("redelivered", None)
                 self._record("expired", turn.now_ns, **fields, receive_by_ms=packet.receive_by_ms)
             for lease in leases:
                 self._dead_letter(mailbox, lease, DeadReason.RECEIVE_TIMEOUT, turn)

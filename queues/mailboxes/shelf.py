@@ -50,8 +50,9 @@ class _Record(NamedTuple):
     messages: int
 
 
-Stream = tuple[bytes, int, int, int, bool, str]
-"""Fields that most packets share: origin, stream, sequence, class, whether they come from an earlier process, topic."""
+Stream = tuple[bytes, int, int, int, bool, int, str]
+"""Fields that most packets share: origin, stream, sequence, class, whether they come from an earlier process, line,
+topic."""
 
 
 class Shelf:
@@ -184,7 +185,15 @@ class Shelf:
         return index if index < len(self._starts) and self._starts[index] == start else None
 
     def _encode(self, packet: QueuedPacket) -> bytes:
-        stream = (packet.origin, packet.stream, packet.sequence, packet.delivery, packet.restored, packet.topic)
+        stream = (
+            packet.origin,
+            packet.stream,
+            packet.sequence,
+            packet.delivery,
+            packet.restored,
+            packet.priority,
+            packet.topic,
+        )
         number = self._numbers.setdefault(stream, len(self._streams))
         if number == len(self._streams):
             self._streams.append(stream)
@@ -206,7 +215,7 @@ class Shelf:
         kept = self._kept.get(record.place)
         if kept is not None:
             return kept
-        origin, stream, sequence, delivery, restored, topic = self._streams[record.stream]
+        origin, stream, sequence, delivery, restored, priority, topic = self._streams[record.stream]
         return QueuedPacket(
             keys=range(record.key, record.key + record.rows),
             origin=origin,
@@ -222,6 +231,7 @@ class Shelf:
             sent_at_ms=record.sent_at_ms,
             receive_by_ms=record.receive_by_ms,
             charged_bytes=record.charged_bytes,
+            priority=priority,
             topic=topic,
         )
 

@@ -172,7 +172,7 @@ class Engine:
             wall=self.wall,
             queues=self.queues,
             has_room=self.inbox.has_room,
-            links=Links(settings.reconnect, random, calls=not address),
+            links=Links(settings.reconnect, random, calls=not address, lowest_share=settings.lowest_priority_share),
             routes=self.routes,
             record=self._record,
         )
@@ -323,17 +323,27 @@ class Engine:
         self._look(now_ns)
         return self.transits.purge(final, self.jobs.turn(now_ns))
 
-    def outgoing_stream(self, where: str, queue: str, delivery: Delivery) -> OutgoingStream:
-        """The outgoing queue to a queue; ``where`` is a peer's name or an address, empty for a queue of this node."""
-        return self.outgoing_to(self.resolver.resolve(where, queue), delivery)
+    def outgoing_stream(
+        self, where: str, queue: str, delivery: Delivery, priority: int | None = None
+    ) -> OutgoingStream:
+        """The outgoing queue to a queue.
 
-    def outgoing_to(self, target: Target, delivery: Delivery) -> OutgoingStream:
+        Args:
+            where: a peer's name or an address, empty for a queue of this node.
+            queue: the name of the queue there.
+            delivery: the class of its messages.
+            priority: theirs, which the class permits; None for the default of the class.
+        """
+        return self.outgoing_to(self.resolver.resolve(where, queue), delivery, priority)
+
+    def outgoing_to(self, target: Target, delivery: Delivery, priority: int | None = None) -> OutgoingStream:
         """The outgoing queue to a resolved target."""
+        commit = self.jobs.group.commit
         match target:
             case RemoteQueue(peer, queue):
-                return self.outbox.outgoing_stream(peer, queue, delivery, self.jobs.group.commit)
+                return self.outbox.outgoing_stream(peer, queue, delivery, commit, priority)
             case LocalQueue() | SystemQueue():
-                return self.outbox.outgoing_stream("", target.name, delivery, self.jobs.group.commit)
+                return self.outbox.outgoing_stream("", target.name, delivery, commit, priority)
             case _:
                 assert_never(target)
 

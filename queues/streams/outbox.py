@@ -15,7 +15,7 @@ from typing import Protocol
 
 from triack.base.clock import WallClock
 from triack.base.commit import HEAD_BYTES, Commit, OutgoingRow, OutgoingStreamRow, Read, StoreContent, key_of, split_key
-from triack.base.delivery import DURABLE, Delivery
+from triack.base.delivery import DURABLE, Delivery, default_priority
 from triack.base.ranges import as_ranges
 from triack.base.reasons import DeadReason, HoldReason
 from triack.ordering.hold import HoldState
@@ -123,7 +123,7 @@ class Outbox:
         self._records = DepartureRecords(record, node_id)
         self.links = links
         self.cached_bytes = 0
-        self._queues: dict[tuple[str, str, Delivery], OutgoingStream] = {}
+        self._queues: dict[tuple[str, str, Delivery, int], OutgoingStream] = {}
         self._by_number: dict[int, OutgoingStream] = {}
         self._ordinals = Ordinals(incarnation)
         self.unpacked: dict[OutgoingStream, None] = {}
@@ -168,13 +168,17 @@ class Outbox:
             self.retirement.handle_freed(outgoing)
             self._look_at(outgoing)
 
-    def outgoing_stream(self, peer: str, queue: str, delivery: Delivery, commit: Commit) -> OutgoingStream:
+    def outgoing_stream(
+        self, peer: str, queue: str, delivery: Delivery, commit: Commit, priority: int | None = None
+    ) -> OutgoingStream:
         """The outgoing queue to a queue, created if needed; ``peer`` empty for a queue of this node."""
-        outgoing = self._queues.get((peer, queue, delivery))
+        if priority is None:
+            priority = default_priority(delivery)
+        outgoing = self._queues.get((peer, queue, delivery, priority))
         if outgoing is not None:
             return outgoing
         stream, sequence = self.retirement.number(durable=delivery in DURABLE)
-        row = OutgoingStreamRow(stream, peer, queue, delivery, sequence, 1)
+        row = OutgoingStreamRow(stream, peer, queue, delivery, sequence, 1, priority=priority)
         if delivery in DURABLE:
             commit.streams[row.stream] = row
         outgoing = self._add(self._make(row))
@@ -186,7 +190,7 @@ class Outbox:
         """The outgoing queue with this one's destination: itself, unless its stream has ended meanwhile."""
         if outgoing.life is StreamState.LIVE:
             return outgoing
-        return self.outgoing_stream(outgoing.peer, outgoing.queue, outgoing.delivery, commit)
+        return self.outgoing_stream(outgoing.peer, outgoing.queue, outgoing.delivery, commit, outgoing.priority)
 
     def _make(self, row: OutgoingStreamRow) -> OutgoingStream:
         way = self._routes.way_of(row.peer) if row.peer else None
@@ -203,6 +207,7 @@ class Outbox:
             messages_per_packet=self._settings.messages_per_packet,
             way=way,
             relayed=bool(row.relayed),
+            priority=row.priority,
         )
 
     def _relayed_streams(self) -> list[OutgoingStream]:
@@ -210,7 +215,7 @@ class Outbox:
         return [outgoing for outgoing in self._by_number.values() if outgoing.relayed]
 
     def _add(self, outgoing: OutgoingStream) -> OutgoingStream:
-        self._queues[(outgoing.peer, outgoing.queue, outgoing.delivery)] = outgoing
+        self._queues[outgoing.key] = outgoing
         self._by_number[outgoing.stream_number] = outgoing
         outgoing.paused = self.pauses.of_stream(outgoing.peer, outgoing.queue) is not None
         if outgoing.peer:
@@ -220,7 +225,7 @@ class Outbox:
 
     def _unregister(self, outgoing: OutgoingStream) -> None:
         """Its stream ends: the next message for the same queue has another one."""
-        del self._queues[(outgoing.peer, outgoing.queue, outgoing.delivery)], self._by_number[outgoing.stream_number]
+        del self._queues[outgoing.key], self._by_number[outgoing.stream_number]
         self._wanting.pop(outgoing, None)
         self._deadlines.set(outgoing, None)
         self.keys.handle_ended(outgoing)

@@ -1,4 +1,4 @@
-"""One outgoing queue of this node: messages for one queue of one peer in one class.
+"""One outgoing queue of this node: messages for one queue of one peer in one class, and of one priority.
 
 It packs submitted messages into packets, gives them to the outgoing sequence, and tracks the stage of each message.
 """
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from triack.base.commit import OutgoingIndex, OutgoingStreamRow
-from triack.base.delivery import DURABLE, Delivery
+from triack.base.delivery import DURABLE, Delivery, default_priority
 from triack.base.names import TOPIC_PREFIX
 from triack.ordering.order_settings import OrderSettings
 from triack.ordering.outgoing import OutgoingSequence, StreamPacket
@@ -45,6 +45,7 @@ class OutgoingStream:
         messages_per_packet: the most that a packet holds; None for as many as fit.
         way: the way to the peer; None for a queue of this node.
         relayed: whether packets of it may have gone by way of a relay.
+        priority: of all its messages; None for the default of their class.
 
     Attributes:
         former: the neighbours by which it went before, in this process.
@@ -72,6 +73,7 @@ class OutgoingStream:
         "peer",
         "pending",
         "pending_bytes",
+        "priority",
         "queue",
         "readers",
         "recovered",
@@ -99,6 +101,7 @@ class OutgoingStream:
         messages_per_packet: int | None = None,
         way: Way | None = None,
         relayed: bool = False,
+        priority: int | None = None,
     ) -> None:
         self.way = way
         self.relayed = relayed or (way is not None and not way.is_direct)
@@ -109,6 +112,7 @@ class OutgoingStream:
         self.of_topic = queue.startswith(TOPIC_PREFIX)
         self.delivery = delivery
         self.durable = delivery in DURABLE
+        self.priority = default_priority(delivery) if priority is None else priority
         self.sequence = OutgoingSequence(delivery, sequence, next_number, settings)
         self.stages = StageTracker()
         self.readers: list[AckEvents] = []
@@ -138,7 +142,18 @@ class OutgoingStream:
             sequence.sequence,
             sequence.next_number,
             int(self.relayed),
+            self.priority,
         )
+
+    @property
+    def key(self) -> tuple[str, str, Delivery, int]:
+        """What tells it from all other outgoing queues of this node."""
+        return self.peer, self.queue, self.delivery, self.priority
+
+    @property
+    def turn_key(self) -> tuple[str, str]:
+        """Its destination queue, see ``queues.peers.turns``."""
+        return self.peer, self.queue
 
     @property
     def via(self) -> str:
@@ -195,7 +210,7 @@ class OutgoingStream:
         for (_, offset), end in zip(self._blocks, ends, strict=True):
             until = max(0, end - first)
             ordinal, limit = first + at + offset, self._messages_per_packet
-            packed += pack(messages[at:until], self._body_bytes, ordinal, now_ms, limit)[0]
+            packed += pack(messages[at:until], self._body_bytes, ordinal, now_ms, limit, self.priority)[0]
             at = until
         del self._blocks[:-1]
         return packed

@@ -21,7 +21,7 @@ from triack.base.errors import StoreDamaged
 from triack.base.names import TOPIC_PREFIX
 from triack.base.ranges import NumberSet, Range
 from triack.queues.mailboxes.handed import settled_runs
-from triack.queues.mailboxes.line import Cache, Line
+from triack.queues.mailboxes.line import Cache, Line, Lines, Share
 from triack.queues.mailboxes.mailbox import Lease, Mailbox, Notices, QueuedPacket, Run
 from triack.queues.mailboxes.progress import Progress
 from triack.queues.topics.contents import Contents
@@ -74,7 +74,7 @@ class _Line(Line):
     __slots__ = ("_ahead", "_gone", "_of", "_root", "_seen", "place")
 
     def __init__(self, subscription: "Subscription", root: Root, after: int) -> None:
-        super().__init__(Cache(), lambda _packet, _at_ms: None)
+        super().__init__(Share(Cache()), lambda _packet, _at_ms: None, 0)
         self._of = subscription
         self._root = root
         self.place = after + 1
@@ -95,7 +95,7 @@ class _Line(Line):
             if packet.first_place in reader.done or packet.first_place in self._gone:
                 self._pass(packet)
                 continue
-            return packet if max(reader.next, packet.first_place) <= limit else None
+            return packet if max(reader.line(0).next, packet.first_place) <= limit else None
         return None
 
     def _look(self, limit: int) -> QueuedPacket | None:
@@ -173,6 +173,15 @@ class _Line(Line):
                 self._root.contents.load(packet, [bodies[key] for key in packet.keys])
 
 
+class _OneLine(Lines):
+    """The line of a subscription, in place of those of a queue: its messages come in the order of their arrival."""
+
+    def __init__(self, line: _Line) -> None:
+        super().__init__(Share(Cache()), lambda _packet, _at_ms: None)
+        self._by_priority = {0: line}
+        self.by_rank = [line]
+
+
 class Subscription(Mailbox):
     """One subscription.
 
@@ -228,7 +237,7 @@ class Subscription(Mailbox):
         max_unacked: int,
         ack_wait_ns: int = 0,
     ) -> None:
-        super().__init__(root.queue_id, f"{TOPIC_PREFIX}{pattern}/{title}", notices)
+        super().__init__(root.queue_id, f"{TOPIC_PREFIX}{pattern}/{title}", notices, in_arrival_order=True)
         self.root = root
         self.title = title
         self.pattern = pattern
@@ -238,7 +247,8 @@ class Subscription(Mailbox):
         self.max_unacked = max_unacked
         self.ack_wait_ns = ack_wait_ns
         self.reader.begin(NumberSet(after))
-        self._line = self._view = _Line(self, root, after)
+        self._view = _Line(self, root, after)
+        self._lines = _OneLine(self._view)
         self._ended = False
         # Packets that are partly done, or had setbacks; the store has their progress.
         self._partly: dict[int, QueuedPacket] = {}
@@ -303,7 +313,7 @@ class Subscription(Mailbox):
     # ---- handing out
 
     def _next_run(self, now_ms: int) -> Run | None:
-        returned = self.reader.returned
+        returned = self.reader.line(0).returned
         if returned.coming or returned.passed:
             returned.handle_time(now_ms)
             self.set_resume(now_ms)
@@ -311,7 +321,7 @@ class Subscription(Mailbox):
                 found = returned.pop(now_ms)
                 return None if found is None else self._run_of(*found, found[1] + 1, redelivered=True)
         while (packet := self._view.first()) is not None and packet.pieces:
-            first, end = self._waiting_in(packet)
+            first, end = self._neighbours_in(packet)
             if first == packet.count:
                 self._view.drop_first()
             elif first >= end:
@@ -322,20 +332,20 @@ class Subscription(Mailbox):
                 break  # it keeps the order
         return None
 
-    def _waiting_in(self, packet: QueuedPacket) -> tuple[int, int]:
+    def _neighbours_in(self, packet: QueuedPacket) -> tuple[int, int]:
         """The next neighbours in a packet that it may have, see ``ReaderState.next_waiting``."""
         first, end = self.reader.next_waiting(packet)
-        self.reader.next = packet.first_place + first
+        self.reader.line(0).next = packet.first_place + first
         return first, min(end, self.limit - packet.first_place + 1)
 
     def _must_wait(self, packet: QueuedPacket, index: int, now_ms: int) -> bool:
         """Whether a message is in a wait that began before a restart; it comes back after that."""
-        reader = self.reader
-        wait = reader.setbacks.wait_of(reader.next, now_ms) if reader.setbacks.waits else None
+        its, setbacks = self.reader.line(0), self.reader.setbacks
+        wait = setbacks.wait_of(its.next, now_ms) if setbacks.waits else None
         if wait is None:
             return False
-        reader.next += 1
-        reader.returned.put(packet, index, wait)
+        its.next += 1
+        its.returned.put(packet, index, wait)
         self.set_resume(now_ms)
         return True
 
@@ -348,10 +358,9 @@ class Subscription(Mailbox):
         return {"dead_destination": f"{TOPIC_PREFIX}{packet.topic}", "dead_subscription": self.title}
 
     def described(self, runs: Iterable[Run]) -> Iterator[dict[str, Any]]:
-        """See ``Mailbox``. Messages that come again stand where they were handed out."""
-        for redelivered, some in groupby(runs, key=attrgetter("redelivered")):
-            for ranges in _ascending(ranges_of(some)):
-                yield {**self.record_fields, "ranges": ranges, "redelivered": redelivered}
+        """See ``Mailbox``."""
+        if ranges := ranges_of(runs):
+            yield {**self.record_fields, "ranges": ranges}
 
     def note_returned(self, lease: Lease, *, overdue: bool) -> None:
         """See ``Mailbox``. What was handed out before is told before it."""
@@ -367,7 +376,11 @@ class Subscription(Mailbox):
         return told
 
     def _told_handed(self) -> list[tuple[str, dict[str, Any]]]:
-        return [("handed", fields) for fields in self.described(self.take_runs())]
+        return [
+            ("handed", {**self.record_fields, "ranges": ranges, "redelivered": redelivered})
+            for redelivered, some in groupby(self.take_runs(), key=attrgetter("redelivered"))
+            for ranges in _ascending(ranges_of(some))
+        ]
 
     @property
     def record_fields(self) -> dict[str, Any]:
@@ -458,7 +471,7 @@ class Subscription(Mailbox):
         """Drop a message for this subscription."""
         self.end_run()
         place = packet.first_place + index
-        self.reader.returned.keep(lambda _, at: at != place)
+        self.reader.keep_returned(lambda _, at: at != place)
         self.reader.acknowledge(packet, 1 << index)
         self.length -= 1
         self.left += 1

@@ -131,7 +131,7 @@ class TopicRoot(Mailbox):
         after: int,
         owner: Owner,
     ) -> None:
-        super().__init__(queue_id, name, notices, quota)
+        super().__init__(queue_id, name, notices, quota, in_arrival_order=True)
         self.topic = name.removeprefix(TOPIC_PREFIX)
         self.settings = settings
         self.last_place = self.dispatched = after
@@ -460,10 +460,11 @@ class TopicRoot(Mailbox):
         """Nothing is read from a root, but from its subscriptions."""
         return None
 
-    def waiting(self, after: int = 0) -> Iterator[tuple[QueuedPacket, int]]:
+    def waiting(self, after: tuple[int, int] = (0, 0)) -> Iterator[tuple[QueuedPacket, int]]:
         """The messages that some subscription wants, in order. See ``Mailbox``."""
-        for packet in self.contents.walk(after + 1):
-            for index in range(max(0, after + 1 - packet.first_place), packet.count):
+        begin = after[1] + 1
+        for packet in self.contents.walk(begin):
+            for index in range(max(0, begin - packet.first_place), packet.count):
                 yield packet, index
 
     @property

@@ -36,7 +36,7 @@ from triack.queues.deadlines import Deadlines
 from triack.queues.mailboxes.expiry import LETTERS_MAX
 from triack.queues.mailboxes.incoming_run import IncomingRun
 from triack.queues.node_settings import STREAM_BYTES, NodeSettings
-from triack.queues.packing import fragment_range, messages_in
+from triack.queues.packing import fragment_range, messages_in, priority_of
 from triack.queues.peers.link import Conversation, Link, Links
 from triack.queues.routes import Way
 from triack.queues.streams.admission import Admission
@@ -248,6 +248,8 @@ class Transits:
 
     @staticmethod
     def _is_of(stream: TransitStream, header: RelayedHeader, delivery: Delivery) -> bool:
+        if stream.priority != priority_of(header.body):
+            return False
         return (stream.queue, stream.delivery, stream.final) == (header.queue, delivery, header.final)
 
     def _stream_of(
@@ -256,14 +258,15 @@ class Transits:
         """The stream of a packet, made when it is new; None when there is no place for one more.
 
         Raises:
-            ProtocolError: ``bad-packet``: it has another queue or class than its stream.
+            ProtocolError: ``bad-packet``: it has another queue, class or priority than its stream.
         """
         stream_id = StreamId(header.origin, header.stream)
         stream = self._streams.get(stream_id)
         if stream is not None and not self._is_of(stream, header, delivery):
-            if (stream.queue, stream.delivery) != (header.queue, delivery):
+            here = stream.queue, stream.delivery, stream.priority
+            if here != (header.queue, delivery, priority_of(header.body)):
                 if stream.sequence.entries or header.sequence <= stream.sequence.sequence:
-                    raise ProtocolError(DropReason.BAD_PACKET, "a stream changed its queue or class")
+                    raise ProtocolError(DropReason.BAD_PACKET, "a stream changed its queue, class or priority")
                 # Its number belongs to another stream of its origin now.
                 stream.queue, stream.delivery = header.queue, delivery
                 self._forget(stream)
@@ -285,6 +288,7 @@ class Transits:
                 final=header.final,
                 from_name=self._from(conversation, header),
                 via=conversation.link_name,
+                priority=priority_of(header.body),
             )
             self._add(stream, way)
             # Perhaps nothing of it is ever taken.
@@ -341,12 +345,17 @@ class Transits:
             header.ack_requested,
         )
         if header.sequence > stream.sequence.sequence:
-            stream.ordered = 0
-        if dropped := stream.sequence.begin(header.sequence):
-            self._let_go(stream, dropped, FreedReason.STALE_SEQUENCE, turn)
+            self._begin(stream, header.sequence, turn)
         self._take(stream, conversation, [entry], (packet,), turn)
         if reason is not None and not stream.stopped:
             self.holds.stop(stream, conversation, reason)
+
+    def _begin(self, stream: TransitStream, sequence: int, turn: Turn) -> None:
+        """A newer sequence begins. What is here of the older one goes before, so that its records name that one."""
+        if dropped := list(stream.sequence.entries.values()):
+            self._let_go(stream, dropped, FreedReason.STALE_SEQUENCE, turn)
+        stream.ordered = 0
+        stream.sequence.begin(sequence)
 
     def _take(
         self,
@@ -517,8 +526,9 @@ class Transits:
         each = zip(run, previous, strict=True)
         contexts = [TransitContext(stream, entry, before, entry.hops + 1) for entry, before in each]
         asks = [int(entry.ack_requested) for entry in run]
-        if stream.sequence.start.credit is not None:
-            # As at an origin: the stream stands still until these are taken, and no ack delay is to be added.
+        if stream.sequence.start.credit is not None or (stream.durable and self.room.is_scarce(stream)):
+            # As at an origin: the stream stands still until these are taken, or soon will, as no more of it fits here.
+            # No ack delay is to be added.
             asks[-1] = asks[-1] or Ask.WITH_STORE
         return contents, contexts, asks
 

@@ -10,7 +10,9 @@ from triack.tools.chaos.additions import (
     mix_transports,
     name_once,
     narrow,
+    pause_queues,
     poison,
+    prioritize,
     set_clocks,
     visit,
     waver,
@@ -61,7 +63,7 @@ def draw(seed: int) -> Plan:
     if seed >= TOPICS_FROM:
         return draw_topics(seed, world.chance("topics"))
     if seed >= RELAYED_FROM:
-        return draw_relayed(seed, world.chance("relays"))
+        return prioritize(draw_relayed(seed, world.chance("relays")), world.chance("priorities"))
     random = world.chance("plan")
     hosts = random.choice([2, 2, 2, 3])
     scheme = "tcp" if random.random() < 0.15 else "udp"
@@ -83,6 +85,7 @@ def draw(seed: int) -> Plan:
     plan = name_once(hide(plan, world.chance("middle boxes")), world.chance("names"))
     plan = set_clocks(visit(plan, world.chance("second openers")), world.chance("clocks"))
     plan = fill_with_letters(poison(plan, world.chance("poison")), world.chance("dead letters"))
+    plan = pause_queues(prioritize(plan, world.chance("priorities")), world.chance("paused queues"))
     return _with_logs(_with_packets(plan, world.chance("packets")), world.chance("logs"))
 
 

@@ -13,12 +13,15 @@ from typing import Final, NamedTuple
 from triack.base.errors import ReplayError
 from triack.base.session_log import EVENTS
 from triack.tools.replay.checks.findings import Due, Life, Output, Record
+from triack.tools.replay.judges.queue_judge import is_judged, queue_unit
 from triack.tools.replay.log.ranges import Span
 from triack.tools.replay.report.report_charts import Charts
 from triack.tools.replay.topics.topic_check import QUEUE
 
 Unit = tuple[str, ...]
-"""The judge of a record: ``("session", id)``, ``("stream", origin, stream)`` or ``("topic", node, topic)``."""
+"""The judge of a record: ``("session", id)``, ``("stream", origin, stream)``, ``("topic", node, topic)``, or that of a
+queue (``queue_unit``).
+"""
 RECOVERY: Final = (
     "node_started", "node_continued", "start_before", "position_recovered", "queued", "transit_committed",
     "topic_opened", "placed", "subscribed",
@@ -221,6 +224,8 @@ def units_of(record: Record) -> list[Unit]:
     units: list[Unit] = [("session", record["session"])] if event in SESSION_EVENTS else []
     if event in STREAM_EVENTS and record.get("stream") is not None:
         units.append(("stream", record["origin"], str(record["stream"])))
+        if is_judged(record):
+            units.append(queue_unit(record))
     if event in TOPIC_EVENTS and (topic := topic_of(record)) is not None:
         units.append(("topic", record["node"], topic))
     return units
