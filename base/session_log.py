@@ -175,7 +175,8 @@ FIELDS: Final[dict[str, Field]] = {
     "seq_resend_46_ns": Field(int, "the same for 4 to 6"),
     "seq_resend_79_ns": Field(int, "the same for 7 to 9"),
     "seq_resend_10_ns": Field(int, "the same from 10 on"),
-    # Topics. A topic's messages have *places*: they count up from 1, one for each message, and none is used twice.
+    # Topics. A topic's messages have *places*: they count up from 1, one for each message. None is used twice, but for
+    # those of express messages, which a later start may give to others.
     "topic": Field(
         str,
         "a topic's root, the first level of its names, as `Games`; its messages arrive in the queue `topic:Games`",
@@ -194,7 +195,10 @@ FIELDS: Final[dict[str, Field]] = {
     "delivery_timeout_ns": Field(int, "nanoseconds since its dispatch before which `discard_allowed` drops no message"),
     "max_unacked": Field(int, "messages that may be pending before a subscription has no room"),
     "ack_wait_ns": Field(int, "nanoseconds after which a message in hand counts as failed and comes back; 0: never"),
-    "age_ns": Field(int, "nanoseconds since the dispatch of the last of the messages"),
+    "age_ns": Field(
+        int,
+        "nanoseconds since the dispatch of the last of the messages; too few by a thousandth of the timeout at most",
+    ),
     "overdue": Field(bool, "given back by the node, as `ack_wait_ns` were over"),
     "suspended": Field(bool, "nothing is assigned to it from now on; what is dispatched meanwhile it does not get"),
     # Nodes.
@@ -425,7 +429,8 @@ EVENTS: Final[dict[str, Event]] = {
         "messages of one or more packets are settled: the commit that begins now takes them out of their queue for "
         "good, as the application has acknowledged them, or they are dead letters or purged. A process that dies "
         "before it returns has them again. Of durable classes only. Of a subscription, of all classes: it has room for "
-        "others from now on, and this record comes before those of the dispatch that follows from that",
+        "others from now on, the next commit takes them from it, and this record comes before those of the dispatch "
+        "that follows from that",
         (),
         ((*_STREAM, "queue", "number", "place", "counts"), (*_SUBSCRIPTION, "ranges")),
     ),
@@ -460,8 +465,9 @@ EVENTS: Final[dict[str, Event]] = {
     ),
     "subscribed": Event(
         "a subscription has begun, and gets what is placed from now on; one record for each topic that its pattern "
-        "can match, also for a topic that begins later. `recovered`: it was in the store at the start. `peer` is the "
-        "node that asked for it, if another one did",
+        "can match, also for a topic that begins later. The next commit has a durable one: a process that dies before "
+        "that returns has it no more. `recovered`: it was in the store at the start. `peer` is the node that asked for "
+        "it, if another one did",
         (*_SUBSCRIPTION, "pattern", "durable", "after", "max_unacked", "ack_wait_ns"),
         ((), ("recovered",), ("peer",), ("peer", "recovered")),
     ),
@@ -496,8 +502,8 @@ EVENTS: Final[dict[str, Event]] = {
         (*_SUBSCRIPTION, "ranges"),
     ),
     "content_freed": Event(
-        "no subscription wants these messages any more: the commit that begins now deletes them. A process that dies "
-        "before it returns has them again. `reason` is `all`, when all that wanted them are done, or `nobody`, when "
+        "no subscription wants these messages any more: the next commit deletes them. A process that dies before it "
+        "returns has them again. `reason` is `all`, when all that wanted them are done, or `nobody`, when "
         "none did",
         ("topic", "ranges", "reason"),
     ),

@@ -67,11 +67,13 @@ WALLS: dict[str, set[str]] = {
     "tools/replay/log": set(),
     "tools/replay/checks": {"tools/replay/log"},
     "tools/replay/transit": {"tools/replay/log", "tools/replay/checks"},
+    "tools/replay/topics": {"tools/replay/log", "tools/replay/checks"},
     "tools/replay/report": {"tools/replay/log", "tools/replay/checks"},
     "tools/replay/judges": {
         "tools/replay/log",
         "tools/replay/checks",
         "tools/replay/transit",
+        "tools/replay/topics",
         "tools/replay/report",
     },
     "tools/replay/engines": {"tools/replay/log", "tools/replay/checks", "tools/replay/judges"},

@@ -12,6 +12,8 @@ message. Any other one has a message from its dispatch on (``strategies``).
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby
+from operator import attrgetter
 from typing import Any, Protocol
 
 from triack.base.commit import SubscriptionRow
@@ -199,8 +201,6 @@ class Subscription(Mailbox):
         late_acks: number of acknowledgements, and returns, of messages that were its reader's no longer.
         redelivered: number of messages that came back.
         overdue: number of those that the node took back, as they were in hand for too long.
-        came_back: those, and whether they were overdue, until the session log has them.
-        late: the places of those, until the session log has them.
         title: as given; ``name`` has the pattern, too.
     """
 
@@ -208,12 +208,11 @@ class Subscription(Mailbox):
         "_ended",
         "_partly",
         "_restored",
+        "_told",
         "_view",
         "ack_wait_ns",
         "after",
-        "came_back",
         "discarded",
-        "late",
         "late_acks",
         "max_unacked",
         "overdue",
@@ -255,8 +254,8 @@ class Subscription(Mailbox):
         self._partly: dict[int, QueuedPacket] = {}
         self._restored: dict[int, bytes] = {}
         self.discarded = self.late_acks = self.redelivered = self.overdue = 0
-        self.came_back: list[tuple[Lease, bool]] = []
-        self.late: list[Range] = []
+        # What came back, and what was handed out before, until the session log has it.
+        self._told: list[tuple[str, dict[str, Any]]] = []
 
     @property
     def durable(self) -> bool:
@@ -364,6 +363,26 @@ class Subscription(Mailbox):
         if ranges := ranges_of(runs):
             yield {**self.record_fields, "ranges": ranges}
 
+    def note_returned(self, lease: Lease, *, overdue: bool) -> None:
+        """See ``Mailbox``. What was handed out before is told before it."""
+        self.redelivered += 1
+        self.overdue += overdue
+        fields = {**self.record_fields, "ranges": [(lease.place, lease.place)], "overdue": overdue}
+        self._told += [*self._told_handed(), ("returned", fields)]
+        self.notices.read[self] = None
+
+    def take_told(self) -> list[tuple[str, dict[str, Any]]]:
+        """What was handed out and came back since the last call, in order, as records of the session log."""
+        told, self._told = [*self._told, *self._told_handed()], []
+        return told
+
+    def _told_handed(self) -> list[tuple[str, dict[str, Any]]]:
+        return [
+            ("handed", {**self.record_fields, "ranges": ranges, "redelivered": redelivered})
+            for redelivered, some in groupby(self.take_runs(), key=attrgetter("redelivered"))
+            for ranges in _ascending(ranges_of(some))
+        ]
+
     @property
     def record_fields(self) -> dict[str, Any]:
         """Its fields in the session log."""
@@ -406,8 +425,9 @@ class Subscription(Mailbox):
 
     def _note_late(self, packet: QueuedPacket, bits: int) -> None:
         self.late_acks += bits.bit_count()
-        self.late += ranges_of(settled_runs({packet: bits}))
-        self.root.stir()
+        fields = {**self.record_fields, "ranges": ranges_of(settled_runs({packet: bits}))}
+        self._told += [*self._told_handed(), ("late_ack", fields)]
+        self.notices.read[self] = None
 
     @property
     def ignores_late(self) -> bool:
@@ -417,13 +437,6 @@ class Subscription(Mailbox):
     def note_late(self, lease: Lease) -> None:
         """See ``Mailbox``."""
         self._note_late(lease.packet, 1 << lease.index)
-
-    def note_returned(self, lease: Lease, *, overdue: bool) -> None:
-        """See ``Mailbox``."""
-        self.redelivered += 1
-        self.overdue += overdue
-        self.came_back.append((lease, overdue))
-        self.root.stir()
 
     def handle_late(self, lease: Lease) -> bool:
         """See ``Mailbox``."""
@@ -523,6 +536,18 @@ class Subscription(Mailbox):
     def counts(self) -> Counter[str]:
         """Its counts, by name."""
         return Counter(discarded=self.discarded, late_acks=self.late_acks, redelivered=self.redelivered)
+
+
+def _ascending(ranges: list[Range]) -> Iterator[list[Range]]:
+    """The ranges in lists, each of which ascends."""
+    part: list[Range] = []
+    for one in ranges:
+        if part and one[0] <= part[-1][1]:
+            yield part
+            part = []
+        part.append(one)
+    if part:
+        yield part
 
 
 def ranges_of(runs: Iterable[Run]) -> list[Range]:

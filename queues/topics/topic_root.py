@@ -95,6 +95,7 @@ class TopicRoot(Mailbox):
         freed: places of contents that nobody wants any more, and whether anybody did, until then.
         discarded: number of messages that were dropped for slow subscriptions.
         unheard: number of messages that no subscription wanted.
+        restoring: whether it is being restored: a large message that began in an earlier process may be whole later.
     """
 
     __slots__ = (
@@ -114,6 +115,7 @@ class TopicRoot(Mailbox):
         "next_place",
         "placed",
         "reserved",
+        "restoring",
         "settings",
         "subscriptions",
         "topic",
@@ -142,13 +144,14 @@ class TopicRoot(Mailbox):
         self.placed: list[QueuedPacket] = []
         self.freed: dict[str, list[Range]] = {}
         self.unheard = self.discarded = 0
+        self.restoring = False
         self._owner = owner
         self._trie = Trie[Subscription]()
         self._matches: dict[str, _Takers] = {}
         self._times = DispatchTimes(in_ns(settings.delivery_timeout_s))
         # The places of durable contents whose commit has not returned, ascending, and express ones that come behind.
         self._awaited: deque[int] = deque()
-        self._early: deque[tuple[QueuedPacket, bytes]] = deque()
+        self._early: deque[QueuedPacket] = deque()
         # Of unfinished large messages: how much has come, and the place once all has.
         self._coming: dict[tuple[StreamId, int], int] = {}
         self._large: dict[tuple[StreamId, int], int] = {}
@@ -257,17 +260,14 @@ class TopicRoot(Mailbox):
             self._awaited.append(packet.first_place)
 
     def put(self, packet: QueuedPacket, head: bytes, progress: Progress | None = None) -> None:
-        """See ``Mailbox``. An express packet waits for durable ones that came before it."""
+        """See ``Mailbox``."""
         self.charge(packet, head)
         awaited, early = self._awaited, self._early
         if packet.keys and awaited and awaited[0] == packet.first_place:
             awaited.popleft()
-        elif not packet.keys and packet.first_place and awaited and awaited[0] < packet.first_place:
-            early.append((packet, head))
-            return
         super().put(packet, head, progress)
-        while early and not (awaited and awaited[0] < early[0][0].first_place):
-            super().put(*early.popleft())
+        while early and not (awaited and awaited[0] < early[0].first_place):
+            self._add(early.popleft(), None)
 
     def _put_fragment(
         self,
@@ -292,12 +292,15 @@ class TopicRoot(Mailbox):
 
     def _add(self, packet: QueuedPacket, progress: Progress | None) -> None:  # noqa: ARG002 - it has no reader itself
         packet.first_place = packet.first_place or self._adding
+        if not packet.keys and self._awaited and self._awaited[0] < packet.first_place:
+            self._early.append(packet)  # durable messages came before it, and their commit has not returned
+            return
         self.last_place = packet.last_place
         self.length += packet.count
         self.size_bytes += packet.size_bytes
         durable = [one for one in self._takers(packet.topic).durable if one.after < packet.first_place]
         self.placed.append(packet)
-        if packet.restored:
+        if self.restoring:
             self._restore(packet, durable)
             return
         for one in durable:

@@ -5,8 +5,9 @@ commit that acknowledges its messages. What the session log has of topics is in 
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from struct import Struct
+from typing import Any
 
 from triack.base.commit import OWN_STATE, StoreContent, SubscriptionRow
 from triack.base.delivery import LABELS
@@ -15,7 +16,7 @@ from triack.base.names import LEVEL_END, TOPIC_PREFIX
 from triack.base.news import AckWaitOver, MessagesDiscarded
 from triack.base.reasons import DropReason
 from triack.base.units import SECOND, in_ns
-from triack.queues.mailboxes.handed import as_runs, settled_runs
+from triack.queues.mailboxes.handed import settled_runs
 from triack.queues.mailboxes.in_hand import InHand
 from triack.queues.mailboxes.local_commit import LocalCommit, LocalTurn
 from triack.queues.mailboxes.local_queues import LocalQueues
@@ -24,7 +25,7 @@ from triack.queues.node_settings import NodeSettings
 from triack.queues.topics.subscription import Subscription, ranges_of
 from triack.queues.topics.topic_root import Dispatch, TopicRoot
 
-__all__ = ["Topics"]
+__all__ = ["Topics", "placed_fields"]
 
 PLACES = 1 << 20
 """Places that a commit reserves for a root: so many that few commits do, and after a restart no place comes twice."""
@@ -80,6 +81,7 @@ class Topics:
         self._dropped = Counter[Subscription]()
         self._overdue = Counter[Subscription]()
         self._told_ns: dict[tuple[Subscription, bool], int] = {}
+        self._restoring = True
         queues.make_topic = self._make_root
 
     # ---- starting
@@ -99,6 +101,8 @@ class Topics:
         """The queues are restored, and with them the contents: go on behind all places that were ever given."""
         for root in list(self._opened):
             root.last_place = root.dispatched = root.next_place - 1
+            root.restoring = False
+        self._restoring = False
         self._rows.clear()
         self._note_opened(now_ns, recovered=True)
 
@@ -116,6 +120,7 @@ class Topics:
             owner=self,
         )
         root.pause = self._queues.pauses.of_queue(name)
+        root.restoring = self._restoring
         for row in rows:
             subscription = Subscription.restore(row, root, self._notices)
             self.subscriptions[subscription.title] = subscription
@@ -302,34 +307,17 @@ class Topics:
         notices = self._notices
         for mailbox in notices.read:
             assert isinstance(mailbox, Subscription)
-            runs = mailbox.take_runs()
-            for redelivered in (False, True):
-                for fields in mailbox.described(run for run in runs if run.redelivered is redelivered):
-                    self._record("handed", now_ns, **fields, redelivered=redelivered)
+            for event, fields in mailbox.take_told():
+                if fields.get("overdue"):
+                    self._overdue[mailbox] += 1
+                self._record(event, now_ns, **fields)
         notices.read.clear()
         notices.purged.clear()  # they are settled as well
-        for root in roots if roots is not None else self._stirred:
-            for subscription in root.subscriptions:
-                self._note_back(subscription, now_ns)
         for mailbox, settled in notices.settled.items():
             assert isinstance(mailbox, Subscription)
             if ranges := ranges_of(settled_runs(settled)):
                 self._record("settled", now_ns, **mailbox.record_fields, ranges=ranges)
         notices.settled.clear()
-
-    def _note_back(self, subscription: Subscription, now_ns: int) -> None:
-        """Log what came back from the readers of a subscription, in time or too late."""
-        for overdue in (False, True):
-            leases = [lease for lease, late in subscription.came_back if late is overdue]
-            if leases:
-                if overdue:
-                    self._overdue[subscription] += len(leases)
-                ranges = ranges_of(as_runs(leases))
-                self._record("returned", now_ns, **subscription.record_fields, ranges=ranges, overdue=overdue)
-        subscription.came_back = []
-        if subscription.late:
-            self._record("late_ack", now_ns, **subscription.record_fields, ranges=sorted(subscription.late))
-            subscription.late = []
 
     def _note_opened(self, now_ns: int, *, recovered: bool = False) -> None:
         opened, self._opened = self._opened, []
@@ -341,7 +329,7 @@ class Topics:
             if recovered:
                 for subscription in root.subscriptions:
                     self._note_begun(subscription, now_ns, recovered=True)
-                self._note_placed(root, now_ns)
+                self._note_placed(root, now_ns, recovered=True)
                 self._note_freed(root, now_ns)
 
     def _note_begun(self, subscription: Subscription, now_ns: int, *, recovered: bool = False) -> None:
@@ -357,35 +345,76 @@ class Topics:
             **({"recovered": True} if recovered else {}),
         )
 
-    def _note_placed(self, root: TopicRoot, now_ns: int) -> None:
+    def _note_placed(self, root: TopicRoot, now_ns: int, *, recovered: bool = False) -> None:
         placed, root.placed = root.placed, []
-        for packet in placed:
-            self._record(
-                "placed",
-                now_ns,
-                **{"class": LABELS[packet.delivery]},
-                origin=packet.origin.hex(),
-                stream=packet.stream,
-                sequence=packet.sequence,
-                topic=root.topic,
-                below=packet.topic.partition(LEVEL_END)[2],
-                number=packet.number,
-                counts=[[1, packet.count]],
-                at_place=packet.first_place,
-                **({"recovered": True} if packet.restored else {}),
-            )
+        for fields in placed_fields(root.topic, placed, recovered=recovered):
+            self._record("placed", now_ns, **fields)
 
     def _note_dispatch(self, root: TopicRoot, it: Dispatch, now_ns: int) -> None:
         self._record("dispatched", now_ns, topic=root.topic, first=it.first, last=it.last)
         for one, count in it.assigned.items():
             self._record("assigned", now_ns, **one.record_fields, first=it.first, last=it.last, count=count)
-        for one, place, age_ns, pending in it.discarded:
-            self._dropped[one] += 1
-            self._record(
-                "discarded", now_ns, **one.record_fields, first=place, last=place, age_ns=age_ns, pending=pending
-            )
+        for one, first, last, age_ns, pending in _joined(it.discarded):
+            self._dropped[one] += last - first + 1
+            about = {"first": first, "last": last, "age_ns": age_ns, "pending": pending}
+            self._record("discarded", now_ns, **one.record_fields, **about)
 
     def _note_freed(self, root: TopicRoot, now_ns: int) -> None:
         freed, root.freed = root.freed, {}
         for reason, ranges in freed.items():
             self._record("content_freed", now_ns, topic=root.topic, ranges=sorted(ranges), reason=reason)
+
+
+def placed_fields(topic: str, placed: Iterable[QueuedPacket], *, recovered: bool) -> Iterator[dict[str, Any]]:
+    """Yield the fields of a `placed` record for each series of packets of one name whose numbers and places go on.
+
+    Args:
+        topic: the root.
+        placed: the packets, by their places.
+        recovered: whether the store had them at the start.
+    """
+    fields: dict[str, Any] = {}
+    about: tuple[object, ...] = ()
+    for packet in placed:
+        stream = packet.origin, packet.stream, packet.sequence, packet.delivery, packet.topic
+        goes_on = (*stream, packet.number, packet.first_place)
+        if fields and goes_on == about:
+            counts = fields["counts"]
+            if counts[-1][1] == packet.count:
+                counts[-1][0] += 1
+            else:
+                counts.append([1, packet.count])
+        else:
+            if fields:
+                yield fields
+            fields = {
+                "class": LABELS[packet.delivery],
+                "origin": packet.origin.hex(),
+                "stream": packet.stream,
+                "sequence": packet.sequence,
+                "topic": topic,
+                "below": packet.topic.partition(LEVEL_END)[2],
+                "number": packet.number,
+                "counts": [[1, packet.count]],
+                "at_place": packet.first_place,
+                **({"recovered": True} if recovered else {}),
+            }
+        about = (*stream, packet.number + 1, packet.last_place + 1)
+    if fields:
+        yield fields
+
+
+def _joined(
+    discarded: Iterable[tuple[Subscription, int, int, int]],
+) -> Iterator[tuple[Subscription, int, int, int, int]]:
+    """Yield discarded messages of one subscription that follow each other as one: the first and the last place."""
+    last: tuple[Subscription, int, int, int, int] | None = None
+    for one, place, age_ns, pending in discarded:
+        if last is not None and last[0] is one and last[2] == place - 1:
+            last = one, last[1], place, age_ns, pending
+            continue
+        if last is not None:
+            yield last
+        last = one, place, place, age_ns, pending
+    if last is not None:
+        yield last

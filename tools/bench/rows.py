@@ -67,7 +67,7 @@ class Row:
     """One row.
 
     Attributes:
-        name: ``T1`` to ``T13``.
+        name: ``T1`` to ``T14``.
         text: a description.
         goals: the measured figures, the headline first.
         work: of one run; rows of another kind change parts of it.
@@ -86,6 +86,8 @@ class Row:
 
 
 _T1 = Work(window=WINDOW)
+READERS = 10
+"""Subscriptions of a topic that are measured; groups of readers at Redis, subscribers at NATS."""
 LOSSES = (1, 5, 10, 30)
 """Percent of the packets, each way."""
 SHARE_LOSS_MAX, RATIO_LOSS_MIN = 10, 5
@@ -197,6 +199,17 @@ ROWS = {
             _T1,
             "relayed",
             "what a broker passes on is its only way",
+        ),
+        Row(
+            "T14",
+            f"T1 to a topic with {READERS} subscriptions, each of which gets every message; beside T1 in turns",
+            (
+                Goal("in sum", "msg/s", 1_500_000, 750_000),
+                Goal("of T1", "x", 3, 2),
+                Goal("stored", "x of the bodies", 1.2, 1.5, is_cost=True),
+            ),
+            replace(_T1, readers=READERS),
+            "fanned out",
         ),
     )
 }

@@ -43,6 +43,7 @@ class Work:
         log: whether a session log is written.
         insecure: without keys.
         complete: whether the run ends when everything has arrived, and not with the time.
+        readers: readers that get each message; 0 for one reader that takes it.
     """
 
     size: int = 100
@@ -59,6 +60,7 @@ class Work:
     log: bool = True
     insecure: bool = False
     complete: bool = True
+    readers: int = 0
 
     def __post_init__(self) -> None:
         if self.size < HEAD_BYTES:

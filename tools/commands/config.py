@@ -133,10 +133,10 @@ def _key_lines(key: Key, given: str | None) -> Iterator[str]:
 
 
 def header_of(section: KeyPath, queue: str, peer: str) -> str:
-    """The line that begins a table, with these names for a queue and a peer."""
+    """The line that begins a table, with these names for a queue, or a root of topics, and a peer."""
     if section[0] == "routes":
         return "[[routes]]"
-    names = {"queues": queue, "peers": peer}
+    names = {"queues": queue, "topics": queue, "peers": peer}
     return f"[{written_path(tuple(names[section[0]] if part == '*' else part for part in section))}]"
 
 

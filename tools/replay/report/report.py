@@ -126,6 +126,7 @@ def _page(verdict: Verdict, timeline: Timeline, command: str) -> str:
             for values, sessions in sorted(found.items())
         ],
         queues=sorted(timeline.queues.items()),
+        readers=sorted(timeline.readers.items()),
         ways=[_way(timeline, stream, line) for stream in sorted(timeline.ways) for line in ways_of(timeline, stream)],
         latency=_latency(timeline),
         **_plots(timeline, found),
@@ -176,6 +177,9 @@ def _where(finding: Violation, timeline: Timeline) -> list[tuple[str, str, str]]
             parts.append((what, timeline.name(node), node))
     if finding.session:
         parts.append(("session", finding.session[-6:], finding.session))
+    for what, name in (("topic", finding.topic), ("subscription", finding.subscription)):
+        if name:
+            parts.append((what, name, ""))
     for what, number in (("stream", finding.stream), ("sequence", finding.sequence), ("number", finding.number)):
         if number != -1:
             several = what == "number" and finding.last > number

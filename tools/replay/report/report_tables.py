@@ -63,23 +63,35 @@ def fill_tables(timeline: Timeline, numbers: Mapping[str, int]) -> None:
             meant = called.get(place, {place})
             node = next(iter(meant)) if len(meant) == 1 else place
             _add(timeline.queues.setdefault((timeline.names.get(node, node), "\t".join(queue)), {}), count, value)
+        elif what == "reader":
+            _count_reader(timeline, rest, value)
         elif what == "policy":
             node, *values = rest[: 1 + len(POLICY_SHOWN)]
             ends = node, "\t".join(rest[1 + len(POLICY_SHOWN) :])
             timeline.policies.setdefault(ends, {})[tuple(map(int, values))] = value
-        elif what == "stream":
-            origin, stream, *queue = rest
-            timeline.streams[(origin, int(stream))] = "\t".join(queue)
-        elif what == "way":
-            origin, stream, *hop = rest
-            timeline.ways.setdefault((origin, int(stream)), []).append((hop[0], hop[1]))
-        elif what == "dwell":
-            origin, stream, relay, bucket = rest
-            timeline.dwell.setdefault((origin, int(stream), relay), {})[int(bucket)] = value
+        elif what in ("stream", "way", "dwell"):
+            _count_stream(timeline, what, rest, value)
     for line in timeline.sessions:
         link = timeline.links.setdefault((line.node, line.peer), {})
         _add(link, "sessions", 1)
         _add(link, "failed", int(line.reason in FAILURE_REASONS))
+
+
+def _count_reader(timeline: Timeline, rest: list[str], value: int) -> None:
+    node, count, topic, subscription, pattern = rest
+    reader = timeline.names.get(node, node), topic, subscription, pattern
+    _add(timeline.readers.setdefault(reader, {}), count, value)
+
+
+def _count_stream(timeline: Timeline, what: str, rest: list[str], value: int) -> None:
+    origin, stream, *more = rest
+    key = origin, int(stream)
+    if what == "stream":
+        timeline.streams[key] = "\t".join(more)
+    elif what == "way":
+        timeline.ways.setdefault(key, []).append((more[0], more[1]))
+    else:
+        timeline.dwell.setdefault((*key, more[0]), {})[int(more[1])] = value
 
 
 def _count_link(timeline: Timeline, node: str, peer: str, what: str, value: int) -> None:
