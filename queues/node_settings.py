@@ -249,6 +249,8 @@ class Topic:
             went to it more than ``delivery_timeout_s`` ago.
         max_unacked: messages that may be unacknowledged before a subscription has no room; it may have its own number.
         delivery_timeout_s: how old a message must be to be discarded, in seconds.
+        ack_wait_s: seconds that a message may be in hand of any subscription that has no limit of its own; None: no
+            limit.
         quota: limits of the messages that some subscription wants; publishers wait at it, or are refused. None: as for
             queues (``Limits.quota``).
     """
@@ -256,6 +258,7 @@ class Topic:
     strategy: Strategy = "discard_none"
     max_unacked: int = 1_000
     delivery_timeout_s: float = 60.0
+    ack_wait_s: float | None = None
     quota: Quota | None = None
 
     def __post_init__(self) -> None:
@@ -317,7 +320,8 @@ class NodeSettings:
         survives: what the node's store survives: ``power loss``, ``process crash`` (then a loss of power may take the
             last commits, or leave the store damaged) or ``nothing`` (it is in memory). What this node acknowledges as
             stored is as safe as that, and its peers know (``SessionStats.survives``).
-        topics: settings of topics, by the first level of their names; ``Topic()`` for all others.
+        topic: settings of topics.
+        topics: those of some topics, by the first level of their names.
         log_keep_s: how long session logs are kept, at least; None: until somebody removes them. Older segments are
             judged once a day and replaced by a summary (``triack log prune``), unless they break a promise.
     """
@@ -346,6 +350,7 @@ class NodeSettings:
     blocking: Blocking = field(default_factory=Blocking)
     survives: Survives = "power loss"
     log_keep_s: float | None = None
+    topic: Topic = field(default_factory=Topic)
     topics: Mapping[str, Topic] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -362,7 +367,7 @@ class NodeSettings:
 
     def topic_of(self, root: str) -> Topic:
         """Settings of the topics below a root."""
-        return self.topics.get(root, _TOPIC)
+        return self.topics.get(root, self.topic)
 
     def quota_of(self, queue: str) -> Quota:
         """Limits of that queue, or with ``topic:`` before its name, of the topics below that root."""
@@ -372,7 +377,3 @@ class NodeSettings:
     def redelivery_of(self, queue: str) -> Redelivery:
         """When failed messages of that queue come again."""
         return self.queue_redelivery.get(queue, self.redelivery)
-
-
-_TOPIC = Topic()
-"""Settings of roots that have none of their own."""

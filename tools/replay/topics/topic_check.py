@@ -281,7 +281,7 @@ class TopicJudge:
             evidence = f"deleted ({record['reason']}) while the subscription wants it"
             subscription.report(record, "content_freed_early", evidence, low, last=high)
             subscription.forget(low, high)
-        if record["reason"] in ("all", "nobody") and not subscription.durable and not subscription.suspended:
+        if record["reason"] in ("all", "nobody") and not subscription.durable:
             begin = max(first, self._contents.dispatched + 1, subscription.after + 1)
             if begin <= last:
                 evidence = f"deleted ({record['reason']}) before it was dispatched to the subscription"
@@ -343,8 +343,8 @@ class TopicJudge:
         subscription.end()
         self._end(record["subscription"])
 
-    def _on_suspended(self, subscription: Subscription, record: Record) -> None:
-        subscription.suspended = record["suspended"]
+    def _on_changed(self, subscription: Subscription, record: Record) -> None:
+        subscription.max_unacked, subscription.ack_wait_ns = record["max_unacked"], record["ack_wait_ns"]
 
     def _limit(self, subscription: Subscription) -> int:
         """The last place that a subscription may have."""
@@ -408,7 +408,7 @@ class TopicJudge:
         got: dict[str, int] = {}
         parts: list[tuple[Subscription, Span]] = []
         for low, high, below in contents.named(max(first, contents.dispatched + 1), last):
-            takers = [it for it in self._takers(below) if not it.durable and not it.suspended and it.after < high]
+            takers = [it for it in self._takers(below) if not it.durable and it.after < high]
             cuts = sorted({low, high + 1, *(it.after + 1 for it in takers if it.after >= low)})
             for begin, end in pairwise(cuts):
                 eligible = [it for it in takers if it.after < begin]
@@ -500,7 +500,7 @@ class TopicJudge:
         named = next(self._contents.named(place, place), None)
         if named is None or self._strategy not in RULES:
             return False
-        takers = [it for it in self._takers(named[2]) if not it.durable and not it.suspended and it.after < place]
+        takers = [it for it in self._takers(named[2]) if not it.durable and it.after < place]
         return up_to(self._strategy, takers, {}) != 0
 
     # ---- reports
@@ -523,7 +523,7 @@ class TopicJudge:
         "expired": _on_expired,
         "late_ack": lambda _, subscription, record: subscription.handle_late(record),
         "unsubscribed": _on_unsubscribed,
-        "subscription_suspended": _on_suspended,
+        "subscription_changed": _on_changed,
     }
     _SEES: ClassVar[dict[str, Callable[[TopicJudge, Record], None]]] = {
         "topic_opened": _on_opened,
