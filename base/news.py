@@ -3,11 +3,13 @@
 from dataclasses import dataclass
 
 __all__ = [
+    "AckWaitOver",
     "CallRefused",
     "EventsMissed",
     "GapFound",
     "LinkDown",
     "LinkUp",
+    "MessagesDiscarded",
     "NodeEvent",
     "PeerHalted",
     "PeerSilent",
@@ -207,6 +209,36 @@ class StreamsNearLimit:
 
 
 @dataclass(frozen=True, slots=True)
+class MessagesDiscarded:
+    """Messages were dropped for a slow subscription, as its topic's strategy allows. Reported at most once a second.
+
+    Attributes:
+        topic: the first level of the topics' names.
+        subscription: its name.
+        messages: how many, since the last report.
+    """
+
+    topic: str
+    subscription: str
+    messages: int
+
+
+@dataclass(frozen=True, slots=True)
+class AckWaitOver:
+    """Messages of a subscription were in hand for too long: they have failed. Reported at most once a second.
+
+    Attributes:
+        topic: the first level of the topics' names.
+        subscription: its name.
+        messages: how many, since the last report.
+    """
+
+    topic: str
+    subscription: str
+    messages: int
+
+
+@dataclass(frozen=True, slots=True)
 class EventsMissed:
     """A client was without its node for a while: the events of that time are missing. Only clients get this.
 
@@ -230,5 +262,7 @@ NodeEvent = (
     | StoreLow
     | StreamHeld
     | StreamsNearLimit
+    | MessagesDiscarded
+    | AckWaitOver
 )
 """Everything that ``Node.events`` gives."""

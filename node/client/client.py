@@ -38,7 +38,7 @@ from triack.node.handles.derived import Said, as_on
 from triack.node.handles.handling import Handlers
 from triack.node.handles.message import way_back
 from triack.node.handles.send_many import send_to_each
-from triack.node.handles.subscribing import check_subscription
+from triack.node.handles.subscribing import check_reading, check_subscription
 from triack.node.handles.verbs import Verbs
 from triack.node.shell.enrolling import EnrolledPeer, OpenInvitation
 from triack.node.shell.event_loop import check_home
@@ -491,10 +491,8 @@ class Client(Asking):
     def subscribe(self, said: Said) -> ClientSubscriber:
         """The subscription begins with ``async with``, or with the first request for a message."""
         pattern, ack, name = said["pattern"], said["ack"], said["name"]
-        if ack not in ("auto", "manual"):
-            raise UsageError(f"subscribe to {pattern}: ack must be 'auto' or 'manual', not {ack!r}")
         check_subscription(pattern, said)
-        check_kind(f"subscribe to {pattern}: redelivery", said["redelivery"], Redelivery | None)
+        check_reading(f"subscribe to {pattern}", ack, said["redelivery"])
         reader_of(pattern, name)
         self._line.check()
         about = {name: said[name] for name in ("durable", "shared", "ack_wait_s", "max_unacked")}

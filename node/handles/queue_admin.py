@@ -16,6 +16,7 @@ from triack.base.names import what_else
 from triack.node.handles.message import absolute
 from triack.node.shell.driver import Driver
 from triack.node.shell.engine_handle import MESSAGE_OVERHEAD_BYTES, EngineHandle
+from triack.node.shell.prepared import published
 from triack.queues.mailboxes.mailbox import Mailbox
 from triack.queues.mailboxes.resolver import RemoteQueue, local_queue
 from triack.queues.mailboxes.system_queues import DEAD_LETTER_QUEUE, SystemQueue
@@ -35,6 +36,7 @@ from triack.queues.manager.engine import Engine
 from triack.queues.manager.jobs import Look
 from triack.queues.packing import NO_DEAD_LETTER, Outgoing
 from triack.queues.streams.outgoing_stream import OutgoingStream
+from triack.queues.topics.topic_root import TopicRoot
 from triack.transport.address import Destination
 
 __all__ = ["PAGE_MESSAGES", "QueueAdmin", "as_ids"]
@@ -121,6 +123,9 @@ class QueueAdmin:
         mailboxes = self._engine.queues.mailboxes
         if queue in mailboxes:
             return mailboxes[queue]
+        for subscription in self._engine.topics.subscriptions.values():
+            if subscription.name == queue:
+                return subscription
         on_the_way: dict[str, list[OutgoingStream]] = {}
         for outgoing in sorted(self._engine.outbox.streams, key=lambda it: it.stream_number):
             if outgoing.peer:
@@ -132,8 +137,11 @@ class QueueAdmin:
         raise QueueNotFound(f"there is no queue {queue}; {what_else(queue, known)}")
 
     def _own(self, queue: object) -> Mailbox:
-        """A queue of this node. Raises QueueNotFound; UsageError for an outgoing queue."""
+        """A queue of this node, or a subscription. Raises QueueNotFound; UsageError for any other."""
         mailbox = self._find(queue)
+        if isinstance(mailbox, TopicRoot):
+            names = ", ".join(one.name for one in mailbox.subscriptions) or "none"
+            raise UsageError(f"{queue} is a topic: each of its subscriptions has its own messages; there is {names}")
         if not isinstance(mailbox, Mailbox):
             raise UsageError(
                 f"{queue} is on its way to another node. To send it elsewhere, purge it, which makes dead letters of "
@@ -157,6 +165,12 @@ class QueueAdmin:
         """See ``Node.requeue``."""
 
         def route(message: BrowsedMessage) -> tuple[OutgoingStream, Outgoing] | None:
+            subscription = message.properties.get("dead_subscription")
+            if subscription is not None:
+                if ids is None:
+                    return None
+                # Published again, it would come to all other subscriptions a second time.
+                raise UsageError(f"requeue {message.id}: it came by subscription {subscription}: move it to a queue")
             if message.destination is None:
                 if ids is None:
                     return None
@@ -167,7 +181,8 @@ class QueueAdmin:
                 for name, value in self._properties_of(message).items()
                 if not name.startswith("dead_") and name != NO_DEAD_LETTER
             }
-            return self._way_to(message.destination, message.priority), Outgoing(message.body, kept or None)
+            way = self._way_to(message.destination, message.priority)
+            return addressed(message.destination, way, Outgoing(message.body, kept or None))
 
         return await self._move(DEAD_LETTER_QUEUE, ids, route)
 
@@ -182,7 +197,8 @@ class QueueAdmin:
         def route(message: BrowsedMessage) -> tuple[OutgoingStream, Outgoing]:
             receive_by_ms = round((message.receive_by or 0) * 1_000)
             properties = self._properties_of(message) or None
-            return way(message.priority), Outgoing(message.body, properties, receive_by_ms=receive_by_ms)
+            moved = Outgoing(message.body, properties, receive_by_ms=receive_by_ms)
+            return addressed(destination, way(message.priority), moved)
 
         return await self._move(queue, ids, route)
 
@@ -220,7 +236,7 @@ class QueueAdmin:
     async def purge(self, queue: str, ids: Collection[str] | None) -> int:
         """See ``Node.purge``."""
         where = self._find(queue)
-        if not isinstance(where, Mailbox):
+        if isinstance(where, list):
             if ids is not None:
                 raise UsageError(f"purge {queue}: what is on its way goes in packets of many messages; purge all of it")
             return await self._purge_outgoing(where)
@@ -299,6 +315,11 @@ class QueueAdmin:
 def _class_of(priority: int) -> Delivery:
     """The class in which a message is moved: it keeps its priority, and a transactional one has none."""
     return Delivery.TRANSACTIONAL if priority == TRANSACTIONAL_PRIORITY else Delivery.RECOVERABLE
+
+
+def addressed(destination: str, outgoing: OutgoingStream, message: Outgoing) -> tuple[OutgoingStream, Outgoing]:
+    """A message and its outgoing queue; if that leads to topics, the message has the name of one."""
+    return outgoing, published(destination, message) if outgoing.of_topic else message
 
 
 def as_ids(ids: Collection[str] | None) -> frozenset[str] | None:

@@ -18,7 +18,7 @@ from triack.queues.node_settings import Redelivery
 from triack.queues.stages import Stage, StageName
 from triack.queues.topics.subscription import Subscription
 
-__all__ = ["Subscriber", "Subscribing", "begin_subscription", "check_subscription"]
+__all__ = ["Subscriber", "Subscribing", "begin_subscription", "check_reading", "check_subscription"]
 
 
 class Subscriber(Consumer):
@@ -173,6 +173,13 @@ def check_subscription(pattern: str, about: Mapping[str, Any]) -> None:
     check_hand_over(pattern, about["ack_wait_s"])
 
 
+def check_reading(what: str, ack: object, redelivery: object) -> None:
+    """Check how a subscription is read. Raises UsageError."""
+    if ack not in ("auto", "manual"):
+        raise UsageError(f"{what}: ack must be 'auto' or 'manual', not {ack!r}")
+    check_kind(f"{what}: redelivery", redelivery, Redelivery | None)
+
+
 def begin_subscription(
     port: EngineHandle,
     pattern: str,
@@ -189,6 +196,7 @@ def begin_subscription(
     what = f"subscribe to {pattern}"
     about = {"durable": durable, "shared": shared, "ack_wait_s": ack_wait_s, "max_unacked": max_unacked}
     check_subscription(pattern, about)
+    check_reading(what, ack, redelivery)
     port.check_topic(pattern)
     topics, turn = port.topics()
     found: Subscription = topics.subscribe(

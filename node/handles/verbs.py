@@ -64,7 +64,8 @@ class Verbs(Sending, Acknowledging, Trusting, Requesting, Reloading, Routing, Su
 
         Returns:
             An iterator over ``LinkUp``, ``LinkDown``, ``PeerSilent``, ``PeerUnknown``, ``PeerHalted``,
-            ``GapFound``, ``CallRefused``, ``QueueOverQuota``, ``StoreLow``, ``StreamHeld`` and ``StreamsNearLimit``.
+            ``GapFound``, ``CallRefused``, ``QueueOverQuota``, ``StoreLow``, ``StreamHeld``,
+            ``StreamsNearLimit``, ``MessagesDiscarded`` and ``AckWaitOver``.
 
         Raises:
             NodeClosed: the node was not started.

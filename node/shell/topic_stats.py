@@ -60,6 +60,7 @@ class TopicStats:
         waiting: messages that the strategy has not dispatched, as subscriptions have no room.
         is_full: whether it has reached its quota, so that publishers wait or are refused.
         arrived: messages that were published to it since the node started.
+        discarded: messages that were dropped for slow subscriptions since then, each time for one of them.
         subscriptions: those to topics below it.
     """
 
@@ -70,6 +71,7 @@ class TopicStats:
     waiting: int
     is_full: bool
     arrived: int
+    discarded: int
     subscriptions: list[SubscriptionStats] = field(default_factory=list)
 
 
@@ -88,6 +90,7 @@ def _topic(root: TopicRoot, holding: Holding, now_ms: int) -> TopicStats:
         root.last_place - root.dispatched,
         root.fill.is_full,
         root.left + root.length - root.restored,
+        root.discarded,
         [_subscription(one, holding, now_ms) for one in root.subscriptions],
     )
 

@@ -727,6 +727,7 @@ class Engine:
             *outbox.retirement.take_news(),
             *self.transits.holds.waiting.take_news(),
             *self.callers.take_news(),
+            *self.topics.take_news(now_ns),
         ):
             effects += [Tell(event) for event in news]
         if detected := self.handshakes.suspended.take_detected():

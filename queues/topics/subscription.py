@@ -294,6 +294,7 @@ class Subscription(Mailbox):
     def assign(self, packet: QueuedPacket, messages: int, *, first: bool) -> None:
         """It gets messages of a content; ``first`` says whether they are the first of that."""
         self.length += messages
+        self.last_place = packet.last_place
         if first:
             self.size_bytes += packet.size_bytes
 

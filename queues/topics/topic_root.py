@@ -93,6 +93,7 @@ class TopicRoot(Mailbox):
         placed: contents that have got their places, until the session log has them.
         reserved: the last place that the store has reserved.
         freed: places of contents that nobody wants any more, and whether anybody did, until then.
+        discarded: number of messages that were dropped for slow subscriptions.
         unheard: number of messages that no subscription wanted.
         restoring: whether it is being restored: a large message that began in an earlier process may be whole later.
     """
@@ -108,6 +109,7 @@ class TopicRoot(Mailbox):
         "_times",
         "_trie",
         "contents",
+        "discarded",
         "dispatched",
         "freed",
         "next_place",
@@ -141,7 +143,7 @@ class TopicRoot(Mailbox):
         self.subscriptions: dict[Subscription, None] = {}
         self.placed: list[QueuedPacket] = []
         self.freed: dict[str, list[Range]] = {}
-        self.unheard = 0
+        self.unheard = self.discarded = 0
         self.restoring = False
         self._owner = owner
         self._trie = Trie[Subscription]()
@@ -383,6 +385,7 @@ class TopicRoot(Mailbox):
             if age_ns <= timeout_ns:
                 return
             one.discard(packet, index)
+            self.discarded += 1
             yield one, place, age_ns, one.length
 
     # ---- leaving

@@ -13,6 +13,7 @@ from triack.base.commit import OWN_STATE, StoreContent, SubscriptionRow
 from triack.base.delivery import LABELS
 from triack.base.errors import StoreDamaged, SubscriptionMismatch
 from triack.base.names import LEVEL_END, TOPIC_PREFIX
+from triack.base.news import AckWaitOver, MessagesDiscarded
 from triack.base.reasons import DropReason
 from triack.base.units import SECOND, in_ns
 from triack.queues.mailboxes.handed import settled_runs
@@ -76,6 +77,10 @@ class Topics:
         self._rows: dict[int, list[SubscriptionRow]] = {}
         self._reserved: dict[str, int] = {}
         self._left: list[Subscription] = []
+        # Messages that were dropped, or overdue, and not yet reported; and when that was reported last.
+        self._dropped = Counter[Subscription]()
+        self._overdue = Counter[Subscription]()
+        self._told_ns: dict[tuple[Subscription, bool], int] = {}
         self._restoring = True
         queues.make_topic = self._make_root
 
@@ -231,6 +236,8 @@ class Topics:
         assert isinstance(root, TopicRoot)
         del self.subscriptions[subscription.title]
         root.end(subscription)
+        for overdue in (False, True):
+            self._told_ns.pop((subscription, overdue), None)
         self._notices.dirty.pop(subscription, None)
         self._notices.wanting.pop(subscription, None)
         self._notices.resuming.set(subscription, None)
@@ -273,6 +280,22 @@ class Topics:
                 root.unheard = 0
             self._note_freed(root, now_ns)
 
+    def take_news(self, now_ns: int) -> list[MessagesDiscarded | AckWaitOver]:
+        """News for the operator since the last call; of one subscription at most one of a kind a second."""
+        news: list[MessagesDiscarded | AckWaitOver] = []
+        kinds: tuple[tuple[Counter[Subscription], type[MessagesDiscarded | AckWaitOver]], ...] = (
+            (self._dropped, MessagesDiscarded),
+            (self._overdue, AckWaitOver),
+        )
+        for counts, kind in kinds:
+            for one in list(counts):
+                told_ns = self._told_ns.get((one, kind is AckWaitOver))
+                if told_ns is None or now_ns - told_ns >= SECOND:
+                    if not one.has_ended:
+                        self._told_ns[one, kind is AckWaitOver] = now_ns
+                    news.append(kind(one.root.topic, one.title, counts.pop(one)))
+        return news
+
     # ---- commits
 
     def complete(self, group: LocalCommit) -> None:
@@ -303,6 +326,8 @@ class Topics:
         for mailbox in notices.read:
             assert isinstance(mailbox, Subscription)
             for event, fields in mailbox.take_told():
+                if fields.get("overdue"):
+                    self._overdue[mailbox] += 1
                 self._record(event, now_ns, **fields)
         notices.read.clear()
         notices.purged.clear()  # they are settled as well
@@ -348,6 +373,7 @@ class Topics:
         for one, count in it.assigned.items():
             self._record("assigned", now_ns, **one.record_fields, first=it.first, last=it.last, count=count)
         for one, first, last, age_ns, pending in _joined(it.discarded):
+            self._dropped[one] += last - first + 1
             about = {"first": first, "last": last, "age_ns": age_ns, "pending": pending}
             self._record("discarded", now_ns, **one.record_fields, **about)
 
