@@ -63,8 +63,8 @@ class TopicJudge:
         self._committed_ns = 0
         # The number of the last packet that got places, by the same.
         self._numbers: dict[tuple[str, int, int], int] = {}
-        # While a start says what it found: the messages, and the subscriptions.
-        self._recovering = False
+        # Whether the start has opened it; and while it says what it found, the messages and the subscriptions.
+        self._recovering = self._opened = False
         self._found = RangeSet()
         self._found_names: set[str] = set()
         # The next place when the start before ended: what lies behind it has come with a commit without a record.
@@ -81,6 +81,10 @@ class TopicJudge:
             self._end_recovery(record)
         if self._owed is not None and event not in _FOLLOWS:
             self._require_owed(record)
+        if not self._opened and event != "topic_opened":
+            self._opened = True
+            due = Due("given", self._node, self._start, end_ns=self._start)
+            self._claim(record, f"{event}, and the topic was not opened in this start", -1, due)
         self._judge_unplaced(record)
         self._last = record
         handle = self._OF_ONE.get(event)
@@ -142,6 +146,7 @@ class TopicJudge:
                 subscription.end()
                 self._end(name)
         self._start = record["incarnation"]
+        self._opened = False
         self._committed_ns = 0
         self._recovering = True
         self._found, self._found_names = RangeSet(), set()
@@ -181,6 +186,7 @@ class TopicJudge:
     # ---- messages
 
     def _on_opened(self, record: Record) -> None:
+        self._opened = True
         self._strategy, self._timeout_ns = record["strategy"], record["delivery_timeout_ns"]
         contents, first = self._contents, record["first"]
         if first < contents.next:
@@ -195,6 +201,8 @@ class TopicJudge:
         if self._recovering:
             # What a start finds was dispatched, or lost its subscriptions that are not durable.
             contents.dispatched = contents.next - 1
+        if first < 1:
+            self._claim(record, f"the next place is {first}, and they count from 1", first)
         if self._strategy not in RULES:
             self._claim(record, f"the unknown strategy {self._strategy!r}", first)
 
@@ -297,6 +305,8 @@ class TopicJudge:
             known = known or self._revive(name)
             if known is not None:
                 known.kept = True
+            if not record["durable"]:
+                self._claim_of(record, "found in the store, and not durable")
             if known is not None and (known.after, known.pattern) != (record["after"], record["pattern"]):
                 evidence = f"after {record['after']}, to {record['pattern']!r}; it began after {known.after}"
                 self._claim_of(record, f"{evidence}, to {known.pattern!r}")
