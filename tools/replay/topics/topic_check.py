@@ -235,6 +235,8 @@ class TopicJudge:
         contents, key = self._contents, (record["origin"], record["stream"], record["sequence"])
         if record.get("recovered"):
             self._found.add(first, last)
+            if any(below != record["below"] for *_, below in contents.named(first, last)):
+                self._claim(record, f"found as {record['below']!r}, and placed under another name", first)
             contents.put(first, last, record["below"], record["class"])
             contents.next = max(contents.next, last + 1)
             contents.dispatched = max(contents.dispatched, last)
