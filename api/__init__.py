@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from triack.base.news import (
         AckWaitOver,
         CallRefused,
+        DeadLettersWaiting,
         EventsMissed,
         GapFound,
         LinkDown,
@@ -70,6 +71,7 @@ if TYPE_CHECKING:
     from triack.queues.blocking import Blocking
     from triack.queues.format_names import msmq_name
     from triack.queues.manager.browse import BrowsedMessage
+    from triack.queues.message_classes import Acks, MessageClass
     from triack.queues.node_settings import (
         DeadLetters,
         KeySettings,
@@ -104,12 +106,14 @@ __all__ = [
     "AckTrigger",
     "AckWaitOver",
     "Acknowledgements",
+    "Acks",
     "Blocking",
     "BrowsedMessage",
     "CallRefused",
     "Client",
     "Consumer",
     "DeadLetters",
+    "DeadLettersWaiting",
     "Delivery",
     "EnrolledPeer",
     "Events",
@@ -125,6 +129,7 @@ __all__ = [
     "LinkStats",
     "LinkUp",
     "Message",
+    "MessageClass",
     "MessageProperties",
     "MessagesDiscarded",
     "Node",
@@ -181,12 +186,14 @@ _HOMES = {
     "AckTrigger": "triack.base.ack_trigger:AckTrigger",
     "AckWaitOver": "triack.base.news:AckWaitOver",
     "Acknowledgements": "triack.node.handles.acknowledgements:Acknowledgements",
+    "Acks": "triack.queues.message_classes:Acks",
     "Blocking": "triack.queues.blocking:Blocking",
     "BrowsedMessage": "triack.queues.manager.browse:BrowsedMessage",
     "CallRefused": "triack.base.news:CallRefused",
     "Client": "triack.node.client.client:Client",
     "Consumer": "triack.node.handles.consumer:Consumer",
     "DeadLetters": "triack.queues.node_settings:DeadLetters",
+    "DeadLettersWaiting": "triack.base.news:DeadLettersWaiting",
     "EnrolledPeer": "triack.node.shell.enrolling:EnrolledPeer",
     "Events": "triack.node.shell.link_events:Events",
     "EventsMissed": "triack.base.news:EventsMissed",
@@ -203,6 +210,7 @@ _HOMES = {
     "LinkStats": "triack.node.shell.stats:LinkStats",
     "LinkUp": "triack.base.news:LinkUp",
     "Message": "triack.node.handles.message:Message",
+    "MessageClass": "triack.queues.message_classes:MessageClass",
     "MessageProperties": "triack.node.shell.outgoing_message:MessageProperties",
     "MessagesDiscarded": "triack.base.news:MessagesDiscarded",
     "Node": "triack.node.node:Node",

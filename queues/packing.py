@@ -5,15 +5,15 @@
     FRAGMENT  first byte u8, zero u16, ordinal u64, sent at u64 ms, receive by u64 ms, total u32, offset u32, a piece of
     (properties length u32, properties, body)
 
-The first byte holds the kind in bits 0 and 1, and the priority of the messages in bits 4 to 6. With bit 3, the messages
-were published to one topic: the length u8 and the name of what it has below its root are behind the head of a batch, or
-before the piece of the first fragment, of which they are a part. The other bits are not this module's, and nothing here
-depends on them.
+The first byte holds the kind in bits 0 and 1, the priority of the messages in bits 4 to 6, and ``CARES`` in bit 7. With
+bit 3, the messages were published to one topic: the length u8 and the name of what it has below its root are behind the
+head of a batch, or before the piece of the first fragment, of which they are a part. Nothing here depends on bit 2.
 
 All integers are big-endian. Properties are a JSON object. A message of a batch has the ordinal ``first + index``, which
 with the id of its node names it permanently. Messages with different receive-by times (0 for any time) share no body,
-so a queue knows when a packet expires without reading it. The work here is per batch: one ``struct.pack`` and one
-``join``.
+so a queue knows when a packet expires without reading it. The bit ``CARES`` says that messages of the body
+have one of the properties ``CARING``; they share no body with messages that have none of them. The work here is per
+batch: one ``struct.pack`` and one ``join``.
 """
 
 import json
@@ -26,13 +26,19 @@ from struct import Struct
 from struct import error as StructError
 from typing import Any, cast
 
-from triack.base.commit import HEAD_BYTES
+from triack.base.commit import CARES, HEAD_BYTES
 from triack.base.delivery import PRIORITY_MAX
 from triack.base.errors import AddressError, ProtocolError
 from triack.base.names import check_levels
 from triack.base.reasons import DropReason
 
 __all__ = [
+    "ADMIN",
+    "CARING",
+    "CLASS",
+    "DEAD_LETTER",
+    "DEATH",
+    "JOURNAL",
     "MAX_BODY_BYTES",
     "MAX_PROPERTIES_BYTES",
     "USER_PROPERTIES_BYTES",
@@ -41,6 +47,7 @@ __all__ = [
     "PacketBody",
     "Properties",
     "Unpacked",
+    "cares_of",
     "check",
     "count_of",
     "fragment_range",
@@ -99,6 +106,18 @@ Properties = dict[str, Any]
 
 NO_DEAD_LETTER = "no_dead_letter"
 """A property: keep no dead letter when the message cannot be delivered, as its sender is notified or gone."""
+DEAD_LETTER = "dead_letter"
+"""A property: False for no dead letter, or the name of the queue for it, at the node where the message dies."""
+JOURNAL = "journal"
+"""A property: True to keep a copy at the sender."""
+ADMIN = "admin"
+"""A property: which administration messages the sender wants, and where; see ``queues.admin_acks``."""
+CLASS = "class"
+"""A property: the number of a ``MessageClass``. Only administration messages have it."""
+CARING = frozenset({DEAD_LETTER, JOURNAL, ADMIN})
+"""The properties for which a node looks into a body when something happens to its messages."""
+DEATH = frozenset({"dead_reason", "dead_destination", "dead_attempts", "dead_maybe_delivered"})
+"""The properties that a dead letter has besides those of its message."""
 
 
 @dataclass(slots=True)
@@ -137,6 +156,7 @@ class PacketBody:
         tickets: number of messages that it is part of: those of a batch, and one for each fragment of a large message.
         reach_by_ms: wall clock time after which sending it is useless, 0 for never.
         ack_requested: whether it must ask for its acknowledgements.
+        cares: whether its messages have a property of ``CARING``.
     """
 
     body: bytes
@@ -144,6 +164,7 @@ class PacketBody:
     tickets: int
     reach_by_ms: int
     ack_requested: bool = False
+    cares: bool = False
 
 
 @dataclass(slots=True)
@@ -209,9 +230,11 @@ def pack(
             continue
         for message in some:
             assert isinstance(message, Outgoing)
+            properties = message.properties
+            packer.turn_to(cares=properties is not None and not CARING.isdisjoint(properties))
             packer.add(
                 message.body,
-                write_properties(message.properties),
+                write_properties(properties),
                 message.expiry,
                 ack_requested=message.ack_now,
                 topic=message.topic,
@@ -236,6 +259,7 @@ class _Packer:
         self._properties: list[bytes] = []
         self._rich = False
         self._asks = False
+        self._cares = False
         self._expiry = _NEVER
         self._topic: str | None = None
         self._name = b""
@@ -271,8 +295,16 @@ class _Packer:
         self._properties.append(properties)
         self._room_bytes -= size_bytes
 
+    def turn_to(self, *, cares: bool) -> None:
+        """The next messages have a property of ``CARING``, or none of them."""
+        if cares is not self._cares:
+            self.close_run()
+            self._cares = cares
+            self._bits ^= CARES
+
     def add_plain(self, bodies: list[bytes]) -> None:
         """Add messages that are only bodies, like ``add``, as many at a time as a batch has room for."""
+        self.turn_to(cares=False)
         ends = list(accumulate([len(body) + 2 for body in bodies], initial=0))
         at = 0
         while at < len(bodies):
@@ -306,7 +338,7 @@ class _Packer:
         """Finish a batch."""
         count, (reach_by_ms, receive_by_ms) = len(bodies), self._expiry
         body = _batch(bodies, properties, self.ordinal, self._sent_at_ms, receive_by_ms, self._bits, self._name)
-        self.packed.append(PacketBody(body, count, count, reach_by_ms, self._asks))
+        self.packed.append(PacketBody(body, count, count, reach_by_ms, self._asks, self._cares))
         self.ordinal += count
 
     def _add_fragments(self, body: bytes, properties: bytes, *, ack_requested: bool) -> None:
@@ -319,12 +351,15 @@ class _Packer:
             piece = blob[offset : offset + piece_bytes]
             last = offset + len(piece) == len(blob)
             fragment = head + _FRAGMENT.pack(len(blob), offset) + piece
-            self.packed.append(PacketBody(fragment, int(last), 1, reach_by_ms, ack_requested and last))
+            self.packed.append(PacketBody(fragment, int(last), 1, reach_by_ms, ack_requested and last, self._cares))
         self.ordinal += 1
 
 
 def pack_one(message: Outgoing, ordinal: int, sent_at_ms: int) -> bytes:
-    """One message with its properties as a body of its own, of any length, for queues of this node."""
+    """One message with its properties as a body of its own, of any length, for queues of this node.
+
+    It is a dead letter, to which nothing more happens: the body does not care.
+    """
     properties, bits = write_properties(message.properties), message.priority << _PRIORITY_SHIFT
     if max(len(message.body), len(properties)) <= _SHORT_MAX:
         return _batch([message.body], [properties], ordinal, sent_at_ms, message.receive_by_ms, bits)
@@ -384,6 +419,11 @@ def topic_of(body: bytes) -> str | None:
 def priority_of(head: bytes) -> int:
     """The priority of the messages of a body, by its first byte."""
     return head[0] >> _PRIORITY_SHIFT & PRIORITY_MAX
+
+
+def cares_of(head: bytes) -> bool:
+    """Whether messages of a body, by its first bytes, have a property of ``CARING``."""
+    return head[0] >= CARES
 
 
 def sent_at_of(head: bytes) -> int:

@@ -7,7 +7,9 @@ from typing import Any, Protocol
 from triack.base.checks import LONGEST_LIFE_S
 from triack.base.errors import UsageError
 from triack.node.shell.outgoing_message import MessageProperties
+from triack.queues.admin_acks import class_of
 from triack.queues.mailboxes.mailbox import Lease, Run
+from triack.queues.message_classes import MessageClass
 
 __all__ = ["Holder", "Keeper", "Message", "absolute", "delay_ms_of", "way_back"]
 
@@ -185,6 +187,11 @@ class Message:
     def label(self) -> str | None:
         """A label for people."""
         return self._text("label")
+
+    @property
+    def message_class(self) -> MessageClass:
+        """What it is: ``NORMAL``, or which administration message about the one whose id is its ``correlation_id``."""
+        return class_of(self.properties)
 
     @property
     def headers(self) -> dict[str, str]:

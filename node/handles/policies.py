@@ -40,6 +40,8 @@ __all__ = [
 
 _NEVER = 0x7FFFFFFF
 """Packets after which a sender asks for an order ack, for sources without such a request."""
+_LONG_LIVE_S = 345_600.0
+"""MSMQ's default for the time to reach a queue, four days (``MachineCache\\LongLiveTime``)."""
 
 
 def msmq(
@@ -91,6 +93,7 @@ def msmq(
         ),
         reconnect=Reconnect(first_s=wait_s, most_s=wait_s, unanswered_most_s=wait_s, jitter=0),
         messages_per_packet=1,
+        time_to_reach_queue_s=_LONG_LIVE_S,
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any, Self, Unpack
 from triack.base.checks import check_kind
 from triack.base.delivery import Delivery
 from triack.base.errors import QueueNotFound, SubscriptionBusy, UsageError
-from triack.base.names import TOPIC_PREFIX, check_name, check_pattern, check_topic, what_else
+from triack.base.names import LEVEL_END, TOPIC_PREFIX, check_name, check_pattern, check_topic, what_else
 from triack.base.units import SECOND, in_ns
 from triack.node.handles.consumer import AckMode, Consumer, check_hand_over
 from triack.node.handles.receipt import Receipt
@@ -197,7 +197,7 @@ def begin_subscription(
     about = {"durable": durable, "shared": shared, "ack_wait_s": ack_wait_s, "max_unacked": max_unacked}
     check_subscription(pattern, about)
     check_reading(what, ack, redelivery)
-    port.check_topic(pattern)
+    port.check_way(f"{TOPIC_PREFIX}{pattern.partition(LEVEL_END)[0]}", Delivery.TRANSACTIONAL)
     topics, turn = port.topics()
     found: Subscription = topics.subscribe(
         pattern,

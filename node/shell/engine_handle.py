@@ -28,7 +28,7 @@ from triack.base.errors import (
     UsageError,
     WaitTimeout,
 )
-from triack.base.names import LEVEL_END, TOPIC_PREFIX, check_queue, nearest, what_else
+from triack.base.names import TOPIC_PREFIX, check_queue, nearest, what_else
 from triack.base.printable import counted
 from triack.base.reasons import DropReason
 from triack.base.units import SECOND
@@ -50,8 +50,16 @@ from triack.node.shell.outgoing_message import (
 )
 from triack.node.shell.ping_answer import PingAnswer
 from triack.node.shell.platform import Platform
-from triack.node.shell.prepared import MESSAGE_OVERHEAD_BYTES, Prepared, PreparedList, published
+from triack.node.shell.prepared import (
+    MESSAGE_OVERHEAD_BYTES,
+    Prepared,
+    PreparedList,
+    check_keepable,
+    limit_life,
+    published,
+)
 from triack.node.shell.stats import NodeStats, gather
+from triack.queues.admin_acks import request_of
 from triack.queues.blocking import Blocking
 from triack.queues.mailboxes.local_commit import LocalTurn
 from triack.queues.mailboxes.mailbox import Lease, Mailbox, QueuedPacket, Run
@@ -62,7 +70,7 @@ from triack.queues.manager.closing import Departure, count_by, left_behind
 from triack.queues.manager.engine import Engine
 from triack.queues.manager.pings import Pong
 from triack.queues.node_settings import NodeSettings, Redelivery
-from triack.queues.packing import Outgoing
+from triack.queues.packing import ADMIN, Outgoing
 from triack.queues.peers.dialer import WaitsFor
 from triack.queues.peers.link import Link
 from triack.queues.peers.session_settings import largest_window
@@ -295,11 +303,11 @@ class EngineHandle:
         size_bytes = len(body) + MESSAGE_OVERHEAD_BYTES
         message: bytes | Outgoing = body
         if properties:
-            message = with_properties(destination, body, properties, self._wall_ms())
+            message = with_properties(destination, body, properties, self._wall_ms(), self.name)
             if message.key:
-                _check_keepable(destination, outgoing)
-        if outgoing.of_topic:
-            message = published(destination, message)
+                check_keepable(destination, outgoing)
+            self._make_admin_queue(message)
+        message = self._completed(destination, outgoing, message)
         prepared = outgoing, message, size_bytes
         if not self._is_accepted(prepared):
             self._check_taken(destination, outgoing)
@@ -325,8 +333,8 @@ class EngineHandle:
             before: messages, and their bytes, that are to be accepted before it.
 
         Returns:
-            The message; None if only the event loop can check it: it has a key, there may be no room for it, its
-            destination is new, or the node has ended.
+            The message; None if only the event loop can check it: it has a key, it asks for administration messages,
+            there may be no room for it, its destination is new, or the node has ended.
 
         Raises:
             UsageError, MessageTooLarge: the properties are not valid.
@@ -336,11 +344,10 @@ class EngineHandle:
             return None
         message: bytes | Outgoing = body
         if properties:
-            message = with_properties(destination, body, properties, self._wall_ms())
-            if message.key:
+            message = with_properties(destination, body, properties, self._wall_ms(), self.name)
+            if message.key or ADMIN in (message.properties or {}):
                 return None
-        if outgoing.of_topic:
-            message = published(destination, message)
+        message = self._completed(destination, outgoing, message)
         coming, coming_bytes = before
         if outgoing.life is not StreamState.LIVE or self._engine.outbox.room_bytes(outgoing, coming) <= coming_bytes:
             return None
@@ -374,22 +381,41 @@ class EngineHandle:
         check_size(destination, max(checked, key=len, default=b""))
         self._check_taken(destination, outgoing)
         named = None if keys is None else self._check_keys(destination, outgoing, keys, len(checked))
-        if not properties:
+        life_s = self._engine.settings.time_to_reach_queue_s if outgoing.peer else None
+        if not properties and life_s is None:
             shared = published(destination, b"") if outgoing.of_topic else None
             return PreparedList(destination, outgoing, checked, shared, named)
-        shared = with_properties(destination, b"", properties, self._wall_ms())
+        shared = with_properties(destination, b"", properties, self._wall_ms(), self.name)
         if outgoing.of_topic:
             shared.topic = below_root(destination)
         if shared.key:
             raise UsageError(f"send to {destination}: a key names one message, not a list of them: say keys=")
+        self._make_admin_queue(shared)
+        if life_s is not None:
+            shared = limit_life(shared, life_s, self._wall_ms())
         return PreparedList(destination, outgoing, checked, shared, named)
+
+    def _completed(self, destination: str, outgoing: OutgoingStream, message: bytes | Outgoing) -> bytes | Outgoing:
+        """The same message with what its outgoing queue, and the settings, add to it."""
+        if outgoing.of_topic:
+            message = published(destination, message)
+        life_s = self._engine.settings.time_to_reach_queue_s
+        if life_s is not None and outgoing.peer:
+            message = limit_life(message, life_s, self._wall_ms())
+        return message
+
+    def _make_admin_queue(self, message: Outgoing) -> None:
+        """Make the queue for administration messages about a message, if it wants any. Raises QueueNotFound."""
+        request = request_of(message.properties or {})
+        if request is not None:
+            self.mailbox(request.queue)
 
     def _check_keys(self, destination: str, outgoing: OutgoingStream, keys: Iterable[str], count: int) -> list[str]:
         """The keys of a list. Raises UsageError, or TooManyKeys when there is no room for the new ones of them."""
         named = [check_key(destination, key) for key in check_texts(f"send to {destination}: keys", keys)]
         if len(named) != count:
             raise UsageError(f"send to {destination}: {len(named)} keys for {counted(count, 'message')}")
-        _check_keepable(destination, outgoing)
+        check_keepable(destination, outgoing)
         now_ms = self._wall_ms()
         self._check_room_for_keys(
             destination, sum(self._engine.outbox.keys.find(outgoing, key, now_ms) is None for key in set(named))
@@ -629,7 +655,7 @@ class EngineHandle:
         try:
             known = mailboxes.get(queue)
             if queue.startswith(TOPIC_PREFIX):
-                return self._subscription(queue)
+                return self._engine.topics.named(queue)
         except (AttributeError, TypeError):  # no text, or even unhashable
             known = None
         if known is not None:
@@ -640,20 +666,6 @@ class EngineHandle:
         if meant is not None:
             operator_log.warning(f"new queue {queue}, which is much like {meant}", node=self.name, queue=queue)
         return made
-
-    def _subscription(self, name: str) -> Mailbox:
-        """The subscription of that name, as in ``Message.queue``. Raises QueueNotFound."""
-        found = self._engine.topics.subscriptions.get(name.rpartition("/")[2])
-        if found is None or found.name != name:
-            known = [one.name for one in self._engine.topics.subscriptions.values()]
-            raise QueueNotFound(f"receive from {name}: a topic is read by subscribing; {what_else(name, known)}")
-        return found
-
-    def check_topic(self, pattern: str) -> None:
-        """Raises QueueNotFound if the set of queues is fixed, and has not the root of a pattern."""
-        root = f"{TOPIC_PREFIX}{pattern.partition(LEVEL_END)[0]}"
-        if root not in self._engine.queues.mailboxes:
-            self._check_new(root)
 
     def topics(self) -> tuple[Topics, LocalTurn]:
         """The topics of the node, and a call of now that may change them. Raises NodeClosed, StoreFailed."""
@@ -707,9 +719,7 @@ class EngineHandle:
 
     def take_with_commit(self, mailbox: Mailbox, done: list[tuple[QueuedPacket, int]]) -> None:
         """The same for messages that a transaction received: only its commit makes them done."""
-        for packet, bits in done:
-            self._engine.in_hand.let_go(packet, bits)
-        mailbox.acknowledge_many(done)
+        self._engine.take_with_commit(mailbox, done)
         self.wake()
 
     @property
@@ -888,9 +898,3 @@ class EngineHandle:
 
 def _is_up(link: Link) -> bool:
     return link.conversation is not None and link.conversation.is_open
-
-
-def _check_keepable(destination: str, outgoing: OutgoingStream) -> None:
-    """Raises UsageError for a key in a class that is on no disk."""
-    if not outgoing.durable:
-        raise UsageError(f"send to {destination} with a key: express messages are on no disk, and neither are keys")

@@ -2,11 +2,12 @@
 
 from dataclasses import dataclass, replace
 
-from triack.node.shell.outgoing_message import below_root
+from triack.base.errors import UsageError
+from triack.node.shell.outgoing_message import below_root, deadline_ms
 from triack.queues.packing import Outgoing
 from triack.queues.streams.outgoing_stream import OutgoingStream
 
-__all__ = ["MESSAGE_OVERHEAD_BYTES", "Prepared", "PreparedList", "published"]
+__all__ = ["MESSAGE_OVERHEAD_BYTES", "Prepared", "PreparedList", "check_keepable", "limit_life", "published"]
 
 MESSAGE_OVERHEAD_BYTES = 64
 """Bytes that a message counts in limits on memory beside its body: about what Python needs to keep it."""
@@ -54,3 +55,18 @@ def published(destination: str, message: bytes | Outgoing) -> Outgoing:
         return Outgoing(message, topic=below_root(destination))
     message.topic = below_root(destination)
     return message
+
+
+def limit_life(message: bytes | Outgoing, life_s: float, now_ms: int) -> Outgoing:
+    """The same message; if its sender sets no time to reach its queue, with this one."""
+    if isinstance(message, bytes):
+        message = Outgoing(message)
+    if not message.reach_by_ms:
+        message.reach_by_ms = deadline_ms("time_to_reach_queue_s", life_s, now_ms)
+    return message
+
+
+def check_keepable(destination: str, outgoing: OutgoingStream) -> None:
+    """Raises UsageError for a key in a class that is on no disk."""
+    if not outgoing.durable:
+        raise UsageError(f"send to {destination} with a key: express messages are on no disk, and neither are keys")

@@ -286,7 +286,8 @@ class NodeStats:
         drops: counts of drops, by the reasons of docs/reasons.md.
         closes: sessions that ended, by reason.
         rollbacks: suspended peers by node id, with whose store it is: ``own``, ``peer`` or ``unknown``.
-        dead_letters: messages that went to the dead-letter queue since the node started, by reason.
+        dead_letters: messages that went to the dead-letter queue since the node started, or to one that their sender
+            has chosen, by reason.
         store_low: whether nothing new is accepted for the disk, as it has less room than the reserve.
         room_bytes: bytes that the disk still takes, at the last check; None if unknown.
         survives: the kind of failure that the node's store survives: ``power loss``, unless a setting or the lack of a
@@ -304,6 +305,8 @@ class NodeStats:
             this node.
         acks: acks that left, by kind (``session``, ``store``, ``order``) and by trigger.
         tier_resends: packets that were sent again for want of an order ack, by resend tier.
+        declined_letters: messages that ended without a dead letter, as their senders want none, by reason.
+        admin_acks: administration messages that this node has queued since it started, by class.
     """
 
     queues: dict[str, QueueStats]
@@ -320,6 +323,8 @@ class NodeStats:
     holds: list[HoldStats] = field(default_factory=list)
     transit: list[TransitStats] = field(default_factory=list)
     topics: dict[str, TopicStats] = field(default_factory=dict)
+    declined_letters: dict[str, int] = field(default_factory=dict)
+    admin_acks: dict[str, int] = field(default_factory=dict)
     troubles: list[TroubleStats] = field(default_factory=list)
     store_busy_s: float | None = None
     commit_time: HistogramStats = field(default_factory=HistogramStats)
@@ -381,6 +386,8 @@ def gather(engine: Engine, drops: Mapping[str, int], disk: DiskFigures, holding:
         closes=dict(engine.closes),
         rollbacks=engine.rollbacks,
         dead_letters=dict(engine.queues.dead_letters),
+        declined_letters=dict(engine.queues.declined_letters),
+        admin_acks=dict(engine.desk.queued),
         store_low=engine.inbox.admission.store_low,
         room_bytes=engine.inbox.admission.room_bytes,
         survives=engine.settings.survives,
@@ -448,6 +455,8 @@ def read_stats(found: dict[str, Any]) -> NodeStats:
         closes=found["closes"],
         rollbacks=found["rollbacks"],
         dead_letters=found["dead_letters"],
+        declined_letters=found["declined_letters"],
+        admin_acks=found["admin_acks"],
         store_low=found["store_low"],
         room_bytes=found["room_bytes"],
         survives=found["survives"],

@@ -26,6 +26,7 @@ class QueuedPacket:
         priority: the line of the queue that it waits in, see ``line.Lines``.
         content: its messages, once ``open`` was called.
         topic: the name of the topic to which its messages were published; empty in a queue.
+        cares: whether what happens to its messages has consequences that its body tells, see ``base.commit.CARES``.
     """
 
     keys: Sequence[int]
@@ -44,6 +45,7 @@ class QueuedPacket:
     receive_by_ms: int = 0
     charged_bytes: int = 0
     priority: int = 0
+    cares: bool = False
     topic: str = ""
 
     @property
@@ -115,5 +117,6 @@ def merge(rows: list[QueuedPacket], charged_bytes: int) -> QueuedPacket:
         receive_by_ms=first.receive_by_ms,
         charged_bytes=charged_bytes,
         priority=first.priority,
+        cares=first.cares,
         topic=first.topic,
     )

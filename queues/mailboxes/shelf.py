@@ -50,9 +50,9 @@ class _Record(NamedTuple):
     messages: int
 
 
-Stream = tuple[bytes, int, int, int, bool, int, str]
+Stream = tuple[bytes, int, int, int, bool, int, bool, str]
 """Fields that most packets share: origin, stream, sequence, class, whether they come from an earlier process, line,
-topic."""
+whether they care, and topic."""
 
 
 class Shelf:
@@ -192,6 +192,7 @@ class Shelf:
             packet.delivery,
             packet.restored,
             packet.priority,
+            packet.cares,
             packet.topic,
         )
         number = self._numbers.setdefault(stream, len(self._streams))
@@ -215,7 +216,7 @@ class Shelf:
         kept = self._kept.get(record.place)
         if kept is not None:
             return kept
-        origin, stream, sequence, delivery, restored, priority, topic = self._streams[record.stream]
+        origin, stream, sequence, delivery, restored, priority, cares, topic = self._streams[record.stream]
         return QueuedPacket(
             keys=range(record.key, record.key + record.rows),
             origin=origin,
@@ -232,6 +233,7 @@ class Shelf:
             receive_by_ms=record.receive_by_ms,
             charged_bytes=record.charged_bytes,
             priority=priority,
+            cares=cares,
             topic=topic,
         )
 

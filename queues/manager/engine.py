@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, assert_never
 
 from triack.base.clock import WallClock
 from triack.base.commit import StoreContent
-from triack.base.datagram import Channels, Header, Kind, Opened, connection_id_of, read_header
+from triack.base.datagram import Channels, Header, Kind, connection_id_of, read_header
 from triack.base.delivery import Delivery
 from triack.base.errors import ProtocolError, TriackError
 from triack.base.peers import Directory
@@ -25,11 +25,13 @@ from triack.queues.mailboxes.quotas import Payer
 from triack.queues.mailboxes.redelivery import Return
 from triack.queues.mailboxes.resolver import LocalQueue, RemoteQueue, Resolver, Target
 from triack.queues.mailboxes.system_queues import SystemQueue
+from triack.queues.manager.admin_desk import AdminDesk
+from triack.queues.manager.burst import Burst
 from triack.queues.manager.callers import Callers
 from triack.queues.manager.effects import Effect, Job, Send, StartJob, Tell, TellRollback, WriteRecords
 from triack.queues.manager.jobs import Jobs, Look
 from triack.queues.manager.link_news import News
-from triack.queues.manager.pings import CLOCK, CLOCK_BYTES, Pings
+from triack.queues.manager.pings import Pings, clock_of
 from triack.queues.manager.recorder import Recorder, start_record
 from triack.queues.manager.session_event_router import SessionEventRouter
 from triack.queues.manager.transmitter import Giving, Transmitter
@@ -62,34 +64,6 @@ if TYPE_CHECKING:
 __all__ = ["Engine"]
 
 
-class _Burst:
-    """Opened datagrams of one conversation that came together.
-
-    Attributes:
-        conversation: their conversation.
-        newest: the header with the greatest counter, when one has opened.
-        payloads, counters: of each datagram.
-        size_bytes: of all datagrams.
-    """
-
-    __slots__ = ("conversation", "counters", "newest", "payloads", "size_bytes")
-
-    def __init__(self, conversation: Conversation, newest: Header) -> None:
-        self.conversation = conversation
-        # Until a datagram has opened, its counter is not authentic.
-        self.newest = Header(newest.kind, newest.connection_id, -1, newest.epoch)
-        self.payloads: list[bytes] = []
-        self.counters: list[int] = []
-        self.size_bytes = 0
-
-    def add(self, opened: Opened, overhead_bytes: int) -> None:
-        """Add opened datagrams, each ``overhead_bytes`` longer than its payload."""
-        self.payloads += opened.payloads
-        self.counters += opened.counters
-        self.size_bytes += sum(map(len, opened.payloads)) + overhead_bytes * len(opened.payloads)
-        self.newest.counter = max(self.newest.counter, *opened.counters, -1)
-
-
 class Engine:
     """One queue manager without its I/O.
 
@@ -120,9 +94,9 @@ class Engine:
         watching: readers of acknowledgement events.
         jobs: the store's current job, and the next commit.
         queues: the queues of this node.
-        topics: the topics of this node, and the subscriptions to them.
         routes: the way to each destination; change them with ``set_routes``.
         transits: the streams of other nodes that pass through this one.
+        desk: administration messages.
         resolver: resolves names of queues.
         wall: the time of day.
     """
@@ -162,7 +136,6 @@ class Engine:
         self.queues = LocalQueues(
             settings, queues, self.wall, self.drops, self._record, self._payer_of, words=content.in_hand
         )
-        self.topics = Topics(settings, self.queues, self.drops, self._record)
         self.inbox = self._make_inbox()
         self.outbox = Outbox(
             content.node_id,
@@ -191,9 +164,9 @@ class Engine:
             report=self._report,
         )
         self.news = News(self.handshakes.at)
-        self.callers = Callers(directory)
-        self.pings = Pings(self.wall, random)
+        self.callers, self.pings = Callers(directory), Pings(self.wall, random)
         self.transits = self._make_transits(name)
+        self.desk = self._make_desk()
         self.jobs = self._make_jobs()
         self._router = self._make_router()
         self._transmitter = self._make_transmitter()
@@ -202,7 +175,8 @@ class Engine:
     def _make_jobs(self) -> Jobs:
         """Make the jobs of the store."""
         parts = self.queues, self.inbox, self.outbox, self.transits
-        return Jobs(*parts, self.wall, self.handshakes.number, self.topics)
+        topics = Topics(self.settings, self.queues, self.drops, self._record)
+        return Jobs(*parts, self.desk, self.wall, self.handshakes.number, topics=topics)
 
     def _make_router(self) -> SessionEventRouter:
         """Make the router that takes the events of sessions to the parts of this node."""
@@ -255,6 +229,23 @@ class Engine:
             drops=self.drops,
         )
 
+    def _make_desk(self) -> AdminDesk:
+        """Make the part of this node that tells others, and itself, what happened to their messages."""
+        desk = AdminDesk(
+            self.node_id,
+            self.outbox,
+            self.queues,
+            self.routes,
+            self._directory,
+            name_of=self.name_of,
+            commit=lambda: self.jobs.group.commit,
+            drops=self.drops,
+            record=self._record,
+        )
+        self.queues.tell = self.outbox.dead_lettering.tell = self.transits.letters.tell = desk.tell
+        self.outbox.note_asked = desk.note_asked
+        return desk
+
     def _make_transmitter(self) -> Transmitter:
         """Make the transmitter that serves the conversations."""
         return Transmitter(
@@ -295,6 +286,11 @@ class Engine:
         self.outbox.links.keep_touch(self._directory)
 
     # ---- the application
+
+    @property
+    def topics(self) -> Topics:
+        """The topics of this node, and the subscriptions to them."""
+        return self.jobs.topics
 
     @property
     def in_hand(self) -> InHand:
@@ -484,9 +480,19 @@ class Engine:
         The acknowledgement survives the process at once if everything requested before is on the disk. Otherwise it
         must not: a crash might lose what the handler has sent, while the message it handled would not come again.
         """
-        notes = self.queues.in_hand
+        queues = self.queues
+        queues.note_read(mailbox, done)
+        notes = queues.in_hand
         if notes.words is not None:
-            notes.settle(done, not self.outbox.unpacked and not self.jobs.adds_any)
+            # The answer to a message must be as durable as what it tells of.
+            notes.settle(done, not (self.outbox.unpacked or queues.untold or self.jobs.adds_any))
+        mailbox.acknowledge_many(done)
+
+    def take_with_commit(self, mailbox: Mailbox, done: list[tuple[QueuedPacket, int]]) -> None:
+        """The same for messages that a transaction received: only its commit makes them done."""
+        self.queues.note_read(mailbox, done)
+        for packet, bits in done:
+            self.in_hand.let_go(packet, bits)
         mailbox.acknowledge_many(done)
 
     def give_back(self, mailbox: Mailbox, lease: Lease, way: Return, now_ns: int) -> None:
@@ -503,7 +509,7 @@ class Engine:
     def handle_datagrams(self, burst: list[bytes], sender: str, now_ns: int) -> None:
         """Take datagrams that came together from an address, in order, with less work than one by one."""
         self._look(now_ns)
-        run: _Burst | None = None
+        run: Burst | None = None
         while burst:
             taken = 1
             try:
@@ -517,7 +523,7 @@ class Engine:
                     if run is not None and run.conversation is not conversation:
                         self._end_burst(run, sender, now_ns)
                         run = None
-                    run = run or _Burst(conversation, header)
+                    run = run or Burst(conversation, header)
                     taken = self._open_run(run, burst, header, now_ns)
             except ProtocolError as error:
                 self.drops[error.reason] += 1
@@ -525,7 +531,7 @@ class Engine:
             burst = burst[taken:]
         self._end_burst(run, sender, now_ns)
 
-    def _open_run(self, run: "_Burst", burst: list[bytes], header: Header, now_ns: int) -> int:
+    def _open_run(self, run: Burst, burst: list[bytes], header: Header, now_ns: int) -> int:
         """Open the data at the beginning of a burst. Returns the number of datagrams taken."""
         conversation = run.conversation
         opened, taken = conversation.open_run(burst, header, now_ns)
@@ -535,7 +541,7 @@ class Engine:
             self.drops[error.reason] += 1
         return taken
 
-    def _end_burst(self, run: "_Burst | None", sender: str, now_ns: int) -> None:
+    def _end_burst(self, run: "Burst | None", sender: str, now_ns: int) -> None:
         """Give the opened datagrams of one conversation to its session."""
         if run is None or not run.payloads:
             return
@@ -635,13 +641,13 @@ class Engine:
         self, conversation: Conversation, _header: Header, payload: bytes, sender: str, _now_ns: int
     ) -> None:
         self._check_open(conversation)
-        conversation.look_around().handle_challenge(_clock_of(payload)[0], sender)
+        conversation.look_around().handle_challenge(clock_of(payload)[0], sender)
 
     def _handle_response(
         self, conversation: Conversation, _header: Header, payload: bytes, sender: str, now_ns: int
     ) -> None:
         self._check_open(conversation)
-        answer, clock_ms = _clock_of(payload)
+        answer, clock_ms = clock_of(payload)
         if not self.pings.handle_response(conversation, answer, clock_ms, now_ns):
             self.handshakes.handle_response(conversation, answer, sender)
 
@@ -726,6 +732,7 @@ class Engine:
             *outbox.holds.take_news(),
             *outbox.retirement.take_news(),
             *self.transits.holds.waiting.take_news(),
+            *self.queues.take_news(),
             *self.callers.take_news(),
             *self.topics.take_news(now_ns),
         ):
@@ -879,13 +886,6 @@ class Engine:
     def _record(self, event: str, now_ns: int, **fields: Any) -> None:
         if self._recorder is not None:
             self._recorder.add(event, now_ns, fields)
-
-
-def _clock_of(payload: bytes) -> tuple[bytes, int]:
-    """Divide a challenge or a response into its content and the clock behind it. Raises ProtocolError."""
-    if len(payload) < CLOCK_BYTES:
-        raise ProtocolError(DropReason.BAD_FRAME, f"a challenge of {len(payload)} bytes")
-    return payload[:-CLOCK_BYTES], CLOCK.unpack(payload[-CLOCK_BYTES:])[0]
 
 
 _HANDLERS = {

@@ -97,6 +97,7 @@ class Outbox:
         latency: how long packets wait for the acks that free them.
         resends: packets that were sent again for want of an order ack, by resend tier.
         retirement: numbers streams, and ends them.
+        note_asked: called with packets that care, before they are queued.
     """
 
     def __init__(
@@ -135,6 +136,7 @@ class Outbox:
         self.holds = Holds(here=False)
         self.pauses = queues.pauses
         self.keys = AcceptedKeys(settings.keys)
+        self.note_asked: Callable[[OutgoingStream, list[StreamPacket], int], None] = lambda *_: None
         self.dead_lettering = DeadLettering(node_id, self._records, self.keys, queues.put_dead_letter)
         self.retirement = Retirement(
             node_id, incarnation, settings, links, self._records, self._unregister, self._relayed_streams
@@ -316,35 +318,48 @@ class Outbox:
 
     def pack_express(self, turn: Turn) -> None:
         """Make packets of submitted express messages; they need no commit."""
-        for outgoing in self._take_unpacked(durable=False):
-            entries = outgoing.poll_packets(turn.now_ms)
-            self._records.queued(outgoing, entries, turn.now_ns)
-            if outgoing.peer:
-                outgoing.start(entries)
-                self._note_started(outgoing, entries, turn.now_ns)
-                self._look_at(outgoing)
-            else:
-                self._put_local(outgoing, entries, turn)
-                self._finish_local(outgoing, entries)
-                self._records.local(outgoing, entries, turn.now_ns)
+        while taken := self._take_unpacked(durable=False):
+            for outgoing in taken:
+                self._pack_express(outgoing, turn)
+
+    def _poll_packets(self, outgoing: OutgoingStream, turn: Turn) -> list[StreamPacket]:
+        entries = outgoing.poll_packets(turn.now_ms)
+        if any(entry.cares for entry in entries):
+            self.note_asked(outgoing, entries, turn.now_ns)
+        return entries
+
+    def _pack_express(self, outgoing: OutgoingStream, turn: Turn) -> None:
+        entries = self._poll_packets(outgoing, turn)
+        self._records.queued(outgoing, entries, turn.now_ns)
+        if outgoing.peer:
+            outgoing.start(entries)
+            self._note_started(outgoing, entries, turn.now_ns)
+            self._look_at(outgoing)
+        else:
+            self._put_local(outgoing, entries, turn)
+            self._finish_local(outgoing, entries)
+            self._records.local(outgoing, entries, turn.now_ns)
 
     def pack_durable(self, turn: Turn) -> None:
         """Put all submitted messages of durable classes into the next commit."""
-        if not self.unpacked:
-            return
-        for outgoing in self._take_unpacked(durable=True):
-            entries = outgoing.poll_packets(turn.now_ms)
-            stream = outgoing.stream_number
-            turn.commit.streams[stream] = outgoing.row()
-            turn.departures.started.append((outgoing, entries))
-            self.keys.handle_packed(outgoing, entries, turn.commit)
-            if outgoing.peer:
-                turn.commit.outgoing += [
-                    OutgoingRow(key_of(stream, entry.number), entry.messages, entry.reach_by_ms, entry.body or b"")
-                    for entry in entries
-                ]
-            else:
-                self._put_local(outgoing, entries, turn)
+        # Messages for queues of this node may have answers, which are in the same commit.
+        while taken := self._take_unpacked(durable=True):
+            for outgoing in taken:
+                self._pack_durable(outgoing, turn)
+
+    def _pack_durable(self, outgoing: OutgoingStream, turn: Turn) -> None:
+        entries = self._poll_packets(outgoing, turn)
+        stream = outgoing.stream_number
+        turn.commit.streams[stream] = outgoing.row()
+        turn.departures.started.append((outgoing, entries))
+        self.keys.handle_packed(outgoing, entries, turn.commit)
+        if outgoing.peer:
+            turn.commit.outgoing += [
+                OutgoingRow(key_of(stream, entry.number), entry.messages, entry.reach_by_ms, entry.body or b"")
+                for entry in entries
+            ]
+        else:
+            self._put_local(outgoing, entries, turn)
 
     def _put_local(self, outgoing: OutgoingStream, entries: list[StreamPacket], turn: Turn) -> None:
         origin, stream, sequence = self._node_id, outgoing.stream_number, outgoing.sequence.sequence

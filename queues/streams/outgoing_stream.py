@@ -52,7 +52,6 @@ class OutgoingStream:
         readers: the event readers that report the outcome of its messages.
         recovered: number of its messages that were restored at the start: an earlier process may have sent them.
         life: state of its stream.
-        of_topic: whether its messages are published to topics below one root.
         paused: whether an operator has paused it: nothing of it leaves until it is resumed.
         senders: number of senders in the middle of a list of messages, all of which is numbered in one stream.
     """
@@ -68,7 +67,6 @@ class OutgoingStream:
         "former",
         "life",
         "numbered",
-        "of_topic",
         "paused",
         "peer",
         "pending",
@@ -109,7 +107,6 @@ class OutgoingStream:
         self.stream_number = stream
         self.peer = peer
         self.queue = queue
-        self.of_topic = queue.startswith(TOPIC_PREFIX)
         self.delivery = delivery
         self.durable = delivery in DURABLE
         self.priority = default_priority(delivery) if priority is None else priority
@@ -154,6 +151,11 @@ class OutgoingStream:
     def turn_key(self) -> tuple[str, str]:
         """Its destination queue, see ``queues.peers.turns``."""
         return self.peer, self.queue
+
+    @property
+    def of_topic(self) -> bool:
+        """Whether its messages are published to topics below one root."""
+        return self.queue.startswith(TOPIC_PREFIX)
 
     @property
     def via(self) -> str:
@@ -230,7 +232,7 @@ class OutgoingStream:
         for item in packed:
             size_bytes = lengths.setdefault(len(item.body), len(item.body))
             entry = StreamPacket(number, item.body, size_bytes, item.messages, ticket, item.tickets, item.reach_by_ms)
-            entry.ack_requested = item.ack_requested
+            entry.ack_requested, entry.cares = item.ack_requested, item.cares
             entries.append(entry)
             number += 1
             # Every fragment of a message has its ticket; the last one moves on.
@@ -249,6 +251,7 @@ class OutgoingStream:
         # Every fragment of a message has its ticket, as in ``poll_packets``.
         tickets = max(1, row.messages)
         entry = StreamPacket(number, None, row.size_bytes, row.messages, self.submitted, tickets, row.reach_by_ms)
+        entry.cares = row.cares
         self.submitted += row.messages
         self.numbered = self.stages.queued = self.recovered = self.submitted
         self._append([entry])

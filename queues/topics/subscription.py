@@ -430,6 +430,11 @@ class Subscription(Mailbox):
         self.notices.read[self] = None
 
     @property
+    def tells_senders(self) -> bool:
+        """A publisher is told that a message has arrived, and not what each subscription does with it."""
+        return False
+
+    @property
     def ignores_late(self) -> bool:
         """See ``Mailbox``."""
         return True

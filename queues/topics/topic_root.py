@@ -415,6 +415,7 @@ class TopicRoot(Mailbox):
         """Delete a content with the next commit."""
         if not self.contents.remove(packet):
             return
+        self._changed.pop(packet.first_place, None)
         self.length -= packet.count
         self.left += packet.count
         self.size_bytes -= packet.size_bytes
@@ -428,6 +429,11 @@ class TopicRoot(Mailbox):
         else:
             ranges.append((packet.first_place, packet.last_place))
         self.stir()
+
+    def note_told(self, packet: QueuedPacket) -> None:
+        """See ``Mailbox``."""
+        if self.contents.is_ready(packet):
+            super().note_told(packet)
 
     def poll_expired(self, now_ms: int, most: int) -> list[QueuedPacket]:
         """See ``Mailbox``."""

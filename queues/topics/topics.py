@@ -11,8 +11,8 @@ from typing import Any
 
 from triack.base.commit import OWN_STATE, StoreContent, SubscriptionRow
 from triack.base.delivery import LABELS
-from triack.base.errors import StoreDamaged, SubscriptionMismatch
-from triack.base.names import LEVEL_END, TOPIC_PREFIX
+from triack.base.errors import QueueNotFound, StoreDamaged, SubscriptionMismatch
+from triack.base.names import LEVEL_END, TOPIC_PREFIX, what_else
 from triack.base.news import AckWaitOver, MessagesDiscarded
 from triack.base.reasons import DropReason
 from triack.base.units import SECOND, in_ns
@@ -228,6 +228,14 @@ class Topics:
         self._notices.dirty[known] = None
         about = {"max_unacked": max_unacked, "ack_wait_ns": ack_wait_ns}
         self._record("subscription_changed", now_ns, **known.record_fields, **about)
+
+    def named(self, name: str) -> Subscription:
+        """The subscription with this name, as in ``Message.queue``. Raises QueueNotFound."""
+        found = self.subscriptions.get(name.rpartition("/")[2])
+        if found is None or found.name != name:
+            known = [one.name for one in self.subscriptions.values()]
+            raise QueueNotFound(f"receive from {name}: a topic is read by subscribing; {what_else(name, known)}")
+        return found
 
     def end(self, subscription: Subscription, reason: str, now_ns: int) -> None:
         """End a subscription, with the next commit if it is durable."""

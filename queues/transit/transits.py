@@ -81,6 +81,7 @@ class Transits:
 
     Attributes:
         cached_bytes: bodies of durable packets that are in memory and on the disk.
+        letters: dead letters of packets in transit.
         room: how much may wait here.
         holds: the streams that neighbours were asked to hold back.
     """
@@ -103,7 +104,7 @@ class Transits:
         self._admission = admission
         self._links = links
         self._words = words
-        self._letters = letters
+        self.letters = letters
         self._records = records
         self._wall = wall
         self._drops = drops
@@ -451,13 +452,13 @@ class Transits:
             for number in self._gone:
                 turn.commit.transit_streams.pop(number, None)
             self._gone = []
-        if not self._letters.waits:
+        if not self.letters.waits:
             return
-        for stream, entries, reason in self._letters.write(turn):
+        for stream, entries, reason in self.letters.write(turn):
             self._records.freed(stream, entries, _said(reason), turn.now_ns)
             turn.commit.transit_deletes += self._spans(stream, entries)
             turn.passing.dead.append((stream, entries))
-        for stream, entries, reason in self._letters.take_parts():
+        for stream, entries, reason in self.letters.take_parts():
             if reason == DeadReason.PURGED:
                 self._drops[DropReason.TRANSIT_LOST] += len(entries)
                 self._let_go(stream, entries, FreedReason.PURGED, turn)
@@ -695,7 +696,7 @@ class Transits:
             self._forget_sent(stream, entries)
             stream.sequence.give_up(entries)
             for entry in entries:
-                self._letters.add(stream, entry, reason, certain=certain)
+                self.letters.add(stream, entry, reason, certain=certain)
             self._words.handle_let_go(stream, turn.now_ns)
             return
         if stream.delivery is Delivery.EXPRESS:
@@ -806,7 +807,7 @@ class Transits:
 
     def poll_fetch(self) -> Read | None:
         """Which bodies to fetch next, or None."""
-        if not self._wanting and not self._letters.waits:
+        if not self._wanting and not self.letters.waits:
             return None
         keys: dict[int, tuple[TransitStream, TransitPacket]] = {}
         size_bytes = 0
@@ -820,7 +821,7 @@ class Transits:
 
     def _missing(self) -> Iterator[tuple[TransitStream, TransitPacket]]:
         """Packets whose bodies are needed next: for dead letters, then of the streams that want some."""
-        yield from self._letters.missing()
+        yield from self.letters.missing()
         for stream in list(self._wanting):
             missing = [entry for entry in stream.sequence.upcoming(FETCH_AHEAD_PACKETS) if entry.body is None]
             yield from ((stream, entry) for entry in missing)

@@ -225,7 +225,7 @@ class SimNode(SimHost):
                 engine.give_back(mailbox, lease, Return(failed=True, delay_ms=0), self.world.now_ns)
                 continue
             self._note(lease, got)
-            mailbox.acknowledge(lease)
+            engine.acknowledge(mailbox, [(lease.packet, 1 << lease.index)])
         self.drain()
         return limit
 
