@@ -203,7 +203,6 @@ FIELDS: Final[dict[str, Field]] = {
         "nanoseconds since the dispatch of the last of the messages; too few by a thousandth of the timeout at most",
     ),
     "overdue": Field(bool, "given back by the node, as `ack_wait_ns` were over"),
-    "suspended": Field(bool, "nothing is assigned to it from now on; what is dispatched meanwhile it does not get"),
     # Nodes.
     "name": Field(str, "the node's name"),
     "records": Field(int, "how many records its log had when its last commit was begun; 0: it kept no log"),
@@ -479,13 +478,13 @@ EVENTS: Final[dict[str, Event]] = {
         "holder of one that is not durable went away, or `lost` when its node did",
         (*_SUBSCRIPTION, "reason"),
     ),
-    "subscription_suspended": Event(
-        "the holder of a subscription that is not durable wants nothing for a while, or goes on",
-        (*_SUBSCRIPTION, "suspended"),
+    "subscription_changed": Event(
+        "a durable subscription has a new holder, with other limits than the one before",
+        (*_SUBSCRIPTION, "max_unacked", "ack_wait_ns"),
     ),
     "dispatched": Event(
-        "the strategy let messages go, in their order: to each subscription that is not durable and not suspended, "
-        "matches, and began before they arrived. A record has no more than what was decided at one moment. (Durable "
+        "the strategy let messages go, in their order: to each subscription that is not durable, matches, and began "
+        "before they arrived. A record has no more than what was decided at one moment. (Durable "
         "ones follow no strategy: they have a message once it is placed.)",
         ("topic", "first", "last"),
     ),
@@ -544,6 +543,6 @@ SHARED: Final = (
 SHARING: Final = frozenset(EVENTS) - {
     "node_started", "node_continued", "node_stopped", "start_before", "woke_late", "position_recovered",
     "session_opened", "session_closed", "rollback_detected", "dropped", "queue_paused", "queue_resumed",
-    "topic_opened", "subscribed", "unsubscribed", "subscription_suspended",
+    "topic_opened", "subscribed", "unsubscribed", "subscription_changed",
 }  # fmt: skip
 """Events whose records come again and again for one session or stream."""

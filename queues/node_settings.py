@@ -251,6 +251,8 @@ class Topic:
             went to it more than ``delivery_timeout_s`` ago.
         max_unacked: messages that may be unacknowledged before a subscription has no room; it may have its own number.
         delivery_timeout_s: how old a message must be to be discarded, in seconds.
+        ack_wait_s: seconds that a message may be in hand of any subscription that has no limit of its own; None: no
+            limit.
         quota: limits of the messages that some subscription wants; publishers wait at it, or are refused. None: as for
             queues (``Limits.quota``).
     """
@@ -258,6 +260,7 @@ class Topic:
     strategy: Strategy = "discard_none"
     max_unacked: int = 1_000
     delivery_timeout_s: float = 60.0
+    ack_wait_s: float | None = None
     quota: Quota | None = None
 
     def __post_init__(self) -> None:
@@ -321,7 +324,8 @@ class NodeSettings:
             stored is as safe as that, and its peers know (``SessionStats.survives``).
         time_to_reach_queue_s: how long a message to another node may take to reach its queue if its sender says nothing
             else (``time_to_reach_queue``); None: for any time. MSMQ's default is four days (``LongLiveTime``).
-        topics: settings of topics, by the first level of their names; ``Topic()`` for all others.
+        topic: settings of topics.
+        topics: those of some topics, by the first level of their names.
         log_keep_s: how long session logs are kept, at least; None: until somebody removes them. Older segments are
             judged once a day and replaced by a summary (``triack log prune``), unless they break a promise.
     """
@@ -351,6 +355,7 @@ class NodeSettings:
     survives: Survives = "power loss"
     time_to_reach_queue_s: float | None = None
     log_keep_s: float | None = None
+    topic: Topic = field(default_factory=Topic)
     topics: Mapping[str, Topic] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -367,7 +372,7 @@ class NodeSettings:
 
     def topic_of(self, root: str) -> Topic:
         """Settings of the topics below a root."""
-        return self.topics.get(root, _TOPIC)
+        return self.topics.get(root, self.topic)
 
     def quota_of(self, queue: str) -> Quota:
         """Limits of that queue, or with ``topic:`` before its name, of the topics below that root."""
@@ -377,7 +382,3 @@ class NodeSettings:
     def redelivery_of(self, queue: str) -> Redelivery:
         """When failed messages of that queue come again."""
         return self.queue_redelivery.get(queue, self.redelivery)
-
-
-_TOPIC = Topic()
-"""Settings of roots that have none of their own."""

@@ -8,7 +8,7 @@ from triack.base.checks import check_kind
 from triack.base.delivery import Delivery
 from triack.base.errors import QueueNotFound, SubscriptionBusy, UsageError
 from triack.base.names import LEVEL_END, TOPIC_PREFIX, check_name, check_pattern, check_topic, what_else
-from triack.base.units import in_ns
+from triack.base.units import SECOND, in_ns
 from triack.node.handles.consumer import AckMode, Consumer, check_hand_over
 from triack.node.handles.receipt import Receipt
 from triack.node.shell.engine_handle import EngineHandle
@@ -112,7 +112,7 @@ class Subscribing(ABC):
             shared: whether a durable subscription may have several readers at a time; each message goes to one of them.
             ack: ``auto`` acknowledges a message when the next one is asked for, ``manual`` leaves that to the caller.
             ack_wait_s: seconds that a message may be in hand; then it has failed, and comes again. Acknowledging it
-                later changes nothing. None: no limit.
+                later changes nothing. None: as the settings of its topic say.
             max_unacked: the messages that may be unacknowledged before a subscription that is not durable has no room;
                 None: as the settings of its topic say.
             redelivery: when messages that fail come again; it overrides the settings.
@@ -205,8 +205,9 @@ def begin_subscription(
         durable=durable,
         shared=shared,
         max_unacked=max_unacked,
-        ack_wait_ns=0 if ack_wait_s is None else in_ns(ack_wait_s),
+        ack_wait_ns=None if ack_wait_s is None else in_ns(ack_wait_s),
     )
     if found.listeners and not shared:
         raise SubscriptionBusy(f"{what}: subscription {durable} has a reader, and is not shared")
-    return Subscriber(port, found, ack, redelivery, ack_wait_s, reader=reader)
+    wait_s = found.ack_wait_ns / SECOND if found.ack_wait_ns else None
+    return Subscriber(port, found, ack, redelivery, wait_s, reader=reader)

@@ -157,9 +157,9 @@ class Topics:
         durable: str | None = None,
         shared: bool = False,
         max_unacked: int | None = None,
-        ack_wait_ns: int = 0,
+        ack_wait_ns: int | None = None,
     ) -> Subscription:
-        """Begin a subscription, or find the durable one of that name.
+        """Begin a subscription, or find the durable one of that name, which has the limits of its holder from now on.
 
         It gets what arrives from now on. A durable one is on the disk with the next commit.
 
@@ -169,11 +169,15 @@ class Topics:
             durable: its name; None for one that ends with its holder.
             shared: whether it may have several holders at a time.
             max_unacked: how many messages may be pending before it has no room; None: as the settings say.
-            ack_wait_ns: how long a message may be in hand; 0: without limit.
+            ack_wait_ns: how long a message may be in hand; 0: without limit; None: as the settings say.
 
         Raises:
-            SubscriptionMismatch: the subscription of that name is another one.
+            SubscriptionMismatch: the subscription of that name is another one, or has a holder with other limits.
         """
+        topic = pattern.split(LEVEL_END, maxsplit=1)[0]
+        settings = self._settings.topic_of(topic)
+        max_unacked = max_unacked or settings.max_unacked
+        ack_wait_ns = in_ns(settings.ack_wait_s or 0) if ack_wait_ns is None else ack_wait_ns
         known = self.subscriptions.get(durable) if durable else None
         if known is not None:
             if known.pattern != pattern or known.shared != shared:
@@ -182,8 +186,9 @@ class Topics:
                     f"subscribe to {pattern}: subscription {durable} is to {known.pattern}, and {kind}; "
                     f"unsubscribe {durable} first"
                 )
+            if (known.max_unacked, known.ack_wait_ns) != (max_unacked, ack_wait_ns):
+                self._change(known, max_unacked, ack_wait_ns, turn.now_ns)
             return known
-        topic = pattern.split(LEVEL_END, maxsplit=1)[0]
         root = self._queues.make_queue(f"{TOPIC_PREFIX}{topic}", turn.commit)
         assert isinstance(root, TopicRoot)
         self.note(turn.now_ns)
@@ -200,7 +205,7 @@ class Topics:
             durable=row_id,
             shared=shared,
             after=root.last_place,
-            max_unacked=max_unacked or self._settings.topic_of(topic).max_unacked,
+            max_unacked=max_unacked,
             ack_wait_ns=ack_wait_ns,
         )
         self.subscriptions[subscription.title] = subscription
@@ -210,6 +215,19 @@ class Topics:
         self._note_begun(subscription, turn.now_ns)
         self._stirred[root] = None
         return subscription
+
+    def _change(self, known: Subscription, max_unacked: int, ack_wait_ns: int, now_ns: int) -> None:
+        """A durable subscription has other limits."""
+        if known.listeners:
+            raise SubscriptionMismatch(
+                f"subscribe to {known.pattern}: subscription {known.title} has a reader with max_unacked="
+                f"{known.max_unacked}, ack_wait_s={known.ack_wait_ns / SECOND:g}; give the same"
+            )
+        self.note(now_ns)
+        known.max_unacked, known.ack_wait_ns = max_unacked, ack_wait_ns
+        self._notices.dirty[known] = None
+        about = {"max_unacked": max_unacked, "ack_wait_ns": ack_wait_ns}
+        self._record("subscription_changed", now_ns, **known.record_fields, **about)
 
     def named(self, name: str) -> Subscription:
         """The subscription with this name, as in ``Message.queue``. Raises QueueNotFound."""

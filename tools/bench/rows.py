@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from triack.base.checks import DATAGRAM_BASE_BYTES
 from triack.base.errors import UsageError
 from triack.base.names import nearest
-from triack.node.handles.policies import PRESETS
+from triack.node.handles.policies import BETWEEN_NODES
 from triack.tools.bench.work import Work
 
 __all__ = [
@@ -258,7 +258,7 @@ POLICIES = Row(
     tuple(
         replace(metric, name=policy_figure(link, policy, metric))
         for link in POLICY_LINKS
-        for policy in PRESETS
+        for policy in BETWEEN_NODES
         for metric in POLICY_METRICS
     ),
     kind="policies",

@@ -21,7 +21,6 @@ class Reader:
     after: int
     waiting: list[int] = field(default_factory=list)
     hand: list[int] = field(default_factory=list)
-    suspended: bool = False
 
     @property
     def pending(self) -> list[int]:
@@ -119,7 +118,7 @@ class Topics(World):
         return reader.after < at and (not reader.wants or self.names[at] in reader.wants)
 
     def eligible(self, at: int) -> list[Reader]:
-        return [it for it in self.readers.values() if not it.durable and not it.suspended and self.gets(it, at)]
+        return [it for it in self.readers.values() if not it.durable and self.gets(it, at)]
 
     def may_go(self, at: int) -> bool:
         rooms = [len(it.pending) < it.limit for it in self.eligible(at)]

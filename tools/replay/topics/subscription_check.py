@@ -37,7 +37,7 @@ class Subscription:
         durable: whether it outlives its node.
         after: the last place that it gets nothing of.
         max_unacked: how many messages may be pending before it has no room.
-        suspended: whether it gets nothing for now.
+        ack_wait_ns: how long a message may be in hand; 0: without limit.
         since: the start in which it began.
         kept: whether it is known to be on the disk: a commit has followed, or a start has found it.
         pending: how many messages are its own and not done.
@@ -61,7 +61,7 @@ class Subscription:
         "_topic",
         "_tried",
         "_unsure",
-        "_wait_ns",
+        "ack_wait_ns",
         "after",
         "delivered",
         "discarded",
@@ -74,7 +74,6 @@ class Subscription:
         "pending",
         "settled",
         "since",
-        "suspended",
     )  # fmt: skip
 
     def __init__(self, record: Record, out: Output) -> None:
@@ -85,8 +84,7 @@ class Subscription:
         self.durable: bool = record["durable"]
         self.after: int = record["after"]
         self.max_unacked: int = record["max_unacked"]
-        self._wait_ns: int = record["ack_wait_ns"]
-        self.suspended = False
+        self.ack_wait_ns: int = record["ack_wait_ns"]
         self.since: int = record["incarnation"]
         self.kept: bool = record.get("recovered", False)
         self._begun_ns: int = record["at_ns"]
@@ -180,7 +178,7 @@ class Subscription:
             self.delivered += size(fresh)
         self._hand.add(first, last)
         self._tried.add(first, last)
-        if self._wait_ns:
+        if self.ack_wait_ns:
             self._hands.append((first, last, record))
 
     def _judge_order(self, record: Record, fresh: Sequence[Span]) -> None:
@@ -230,12 +228,12 @@ class Subscription:
             self._let_go(first, last)
 
     def _judge_overdue(self, record: Record, first: int, last: int) -> None:
-        if not self._wait_ns:
+        if not self.ack_wait_ns:
             self._report(record, "ack_wait", "given back as overdue, and there is no limit", first, last)
         for begin, end, handed in self._hands:
             low, high, length_ns = max(begin, first), min(end, last), record["at_ns"] - handed["at_ns"]
-            if low <= high and length_ns + LATE_NS < self._wait_ns:
-                evidence = f"given back as overdue after {length_ns} ns, and {self._wait_ns} ns are allowed"
+            if low <= high and length_ns + LATE_NS < self.ack_wait_ns:
+                evidence = f"given back as overdue after {length_ns} ns, and {self.ack_wait_ns} ns are allowed"
                 self._report(record, "ack_wait", evidence, low, high)
 
     def handle_late(self, record: Record) -> None:
@@ -265,10 +263,10 @@ class Subscription:
         return bool(self._hands)
 
     def _until_ns(self, handed: Record) -> int:
-        return int(handed["at_ns"]) + self._wait_ns + LATE_NS
+        return int(handed["at_ns"]) + self.ack_wait_ns + LATE_NS
 
     def _report_held(self, handed: Record, first: int, last: int, until_ns: int, *dues: Due) -> None:
-        evidence = f"in hand for longer than {self._wait_ns} ns, and did not come back"
+        evidence = f"in hand for longer than {self.ack_wait_ns} ns, and did not come back"
         due = awake(handed, handed["at_ns"], self._until_ns(handed), until_ns)
         self._report(handed, "ack_wait", evidence, first, last, due, *dues)
 

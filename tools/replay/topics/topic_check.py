@@ -63,8 +63,8 @@ class TopicJudge:
         self._committed_ns = 0
         # The number of the last packet that got places, by the same.
         self._numbers: dict[tuple[str, int, int], int] = {}
-        # While a start says what it found: the messages, and the subscriptions.
-        self._recovering = False
+        # Whether the start has opened it; and while it says what it found, the messages and the subscriptions.
+        self._recovering = self._opened = False
         self._found = RangeSet()
         self._found_names: set[str] = set()
         # The next place when the start before ended: what lies behind it has come with a commit without a record.
@@ -81,6 +81,10 @@ class TopicJudge:
             self._end_recovery(record)
         if self._owed is not None and event not in _FOLLOWS:
             self._require_owed(record)
+        if not self._opened and event != "topic_opened":
+            self._opened = True
+            due = Due("given", self._node, self._start, end_ns=self._start)
+            self._claim(record, f"{event}, and the topic was not opened in this start", -1, due)
         self._judge_unplaced(record)
         self._last = record
         handle = self._OF_ONE.get(event)
@@ -142,6 +146,7 @@ class TopicJudge:
                 subscription.end()
                 self._end(name)
         self._start = record["incarnation"]
+        self._opened = False
         self._committed_ns = 0
         self._recovering = True
         self._found, self._found_names = RangeSet(), set()
@@ -181,6 +186,7 @@ class TopicJudge:
     # ---- messages
 
     def _on_opened(self, record: Record) -> None:
+        self._opened = True
         self._strategy, self._timeout_ns = record["strategy"], record["delivery_timeout_ns"]
         contents, first = self._contents, record["first"]
         if first < contents.next:
@@ -195,6 +201,8 @@ class TopicJudge:
         if self._recovering:
             # What a start finds was dispatched, or lost its subscriptions that are not durable.
             contents.dispatched = contents.next - 1
+        if first < 1:
+            self._claim(record, f"the next place is {first}, and they count from 1", first)
         if self._strategy not in RULES:
             self._claim(record, f"the unknown strategy {self._strategy!r}", first)
 
@@ -227,6 +235,8 @@ class TopicJudge:
         contents, key = self._contents, (record["origin"], record["stream"], record["sequence"])
         if record.get("recovered"):
             self._found.add(first, last)
+            if any(below != record["below"] for *_, below in contents.named(first, last)):
+                self._claim(record, f"found as {record['below']!r}, and placed under another name", first)
             contents.put(first, last, record["below"], record["class"])
             contents.next = max(contents.next, last + 1)
             contents.dispatched = max(contents.dispatched, last)
@@ -281,7 +291,7 @@ class TopicJudge:
             evidence = f"deleted ({record['reason']}) while the subscription wants it"
             subscription.report(record, "content_freed_early", evidence, low, last=high)
             subscription.forget(low, high)
-        if record["reason"] in ("all", "nobody") and not subscription.durable and not subscription.suspended:
+        if record["reason"] in ("all", "nobody") and not subscription.durable:
             begin = max(first, self._contents.dispatched + 1, subscription.after + 1)
             if begin <= last:
                 evidence = f"deleted ({record['reason']}) before it was dispatched to the subscription"
@@ -297,6 +307,8 @@ class TopicJudge:
             known = known or self._revive(name)
             if known is not None:
                 known.kept = True
+            if not record["durable"]:
+                self._claim_of(record, "found in the store, and not durable")
             if known is not None and (known.after, known.pattern) != (record["after"], record["pattern"]):
                 evidence = f"after {record['after']}, to {record['pattern']!r}; it began after {known.after}"
                 self._claim_of(record, f"{evidence}, to {known.pattern!r}")
@@ -343,8 +355,8 @@ class TopicJudge:
         subscription.end()
         self._end(record["subscription"])
 
-    def _on_suspended(self, subscription: Subscription, record: Record) -> None:
-        subscription.suspended = record["suspended"]
+    def _on_changed(self, subscription: Subscription, record: Record) -> None:
+        subscription.max_unacked, subscription.ack_wait_ns = record["max_unacked"], record["ack_wait_ns"]
 
     def _limit(self, subscription: Subscription) -> int:
         """The last place that a subscription may have."""
@@ -408,7 +420,7 @@ class TopicJudge:
         got: dict[str, int] = {}
         parts: list[tuple[Subscription, Span]] = []
         for low, high, below in contents.named(max(first, contents.dispatched + 1), last):
-            takers = [it for it in self._takers(below) if not it.durable and not it.suspended and it.after < high]
+            takers = [it for it in self._takers(below) if not it.durable and it.after < high]
             cuts = sorted({low, high + 1, *(it.after + 1 for it in takers if it.after >= low)})
             for begin, end in pairwise(cuts):
                 eligible = [it for it in takers if it.after < begin]
@@ -500,7 +512,7 @@ class TopicJudge:
         named = next(self._contents.named(place, place), None)
         if named is None or self._strategy not in RULES:
             return False
-        takers = [it for it in self._takers(named[2]) if not it.durable and not it.suspended and it.after < place]
+        takers = [it for it in self._takers(named[2]) if not it.durable and it.after < place]
         return up_to(self._strategy, takers, {}) != 0
 
     # ---- reports
@@ -523,7 +535,7 @@ class TopicJudge:
         "expired": _on_expired,
         "late_ack": lambda _, subscription, record: subscription.handle_late(record),
         "unsubscribed": _on_unsubscribed,
-        "subscription_suspended": _on_suspended,
+        "subscription_changed": _on_changed,
     }
     _SEES: ClassVar[dict[str, Callable[[TopicJudge, Record], None]]] = {
         "topic_opened": _on_opened,
