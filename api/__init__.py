@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         DeadLettersWaiting,
         EventsMissed,
         GapFound,
+        JournalFull,
         LinkDown,
         LinkUp,
         NodeEvent,
@@ -62,13 +63,28 @@ if TYPE_CHECKING:
         SessionStats,
         TransitStats,
     )
+    from triack.node.shell.stream_stats import (
+        IncomingStreamStats,
+        OutgoingStreamStats,
+        StreamsStats,
+        TransitStreamStats,
+    )
     from triack.node.shell.troubles import TroubleStats
     from triack.ordering.order_settings import OrderSettings
     from triack.queues.blocking import Blocking
     from triack.queues.format_names import msmq_name
     from triack.queues.manager.browse import BrowsedMessage
     from triack.queues.message_classes import Acks, MessageClass
-    from triack.queues.node_settings import DeadLetters, KeySettings, Limits, NodeSettings, Quota, Reconnect, Redelivery
+    from triack.queues.node_settings import (
+        DeadLetters,
+        Journal,
+        KeySettings,
+        Limits,
+        NodeSettings,
+        Quota,
+        Reconnect,
+        Redelivery,
+    )
     from triack.queues.routes import Route
     from triack.queues.stages import Stage, StageName
     from triack.queues.streams.ack_events import AckEvent, AckKind
@@ -108,6 +124,9 @@ __all__ = [
     "HandlerOptions",
     "HoldStats",
     "HolderStats",
+    "IncomingStreamStats",
+    "Journal",
+    "JournalFull",
     "KeySettings",
     "Limits",
     "LinkDown",
@@ -124,6 +143,7 @@ __all__ = [
     "OpenInvitation",
     "OrderSettings",
     "OutgoingStats",
+    "OutgoingStreamStats",
     "PeerHalted",
     "PeerSilent",
     "PeerUnknown",
@@ -144,9 +164,11 @@ __all__ = [
     "StoreLow",
     "StreamHeld",
     "StreamsNearLimit",
+    "StreamsStats",
     "Tls",
     "Transaction",
     "TransitStats",
+    "TransitStreamStats",
     "TroubleStats",
     "connect",
     "msmq_name",
@@ -182,6 +204,9 @@ _HOMES = {
     "run": "triack.node.shell.running:run",
     "HoldStats": "triack.node.shell.stats:HoldStats",
     "HolderStats": "triack.node.shell.stats:HolderStats",
+    "IncomingStreamStats": "triack.node.shell.stream_stats:IncomingStreamStats",
+    "Journal": "triack.queues.node_settings:Journal",
+    "JournalFull": "triack.base.news:JournalFull",
     "KeySettings": "triack.queues.node_settings:KeySettings",
     "Limits": "triack.queues.node_settings:Limits",
     "LinkDown": "triack.base.news:LinkDown",
@@ -197,6 +222,7 @@ _HOMES = {
     "OpenInvitation": "triack.node.shell.enrolling:OpenInvitation",
     "OrderSettings": "triack.ordering.order_settings:OrderSettings",
     "OutgoingStats": "triack.node.shell.stats:OutgoingStats",
+    "OutgoingStreamStats": "triack.node.shell.stream_stats:OutgoingStreamStats",
     "PeerHalted": "triack.base.news:PeerHalted",
     "PeerSilent": "triack.base.news:PeerSilent",
     "PeerUnknown": "triack.base.news:PeerUnknown",
@@ -217,9 +243,11 @@ _HOMES = {
     "StoreLow": "triack.base.news:StoreLow",
     "StreamHeld": "triack.base.news:StreamHeld",
     "StreamsNearLimit": "triack.base.news:StreamsNearLimit",
+    "StreamsStats": "triack.node.shell.stream_stats:StreamsStats",
     "Tls": "triack.transport.endpoint:Tls",
     "Transaction": "triack.node.handles.transaction:Transaction",
     "TransitStats": "triack.node.shell.stats:TransitStats",
+    "TransitStreamStats": "triack.node.shell.stream_stats:TransitStreamStats",
     "TroubleStats": "triack.node.shell.troubles:TroubleStats",
     "connect": "triack.node.client.client:connect_to",
     "msmq_name": "triack.queues.format_names:msmq_name",

@@ -107,8 +107,14 @@ FIELDS: Final[dict[str, Field]] = {
     "lost": Field(bool, "no way leads to the queue for the answers: they were dropped"),
     "message_class": Field(int, "what happened, by MSMQ's number of a message class ([guide.md](guide.md))"),
     "receive_by_ms": Field(int, "wall clock at which they were to have been received, milliseconds since 1970"),
+    "messages": Field(int, "the most unacknowledged messages of the queue"),
+    "size_bytes": Field(int, "the most bytes of the packets that hold them"),
+    "when_full": Field(str, "what happens then: `hold` or `reject`"),
+    "by_settings": Field(bool, "whether the settings of the node say so, and no operator"),
+    "kept": Field(bool, "whether the journal has the copies"),
     "recovered": Field(bool, "true when read from the store at the start"),
     "redelivered": Field(bool, "whether they may have been handed out before"),
+    "chosen": Field(bool, "whether a reader asked for it by its id, so that it was handed out before its turn"),
     "reason": Field(str, "why, by name; [reasons.md](reasons.md) lists them all"),
     "attempt": Field(int, "which resend of the sequence since its last progress, from 1"),
     "interval_ns": Field(int, "the wait that just ended, in nanoseconds"),
@@ -387,15 +393,22 @@ EVENTS: Final[dict[str, Event]] = {
         (*_PACKETS, "reason"),
     ),
     "handed": Event(
-        "messages of one or more packets were handed to the application",
+        "messages of one or more packets were handed to the application; `chosen` when a reader asked for one by its "
+        "id, so that it came before its turn",
         (*_STREAM, "queue", "number", "place", "counts", "redelivered"),
-        ((), ("priority",)),
+        ((), ("chosen",), ("priority",), ("chosen", "priority")),
     ),
     "settled": Event(
         "messages of one or more packets are settled: the commit that begins now takes them out of their queue for "
         "good, as the application has acknowledged them, or they are dead letters or purged. A process that dies "
         "before it returns has them again. Of durable classes only",
         (*_STREAM, "queue", "number", "place", "counts"),
+    ),
+    "journaled": Event(
+        "messages of one or more packets are copied into the journal of their queue by the commit that begins now, and "
+        "that removes them; not `kept` where the journal has no room. A process that dies before it returns has them "
+        "again",
+        (*_STREAM, "queue", "number", "place", "counts", "kept"),
     ),
     "returned": Event(
         "messages of one or more packets came back unsettled from the application: they are handed "
@@ -430,6 +443,10 @@ EVENTS: Final[dict[str, Event]] = {
         ("queue", "arrivals"),
     ),
     "queue_resumed": Event("an operator has resumed a paused queue", ("queue",)),
+    "queue_quota_set": Event(
+        "an operator has set the quota of a queue of this node, or has left it to the settings again",
+        ("queue", "messages", "size_bytes", "when_full", "by_settings"),
+    ),
     "dropped": Event(
         "datagrams were dropped; written when the node stops and at most once a second", ("reason", "count")
     ),
@@ -445,5 +462,6 @@ SHARED: Final = (
 SHARING: Final = frozenset(EVENTS) - {
     "node_started", "node_continued", "node_stopped", "start_before", "woke_late", "position_recovered",
     "session_opened", "session_closed", "rollback_detected", "dropped", "queue_paused", "queue_resumed",
+    "queue_quota_set",
 }  # fmt: skip
 """Events whose records come again and again for one session or stream."""

@@ -42,9 +42,12 @@ def build_settings(layers: Layers, policy: str) -> NodeSettings:
     """The settings that are in force."""
     settings = _build(layers, PRESETS.get(policy, NodeSettings()), _NODE)
     quotas = {name: _build(layers, settings.limits.quota, path) for name, path in _of_queues(layers, "quota")}
+    kept = {name: _build(layers, settings.limits.journal, path) for name, path in _of_queues(layers, "journal")}
     waits = {name: _build(layers, settings.redelivery, path) for name, path in _of_queues(layers, "redelivery")}
     _check_idle_delay(layers, settings)
-    return replace(settings, queue_redelivery=waits, limits=replace(settings.limits, queue_quota=quotas))
+    return replace(
+        settings, queue_redelivery=waits, limits=replace(settings.limits, queue_quota=quotas, queue_journal=kept)
+    )
 
 
 def _of_queues(layers: Layers, table: str) -> list[tuple[str, KeyPath]]:

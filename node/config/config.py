@@ -84,6 +84,8 @@ class Config:
             return getattr(self.routes[int(path[1])], path[2])
         if path[0] == "queues":
             limits, name = self.settings.limits, path[1]
+            if path[2] == "journal":
+                return getattr(limits.queue_journal.get(name, limits.journal), path[3])
             of = limits.quota_of(name) if path[2] == "quota" else self.settings.redelivery_of(name)
             return getattr(of, path[3])
         if path[0] == "node":
@@ -95,7 +97,7 @@ class Config:
         if said is not None:
             return said.where
         if path[0] == "queues":
-            return "limits.quota" if path[2] == "quota" else "redelivery"
+            return "redelivery" if path[2] == "redelivery" else f"limits.{path[2]}"
         if self.policy and path[0] not in NAMED and self.value(path) != key.default:
             return f"policy {self.policy.lower()}"
         return "default"
