@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from triack import policies, sync
     from triack.base.ack_trigger import AckTrigger
     from triack.base.news import (
+        AckWaitOver,
         CallRefused,
         DeadLettersWaiting,
         EventsMissed,
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
         JournalFull,
         LinkDown,
         LinkUp,
+        MessagesDiscarded,
         NodeEvent,
         PeerHalted,
         PeerSilent,
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
     from triack.node.handles.receipt import Receipt
     from triack.node.handles.receipts import Receipts
     from triack.node.handles.reloading import Reloaded
+    from triack.node.handles.subscribing import Subscriber
     from triack.node.handles.transaction import Transaction
     from triack.node.node import Node
     from triack.node.node import open_node as open
@@ -69,6 +72,7 @@ if TYPE_CHECKING:
         StreamsStats,
         TransitStreamStats,
     )
+    from triack.node.shell.topic_stats import SubscriptionStats, TopicStats
     from triack.node.shell.troubles import TroubleStats
     from triack.ordering.order_settings import OrderSettings
     from triack.queues.blocking import Blocking
@@ -84,6 +88,8 @@ if TYPE_CHECKING:
         Quota,
         Reconnect,
         Redelivery,
+        Strategy,
+        Topic,
     )
     from triack.queues.routes import Route
     from triack.queues.stages import Stage, StageName
@@ -106,6 +112,7 @@ __all__ = [
     "AckMode",
     "AckStats",
     "AckTrigger",
+    "AckWaitOver",
     "Acknowledgements",
     "Acks",
     "Blocking",
@@ -135,6 +142,7 @@ __all__ = [
     "Message",
     "MessageClass",
     "MessageProperties",
+    "MessagesDiscarded",
     "Node",
     "NodeEvent",
     "NodeSettings",
@@ -163,9 +171,14 @@ __all__ = [
     "StageName",
     "StoreLow",
     "StreamHeld",
+    "Strategy",
     "StreamsNearLimit",
     "StreamsStats",
+    "Subscriber",
+    "SubscriptionStats",
     "Tls",
+    "Topic",
+    "TopicStats",
     "Transaction",
     "TransitStats",
     "TransitStreamStats",
@@ -185,6 +198,7 @@ _HOMES = {
     "AckMode": "triack.node.handles.consumer:AckMode",
     "AckStats": "triack.node.shell.stats:AckStats",
     "AckTrigger": "triack.base.ack_trigger:AckTrigger",
+    "AckWaitOver": "triack.base.news:AckWaitOver",
     "Acknowledgements": "triack.node.handles.acknowledgements:Acknowledgements",
     "Acks": "triack.queues.message_classes:Acks",
     "Blocking": "triack.queues.blocking:Blocking",
@@ -215,6 +229,7 @@ _HOMES = {
     "Message": "triack.node.handles.message:Message",
     "MessageClass": "triack.queues.message_classes:MessageClass",
     "MessageProperties": "triack.node.shell.outgoing_message:MessageProperties",
+    "MessagesDiscarded": "triack.base.news:MessagesDiscarded",
     "Node": "triack.node.node:Node",
     "NodeEvent": "triack.base.news:NodeEvent",
     "NodeSettings": "triack.queues.node_settings:NodeSettings",
@@ -244,7 +259,12 @@ _HOMES = {
     "StreamHeld": "triack.base.news:StreamHeld",
     "StreamsNearLimit": "triack.base.news:StreamsNearLimit",
     "StreamsStats": "triack.node.shell.stream_stats:StreamsStats",
+    "Strategy": "triack.queues.node_settings:Strategy",
+    "Subscriber": "triack.node.handles.subscribing:Subscriber",
+    "SubscriptionStats": "triack.node.shell.topic_stats:SubscriptionStats",
     "Tls": "triack.transport.endpoint:Tls",
+    "Topic": "triack.queues.node_settings:Topic",
+    "TopicStats": "triack.node.shell.topic_stats:TopicStats",
     "Transaction": "triack.node.handles.transaction:Transaction",
     "TransitStats": "triack.node.shell.stats:TransitStats",
     "TransitStreamStats": "triack.node.shell.stream_stats:TransitStreamStats",

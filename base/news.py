@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 __all__ = [
+    "AckWaitOver",
     "CallRefused",
     "DeadLettersWaiting",
     "EventsMissed",
@@ -10,6 +11,7 @@ __all__ = [
     "JournalFull",
     "LinkDown",
     "LinkUp",
+    "MessagesDiscarded",
     "NodeEvent",
     "PeerHalted",
     "PeerSilent",
@@ -239,6 +241,36 @@ class StreamsNearLimit:
 
 
 @dataclass(frozen=True, slots=True)
+class MessagesDiscarded:
+    """Messages were dropped for a slow subscription, as its topic's strategy allows. Reported at most once a second.
+
+    Attributes:
+        topic: the first level of the topics' names.
+        subscription: its name.
+        messages: how many, since the last report.
+    """
+
+    topic: str
+    subscription: str
+    messages: int
+
+
+@dataclass(frozen=True, slots=True)
+class AckWaitOver:
+    """Messages of a subscription were in hand for too long: they have failed. Reported at most once a second.
+
+    Attributes:
+        topic: the first level of the topics' names.
+        subscription: its name.
+        messages: how many, since the last report.
+    """
+
+    topic: str
+    subscription: str
+    messages: int
+
+
+@dataclass(frozen=True, slots=True)
 class EventsMissed:
     """A client was without its node for a while: the events of that time are missing. Only clients get this.
 
@@ -264,5 +296,7 @@ NodeEvent = (
     | StoreLow
     | StreamHeld
     | StreamsNearLimit
+    | MessagesDiscarded
+    | AckWaitOver
 )
 """Everything that ``Node.events`` gives."""

@@ -104,6 +104,7 @@ class DropReason(Reason):
     JOURNAL_FULL = "journal-full", "A journal had no room, or the disk too little, for a copy of a message."
     JOURNAL_REPLACED = "journal-replaced", "The oldest copy in a journal gave way to newer ones."
     JOURNAL_EXPIRED = "journal-expired", "A copy had been in its journal for as long as it is kept."
+    NO_SUBSCRIBER = "no-subscriber", "A message was published to a topic for which there was no subscription."
     TRANSIT_LOST = (
         "transit-lost",
         "A packet ended at a relay and is no dead letter: it was express, or others of its large message had left.",

@@ -120,18 +120,23 @@ class ClientConsumer:
     async def _begin(self, epoch: int, name: str) -> None:
         async with self._beginning:  # concurrent first calls share one reader
             if self._number is None or self._epoch < epoch:
-                begun, _ = await self._client.call(
-                    "read",
-                    queue=self._queue,
-                    redelivery=self._redelivery,
-                    hand_over_timeout=self._hand_over_timeout,
-                    name=name,
-                    in_order=False,
-                )
+                begun = await self._ask_for_reader(name)
                 if self._finalizer is not None:
                     self._finalizer.detach()
                 self._number, self._epoch = begun["reader"], begun["epoch"]
                 self._leave_when_forgotten(asyncio.get_running_loop(), begun["reader"])
+
+    async def _ask_for_reader(self, name: str) -> Header:
+        """Have the node begin a reader of this name."""
+        begun, _ = await self._client.call(
+            "read",
+            queue=self._queue,
+            redelivery=self._redelivery,
+            hand_over_timeout=self._hand_over_timeout,
+            name=name,
+            in_order=False,
+        )
+        return begun
 
     async def report(self, why: str) -> None:
         """See ``Consumer.report``."""

@@ -357,6 +357,18 @@ VERBS: Mapping[str, Verb] = {
             name=TEXT_OR_NULL,
             in_order=TRUTH,
         ),
+        _step(
+            "subscribe",
+            repeats=True,
+            pattern=TEXT,
+            durable=TEXT_OR_NULL,
+            shared=TRUTH,
+            ack_wait_s=SECONDS,
+            max_unacked=NUMBER_OR_NULL,
+            redelivery=OBJECT_OR_NULL,
+            name=TEXT_OR_NULL,
+        ),
+        _row(Verbs.unsubscribe),
         _step("get", may_wait=True, reader=NUMBER, timeout=SECONDS),
         _step("get_many", may_wait=True, reader=NUMBER, most=MOST, timeout=SECONDS),
         _step(

@@ -129,6 +129,11 @@ class Message:
         return f"{packet.origin.hex()}-{packet.open().first_ordinal + self._index}"
 
     @property
+    def topic(self) -> str | None:
+        """The name of the topic to which it was published; None for a message of a queue."""
+        return self._run.packet.topic or None
+
+    @property
     def sender(self) -> str:
         """This node's name for the node that sent it, as in destinations; empty for this node itself.
 

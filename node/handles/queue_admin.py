@@ -17,6 +17,7 @@ from triack.node.handles.choosing import fetch
 from triack.node.handles.message import absolute
 from triack.node.shell.driver import Driver
 from triack.node.shell.engine_handle import MESSAGE_OVERHEAD_BYTES, EngineHandle
+from triack.node.shell.prepared import published
 from triack.node.shell.stream_stats import StreamsStats, gather_streams
 from triack.queues.admin_acks import Told
 from triack.queues.mailboxes.mailbox import Lease, Mailbox
@@ -39,6 +40,7 @@ from triack.queues.message_classes import MessageClass
 from triack.queues.node_settings import Quota, WhenFull
 from triack.queues.packing import ADMIN, CLASS, DEATH, NO_DEAD_LETTER, Outgoing, Unpacked
 from triack.queues.streams.outgoing_stream import OutgoingStream
+from triack.queues.topics.topic_root import TopicRoot
 from triack.transport.address import Destination
 
 __all__ = ["PAGE_MESSAGES", "QueueAdmin", "as_ids", "check_after", "younger_than"]
@@ -147,6 +149,9 @@ class QueueAdmin:
         mailboxes = self._engine.queues.mailboxes
         if queue in mailboxes:
             return mailboxes[queue]
+        for subscription in self._engine.topics.subscriptions.values():
+            if subscription.name == queue:
+                return subscription
         on_the_way: dict[str, list[OutgoingStream]] = {}
         for outgoing in sorted(self._engine.outbox.streams, key=lambda it: it.stream_number):
             if outgoing.peer:
@@ -158,8 +163,11 @@ class QueueAdmin:
         raise QueueNotFound(f"there is no queue {queue}; {what_else(queue, known)}")
 
     def _own(self, queue: object) -> Mailbox:
-        """A queue of this node. Raises QueueNotFound; UsageError for an outgoing queue."""
+        """A queue of this node, or a subscription. Raises QueueNotFound; UsageError for any other."""
         mailbox = self._find(queue)
+        if isinstance(mailbox, TopicRoot):
+            names = ", ".join(one.name for one in mailbox.subscriptions) or "none"
+            raise UsageError(f"{queue} is a topic: each of its subscriptions has its own messages; there is {names}")
         if not isinstance(mailbox, Mailbox):
             raise UsageError(
                 f"{queue} is on its way to another node. To send it elsewhere, purge it, which makes dead letters of "
@@ -190,6 +198,12 @@ class QueueAdmin:
         def route(message: BrowsedMessage) -> tuple[OutgoingStream, Outgoing] | None:
             if (reason is not None and message.reason != reason) or (died_by is not None and message.sent_at > died_by):
                 return None
+            subscription = message.properties.get("dead_subscription")
+            if subscription is not None:
+                if ids is None:
+                    return None
+                # Published again, it would come to all other subscriptions a second time.
+                raise UsageError(f"requeue {message.id}: it came by subscription {subscription}: move it to a queue")
             if message.destination is None:
                 if ids is None:
                     return None
@@ -200,7 +214,8 @@ class QueueAdmin:
                 for name, value in self._properties_of(message).items()
                 if name not in (*DEATH, NO_DEAD_LETTER)
             }
-            return self._way_to(message.destination, message.priority), Outgoing(message.body, kept or None)
+            way = self._way_to(message.destination, message.priority)
+            return addressed(message.destination, way, Outgoing(message.body, kept or None))
 
         return await self._move(queue, ids, route)
 
@@ -215,7 +230,8 @@ class QueueAdmin:
         def route(message: BrowsedMessage) -> tuple[OutgoingStream, Outgoing]:
             receive_by_ms = round((message.receive_by or 0) * 1_000)
             properties = self._properties_of(message) or None
-            return way(message.priority), Outgoing(message.body, properties, receive_by_ms=receive_by_ms)
+            moved = Outgoing(message.body, properties, receive_by_ms=receive_by_ms)
+            return addressed(destination, way(message.priority), moved)
 
         return await self._move(queue, ids, route)
 
@@ -257,7 +273,7 @@ class QueueAdmin:
     async def purge(self, queue: str, ids: Collection[str] | None) -> int:
         """See ``Node.purge``."""
         where = self._find(queue)
-        if not isinstance(where, Mailbox):
+        if isinstance(where, list):
             if ids is not None:
                 raise UsageError(f"purge {queue}: what is on its way goes in packets of many messages; purge all of it")
             return await self._purge_outgoing(where)
@@ -400,6 +416,11 @@ def younger_than(after: int, page: Iterable[BrowsedMessage]) -> Iterator[Browsed
             raise UsageError(f"browse {message.queue}: only messages in a queue of this node have a place")
         if not after or (message.place or 0) > after:
             yield message
+
+
+def addressed(destination: str, outgoing: OutgoingStream, message: Outgoing) -> tuple[OutgoingStream, Outgoing]:
+    """A message and its outgoing queue; if that leads to topics, the message has the name of one."""
+    return outgoing, published(destination, message) if outgoing.of_topic else message
 
 
 def as_ids(ids: Collection[str] | None) -> frozenset[str] | None:

@@ -347,6 +347,7 @@ class Transaction:
 
         Raises:
             NodeClosed: this transaction or the node had ended; nothing of it happened.
+            SubscriptionEnded: a subscription from which it received was ended; nothing of it happens.
             HandOverEnded: something that it received was taken back (``Node.release``); nothing of it happens.
             StateChanged: a value is not what ``expect`` said; nothing of it happens, and what it received comes again,
                 which is no failure.
@@ -355,9 +356,10 @@ class Transaction:
                 and the transaction goes on.
             WaitTimeout, DeliveryFailed, RollbackDetected: from ``until``, see ``Receipt``; all of it has happened.
         """
-        if self._taken.lost is not None and not self._ended:
+        lost = self._taken.lost or self._taken.ended
+        if lost is not None and not self._ended:
             self.rollback(failed=False)
-            raise self._taken.lost
+            raise lost
         self._check_open()
         check_bounded(until, timeout)
         if until is not None:

@@ -18,6 +18,7 @@ from triack.node.handles.reloading import Reloading
 from triack.node.handles.requesting import Requesting
 from triack.node.handles.routing import Routing
 from triack.node.handles.send_many import Sending, send_to_each
+from triack.node.handles.subscribing import Subscribing
 from triack.node.handles.transaction import Transaction
 from triack.node.handles.trusting import Trusting
 from triack.node.shell.engine_handle import EngineHandle
@@ -35,7 +36,7 @@ from triack.queues.stages import Stage, StageName
 __all__ = ["Verbs"]
 
 
-class Verbs(Sending, Acknowledging, Trusting, Requesting, Reloading, Routing, Handling):
+class Verbs(Sending, Acknowledging, Trusting, Requesting, Reloading, Routing, Subscribing, Handling):
     """The public methods of a node.
 
     Attributes:
@@ -64,8 +65,8 @@ class Verbs(Sending, Acknowledging, Trusting, Requesting, Reloading, Routing, Ha
 
         Returns:
             An iterator over ``LinkUp``, ``LinkDown``, ``PeerSilent``, ``PeerUnknown``, ``PeerHalted``,
-            ``GapFound``, ``CallRefused``, ``QueueOverQuota``, ``DeadLettersWaiting``, ``StoreLow``, ``StreamHeld`` and
-            ``StreamsNearLimit``.
+            ``GapFound``, ``CallRefused``, ``QueueOverQuota``, ``DeadLettersWaiting``, ``StoreLow``, ``StreamHeld``,
+            ``StreamsNearLimit``, ``MessagesDiscarded`` and ``AckWaitOver``.
 
         Raises:
             NodeClosed: the node was not started.

@@ -10,6 +10,7 @@ from typing import Any
 
 from triack.base.ack_trigger import AckTerms
 from triack.base.delivery import Delivery
+from triack.base.names import TOPIC_PREFIX
 from triack.base.paths import address_in
 from triack.base.reasons import HoldReason
 from triack.base.survival import Survives
@@ -17,6 +18,7 @@ from triack.base.units import SECOND
 from triack.node.shell.holding import HeldPacket, Holding, Reader
 from triack.node.shell.queue_states import QueueState, StateNow, state_of, state_of_outgoing, state_of_transit
 from triack.node.shell.stream_stats import StreamsStats, describe_streams, gather_streams, read_streams
+from triack.node.shell.topic_stats import TopicStats, describe_topics, gather_topics, read_topics
 from triack.node.shell.troubles import TroubleStats, find_troubles
 from triack.node.shell.worker import DiskFigures
 from triack.queues.histogram import Histogram
@@ -317,6 +319,7 @@ class NodeStats:
             data directory makes it less.
         holds: messages that wait at peers for room at this node.
         transit: messages of other nodes that wait here for other nodes.
+        topics: the topics of this node and their subscriptions, by the first level of their names.
         troubles: all that stops messages now and that an operator can mend, with what to do.
         store_busy_s: seconds that the store's current job has taken so far; None while it has none. Many seconds mean
             that the disk hangs.
@@ -345,6 +348,7 @@ class NodeStats:
     survives: Survives
     holds: list[HoldStats] = field(default_factory=list)
     transit: list[TransitStats] = field(default_factory=list)
+    topics: dict[str, TopicStats] = field(default_factory=dict)
     declined_letters: dict[str, int] = field(default_factory=dict)
     admin_acks: dict[str, int] = field(default_factory=dict)
     troubles: list[TroubleStats] = field(default_factory=list)
@@ -374,7 +378,9 @@ def gather(engine: Engine, drops: Mapping[str, int], disk: DiskFigures, holding:
         queues={
             name: _queue(engine, mailbox, holding, now_ms, now_ns)
             for name, mailbox in sorted(engine.queues.mailboxes.items())
+            if not name.startswith(TOPIC_PREFIX)
         },
+        topics=gather_topics(engine.topics, holding, now_ms),
         outgoing=[
             OutgoingStats(
                 outgoing.peer,
@@ -439,6 +445,7 @@ def describe_stats(stats: NodeStats) -> dict[str, Any]:
     }
     found["holds"] = [_fields(hold) for hold in stats.holds]
     found["transit"] = [_fields(it) for it in stats.transit]
+    found["topics"] = describe_topics(stats.topics)
     found["sessions"] = [_describe_session(session) for session in stats.sessions]
     found["troubles"] = [_fields(trouble) for trouble in stats.troubles]
     found["streams"] = describe_streams(stats.streams)
@@ -474,6 +481,7 @@ def read_stats(found: dict[str, Any]) -> NodeStats:
         holds=[HoldStats(**(it | {"delivery": Delivery(it["delivery"])})) for it in found["holds"]],
         transit=[TransitStats(**(it | {"delivery": Delivery(it["delivery"])})) for it in found["transit"]],
         sessions=[read for it in found["sessions"] if (read := session(it)) is not None],
+        topics=read_topics(found["topics"]),
         drops=found["drops"],
         closes=found["closes"],
         rollbacks=found["rollbacks"],

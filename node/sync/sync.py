@@ -222,6 +222,23 @@ class _Face(Generic[N]):
         reader: SyncConsumer = self._perform(lambda node: settled(node, "receive", (), wanted), SyncConsumer)
         return reader
 
+    @as_on(Verbs.subscribe)
+    def subscribe(self, said: Said) -> SyncConsumer:
+        """It has begun when this returns. Without a name, the reader gets this thread's."""
+        name = threading.current_thread().name if said["name"] is None else said["name"]
+        wanted = {**said, "name": name}
+
+        async def begin(node: Any) -> Any:
+            found = node.subscribe(**wanted)
+            await found.__aenter__()
+            return found
+
+        reader: SyncConsumer = self._perform(begin, SyncConsumer)
+        return reader
+
+    unsubscribe = waited(Verbs.unsubscribe)
+    publish = waited(Verbs.publish, SyncReceipt)
+
     def browse(self, queue: str, after: int = 0) -> Iterator[BrowsedMessage]:
         """Look at the messages that wait in a queue, and change nothing: ``for message in node.browse("orders")``.
 

@@ -38,7 +38,7 @@ def _after_a_restart(patch: Patch) -> None:
     def anew(self: Mailbox, packet: QueuedPacket, head: bytes, progress: Progress | None = None) -> None:
         put(self, packet, head, progress)
         if packet.restored and packet.cares and fragment_range(head, packet.size_bytes) is None:
-            self._notices.whole.append((self, packet))
+            self.notices.whole.append((self, packet))
 
     patch.setattr(Mailbox, "put", anew)
 

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from triack.base.delivery import LABELS, Delivery, default_priority
-from triack.queues.mailboxes.mailbox import Run
 from triack.queues.mailboxes.queued_packet import Lease, QueuedPacket
+from triack.queues.mailboxes.run import Run
 
 __all__ = ["as_runs", "fields_of_runs", "handed_fields", "said_priority", "settled_runs"]
 

@@ -6,6 +6,7 @@ given back or expired leaves the queue in one commit with its consequences, such
 
 from collections import Counter
 from collections.abc import Callable, Iterable
+from functools import partial
 from itertools import groupby
 from operator import itemgetter
 
@@ -13,7 +14,7 @@ from triack.base.clock import WallClock
 from triack.base.commit import HEAD_BYTES, Commit, MessageRow, Read, StoreContent, key_of, split_key
 from triack.base.delivery import Delivery
 from triack.base.errors import AddressError, ProtocolError
-from triack.base.names import check_name
+from triack.base.names import TOPIC_PREFIX, check_name
 from triack.base.news import DeadLettersWaiting
 from triack.base.ranges import as_ranges
 from triack.base.reasons import EXPIRED, DeadReason, DropReason
@@ -91,6 +92,7 @@ class LocalQueues:
         waits: how long messages were on their way and in a queue until a reader got them first, by their senders'
             clocks and this node's.
         on_removed: called with the name of an unused queue that was removed to make room.
+        make_topic: makes the queue in which the messages of a topic arrive, of its number and its name.
         untold: packets that care of which messages were acknowledged since the last commit began: their queue, and
             which messages.
         tell: takes what happens to messages whose senders may want to know.
@@ -138,6 +140,7 @@ class LocalQueues:
         self._are_many = False
         self._news: list[DeadLettersWaiting] = []
         self.on_removed: Callable[[str], None] = lambda _: None
+        self.make_topic: Callable[[int, str], Mailbox] = partial(Mailbox, notices=self.notices)
         self.untold: dict[QueuedPacket, tuple[str, int]] = {}
         self.tell: Tell = nobody_told
         self.keep_copy: Callable[[Mailbox, QueuedPacket], bool] = lambda *_: True
@@ -170,6 +173,8 @@ class LocalQueues:
                 size_bytes=index.size_bytes,
                 pieces=[],
                 restored=True,
+                first_place=index.place,
+                topic=index.topic,
             )
             progress: Progress | None = None
             if index.progress is not None:
@@ -237,6 +242,8 @@ class LocalQueues:
 
     def _new_mailbox(self, queue_id: int, name: str) -> Mailbox:
         limits, system = self._settings.limits, system_queue(name)
+        if name.startswith(TOPIC_PREFIX):
+            return self.make_topic(queue_id, name)
         if system is None:
             mailbox = Mailbox(queue_id, name, self.notices, self.quota_of(name))
             mailbox.pause = self.pauses.of_queue(name)
@@ -253,7 +260,7 @@ class LocalQueues:
 
     def quota_of(self, name: str) -> Quota:
         """Limits of a queue: those that an operator has set, or else those of the settings."""
-        return self.set_quotas.by_name.get(name) or self._settings.limits.quota_of(name)
+        return self.set_quotas.by_name.get(name) or self._settings.quota_of(name)
 
     def when_full(self, name: str) -> str:
         """What happens to messages for a queue that is full."""
@@ -333,7 +340,17 @@ class LocalQueues:
             packet.keys = range(key, key + 1)
         bodies = [packet.pieces[0] for packet in packets]
         turn.commit.messages.append(
-            MessageRow(first_key, first.origin, first.stream, first.sequence, first.number, bodies, first.delivery)
+            MessageRow(
+                first_key,
+                first.origin,
+                first.stream,
+                first.sequence,
+                first.number,
+                bodies,
+                first.delivery,
+                first.topic,
+                first.first_place,
+            )
         )
         mailbox.next_position += len(packets)
         self.waiting.add(packets[0].origin, sum([packet.size_bytes for packet in packets]))
@@ -354,7 +371,7 @@ class LocalQueues:
     def note_read(self, mailbox: Mailbox, done: list[tuple[QueuedPacket, int]]) -> None:
         """Messages are about to be acknowledged, with the next commit, which tells their senders."""
         for packet, bits in done:
-            if packet.cares:
+            if packet.cares and mailbox.tells_senders:
                 fresh = bits & ~mailbox.reader.acked(packet)
                 if fresh and not is_reserved(mailbox.name):
                     _, before = self.untold.get(packet, ("", 0))
@@ -546,6 +563,8 @@ class LocalQueues:
 
     def give_back(self, mailbox: Mailbox, lease: Lease, way: Return, turn: LocalTurn) -> None:
         """A message was not processed: redeliver it, or dead-letter it when it has failed too often."""
+        if mailbox.handle_late(lease):
+            return
         died = way.reason is DeadReason.READER_DIED
         failures = mailbox.count_failure(lease, died=died) if way.failed else 0
         if (way.dead and system_queue(mailbox.name) is None) or self.is_over(mailbox, failures):
@@ -556,7 +575,7 @@ class LocalQueues:
         if way.delay_ms is not None:
             length_ms = way.delay_ms
         wait = Wait(turn.now_ms + length_ms, length_ms, redelivery.keep_order) if length_ms else None
-        self.notices.returned.append((mailbox.name, [lease]))
+        mailbox.note_returned(lease, overdue=way.reason is DeadReason.HAND_OVER_TIMEOUT)
         mailbox.give_back(lease, wait)
 
     def is_over(self, mailbox: Mailbox, failures: int) -> bool:
@@ -588,14 +607,15 @@ class LocalQueues:
             body, ordinal = content.bodies[index], content.first_ordinal + index
             properties = dict(content.properties[index]) if content.properties else {}
             priority = content.priority
-            if packet.cares:
+            if packet.cares and mailbox.tells_senders:
                 self.tell_read(turn.now_ns)  # in the order in which it happened
                 self._tell(mailbox.name, packet, content, (index,), class_at_queue(reason), turn.now_ns)
         except ProtocolError:
             body, ordinal, properties, priority = b"".join(packet.pieces), packet.number, {}, packet.priority
         if "dead_reason" in properties:
             properties.pop(DEAD_LETTER, None)  # it has died before: it was there
-        properties.update(dead_reason=reason, dead_destination=mailbox.name, dead_attempts=mailbox.failures_of(lease))
+        properties.update(dead_reason=reason, dead_attempts=mailbox.failures_of(lease))
+        properties.update(mailbox.dead_properties(packet))
         mailbox.acknowledge(lease)
         self._keep_letter(Outgoing(body, properties, priority=priority), packet.origin, ordinal, turn)
 

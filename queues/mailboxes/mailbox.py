@@ -14,15 +14,17 @@ allows it.
 """
 
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from heapq import merge as merge_sorted
 from itertools import groupby, islice, takewhile
+from typing import Any
 
 from triack.base.delivery import DURABLE, PRIORITY_MAX, Delivery
 from triack.base.names import StreamId
 from triack.base.news import QueueOverQuota
 from triack.base.reasons import DropReason
 from triack.queues.deadlines import Deadlines
+from triack.queues.mailboxes.handed import fields_of_runs
 from triack.queues.mailboxes.in_hand import InHand
 from triack.queues.mailboxes.incoming_run import IncomingRun
 from triack.queues.mailboxes.line import CACHE_BYTES, Cache, Line, Lines, Share
@@ -138,6 +140,7 @@ class Mailbox:
 
     Attributes:
         next_position: position in the store of the next packet.
+        notices: as given.
         length: number of unacknowledged messages.
         lengths: the same, by priority.
         left: number of messages that were done in this process.
@@ -157,7 +160,6 @@ class Mailbox:
     __slots__ = (
         "_changed",
         "_lines",
-        "_notices",
         "_orphans",
         "_run",
         "_runs",
@@ -175,6 +177,7 @@ class Mailbox:
         "listeners",
         "name",
         "next_position",
+        "notices",
         "partials",
         "pause",
         "queue_id",
@@ -207,7 +210,7 @@ class Mailbox:
         self.is_apart = is_apart
         self.in_arrival_order = in_arrival_order
         self.pause: Pause | None = None
-        self._notices = notices
+        self.notices = notices
         self._changed: dict[int, QueuedPacket] = {}
         self._orphans: list[int] = []
         self._share = Share(notices.cache)
@@ -290,7 +293,7 @@ class Mailbox:
             self.partials.of(StreamId(packet.origin, packet.stream))[
                 fragment[0]
             ].overhead_bytes += EXPRESS_OVERHEAD_BYTES
-            self._notices.express.add(packet.origin, EXPRESS_OVERHEAD_BYTES)
+            self.notices.express.add(packet.origin, EXPRESS_OVERHEAD_BYTES)
 
     def charge_run(self, run: IncomingRun, delivery: Delivery) -> list[QueuedPacket]:
         """Make packets of a run, and count them as ``charge`` does."""
@@ -306,25 +309,25 @@ class Mailbox:
             fill.bytes.add(size_bytes)
         if fill.is_full and not fill.is_told and not is_journal(self.name):
             fill.is_told = True
-            self._notices.filled.append(QueueOverQuota(self.name, fill.messages.value, fill.bytes.value))
+            self.notices.filled.append(QueueOverQuota(self.name, fill.messages.value, fill.bytes.value))
         if not size_bytes:
             return
         if self.is_apart:
             return
         if packet.delivery in DURABLE:
-            self._notices.disk.add(packet.origin, size_bytes)
+            self.notices.disk.add(packet.origin, size_bytes)
         else:
             overhead_bytes = packets * EXPRESS_OVERHEAD_BYTES
-            self._notices.express.add(
+            self.notices.express.add(
                 packet.origin, size_bytes + (overhead_bytes if size_bytes > 0 else -overhead_bytes)
             )
 
     def _release(self, packet: QueuedPacket, messages: int, size_bytes: int, packets: int = 1) -> None:
         self._count(packet, -messages, -size_bytes, packets)
-        self._notices.relieved = True
+        self.notices.relieved = True
         self.fill.is_told = self.fill.is_told and self.fill.is_full
         if not self.fill.bytes.value:
-            self._notices.idled[self] = None
+            self.notices.idled[self] = None
 
     @property
     def is_idle(self) -> bool:
@@ -376,10 +379,10 @@ class Mailbox:
             self._forget_pieces(partial, stream[0])
             self._release(rows[0], 1, partial.total_bytes)
         if self._orphans:
-            self._notices.dirty[self] = None
+            self.notices.dirty[self] = None
 
     def _keep_piece(self, partial: Partial, packet: QueuedPacket) -> None:
-        cache, share = self._notices.cache, self._share
+        cache, share = self.notices.cache, self._share
         if packet.keys and (share.is_full or cache.unfinished_bytes > UNFINISHED_BYTES):
             packet.pieces = []
         size_bytes = packet.size_bytes if packet.pieces else 0
@@ -391,9 +394,9 @@ class Mailbox:
         """Release the memory of pieces that are one message now, or were dropped."""
         self._share.count(-partial.cached_bytes)
         if any(row.keys for row in partial.rows.values()):
-            self._notices.cache.unfinished_bytes -= partial.cached_bytes
+            self.notices.cache.unfinished_bytes -= partial.cached_bytes
         if partial.overhead_bytes:
-            self._notices.express.add(origin, -partial.overhead_bytes)
+            self.notices.express.add(origin, -partial.overhead_bytes)
 
     def _put_fragment(
         self, packet: QueuedPacket, fragment: tuple[int, int, int, int], progress: Progress | None
@@ -405,7 +408,7 @@ class Mailbox:
         if partial is None or offset in partial.rows or partial.total_bytes != total_bytes:
             # Its message was dropped meanwhile, or its sender is faulty: nothing will ever read it.
             self._orphans += packet.keys
-            self._notices.dirty[self] = None
+            self.notices.dirty[self] = None
             return
         partial.add(packet, offset, length, progress)
         self._keep_piece(partial, packet)
@@ -416,10 +419,10 @@ class Mailbox:
             whole = merge([partial.rows[at] for at in sorted(partial.rows)], partial.total_bytes)
             self._add(whole, partial.progress)
             if whole.cares and not (partial.progress is not None and partial.progress.told):
-                self._notices.whole.append((self, whole))
+                self.notices.whole.append((self, whole))
         elif packet.delivery == Delivery.EXPRESS and len(partials) > PARTIAL_MAX:
             self._drop_partials(stream, [next(iter(partials))])
-            self._notices.drops[DropReason.PARTIAL_OVERFLOW] += 1
+            self.notices.drops[DropReason.PARTIAL_OVERFLOW] += 1
 
     def _add(self, packet: QueuedPacket, progress: Progress | None) -> None:
         packet.first_place = self.last_place + 1
@@ -457,7 +460,7 @@ class Mailbox:
     def leave(self, listener: Callable[[], None]) -> None:
         """Remove a listener."""
         self.listeners.remove(listener)
-        self._notices.idled[self] = None
+        self.notices.idled[self] = None
 
     def wake(self) -> None:
         """Tell the listeners that there may be something to read."""
@@ -484,12 +487,12 @@ class Mailbox:
     @property
     def awaits_disk(self) -> bool:
         """Whether a reader has to wait for the disk; the listeners are notified when it is done."""
-        return self.fetching or self in self._notices.wanting or self._notices.settles
+        return self.fetching or self in self.notices.wanting or self.notices.settles
 
     def _look_ahead(self) -> None:
         """Request the next bodies. Only reading does so: queues without a reader fetch nothing."""
         if not self.fetching and self._lines.lacks_bodies:
-            self._notices.wanting[self] = None
+            self.notices.wanting[self] = None
 
     def poll_fetch(self) -> list[int]:
         """Keys of the bodies to fetch next, or nothing."""
@@ -506,6 +509,47 @@ class Mailbox:
         self.fetching = False
         self._lines.load(bodies)
         self.wake()
+
+    # ---- what differs in a subscription to a topic
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether nothing can be read from it any more."""
+        return False
+
+    @property
+    def takes_runs(self) -> bool:
+        """Whether packets that arrive together may be put together."""
+        return True
+
+    @property
+    def tells_senders(self) -> bool:
+        """Whether a sender that wants to know is told what happens to a message in it."""
+        return True
+
+    @property
+    def ignores_late(self) -> bool:
+        """Whether acknowledging a message that was taken back changes nothing, and is no error."""
+        return False
+
+    def handle_late(self, lease: Lease) -> bool:  # noqa: ARG002 - a subscription looks at it
+        """A reader is done with a message. Returns whether it is the reader's no longer, and that changes nothing."""
+        return False
+
+    def note_late(self, lease: Lease) -> None:
+        """Count an acknowledgement that is ignored."""
+
+    def note_returned(self, lease: Lease, *, overdue: bool) -> None:  # noqa: ARG002 - as above
+        """A message comes back from its reader. ``overdue``: the node has taken it back, as its time was over."""
+        self.notices.returned.append((self.name, [lease]))
+
+    def dead_properties(self, packet: QueuedPacket) -> dict[str, str]:  # noqa: ARG002 - as above
+        """What a dead letter says of where its message was."""
+        return {"dead_destination": self.name}
+
+    def described(self, runs: Iterable[Run]) -> Iterator[dict[str, Any]]:
+        """Yield the fields of records of the session log about messages, but for `handed`."""
+        return fields_of_runs(self.name, runs)
 
     # ---- handing out
 
@@ -528,9 +572,9 @@ class Mailbox:
             self.end_run()
         run = self._run = self._next_run(now_ms)
         if run is not None:
-            self._notices.in_hand.open(run.packet)
+            self.notices.in_hand.open(run.packet)
             if not self._runs:
-                self._notices.read[self] = None
+                self.notices.read[self] = None
             self._runs.append(run)
         if run is None or run.redelivered:
             # Otherwise the first waiting packet is the one being read, and its body is in memory.
@@ -621,7 +665,7 @@ class Mailbox:
         """The runs that were handed out since the last call, in order. Ends the open run."""
         self.end_run()
         runs, self._runs = self._runs, []
-        self._notices.idled[self] = None
+        self.notices.idled[self] = None
         return [run for run in runs if run.next > run.first]
 
     # ---- out of turn
@@ -652,13 +696,13 @@ class Mailbox:
             if not packet.pieces or not reader.choose(packet, index):
                 return None
             if is_ready:  # a temporary object gets no note, so that the death of its reader does not count
-                self._notices.in_hand.open(packet)
+                self.notices.in_hand.open(packet)
         redelivered, failures = packet.restored or back is not None, self._failures_in(packet, index, index + 1)
         run = Run(packet, index, index + 1, reader.setbacks, failures, redelivered=redelivered, apart=True)
         run.chosen = reader.was_chosen(packet, index)
         run.draw()
         if not self._runs:
-            self._notices.read[self] = None
+            self.notices.read[self] = None
         self._runs.append(run)
         return run
 
@@ -671,7 +715,7 @@ class Mailbox:
 
     def acknowledge(self, lease: Lease) -> None:
         """A message is done; a second time does nothing."""
-        self._notices.in_hand.let_go(lease.packet, 1 << lease.index)
+        self.notices.in_hand.let_go(lease.packet, 1 << lease.index)
         self.acknowledge_many([(lease.packet, 1 << lease.index)])
 
     def acknowledge_many(self, done: list[tuple[QueuedPacket, int]]) -> None:
@@ -685,7 +729,7 @@ class Mailbox:
     def _acknowledge(self, done: list[tuple[QueuedPacket, int]]) -> None:
         """The same for packets that count for the same account."""
         messages = packets = charged_bytes = 0
-        notices = self._notices
+        notices = self.notices
         settled = notices.settled.get(self)
         if settled is None:
             settled = notices.settled[self] = {}
@@ -756,7 +800,7 @@ class Mailbox:
         if self.reader.acked(packet) >> index & 1:
             return
         self.end_run()
-        self._notices.in_hand.let_go(packet, 1 << index)
+        self.notices.in_hand.let_go(packet, 1 << index)
         self.reader.returned_to(packet).put(packet, index, wait)
         if packet.receive_by_ms:
             self._set_deadline(packet, packet.receive_by_ms)
@@ -777,7 +821,7 @@ class Mailbox:
 
     def set_resume(self, now_ms: int) -> None:
         """Notify the listeners when the next wait ends."""
-        self._notices.resuming.set(self, self.reader.resume_ms(now_ms))
+        self.notices.resuming.set(self, self.reader.resume_ms(now_ms))
 
     # ---- steering
 
@@ -814,7 +858,7 @@ class Mailbox:
         for line in self._lines.by_rank:
             leases = (Lease(packet, index, packet.restored) for packet, index in self._waiting_in(line, before))
             taken += [lease for lease in takewhile(lambda one: one.place <= last, leases) if lease.place in wanted]
-        self._notices.purged.append((self.name, taken))
+        self.notices.purged.append((self.name, taken))
         for lease in taken:
             self.exclude(lease)
             self.acknowledge(lease)
@@ -838,7 +882,7 @@ class Mailbox:
     # ---- expiring
 
     def _set_deadline(self, packet: QueuedPacket | None, at_ms: int | None) -> None:
-        self._notices.expiring.set((self, packet), at_ms)
+        self.notices.expiring.set((self, packet), at_ms)
 
     def poll_expired(self, now_ms: int, most: int) -> list[QueuedPacket]:
         """Expired packets that are only on the disk: ``expire`` them. More may be due at once."""
@@ -868,7 +912,7 @@ class Mailbox:
     def note_change(self, packet: QueuedPacket) -> None:
         """The next commit holds what was done with a packet."""
         if not self._changed:
-            self._notices.dirty[self] = None
+            self.notices.dirty[self] = None
         self._changed[packet.first_place] = packet
 
     def take_changes(self) -> tuple[list[QueuedPacket], list[int]]:
@@ -879,7 +923,7 @@ class Mailbox:
         """
         changed, self._changed = self._changed, {}
         orphans, self._orphans = self._orphans, []
-        self._notices.idled[self] = None
+        self.notices.idled[self] = None
         return [packet for packet in changed.values() if packet.keys], orphans
 
 

@@ -95,6 +95,12 @@ class ReaderState:
         ends = (line.returned.resume_ms(now_ms) for line in self.lines.values())
         return min((end_ms for end_ms in ends if end_ms is not None), default=None)
 
+    def begin(self, done: NumberSet) -> None:
+        """Begin behind messages that are done."""
+        self.done = done
+        self.line(0).next = done.cumulative + 1
+        self._last_done = done.highest
+
     def restore(self, packet: QueuedPacket, progress: Progress) -> None:
         """Restore what an earlier process did with a packet, which has its place already."""
         first_place, its = packet.first_place, progress.setbacks

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, assert_never
 
 from triack.base.clock import WallClock
 from triack.base.commit import Commit, StoreContent
-from triack.base.datagram import Channels, Header, Kind, Opened, connection_id_of, read_header
+from triack.base.datagram import Channels, Header, Kind, connection_id_of, read_header
 from triack.base.delivery import Delivery
 from triack.base.errors import ProtocolError, TriackError
 from triack.base.peers import Directory
@@ -27,11 +27,12 @@ from triack.queues.mailboxes.redelivery import Return
 from triack.queues.mailboxes.resolver import LocalQueue, RemoteQueue, Resolver, Target
 from triack.queues.mailboxes.system_queues import SystemQueue
 from triack.queues.manager.admin_desk import AdminDesk
+from triack.queues.manager.burst import Burst
 from triack.queues.manager.callers import Callers
 from triack.queues.manager.effects import Effect, Job, Send, StartJob, Tell, TellRollback, WriteRecords
 from triack.queues.manager.jobs import Jobs, Look
 from triack.queues.manager.link_news import News
-from triack.queues.manager.pings import CLOCK, CLOCK_BYTES, Pings
+from triack.queues.manager.pings import Pings, clock_of
 from triack.queues.manager.recorder import Recorder, start_record
 from triack.queues.manager.session_event_router import SessionEventRouter
 from triack.queues.manager.steering import Steering
@@ -50,6 +51,7 @@ from triack.queues.streams.group_commit import GroupCommit
 from triack.queues.streams.inbox import Inbox
 from triack.queues.streams.outbox import Outbox
 from triack.queues.streams.outgoing_stream import OutgoingStream, Row
+from triack.queues.topics.topics import Topics
 from triack.queues.transit.transit_door import TransitDoor
 from triack.queues.transit.transit_letters import TransitLetters
 from triack.queues.transit.transit_records import TransitRecords
@@ -62,34 +64,6 @@ if TYPE_CHECKING:
     from random import Random
 
 __all__ = ["Engine"]
-
-
-class _Burst:
-    """Opened datagrams of one conversation that came together.
-
-    Attributes:
-        conversation: their conversation.
-        newest: the header with the greatest counter, when one has opened.
-        payloads, counters: of each datagram.
-        size_bytes: of all datagrams.
-    """
-
-    __slots__ = ("conversation", "counters", "newest", "payloads", "size_bytes")
-
-    def __init__(self, conversation: Conversation, newest: Header) -> None:
-        self.conversation = conversation
-        # Until a datagram has opened, its counter is not authentic.
-        self.newest = Header(newest.kind, newest.connection_id, -1, newest.epoch)
-        self.payloads: list[bytes] = []
-        self.counters: list[int] = []
-        self.size_bytes = 0
-
-    def add(self, opened: Opened, overhead_bytes: int) -> None:
-        """Add opened datagrams, each ``overhead_bytes`` longer than its payload."""
-        self.payloads += opened.payloads
-        self.counters += opened.counters
-        self.size_bytes += sum(map(len, opened.payloads)) + overhead_bytes * len(opened.payloads)
-        self.newest.counter = max(self.newest.counter, *opened.counters, -1)
 
 
 class Engine(Steering):
@@ -270,7 +244,8 @@ class Engine(Steering):
         self.outbox.note_asked = desk.note_asked
         parts = self.queues, self.inbox, self.outbox, self.transits, desk
         journals = Journals(self.queues, lambda: self.inbox.admission.store_low, self.drops, self._record)
-        return desk, Jobs(*parts, self.wall, self.handshakes.number, journals=journals)
+        topics = Topics(self.settings, self.queues, self.drops, self._record)
+        return desk, Jobs(*parts, self.wall, self.handshakes.number, journals=journals, topics=topics)
 
     def _make_transmitter(self) -> Transmitter:
         """Make the transmitter that serves the conversations."""
@@ -304,12 +279,19 @@ class Engine(Steering):
         jumps.restore(content.state, content.streams, self.jobs.group.commit)
         turn = self.jobs.turn(now_ns)
         self.inbox.restore(content, now_ns)
+        self.topics.restore(content)
         self.queues.restore(content, turn, jumps)
+        self.topics.handle_restored(now_ns)
         self.outbox.restore(content, turn, jumps)
         self.transits.restore(content, now_ns)
         self.outbox.links.keep_touch(self._directory)
 
     # ---- the application
+
+    @property
+    def topics(self) -> Topics:
+        """The topics of this node, and the subscriptions to them."""
+        return self.jobs.topics
 
     @property
     def in_hand(self) -> InHand:
@@ -491,7 +473,7 @@ class Engine(Steering):
     def handle_datagrams(self, burst: list[bytes], sender: str, now_ns: int) -> None:
         """Take datagrams that came together from an address, in order, with less work than one by one."""
         self._look(now_ns)
-        run: _Burst | None = None
+        run: Burst | None = None
         while burst:
             taken = 1
             try:
@@ -505,7 +487,7 @@ class Engine(Steering):
                     if run is not None and run.conversation is not conversation:
                         self._end_burst(run, sender, now_ns)
                         run = None
-                    run = run or _Burst(conversation, header)
+                    run = run or Burst(conversation, header)
                     taken = self._open_run(run, burst, header, now_ns)
             except ProtocolError as error:
                 self.drops[error.reason] += 1
@@ -513,7 +495,7 @@ class Engine(Steering):
             burst = burst[taken:]
         self._end_burst(run, sender, now_ns)
 
-    def _open_run(self, run: "_Burst", burst: list[bytes], header: Header, now_ns: int) -> int:
+    def _open_run(self, run: Burst, burst: list[bytes], header: Header, now_ns: int) -> int:
         """Open the data at the beginning of a burst. Returns the number of datagrams taken."""
         conversation = run.conversation
         opened, taken = conversation.open_run(burst, header, now_ns)
@@ -523,7 +505,7 @@ class Engine(Steering):
             self.drops[error.reason] += 1
         return taken
 
-    def _end_burst(self, run: "_Burst | None", sender: str, now_ns: int) -> None:
+    def _end_burst(self, run: "Burst | None", sender: str, now_ns: int) -> None:
         """Give the opened datagrams of one conversation to its session."""
         if run is None or not run.payloads:
             return
@@ -593,6 +575,7 @@ class Engine(Steering):
         """Take up settings of which only quotas, the reserve of the disk and the waits of failed messages differ."""
         self.settings = settings
         self.queues.handle_settings(settings)
+        self.topics.handle_settings(settings)
         self.inbox.handle_settings(settings)
 
     def _report(self, conversation: Conversation, now_ns: int) -> None:
@@ -622,13 +605,13 @@ class Engine(Steering):
         self, conversation: Conversation, _header: Header, payload: bytes, sender: str, _now_ns: int
     ) -> None:
         self._check_open(conversation)
-        conversation.look_around().handle_challenge(_clock_of(payload)[0], sender)
+        conversation.look_around().handle_challenge(clock_of(payload)[0], sender)
 
     def _handle_response(
         self, conversation: Conversation, _header: Header, payload: bytes, sender: str, now_ns: int
     ) -> None:
         self._check_open(conversation)
-        answer, clock_ms = _clock_of(payload)
+        answer, clock_ms = clock_of(payload)
         if not self.pings.handle_response(conversation, answer, clock_ms, now_ns):
             self.handshakes.handle_response(conversation, answer, sender)
 
@@ -696,9 +679,11 @@ class Engine(Steering):
         effects: list[Effect] = []
         self._look(now_ns)
         self.handle_timer(now_ns)
+        self.topics.advance(now_ns)
         # The disk takes longest, so its job starts first.
         self._start_job(effects, now_ns)
         sends = self._gather(now_ns)
+        self.topics.advance(now_ns)  # express messages have come into topics
         self.watching.handle_time(now_ns)
         # Sending may have found that bodies must come from the disk.
         self._start_job(effects, now_ns)
@@ -714,6 +699,7 @@ class Engine(Steering):
             *self.queues.take_news(),
             *self.jobs.journals.take_news(),
             *self.callers.take_news(),
+            *self.topics.take_news(now_ns),
         ):
             effects += [Tell(event) for event in news]
         if detected := self.handshakes.suspended.take_detected():
@@ -744,6 +730,7 @@ class Engine(Steering):
 
     def _write_records(self, effects: list[Effect], now_ns: int) -> None:
         self.queues.note_runs(now_ns)
+        self.topics.note(now_ns)
         recorder = self._recorder
         if recorder is None:
             return
@@ -787,7 +774,7 @@ class Engine(Steering):
         for outgoing in self.outbox.streams:
             outgoing.stages.fail_all(str(error))
         self.watching.end()
-        for mailbox in self.queues.mailboxes.values():
+        for mailbox in (*self.queues.mailboxes.values(), *self.topics.subscriptions.values()):
             mailbox.interrupt()
 
     @property
@@ -851,6 +838,7 @@ class Engine(Steering):
         """The last records of the session log, after the store is closed and the last poll."""
         self._look(now_ns)
         self.queues.note_runs(now_ns)
+        self.topics.note(now_ns)
         recorder, self._recorder = self._recorder, None
         if recorder is None:
             return b""
@@ -863,13 +851,6 @@ class Engine(Steering):
     def _record(self, event: str, now_ns: int, **fields: Any) -> None:
         if self._recorder is not None:
             self._recorder.add(event, now_ns, fields)
-
-
-def _clock_of(payload: bytes) -> tuple[bytes, int]:
-    """Divide a challenge or a response into its content and the clock behind it. Raises ProtocolError."""
-    if len(payload) < CLOCK_BYTES:
-        raise ProtocolError(DropReason.BAD_FRAME, f"a challenge of {len(payload)} bytes")
-    return payload[:-CLOCK_BYTES], CLOCK.unpack(payload[-CLOCK_BYTES:])[0]
 
 
 _HANDLERS = {

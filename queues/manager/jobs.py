@@ -21,6 +21,7 @@ from triack.queues.peers.link import Conversation
 from triack.queues.streams.group_commit import GroupCommit, Turn
 from triack.queues.streams.inbox import Inbox
 from triack.queues.streams.outbox import Outbox
+from triack.queues.topics.topics import Topics
 from triack.queues.transit.transits import Transits
 
 __all__ = ["LAZY_NS", "Jobs", "Look"]
@@ -49,10 +50,12 @@ class Jobs:
         journals: the journals, for their part.
         wall: the time of day.
         number: called with every commit before it goes to the disk.
+        topics: the topics of this node, for their part.
 
     Attributes:
         group: the next commit.
         journals: as given.
+        topics: as given.
         running: the store's current job, or None.
     """
 
@@ -73,6 +76,7 @@ class Jobs:
         "group",
         "journals",
         "running",
+        "topics",
     )
 
     def __init__(
@@ -86,9 +90,11 @@ class Jobs:
         number: Callable[[Commit], None],
         *,
         journals: Journals,
+        topics: Topics,
     ) -> None:
         self.group = GroupCommit()
         self._queues = queues
+        self.topics = topics
         self._wall = wall
         self.running: Job | None = None
         self._inbox = inbox
@@ -143,6 +149,7 @@ class Jobs:
         self._outbox.pack_durable(turn)
         self._inbox.complete(self.group)
         self._queues.complete(self.group)
+        self.topics.complete(self.group)
         self.journals.handle_express(turn)
         group = self.group
         if not group.is_awaited and (not group.commit.removes or (not at_once and self._may_wait(turn.now_ns))):

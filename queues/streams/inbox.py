@@ -11,7 +11,7 @@ from triack.base.clock import WallClock
 from triack.base.commit import HEAD_BYTES, PositionRow, StoreContent
 from triack.base.delivery import DURABLE, Delivery
 from triack.base.errors import AddressError, ProtocolError
-from triack.base.names import StreamId, check_name
+from triack.base.names import StreamId, check_queue
 from triack.base.peers import Directory
 from triack.base.reasons import DropReason, FreedReason, RejectReason
 from triack.base.units import in_ns
@@ -280,7 +280,11 @@ class Inbox:
         if stream is None or not stream.is_of(header, delivery):
             return False
         mailbox = self._mailboxes.get(stream.queue)
-        if mailbox is None or (header.origin != conversation.peer_id and stream.via is not conversation):
+        if (
+            mailbox is None
+            or not mailbox.takes_runs
+            or (header.origin != conversation.peer_id and stream.via is not conversation)
+        ):
             return False
         packets = len(run.bodies)
         if not self.admission.takes_run(stream, mailbox, packets, sum(run.counts), run.body_bytes):
@@ -359,7 +363,7 @@ class Inbox:
         elif self.admission.has_streams_enough(header.origin):
             return RejectReason.HELD_BACK
         try:
-            check_name(header.queue)
+            check_queue(header.queue)
         except AddressError:
             return RejectReason.BAD_QUEUE_NAME
         if stream is not None:

@@ -26,8 +26,8 @@ EVENTS: Final = frozenset({"committed", "handed", "returned"})
 """What a queue's judge looks at."""
 IN_ARRIVAL_ORDER: Final = "dead-letter"
 """A queue that is read without regard to priorities."""
-SYSTEM_MARK: Final = "$"
-"""With this the names of the node's own queues begin."""
+APART: Final = ("$", "topic:")
+"""With these the names of the node's own queues begin, and of topics, which have no priorities."""
 BATCHES: Final = 2
 """So many batches after its commit a message certainly waits."""
 WAITING_MAX: Final = 65_536
@@ -47,7 +47,7 @@ def queue_unit(record: Record) -> tuple[str, ...]:
 def is_judged(record: Record) -> bool:
     """Whether the judge of a queue must see a record."""
     queue = record.get("queue", "")
-    return record["event"] in EVENTS and queue != IN_ARRIVAL_ORDER and not queue.startswith(SYSTEM_MARK)
+    return record["event"] in EVENTS and queue != IN_ARRIVAL_ORDER and not queue.startswith(APART)
 
 
 def priority_in(record: Record) -> int:
