@@ -7,7 +7,9 @@ __all__ = [
     "EventsMissed",
     "GapFound",
     "LinkDown",
+    "LinkDowngraded",
     "LinkUp",
+    "LinkUpgraded",
     "NodeEvent",
     "PeerHalted",
     "PeerSilent",
@@ -50,6 +52,32 @@ class LinkDown:
     peer: str
     node_id: str
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class LinkDowngraded:
+    """A synchronous link is asynchronous for now: what waits on it counts as passed on when its next hop has stored it.
+
+    Attributes:
+        peer: the neighbour that takes the messages.
+        oldest_s: for how long the oldest packet has waited for the word that it was passed on.
+        packets: how many wait for that.
+    """
+
+    peer: str
+    oldest_s: float
+    packets: int
+
+
+@dataclass(frozen=True, slots=True)
+class LinkUpgraded:
+    """A link that was downgraded is synchronous again.
+
+    Attributes:
+        peer: the neighbour that takes the messages.
+    """
+
+    peer: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +249,8 @@ NodeEvent = (
     EventsMissed
     | LinkUp
     | LinkDown
+    | LinkDowngraded
+    | LinkUpgraded
     | PeerSilent
     | PeerUnknown
     | PeerHalted

@@ -62,8 +62,9 @@ class Verbs(Sending, Acknowledging, Trusting, Requesting, Reloading, Routing, Ha
         """The events of this node from now on, until it ends: ``async for event in node.events()``.
 
         Returns:
-            An iterator over ``LinkUp``, ``LinkDown``, ``PeerSilent``, ``PeerUnknown``, ``PeerHalted``,
-            ``GapFound``, ``CallRefused``, ``QueueOverQuota``, ``StoreLow``, ``StreamHeld`` and ``StreamsNearLimit``.
+            An iterator over ``LinkUp``, ``LinkDown``, ``LinkDowngraded``, ``LinkUpgraded``, ``PeerSilent``,
+            ``PeerUnknown``, ``PeerHalted``, ``GapFound``, ``CallRefused``, ``QueueOverQuota``, ``StoreLow``,
+            ``StreamHeld`` and ``StreamsNearLimit``.
 
         Raises:
             NodeClosed: the node was not started.

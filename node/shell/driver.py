@@ -19,7 +19,9 @@ from triack.base.news import (
     CallRefused,
     GapFound,
     LinkDown,
+    LinkDowngraded,
     LinkUp,
+    LinkUpgraded,
     NodeEvent,
     PeerHalted,
     PeerSilent,
@@ -29,6 +31,7 @@ from triack.base.news import (
     StreamHeld,
     StreamsNearLimit,
 )
+from triack.base.printable import counted
 from triack.base.reasons import DropReason, HoldReason
 from triack.base.units import MS, in_ns
 from triack.node.files import operator_log
@@ -238,11 +241,8 @@ class Driver:
     def _tell(self, event: NodeEvent) -> None:
         """Tell the program, and the operator."""
         match event:
-            case LinkUp(address, peer):
-                operator_log.info(f"link to {peer} at {address} is up", node=self._name, peer=peer, to=address)
-            case LinkDown(address, peer, _, reason):
-                why = f"link to {peer} at {address} is down: {reason}"
-                operator_log.info(why, node=self._name, peer=peer, to=address, reason=reason)
+            case LinkUp() | LinkDown() | LinkDowngraded() | LinkUpgraded():
+                self._tell_link(event)
             case PeerSilent(address, cause):
                 operator_log.warning(f"{cause}; trying on", node=self._name, to=address, drops=self.drops)
             case PeerUnknown(peer, cause):
@@ -271,6 +271,19 @@ class Driver:
             case StreamHeld():
                 self._tell_held(event)
         self.events.put(event)
+
+    def _tell_link(self, event: LinkUp | LinkDown | LinkDowngraded | LinkUpgraded) -> None:
+        match event:
+            case LinkUp(address, peer):
+                operator_log.info(f"link to {peer} at {address} is up", node=self._name, peer=peer, to=address)
+            case LinkDown(address, peer, _, reason):
+                why = f"link to {peer} at {address} is down: {reason}"
+                operator_log.info(why, node=self._name, peer=peer, to=address, reason=reason)
+            case LinkDowngraded(peer, oldest_s, packets):
+                behind = f"{peer} has not passed on {counted(packets, 'packet')}, the oldest for {oldest_s:.1f} s"
+                operator_log.warning(f"{behind}: its link is asynchronous for now", node=self._name, peer=peer)
+            case LinkUpgraded(peer):
+                operator_log.info(f"link to {peer} is synchronous again", node=self._name, peer=peer)
 
     def _tell_room(self, event: StoreLow) -> None:
         room_bytes = event.room_bytes

@@ -255,6 +255,7 @@ class LinkStats:
             ``restart`` when it is suspended. None when nothing is missing, or there are no messages for it.
         session: the open session, or None.
         gaps: how often another node answered than the one that had acknowledged earlier messages.
+        mode: ``sync`` while the link is synchronous, by a route; else ``async``.
     """
 
     is_up: bool
@@ -264,6 +265,7 @@ class LinkStats:
     waits_for: str | None
     session: SessionStats | None
     gaps: int
+    mode: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -354,7 +356,12 @@ def gather(engine: Engine, drops: Mapping[str, int], disk: DiskFigures, holding:
             if outgoing.peer
         ],
         links={
-            peer: _link(link, engine.handshakes.waits_for(link), engine.outbox.links.resuming.gaps[peer])
+            peer: _link(
+                link,
+                engine.handshakes.waits_for(link),
+                engine.outbox.links.resuming.gaps[peer],
+                engine.sync_links.mode_of(peer).value,
+            )
             for peer, link in engine.outbox.links.items()
         },
         holds=[
@@ -505,7 +512,7 @@ def _is_open(conversation: Conversation | None) -> bool:
     return conversation is not None and conversation.session.state in (SessionState.OPEN, SessionState.DRAINING)
 
 
-def _link(link: Link, waits_for: WaitsFor | None, gaps: int) -> LinkStats:
+def _link(link: Link, waits_for: WaitsFor | None, gaps: int, mode: str) -> LinkStats:
     session = _session(link.conversation) if link.conversation is not None and _is_open(link.conversation) else None
     return LinkStats(
         is_up=session is not None,
@@ -515,6 +522,7 @@ def _link(link: Link, waits_for: WaitsFor | None, gaps: int) -> LinkStats:
         waits_for=None if waits_for is None else waits_for.value,
         session=session,
         gaps=gaps,
+        mode=mode,
     )
 
 

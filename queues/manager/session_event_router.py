@@ -224,8 +224,12 @@ class SessionEventRouter:
         elif isinstance(packet, wire.OnwardPacket):
             self._depend(conversation)
             self._outbox.handle_onward(packet, conversation.label, now_ns)
+        elif isinstance(packet, wire.OnwardAckPacket):
+            self._depend(conversation)
+            self._outbox.handle_onward_ack(packet, conversation.label, self._jobs.turn(now_ns))
         elif packet.reason != FreedReason.LET_GO:
-            self._outbox.handle_reject(packet.stream, packet.sequence, packet.number, packet.reason)
+            turn = self._jobs.turn(now_ns)
+            self._outbox.handle_reject(packet.stream, packet.sequence, packet.number, packet.reason, turn)
 
     def _take_packet(
         self, conversation: Conversation, number: int, packet: wire.SequenceHeader, delivery: Delivery, now_ns: int
@@ -235,6 +239,7 @@ class SessionEventRouter:
         if isinstance(packet, wire.RelayedHeader) and not self._transits.is_here(packet):
             self._transits.handle_packet(conversation, number, packet, delivery, turn)
         else:
+            self._transits.onward.handle_arrived(conversation, packet, delivery, now_ns)
             self._inbox.handle_packet(conversation, number, packet, delivery, turn)
 
     def _take_word(self, conversation: Conversation, packet: wire.Answer, now_ns: int) -> None:
@@ -247,6 +252,9 @@ class SessionEventRouter:
             self._transits.handle_reject(conversation, packet, turn)
         elif isinstance(packet, wire.HoldPacket):
             self._transits.handle_hold(conversation, packet, now_ns)
+        elif isinstance(packet, wire.OnwardAckPacket):
+            self._depend(conversation)
+            self._transits.handle_onward_ack(conversation, packet, turn)
         else:
             raise ProtocolError(DropReason.NOT_OUR_PACKET)
 
@@ -278,6 +286,8 @@ class SessionEventRouter:
             header = run.header
             passes = isinstance(header, wire.RelayedHeader) and not self._transits.is_here(header)
             taker = self._transits if passes else self._inbox
+            if not passes:
+                self._transits.onward.handle_arrived(conversation, header, delivery, now_ns)
             if taker.handle_run(conversation, run, delivery, self._jobs.turn(now_ns)):
                 continue
             for number, packet in enumerate(run.headers(), run.packet):

@@ -17,6 +17,7 @@ from triack.queues.routes import Way
 from triack.queues.stages import Stage, StageTracker
 from triack.queues.streams.ack_events import AckEvents
 from triack.queues.streams.stream_state import StreamState
+from triack.queues.sync_links import NextHop
 
 __all__ = ["OutgoingStream", "Row"]
 
@@ -47,6 +48,7 @@ class OutgoingStream:
 
     Attributes:
         former: the neighbours by which it went before, in this process.
+        next_hop: what is known of the node that its packets go to.
         readers: the event readers that report the outcome of its messages.
         recovered: number of its messages that were restored at the start: an earlier process may have sent them.
         life: state of its stream.
@@ -64,6 +66,7 @@ class OutgoingStream:
         "durable",
         "former",
         "life",
+        "next_hop",
         "numbered",
         "paused",
         "peer",
@@ -100,6 +103,7 @@ class OutgoingStream:
         self.way = way
         self.relayed = relayed or (way is not None and not way.is_direct)
         self.former: tuple[str, ...] = ()
+        self.next_hop = NextHop()
         self.stream_number = stream
         self.peer = peer
         self.queue = queue

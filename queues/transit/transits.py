@@ -8,16 +8,16 @@ queue.
 """
 
 from collections import Counter, OrderedDict, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from itertools import groupby
 from operator import attrgetter
 
 from triack.base.clock import WallClock
-from triack.base.commit import HEAD_BYTES, Read, StoreContent, TransitRow, key_of, split_key
+from triack.base.commit import HEAD_BYTES, StoreContent, TransitRow, key_of, split_key
 from triack.base.delivery import Ack, Delivery
 from triack.base.errors import AddressError, ProtocolError
 from triack.base.names import StreamId, check_name
-from triack.base.ranges import as_ranges
+from triack.base.ranges import Range, as_ranges
 from triack.base.reasons import DeadReason, DropReason, FreedReason, HoldReason, RejectReason
 from triack.base.units import MS, SECOND
 from triack.ordering.hold import HoldState
@@ -25,12 +25,10 @@ from triack.ordering.transit import Taken, TransitPacket, TransitState
 from triack.ordering.wire import (
     HOPS_MAX,
     HoldPacket,
+    OnwardAckPacket,
     RelayedHeader,
     RelayedOrderAck,
-    RelayedPacket,
     RelayedReject,
-    SequenceHeader,
-    encode_relayed_run,
 )
 from triack.queues.deadlines import Deadlines
 from triack.queues.mailboxes.expiry import LETTERS_MAX
@@ -42,20 +40,18 @@ from triack.queues.routes import Way
 from triack.queues.streams.admission import Admission
 from triack.queues.streams.group_commit import GroupCommit, Turn
 from triack.queues.streams.transit_stream import TransitContext, TransitStream
+from triack.queues.sync_links import SyncLinks
+from triack.queues.transit.transit_bodies import TransitBodies
 from triack.queues.transit.transit_door import TransitDoor
 from triack.queues.transit.transit_holds import TransitHolds
 from triack.queues.transit.transit_letters import TransitLetters
+from triack.queues.transit.transit_onward import TransitOnward
 from triack.queues.transit.transit_records import TransitRecords
 from triack.queues.transit.transit_room import TransitRoom
 from triack.queues.transit.transit_words import TransitWords
-from triack.session.protocol.frames import Ask
 
 __all__ = ["Transits"]
 
-FETCH_AHEAD_PACKETS = 2_048
-"""Bodies fetched from the disk at once, as for outgoing queues."""
-FETCH_AHEAD_BYTES = 8 * 1024 * 1024
-"""The same for large packets."""
 IDLE_NS = 60 * SECOND
 """How long a stream is kept when nothing of it is here: streams pause, and a row costs little."""
 NOT_STORED_NS = 100 * MS
@@ -74,13 +70,16 @@ class Transits:
         admission: limits of memory and disk that arrivals share.
         links: by peer.
         words: what goes back to origins.
+        onward: what neighbours are told that wait for packets to be passed on.
+        sync_links: which links are synchronous.
         letters: dead letters of packets in transit.
         records: writes to the session log.
         wall: the time of day.
         drops: counts dropped packets, by reason.
 
     Attributes:
-        cached_bytes: bodies of durable packets that are in memory and on the disk.
+        onward: as above.
+        bodies: those that only the disk has, until they are needed.
         room: how much may wait here.
         holds: the streams that neighbours were asked to hold back.
     """
@@ -93,6 +92,8 @@ class Transits:
         admission: Admission,
         links: Links,
         words: TransitWords,
+        onward: TransitOnward,
+        sync_links: SyncLinks,
         letters: TransitLetters,
         records: TransitRecords,
         wall: WallClock,
@@ -103,6 +104,8 @@ class Transits:
         self._admission = admission
         self._links = links
         self._words = words
+        self.onward = onward
+        self._sync_links = sync_links
         self._letters = letters
         self._records = records
         self._wall = wall
@@ -113,12 +116,10 @@ class Transits:
         self._next_number = 1
         self._free_numbers: deque[int] = deque()
         self._idle: OrderedDict[TransitStream, int] = OrderedDict()
-        self._wanting: dict[TransitStream, None] = {}
-        self._fetching: dict[int, tuple[TransitStream, TransitPacket]] = {}
         # The numbers of forgotten streams whose rows are still there.
         self._gone: list[int] = []
         self._deadlines = Deadlines[TransitStream]()
-        self.cached_bytes = 0
+        self.bodies = TransitBodies(letters, self._look_at, lambda: settings.body_cache_bytes)
         self.room = TransitRoom(settings.limits, admission)
         self.holds = TransitHolds(self.room.lacks)
 
@@ -144,6 +145,7 @@ class Transits:
             self._words.note(stream, stream.via, min((entry.hops for entry in entries), default=HOPS_MAX))
             if entries:
                 self._records.committed(stream, entries, now_ns, recovered=True)
+                self._await(stream, entries, now_ns)
                 self._words.handle_more(now_ns)
             stream.sequence.handle_stored(entries)
             self._look_at(stream)
@@ -161,6 +163,18 @@ class Transits:
             self._by_link.get(before.via, {}).pop(stream, None)
         if way is not None:
             self._by_link.setdefault(way.via, {})[stream] = None
+        stream.next_hop.awaited = stream.durable and self._sync_links.awaits(way)
+        stream.next_hop.handle_session_closed()
+        stream.sequence.set_sync(self._is_sync(stream))
+
+    def _is_sync(self, stream: TransitStream) -> bool:
+        """Whether packets of a stream have to be passed on by the next hop before they count as stored for good."""
+        return stream.next_hop.awaited and not stream.next_hop.is_async and self._sync_links.is_sync(stream.way)
+
+    def _await(self, stream: TransitStream, entries: list[TransitPacket], now_ns: int) -> None:
+        """Packets are on the disk here: over a synchronous link they wait from now on."""
+        if stream.next_hop.awaited:
+            self._sync_links.add(stream.way, stream, _ranges(entries), now_ns)
 
     @property
     def is_empty(self) -> bool:
@@ -193,6 +207,7 @@ class Transits:
                 self._drops[DropReason.CONTROL_OVERFLOW] += 1
             return
         self._words.note(stream, conversation.link_name, header.hops)
+        self._note_awaited(stream, header, turn.now_ns)
         taken = stream.sequence.judge(header.sequence, header.number, header.hops)
         if taken is Taken.STALE:
             self._refuse(conversation, packet, header, delivery, RejectReason.STALE_SEQUENCE, turn)
@@ -219,6 +234,8 @@ class Transits:
             return False
         if (stream.via, header.hops) != stream.noted or not self.room.takes(stream, conversation, run):
             return False
+        if stream.awaited or header.awaited:
+            self._note_awaited(stream, header, turn.now_ns)
         left_by_ms = self._left_by(run.lefts_ms, turn.now_ms)
         step, count = run.previous_step, len(run.bodies)
         entries = [
@@ -245,6 +262,16 @@ class Transits:
         entries[-1].ack_requested = run.ack_requested
         self._take(stream, conversation, entries, range(run.packet, run.packet + count), turn)
         return True
+
+    def _note_awaited(self, stream: TransitStream, header: RelayedHeader, now_ns: int) -> None:
+        """Note whether the neighbour waits for packets to be passed on."""
+        stream.awaited = header.awaited and stream.durable
+        if stream.awaited:
+            self.onward.handle_awaited(stream, is_async=self._is_behind(stream), now_ns=now_ns)
+
+    def _is_behind(self, stream: TransitStream) -> bool:
+        """Whether the link onward is synchronous by the routes, and asynchronous for now."""
+        return stream.next_hop.awaited and not self._sync_links.is_sync(stream.way)
 
     @staticmethod
     def _is_of(stream: TransitStream, header: RelayedHeader, delivery: Delivery) -> bool:
@@ -291,7 +318,7 @@ class Transits:
             self._idle[stream] = now_ns
             self._admission.let_in(conversation, stream)
         elif stream.way != way:
-            self._go_by(stream, way)
+            self._go_by(stream, way, now_ns)
         if stream.via != conversation.link_name and not stream.sequence.entries:
             self._admission.streams.add(stream.via.encode(), -STREAM_BYTES)
             stream.via, stream.from_name = conversation.link_name, self._from(conversation, header)
@@ -431,6 +458,7 @@ class Transits:
         if self.is_empty and self._words.next_deadline() is None:
             return
         self.holds.go()
+        self.onward.poll(now_ns)
         self._words.tell_waits(self._streams.values(), now_ns)
 
     # ---- commits
@@ -462,13 +490,11 @@ class Transits:
         for stream, entries, peer_id in group.passing.started:
             self._admission.waiting.add(peer_id, -sum([entry.size_bytes for entry in entries]))
             self._records.committed(stream, entries, now_ns)
+            self._await(stream, entries, now_ns)
             stream.sequence.handle_stored(entries)
             if stream.sequence.ordered:
                 self._words.handle_more(now_ns)
-            for entry in entries:
-                self.cached_bytes += entry.size_bytes
-                if self.cached_bytes > self._settings.body_cache_bytes:
-                    self._release_body(entry)
+            self.bodies.handle_stored(entries)
             self._look_at(stream)
         for stream, entries in group.passing.dead:
             left = [entry for entry in entries if stream.sequence.entries.get(entry.number) is entry]
@@ -491,36 +517,14 @@ class Transits:
             expiry_ns = self._wall.ns(expiry_ms)
             at_ns = expiry_ns if at_ns is None else min(at_ns, expiry_ns)
         self._deadlines.set(stream, at_ns)
-        if stream.way is not None and stream not in self._wanting and stream.sequence.peek() is not None:
+        if stream.way is not None and stream not in self.bodies.wanting and stream.sequence.peek() is not None:
             self._links[stream.way.via].offer(stream)
 
     def contents_of(
         self, stream: TransitStream, run: list[TransitPacket], now_ns: int
     ) -> tuple[list[bytes], list[TransitContext], list[int]]:
         """Contents, contexts and ``Ask`` of each of a run of packets that leave now."""
-        assert stream.way is not None
-        previous, now_ms = [stream.sequence.previous_of(entry) for entry in run], self._wall.ms(now_ns)
-        packets = [
-            RelayedPacket(
-                entry.number,
-                before,
-                entry.hops + 1,
-                max(1, entry.left_by_ms - now_ms) if entry.left_by_ms else 0,
-                entry.ack_requested or entry.sends > 0,
-                entry.body or b"",
-            )
-            for entry, before in zip(run, previous, strict=True)
-        ]
-        origin, number = stream.id
-        first = SequenceHeader(origin, number, stream.sequence.sequence, run[0].number, 0, stream.queue, False, b"")
-        contents = encode_relayed_run(first, stream.way.final, stream.from_name, packets)
-        each = zip(run, previous, strict=True)
-        contexts = [TransitContext(stream, entry, before, entry.hops + 1) for entry, before in each]
-        asks = [int(entry.ack_requested) for entry in run]
-        if stream.sequence.start.credit is not None:
-            # As at an origin: the stream stands still until these are taken, and no ack delay is to be added.
-            asks[-1] = asks[-1] or Ask.WITH_STORE
-        return contents, contexts, asks
+        return stream.contents_of(run, self._wall.ms(now_ns))
 
     def handle_handed_over(self, stream: TransitStream) -> None:
         """A session has taken packets of a stream."""
@@ -528,27 +532,64 @@ class Transits:
 
     def want_bodies(self, stream: TransitStream) -> None:
         """The bodies of the next packets are only on the disk."""
-        self._wanting[stream] = None
-
-    def _release_body(self, entry: TransitPacket) -> None:
-        if entry.body is not None:
-            self.cached_bytes -= entry.size_bytes
-            entry.body = None
+        self.bodies.wanting[stream] = None
 
     # ---- acknowledgements of the next hop
 
     def handle_acks(self, contexts: Iterable[TransitContext], ack: Ack, conversation: Conversation, turn: Turn) -> None:
         """A session or store ack of the next hop covers packets."""
         for stream, some in groupby(contexts, key=_STREAM_OF):
-            sequence = stream.sequence
-            freed = sequence.handle_ack([context.entry for context in some], ack)
+            sequence, entries = stream.sequence, [context.entry for context in some]
+            freed = sequence.handle_ack(entries, ack)
             if freed:
+                if ack is Ack.STORE and not sequence.sync and (stream.awaited or stream.next_hop.is_async):
+                    self._handle_passed(stream, freed, turn)
                 reason = FreedReason.STORE_ACK if ack is Ack.STORE else FreedReason.SESSION_ACK
                 self._free(stream, freed, reason, turn, conversation.label)
                 if stream.durable:
                     self._links.resuming.handle_freed(conversation.link_name, conversation.peer_id)
             if sequence.hold.handle_progress() or sequence.start.credit is not None:
                 self._look_at(stream)
+
+    def _handle_passed(self, stream: TransitStream, entries: list[TransitPacket], turn: Turn) -> None:
+        """The next hop has packets on its disk, and nothing else is awaited of it now.
+
+        Over a link that is asynchronous for now they are told of, but still awaited.
+        """
+        ranges = _ranges(entries)
+        self.onward.handle_passed(stream, ranges, turn.now_ns)
+        if stream.next_hop.is_async:
+            self._sync_links.remove(stream.way, stream, ranges)
+
+    def handle_onward_ack(self, conversation: Conversation, packet: OnwardAckPacket, turn: Turn) -> None:
+        """The next hop has passed packets on, or says that its store acks are enough from now on."""
+        stream = self._sent_to(StreamId(packet.origin, packet.stream), conversation)
+        if stream is None or stream.way is None or stream.way.via != conversation.link_name:
+            return
+        if packet.sequence != stream.sequence.sequence or not stream.next_hop.awaited:
+            return
+        self._records.onward_acked(stream, packet, conversation.label, turn.now_ns)
+        self._sync_links.remove(stream.way, stream, packet.ranges)
+        if freed := stream.sequence.handle_onward(packet.ranges):
+            self._forget_sent(stream, freed)
+            self._free(stream, freed, FreedReason.ONWARD_ACK, turn, conversation.label)
+        self.onward.handle_passed(stream, packet.ranges, turn.now_ns)
+        if stream.next_hop.handle_word(packet.turn, is_async=packet.is_async):
+            self._set_sync(stream, conversation, turn)
+
+    def handle_link_mode(self, peer: str, turn: Turn) -> None:
+        """A synchronous link is asynchronous for now, or synchronous again: tell those that wait for it."""
+        conversation = self._links[peer].conversation
+        for stream in list(self._by_link.get(peer, ())):
+            self._set_sync(stream, conversation, turn)
+            if stream.awaited:
+                self.onward.handle_awaited(stream, is_async=self._is_behind(stream), now_ns=turn.now_ns)
+
+    def _set_sync(self, stream: TransitStream, conversation: Conversation | None, turn: Turn) -> None:
+        freed = stream.sequence.set_sync(self._is_sync(stream))
+        if freed and conversation is not None:
+            self._handle_passed(stream, freed, turn)
+            self._free(stream, freed, FreedReason.STORE_ACK, turn, conversation.label)
 
     def _free(
         self, stream: TransitStream, entries: list[TransitPacket], reason: FreedReason, turn: Turn, session: str = ""
@@ -563,6 +604,7 @@ class Transits:
         """Remove packets that no ack has freed."""
         self._forget_sent(stream, entries)
         stream.sequence.remove(entries)
+        self._sync_links.remove(stream.way, stream, _ranges(entries))
         self._free(stream, entries, reason, turn)
         self._words.handle_let_go(stream, turn.now_ns)
 
@@ -571,7 +613,7 @@ class Transits:
         stream.sequence.remove(entries)
         for entry in entries:
             if stream.durable:
-                self._release_body(entry)
+                self.bodies.release(entry)
             entry.body = None
             if entry.left_by_ms:
                 stream.expiries.set(entry.number, None)
@@ -595,9 +637,11 @@ class Transits:
     def _forget(self, stream: TransitStream) -> None:
         """Forget a stream of which nothing is here; its row goes with the next commit."""
         self._idle.pop(stream, None)
-        self._wanting.pop(stream, None)
+        self.bodies.wanting.pop(stream, None)
         self._deadlines.set(stream, None)
         self.holds.forget(stream)
+        self.onward.forget(stream)
+        self._sync_links.forget(stream)
         self._lead(stream, None)
         del self._streams[stream.id], self._by_number[stream.number]
         self._admission.handle_place(stream.via.encode())
@@ -633,12 +677,22 @@ class Transits:
             is_sent = entry is not None and entry.state is TransitState.SENT
             if entry is not None and is_sent and packet.reason == FreedReason.LET_GO:
                 self._handle_given_back(stream, entry, turn)
+            elif entry is not None and is_sent and self._next_answers(stream, entry, packet, conversation):
+                self._let_go(stream, [entry], FreedReason.REJECTED, turn)
             elif entry is not None and is_sent:
                 self._give_up(stream, [entry], packet.reason, turn, certain=True)
         if packet.reason == FreedReason.LET_GO:
             # It is between neighbours: the origin has the packet, and sends it again.
             return
         self._words.pass_reject(conversation, packet, turn.now_ns)
+
+    @staticmethod
+    def _next_answers(
+        stream: TransitStream, entry: TransitPacket, packet: RelayedReject, conversation: Conversation
+    ) -> bool:
+        """Whether the next hop had stored a packet before it was refused, so that its dead letter is there."""
+        refused_behind = packet.by != conversation.peer_id
+        return stream.delivery is Delivery.RECOVERABLE and (refused_behind or entry.stored)
 
     def _handle_given_back(self, stream: TransitStream, entry: TransitPacket, turn: Turn) -> None:
         """The destination has held a packet for long, as one before it is missing.
@@ -682,6 +736,14 @@ class Transits:
         them still. Express ones are lost, and counted. ``certain``: they were not delivered.
         """
         if stream.delivery is Delivery.RECOVERABLE:
+            if stream.awaited and not certain:
+                # The neighbour has a copy, and waits for the word that this one was passed on.
+                for entry in entries:
+                    self._words.reject(stream, entry.number, reason, turn.now_ns)
+            if kept := [entry for entry in entries if entry.stored]:
+                # The next hop answers for these.
+                self._let_go(stream, kept, _said(reason), turn)
+                entries = [entry for entry in entries if entry.state is not TransitState.DONE]
             self._forget_sent(stream, entries)
             stream.sequence.give_up(entries)
             for entry in entries:
@@ -708,6 +770,7 @@ class Transits:
     def handle_session_closed(self, conversation: Conversation) -> None:
         """A session is over, and with it what was said in it."""
         self.holds.handle_session_closed(conversation)
+        self.onward.handle_session_closed(conversation)
         self._words.handle_session_closed(conversation)
 
     def handle_link_closed(self, link: Link, *, not_stored: bool) -> None:
@@ -715,28 +778,35 @@ class Transits:
         for stream in self._by_link.get(link.peer, ()):
             stream.held = ""
             stream.sequence.handle_session_closed(not_stored=not_stored)
+            if stream.next_hop.awaited:
+                self._sync_links.keep(stream, _ranges(stream.sequence.entries.values()))
+                stream.next_hop.handle_session_closed()
+                stream.sequence.set_sync(self._is_sync(stream))
             self._look_at(stream)
 
     def holds_open(self, conversation: Conversation) -> bool:
         """Whether a session must not end as idle: its neighbour relies on what was said in it."""
-        return self._words.holds_open(conversation)
+        return self._words.holds_open(conversation) or self.onward.holds_open(conversation)
 
-    def handle_routes_changed(self) -> None:
+    def handle_routes_changed(self, now_ns: int) -> None:
         """Routes, peers or their permissions have changed."""
         for stream in self._streams.values():
             stream.judged_by = None
             way = self._door.way_of(stream.final)
-            if way != stream.way:
-                self._go_by(stream, way)
+            if way != stream.way or stream.next_hop.awaited is not (stream.durable and self._sync_links.awaits(way)):
+                self._go_by(stream, way, now_ns)
 
-    def _go_by(self, stream: TransitStream, way: Way | None) -> None:
+    def _go_by(self, stream: TransitStream, way: Way | None, now_ns: int) -> None:
         """The packets of a stream that are not freed go by another way from now on."""
         self._forget_sent(stream, list(stream.sequence.entries.values()))
         if stream.way is not None:
             self._links[stream.way.via].withdraw(stream)
-        self._lead(stream, way)
+        self._sync_links.forget(stream)
         stream.held = ""
         stream.sequence.handle_session_closed()
+        self._lead(stream, way)
+        arrived = [entry for entry in stream.sequence.entries.values() if entry.state is not TransitState.ARRIVED]
+        self._await(stream, arrived, now_ns)
         self._words.note(stream, *stream.noted)
         self._look_at(stream)
 
@@ -789,46 +859,8 @@ class Transits:
         if self._idle:
             idle_ns = next(iter(self._idle.values())) + IDLE_NS
             at_ns = idle_ns if at_ns is None else min(at_ns, idle_ns)
-        waits_ns = self._words.next_deadline()
-        return at_ns if waits_ns is None else waits_ns if at_ns is None else min(at_ns, waits_ns)
-
-    # ---- bodies on the disk
-
-    def poll_fetch(self) -> Read | None:
-        """Which bodies to fetch next, or None."""
-        if not self._wanting and not self._letters.waits:
-            return None
-        keys: dict[int, tuple[TransitStream, TransitPacket]] = {}
-        size_bytes = 0
-        for stream, entry in self._missing():
-            keys[key_of(stream.number, entry.place)] = stream, entry
-            size_bytes += entry.size_bytes
-            if len(keys) == FETCH_AHEAD_PACKETS or size_bytes >= FETCH_AHEAD_BYTES:
-                break
-        self._fetching = keys
-        return Read("transit", list(keys)) if keys else None
-
-    def _missing(self) -> Iterator[tuple[TransitStream, TransitPacket]]:
-        """Packets whose bodies are needed next: for dead letters, then of the streams that want some."""
-        yield from self._letters.missing()
-        for stream in list(self._wanting):
-            missing = [entry for entry in stream.sequence.upcoming(FETCH_AHEAD_PACKETS) if entry.body is None]
-            yield from ((stream, entry) for entry in missing)
-            if not missing:
-                del self._wanting[stream]
-                self._look_at(stream)
-
-    def handle_fetched(self, read: Read) -> None:
-        """Bodies have come from the disk."""
-        fetching, self._fetching = self._fetching, {}
-        for key, (_, entry) in fetching.items():
-            body = read.bodies.get(key)
-            if body is not None and entry.body is None and entry.state is not TransitState.DONE:
-                entry.body = body
-                self.cached_bytes += entry.size_bytes
-        for stream in dict.fromkeys(stream for stream, _ in fetching.values()):
-            self._wanting.pop(stream, None)
-            self._look_at(stream)
+        others_ns = (self._words.next_deadline(), self.onward.next_deadline())
+        return min([it for it in (at_ns, *others_ns) if it is not None], default=None)
 
     # ---- queries
 
@@ -843,6 +875,10 @@ _FREED_FOR: dict[str, FreedReason] = {
     DeadReason.PURGED: FreedReason.PURGED,
 }
 """Why this node answers for packets no longer that were given up, other than as they were refused."""
+
+
+def _ranges(entries: Iterable[TransitPacket]) -> list[Range]:
+    return as_ranges(sorted([entry.number for entry in entries]))
 
 
 def _is_part(entry: TransitPacket) -> bool:

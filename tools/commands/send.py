@@ -20,7 +20,7 @@ from triack.node.control.tasks import first_of
 from triack.node.files import operator_log
 from triack.node.shell.outgoing_message import MessageProperties, with_properties
 from triack.queues.packing import MAX_BODY_BYTES
-from triack.queues.stages import STAGES
+from triack.queues.stages import LAST_STAGES, STAGES
 from triack.tools.commands.common import (
     FloatRange,
     json_option,
@@ -166,7 +166,7 @@ def send(
     """
     delivery = triack.Delivery[class_name.upper()]
     until = STAGES[delivery] if stage_name is None else triack.Stage[stage_name.upper()]
-    if until > STAGES[delivery]:
+    if until > LAST_STAGES[delivery]:
         raise click.UsageError(f"--until {stage_name}: {class_name} messages have no such stage")
     if key is not None and delivery is triack.EXPRESS:
         raise click.UsageError("--key: express messages are on no disk, and neither are keys")
