@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         LinkUp,
         LinkUpgraded,
         NodeEvent,
+        NoRoute,
         PeerHalted,
         PeerSilent,
         PeerUnknown,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
         StoreLow,
         StreamHeld,
         StreamsNearLimit,
+        TransitOverQuota,
     )
     from triack.node.client.client import Client
     from triack.node.client.client import connect_to as connect
@@ -112,6 +114,7 @@ __all__ = [
     "LinkStats",
     "LinkUp",
     "LinkUpgraded",
+    "NoRoute",
     "Message",
     "MessageProperties",
     "Node",
@@ -142,6 +145,7 @@ __all__ = [
     "StoreLow",
     "StreamHeld",
     "StreamsNearLimit",
+    "TransitOverQuota",
     "Tls",
     "Transaction",
     "TransitStats",
@@ -184,6 +188,7 @@ _HOMES = {
     "LinkStats": "triack.node.shell.stats:LinkStats",
     "LinkUp": "triack.base.news:LinkUp",
     "LinkUpgraded": "triack.base.news:LinkUpgraded",
+    "NoRoute": "triack.base.news:NoRoute",
     "Message": "triack.node.handles.message:Message",
     "MessageProperties": "triack.node.shell.outgoing_message:MessageProperties",
     "Node": "triack.node.node:Node",
@@ -213,6 +218,7 @@ _HOMES = {
     "StoreLow": "triack.base.news:StoreLow",
     "StreamHeld": "triack.base.news:StreamHeld",
     "StreamsNearLimit": "triack.base.news:StreamsNearLimit",
+    "TransitOverQuota": "triack.base.news:TransitOverQuota",
     "Tls": "triack.transport.endpoint:Tls",
     "Transaction": "triack.node.handles.transaction:Transaction",
     "TransitStats": "triack.node.shell.stats:TransitStats",

@@ -10,6 +10,7 @@ __all__ = [
     "LinkDowngraded",
     "LinkUp",
     "LinkUpgraded",
+    "NoRoute",
     "NodeEvent",
     "PeerHalted",
     "PeerSilent",
@@ -18,6 +19,7 @@ __all__ = [
     "StoreLow",
     "StreamHeld",
     "StreamsNearLimit",
+    "TransitOverQuota",
 ]
 
 
@@ -245,12 +247,48 @@ class EventsMissed:
     cause: str
 
 
+@dataclass(frozen=True, slots=True)
+class NoRoute:
+    """A neighbour has brought messages for a node to which no route of this one leads: they go back as dead letters.
+
+    Reported once for each until routes or peers change.
+
+    Attributes:
+        final: the node that they are for, as the neighbour calls it.
+        came_by: the neighbour.
+    """
+
+    final: str
+    came_by: str
+
+
+@dataclass(frozen=True, slots=True)
+class TransitOverQuota:
+    """What waits here for other nodes has reached a quota: a neighbour waits.
+
+    Reported once until all has left that this neighbour had brought.
+
+    Attributes:
+        came_by: the neighbour that has brought a message for which there is no room.
+        messages: how many wait here in all.
+        bytes: of those that this neighbour has brought.
+        all_bytes: of all of them.
+    """
+
+    came_by: str
+    messages: int
+    bytes: int
+    all_bytes: int
+
+
 NodeEvent = (
     EventsMissed
     | LinkUp
     | LinkDown
     | LinkDowngraded
     | LinkUpgraded
+    | NoRoute
+    | TransitOverQuota
     | PeerSilent
     | PeerUnknown
     | PeerHalted

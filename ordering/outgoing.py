@@ -395,17 +395,10 @@ class OutgoingSequence:
         Returns:
             The session's numbers of the packets that go out again: acks of those sendings no longer count.
         """
-        stopped = self.hold.stops
-        self.hold.handle_flow_control(turn, now_ns, stop=stop)
-        if self.freed_by is Ack.SESSION and not crowded:
-            # The destination takes those that were in flight, unless it had no place for their stream.
-            if self.start.credit is not None and not self.hold.stops:
-                self.start.handle_room()
+        # Express packets that were in flight are taken, unless there was no place for their stream.
+        keeps = self.freed_by is Ack.SESSION and not crowded
+        if not self.start.handle_flow_control(self.hold, turn, now_ns, stop=stop, keeps=keeps):
             return []
-        if not self.hold.stops:
-            self.start.handle_room()
-        elif not stopped:
-            self.start.handle_refused()
         again = [entry for entry in self.entries.values() if entry.state in _WAITING_FOR_ACKS]
         numbers = [entry.packet for entry in again if entry.packet]
         for entry in again:

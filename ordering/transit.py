@@ -232,6 +232,11 @@ class TransitSequence:
             self._send_again([entry])
         return sent
 
+    def move_behind(self, entry: TransitPacket) -> None:
+        """Give a packet a place behind all others of its stream."""
+        entry.place = self._next_place
+        self._next_place += 1
+
     def handle_stored(self, entries: list[TransitPacket]) -> None:
         """Packets are on the disk, or need not be: they may leave."""
         stored = [entry for entry in entries if entry.state is TransitState.ARRIVED]
@@ -292,16 +297,10 @@ class TransitSequence:
 
     def handle_flow_control(self, turn: int, now_ns: int, *, stop: bool, crowded: bool = False) -> list[int]:
         """The next hop has no room for this stream, or has some again; see ``OutgoingSequence.handle_flow_control``."""
-        stopped = self.hold.stops
-        self.hold.handle_flow_control(turn, now_ns, stop=stop)
-        if self.freed_by is Ack.SESSION and not crowded:
-            if self.start.credit is not None and not self.hold.stops:
-                self.start.handle_room()
+        # Express packets that were in flight are taken, unless there was no place for their stream.
+        keeps = self.freed_by is Ack.SESSION and not crowded
+        if not self.start.handle_flow_control(self.hold, turn, now_ns, stop=stop, keeps=keeps):
             return []
-        if not self.hold.stops:
-            self.start.handle_room()
-        elif not stopped:
-            self.start.handle_refused()
         again = [entry for entry in self.entries.values() if entry.state is _SENT and not entry.stored]
         numbers = [entry.packet for entry in again if entry.packet]
         for entry in again:

@@ -63,8 +63,8 @@ class Verbs(Sending, Acknowledging, Trusting, Requesting, Reloading, Routing, Ha
 
         Returns:
             An iterator over ``LinkUp``, ``LinkDown``, ``LinkDowngraded``, ``LinkUpgraded``, ``PeerSilent``,
-            ``PeerUnknown``, ``PeerHalted``, ``GapFound``, ``CallRefused``, ``QueueOverQuota``, ``StoreLow``,
-            ``StreamHeld`` and ``StreamsNearLimit``.
+            ``PeerUnknown``, ``PeerHalted``, ``GapFound``, ``CallRefused``, ``NoRoute``, ``QueueOverQuota``,
+            ``StoreLow``, ``StreamHeld``, ``StreamsNearLimit`` and ``TransitOverQuota``.
 
         Raises:
             NodeClosed: the node was not started.

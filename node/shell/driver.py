@@ -23,6 +23,7 @@ from triack.base.news import (
     LinkUp,
     LinkUpgraded,
     NodeEvent,
+    NoRoute,
     PeerHalted,
     PeerSilent,
     PeerUnknown,
@@ -30,6 +31,7 @@ from triack.base.news import (
     StoreLow,
     StreamHeld,
     StreamsNearLimit,
+    TransitOverQuota,
 )
 from triack.base.printable import counted
 from triack.base.reasons import DropReason, HoldReason
@@ -266,6 +268,8 @@ class Driver:
                 why = f"{streams} streams {whose} {peer} are live, of at most {limit}"
                 why += "; messages for further queues wait" if is_full else ""
                 operator_log.warning(why, node=self._name, peer=peer, streams=streams, limit=limit)
+            case NoRoute() | TransitOverQuota():
+                self._tell_transit(event)
             case StoreLow():
                 self._tell_room(event)
             case StreamHeld():
@@ -284,6 +288,15 @@ class Driver:
                 operator_log.warning(f"{behind}: its link is asynchronous for now", node=self._name, peer=peer)
             case LinkUpgraded(peer):
                 operator_log.info(f"link to {peer} is synchronous again", node=self._name, peer=peer)
+
+    def _tell_transit(self, event: NoRoute | TransitOverQuota) -> None:
+        peer = event.came_by
+        if isinstance(event, NoRoute):
+            why = f"no route leads to {event.final}, and {peer} sends to it by way of this node"
+            operator_log.warning(why, node=self._name, peer=peer, final=event.final)
+            return
+        why = f"what waits here for other nodes is over its quota: {peer} waits"
+        operator_log.warning(why, node=self._name, peer=peer, messages=event.messages, bytes=event.bytes)
 
     def _tell_room(self, event: StoreLow) -> None:
         room_bytes = event.room_bytes

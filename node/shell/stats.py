@@ -175,6 +175,7 @@ class TransitStats:
         bytes: of these packets.
         oldest_s: seconds since the first of them came, or since this node started.
         held: why the next hop lets them wait, by the names of docs/reasons.md; None if it does not.
+        paused_s: seconds since an operator paused their destination here; None when it is not paused.
     """
 
     final: str
@@ -187,6 +188,7 @@ class TransitStats:
     bytes: int
     oldest_s: float
     held: str | None
+    paused_s: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -368,7 +370,11 @@ def gather(engine: Engine, drops: Mapping[str, int], disk: DiskFigures, holding:
             HoldStats(*it[:3], it.reason.value)
             for it in (*engine.inbox.admission.holds.streams, *engine.transits.holds.waiting.streams)
         ],
-        transit=[_transit(stream, now_ns) for stream in engine.transits.streams if stream.sequence.entries],
+        transit=[
+            _transit(stream, engine.transits.pause_of(stream), now_ms, now_ns)
+            for stream in engine.transits.streams
+            if stream.sequence.entries
+        ],
         sessions=[_session(it) for it in engine.handshakes.conversations.values() if _is_open(it)],
         drops=dict(dropped),
         closes=dict(engine.closes),
@@ -471,7 +477,7 @@ def _paused_s(pause: Pause | None, now_ms: int) -> float | None:
     return None if pause is None else max(0, now_ms - pause.since_ms) / 1_000
 
 
-def _transit(stream: TransitStream, now_ns: int) -> TransitStats:
+def _transit(stream: TransitStream, pause: Pause | None, now_ms: int, now_ns: int) -> TransitStats:
     entries = stream.sequence.entries.values()
     return TransitStats(
         stream.final,
@@ -484,6 +490,7 @@ def _transit(stream: TransitStream, now_ns: int) -> TransitStats:
         sum([entry.size_bytes for entry in entries]),
         (now_ns - min([entry.came_ns for entry in entries])) / SECOND,
         stream.held or None,
+        _paused_s(pause, now_ms),
     )
 
 

@@ -260,6 +260,7 @@ class Engine:
             letters=TransitLetters(self.queues.put_dead_letter, self.drops),
             records=records,
             wall=self.wall,
+            pauses=self.queues.pauses,
             drops=self.drops,
         )
 
@@ -399,6 +400,7 @@ class Engine:
     def _handle_paused(self, name: str) -> None:
         if "/" in name:
             self.outbox.handle_paused()
+            self.transits.handle_paused()
         elif name in self.queues.mailboxes:
             self.queues.handle_paused(name)
 
@@ -723,6 +725,7 @@ class Engine:
             *outbox.holds.take_news(),
             *outbox.retirement.take_news(),
             *self.transits.holds.waiting.take_news(),
+            *self.transits.news.take(),
             *self.callers.take_news(),
             *self.sync_links.take_news(),
         ):

@@ -239,7 +239,7 @@ class SessionEventRouter:
         if isinstance(packet, wire.RelayedHeader) and not self._transits.is_here(packet):
             self._transits.handle_packet(conversation, number, packet, delivery, turn)
         else:
-            self._transits.onward.handle_arrived(conversation, packet, delivery, now_ns)
+            self._transits.sync.onward.handle_arrived(conversation, packet, delivery, now_ns)
             self._inbox.handle_packet(conversation, number, packet, delivery, turn)
 
     def _take_word(self, conversation: Conversation, packet: wire.Answer, now_ns: int) -> None:
@@ -287,7 +287,7 @@ class SessionEventRouter:
             passes = isinstance(header, wire.RelayedHeader) and not self._transits.is_here(header)
             taker = self._transits if passes else self._inbox
             if not passes:
-                self._transits.onward.handle_arrived(conversation, header, delivery, now_ns)
+                self._transits.sync.onward.handle_arrived(conversation, header, delivery, now_ns)
             if taker.handle_run(conversation, run, delivery, self._jobs.turn(now_ns)):
                 continue
             for number, packet in enumerate(run.headers(), run.packet):
@@ -381,7 +381,7 @@ class SessionEventRouter:
         if link is not None and link.conversation is conversation and link.awaits_order_ack:
             conversation.session.ping()
 
-    def _on_idle(self, conversation: Conversation, _event: events.SessionIdle, _now_ns: int) -> None:
+    def _on_idle(self, conversation: Conversation, _event: events.SessionIdle, now_ns: int) -> None:
         """End the session, unless there is something to send that must not wait for another one.
 
         That is an order ack or, for a stream that waits for room, a packet that asks, or a repeated hold. A pending
@@ -393,8 +393,8 @@ class SessionEventRouter:
         serves = link is not None and link.conversation is conversation
         relies = link is not None and serves and self._outbox.relies_on(link)
         if relies or self._transits.holds_open(conversation):
-            # A word that ends with the session stands. Make sure that the neighbour is still there.
-            conversation.session.ping()
+            # A word that ends with the session stands.
+            conversation.session.stay(now_ns)
             return
         owed = inbox.order_acks.handle_request(conversation.peer_id, conversation.link_name)
         acks = any(stream.owes_ack and stream.via is conversation for stream in owed)

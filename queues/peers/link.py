@@ -3,7 +3,7 @@
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from triack.base.datagram import Channel, Header, Kind, Opened, counters_of, open_each
 from triack.base.delivery import FREED_BY, Ack, Delivery, Role
@@ -42,18 +42,26 @@ PENDING_MAX = 32
 takes the first accept that arrives, however many connects it has sent by then."""
 
 
-class _Peekable(Protocol):
+class _Packets(Protocol):
     """A sequence that may have something to send."""
 
     def peek(self) -> object | None:
         """The packet that goes next, or None."""
 
+    def peek_run(self, limit: int) -> list[Any]:
+        """The packets that go next, at most ``limit``."""
+
+    def handle_sent(self, run: list[Any], now_ns: int, *, packet: int) -> list[int]:
+        """A session has taken these packets, and has numbered them from ``packet`` on."""
+
 
 class Sending(Protocol):
     """What a link gives turns to: an outgoing queue, or a stream of another node that passes through this one."""
 
+    delivery: Delivery
+
     @property
-    def sequence(self) -> _Peekable:
+    def sequence(self) -> _Packets:
         """Its packets."""
 
     def __hash__(self) -> int:

@@ -35,6 +35,7 @@ class TransitStream:
         judged_by: the conversation that may send it here, as of the last check; None before the next one.
         noted: the neighbour and the hops that are known as its way back.
         turn: number of holds sent for it.
+        paused: whether an operator has paused what goes to its destination.
         held: why the next hop lets it wait; empty if it does not.
         messages: number of messages that are here.
         size_bytes: of the packets that hold them.
@@ -61,6 +62,7 @@ class TransitStream:
         "noted",
         "number",
         "ordered",
+        "paused",
         "queue",
         "sequence",
         "size_bytes",
@@ -98,6 +100,7 @@ class TransitStream:
         self.judged_by: Conversation | None = None
         self.noted = ("", 0)
         self.turn = 0
+        self.paused = False
         self.held = ""
         self.messages = 0
         self.size_bytes = 0
@@ -184,6 +187,12 @@ class TransitStream:
             # As at an origin: the stream stands still until these are taken, and no ack delay is to be added.
             asks[-1] = asks[-1] or Ask.WITH_STORE
         return contents, contexts, asks
+
+    @property
+    def pausable(self) -> tuple[str, ...]:
+        """The names of its destination by which an operator may pause it."""
+        direct = self.way.via if self.way is not None and self.way.is_direct else ""
+        return tuple(dict.fromkeys(name for name in (self.final, direct) if name))
 
     @property
     def destination(self) -> str:

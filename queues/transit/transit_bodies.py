@@ -30,9 +30,7 @@ class TransitBodies:
 
     __slots__ = ("_fetching", "_letters", "_limit_bytes", "_look_at", "cached_bytes", "wanting")
 
-    def __init__(
-        self, letters: TransitLetters, look_at: Callable[[TransitStream], None], limit_bytes: Callable[[], int]
-    ) -> None:
+    def __init__(self, letters: TransitLetters, look_at: Callable[[TransitStream], None], limit_bytes: int) -> None:
         self._letters = letters
         self._look_at = look_at
         self._limit_bytes = limit_bytes
@@ -42,10 +40,9 @@ class TransitBodies:
 
     def handle_stored(self, entries: list[TransitPacket]) -> None:
         """Packets are on the disk: their bodies stay in memory if there is room."""
-        limit_bytes = self._limit_bytes()
         for entry in entries:
             self.cached_bytes += entry.size_bytes
-            if self.cached_bytes > limit_bytes:
+            if self.cached_bytes > self._limit_bytes:
                 self.release(entry)
 
     def release(self, entry: TransitPacket) -> None:

@@ -17,7 +17,7 @@ from triack.base.commit import HEAD_BYTES, StoreContent, TransitRow, key_of, spl
 from triack.base.delivery import Ack, Delivery
 from triack.base.errors import AddressError, ProtocolError
 from triack.base.names import StreamId, check_name
-from triack.base.ranges import Range, as_ranges
+from triack.base.ranges import as_ranges
 from triack.base.reasons import DeadReason, DropReason, FreedReason, HoldReason, RejectReason
 from triack.base.units import MS, SECOND
 from triack.ordering.hold import HoldState
@@ -35,6 +35,7 @@ from triack.queues.mailboxes.expiry import LETTERS_MAX
 from triack.queues.mailboxes.incoming_run import IncomingRun
 from triack.queues.node_settings import STREAM_BYTES, NodeSettings
 from triack.queues.packing import fragment_range, messages_in
+from triack.queues.pauses import Pause, Pauses
 from triack.queues.peers.link import Conversation, Link, Links
 from triack.queues.routes import Way
 from triack.queues.streams.admission import Admission
@@ -45,9 +46,11 @@ from triack.queues.transit.transit_bodies import TransitBodies
 from triack.queues.transit.transit_door import TransitDoor
 from triack.queues.transit.transit_holds import TransitHolds
 from triack.queues.transit.transit_letters import TransitLetters
+from triack.queues.transit.transit_news import TransitNews
 from triack.queues.transit.transit_onward import TransitOnward
 from triack.queues.transit.transit_records import TransitRecords
 from triack.queues.transit.transit_room import TransitRoom
+from triack.queues.transit.transit_sync import TransitSync
 from triack.queues.transit.transit_words import TransitWords
 
 __all__ = ["Transits"]
@@ -75,12 +78,14 @@ class Transits:
         letters: dead letters of packets in transit.
         records: writes to the session log.
         wall: the time of day.
+        pauses: what an operator has paused.
         drops: counts dropped packets, by reason.
 
     Attributes:
-        onward: as above.
+        sync: what goes by synchronous links.
         bodies: those that only the disk has, until they are needed.
         room: how much may wait here.
+        news: what an operator may want to know of it.
         holds: the streams that neighbours were asked to hold back.
     """
 
@@ -97,6 +102,7 @@ class Transits:
         letters: TransitLetters,
         records: TransitRecords,
         wall: WallClock,
+        pauses: Pauses,
         drops: Counter[DropReason],
     ) -> None:
         self._settings = settings
@@ -104,11 +110,11 @@ class Transits:
         self._admission = admission
         self._links = links
         self._words = words
-        self.onward = onward
-        self._sync_links = sync_links
+        self.sync = TransitSync(onward, sync_links, records, self._free_passed)
         self._letters = letters
         self._records = records
         self._wall = wall
+        self._pauses = pauses
         self._drops = drops
         self._streams: dict[StreamId, TransitStream] = {}
         self._by_number: dict[int, TransitStream] = {}
@@ -119,8 +125,9 @@ class Transits:
         # The numbers of forgotten streams whose rows are still there.
         self._gone: list[int] = []
         self._deadlines = Deadlines[TransitStream]()
-        self.bodies = TransitBodies(letters, self._look_at, lambda: settings.body_cache_bytes)
+        self.bodies = TransitBodies(letters, self._look_at, settings.body_cache_bytes)
         self.room = TransitRoom(settings.limits, admission)
+        self.news = TransitNews()
         self.holds = TransitHolds(self.room.lacks)
 
     # ---- starting
@@ -145,7 +152,7 @@ class Transits:
             self._words.note(stream, stream.via, min((entry.hops for entry in entries), default=HOPS_MAX))
             if entries:
                 self._records.committed(stream, entries, now_ns, recovered=True)
-                self._await(stream, entries, now_ns)
+                self.sync.handle_stored(stream, entries, now_ns)
                 self._words.handle_more(now_ns)
             stream.sequence.handle_stored(entries)
             self._look_at(stream)
@@ -163,18 +170,8 @@ class Transits:
             self._by_link.get(before.via, {}).pop(stream, None)
         if way is not None:
             self._by_link.setdefault(way.via, {})[stream] = None
-        stream.next_hop.awaited = stream.durable and self._sync_links.awaits(way)
-        stream.next_hop.handle_session_closed()
-        stream.sequence.set_sync(self._is_sync(stream))
-
-    def _is_sync(self, stream: TransitStream) -> bool:
-        """Whether packets of a stream have to be passed on by the next hop before they count as stored for good."""
-        return stream.next_hop.awaited and not stream.next_hop.is_async and self._sync_links.is_sync(stream.way)
-
-    def _await(self, stream: TransitStream, entries: list[TransitPacket], now_ns: int) -> None:
-        """Packets are on the disk here: over a synchronous link they wait from now on."""
-        if stream.next_hop.awaited:
-            self._sync_links.add(stream.way, stream, _ranges(entries), now_ns)
+        stream.paused = self.pause_of(stream) is not None
+        self.sync.lead(stream)
 
     @property
     def is_empty(self) -> bool:
@@ -207,7 +204,7 @@ class Transits:
                 self._drops[DropReason.CONTROL_OVERFLOW] += 1
             return
         self._words.note(stream, conversation.link_name, header.hops)
-        self._note_awaited(stream, header, turn.now_ns)
+        self.sync.note_awaited(stream, header, turn.now_ns)
         taken = stream.sequence.judge(header.sequence, header.number, header.hops)
         if taken is Taken.STALE:
             self._refuse(conversation, packet, header, delivery, RejectReason.STALE_SEQUENCE, turn)
@@ -235,7 +232,7 @@ class Transits:
         if (stream.via, header.hops) != stream.noted or not self.room.takes(stream, conversation, run):
             return False
         if stream.awaited or header.awaited:
-            self._note_awaited(stream, header, turn.now_ns)
+            self.sync.note_awaited(stream, header, turn.now_ns)
         left_by_ms = self._left_by(run.lefts_ms, turn.now_ms)
         step, count = run.previous_step, len(run.bodies)
         entries = [
@@ -262,16 +259,6 @@ class Transits:
         entries[-1].ack_requested = run.ack_requested
         self._take(stream, conversation, entries, range(run.packet, run.packet + count), turn)
         return True
-
-    def _note_awaited(self, stream: TransitStream, header: RelayedHeader, now_ns: int) -> None:
-        """Note whether the neighbour waits for packets to be passed on."""
-        stream.awaited = header.awaited and stream.durable
-        if stream.awaited:
-            self.onward.handle_awaited(stream, is_async=self._is_behind(stream), now_ns=now_ns)
-
-    def _is_behind(self, stream: TransitStream) -> bool:
-        """Whether the link onward is synchronous by the routes, and asynchronous for now."""
-        return stream.next_hop.awaited and not self._sync_links.is_sync(stream.way)
 
     @staticmethod
     def _is_of(stream: TransitStream, header: RelayedHeader, delivery: Delivery) -> bool:
@@ -395,27 +382,29 @@ class Transits:
             stream.sequence.handle_stored(entries)
             self._look_at(stream)
             return
-        turn.commit.transit += [
-            TransitRow(
-                key_of(stream.number, it.place),
-                it.number,
-                it.messages,
-                it.previous,
-                it.hops,
-                it.left_by_ms,
-                it.body or b"",
-            )
-            for it in entries
-        ]
+        turn.commit.transit += [self._row(stream, it, it.body or b"") for it in entries]
         turn.commit.transit_streams[stream.number] = stream.row()
         self._admission.waiting.add(conversation.peer_id, sum([entry.size_bytes for entry in entries]))
         turn.passing.started.append((stream, entries, conversation.peer_id))
         turn.arrivals.stored.setdefault(conversation, []).extend(packets)
 
+    @staticmethod
+    def _row(stream: TransitStream, it: TransitPacket, body: bytes) -> TransitRow:
+        """A packet as the store keeps it."""
+        key = key_of(stream.number, it.place)
+        return TransitRow(key, it.number, it.messages, it.previous, it.hops, it.left_by_ms, body)
+
     def _handle_duplicate(
         self, stream: TransitStream, conversation: Conversation, packet: int, header: RelayedHeader, turn: Turn
     ) -> None:
-        again = stream.sequence.handle_duplicate(header.number, header.previous, ack_requested=header.ack_requested)
+        sequence, entry = stream.sequence, stream.sequence.entries[header.number]
+        before = entry.previous
+        again = sequence.handle_duplicate(header.number, header.previous, ack_requested=header.ack_requested)
+        if stream.durable and entry.previous < before:
+            # A row cannot be changed: it moves to a place of its own, in one commit.
+            turn.commit.transit_deletes += self._spans(stream, [entry])
+            sequence.move_behind(entry)
+            turn.commit.transit.append(self._row(stream, entry, header.body))
         if stream.durable:
             # It is on disk, or will be with the next commit.
             turn.arrivals.store_ack(conversation, packet)
@@ -433,6 +422,8 @@ class Transits:
     ) -> None:
         """Refuse a packet at the door: its origin still has it. Nothing is remembered, as routes change."""
         self._records.refused(header, delivery.label, reason, turn.now_ns)
+        if reason is RejectReason.NO_ROUTE:
+            self.news.handle_no_route(header.final, conversation.link_name)
         conversation.withhold(delivery, packet)
         if not self._words.refuse(conversation, packet, header, reason):
             self._drops[DropReason.CONTROL_OVERFLOW] += 1
@@ -450,6 +441,8 @@ class Transits:
     ) -> None:
         self._records.held_back(header, stream.delivery.label, turn.now_ns)
         conversation.withhold(stream.delivery, packet)
+        if reason is HoldReason.TRANSIT_FULL:
+            self.news.handle_full(stream.via, self.room)
         if not self.holds.stop(stream, conversation, reason, (packet,)):
             self._drops[DropReason.CONTROL_OVERFLOW] += 1
 
@@ -458,7 +451,8 @@ class Transits:
         if self.is_empty and self._words.next_deadline() is None:
             return
         self.holds.go()
-        self.onward.poll(now_ns)
+        self.news.handle_room(self.room)
+        self.sync.onward.poll(now_ns)
         self._words.tell_waits(self._streams.values(), now_ns)
 
     # ---- commits
@@ -490,7 +484,7 @@ class Transits:
         for stream, entries, peer_id in group.passing.started:
             self._admission.waiting.add(peer_id, -sum([entry.size_bytes for entry in entries]))
             self._records.committed(stream, entries, now_ns)
-            self._await(stream, entries, now_ns)
+            self.sync.handle_stored(stream, entries, now_ns)
             stream.sequence.handle_stored(entries)
             if stream.sequence.ordered:
                 self._words.handle_more(now_ns)
@@ -512,12 +506,14 @@ class Transits:
 
     def _look_at(self, stream: TransitStream) -> None:
         """A stream has changed: it may have something to send, or another deadline."""
-        at_ns, expiry_ms = stream.sequence.hold.deadline_ns, stream.expiries.earliest()
+        at_ns, expiry_ms = None if stream.paused else stream.sequence.hold.deadline_ns, stream.expiries.earliest()
         if expiry_ms is not None:
             expiry_ns = self._wall.ns(expiry_ms)
             at_ns = expiry_ns if at_ns is None else min(at_ns, expiry_ns)
         self._deadlines.set(stream, at_ns)
-        if stream.way is not None and stream not in self.bodies.wanting and stream.sequence.peek() is not None:
+        if stream.way is None or stream.paused or stream in self.bodies.wanting:
+            return
+        if stream.sequence.peek() is not None:
             self._links[stream.way.via].offer(stream)
 
     def contents_of(
@@ -542,8 +538,7 @@ class Transits:
             sequence, entries = stream.sequence, [context.entry for context in some]
             freed = sequence.handle_ack(entries, ack)
             if freed:
-                if ack is Ack.STORE and not sequence.sync and (stream.awaited or stream.next_hop.is_async):
-                    self._handle_passed(stream, freed, turn)
+                self.sync.handle_freed(stream, freed, turn.now_ns)
                 reason = FreedReason.STORE_ACK if ack is Ack.STORE else FreedReason.SESSION_ACK
                 self._free(stream, freed, reason, turn, conversation.label)
                 if stream.durable:
@@ -551,45 +546,22 @@ class Transits:
             if sequence.hold.handle_progress() or sequence.start.credit is not None:
                 self._look_at(stream)
 
-    def _handle_passed(self, stream: TransitStream, entries: list[TransitPacket], turn: Turn) -> None:
-        """The next hop has packets on its disk, and nothing else is awaited of it now.
-
-        Over a link that is asynchronous for now they are told of, but still awaited.
-        """
-        ranges = _ranges(entries)
-        self.onward.handle_passed(stream, ranges, turn.now_ns)
-        if stream.next_hop.is_async:
-            self._sync_links.remove(stream.way, stream, ranges)
-
     def handle_onward_ack(self, conversation: Conversation, packet: OnwardAckPacket, turn: Turn) -> None:
         """The next hop has passed packets on, or says that its store acks are enough from now on."""
         stream = self._sent_to(StreamId(packet.origin, packet.stream), conversation)
-        if stream is None or stream.way is None or stream.way.via != conversation.link_name:
-            return
-        if packet.sequence != stream.sequence.sequence or not stream.next_hop.awaited:
-            return
-        self._records.onward_acked(stream, packet, conversation.label, turn.now_ns)
-        self._sync_links.remove(stream.way, stream, packet.ranges)
-        if freed := stream.sequence.handle_onward(packet.ranges):
-            self._forget_sent(stream, freed)
-            self._free(stream, freed, FreedReason.ONWARD_ACK, turn, conversation.label)
-        self.onward.handle_passed(stream, packet.ranges, turn.now_ns)
-        if stream.next_hop.handle_word(packet.turn, is_async=packet.is_async):
-            self._set_sync(stream, conversation, turn)
+        if stream is not None and stream.way is not None and stream.way.via == conversation.link_name:
+            self.sync.handle_onward_ack(stream, conversation, packet, turn)
 
     def handle_link_mode(self, peer: str, turn: Turn) -> None:
-        """A synchronous link is asynchronous for now, or synchronous again: tell those that wait for it."""
-        conversation = self._links[peer].conversation
-        for stream in list(self._by_link.get(peer, ())):
-            self._set_sync(stream, conversation, turn)
-            if stream.awaited:
-                self.onward.handle_awaited(stream, is_async=self._is_behind(stream), now_ns=turn.now_ns)
+        """A synchronous link is asynchronous for now, or synchronous again."""
+        self.sync.handle_link_mode(self._by_link.get(peer, ()), self._links[peer].conversation, turn)
 
-    def _set_sync(self, stream: TransitStream, conversation: Conversation | None, turn: Turn) -> None:
-        freed = stream.sequence.set_sync(self._is_sync(stream))
-        if freed and conversation is not None:
-            self._handle_passed(stream, freed, turn)
-            self._free(stream, freed, FreedReason.STORE_ACK, turn, conversation.label)
+    def _free_passed(
+        self, stream: TransitStream, entries: list[TransitPacket], reason: FreedReason, turn: Turn, session: str
+    ) -> None:
+        """Packets that the next hop had stored are freed by another word than a store ack."""
+        self._forget_sent(stream, entries)
+        self._free(stream, entries, reason, turn, session)
 
     def _free(
         self, stream: TransitStream, entries: list[TransitPacket], reason: FreedReason, turn: Turn, session: str = ""
@@ -604,7 +576,7 @@ class Transits:
         """Remove packets that no ack has freed."""
         self._forget_sent(stream, entries)
         stream.sequence.remove(entries)
-        self._sync_links.remove(stream.way, stream, _ranges(entries))
+        self.sync.handle_gone(stream, entries)
         self._free(stream, entries, reason, turn)
         self._words.handle_let_go(stream, turn.now_ns)
 
@@ -640,8 +612,7 @@ class Transits:
         self.bodies.wanting.pop(stream, None)
         self._deadlines.set(stream, None)
         self.holds.forget(stream)
-        self.onward.forget(stream)
-        self._sync_links.forget(stream)
+        self.sync.forget(stream)
         self._lead(stream, None)
         del self._streams[stream.id], self._by_number[stream.number]
         self._admission.handle_place(stream.via.encode())
@@ -722,7 +693,8 @@ class Transits:
     def ask_for_room(self, link: Link) -> bool:
         """Let one of the held streams send a packet now. Returns whether there is one that will."""
         for stream in self._by_link.get(link.peer, ()):
-            if stream.sequence.hold.state is not HoldState.GOING and stream.sequence.ask_for_room():
+            is_held = stream.sequence.hold.state is not HoldState.GOING and not stream.paused
+            if is_held and stream.sequence.ask_for_room():
                 self._look_at(stream)
                 return True
         return False
@@ -770,7 +742,7 @@ class Transits:
     def handle_session_closed(self, conversation: Conversation) -> None:
         """A session is over, and with it what was said in it."""
         self.holds.handle_session_closed(conversation)
-        self.onward.handle_session_closed(conversation)
+        self.sync.onward.handle_session_closed(conversation)
         self._words.handle_session_closed(conversation)
 
     def handle_link_closed(self, link: Link, *, not_stored: bool) -> None:
@@ -778,22 +750,33 @@ class Transits:
         for stream in self._by_link.get(link.peer, ()):
             stream.held = ""
             stream.sequence.handle_session_closed(not_stored=not_stored)
-            if stream.next_hop.awaited:
-                self._sync_links.keep(stream, _ranges(stream.sequence.entries.values()))
-                stream.next_hop.handle_session_closed()
-                stream.sequence.set_sync(self._is_sync(stream))
+            self.sync.handle_link_closed(stream)
             self._look_at(stream)
+
+    def handle_paused(self) -> None:
+        """Some outgoing queue was paused or resumed."""
+        for stream in self._streams.values():
+            before, stream.paused = stream.paused, self.pause_of(stream) is not None
+            if stream.paused and not before and stream.way is not None:
+                self._links[stream.way.via].withdraw(stream)
+            self._look_at(stream)
+
+    def pause_of(self, stream: TransitStream) -> Pause | None:
+        """The pause of what a stream goes to, or None."""
+        found = (self._pauses.of_stream(name, stream.queue) for name in stream.pausable)
+        return next((pause for pause in found if pause is not None), None)
 
     def holds_open(self, conversation: Conversation) -> bool:
         """Whether a session must not end as idle: its neighbour relies on what was said in it."""
-        return self._words.holds_open(conversation) or self.onward.holds_open(conversation)
+        return self._words.holds_open(conversation) or self.sync.onward.holds_open(conversation)
 
     def handle_routes_changed(self, now_ns: int) -> None:
         """Routes, peers or their permissions have changed."""
+        self.news.handle_routes_changed()
         for stream in self._streams.values():
             stream.judged_by = None
             way = self._door.way_of(stream.final)
-            if way != stream.way or stream.next_hop.awaited is not (stream.durable and self._sync_links.awaits(way)):
+            if way != stream.way or stream.next_hop.awaited is not self.sync.awaits(stream, way):
                 self._go_by(stream, way, now_ns)
 
     def _go_by(self, stream: TransitStream, way: Way | None, now_ns: int) -> None:
@@ -801,12 +784,12 @@ class Transits:
         self._forget_sent(stream, list(stream.sequence.entries.values()))
         if stream.way is not None:
             self._links[stream.way.via].withdraw(stream)
-        self._sync_links.forget(stream)
+        self.sync.forget(stream)
         stream.held = ""
         stream.sequence.handle_session_closed()
         self._lead(stream, way)
         arrived = [entry for entry in stream.sequence.entries.values() if entry.state is not TransitState.ARRIVED]
-        self._await(stream, arrived, now_ns)
+        self.sync.handle_stored(stream, arrived, now_ns)
         self._words.note(stream, *stream.noted)
         self._look_at(stream)
 
@@ -859,7 +842,7 @@ class Transits:
         if self._idle:
             idle_ns = next(iter(self._idle.values())) + IDLE_NS
             at_ns = idle_ns if at_ns is None else min(at_ns, idle_ns)
-        others_ns = (self._words.next_deadline(), self.onward.next_deadline())
+        others_ns = (self._words.next_deadline(), self.sync.onward.next_deadline())
         return min([it for it in (at_ns, *others_ns) if it is not None], default=None)
 
     # ---- queries
@@ -875,10 +858,6 @@ _FREED_FOR: dict[str, FreedReason] = {
     DeadReason.PURGED: FreedReason.PURGED,
 }
 """Why this node answers for packets no longer that were given up, other than as they were refused."""
-
-
-def _ranges(entries: Iterable[TransitPacket]) -> list[Range]:
-    return as_ranges(sorted([entry.number for entry in entries]))
 
 
 def _is_part(entry: TransitPacket) -> bool:

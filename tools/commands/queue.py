@@ -400,7 +400,7 @@ def _transit_row(it: triack.TransitStats, links: Mapping[str, triack.LinkStats])
     link = links.get(it.via)
     waits_for = (_room(it.held) or (link and link.waits_for)) if it.via else "route"
     row = _row(f"{it.final}/{it.queue}", f"from {it.came_by}") | {"messages": it.messages, "bytes": it.bytes}
-    return row | {"oldest_s": it.oldest_s, "waits_for": waits_for}
+    return row | {"oldest_s": it.oldest_s, "waits_for": waits_for} | _pause(it.paused_s)
 
 
 def _row(name: str, kind: str) -> dict[str, Any]:

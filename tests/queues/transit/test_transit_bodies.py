@@ -14,7 +14,7 @@ from triack.queues.transit.transit_letters import TransitLetters
 def test_what_does_not_fit_is_fetched_when_it_is_wanted() -> None:
     """Two bodies are kept of three; the third comes from the disk, and the stream is looked at."""
     looked: list[TransitStream] = []
-    bodies = TransitBodies(TransitLetters(lambda *_: None, Counter()), looked.append, lambda: 20)
+    bodies = TransitBodies(TransitLetters(lambda *_: None, Counter()), looked.append, 20)
     stream = TransitStream(
         3, StreamId(b"o" * 16, 1), Delivery.RECOVERABLE, 1, queue="q", final="b", from_name="a", via="a"
     )
