@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     from triack.node.shell.troubles import TroubleStats
     from triack.ordering.order_settings import OrderSettings
     from triack.queues.blocking import Blocking
+    from triack.queues.format_names import msmq_name
     from triack.queues.manager.browse import BrowsedMessage
     from triack.queues.node_settings import DeadLetters, KeySettings, Limits, NodeSettings, Quota, Reconnect, Redelivery
     from triack.queues.routes import Route
@@ -151,6 +152,7 @@ __all__ = [
     "TransitStats",
     "TroubleStats",
     "connect",
+    "msmq_name",
     "open",
     "policies",
     "run",
@@ -224,6 +226,7 @@ _HOMES = {
     "TransitStats": "triack.node.shell.stats:TransitStats",
     "TroubleStats": "triack.node.shell.troubles:TroubleStats",
     "connect": "triack.node.client.client:connect_to",
+    "msmq_name": "triack.queues.format_names:msmq_name",
     "open": "triack.node.node:open_node",
     "policies": "triack.policies",
     "sync": "triack.sync",

@@ -54,7 +54,7 @@ def split_key(key: int) -> tuple[int, int]:
 class OutgoingStreamRow(NamedTuple):
     """An outgoing stream: its peer, its class, and its next number.
 
-    ``relayed`` is 1 once packets of it may have gone by way of a relay.
+    ``relayed`` is 1 once packets of it may have gone by way of a relay. ``priority`` is that of all its messages.
     """
 
     stream: int
@@ -64,6 +64,7 @@ class OutgoingStreamRow(NamedTuple):
     sequence: int
     next_number: int
     relayed: int = 0
+    priority: int = 0
 
 
 class OutgoingRow(NamedTuple):
@@ -119,7 +120,7 @@ class TransitStreamRow(NamedTuple):
     """A stream of another node that passes through this one; ``id`` is this node's number for it.
 
     ``final`` and ``from_name`` are as it came, ``via`` is the neighbour that it came by. Everything up to ``ordered``
-    has been order-acknowledged, of what was here up to ``highest``.
+    has been order-acknowledged, of what was here up to ``highest``. ``priority`` is that of its messages.
     """
 
     id: int
@@ -133,6 +134,7 @@ class TransitStreamRow(NamedTuple):
     via: str
     highest: int
     ordered: int
+    priority: int = 0
 
 
 class TransitRow(NamedTuple):

@@ -92,6 +92,11 @@ FIELDS: Final[dict[str, Field]] = {
         "how many messages these packets complete; in `dropped` how many datagrams",
     ),
     "queue": Field(str, "name of the destination queue"),
+    "priority": Field(
+        int,
+        "priority of the messages, 0 to 7. Absent where it is the default of the class: 0 of `transactional` messages, "
+        "3 of others",
+    ),
     "final": Field(str, "name of the destination node, as the packets brought it here"),
     "hops": Field(
         int, "how many relays the packets had passed when they were sent: 0 from their origin. Absent where none passes"
@@ -250,7 +255,7 @@ EVENTS: Final[dict[str, Event]] = {
     "queued": Event(
         "outgoing packets were committed here (express: entered memory). `origin` is the recording node",
         (*_PACKETS, "queue", "peer_name"),
-        ((), ("recovered",)),
+        ((), ("recovered",), ("priority",), ("recovered", "priority")),
     ),
     "session_opened": Event(
         "the session became open; without `ack_idle_ns` nothing is due for it",
@@ -311,6 +316,7 @@ EVENTS: Final[dict[str, Event]] = {
         "in memory). The range of a `transactional` commit passes numbers that its origin gave up: the `previous` of "
         "the arrived packets shows them, and `count` counts the messages that it holds",
         (*_PACKETS, "queue"),
+        ((), ("priority",)),
     ),
     "rejected": Event("the ordering layer did not accept a packet", (*_STREAM, "number", "reason")),
     "order_ack_sent": Event(
@@ -404,6 +410,7 @@ EVENTS: Final[dict[str, Event]] = {
     "handed": Event(
         "messages of one or more packets were handed to the application",
         (*_STREAM, "queue", "number", "place", "counts", "redelivered"),
+        ((), ("priority",)),
     ),
     "settled": Event(
         "messages of one or more packets are settled: the commit that begins now takes them out of their queue for "
@@ -440,7 +447,7 @@ EVENTS: Final[dict[str, Event]] = {
 
 SHARED: Final = (
     "session", "class", "origin", "stream", "sequence", "queue", "peer", "peer_name", "final", "hops",
-    "resend", "duplicate", "recovered", "redelivered",
+    "resend", "duplicate", "recovered", "redelivered", "priority",
 )  # fmt: skip
 """Fields that are alike in many records: a segment says them once and refers to them, see ``base/log_lines.py``."""
 

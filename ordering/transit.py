@@ -203,14 +203,10 @@ class TransitSequence:
             return Taken.FRESH
         return Taken.DUPLICATE if hops <= known.hops else Taken.OTHER_WAY
 
-    def begin(self, sequence: int) -> list[TransitPacket]:
-        """A newer sequence begins. Returns the packets of the older one that go with it; only express has any."""
-        if sequence == self.sequence:
-            return []
-        dropped = list(self.entries.values())
-        self.remove(dropped)
+    def begin(self, sequence: int) -> None:
+        """A newer sequence begins; nothing of the older one is here any more."""
+        assert not self.entries
         self.sequence, self.highest = sequence, 0
-        return dropped
 
     def add(self, entries: Iterable[TransitPacket]) -> None:
         """Take fresh packets of this sequence; ``handle_stored`` follows."""

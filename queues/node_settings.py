@@ -269,6 +269,8 @@ class NodeSettings:
         keys: how long the keys of messages count, and how many there may be.
         messages_per_packet: the most messages that share a packet; None for as many as fit. With 1, windows and other
             counts of packets are counts of messages.
+        lowest_priority_share: of how many packets to one queue one belongs to the lowest priority that waits; 0: none,
+            so that lower priorities wait until no higher one does, as in MSMQ.
         ack_events: when acknowledgements are reported (``Node.acknowledgements``); None: each message by itself.
         blocking: the stage that messages have reached when ``send`` returns.
         survives: what the node's store survives: ``power loss``, ``process crash`` (then a loss of power may take the
@@ -297,14 +299,15 @@ class NodeSettings:
     keep_alive_s: float = 25.0
     keys: KeySettings = field(default_factory=KeySettings)
     messages_per_packet: int | None = None
+    lowest_priority_share: int = 64
     ack_events: AckTrigger | None = None
     blocking: Blocking = field(default_factory=Blocking)
     survives: Survives = "power loss"
     log_keep_s: float | None = None
 
     def __post_init__(self) -> None:
-        may_be_zero = ("body_cache_bytes", "max_redeliveries", "close_timeout_s", "keep_alive_s", "retire_after_s")
-        check_settings(self, may_be_zero=may_be_zero)
+        times = ("close_timeout_s", "keep_alive_s", "retire_after_s")
+        check_settings(self, may_be_zero=("body_cache_bytes", "max_redeliveries", "lowest_priority_share", *times))
         check_datagram("NodeSettings: stream_datagram_bytes", self.stream_datagram_bytes)
         check_kind("NodeSettings: ack_events", self.ack_events, AckTrigger | None)
         if self.survives not in SURVIVES:

@@ -1,9 +1,12 @@
 """Messages into packet bodies and back: many small ones in a batch, a large one in fragments.
 
-    BATCH     kind u8, count u16, first ordinal u64, sent at u64 ms, receive by u64 ms, count x length u16, bodies
+    BATCH     first byte u8, count u16, first ordinal u64, sent at u64 ms, receive by u64 ms, count x length u16, bodies
     RICH      the same with count x length u16 of properties after the lengths, and the properties after the bodies
-    FRAGMENT  kind u8, zero u16, ordinal u64, sent at u64 ms, receive by u64 ms, total u32, offset u32, a piece of
+    FRAGMENT  first byte u8, zero u16, ordinal u64, sent at u64 ms, receive by u64 ms, total u32, offset u32, a piece of
     (properties length u32, properties, body)
+
+The first byte holds the kind in bits 0 and 1, and the priority of the messages in bits 4 to 6. The other bits are not
+this module's, and nothing here depends on them.
 
 All integers are big-endian. Properties are a JSON object. A message of a batch has the ordinal ``first + index``, which
 with the id of its node names it permanently. Messages with different receive-by times (0 for any time) share no body,
@@ -22,6 +25,7 @@ from struct import error as StructError
 from typing import Any, cast
 
 from triack.base.commit import HEAD_BYTES
+from triack.base.delivery import PRIORITY_MAX
 from triack.base.errors import ProtocolError
 from triack.base.reasons import DropReason
 
@@ -42,6 +46,7 @@ __all__ = [
     "move_times",
     "pack",
     "pack_one",
+    "priority_of",
     "read_batch",
     "read_fragment",
     "receive_by_of",
@@ -76,7 +81,10 @@ _TIME_MAX_MS = (1 << 64) - 1
 """The latest time that the head of a body can hold."""
 _NEVER = (0, 0)
 """The expiry of a message without any time limit."""
-_BATCH_BEGIN = bytes([_BATCH])
+_KIND_BITS = 0b11
+"""The kind, in the first byte of a body."""
+_PRIORITY_SHIFT = 4
+"""The lowest of the three bits of the priority, in the first byte of a body."""
 
 assert _HEAD.size + _FRAGMENT.size == HEAD_BYTES, "what ``count_of`` and ``fragment_range`` need to see"
 
@@ -92,7 +100,8 @@ class Outgoing:
     """A message on its way into a packet; ``key`` is its sender's, for this node only, and empty when it has none.
 
     It is not sent from ``reach_by_ms`` on, nor from ``receive_by_ms`` on, when it would not be read. 0 is for never.
-    With ``ack_now`` its packet asks for its acknowledgements.
+    With ``ack_now`` its packet asks for its acknowledgements. ``priority`` counts for a message that is put into a
+    queue of this node by itself, such as a dead letter; the others have the priority of their stream.
     """
 
     body: bytes
@@ -101,6 +110,7 @@ class Outgoing:
     key: str = ""
     ack_now: bool = False
     receive_by_ms: int = 0
+    priority: int = 0
 
     @property
     def expiry(self) -> tuple[int, int]:
@@ -137,6 +147,7 @@ class Unpacked:
     receive_by_ms: int
     bodies: Sequence[bytes]
     properties: list[Properties] | None
+    priority: int = 0
 
 
 @dataclass(slots=True)
@@ -149,6 +160,7 @@ class Fragment:
     total_bytes: int
     offset: int
     piece: bytes
+    priority: int = 0
 
     @property
     def is_last(self) -> bool:
@@ -173,13 +185,14 @@ def pack(
     first_ordinal: int,
     sent_at_ms: int,
     most: int | None = None,
+    priority: int = 0,
 ) -> tuple[list[PacketBody], int]:
     """Pack messages, in order, into as few bodies of at most ``limit_bytes``, and ``most`` messages, as possible.
 
     Returns:
         The bodies, and the next free ordinal.
     """
-    packer = _Packer(min(limit_bytes, _SHORT_MAX), first_ordinal, sent_at_ms, most)
+    packer = _Packer(min(limit_bytes, _SHORT_MAX), first_ordinal, sent_at_ms, most, priority << _PRIORITY_SHIFT)
     for kind, some in groupby(messages, key=type):
         if kind is bytes:
             packer.add_plain(cast("list[bytes]", list(some)))
@@ -194,9 +207,13 @@ def pack(
 
 
 class _Packer:
-    """Fills one batch after another; a batch is RICH as soon as one of its messages has properties."""
+    """Fills one batch after another; a batch is RICH as soon as one of its messages has properties.
 
-    def __init__(self, limit_bytes: int, ordinal: int, sent_at_ms: int, most: int | None) -> None:
+    ``bits`` are those of each first byte besides the kind.
+    """
+
+    def __init__(self, limit_bytes: int, ordinal: int, sent_at_ms: int, most: int | None, bits: int) -> None:
+        self._bits = bits
         self.packed: list[PacketBody] = []
         self.ordinal = ordinal
         self._sent_at_ms = sent_at_ms
@@ -260,7 +277,7 @@ class _Packer:
     def _put(self, bodies: list[bytes], properties: list[bytes] | None) -> None:
         """Finish a batch."""
         count, (reach_by_ms, receive_by_ms) = len(bodies), self._expiry
-        body = _batch(bodies, properties, self.ordinal, self._sent_at_ms, receive_by_ms)
+        body = _batch(bodies, properties, self.ordinal, self._sent_at_ms, receive_by_ms, self._bits)
         self.packed.append(PacketBody(body, count, count, reach_by_ms, self._asks))
         self.ordinal += count
 
@@ -268,7 +285,7 @@ class _Packer:
         blob = memoryview(_LENGTH.pack(len(properties)) + properties + body)
         piece_bytes = self._full_bytes - _FRAGMENT.size
         reach_by_ms, receive_by_ms = self._expiry
-        head = _HEAD.pack(_FRAGMENT_KIND, 0, self.ordinal, self._sent_at_ms, receive_by_ms)
+        head = _HEAD.pack(_FRAGMENT_KIND | self._bits, 0, self.ordinal, self._sent_at_ms, receive_by_ms)
         for offset in range(0, len(blob), piece_bytes):
             piece = blob[offset : offset + piece_bytes]
             last = offset + len(piece) == len(blob)
@@ -279,18 +296,19 @@ class _Packer:
 
 def pack_one(message: Outgoing, ordinal: int, sent_at_ms: int) -> bytes:
     """One message with its properties as a body of its own, of any length, for queues of this node."""
-    properties = write_properties(message.properties)
+    properties, bits = write_properties(message.properties), message.priority << _PRIORITY_SHIFT
     if max(len(message.body), len(properties)) <= _SHORT_MAX:
-        return _batch([message.body], [properties], ordinal, sent_at_ms, message.receive_by_ms)
+        return _batch([message.body], [properties], ordinal, sent_at_ms, message.receive_by_ms, bits)
     blob = _LENGTH.pack(len(properties)) + properties + message.body
-    head = _HEAD.pack(_FRAGMENT_KIND, 0, ordinal, sent_at_ms, message.receive_by_ms)
+    head = _HEAD.pack(_FRAGMENT_KIND | bits, 0, ordinal, sent_at_ms, message.receive_by_ms)
     return head + _FRAGMENT.pack(len(blob), 0) + blob
 
 
 def unpack(body: bytes) -> Unpacked:
     """Read a batch, or a whole message that ``join_fragments`` made. Raises ProtocolError ``bad-body``."""
     try:
-        kind, count, first_ordinal, sent_at_ms, receive_by_ms = _HEAD.unpack_from(body)
+        first, count, first_ordinal, sent_at_ms, receive_by_ms = _HEAD.unpack_from(body)
+        kind, priority = first & _KIND_BITS, first >> _PRIORITY_SHIFT & PRIORITY_MAX
         if kind == _FRAGMENT_KIND:
             return _unpack_whole(read_fragment(body))
         if kind not in (_BATCH, _RICH) or not count:
@@ -301,7 +319,7 @@ def unpack(body: bytes) -> Unpacked:
         is_alike = kind == _BATCH and count <= ALIKE_MAX and lengths.count(lengths[0]) == count
         if is_alike and at + count * lengths[0] == len(body):
             bodies = (body[at:],) if count == 1 else _alike(count, lengths[0]).unpack_from(body, at)
-            return Unpacked(first_ordinal, sent_at_ms, receive_by_ms, bodies, None)
+            return Unpacked(first_ordinal, sent_at_ms, receive_by_ms, bodies, None, priority)
         property_lengths: tuple[int, ...] = ()
         if kind == _RICH:
             property_lengths = _lengths(count).unpack_from(body, at)
@@ -313,15 +331,20 @@ def unpack(body: bytes) -> Unpacked:
         raise ProtocolError(DropReason.BAD_BODY, "lengths do not add up")
     pieces = [body[start:end] for start, end in pairwise(ends)]
     if kind == _BATCH:
-        return Unpacked(first_ordinal, sent_at_ms, receive_by_ms, pieces, None)
+        return Unpacked(first_ordinal, sent_at_ms, receive_by_ms, pieces, None, priority)
     properties = [_read_properties(raw) for raw in pieces[count:]]
-    return Unpacked(first_ordinal, sent_at_ms, receive_by_ms, pieces[:count], properties)
+    return Unpacked(first_ordinal, sent_at_ms, receive_by_ms, pieces[:count], properties, priority)
 
 
 def count_of(head: bytes) -> int:
     """Number of messages in a batch, by its first ``HEAD_BYTES``; 1 for a fragment."""
-    kind, count, _, _, _ = _HEAD.unpack_from(head)
-    return 1 if kind == _FRAGMENT_KIND else int(count)
+    first, count, _, _, _ = _HEAD.unpack_from(head)
+    return 1 if first & _KIND_BITS == _FRAGMENT_KIND else int(count)
+
+
+def priority_of(head: bytes) -> int:
+    """The priority of the messages of a body, by its first byte."""
+    return head[0] >> _PRIORITY_SHIFT & PRIORITY_MAX
 
 
 def sent_at_of(head: bytes) -> int:
@@ -346,7 +369,7 @@ def messages_in(body: bytes) -> int:
 
 def fragment_range(head: bytes, size_bytes: int) -> tuple[int, int, int, int] | None:
     """Ordinal, offset, length and total of a piece of a larger message; None for a batch or a whole message."""
-    if head[:1] != bytes([_FRAGMENT_KIND]):
+    if not head or head[0] & _KIND_BITS != _FRAGMENT_KIND:
         return None
     _, _, ordinal, _, _ = _HEAD.unpack_from(head)
     total_bytes, offset = _FRAGMENT.unpack_from(head, _HEAD.size)
@@ -354,9 +377,15 @@ def fragment_range(head: bytes, size_bytes: int) -> tuple[int, int, int, int] | 
     return None if length == total_bytes else (ordinal, offset, length, total_bytes)
 
 
-def check(body: bytes) -> None:
-    """Refuse a body that ``unpack`` or ``read_fragment`` could not read. Raises ProtocolError ``bad-body``."""
-    kind = body[0] if body else 0
+def check(body: bytes, *, may_have_priority: bool = True) -> None:
+    """Refuse a body that ``unpack`` or ``read_fragment`` could not read, or that has a priority and must not.
+
+    Raises:
+        ProtocolError: ``bad-body``.
+    """
+    if body and not may_have_priority and priority_of(body):
+        raise ProtocolError(DropReason.BAD_BODY, "a transactional message with a priority")
+    kind = body[0] & _KIND_BITS if body else 0
     if kind == _FRAGMENT_KIND:
         read_fragment(body)
     elif kind == _BATCH:
@@ -367,16 +396,16 @@ def check(body: bytes) -> None:
 
 def move_times(body: bytes, by_ms: int) -> bytes:
     """A body, or the first bytes of one, with its sending and receive-by times moved."""
-    kind, count, ordinal, sent_at_ms, receive_by_ms = _HEAD.unpack_from(body)
+    first, count, ordinal, sent_at_ms, receive_by_ms = _HEAD.unpack_from(body)
     moved = min(max(1, receive_by_ms + by_ms), _TIME_MAX_MS) if receive_by_ms else 0
     sent_at_ms = min(max(0, sent_at_ms + by_ms), _TIME_MAX_MS)
-    return _HEAD.pack(kind, count, ordinal, sent_at_ms, moved) + body[_HEAD.size :]
+    return _HEAD.pack(first, count, ordinal, sent_at_ms, moved) + body[_HEAD.size :]
 
 
 def read_batch(body: bytes) -> tuple[int, int, int] | None:
     """Message count, sending time and expiry of a valid batch; None for any other body."""
     try:
-        return _check_batch(body) if body[:1] == _BATCH_BEGIN else None
+        return _check_batch(body) if body and body[0] & _KIND_BITS == _BATCH else None
     except ProtocolError:
         return None
 
@@ -396,7 +425,7 @@ def _check_batch(body: bytes) -> tuple[int, int, int]:
 def read_fragment(body: bytes) -> Fragment:
     """Read a fragment. Raises ProtocolError ``bad-body``."""
     try:
-        _, _, ordinal, sent_at_ms, receive_by_ms = _HEAD.unpack_from(body)
+        first, _, ordinal, sent_at_ms, receive_by_ms = _HEAD.unpack_from(body)
         total_bytes, offset = _FRAGMENT.unpack_from(body, _HEAD.size)
     except StructError as cause:
         raise ProtocolError(DropReason.BAD_BODY, "fragment too short") from cause
@@ -406,13 +435,15 @@ def read_fragment(body: bytes) -> Fragment:
         raise ProtocolError(DropReason.BAD_BODY, "fragment out of range")
     if len(piece) < PIECE_MIN_BYTES and offset + len(piece) < total_bytes:
         raise ProtocolError(DropReason.BAD_BODY, "fragment too small")
-    return Fragment(ordinal, sent_at_ms, receive_by_ms, total_bytes, offset, piece)
+    priority = first >> _PRIORITY_SHIFT & PRIORITY_MAX
+    return Fragment(ordinal, sent_at_ms, receive_by_ms, total_bytes, offset, piece, priority)
 
 
 def join_fragments(fragments: list[Fragment]) -> bytes:
     """Join all pieces of a message, ascending by offset, into one body for ``unpack``."""
     first = fragments[0]
-    head = _HEAD.pack(_FRAGMENT_KIND, 0, first.ordinal, first.sent_at_ms, first.receive_by_ms)
+    kind = _FRAGMENT_KIND | first.priority << _PRIORITY_SHIFT
+    head = _HEAD.pack(kind, 0, first.ordinal, first.sent_at_ms, first.receive_by_ms)
     return head + _FRAGMENT.pack(first.total_bytes, 0) + b"".join(fragment.piece for fragment in fragments)
 
 
@@ -422,14 +453,14 @@ def unpack_pieces(pieces: Sequence[bytes]) -> Unpacked:
 
 
 def _batch(
-    bodies: list[bytes], properties: list[bytes] | None, ordinal: int, sent_at_ms: int, receive_by_ms: int
+    bodies: list[bytes], properties: list[bytes] | None, ordinal: int, sent_at_ms: int, receive_by_ms: int, bits: int
 ) -> bytes:
     count = len(bodies)
     lengths = _lengths(count).pack(*map(len, bodies))
     if properties is None:
-        return _HEAD.pack(_BATCH, count, ordinal, sent_at_ms, receive_by_ms) + lengths + b"".join(bodies)
+        return _HEAD.pack(_BATCH | bits, count, ordinal, sent_at_ms, receive_by_ms) + lengths + b"".join(bodies)
     lengths += _lengths(count).pack(*map(len, properties))
-    head = _HEAD.pack(_RICH, count, ordinal, sent_at_ms, receive_by_ms)
+    head = _HEAD.pack(_RICH | bits, count, ordinal, sent_at_ms, receive_by_ms)
     return head + lengths + b"".join(bodies) + b"".join(properties)
 
 
@@ -441,7 +472,8 @@ def _unpack_whole(fragment: Fragment) -> Unpacked:
     properties = _read_properties(piece[_LENGTH.size : _LENGTH.size + length])
     body = piece[_LENGTH.size + length :]
     listed = [properties] if properties else None
-    return Unpacked(fragment.ordinal, fragment.sent_at_ms, fragment.receive_by_ms, [body], listed)
+    times = fragment.sent_at_ms, fragment.receive_by_ms
+    return Unpacked(fragment.ordinal, *times, [body], listed, fragment.priority)
 
 
 def write_properties(properties: Properties | None) -> bytes:

@@ -26,11 +26,13 @@ class NextHop:
         awaited: whether the link is synchronous, by the routes, so that the node says what it has passed on.
         is_async: whether it has said, in this session, that its store acks are enough.
         turn: turn of its last word about that.
+        former: the neighbours by which the stream went before, in this process, by name.
     """
 
     awaited: bool = False
     is_async: bool = False
     turn: int = 0
+    former: tuple[str, ...] = ()
 
     def handle_word(self, turn: int, *, is_async: bool) -> bool:
         """It says whether its store acks are enough. Returns whether the word is newer than those before."""

@@ -159,6 +159,11 @@ class Message:
         return dict(properties[self._index]) if properties is not None else {}
 
     @property
+    def priority(self) -> int:
+        """Its priority, 0 to 7; 7 is read first. A transactional message has 0."""
+        return self._run.packet.open().priority
+
+    @property
     def correlation_id(self) -> str | None:
         """Set by the sender to match a reply with its request."""
         return self._text("correlation_id")

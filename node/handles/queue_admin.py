@@ -6,11 +6,11 @@ never lost, and never there twice. Messages in the hands of a reader are not tou
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
 from triack.base.checks import check_texts
-from triack.base.delivery import Delivery
+from triack.base.delivery import TRANSACTIONAL_PRIORITY, Delivery
 from triack.base.errors import QueueNotFound, UsageError
 from triack.base.names import what_else
 from triack.node.handles.message import absolute
@@ -23,8 +23,10 @@ from triack.queues.manager.browse import (
     BrowsedMessage,
     Position,
     Sight,
+    after_rank_of,
     cut_page,
     missing,
+    place_of,
     see,
     sights_of,
     sights_on_the_way,
@@ -165,20 +167,22 @@ class QueueAdmin:
                 for name, value in self._properties_of(message).items()
                 if not name.startswith("dead_") and name != NO_DEAD_LETTER
             }
-            return self._way_to(message.destination), Outgoing(message.body, kept or None)
+            return self._way_to(message.destination, message.priority), Outgoing(message.body, kept or None)
 
         return await self._move(DEAD_LETTER_QUEUE, ids, route)
 
     async def move(self, queue: str, destination: str, ids: Collection[str] | None) -> int:
         """See ``Node.move``."""
         self._port.check_way(destination, Delivery.TRANSACTIONAL)
-        # Made with the first message, if there is any.
-        way = cache(partial(self._port.outgoing_stream, destination, Delivery.TRANSACTIONAL))
+
+        @cache  # made with the first message of each priority
+        def way(priority: int) -> OutgoingStream:
+            return self._port.outgoing_stream(destination, _class_of(priority), priority)
 
         def route(message: BrowsedMessage) -> tuple[OutgoingStream, Outgoing]:
             receive_by_ms = round((message.receive_by or 0) * 1_000)
             properties = self._properties_of(message) or None
-            return way(), Outgoing(message.body, properties, receive_by_ms=receive_by_ms)
+            return way(message.priority), Outgoing(message.body, properties, receive_by_ms=receive_by_ms)
 
         return await self._move(queue, ids, route)
 
@@ -188,12 +192,13 @@ class QueueAdmin:
         reply_to = absolute(message.properties.get("reply_to"), sender)
         return {**message.properties, **({"reply_to": reply_to} if reply_to else {})}
 
-    def _way_to(self, destination: str) -> OutgoingStream:
+    def _way_to(self, destination: str, priority: int) -> OutgoingStream:
+        delivery = _class_of(priority)
         # It went there before; the peer need not be known by that name now.
         for known in self._engine.outbox.streams:
             if known.peer and known.destination == destination:
-                return self._engine.outgoing_stream(known.peer, known.queue, Delivery.TRANSACTIONAL)
-        return self._port.outgoing_stream(destination, Delivery.TRANSACTIONAL)
+                return self._engine.outgoing_stream(known.peer, known.queue, delivery, priority)
+        return self._port.outgoing_stream(destination, delivery, priority)
 
     async def _move(self, queue: str, ids: Collection[str] | None, route: Route) -> int:
         moved = 0
@@ -203,9 +208,9 @@ class QueueAdmin:
             for outgoing, message in ways.values():
                 await self._port.wait_room((outgoing, message, len(message.body)))
             # No await from here to the commit's queueing: all of it is one disk transaction.
-            # The position of a message is the first place of its packet, and its index there.
-            for lease in mailbox.withdraw({sum(position) for position in ways}):
-                outgoing, message = ways[lease.packet.first_place, lease.index]
+            by_place = {place_of(position): way for position, way in ways.items()}
+            for lease in mailbox.withdraw(by_place.keys()):
+                outgoing, message = by_place[lease.place]
                 size_bytes = len(message.body) + MESSAGE_OVERHEAD_BYTES
                 self._engine.submit(self._engine.current(outgoing), message, size_bytes)
                 moved += 1
@@ -221,7 +226,7 @@ class QueueAdmin:
             return await self._purge_outgoing(where)
         purged = 0
         async for mailbox, page in self._pages(queue, ids):
-            purged += len(mailbox.withdraw({sum(it.position) for it in page}))
+            purged += len(mailbox.withdraw({place_of(it.position) for it in page}))
             await self._port.commit()
         return purged
 
@@ -274,11 +279,12 @@ class QueueAdmin:
         last: Position = ()
         while page := await self.page(queue, last):
             last = page[-1].position
-            wanted = [it for it in page if it.position[0] <= end and (ids is None or it.id in ids)]
+            wanted = [it for it in page if place_of(it.position) <= end and (ids is None or it.id in ids)]
             if wanted:
                 yield mailbox, wanted
-            if last[0] > end:
-                return
+            if place_of(last) > end:
+                # The others of this priority came meanwhile: go on with the next one.
+                last = after_rank_of(last)
 
     async def _purge_outgoing(self, queues: list[OutgoingStream]) -> int:
         await self._port.commit()
@@ -288,6 +294,11 @@ class QueueAdmin:
             self._port.check_alive()
             await self._driver.next_round()
         return sum(entry.messages for entries in purged.values() for entry in entries)
+
+
+def _class_of(priority: int) -> Delivery:
+    """The class in which a message is moved: it keeps its priority, and a transactional one has none."""
+    return Delivery.TRANSACTIONAL if priority == TRANSACTIONAL_PRIORITY else Delivery.RECOVERABLE
 
 
 def as_ids(ids: Collection[str] | None) -> frozenset[str] | None:

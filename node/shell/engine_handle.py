@@ -14,7 +14,7 @@ from typing import Any, TypeVar, assert_never
 from triack.base.ack_trigger import AckTrigger, terms_of
 from triack.base.checks import check_kind, check_texts, check_timeout
 from triack.base.commit import OWN_STATE
-from triack.base.delivery import Delivery, check_sent
+from triack.base.delivery import Delivery, check_priority, check_sent
 from triack.base.errors import (
     AddressError,
     NodeClosed,
@@ -166,7 +166,7 @@ class EngineHandle:
         self._fixed_queues = fixed_queues
         self._state = {key: value for key, value in state.items() if not key.startswith(OWN_STATE)}
         self._handlers: set[asyncio.Task[None]] = set()
-        self._outgoing: dict[tuple[str, Delivery], OutgoingStream] = {}
+        self._outgoing: dict[tuple[str, Delivery, int | None], OutgoingStream] = {}
         self.enrolling = driver.enrolling = Enrolling(
             name,
             [announced] if announced else [],
@@ -178,32 +178,35 @@ class EngineHandle:
 
     # ---- sending
 
-    def outgoing_stream(self, destination: str, delivery: Delivery) -> OutgoingStream:
-        """The outgoing queue of a delivery class to a destination.
+    def outgoing_stream(self, destination: str, delivery: Delivery, priority: int | None = None) -> OutgoingStream:
+        """The outgoing queue of a delivery class and a priority to a destination; None: the default of the class.
 
         Raises:
             AddressError: the destination cannot be read, or names an unknown peer.
-            UsageError: an argument is of a wrong type.
+            UsageError: an argument is of a wrong type, or the class has no such priority.
             QueueNotFound: it is a queue of this node that is not in its fixed set.
         """
+        if priority is not None:
+            check_sent("send to", destination, delivery)
+            check_priority(destination, delivery, priority)
         try:
-            found = self._outgoing[destination, delivery]
+            found = self._outgoing[destination, delivery, priority]
         except (KeyError, TypeError):  # an argument of a wrong type may be unhashable
-            return self._find_outgoing(destination, delivery)
-        return found if found.life is StreamState.LIVE else self._find_outgoing(destination, delivery)
+            return self._find_outgoing(destination, delivery, priority)
+        return found if found.life is StreamState.LIVE else self._find_outgoing(destination, delivery, priority)
 
     def current(self, outgoing: OutgoingStream) -> OutgoingStream:
         """The outgoing queue that leads where this one does: its stream may have ended while its owner waited."""
         return self._engine.current(outgoing)
 
-    def _find_outgoing(self, destination: str, delivery: Delivery) -> OutgoingStream:
+    def _find_outgoing(self, destination: str, delivery: Delivery, priority: int | None) -> OutgoingStream:
         target = self.check_way(destination, delivery)
         if not isinstance(target, RemoteQueue):
             self.mailbox(target.name)
-        found = self._engine.outgoing_to(target, delivery)
+        found = self._engine.outgoing_to(target, delivery, priority)
         if len(self._outgoing) >= DESTINATIONS_MAX:
             self._outgoing.clear()
-        self._outgoing[(destination, delivery)] = found
+        self._outgoing[(destination, delivery, priority)] = found
         return found
 
     def check_way(self, destination: str, delivery: object) -> Target:
@@ -308,7 +311,7 @@ class EngineHandle:
     def prepare(self, destination: str, body: bytes, delivery: Delivery, properties: MessageProperties) -> Prepared:
         """Check a message before it is accepted; see ``Node.send`` for arguments and errors."""
         self.check_alive()
-        outgoing = self.outgoing_stream(destination, delivery)
+        outgoing = self.outgoing_stream(destination, delivery, properties.get("priority"))
         if type(body) is not bytes:
             body = as_bytes(destination, body)
         check_size(destination, body)
@@ -349,7 +352,7 @@ class EngineHandle:
         Raises:
             UsageError, MessageTooLarge: the properties are not valid.
         """
-        outgoing = self._outgoing.get((destination, delivery))
+        outgoing = self._outgoing.get((destination, delivery, properties.get("priority")))
         if outgoing is None or not self._life.is_alive or type(body) is not bytes or len(body) > AT_HAND_BYTES_MAX:
             return None
         message: bytes | Outgoing = body
@@ -384,7 +387,7 @@ class EngineHandle:
     ) -> PreparedList:
         """Check a list before any of it is accepted; see ``Node.send_many`` for arguments and errors."""
         self.check_alive()
-        outgoing = self.outgoing_stream(destination, delivery)
+        outgoing = self.outgoing_stream(destination, delivery, properties.get("priority"))
         check_kind(f"send to {destination}: bodies", bodies, Iterable)
         checked = [body if type(body) is bytes else as_bytes(destination, body) for body in bodies]
         check_size(destination, max(checked, key=len, default=b""))

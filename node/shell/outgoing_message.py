@@ -27,6 +27,8 @@ class MessageProperties(TypedDict, total=False):
         key: names the message for this node: if a message to the same queue with this key was accepted within
             ``KeySettings.lifetime_s``, a new one counts as that message, and is not sent. At most 255 bytes; it
             stays here.
+        priority: 0 to 7; a reader gets messages of a higher one first. Without it, 3. A transactional message always
+            has 0, as all of them arrive in the order of their sending.
         ack_now: ask for every acknowledgement of it at once, and report it at once (Solace's Ack Immediately).
     """
 
@@ -37,6 +39,7 @@ class MessageProperties(TypedDict, total=False):
     time_to_reach_queue: float | None
     time_to_be_received: float | None
     key: str | None
+    priority: int | None
     ack_now: bool | None
 
 
@@ -85,6 +88,8 @@ def with_properties(destination: str, body: bytes, properties: MessageProperties
             kept[name] = _headers(destination, value)
         elif name == "key":
             key = check_key(destination, value)
+        elif name == "priority":
+            pass  # it chooses the outgoing queue, and was checked there
         elif name == "ack_now":
             ack_now = _truth(destination, name, value)
         elif isinstance(value, str):
@@ -97,10 +102,7 @@ def with_properties(destination: str, body: bytes, properties: MessageProperties
 
 
 def _no_property(name: str) -> str:
-    valid = f"valid are {', '.join(MessageProperties.__annotations__)}"
-    if name == "priority":
-        return f"messages have no priority; {valid}"
-    return f"{name} is no message property; {valid}"
+    return f"{name} is no message property; valid are {', '.join(MessageProperties.__annotations__)}"
 
 
 def _headers(destination: str, headers: object) -> dict[str, str]:

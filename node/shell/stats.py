@@ -80,6 +80,7 @@ class QueueStats:
         left: messages that have gone from it since: acknowledged, expired, moved or purged.
         holders: the readers that have messages in hand, or whose handlers failed with messages that wait.
         paused_s: seconds since an operator paused it, so that readers wait; None when it is not paused.
+        by_priority: ``messages`` by priority: eight numbers, that of priority 0 first.
     """
 
     messages: int
@@ -90,6 +91,7 @@ class QueueStats:
     left: int
     holders: list[HolderStats] = field(default_factory=list)
     paused_s: float | None = None
+    by_priority: list[int] = field(default_factory=list)
 
     @property
     def in_hand(self) -> int:
@@ -114,7 +116,7 @@ class HistogramStats:
 
 @dataclass(frozen=True, slots=True)
 class OutgoingStats:
-    """One outgoing queue: the messages on their way to one queue elsewhere, in one class.
+    """One outgoing queue: the messages on their way to one queue elsewhere, in one class and of one priority.
 
     Attributes:
         peer: the peer's name, or its address when it has no name.
@@ -129,6 +131,7 @@ class OutgoingStats:
         via: the peer that they go to: the relay on the way to ``peer``, or else ``peer`` itself.
         stalled_s: seconds since a message arrived there, or since the first of those that wait was sent, if that is
             later; None when no message waits.
+        priority: of its messages.
     """
 
     peer: str
@@ -142,6 +145,7 @@ class OutgoingStats:
     paused_s: float | None = None
     via: str = ""
     stalled_s: float | None = None
+    priority: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +180,7 @@ class TransitStats:
         oldest_s: seconds since the first of them came, or since this node started.
         held: why the next hop lets them wait, by the names of docs/reasons.md; None if it does not.
         paused_s: seconds since an operator paused their destination here; None when it is not paused.
+        priority: theirs.
     """
 
     final: str
@@ -189,6 +194,7 @@ class TransitStats:
     oldest_s: float
     held: str | None
     paused_s: float | None
+    priority: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -353,6 +359,7 @@ def gather(engine: Engine, drops: Mapping[str, int], disk: DiskFigures, holding:
                 _paused_s(engine.outbox.pauses.of_stream(outgoing.peer, outgoing.queue), now_ms),
                 outgoing.via,
                 engine.outbox.latency.stalled_ns(outgoing, now_ns) / SECOND if outgoing.sequence.entries else None,
+                outgoing.priority,
             )
             for outgoing in engine.outbox.streams
             if outgoing.peer
@@ -457,7 +464,7 @@ def read_stats(found: dict[str, Any]) -> NodeStats:
 
 
 def _queue(mailbox: Mailbox, holding: Holding, now_ms: int, now_ns: int) -> QueueStats:
-    waits = bool(mailbox.reader.returned.messages)
+    waits = bool(mailbox.reader.returned)
     held = [one for one in holding.of(mailbox.name) if one[1] or waits]
     sent_ms = [one.packet.sent_at_ms for _, packets in held for one in packets]
     oldest_ms = min([*sent_ms, *([] if mailbox.oldest_ms is None else [mailbox.oldest_ms])], default=None)
@@ -470,6 +477,7 @@ def _queue(mailbox: Mailbox, holding: Holding, now_ms: int, now_ns: int) -> Queu
         left=mailbox.left,
         holders=[_holder(reader, packets, now_ns) for reader, packets in held],
         paused_s=_paused_s(mailbox.pause, now_ms),
+        by_priority=list(mailbox.lengths),
     )
 
 
@@ -491,6 +499,7 @@ def _transit(stream: TransitStream, pause: Pause | None, now_ms: int, now_ns: in
         (now_ns - min([entry.came_ns for entry in entries])) / SECOND,
         stream.held or None,
         _paused_s(pause, now_ms),
+        stream.priority,
     )
 
 

@@ -18,7 +18,7 @@ from triack.base.reasons import EXPIRED, DeadReason, DropReason
 from triack.queues.clock_jumps import ClockJumps, head_here
 from triack.queues.histogram import WAIT_BOUNDS_S, Histogram
 from triack.queues.mailboxes.expiry import LETTERS_MAX, Expiry
-from triack.queues.mailboxes.handed import as_runs, handed_fields, settled_runs
+from triack.queues.mailboxes.handed import as_runs, fields_of_runs, handed_fields, settled_runs
 from triack.queues.mailboxes.in_hand import InHand
 from triack.queues.mailboxes.line import Cache
 from triack.queues.mailboxes.local_commit import LocalCommit, LocalTurn
@@ -187,7 +187,14 @@ class LocalQueues:
             mailbox = Mailbox(queue_id, name, self.notices, limits.quota_of(name))
             mailbox.pause = self.pauses.of_queue(name)
             return mailbox
-        return Mailbox(queue_id, name, self.notices, system.quota(limits), is_apart=system.is_apart)
+        return Mailbox(
+            queue_id,
+            name,
+            self.notices,
+            system.quota(limits),
+            is_apart=system.is_apart,
+            in_arrival_order=system.in_arrival_order,
+        )
 
     def handle_paused(self, name: str) -> None:
         """A queue of this node was paused or resumed."""
@@ -365,18 +372,20 @@ class LocalQueues:
             content = packet.open()
             body, ordinal = content.bodies[index], content.first_ordinal + index
             properties = dict(content.properties[index]) if content.properties else {}
+            priority = content.priority
         except ProtocolError:
-            body, ordinal, properties = b"".join(packet.pieces), packet.number, {}
+            body, ordinal, properties, priority = b"".join(packet.pieces), packet.number, {}, packet.priority
         properties.update(dead_reason=reason, dead_destination=mailbox.name, dead_attempts=mailbox.failures_of(lease))
         mailbox.acknowledge(lease)
-        self.put_dead_letter(Outgoing(body, properties), packet.origin, ordinal, turn)
+        self.put_dead_letter(Outgoing(body, properties, priority=priority), packet.origin, ordinal, turn)
 
     # ---- the session log
 
     def note_runs(self, now_ns: int) -> None:
         """Log what was handed out, came back or was purged since the last call. Ends every open run."""
         for mailbox in self.notices.read:
-            for fields in handed_fields(mailbox.name, mailbox.take_runs()):
+            runs = mailbox.take_runs()
+            for fields in handed_fields(mailbox.name, runs, in_arrival_order=mailbox.in_arrival_order):
                 self._record("handed", now_ns, **fields)
         self.notices.read.clear()
         for event, taken in (("returned", self.notices.returned), ("purged", self.notices.purged)):
@@ -392,6 +401,5 @@ class LocalQueues:
         self.notices.settled.clear()
 
     def _note(self, event: str, queue: str, runs: Iterable[Run], now_ns: int) -> None:
-        for fields in handed_fields(queue, runs):
-            del fields["redelivered"]
+        for fields in fields_of_runs(queue, runs):
             self._record(event, now_ns, **fields)

@@ -23,6 +23,7 @@ class QueuedPacket:
         sent_at_ms: wall clock of its sender.
         receive_by_ms: wall clock at which its waiting messages expire; 0 for never.
         charged_bytes: its charge against quotas; 0 before it is charged.
+        priority: the line of the queue that it waits in, see ``line.Lines``.
         content: its messages, once ``open`` was called.
     """
 
@@ -41,6 +42,7 @@ class QueuedPacket:
     sent_at_ms: int = 0
     receive_by_ms: int = 0
     charged_bytes: int = 0
+    priority: int = 0
 
     @property
     def last_place(self) -> int:
@@ -110,4 +112,5 @@ def merge(rows: list[QueuedPacket], charged_bytes: int) -> QueuedPacket:
         sent_at_ms=first.sent_at_ms,
         receive_by_ms=first.receive_by_ms,
         charged_bytes=charged_bytes,
+        priority=first.priority,
     )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, assert_never
 
 from triack.base.clock import WallClock
 from triack.base.commit import StoreContent
-from triack.base.datagram import Channels, Header, Kind, Opened, connection_id_of, read_header
+from triack.base.datagram import Channels, Header, Kind, connection_id_of, read_header
 from triack.base.delivery import Delivery
 from triack.base.errors import ProtocolError, TriackError
 from triack.base.peers import Directory
@@ -25,6 +25,7 @@ from triack.queues.mailboxes.quotas import Payer
 from triack.queues.mailboxes.redelivery import Return
 from triack.queues.mailboxes.resolver import LocalQueue, RemoteQueue, Resolver, Target
 from triack.queues.mailboxes.system_queues import SystemQueue
+from triack.queues.manager.burst import Burst
 from triack.queues.manager.callers import Callers
 from triack.queues.manager.effects import Effect, Job, Send, StartJob, Tell, TellRollback, WriteRecords
 from triack.queues.manager.jobs import Jobs, Look
@@ -61,34 +62,6 @@ if TYPE_CHECKING:
     from random import Random
 
 __all__ = ["Engine"]
-
-
-class _Burst:
-    """Opened datagrams of one conversation that came together.
-
-    Attributes:
-        conversation: their conversation.
-        newest: the header with the greatest counter, when one has opened.
-        payloads, counters: of each datagram.
-        size_bytes: of all datagrams.
-    """
-
-    __slots__ = ("conversation", "counters", "newest", "payloads", "size_bytes")
-
-    def __init__(self, conversation: Conversation, newest: Header) -> None:
-        self.conversation = conversation
-        # Until a datagram has opened, its counter is not authentic.
-        self.newest = Header(newest.kind, newest.connection_id, -1, newest.epoch)
-        self.payloads: list[bytes] = []
-        self.counters: list[int] = []
-        self.size_bytes = 0
-
-    def add(self, opened: Opened, overhead_bytes: int) -> None:
-        """Add opened datagrams, each ``overhead_bytes`` longer than its payload."""
-        self.payloads += opened.payloads
-        self.counters += opened.counters
-        self.size_bytes += sum(map(len, opened.payloads)) + overhead_bytes * len(opened.payloads)
-        self.newest.counter = max(self.newest.counter, *opened.counters, -1)
 
 
 class Engine:
@@ -229,7 +202,12 @@ class Engine:
             wall=self.wall,
             queues=self.queues,
             has_room=self.inbox.has_room,
-            links=Links(self.settings.reconnect, random, calls=not self.address),
+            links=Links(
+                self.settings.reconnect,
+                random,
+                calls=not self.address,
+                lowest_share=self.settings.lowest_priority_share,
+            ),
             routes=self.routes,
             sync_links=self.sync_links,
             record=self._record,
@@ -330,17 +308,27 @@ class Engine:
         self._look(now_ns)
         return self.transits.purge(final, self.jobs.turn(now_ns))
 
-    def outgoing_stream(self, where: str, queue: str, delivery: Delivery) -> OutgoingStream:
-        """The outgoing queue to a queue; ``where`` is a peer's name or an address, empty for a queue of this node."""
-        return self.outgoing_to(self.resolver.resolve(where, queue), delivery)
+    def outgoing_stream(
+        self, where: str, queue: str, delivery: Delivery, priority: int | None = None
+    ) -> OutgoingStream:
+        """The outgoing queue to a queue.
 
-    def outgoing_to(self, target: Target, delivery: Delivery) -> OutgoingStream:
+        Args:
+            where: a peer's name or an address, empty for a queue of this node.
+            queue: the name of the queue there.
+            delivery: the class of its messages.
+            priority: theirs, which the class permits; None for the default of the class.
+        """
+        return self.outgoing_to(self.resolver.resolve(where, queue), delivery, priority)
+
+    def outgoing_to(self, target: Target, delivery: Delivery, priority: int | None = None) -> OutgoingStream:
         """The outgoing queue to a resolved target."""
+        commit = self.jobs.group.commit
         match target:
             case RemoteQueue(peer, queue):
-                return self.outbox.outgoing_stream(peer, queue, delivery, self.jobs.group.commit)
+                return self.outbox.outgoing_stream(peer, queue, delivery, commit, priority)
             case LocalQueue() | SystemQueue():
-                return self.outbox.outgoing_stream("", target.name, delivery, self.jobs.group.commit)
+                return self.outbox.outgoing_stream("", target.name, delivery, commit, priority)
             case _:
                 assert_never(target)
 
@@ -501,7 +489,7 @@ class Engine:
     def handle_datagrams(self, burst: list[bytes], sender: str, now_ns: int) -> None:
         """Take datagrams that came together from an address, in order, with less work than one by one."""
         self._look(now_ns)
-        run: _Burst | None = None
+        run: Burst | None = None
         while burst:
             taken = 1
             try:
@@ -515,7 +503,7 @@ class Engine:
                     if run is not None and run.conversation is not conversation:
                         self._end_burst(run, sender, now_ns)
                         run = None
-                    run = run or _Burst(conversation, header)
+                    run = run or Burst(conversation, header)
                     taken = self._open_run(run, burst, header, now_ns)
             except ProtocolError as error:
                 self.drops[error.reason] += 1
@@ -523,7 +511,7 @@ class Engine:
             burst = burst[taken:]
         self._end_burst(run, sender, now_ns)
 
-    def _open_run(self, run: "_Burst", burst: list[bytes], header: Header, now_ns: int) -> int:
+    def _open_run(self, run: Burst, burst: list[bytes], header: Header, now_ns: int) -> int:
         """Open the data at the beginning of a burst. Returns the number of datagrams taken."""
         conversation = run.conversation
         opened, taken = conversation.open_run(burst, header, now_ns)
@@ -533,7 +521,7 @@ class Engine:
             self.drops[error.reason] += 1
         return taken
 
-    def _end_burst(self, run: "_Burst | None", sender: str, now_ns: int) -> None:
+    def _end_burst(self, run: Burst | None, sender: str, now_ns: int) -> None:
         """Give the opened datagrams of one conversation to its session."""
         if run is None or not run.payloads:
             return

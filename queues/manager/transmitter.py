@@ -20,7 +20,7 @@ from triack.queues.manager.link_news import News
 from triack.queues.manager.pings import CLOCK, CLOCK_BYTES, Pings
 from triack.queues.manager.recorder import Recorder
 from triack.queues.peers.handshake import Handshakes
-from triack.queues.peers.link import Conversation, Link, Sending
+from triack.queues.peers.link import Conversation, Link
 from triack.queues.peers.path import CHALLENGE_BYTES
 from triack.queues.peers.session_port import SessionPort
 from triack.queues.streams.incoming_stream import IncomingStream
@@ -255,13 +255,13 @@ class Transmitter:
         batches.setdefault(address, []).append(data)
 
 
-def _fill_from(source: _Source, session: SessionPort, link: Link, stream: Sending, limit: int, now_ns: int) -> None:
+def _fill_from(source: _Source, session: SessionPort, link: Link, stream: Any, limit: int, now_ns: int) -> None:
     """Let a stream have its turn, or as much of it as the window takes."""
     sequence, left = stream.sequence, min(session.room, limit)
     while left and (run := sequence.peek_run(left)):
         if run[0].body is None:
             source.want_bodies(stream)
-            link.end_turn(stream)
+            link.withdraw(stream)
             break
         packet = session.send_packets(stream.delivery, *source.contents_of(stream, run, now_ns))
         if before := sequence.handle_sent(run, now_ns, packet=packet):

@@ -488,7 +488,7 @@ class Admission:
         if not (self._notices.relieved or (self._wants_queues and self._notices.idled)):
             return
         self._notices.relieved = self._wants_queues = False
-        for stream, conversation in list(self._stopped.items()):
+        for stream, conversation in sorted(self._stopped.items(), key=_priority_of, reverse=True):
             durable = stream.delivery in DURABLE
             full = self._is_full(stream, self._mailboxes.get(stream.queue)) or self._is_paused(stream.queue)
             if full or (durable and self._must_wait(stream)):
@@ -519,6 +519,10 @@ class Admission:
         self._news.clear()
         self._notices.filled.clear()
         return news
+
+
+def _priority_of(stopped: tuple[IncomingStream, Conversation]) -> int:
+    return stopped[0].priority
 
 
 def _key(conversation: Conversation, stream: StreamId) -> int | StreamId:

@@ -129,7 +129,7 @@ class DeadLettering:
         added = item.properties
         for index, body in enumerate(content.bodies):
             properties = {**(content.properties[index] if content.properties else {}), **added}
-            letter, ordinal = Outgoing(body, properties), content.first_ordinal + index
+            letter, ordinal = Outgoing(body, properties, priority=content.priority), content.first_ordinal + index
             self._put_dead_letter(letter, self._node_id, ordinal, turn)
             self._keys.handle_dead(ordinal, item.reason, turn.commit)
         if outgoing.durable:

@@ -15,7 +15,7 @@ from typing import Protocol
 
 from triack.base.clock import WallClock
 from triack.base.commit import HEAD_BYTES, Commit, OutgoingRow, OutgoingStreamRow, Read, StoreContent, key_of, split_key
-from triack.base.delivery import DURABLE, Delivery
+from triack.base.delivery import DURABLE, Delivery, default_priority
 from triack.base.ranges import Range, as_ranges
 from triack.base.reasons import DeadReason, HoldReason
 from triack.ordering.hold import HoldState
@@ -50,7 +50,7 @@ from triack.queues.streams.ordinals import Ordinals
 from triack.queues.streams.outgoing_stream import OutgoingStream, Row
 from triack.queues.streams.retirement import ENDED, Retirement
 from triack.queues.streams.stream_state import StreamState
-from triack.queues.sync_links import NextHop, SyncLinks
+from triack.queues.sync_links import SyncLinks
 from triack.session.protocol.frames import Ask
 
 __all__ = ["Outbox", "PacketContext"]
@@ -134,7 +134,7 @@ class Outbox:
         self._records = DepartureRecords(record, node_id)
         self.links = links
         self.cached_bytes = 0
-        self._queues: dict[tuple[str, str, Delivery], OutgoingStream] = {}
+        self._queues: dict[tuple[str, str, Delivery, int], OutgoingStream] = {}
         self._by_number: dict[int, OutgoingStream] = {}
         self._ordinals = Ordinals(incarnation)
         self.unpacked: dict[OutgoingStream, None] = {}
@@ -181,13 +181,17 @@ class Outbox:
             self.retirement.handle_freed(outgoing)
             self._look_at(outgoing)
 
-    def outgoing_stream(self, peer: str, queue: str, delivery: Delivery, commit: Commit) -> OutgoingStream:
+    def outgoing_stream(
+        self, peer: str, queue: str, delivery: Delivery, commit: Commit, priority: int | None = None
+    ) -> OutgoingStream:
         """The outgoing queue to a queue, created if needed; ``peer`` empty for a queue of this node."""
-        outgoing = self._queues.get((peer, queue, delivery))
+        if priority is None:
+            priority = default_priority(delivery)
+        outgoing = self._queues.get((peer, queue, delivery, priority))
         if outgoing is not None:
             return outgoing
         stream, sequence = self.retirement.number(durable=delivery in DURABLE)
-        row = OutgoingStreamRow(stream, peer, queue, delivery, sequence, 1)
+        row = OutgoingStreamRow(stream, peer, queue, delivery, sequence, 1, priority=priority)
         if delivery in DURABLE:
             commit.streams[row.stream] = row
         outgoing = self._add(self._make(row))
@@ -199,7 +203,7 @@ class Outbox:
         """The outgoing queue with this one's destination: itself, unless its stream has ended meanwhile."""
         if outgoing.life is StreamState.LIVE:
             return outgoing
-        return self.outgoing_stream(outgoing.peer, outgoing.queue, outgoing.delivery, commit)
+        return self.outgoing_stream(outgoing.peer, outgoing.queue, outgoing.delivery, commit, outgoing.priority)
 
     def _make(self, row: OutgoingStreamRow) -> OutgoingStream:
         way = self._routes.way_of(row.peer) if row.peer else None
@@ -216,6 +220,7 @@ class Outbox:
             messages_per_packet=self._settings.messages_per_packet,
             way=way,
             relayed=bool(row.relayed),
+            priority=row.priority,
         )
 
     def _relayed_streams(self) -> list[OutgoingStream]:
@@ -223,7 +228,7 @@ class Outbox:
         return [outgoing for outgoing in self._by_number.values() if outgoing.relayed]
 
     def _add(self, outgoing: OutgoingStream) -> OutgoingStream:
-        self._queues[(outgoing.peer, outgoing.queue, outgoing.delivery)] = outgoing
+        self._queues[outgoing.key] = outgoing
         self._by_number[outgoing.stream_number] = outgoing
         outgoing.paused = self.pauses.of_stream(outgoing.peer, outgoing.queue) is not None
         if outgoing.peer:
@@ -235,7 +240,7 @@ class Outbox:
 
     def _unregister(self, outgoing: OutgoingStream) -> None:
         """Its stream ends: the next message for the same queue has another one."""
-        del self._queues[(outgoing.peer, outgoing.queue, outgoing.delivery)], self._by_number[outgoing.stream_number]
+        del self._queues[outgoing.key], self._by_number[outgoing.stream_number]
         self._wanting.pop(outgoing, None)
         self._deadlines.set(outgoing, None)
         self.keys.handle_ended(outgoing)
@@ -511,8 +516,8 @@ class Outbox:
     def leads(self, stream: int, peer_id: bytes) -> bool:
         """Whether a node is the neighbour to which a stream goes or went: only that node may answer for its packets."""
         outgoing = self._by_number.get(stream)
-        if outgoing is not None and outgoing.former:
-            names: tuple[str, ...] = (outgoing.via, *outgoing.former)
+        if outgoing is not None and outgoing.next_hop.former:
+            names: tuple[str, ...] = (outgoing.via, *outgoing.next_hop.former)
         else:
             names = (self.retirement.peer_of(stream) if outgoing is None else outgoing.via,)
         links = (self.links.get(name) for name in names if name)
@@ -688,7 +693,8 @@ class Outbox:
             before.remove(outgoing)
             outgoing.go_by(way)
             self._sync_links.forget(outgoing)
-            outgoing.next_hop = NextHop(is_sync)
+            outgoing.next_hop.awaited = is_sync
+            outgoing.next_hop.handle_session_closed()
             outgoing.sequence.handle_session_closed()
             if is_sync:
                 self._sync_links.add(way, outgoing, _ranges(outgoing.sequence.entries.values()), turn.now_ns)

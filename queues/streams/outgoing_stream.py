@@ -1,4 +1,4 @@
-"""One outgoing queue of this node: messages for one queue of one peer in one class.
+"""One outgoing queue of this node: messages for one queue of one peer in one class, and of one priority.
 
 It packs submitted messages into packets, gives them to the outgoing sequence, and tracks the stage of each message.
 """
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from triack.base.commit import OutgoingIndex, OutgoingStreamRow
-from triack.base.delivery import DURABLE, Delivery
+from triack.base.delivery import DURABLE, Delivery, default_priority
 from triack.ordering.order_settings import OrderSettings
 from triack.ordering.outgoing import OutgoingSequence, StreamPacket
 from triack.ordering.wire import header_bytes, relayed_header_bytes
@@ -45,10 +45,10 @@ class OutgoingStream:
         messages_per_packet: the most that a packet holds; None for as many as fit.
         way: the way to the peer; None for a queue of this node.
         relayed: whether packets of it may have gone by way of a relay.
+        priority: of all its messages; None for the default of their class.
 
     Attributes:
-        former: the neighbours by which it went before, in this process.
-        next_hop: what is known of the node that its packets go to.
+        next_hop: what is known of the node that its packets go to, and of those that they went to before.
         readers: the event readers that report the outcome of its messages.
         recovered: number of its messages that were restored at the start: an earlier process may have sent them.
         life: state of its stream.
@@ -64,7 +64,6 @@ class OutgoingStream:
         "committing",
         "delivery",
         "durable",
-        "former",
         "life",
         "next_hop",
         "numbered",
@@ -72,6 +71,7 @@ class OutgoingStream:
         "peer",
         "pending",
         "pending_bytes",
+        "priority",
         "queue",
         "readers",
         "recovered",
@@ -99,16 +99,17 @@ class OutgoingStream:
         messages_per_packet: int | None = None,
         way: Way | None = None,
         relayed: bool = False,
+        priority: int | None = None,
     ) -> None:
         self.way = way
         self.relayed = relayed or (way is not None and not way.is_direct)
-        self.former: tuple[str, ...] = ()
         self.next_hop = NextHop()
         self.stream_number = stream
         self.peer = peer
         self.queue = queue
         self.delivery = delivery
         self.durable = delivery in DURABLE
+        self.priority = default_priority(delivery) if priority is None else priority
         self.sequence = OutgoingSequence(delivery, sequence, next_number, settings)
         self.stages = StageTracker()
         self.readers: list[AckEvents] = []
@@ -138,7 +139,18 @@ class OutgoingStream:
             sequence.sequence,
             sequence.next_number,
             int(self.relayed),
+            self.priority,
         )
+
+    @property
+    def key(self) -> tuple[str, str, Delivery, int]:
+        """What tells it from all other outgoing queues of this node."""
+        return self.peer, self.queue, self.delivery, self.priority
+
+    @property
+    def turn_key(self) -> tuple[str, str]:
+        """Its destination queue, see ``queues.peers.turns``."""
+        return self.peer, self.queue
 
     @property
     def via(self) -> str:
@@ -148,7 +160,8 @@ class OutgoingStream:
     def go_by(self, way: Way) -> None:
         """Its packets go by another way from now on."""
         if way.via != self.via:
-            self.former = (*(name for name in self.former if name != way.via), self.via)
+            former = self.next_hop.former
+            self.next_hop.former = (*(name for name in former if name != way.via), self.via)
         self.way = way
         self.relayed = self.relayed or not way.is_direct
 
@@ -195,7 +208,7 @@ class OutgoingStream:
         for (_, offset), end in zip(self._blocks, ends, strict=True):
             until = max(0, end - first)
             ordinal, limit = first + at + offset, self._messages_per_packet
-            packed += pack(messages[at:until], self._body_bytes, ordinal, now_ms, limit)[0]
+            packed += pack(messages[at:until], self._body_bytes, ordinal, now_ms, limit, self.priority)[0]
             at = until
         del self._blocks[:-1]
         return packed

@@ -26,6 +26,7 @@ class TransitStream:
         final: its destination, as its neighbour has named it.
         from_name: the name of its origin where it was relayed first.
         via: the neighbour that it comes by, by name.
+        priority: of its messages.
 
     Attributes:
         sequence: the packets that are here.
@@ -36,6 +37,7 @@ class TransitStream:
         noted: the neighbour and the hops that are known as its way back.
         turn: number of holds sent for it.
         paused: whether an operator has paused what goes to its destination.
+        turn_key: the streams that share its turns, see ``queues.peers.turns``: no origin takes the turns of another.
         held: why the next hop lets it wait; empty if it does not.
         messages: number of messages that are here.
         size_bytes: of the packets that hold them.
@@ -63,11 +65,13 @@ class TransitStream:
         "number",
         "ordered",
         "paused",
+        "priority",
         "queue",
         "sequence",
         "size_bytes",
         "stopped",
         "turn",
+        "turn_key",
         "via",
         "way",
         "word",
@@ -84,6 +88,7 @@ class TransitStream:
         final: str,
         from_name: str,
         via: str,
+        priority: int = 0,
     ) -> None:
         self.number = number
         self.id = id
@@ -94,6 +99,8 @@ class TransitStream:
         self.final = final
         self.from_name = from_name
         self.via = via
+        self.priority = priority
+        self.turn_key = (id.origin, final, queue)
         self.way: Way | None = None
         self.ordered = 0
         self.expiries = Deadlines[int]()
@@ -122,6 +129,7 @@ class TransitStream:
             final=row.final,
             from_name=row.from_name,
             via=row.via,
+            priority=row.priority,
         )
         stream.sequence.highest, stream.ordered = row.highest, row.ordered
         return stream
@@ -158,12 +166,16 @@ class TransitStream:
             self.via,
             self.sequence.highest,
             self.ordered,
+            self.priority,
         )
 
     def contents_of(
-        self, run: list[TransitPacket], now_ms: int
+        self, run: list[TransitPacket], now_ms: int, *, hurries: bool
     ) -> tuple[list[bytes], list["TransitContext"], list[int]]:
-        """Contents, contexts and ``Ask`` of each of a run of packets that leave now."""
+        """Contents, contexts and ``Ask`` of each of a run of packets that leave now.
+
+        ``hurries``: its acks are awaited without any delay.
+        """
         assert self.way is not None
         sequence = self.sequence
         previous = [sequence.previous_of(entry) for entry in run]
@@ -183,7 +195,7 @@ class TransitStream:
         each = zip(run, previous, strict=True)
         contexts = [TransitContext(self, entry, before, entry.hops + 1) for entry, before in each]
         asks = [int(entry.ack_requested) for entry in run]
-        if sequence.start.credit is not None:
+        if hurries or sequence.start.credit is not None:
             # As at an origin: the stream stands still until these are taken, and no ack delay is to be added.
             asks[-1] = asks[-1] or Ask.WITH_STORE
         return contents, contexts, asks

@@ -141,6 +141,6 @@ class TransitLetters:
             if NO_DEAD_LETTER in own:
                 self._drops[DropReason.REQUEST_ENDED] += 1
                 continue
-            letter = Outgoing(body, {**own, **first.properties})
+            letter = Outgoing(body, {**own, **first.properties}, priority=content.priority)
             self._put_dead_letter(letter, first.stream.id.origin, content.first_ordinal + index, turn)
         return len(content.bodies)

@@ -87,6 +87,11 @@ class TransitRoom:
         )
         return not has_share and self.disk.takes(key, size_bytes)
 
+    def is_scarce(self, stream: TransitStream) -> bool:
+        """Whether a stream has at least half of what it may have here."""
+        messages, size_bytes = self._left(stream)
+        return 2 * stream.messages >= messages or 2 * stream.size_bytes >= size_bytes
+
     def _left(self, stream: TransitStream) -> tuple[int, int]:
         """How many messages and bytes its neighbour may still have here."""
         of_all = self._limits.transit_quota.size_bytes - self.disk.total_bytes

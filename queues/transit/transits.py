@@ -34,7 +34,7 @@ from triack.queues.deadlines import Deadlines
 from triack.queues.mailboxes.expiry import LETTERS_MAX
 from triack.queues.mailboxes.incoming_run import IncomingRun
 from triack.queues.node_settings import STREAM_BYTES, NodeSettings
-from triack.queues.packing import fragment_range, messages_in
+from triack.queues.packing import fragment_range, messages_in, priority_of
 from triack.queues.pauses import Pause, Pauses
 from triack.queues.peers.link import Conversation, Link, Links
 from triack.queues.routes import Way
@@ -262,6 +262,8 @@ class Transits:
 
     @staticmethod
     def _is_of(stream: TransitStream, header: RelayedHeader, delivery: Delivery) -> bool:
+        if stream.priority != priority_of(header.body):
+            return False
         return (stream.queue, stream.delivery, stream.final) == (header.queue, delivery, header.final)
 
     def _stream_of(
@@ -270,14 +272,15 @@ class Transits:
         """The stream of a packet, made when it is new; None when there is no place for one more.
 
         Raises:
-            ProtocolError: ``bad-packet``: it has another queue or class than its stream.
+            ProtocolError: ``bad-packet``: it has another queue, class or priority than its stream.
         """
         stream_id = StreamId(header.origin, header.stream)
         stream = self._streams.get(stream_id)
         if stream is not None and not self._is_of(stream, header, delivery):
-            if (stream.queue, stream.delivery) != (header.queue, delivery):
+            here = stream.queue, stream.delivery, stream.priority
+            if here != (header.queue, delivery, priority_of(header.body)):
                 if stream.sequence.entries or header.sequence <= stream.sequence.sequence:
-                    raise ProtocolError(DropReason.BAD_PACKET, "a stream changed its queue or class")
+                    raise ProtocolError(DropReason.BAD_PACKET, "a stream changed its queue, class or priority")
                 # Its number belongs to another stream of its origin now.
                 stream.queue, stream.delivery = header.queue, delivery
                 self._forget(stream)
@@ -299,6 +302,7 @@ class Transits:
                 final=header.final,
                 from_name=self._from(conversation, header),
                 via=conversation.link_name,
+                priority=priority_of(header.body),
             )
             self._add(stream, way)
             # Perhaps nothing of it is ever taken.
@@ -355,12 +359,17 @@ class Transits:
             header.ack_requested,
         )
         if header.sequence > stream.sequence.sequence:
-            stream.ordered = 0
-        if dropped := stream.sequence.begin(header.sequence):
-            self._let_go(stream, dropped, FreedReason.STALE_SEQUENCE, turn)
+            self._begin(stream, header.sequence, turn)
         self._take(stream, conversation, [entry], (packet,), turn)
         if reason is not None and not stream.stopped:
             self.holds.stop(stream, conversation, reason)
+
+    def _begin(self, stream: TransitStream, sequence: int, turn: Turn) -> None:
+        """A newer sequence begins. What is here of the older one goes before, so that its records name that one."""
+        if dropped := list(stream.sequence.entries.values()):
+            self._let_go(stream, dropped, FreedReason.STALE_SEQUENCE, turn)
+        stream.ordered = 0
+        stream.sequence.begin(sequence)
 
     def _take(
         self,
@@ -520,7 +529,9 @@ class Transits:
         self, stream: TransitStream, run: list[TransitPacket], now_ns: int
     ) -> tuple[list[bytes], list[TransitContext], list[int]]:
         """Contents, contexts and ``Ask`` of each of a run of packets that leave now."""
-        return stream.contents_of(run, self._wall.ms(now_ns))
+        # As no more of it fits here, no ack delay is to be added.
+        hurries = stream.durable and self.room.is_scarce(stream)
+        return stream.contents_of(run, self._wall.ms(now_ns), hurries=hurries)
 
     def handle_handed_over(self, stream: TransitStream) -> None:
         """A session has taken packets of a stream."""

@@ -21,8 +21,11 @@ from triack.queues.packing import (
     fragment_range,
     join_fragments,
     messages_in,
+    move_times,
     pack,
     pack_one,
+    priority_of,
+    read_batch,
     read_fragment,
     receive_by_of,
     unpack,
@@ -233,3 +236,30 @@ def test_a_fragment_cannot_claim_more_than_the_largest_message() -> None:
         read_fragment(head + (10).to_bytes(4, "big") + (10).to_bytes(4, "big") + b"x")
     with pytest.raises(ProtocolError):
         read_fragment(head + (10).to_bytes(4, "big") + bytes(4))
+
+
+def test_the_priority_is_in_the_first_byte_whatever_the_kind_is() -> None:
+    """Batches, batches with properties, large messages, and messages by themselves."""
+    large = Outgoing(bytes(2_000), {"label": "x"})
+    bodies = [item.body for item in pack([b"x", Outgoing(b"x", {"label": "x"}), large], 500, 1, 1, priority=5)[0]]
+    assert {priority_of(body) for body in bodies} == {5}
+    whole = join_fragments([read_fragment(body) for body in bodies[1:]])
+    for body in (bodies[0], whole, pack_one(Outgoing(b"x", priority=5), 1, 1), move_times(bodies[0], 9)):
+        assert (priority_of(body), unpack(body).priority) == (5, 5)
+
+
+def test_the_other_bits_of_the_first_byte_change_nothing() -> None:
+    """They belong to others."""
+    (item,) = pack([b"x", b"y"], 500, 1, 1, priority=2)[0]
+    marked = bytes([item.body[0] | 0b1000_1000]) + item.body[1:]
+    assert unpack(marked) == unpack(item.body)
+    assert read_batch(marked) == read_batch(item.body)
+    check(marked)
+
+
+def test_a_transactional_message_with_a_priority_is_refused() -> None:
+    """Its sender keeps no order: such messages would pass each other."""
+    (item,) = pack([b"x"], 500, 1, 1, priority=5)[0]
+    check(item.body)
+    with pytest.raises(ProtocolError, match="a transactional message with a priority"):
+        check(item.body, may_have_priority=False)

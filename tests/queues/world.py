@@ -192,10 +192,11 @@ class SimNode(SimHost):
         *bodies: bytes,
         delivery: Delivery = Delivery.TRANSACTIONAL,
         live_ms: int = 0,
+        priority: int | None = None,
     ) -> tuple[OutgoingStream, int]:
         """Submit messages; each lives for ``live_ms`` on its way, 0 for no limit. Returns queue and last ticket."""
         engine = self.live
-        outgoing = engine.outgoing_stream(to.address, queue, delivery)
+        outgoing = engine.outgoing_stream(to.address, queue, delivery, priority)
         ticket = -1
         for body in bodies:
             message = Outgoing(body, None, self.world.now_ms + live_ms) if live_ms else body

@@ -10,7 +10,9 @@ from triack.tools.chaos.additions import (
     mix_transports,
     name_once,
     narrow,
+    pause_queues,
     poison,
+    prioritize,
     set_clocks,
     visit,
     waver,
@@ -58,7 +60,7 @@ def draw(seed: int) -> Plan:
     """The plan of a seed, which never changes."""
     world = World(seed)
     if seed >= RELAYED_FROM:
-        return draw_relayed(seed, world.chance("relays"))
+        return prioritize(draw_relayed(seed, world.chance("relays")), world.chance("priorities"))
     random = world.chance("plan")
     hosts = random.choice([2, 2, 2, 3])
     scheme = "tcp" if random.random() < 0.15 else "udp"
@@ -80,6 +82,7 @@ def draw(seed: int) -> Plan:
     plan = name_once(hide(plan, world.chance("middle boxes")), world.chance("names"))
     plan = set_clocks(visit(plan, world.chance("second openers")), world.chance("clocks"))
     plan = fill_with_letters(poison(plan, world.chance("poison")), world.chance("dead letters"))
+    plan = pause_queues(prioritize(plan, world.chance("priorities")), world.chance("paused queues"))
     return _with_logs(_with_packets(plan, world.chance("packets")), world.chance("logs"))
 
 

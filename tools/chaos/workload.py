@@ -5,7 +5,7 @@ from random import Random
 
 from triack.base.delivery import Delivery
 from triack.base.reasons import RejectReason
-from triack.base.units import MS
+from triack.base.units import MS, SECOND
 from triack.node.shell.engine_handle import MESSAGE_OVERHEAD_BYTES
 from triack.queues.mailboxes.mailbox import Lease, Mailbox
 from triack.queues.mailboxes.redelivery import Return
@@ -33,6 +33,10 @@ LARGE_EVERY = 16
 """One message in this many is large, in a stream that has large ones."""
 LAST_GAP_NS = 300 * MS
 """The last messages leave at once, as the 30 seconds for their arrival have begun."""
+MISSED_MOST = 2_000
+"""A sender whose node has been away for this many turns looks less often from then on: nodes may be away for days."""
+MISSED_NS = 5 * SECOND
+"""How often; the 30 seconds for the arrival of all messages are enough for it."""
 CLAIM_CHANCE = 0.3
 """How often somebody waits for a receipt."""
 
@@ -49,6 +53,7 @@ class Sender:
         self.next = 0
         self.siblings: list[Sender] = []
         self._waits = False
+        self._missed = 0
         self.delivery = CLASSES[plan.delivery]
         self._random: Random = world.chance(f"sender {index}")
         self._world = world
@@ -58,7 +63,8 @@ class Sender:
         """Submit batches until all is sent."""
         if self.next < self.plan.count and not self._waits:
             self._waits = True
-            self._world.at(self._random.randrange(1, self.plan.gap_ns), self._turn)
+            gap_ns = self._random.randrange(1, self.plan.gap_ns)
+            self._world.at(gap_ns if self._missed < MISSED_MOST else MISSED_NS, self._turn)
 
     def lift_limits(self) -> None:
         """Let no message die any more, where somebody reads: the last ones are to make every pair meet again."""
@@ -73,7 +79,10 @@ class Sender:
         self._waits = False
         engine = self.host.engine
         if self.host.is_up and engine is not None and not engine.draining:
+            self._missed = 0
             self.host.act(lambda: self._submit(engine))
+        else:
+            self._missed += 1
         self.begin()
 
     def _submit(self, engine: Engine) -> None:
@@ -109,6 +118,8 @@ class Sender:
         outgoing = engine.outgoing_stream(self.where, plan.queue, self.delivery)
         ticket = -1
         for number in range(part.first, part.end):
+            if plan.priorities:
+                outgoing = engine.outgoing_stream(self.where, plan.queue, self.delivery, plan.priority_of(number))
             size_bytes = plan.large_bytes if plan.large_bytes and number % LARGE_EVERY == 0 else plan.size_bytes
             body = body_of(self.index, number, size_bytes)
             message = self._message(engine, number, body)

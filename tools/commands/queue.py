@@ -139,15 +139,17 @@ def list_queues(*, data: Path, sort: str, older_s: float | None, waiting: bool, 
 @json_option
 @existing_data_option
 def show(*, data: Path, name: str, as_json: bool) -> int:
-    """Show how much waits in a queue. Of dead letters, also how many are there for which reason."""
+    """Show how much waits in a queue, by priority if there are several. Of dead letters, also their reasons."""
 
     async def work(node: Host) -> int:
         shown: dict[str, Any] = {"queue": name, "waiting": 0, "delayed": 0, "bytes": 0, "oldest_s": None}
         reasons: Counter[tuple[str, str]] = Counter()
+        priorities: Counter[int] = Counter()
         async for message in node.browse(name):
             shown["waiting"] += 1
             shown["delayed"] += message.wait_until is not None
             shown["bytes"] += len(message.body)
+            priorities[message.priority] += 1
             shown["oldest_s"] = max(shown["oldest_s"] or 0, _seconds_since(message.sent_at))
             if message.reason is not None:
                 reasons[message.reason, message.destination or "-"] += 1
@@ -159,13 +161,16 @@ def show(*, data: Path, name: str, as_json: bool) -> int:
         dead: list[dict[str, Any]] = [
             {"reason": reason, "destination": to, "messages": times} for (reason, to), times in reasons.most_common()
         ]
+        by_priority = sorted(priorities.items(), reverse=True)
         if as_json:
-            click.echo(json_line(shown | {"dead": dead}))
+            click.echo(json_line(shown | {"by_priority": dict(by_priority), "dead": dead}))
             return 0
         readers = f", {shown['in_hands']} in the hands of readers" if shown["in_hands"] else ""
         delayed = f", {shown['delayed']} of them until their next attempt" if shown["delayed"] else ""
         oldest = "" if shown["oldest_s"] is None else f", the oldest for {age_of(shown['oldest_s'])}"
         click.echo(f"{name}: {shown['waiting']} waiting, {shown['bytes']} bytes{oldest}{delayed}{readers}")
+        if len(by_priority) > 1:
+            write_table(("PRIORITY", "WAITING"), [[str(priority), str(count)] for priority, count in by_priority])
         if shown["holders"]:
             write_table(
                 ("IN THE HANDS OF", "PID", "MESSAGES", "SINCE"),

@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 import triack
+from triack.base.delivery import PRIORITY_MAX, check_priority
 from triack.base.errors import NodeClosed, StoreError, TriackError
 from triack.base.printable import written
 from triack.node.client.client import Client, client_on
@@ -124,6 +125,12 @@ class _Order:
     metavar="TEXT",
     help="Accept the input once: sent again with the same key, it is what was sent before. Line N has the key TEXT:N.",
 )
+@click.option(
+    "--priority",
+    type=click.IntRange(0, PRIORITY_MAX),
+    metavar="N",
+    help="0 to 7; higher ones are read first. Without it, 3; transactional messages always have 0.",
+)
 @click.option("--header", "headers", multiple=True, metavar="NAME=VALUE", help="A header; may be repeated.")
 @peer_option
 @suite_option
@@ -142,6 +149,7 @@ def send(
     ttl: float | None,
     reply_to: str | None,
     key: str | None,
+    priority: int | None,
     headers: tuple[str, ...],
     peers: tuple[str, ...],
     suite: str,
@@ -154,9 +162,9 @@ def send(
 ) -> int:
     """Send each line of standard input, without its newline, as a message to DEST, such as plant-b/orders.
 
-    --label, --ttl, --reply-to and --header hold for each of the messages. If another process serves the data
-    directory, the lines go through it, once each even if that process is killed and started again meanwhile; it has
-    settings of its own. If that was another command, which has ended, this one goes on with a node of its own. A
+    --label, --ttl, --reply-to, --priority and --header hold for each of the messages. If another process serves the
+    data directory, the lines go through it, once each even if that process is killed and started again meanwhile; it
+    has settings of its own. If that was another command, which has ended, this one goes on with a node of its own. A
     server that begins meanwhile gets the directory, and the lines go on through it; only express lines end first.
 
     Ends with 0 when every line has come as far as --until says; otherwise it tells which lines have not, and why. It
@@ -177,7 +185,9 @@ def send(
         reply_to=reply_to,
         headers=read_pairs("--header", headers) or None,
         key=key,
+        priority=priority,
     )
+    check_priority(destination, delivery, priority)
     with_properties(destination, b"", properties, 0)  # refuse what cannot be sent before anything is read
     order = _Order(
         destination,

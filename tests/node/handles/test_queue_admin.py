@@ -54,6 +54,27 @@ async def test_dead_letters_are_looked_at_and_sent_again(node: triack.Node) -> N
     assert node.queue_lengths()["dead-letter"] == 0
 
 
+async def test_what_is_sent_again_or_moved_keeps_its_priority(node: triack.Node) -> None:
+    """A class that has priorities carries it; what is transactional stays so."""
+    for priority in (0, 2, 7):
+        await node.send("orders", b"%d" % priority, delivery=triack.RECOVERABLE, priority=priority)
+    async with node.receive("orders", ack="manual") as reader:
+        for _ in range(3):
+            (await reader.get(WAIT)).reject(dead=True)
+    await node.flush()
+    letters = [(it.body, it.priority) async for it in node.browse("dead-letter")]
+    assert letters == [(b"7", 7), (b"2", 2), (b"0", 0)]
+    assert await node.requeue() == 3
+    waiting = [(it.body, it.priority, it.delivery) async for it in node.browse("orders")]
+    assert waiting == [
+        (b"7", 7, triack.RECOVERABLE),
+        (b"2", 2, triack.RECOVERABLE),
+        (b"0", 0, triack.TRANSACTIONAL),
+    ]
+    assert await node.move("orders", "other") == 3
+    assert [(it.body, it.priority) async for it in node.browse("other")] == [(b"7", 7), (b"2", 2), (b"0", 0)]
+
+
 async def test_what_was_moved_to_the_dead_letters_stays_when_they_are_sent_again(node: triack.Node) -> None:
     """It never was on its way anywhere; named, it is refused."""
     await node.send("other", b"moved")

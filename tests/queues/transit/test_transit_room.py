@@ -47,6 +47,16 @@ def test_a_stream_may_have_as_much_as_is_left_for_others(quota: Quota) -> None:
     assert found.lacks(first, BY_UP) is None
 
 
+@pytest.mark.parametrize("quota", [Quota(messages=90), Quota(size_bytes=9_000)])
+def test_room_is_scarce_when_a_stream_has_half_of_its_share(quota: Quota) -> None:
+    found, some = room(transit_quota=quota), stream()
+    taken = packets(30, 100)
+    found.count(some, taken[:29])
+    assert not found.is_scarce(some)
+    found.count(some, taken[29:])
+    assert found.is_scarce(some)
+
+
 def test_a_neighbour_has_a_quota_of_its_own() -> None:
     """Others are not held for its sake."""
     found, busy, other = room(peer_transit_bytes=1_000), stream(), stream(2, "other")

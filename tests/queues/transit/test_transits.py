@@ -119,6 +119,20 @@ def test_express_through_a_relay_that_dies_is_lost() -> None:
     assert b.read_all("q") == [b"2"]
 
 
+def test_what_a_newer_sequence_displaces_is_recorded_with_its_own() -> None:
+    """Express of a life of its origin goes when that one has started again and sends more."""
+    net = line("arb")
+    a, r, b = (net[name] for name in "arb")
+    b.crash()
+    post(a, "b", b"1", delivery=Delivery.EXPRESS)
+    assert net.world.run(5 * SECOND, lambda: net.waiting("r") == 1 and not a.busy)
+    a.restart()
+    post(a, "b", b"2", delivery=Delivery.EXPRESS)
+    assert net.world.run(5 * SECOND, lambda: bool(r.log("transit_freed")) and not a.busy)
+    (freed,) = r.log("transit_freed")
+    assert (freed["reason"], freed["sequence"]) == ("stale-sequence", r.log("transit_committed")[0]["sequence"])
+
+
 def test_what_arrives_by_two_neighbours_arrives_once() -> None:
     """The second copy waits until the first one has left."""
     net = Relays("ar as rt st tb", {"a": [("b", "r")], "r": [("b", "t")], "s": [("b", "t")]})

@@ -57,6 +57,12 @@ CHECKS: Final[dict[str, Check]] = {
         "docs/guide.md, delivery classes",
         "the packets",
     ),
+    "priority_order": Check(
+        "No message is handed out while one of a higher priority waits in its queue.",
+        "What is urgent is late, and nobody sees why.",
+        "MS-MQDMPR 3.1.1.18",
+        "both priorities, and the record of the message that came first",
+    ),
     "unmarked": Check(
         "What was handed out as redelivered is never handed out as new later.",
         "An application that trusts the mark would do its work again.",
@@ -395,7 +401,7 @@ MACHINES: Final[dict[str, tuple[str, ...]]] = {
     "queues/transit/transit_words": ("order_ack_made_up", "word_astray"),
     "queues/streams/group_commit": ("store_ack_before_commit", "order_ack_before_commit"),
     "queues/mailboxes/expiry": ("expired",),
-    "queues/mailboxes/mailbox": ("not_handed", "unmarked", "duplicates_delivered", "order"),
+    "queues/mailboxes/mailbox": ("not_handed", "unmarked", "duplicates_delivered", "order", "priority_order"),
     "session/congestion/send_window": ("window", "wire", "ack_unreceived", "ack_timeout", "silence"),
     "session/idle": ("idle_close", "idle_open"),
     "session/loss_timers": ("ack_timeout", "silence", "store_silence"),

@@ -22,7 +22,7 @@ RESEND_LATE_NS: Final = 10_000_000_000
 class Sender:
     """One sequence as its sender knows it."""
 
-    __slots__ = ("acked", "cls", "passed", "queued", "removed", "sent", "skipped", "waiting", "wanted")
+    __slots__ = ("acked", "cls", "passed", "queued", "removed", "sent", "skipped", "waited", "waiting", "wanted")
 
     def __init__(self) -> None:
         self.cls = EXPRESS
@@ -33,8 +33,10 @@ class Sender:
         # Wanted numbers that a session passed over: (the record that did, session, first, last).
         self.skipped: list[tuple[Record, str, Span]] = []
         self.acked = 0
-        # Up to which number a relay has said that they wait there.
+        # Up to which number a relay says that they wait there.
         self.waiting = 0
+        # The highest of these by session: if the relay takes its word back, a resend tier sends them, not the session.
+        self.waited: dict[str, int] = {}
         # Packets that had left when their destination was full, by session: when an ack arrives there, no record says
         # whether it is for that sending, which no longer counts, or for a later one.
         self.passed: defaultdict[str, RangeSet] = defaultdict(RangeSet)
@@ -248,7 +250,7 @@ class Outgoing(Side[Sender]):
             sender.skipped += [(record, "", span) for span in sender.wanted.overlap(previous + 1, first - 1)]
         top = carried.lasts[-1] if carried else 0
         if first > top + 1 and len(self._peers) < 2:  # noqa: PLR2004 - several
-            for low, high in sender.wanted.overlap(sender.waiting + 1, first - 1):
+            for low, high in sender.wanted.overlap(sender.waited.get(session, 0) + 1, first - 1):
                 for begin, end in carried.missing(low, high):
                     parked = self._parked.get(sequence, RangeSet())
                     sender.skipped += [(record, session, span) for span in parked.missing(begin, end)]
@@ -302,7 +304,9 @@ class Outgoing(Side[Sender]):
 
     def handle_onward(self, record: Record) -> None:
         """A relay said that packets wait there, or do so no longer: the others alone are sent again."""
-        self._sequence(record).waiting = record["here"] if record["waits"] else 0
+        sender, session = self._sequence(record), record["session"]
+        sender.waiting = record["here"] if record["waits"] else 0
+        sender.waited[session] = max(sender.waited.get(session, 0), sender.waiting)
         self._tiers.handle_onward(record)
 
     def handle_onward_ack(self, record: Record) -> None:

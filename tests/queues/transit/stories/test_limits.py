@@ -146,6 +146,16 @@ def test_a_gap_that_lasts_ends_no_session() -> None:
     assert r.live.closes.get("store-ack-timeout", 0) == 0
 
 
+def test_a_relay_that_is_nearly_full_waits_for_no_ack_delay() -> None:
+    """It asks for the ack that makes room; else 0.5 s would pass at each step."""
+    small = limited(transit_quota=Quota(size_bytes=16 * 1024))
+    net = line("arb", settings={"a": NodeSettings(messages_per_packet=1), "r": small})
+    begun_ns = net.world.now_ns
+    post(net["a"], "b", *numbered(0, 300, 1_000), delivery=Delivery.RECOVERABLE)
+    assert net.world.run(60 * SECOND, lambda: net.is_done("a"))
+    assert net.world.now_ns - begun_ns < 5 * SECOND
+
+
 @pytest.mark.parametrize("delivery", sorted(DURABLE))
 def test_a_stream_that_a_small_queue_rations_waits_for_no_ack_delay(delivery: Delivery) -> None:
     """The relay asks for the ack of what it may send; else 0.5 s would pass at each step."""
