@@ -115,6 +115,7 @@ FIELDS: Final[dict[str, Field]] = {
     "waits": Field(bool, "the relay answers for these packets until its next hop has them: nobody need resend them"),
     "is_async": Field(bool, "store acks of the node that says so are enough from now on, or no longer"),
     "sync": Field(bool, "true when the link that they go by is synchronous: a store ack does not pass them on"),
+    "awaited": Field(int, "packets that wait to be passed on by the next hop; 0: none"),
     "oldest_ns": Field(int, "for how long the oldest packet has waited to be passed on by the next hop, nanoseconds"),
     "downgrade_after_ns": Field(int, "for how long it may wait before the link is asynchronous, nanoseconds"),
     "upgrade_below_ns": Field(int, "the link is synchronous again when it has waited for less, nanoseconds"),
@@ -389,13 +390,13 @@ EVENTS: Final[dict[str, Event]] = {
         (("session",),),
     ),
     "link_downgraded": Event(
-        "`packets` packets wait for the next hop of a synchronous link to pass them on, the oldest for too long: until "
+        "`awaited` packets wait for the next hop of a synchronous link to pass them on, the oldest for too long: until "
         "further notice its store acks are enough",
-        ("peer_name", "oldest_ns", "packets", "downgrade_after_ns", "grace_ns"),
+        ("peer_name", "oldest_ns", "awaited", "downgrade_after_ns", "grace_ns"),
     ),
     "link_upgraded": Event(
         "the oldest packet waits for less, or none does: the link is synchronous again",
-        ("peer_name", "oldest_ns", "packets", "upgrade_below_ns"),
+        ("peer_name", "oldest_ns", "awaited", "upgrade_below_ns"),
     ),
     "resend_scheduled": Event(
         "a resend tier ran out: unacknowledged packets of the sequence go out again",

@@ -156,7 +156,7 @@ class SyncLinks:
     def _tell(self, via: str, link: SyncLink, since_ns: int | None, now_ns: int) -> None:
         settings, oldest_ns = link.settings, 0 if since_ns is None else now_ns - since_ns
         packets = sum([awaited.packets for awaited in self._by_link.get(via, {}).values()])
-        said = {"peer_name": via, "oldest_ns": oldest_ns, "packets": packets}
+        said = {"peer_name": via, "oldest_ns": oldest_ns, "awaited": packets}
         if link.mode is LinkMode.ASYNC:
             bounds = {"downgrade_after_ns": settings.downgrade_after_ns, "grace_ns": settings.grace_ns}
             self._record("link_downgraded", now_ns, **said, **bounds)

@@ -11,7 +11,7 @@ from triack.base.units import MS, SECOND
 from triack.queues.node_settings import Limits, NodeSettings
 from triack.tools.sim.faults import Faults
 
-__all__ = ["DISHONEST", "LASTING_MS", "STRANGE", "Fault", "HostPlan", "Plan", "RoutePlan", "StreamPlan"]
+__all__ = ["DISHONEST", "LASTING_MS", "STRANGE", "Fault", "HostPlan", "Plan", "RoutePlan", "StreamPlan", "SyncPlan"]
 
 DISHONEST = ("lie", "rot", "old-copy", "clone")
 """Faults against which no single store can keep its promise; they must be noticed."""
@@ -158,6 +158,21 @@ class RoutePlan:
 
 
 @dataclass(frozen=True, slots=True)
+class SyncPlan:
+    """All links of these hosts are synchronous.
+
+    Attributes:
+        hosts: their indices.
+        age_s: how long the oldest message may wait.
+        interval_s: how long relays gather what they have passed on.
+    """
+
+    hosts: tuple[int, ...] = ()
+    age_s: float = 1.0
+    interval_s: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """Everything on which a run of a seed depends.
 
@@ -171,6 +186,7 @@ class Plan:
         is_secure: whether the hosts have keys, and know each other by them.
         routes: of the hosts that have some.
         links: pairs of hosts that know each other; none: all do.
+        sync: the hosts whose links are synchronous.
     """
 
     seed: int
@@ -183,6 +199,7 @@ class Plan:
     is_secure: bool = True
     routes: tuple[RoutePlan, ...] = ()
     links: tuple[tuple[int, int], ...] = ()
+    sync: SyncPlan = SyncPlan()
 
     def describe(self) -> dict[str, Any]:
         """The options for people, without defaults."""
@@ -197,6 +214,7 @@ class Plan:
             "limits": [host.name for host in self.hosts if host.settings.limits != Limits()],
             "secure": self.is_secure,
             **({"links": [f"{one}-{other}" for one, other in self.links]} if self.links else {}),
+            **({"sync": list(self.sync.hosts)} if self.sync.hosts else {}),
             "streams": [stream.describe() for stream in self.streams],
             "network": network,
             "faults": kinds,

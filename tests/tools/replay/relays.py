@@ -330,11 +330,11 @@ def a_link_that_is_behind() -> Relayed:
     world = Relayed()
     numbers = world.bring(KEPT, 1)
     world.clock.tick(1_000 * MS)
-    said = {"peer_name": "beta", "packets": 1}
+    said = {"peer_name": "beta", "awaited": 1}
     bounds = {"downgrade_after_ns": 900 * MS, "grace_ns": 500 * MS}
     world.rho.write("link_downgraded", **said, oldest_ns=901 * MS, **bounds)
     world.pass_on(KEPT, numbers)
-    world.rho.write("link_upgraded", **said | {"packets": 0}, oldest_ns=0, upgrade_below_ns=450 * MS)
+    world.rho.write("link_upgraded", **said | {"awaited": 0}, oldest_ns=0, upgrade_below_ns=450 * MS)
     return ended(world)
 
 
@@ -579,7 +579,7 @@ def freed_by_a_word_that_had_not_come(world: Relayed) -> Expected:
 def downgraded(world: Relayed, oldest_ns: int, grace_ns: int = 0) -> None:
     """Rho's link to beta is downgraded."""
     bounds = {"downgrade_after_ns": 1_000 * MS, "grace_ns": grace_ns}
-    world.rho.write("link_downgraded", peer_name="beta", packets=1, oldest_ns=oldest_ns, **bounds)
+    world.rho.write("link_downgraded", peer_name="beta", awaited=1, oldest_ns=oldest_ns, **bounds)
 
 
 @lie
@@ -600,7 +600,7 @@ def downgraded_in_the_grace(world: Relayed) -> Expected:
 def upgraded_when_old(world: Relayed) -> Expected:
     """The oldest packet has waited for as long as makes the link asynchronous."""
     downgraded(world, 1_001 * MS)
-    world.rho.write("link_upgraded", peer_name="beta", packets=1, oldest_ns=500 * MS, upgrade_below_ns=500 * MS)
+    world.rho.write("link_upgraded", peer_name="beta", awaited=1, oldest_ns=500 * MS, upgrade_below_ns=500 * MS)
     return {("downgrade_rule", -1, -1, -1)}
 
 

@@ -201,7 +201,7 @@ class Journal:
             and (record["at_ns"] - self._first["at_ns"] < record["grace_ns"])
         ):
             said = f"downgraded {record['at_ns'] - self._first['at_ns']} ns after the start, in the grace"
-        elif not is_down and record["packets"] and oldest_ns >= record["upgrade_below_ns"]:
+        elif not is_down and record["awaited"] and oldest_ns >= record["upgrade_below_ns"]:
             said = f"upgraded when its oldest packet had waited for {oldest_ns} ns, of {record['upgrade_below_ns']}"
         elif self._modes.get(peer, not is_down) is is_down:
             said = "downgraded twice" if is_down else "upgraded twice"
