@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from triack.base.ack_trigger import AckTrigger
     from triack.base.news import (
         CallRefused,
+        DeadLettersWaiting,
         EventsMissed,
         GapFound,
         LinkDown,
@@ -70,6 +71,7 @@ if TYPE_CHECKING:
     from triack.queues.blocking import Blocking
     from triack.queues.format_names import msmq_name
     from triack.queues.manager.browse import BrowsedMessage
+    from triack.queues.message_classes import Acks, MessageClass
     from triack.queues.node_settings import DeadLetters, KeySettings, Limits, NodeSettings, Quota, Reconnect, Redelivery
     from triack.queues.routes import Route
     from triack.queues.stages import Stage, StageName
@@ -93,12 +95,14 @@ __all__ = [
     "AckStats",
     "AckTrigger",
     "Acknowledgements",
+    "Acks",
     "Blocking",
     "BrowsedMessage",
     "CallRefused",
     "Client",
     "Consumer",
     "DeadLetters",
+    "DeadLettersWaiting",
     "Delivery",
     "EnrolledPeer",
     "Events",
@@ -117,6 +121,7 @@ __all__ = [
     "LinkUpgraded",
     "NoRoute",
     "Message",
+    "MessageClass",
     "MessageProperties",
     "Node",
     "NodeEvent",
@@ -167,12 +172,14 @@ _HOMES = {
     "AckStats": "triack.node.shell.stats:AckStats",
     "AckTrigger": "triack.base.ack_trigger:AckTrigger",
     "Acknowledgements": "triack.node.handles.acknowledgements:Acknowledgements",
+    "Acks": "triack.queues.message_classes:Acks",
     "Blocking": "triack.queues.blocking:Blocking",
     "BrowsedMessage": "triack.queues.manager.browse:BrowsedMessage",
     "CallRefused": "triack.base.news:CallRefused",
     "Client": "triack.node.client.client:Client",
     "Consumer": "triack.node.handles.consumer:Consumer",
     "DeadLetters": "triack.queues.node_settings:DeadLetters",
+    "DeadLettersWaiting": "triack.base.news:DeadLettersWaiting",
     "EnrolledPeer": "triack.node.shell.enrolling:EnrolledPeer",
     "Events": "triack.node.shell.link_events:Events",
     "EventsMissed": "triack.base.news:EventsMissed",
@@ -192,6 +199,7 @@ _HOMES = {
     "LinkUpgraded": "triack.base.news:LinkUpgraded",
     "NoRoute": "triack.base.news:NoRoute",
     "Message": "triack.node.handles.message:Message",
+    "MessageClass": "triack.queues.message_classes:MessageClass",
     "MessageProperties": "triack.node.shell.outgoing_message:MessageProperties",
     "Node": "triack.node.node:Node",
     "NodeEvent": "triack.base.news:NodeEvent",

@@ -13,6 +13,7 @@ from triack.base.in_hand import Marks
 from triack.base.names import StreamId
 
 __all__ = [
+    "CARES",
     "HEAD_BYTES",
     "OWN_STATE",
     "Commit",
@@ -39,6 +40,8 @@ KEY_BITS = 40
 """Bits of a number within its stream or queue: a million packets a second for twelve days. 23 are the group's."""
 HEAD_BYTES = 35
 """Bytes of a body in an index: enough for its kind, its count, its deadline, and its place in a large message."""
+CARES = 0x80
+"""Bit of the first byte of a body: what happens to one of its messages has consequences that only the body tells."""
 
 
 def key_of(group: int, number: int) -> int:
@@ -230,12 +233,13 @@ class Commit:
 
 @dataclass(slots=True)
 class OutgoingIndex:
-    """An outgoing packet without its body; see ``OutgoingRow``."""
+    """An outgoing packet without its body; see ``OutgoingRow``. ``cares``: whether its body has the bit ``CARES``."""
 
     key: int
     messages: int
     reach_by_ms: int
     size_bytes: int
+    cares: bool = False
 
 
 @dataclass(slots=True)

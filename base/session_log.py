@@ -101,6 +101,9 @@ FIELDS: Final[dict[str, Field]] = {
     "hops": Field(
         int, "how many relays the packets had passed when they were sent: 0 from their origin. Absent where none passes"
     ),
+    "acks": Field(int, "what to tell of, summed: 1 arrived, 2 received, 4 did not arrive, 8 was not received"),
+    "lost": Field(bool, "no way leads to the queue for the answers: they were dropped"),
+    "message_class": Field(int, "what happened, by MSMQ's number of a message class ([guide.md](guide.md))"),
     "receive_by_ms": Field(int, "wall clock at which they were to have been received, milliseconds since 1970"),
     "recovered": Field(bool, "true when read from the store at the start"),
     "redelivered": Field(bool, "whether they may have been handed out before"),
@@ -433,6 +436,18 @@ EVENTS: Final[dict[str, Event]] = {
         "the time to be received of messages ended while they waited in their queue: the commit that begins now moves "
         "them to this node's dead-letter queue. A process that dies in between has them again",
         (*_STREAM, "queue", "number", "place", "counts", "receive_by_ms"),
+    ),
+    "admin_ack_asked": Event(
+        "messages of one packet ask for administration messages: the commit that begins now holds it (express: it "
+        "enters memory). Of a large message, the packet is its last",
+        (*_STREAM, "number", "place", "count", "acks"),
+    ),
+    "admin_ack_queued": Event(
+        "what happened to messages of one packet is told to their origin, in an administration message for each: the "
+        "commit that begins now holds it, and what it tells of. A process that dies before it returns does both again. "
+        "The packet is the one that the messages came in; of a large message, its last",
+        (*_STREAM, "number", "place", "count", "message_class"),
+        ((), ("lost",)),
     ),
     "queue_paused": Event(
         "an operator has paused a queue of this node, `peer/queue`, or `peer/` for all outgoing queues to a peer: "

@@ -173,6 +173,7 @@ class StreamPacket:
         packet: the number that the current session gave it; 0 when it has not been sent in it.
         whole: the large message that it is a fragment of, or None.
         ack_requested: whether the sender of a message in it wants its acknowledgements at once.
+        cares: whether its messages want more than to be delivered, see ``base.commit.CARES``.
     """
 
     number: int
@@ -190,6 +191,7 @@ class StreamPacket:
     whole: "_Whole | None" = None
     ack_requested: bool = False
     onward: bool = False
+    cares: bool = False
 
 
 @dataclass(slots=True)
@@ -327,6 +329,7 @@ class OutgoingSequence:
         if self.freed_by is Ack.ONWARD:
             for entry in stored:
                 _move(entry, StreamPacketEvent.STORED_NOT_ONWARD)
+            return self._free([entry for entry in stored if entry.onward])
         return self._free(stored) if self.freed_by is Ack.STORE else []
 
     def set_sync(self, sync: bool) -> list[StreamPacket]:
@@ -343,16 +346,20 @@ class OutgoingSequence:
         return self._free(stored) if self.freed_by is Ack.STORE else []
 
     def handle_onward(self, ranges: Iterable[Range]) -> tuple[list[StreamPacket], list[StreamPacket]]:
-        """A relay has passed packets on. Returns those that are here, and of these the ones that this frees."""
+        """A relay has passed packets on. Returns those that are here, and of these the ones that this frees.
+
+        Others are freed by their store ack. Without it the word may be about another copy, in a circle of relays, and
+        this one may be the only one.
+        """
         entries, covered = self.entries, list[StreamPacket]()
         for first, last in ranges:
             numbers = range(first, last + 1) if last - first < len(entries) else entries
             covered += [entries[it] for it in numbers if it in entries and first <= it <= last]
         covered = [entry for entry in covered if entry.state is not _REJECTED]
-        freed = self._free(covered) if self.freed_by is Ack.ONWARD else []
         for entry in covered:
-            entry.received = entry.stored = entry.onward = True
-        return covered, freed
+            entry.onward = True
+        freed = [entry for entry in covered if entry.stored] if self.freed_by is Ack.ONWARD else []
+        return covered, self._free(freed)
 
     @property
     def awaits_onward(self) -> bool:

@@ -116,6 +116,7 @@ class TransitPacket:
         sends: how often it was handed to a session.
         packet: the number that the current session gave it; 0 when it has not been sent in it.
         stored: over a synchronous link: whether the next hop has it on its disk, by a store ack of this session.
+        passed: the same, and whether it has said that it has passed on a packet of that number.
     """
 
     number: int
@@ -133,6 +134,7 @@ class TransitPacket:
     packet: int = 0
     state: TransitState = TransitState.ARRIVED
     stored: bool = False
+    passed: bool = False
 
 
 class TransitSequence:
@@ -265,7 +267,7 @@ class TransitSequence:
             self.start.handle_taken(len(fresh))
             for entry in fresh:
                 entry.stored = True
-            return []
+            return self._free([entry for entry in fresh if entry.passed])
         if ack is not self.freed_by:
             return []
         return self._free(entries)
@@ -277,14 +279,20 @@ class TransitSequence:
         return [] if sync else self._free([entry for entry in self.entries.values() if entry.stored])
 
     def handle_onward(self, ranges: Iterable[Range]) -> list[TransitPacket]:
-        """The next hop has passed packets on. Returns those that this frees."""
+        """The next hop has passed packets on. Returns those that this frees.
+
+        Others are freed by their store ack. Without it the word may be about another copy, in a circle of relays, and
+        this one may be the only one.
+        """
         if self.freed_by is not Ack.ONWARD:
             return []
         entries, covered = self.entries, list[TransitPacket]()
         for first, last in ranges:
             numbers = range(first, last + 1) if last - first < len(entries) else entries
             covered += [entries[it] for it in numbers if it in entries and first <= it <= last]
-        return self._free([entry for entry in covered if entry.sends])
+        for entry in covered:
+            entry.passed = entry.state is _SENT
+        return self._free([entry for entry in covered if entry.stored])
 
     def _free(self, entries: Iterable[TransitPacket]) -> list[TransitPacket]:
         freed = [entry for entry in entries if entry.state is not _DONE and entry.state is not _DEAD]
@@ -319,7 +327,7 @@ class TransitSequence:
         self.hold.handle_session_closed()
         self.start.handle_session_closed(not_stored=not_stored)
         for entry in self.entries.values():
-            entry.packet, entry.stored = 0, False
+            entry.packet, entry.stored, entry.passed = 0, False, False
         self._send_again([entry for entry in self.entries.values() if entry.state is _SENT])
 
     def give_up(self, entries: Iterable[TransitPacket]) -> None:

@@ -165,11 +165,13 @@ class DeadLetters:
         when_full: ``drop oldest`` drops the oldest letters that no reader has in hand; ``keep`` keeps the present ones
             and drops new ones; ``discard expired`` keeps no letters of expired messages, and is ``drop oldest`` for the
             others. Each message that is lost is counted in ``NodeStats.drops``.
+        warn_at: with this many letters the node tells its operator (``DeadLettersWaiting``); it refuses nothing.
     """
 
     messages: int = 10_000_000
     size_bytes: int = 1024**3
     when_full: WhenLettersFull = "drop oldest"
+    warn_at: int = 100_000
 
     def __post_init__(self) -> None:
         check_settings(self)
@@ -276,6 +278,8 @@ class NodeSettings:
         survives: what the node's store survives: ``power loss``, ``process crash`` (then a loss of power may take the
             last commits, or leave the store damaged) or ``nothing`` (it is in memory). What this node acknowledges as
             stored is as safe as that, and its peers know (``SessionStats.survives``).
+        time_to_reach_queue_s: how long a message to another node may take to reach its queue if its sender says nothing
+            else (``time_to_reach_queue``); None: for any time. MSMQ's default is four days (``LongLiveTime``).
         log_keep_s: how long session logs are kept, at least; None: until somebody removes them. Older segments are
             judged once a day and replaced by a summary (``triack log prune``), unless they break a promise.
     """
@@ -303,6 +307,7 @@ class NodeSettings:
     ack_events: AckTrigger | None = None
     blocking: Blocking = field(default_factory=Blocking)
     survives: Survives = "power loss"
+    time_to_reach_queue_s: float | None = None
     log_keep_s: float | None = None
 
     def __post_init__(self) -> None:

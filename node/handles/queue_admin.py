@@ -9,16 +9,17 @@ from collections.abc import AsyncIterator, Callable, Collection
 from functools import cache
 from typing import Any
 
-from triack.base.checks import check_texts
+from triack.base.checks import check_kind, check_texts, check_timeout
 from triack.base.delivery import TRANSACTIONAL_PRIORITY, Delivery
 from triack.base.errors import QueueNotFound, UsageError
 from triack.base.names import what_else
 from triack.node.handles.message import absolute
 from triack.node.shell.driver import Driver
 from triack.node.shell.engine_handle import MESSAGE_OVERHEAD_BYTES, EngineHandle
-from triack.queues.mailboxes.mailbox import Mailbox
+from triack.queues.admin_acks import Told
+from triack.queues.mailboxes.mailbox import Lease, Mailbox
 from triack.queues.mailboxes.resolver import RemoteQueue, local_queue
-from triack.queues.mailboxes.system_queues import DEAD_LETTER_QUEUE, SystemQueue
+from triack.queues.mailboxes.system_queues import DEAD_LETTER_QUEUE, SystemQueue, is_reserved
 from triack.queues.manager.browse import (
     BrowsedMessage,
     Position,
@@ -33,7 +34,8 @@ from triack.queues.manager.browse import (
 )
 from triack.queues.manager.engine import Engine
 from triack.queues.manager.jobs import Look
-from triack.queues.packing import NO_DEAD_LETTER, Outgoing
+from triack.queues.message_classes import MessageClass
+from triack.queues.packing import ADMIN, CLASS, DEATH, NO_DEAD_LETTER, Outgoing, Unpacked
 from triack.queues.streams.outgoing_stream import OutgoingStream
 from triack.transport.address import Destination
 
@@ -153,10 +155,17 @@ class QueueAdmin:
 
     # ---- steering
 
-    async def requeue(self, ids: Collection[str] | None) -> int:
+    async def requeue(
+        self, ids: Collection[str] | None, *, queue: str, reason: str | None, older_than: float | None
+    ) -> int:
         """See ``Node.requeue``."""
+        check_kind(f"requeue {queue}: reason", reason, str | None)
+        check_timeout(f"requeue {queue}: older_than", older_than)
+        died_by = None if older_than is None else self._engine.wall.ms(self._clock()) / 1_000 - older_than
 
         def route(message: BrowsedMessage) -> tuple[OutgoingStream, Outgoing] | None:
+            if (reason is not None and message.reason != reason) or (died_by is not None and message.sent_at > died_by):
+                return None
             if message.destination is None:
                 if ids is None:
                     return None
@@ -165,11 +174,11 @@ class QueueAdmin:
             kept = {
                 name: value
                 for name, value in self._properties_of(message).items()
-                if not name.startswith("dead_") and name != NO_DEAD_LETTER
+                if name not in (*DEATH, NO_DEAD_LETTER)
             }
             return self._way_to(message.destination, message.priority), Outgoing(message.body, kept or None)
 
-        return await self._move(DEAD_LETTER_QUEUE, ids, route)
+        return await self._move(queue, ids, route)
 
     async def move(self, queue: str, destination: str, ids: Collection[str] | None) -> int:
         """See ``Node.move``."""
@@ -187,10 +196,14 @@ class QueueAdmin:
         return await self._move(queue, ids, route)
 
     def _properties_of(self, message: BrowsedMessage) -> dict[str, Any]:
-        """The sender's properties; the copy is this node's own message, so ``reply_to`` names the first sender."""
+        """The sender's properties; the copy is this node's own message, so ``reply_to`` names the first sender.
+
+        Nor is it the message for which the sender wants administration messages.
+        """
         sender = self._port.name_of(bytes.fromhex(message.id.partition("-")[0]))
         reply_to = absolute(message.properties.get("reply_to"), sender)
-        return {**message.properties, **({"reply_to": reply_to} if reply_to else {})}
+        kept = {name: value for name, value in message.properties.items() if name not in (ADMIN, CLASS)}
+        return {**kept, **({"reply_to": reply_to} if reply_to else {})}
 
     def _way_to(self, destination: str, priority: int) -> OutgoingStream:
         delivery = _class_of(priority)
@@ -226,8 +239,30 @@ class QueueAdmin:
             return await self._purge_outgoing(where)
         purged = 0
         async for mailbox, page in self._pages(queue, ids):
-            purged += len(mailbox.withdraw({place_of(it.position) for it in page}))
+            purged += len(self._purge(mailbox, {place_of(it.position): it for it in page}))
             await self._port.commit()
+        return purged
+
+    def _purge(self, mailbox: Mailbox, page: dict[int, BrowsedMessage]) -> list[Lease]:
+        """Remove messages, by their places, and tell the senders that want to know."""
+        purged, now_ns = mailbox.withdraw(page), self._clock()
+        for lease in purged:
+            packet, message = lease.packet, page[lease.place]
+            if packet.cares and not is_reserved(mailbox.name):
+                where = packet.origin, packet.stream, packet.sequence, packet.number
+                content = Unpacked(int(message.id.partition("-")[2]), 0, 0, [message.body], [message.properties])
+                self._engine.desk.tell(
+                    Told(
+                        *where,
+                        packet.delivery,
+                        mailbox.name,
+                        content,
+                        (0,),
+                        MessageClass.QUEUE_PURGED,
+                        place=lease.index,
+                    ),
+                    now_ns,
+                )
         return purged
 
     async def release(self, queue: str) -> int:

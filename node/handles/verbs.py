@@ -64,7 +64,7 @@ class Verbs(Sending, Acknowledging, Trusting, Requesting, Reloading, Routing, Ha
         Returns:
             An iterator over ``LinkUp``, ``LinkDown``, ``LinkDowngraded``, ``LinkUpgraded``, ``PeerSilent``,
             ``PeerUnknown``, ``PeerHalted``, ``GapFound``, ``CallRefused``, ``NoRoute``, ``QueueOverQuota``,
-            ``StoreLow``, ``StreamHeld``, ``StreamsNearLimit`` and ``TransitOverQuota``.
+            ``DeadLettersWaiting``, ``StoreLow``, ``StreamHeld``, ``StreamsNearLimit`` and ``TransitOverQuota``.
 
         Raises:
             NodeClosed: the node was not started.
@@ -108,7 +108,8 @@ class Verbs(Sending, Acknowledging, Trusting, Requesting, Reloading, Routing, Ha
             timeout: seconds to wait for that, None for no limit. It does not bound the wait for room.
             **properties: ``correlation_id``, ``reply_to``, ``label`` (text), ``headers`` (texts by name);
                 ``time_to_reach_queue`` and ``time_to_be_received`` (seconds), after which the message goes to a
-                dead-letter queue; ``key`` (text), with which it is accepted once; ``priority`` (0 to 7);
+                dead-letter queue; ``dead_letter`` (False, or another queue for that); ``admin_queue`` and ``acks``, for
+                administration messages; ``key`` (text), with which it is accepted once; ``priority`` (0 to 7);
                 ``ack_now``. See ``MessageProperties``.
 
         Returns:
@@ -278,24 +279,37 @@ class Verbs(Sending, Acknowledging, Trusting, Requesting, Reloading, Routing, Ha
         """
         return self._steering.browse(queue)
 
-    async def requeue(self, ids: Collection[str] | None = None) -> int:
+    async def requeue(
+        self,
+        ids: Collection[str] | None = None,
+        *,
+        queue: str = "dead-letter",
+        reason: str | None = None,
+        older_than: float | None = None,
+    ) -> int:
         """Send dead letters again: to their destinations, or to the queues of this node in which they failed.
 
         Each becomes a new message with the priority and the properties that its first sender set, without times to
-        live: transactional if the priority is 0, recoverable otherwise.
+        live, and without a request for administration messages: transactional if the priority is 0, recoverable
+        otherwise.
 
         Args:
-            ids: which of the messages that wait in ``dead-letter``; None for all that have a destination. A message
-                that was sent to that queue itself has none, and stays.
+            ids: which of the messages that wait there; None for all that have a destination. A message that was sent
+                to that queue itself has none, and stays.
+            queue: the queue of the dead letters: ``dead-letter``, or one that their sender has chosen
+                (``dead_letter``).
+            reason: only those that died for this reason, by its name in docs/reasons.md.
+            older_than: only those that died that many seconds ago, or earlier.
 
         Returns:
             The number of messages sent again.
 
         Raises:
-            UsageError: a message in ``ids`` has no destination.
+            QueueNotFound: there is no such queue.
+            UsageError: a message in ``ids`` has no destination, or ``older_than`` is no number of seconds.
             NodeClosed, StoreFailed: the node has ended, or was not started.
         """
-        return await self._steering.requeue(as_ids(ids))
+        return await self._steering.requeue(as_ids(ids), queue=queue, reason=reason, older_than=older_than)
 
     async def move(self, queue: str, destination: str, ids: Collection[str] | None = None) -> int:
         """Move messages that wait in a queue of this node elsewhere, with their priorities and all their properties.

@@ -43,6 +43,7 @@ from triack.node.shell.outgoing_message import MessageProperties, as_bytes, chec
 from triack.node.shell.ping_answer import PingAnswer
 from triack.node.shell.platform import Platform
 from triack.node.shell.stats import NodeStats, gather
+from triack.queues.admin_acks import request_of
 from triack.queues.blocking import Blocking
 from triack.queues.mailboxes.mailbox import Lease, Mailbox, QueuedPacket, Run
 from triack.queues.mailboxes.redelivery import Return
@@ -52,7 +53,7 @@ from triack.queues.manager.closing import Departure, count_by, left_behind
 from triack.queues.manager.engine import Engine
 from triack.queues.manager.pings import Pong
 from triack.queues.node_settings import NodeSettings, Redelivery
-from triack.queues.packing import Outgoing
+from triack.queues.packing import ADMIN, Outgoing
 from triack.queues.peers.dialer import WaitsFor
 from triack.queues.peers.link import Link
 from triack.queues.peers.session_settings import largest_window
@@ -317,10 +318,12 @@ class EngineHandle:
         check_size(destination, body)
         size_bytes = len(body) + MESSAGE_OVERHEAD_BYTES
         message: bytes | Outgoing = body
-        if properties:
-            message = with_properties(destination, body, properties, self._wall_ms())
+        life_s = self._engine.settings.time_to_reach_queue_s if outgoing.peer else None
+        if properties or life_s is not None:
+            message = with_properties(destination, body, properties, self._wall_ms(), self.name, life_s)
             if message.key:
                 _check_keepable(destination, outgoing)
+            self._make_admin_queue(message)
         prepared = outgoing, message, size_bytes
         if not self._is_accepted(prepared):
             self._check_taken(destination, outgoing)
@@ -346,8 +349,8 @@ class EngineHandle:
             before: messages, and their bytes, that are to be accepted before it.
 
         Returns:
-            The message; None if only the event loop can check it: it has a key, there may be no room for it, its
-            destination is new, or the node has ended.
+            The message; None if only the event loop can check it: it has a key, it asks for administration messages,
+            there may be no room for it, its destination is new, or the node has ended.
 
         Raises:
             UsageError, MessageTooLarge: the properties are not valid.
@@ -356,9 +359,10 @@ class EngineHandle:
         if outgoing is None or not self._life.is_alive or type(body) is not bytes or len(body) > AT_HAND_BYTES_MAX:
             return None
         message: bytes | Outgoing = body
-        if properties:
-            message = with_properties(destination, body, properties, self._wall_ms())
-            if message.key:
+        life_s = self._engine.settings.time_to_reach_queue_s if outgoing.peer else None
+        if properties or life_s is not None:
+            message = with_properties(destination, body, properties, self._wall_ms(), self.name, life_s)
+            if message.key or ADMIN in (message.properties or {}):
                 return None
         coming, coming_bytes = before
         if outgoing.life is not StreamState.LIVE or self._engine.outbox.room_bytes(outgoing, coming) <= coming_bytes:
@@ -393,12 +397,20 @@ class EngineHandle:
         check_size(destination, max(checked, key=len, default=b""))
         self._check_taken(destination, outgoing)
         named = None if keys is None else self._check_keys(destination, outgoing, keys, len(checked))
-        if not properties:
+        life_s = self._engine.settings.time_to_reach_queue_s if outgoing.peer else None
+        if not properties and life_s is None:
             return PreparedList(destination, outgoing, checked, None, named)
-        shared = with_properties(destination, b"", properties, self._wall_ms())
+        shared = with_properties(destination, b"", properties, self._wall_ms(), self.name, life_s)
         if shared.key:
             raise UsageError(f"send to {destination}: a key names one message, not a list of them: say keys=")
+        self._make_admin_queue(shared)
         return PreparedList(destination, outgoing, checked, shared, named)
+
+    def _make_admin_queue(self, message: Outgoing) -> None:
+        """Make the queue for administration messages about a message, if it wants any. Raises QueueNotFound."""
+        request = request_of(message.properties or {})
+        if request is not None:
+            self.mailbox(request.queue)
 
     def _check_keys(self, destination: str, outgoing: OutgoingStream, keys: Iterable[str], count: int) -> list[str]:
         """The keys of a list. Raises UsageError, or TooManyKeys when there is no room for the new ones of them."""
@@ -697,9 +709,7 @@ class EngineHandle:
 
     def take_with_commit(self, mailbox: Mailbox, done: list[tuple[QueuedPacket, int]]) -> None:
         """The same for messages that a transaction received: only its commit makes them done."""
-        for packet, bits in done:
-            self._engine.in_hand.let_go(packet, bits)
-        mailbox.acknowledge_many(done)
+        self._engine.queues.take(mailbox, done)
         self.wake()
 
     @property

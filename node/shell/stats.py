@@ -21,7 +21,6 @@ from triack.queues.histogram import Histogram
 from triack.queues.mailboxes.mailbox import Mailbox
 from triack.queues.manager.engine import Engine
 from triack.queues.pauses import Pause
-from triack.queues.peers.dialer import WaitsFor
 from triack.queues.peers.link import Conversation, Link
 from triack.queues.streams.transit_stream import TransitStream
 from triack.session.protocol.states import SessionState
@@ -288,7 +287,8 @@ class NodeStats:
         drops: counts of drops, by the reasons of docs/reasons.md.
         closes: sessions that ended, by reason.
         rollbacks: suspended peers by node id, with whose store it is: ``own``, ``peer`` or ``unknown``.
-        dead_letters: messages that went to the dead-letter queue since the node started, by reason.
+        dead_letters: messages that went to the dead-letter queue since the node started, or to one that their sender
+            has chosen, by reason.
         store_low: whether nothing new is accepted for the disk, as it has less room than the reserve.
         room_bytes: bytes that the disk still takes, at the last check; None if unknown.
         survives: the kind of failure that the node's store survives: ``power loss``, unless a setting or the lack of a
@@ -305,6 +305,8 @@ class NodeStats:
             this node.
         acks: acks that left, by kind (``session``, ``store``, ``order``) and by trigger.
         tier_resends: packets that were sent again for want of an order ack, by resend tier.
+        declined_letters: messages that ended without a dead letter, as their senders want none, by reason.
+        admin_acks: administration messages that this node has queued since it started, by class.
     """
 
     queues: dict[str, QueueStats]
@@ -320,6 +322,8 @@ class NodeStats:
     survives: Survives
     holds: list[HoldStats] = field(default_factory=list)
     transit: list[TransitStats] = field(default_factory=list)
+    declined_letters: dict[str, int] = field(default_factory=dict)
+    admin_acks: dict[str, int] = field(default_factory=dict)
     troubles: list[TroubleStats] = field(default_factory=list)
     store_busy_s: float | None = None
     commit_time: HistogramStats = field(default_factory=HistogramStats)
@@ -364,15 +368,7 @@ def gather(engine: Engine, drops: Mapping[str, int], disk: DiskFigures, holding:
             for outgoing in engine.outbox.streams
             if outgoing.peer
         ],
-        links={
-            peer: _link(
-                link,
-                engine.handshakes.waits_for(link),
-                engine.outbox.links.resuming.gaps[peer],
-                engine.sync_links.mode_of(peer).value,
-            )
-            for peer, link in engine.outbox.links.items()
-        },
+        links={peer: _link(link, engine) for peer, link in engine.outbox.links.items()},
         holds=[
             HoldStats(*it[:3], it.reason.value)
             for it in (*engine.inbox.admission.holds.streams, *engine.transits.holds.waiting.streams)
@@ -387,6 +383,8 @@ def gather(engine: Engine, drops: Mapping[str, int], disk: DiskFigures, holding:
         closes=dict(engine.closes),
         rollbacks=engine.rollbacks,
         dead_letters=dict(engine.queues.dead_letters),
+        declined_letters=dict(engine.queues.declined_letters),
+        admin_acks=dict(engine.desk.queued),
         store_low=engine.inbox.admission.store_low,
         room_bytes=engine.inbox.admission.room_bytes,
         survives=engine.settings.survives,
@@ -452,6 +450,8 @@ def read_stats(found: dict[str, Any]) -> NodeStats:
         closes=found["closes"],
         rollbacks=found["rollbacks"],
         dead_letters=found["dead_letters"],
+        declined_letters=found["declined_letters"],
+        admin_acks=found["admin_acks"],
         store_low=found["store_low"],
         room_bytes=found["room_bytes"],
         survives=found["survives"],
@@ -528,7 +528,8 @@ def _is_open(conversation: Conversation | None) -> bool:
     return conversation is not None and conversation.session.state in (SessionState.OPEN, SessionState.DRAINING)
 
 
-def _link(link: Link, waits_for: WaitsFor | None, gaps: int, mode: str) -> LinkStats:
+def _link(link: Link, engine: Engine) -> LinkStats:
+    waits_for = engine.handshakes.waits_for(link)
     session = _session(link.conversation) if link.conversation is not None and _is_open(link.conversation) else None
     return LinkStats(
         is_up=session is not None,
@@ -537,8 +538,8 @@ def _link(link: Link, waits_for: WaitsFor | None, gaps: int, mode: str) -> LinkS
         suspended=None if link.suspended is None else str(link.suspended),
         waits_for=None if waits_for is None else waits_for.value,
         session=session,
-        gaps=gaps,
-        mode=mode,
+        gaps=engine.outbox.links.resuming.gaps[link.peer],
+        mode=engine.outbox.sync_links.mode_of(link.peer).value,
     )
 
 

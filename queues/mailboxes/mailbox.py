@@ -13,7 +13,7 @@ given back with a ``Wait`` does not come before that ends, nor does anything you
 allows it.
 """
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterator, Mapping
 from heapq import merge as merge_sorted
 from itertools import groupby, islice, takewhile
@@ -34,7 +34,7 @@ from triack.queues.mailboxes.reader_state import ReaderState
 from triack.queues.mailboxes.redelivery import Wait
 from triack.queues.mailboxes.run import NO_FAILURES, Run
 from triack.queues.node_settings import Quota
-from triack.queues.packing import count_of, fragment_range, priority_of, receive_by_of, sent_at_of
+from triack.queues.packing import cares_of, count_of, fragment_range, priority_of, receive_by_of, sent_at_of
 from triack.queues.pauses import Pause
 
 __all__ = ["EXPRESS_OVERHEAD_BYTES", "Lease", "Mailbox", "Notices", "QueuedPacket", "Run", "rank_of"]
@@ -58,6 +58,7 @@ class Notices:
         purged: messages purged since the last log record, with the name of their queue.
         returned: the same for messages that came back from applications.
         settled: durable messages that are done, as bits of their packets, and are in no commit that has begun.
+        whole: large messages that have become whole and may have to be told of, see ``LocalQueues.tell_whole``.
         expiring: when the waiting messages of a packet expire, by the wall clock in milliseconds, see
             ``Mailbox.expire``; with None, the first packet that is only on the disk, see ``Mailbox.poll_expired``.
         resuming: when the next wait ends in a queue, by the wall clock in milliseconds: interrupt it then.
@@ -89,6 +90,7 @@ class Notices:
         "settled",
         "settles",
         "wanting",
+        "whole",
     )
 
     def __init__(
@@ -106,6 +108,7 @@ class Notices:
         self.purged: list[tuple[str, list[Lease]]] = []
         self.returned: list[tuple[str, list[Lease]]] = []
         self.settled: dict[Mailbox, dict[QueuedPacket, int]] = {}
+        self.whole: deque[tuple[Mailbox, QueuedPacket]] = deque()
         self.expiring = Deadlines[tuple[Mailbox, QueuedPacket | None]]()
         self.resuming = Deadlines[Mailbox]()
         self.drops = drops
@@ -221,6 +224,7 @@ class Mailbox:
         packet.sent_at_ms = sent_at_of(head)
         packet.receive_by_ms = receive_by_of(head)
         packet.priority = 0 if self.in_arrival_order else priority_of(head)
+        packet.cares = cares_of(head)
         self.charge(packet, head, progress)
         fragment = fragment_range(head, packet.size_bytes)
         if packet.delivery == Delivery.TRANSACTIONAL:
@@ -391,7 +395,10 @@ class Mailbox:
             self._forget_pieces(self.partials.pop(stream, ordinal), packet.origin)
             if partial.progress is not None and partial.progress.acked:
                 self.fill.messages.add(-1)  # its first piece was counted before anything was known of its progress
-            self._add(merge([partial.rows[at] for at in sorted(partial.rows)], partial.total_bytes), partial.progress)
+            whole = merge([partial.rows[at] for at in sorted(partial.rows)], partial.total_bytes)
+            self._add(whole, partial.progress)
+            if whole.cares and not (partial.progress is not None and partial.progress.told):
+                self._notices.whole.append((self, whole))
         elif packet.delivery == Delivery.EXPRESS and len(partials) > PARTIAL_MAX:
             self._drop_partials(stream, [next(iter(partials))])
             self._notices.drops[DropReason.PARTIAL_OVERFLOW] += 1
@@ -634,6 +641,12 @@ class Mailbox:
         failures = setbacks.count_death(lease.place) if died else setbacks.count_failure(lease.place)
         self._note_change(lease.packet)
         return failures
+
+    def note_told(self, packet: QueuedPacket) -> None:
+        """The next commit tells the sender of a large message that it is here."""
+        if not self.reader.is_done(packet):
+            self.reader.told.add(packet.first_place)
+            self._note_change(packet)
 
     def failures_of(self, lease: Lease) -> int:
         """Number of failures of a message, deaths of its reader included; 0 when its packet is done."""

@@ -25,6 +25,7 @@ class QueuedPacket:
         charged_bytes: its charge against quotas; 0 before it is charged.
         priority: the line of the queue that it waits in, see ``line.Lines``.
         content: its messages, once ``open`` was called.
+        cares: whether what happens to its messages has consequences that its body tells, see ``base.commit.CARES``.
     """
 
     keys: Sequence[int]
@@ -43,6 +44,7 @@ class QueuedPacket:
     receive_by_ms: int = 0
     charged_bytes: int = 0
     priority: int = 0
+    cares: bool = False
 
     @property
     def last_place(self) -> int:
@@ -113,4 +115,5 @@ def merge(rows: list[QueuedPacket], charged_bytes: int) -> QueuedPacket:
         receive_by_ms=first.receive_by_ms,
         charged_bytes=charged_bytes,
         priority=first.priority,
+        cares=first.cares,
     )

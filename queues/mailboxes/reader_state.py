@@ -49,9 +49,10 @@ class ReaderState:
         done: the places of packets whose messages are all acknowledged.
         begun: partly acknowledged packets, by their first places: bit i is set when message i is acknowledged.
         setbacks: setbacks of messages of packets that are not done, by place.
+        told: the places of large messages whose senders know that they are here.
     """
 
-    __slots__ = ("_last_done", "begun", "done", "lines", "setbacks")
+    __slots__ = ("_last_done", "begun", "done", "lines", "setbacks", "told")
 
     def __init__(self) -> None:
         self.lines: dict[int, ReaderLine] = {}
@@ -59,6 +60,7 @@ class ReaderState:
         self._last_done = 0  # the last of them
         self.setbacks = Setbacks()
         self.begun: dict[int, int] = {}
+        self.told: set[int] = set()
 
     def line(self, priority: int) -> ReaderLine:
         """What it did with a line."""
@@ -92,12 +94,15 @@ class ReaderState:
         self.acknowledge(packet, progress.acked & bits_of(range(packet.count)))
         if not self.is_done(packet):
             self.setbacks.add_part(first_place, its)
+            if progress.told:
+                self.told.add(first_place)
             apart = sorted(its.waits.keys() | its.deaths.keys())
             self.line(packet.priority).apart += [first_place + index for index in apart if index < packet.count]
 
     def progress_of(self, packet: QueuedPacket) -> Progress:
         """The progress of a partly done packet, which must survive a restart."""
-        return Progress(self.acked(packet), self.setbacks.part(packet.places))
+        told = packet.first_place in self.told
+        return Progress(self.acked(packet), self.setbacks.part(packet.places), told=told)
 
     # ---- handing out
 
@@ -144,6 +149,8 @@ class ReaderState:
         if acked + 1 == 1 << packet.count:
             if before:
                 del begun[place]
+            if self.told:
+                self.told.discard(place)
             last = place + packet.count - 1
             self.done.add_run(place, last)
             self._last_done = last if last > self._last_done else self._last_done  # noqa: FURB136 - max() is slow

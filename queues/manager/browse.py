@@ -14,7 +14,9 @@ from triack.base.commit import Read, key_of
 from triack.base.delivery import Delivery
 from triack.base.errors import ProtocolError
 from triack.ordering.outgoing import StreamPacketState
+from triack.queues.admin_acks import class_of
 from triack.queues.mailboxes.mailbox import Mailbox, rank_of
+from triack.queues.message_classes import MessageClass
 from triack.queues.packing import Unpacked, unpack_pieces
 from triack.queues.streams.outgoing_stream import OutgoingStream
 
@@ -77,6 +79,11 @@ class BrowsedMessage:
     def destination(self) -> str | None:
         """The destination of a dead letter: a queue of this node, or ``peer/queue``."""
         return self._text("dead_destination")
+
+    @property
+    def message_class(self) -> MessageClass:
+        """What it is, see ``Message.message_class``."""
+        return class_of(self.properties)
 
     def _text(self, name: str) -> str | None:
         value = self.properties.get(name)

@@ -25,12 +25,13 @@ from triack.queues.mailboxes.quotas import Payer
 from triack.queues.mailboxes.redelivery import Return
 from triack.queues.mailboxes.resolver import LocalQueue, RemoteQueue, Resolver, Target
 from triack.queues.mailboxes.system_queues import SystemQueue
+from triack.queues.manager.admin_desk import AdminDesk
 from triack.queues.manager.burst import Burst
 from triack.queues.manager.callers import Callers
 from triack.queues.manager.effects import Effect, Job, Send, StartJob, Tell, TellRollback, WriteRecords
 from triack.queues.manager.jobs import Jobs, Look
 from triack.queues.manager.link_news import News
-from triack.queues.manager.pings import CLOCK, CLOCK_BYTES, Pings
+from triack.queues.manager.pings import Pings, clock_of
 from triack.queues.manager.recorder import Recorder, start_record
 from triack.queues.manager.session_event_router import SessionEventRouter
 from triack.queues.manager.transmitter import Giving, Transmitter
@@ -95,8 +96,8 @@ class Engine:
         jobs: the store's current job, and the next commit.
         queues: the queues of this node.
         routes: the way to each destination; change them with ``set_routes``.
-        sync_links: the synchronous links, and how far they are behind.
         transits: the streams of other nodes that pass through this one.
+        desk: administration messages.
         resolver: resolves names of queues.
         wall: the time of day.
     """
@@ -137,8 +138,7 @@ class Engine:
             settings, queues, self.wall, self.drops, self._record, self._payer_of, words=content.in_hand
         )
         self.inbox = self._make_inbox()
-        self.sync_links = SyncLinks(self.routes, self._record, now_ns)
-        self.outbox = self._make_outbox(content, random)
+        self.outbox = self._make_outbox(content, random, now_ns)
         self.handshakes = Handshakes(
             content,
             name=name,
@@ -157,7 +157,7 @@ class Engine:
         self.callers = Callers(directory)
         self.pings = Pings(self.wall, random)
         self.transits = self._make_transits(name)
-        self.jobs = Jobs(self.queues, self.inbox, self.outbox, self.transits, self.wall, self.handshakes.number)
+        self.desk, self.jobs = self._make_desk()
         self._router = self._make_router()
         self._transmitter = self._make_transmitter()
         self._restore(content, now_ns)
@@ -192,7 +192,7 @@ class Engine:
             origins=self._origins,
         )
 
-    def _make_outbox(self, content: StoreContent, random: "Random") -> Outbox:
+    def _make_outbox(self, content: StoreContent, random: "Random", now_ns: int) -> Outbox:
         """Make the part of this node that sends."""
         return Outbox(
             content.node_id,
@@ -209,7 +209,7 @@ class Engine:
                 lowest_share=self.settings.lowest_priority_share,
             ),
             routes=self.routes,
-            sync_links=self.sync_links,
+            sync_links=SyncLinks(self.routes, self._record, now_ns),
             record=self._record,
         )
 
@@ -234,13 +234,31 @@ class Engine:
                 records=records,
                 drops=self.drops,
             ),
-            sync_links=self.sync_links,
+            sync_links=self.outbox.sync_links,
             letters=TransitLetters(self.queues.put_dead_letter, self.drops),
             records=records,
             wall=self.wall,
             pauses=self.queues.pauses,
             drops=self.drops,
         )
+
+    def _make_desk(self) -> tuple[AdminDesk, Jobs]:
+        """Make the part of this node that tells senders what happened, and the jobs of the store, which hold it."""
+        desk = AdminDesk(
+            self.node_id,
+            self.outbox,
+            self.queues,
+            self.routes,
+            self._directory,
+            name_of=self.name_of,
+            commit=lambda: self.jobs.group.commit,
+            drops=self.drops,
+            record=self._record,
+        )
+        self.queues.tell = self.outbox.dead_lettering.tell = self.transits.letters.tell = desk.tell
+        self.outbox.note_asked = desk.note_asked
+        parts = self.queues, self.inbox, self.outbox, self.transits, desk
+        return desk, Jobs(*parts, self.wall, self.handshakes.number)
 
     def _make_transmitter(self) -> Transmitter:
         """Make the transmitter that serves the conversations."""
@@ -470,9 +488,12 @@ class Engine:
         The acknowledgement survives the process at once if everything requested before is on the disk. Otherwise it
         must not: a crash might lose what the handler has sent, while the message it handled would not come again.
         """
-        notes = self.queues.in_hand
+        queues = self.queues
+        queues.note_read(mailbox, done)
+        notes = queues.in_hand
         if notes.words is not None:
-            notes.settle(done, not self.outbox.unpacked and not self.jobs.adds_any)
+            # The answer to a message must be as durable as what it tells of.
+            notes.settle(done, not (self.outbox.unpacked or queues.untold or self.jobs.adds_any))
         mailbox.acknowledge_many(done)
 
     def give_back(self, mailbox: Mailbox, lease: Lease, way: Return, now_ns: int) -> None:
@@ -620,13 +641,13 @@ class Engine:
         self, conversation: Conversation, _header: Header, payload: bytes, sender: str, _now_ns: int
     ) -> None:
         self._check_open(conversation)
-        conversation.look_around().handle_challenge(_clock_of(payload)[0], sender)
+        conversation.look_around().handle_challenge(clock_of(payload)[0], sender)
 
     def _handle_response(
         self, conversation: Conversation, _header: Header, payload: bytes, sender: str, now_ns: int
     ) -> None:
         self._check_open(conversation)
-        answer, clock_ms = _clock_of(payload)
+        answer, clock_ms = clock_of(payload)
         if not self.pings.handle_response(conversation, answer, clock_ms, now_ns):
             self.handshakes.handle_response(conversation, answer, sender)
 
@@ -657,7 +678,7 @@ class Engine:
             self.queues.handle_timer(now_ns)
             self.outbox.handle_timer(self.jobs.turn(now_ns))
             self.transits.handle_timer(self.jobs.turn(now_ns))
-            for peer in self.sync_links.handle_time(now_ns):
+            for peer in self.outbox.sync_links.handle_time(now_ns):
                 self.outbox.handle_link_mode(peer, self.jobs.turn(now_ns))
                 self.transits.handle_link_mode(peer, self.jobs.turn(now_ns))
 
@@ -682,7 +703,7 @@ class Engine:
             self.queues.next_deadline(),
             self.outbox.next_deadline(),
             self.transits.next_deadline(),
-            self.sync_links.next_deadline(),
+            self.outbox.sync_links.next_deadline(),
             self.watching.next_deadline(),
             self.jobs.next_deadline(),
         )
@@ -714,8 +735,9 @@ class Engine:
             *outbox.retirement.take_news(),
             *self.transits.holds.waiting.take_news(),
             *self.transits.news.take(),
+            *self.queues.take_news(),
             *self.callers.take_news(),
-            *self.sync_links.take_news(),
+            *self.outbox.sync_links.take_news(),
         ):
             effects += [Tell(event) for event in news]
         if detected := self.handshakes.suspended.take_detected():
@@ -865,13 +887,6 @@ class Engine:
     def _record(self, event: str, now_ns: int, **fields: Any) -> None:
         if self._recorder is not None:
             self._recorder.add(event, now_ns, fields)
-
-
-def _clock_of(payload: bytes) -> tuple[bytes, int]:
-    """Divide a challenge or a response into its content and the clock behind it. Raises ProtocolError."""
-    if len(payload) < CLOCK_BYTES:
-        raise ProtocolError(DropReason.BAD_FRAME, f"a challenge of {len(payload)} bytes")
-    return payload[:-CLOCK_BYTES], CLOCK.unpack(payload[-CLOCK_BYTES:])[0]
 
 
 _HANDLERS = {

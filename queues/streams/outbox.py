@@ -98,6 +98,7 @@ class Outbox:
 
     Attributes:
         links: by peer.
+        sync_links: the synchronous ones, and how far they are behind.
         cached_bytes: bodies of packets that are in memory and on the disk.
         keys: of messages that are accepted once.
         dead_lettering: messages that were given up, until their dead letters exist.
@@ -106,6 +107,7 @@ class Outbox:
         latency: how long packets wait for the acks that free them.
         resends: packets that were sent again for want of an order ack, by resend tier.
         retirement: numbers streams, and ends them.
+        note_asked: called with packets that care, before they are queued.
     """
 
     def __init__(
@@ -124,7 +126,7 @@ class Outbox:
         record: Record,
     ) -> None:
         self._routes = routes
-        self._sync_links = sync_links
+        self.sync_links = sync_links
         self._node_id = node_id
         self._settings = settings
         self._content_bytes = content_bytes
@@ -146,6 +148,7 @@ class Outbox:
         self.holds = Holds(here=False)
         self.pauses = queues.pauses
         self.keys = AcceptedKeys(settings.keys)
+        self.note_asked: Callable[[OutgoingStream, list[StreamPacket], int], None] = lambda *_: None
         self.dead_lettering = DeadLettering(node_id, self._records, self.keys, queues.put_dead_letter)
         self.retirement = Retirement(
             node_id, incarnation, settings, links, self._records, self._unregister, self._relayed_streams
@@ -172,7 +175,7 @@ class Outbox:
                 index.reach_by_ms = max(1, index.reach_by_ms + by_ms)
             outgoing.restore(index, number)
             if outgoing.next_hop.awaited:
-                self._sync_links.add(outgoing.way, outgoing, [(number, number)], turn.now_ns)
+                self.sync_links.add(outgoing.way, outgoing, [(number, number)], turn.now_ns)
         self.keys.restore(content.state, self._by_number, turn.now_ms, turn.commit, moved_ms=self._jumps.by_ms)
         self.links.resuming.restore(content.state)
         for outgoing in self._by_number.values():
@@ -232,7 +235,7 @@ class Outbox:
         self._by_number[outgoing.stream_number] = outgoing
         outgoing.paused = self.pauses.of_stream(outgoing.peer, outgoing.queue) is not None
         if outgoing.peer:
-            outgoing.next_hop.awaited = outgoing.durable and self._sync_links.awaits(outgoing.way)
+            outgoing.next_hop.awaited = outgoing.durable and self.sync_links.awaits(outgoing.way)
             outgoing.sequence.set_sync(self._is_sync(outgoing))
             self.links[outgoing.via].add(outgoing)
             self.retirement.handle_added(outgoing.via)
@@ -245,13 +248,13 @@ class Outbox:
         self._deadlines.set(outgoing, None)
         self.keys.handle_ended(outgoing)
         self.latency.forget(outgoing)
-        self._sync_links.forget(outgoing)
+        self.sync_links.forget(outgoing)
         if outgoing.peer:
             self.links[outgoing.via].remove(outgoing)
 
     def _is_sync(self, outgoing: OutgoingStream) -> bool:
         """Whether packets of a stream have to be passed on before they count as stored for good."""
-        return outgoing.next_hop.awaited and not outgoing.next_hop.is_async and self._sync_links.is_sync(outgoing.way)
+        return outgoing.next_hop.awaited and not outgoing.next_hop.is_async and self.sync_links.is_sync(outgoing.way)
 
     def _look_at(self, outgoing: OutgoingStream) -> None:
         """An outgoing queue has changed: it may have something to send, or another deadline.
@@ -336,35 +339,48 @@ class Outbox:
 
     def pack_express(self, turn: Turn) -> None:
         """Make packets of submitted express messages; they need no commit."""
-        for outgoing in self._take_unpacked(durable=False):
-            entries = outgoing.poll_packets(turn.now_ms)
-            self._records.queued(outgoing, entries, turn.now_ns)
-            if outgoing.peer:
-                outgoing.start(entries)
-                self._note_started(outgoing, entries, turn.now_ns)
-                self._look_at(outgoing)
-            else:
-                self._put_local(outgoing, entries, turn)
-                self._finish_local(outgoing, entries)
-                self._records.local(outgoing, entries, turn.now_ns)
+        while taken := self._take_unpacked(durable=False):
+            for outgoing in taken:
+                self._pack_express(outgoing, turn)
+
+    def _poll_packets(self, outgoing: OutgoingStream, turn: Turn) -> list[StreamPacket]:
+        entries = outgoing.poll_packets(turn.now_ms)
+        if any(entry.cares for entry in entries):
+            self.note_asked(outgoing, entries, turn.now_ns)
+        return entries
+
+    def _pack_express(self, outgoing: OutgoingStream, turn: Turn) -> None:
+        entries = self._poll_packets(outgoing, turn)
+        self._records.queued(outgoing, entries, turn.now_ns)
+        if outgoing.peer:
+            outgoing.start(entries)
+            self._note_started(outgoing, entries, turn.now_ns)
+            self._look_at(outgoing)
+        else:
+            self._put_local(outgoing, entries, turn)
+            self._finish_local(outgoing, entries)
+            self._records.local(outgoing, entries, turn.now_ns)
 
     def pack_durable(self, turn: Turn) -> None:
         """Put all submitted messages of durable classes into the next commit."""
-        if not self.unpacked:
-            return
-        for outgoing in self._take_unpacked(durable=True):
-            entries = outgoing.poll_packets(turn.now_ms)
-            stream = outgoing.stream_number
-            turn.commit.streams[stream] = outgoing.row()
-            turn.departures.started.append((outgoing, entries))
-            self.keys.handle_packed(outgoing, entries, turn.commit)
-            if outgoing.peer:
-                turn.commit.outgoing += [
-                    OutgoingRow(key_of(stream, entry.number), entry.messages, entry.reach_by_ms, entry.body or b"")
-                    for entry in entries
-                ]
-            else:
-                self._put_local(outgoing, entries, turn)
+        # Messages for queues of this node may have answers, which are in the same commit.
+        while taken := self._take_unpacked(durable=True):
+            for outgoing in taken:
+                self._pack_durable(outgoing, turn)
+
+    def _pack_durable(self, outgoing: OutgoingStream, turn: Turn) -> None:
+        entries = self._poll_packets(outgoing, turn)
+        stream = outgoing.stream_number
+        turn.commit.streams[stream] = outgoing.row()
+        turn.departures.started.append((outgoing, entries))
+        self.keys.handle_packed(outgoing, entries, turn.commit)
+        if outgoing.peer:
+            turn.commit.outgoing += [
+                OutgoingRow(key_of(stream, entry.number), entry.messages, entry.reach_by_ms, entry.body or b"")
+                for entry in entries
+            ]
+        else:
+            self._put_local(outgoing, entries, turn)
 
     def _put_local(self, outgoing: OutgoingStream, entries: list[StreamPacket], turn: Turn) -> None:
         origin, stream, sequence = self._node_id, outgoing.stream_number, outgoing.sequence.sequence
@@ -396,7 +412,7 @@ class Outbox:
         if entries:
             self.latency.handle_started(outgoing, entries[-1].number, now_ns)
             if outgoing.next_hop.awaited:
-                self._sync_links.add(outgoing.way, outgoing, [(entries[0].number, entries[-1].number)], now_ns)
+                self.sync_links.add(outgoing.way, outgoing, [(entries[0].number, entries[-1].number)], now_ns)
 
     def _finish_local(self, outgoing: OutgoingStream, entries: list[StreamPacket]) -> None:
         """A packet for a queue of this node has arrived as soon as it is committed."""
@@ -510,7 +526,7 @@ class Outbox:
             if sequence.hold.handle_progress() or sequence.start.credit is not None:
                 self._look_at(outgoing)
             if outgoing.next_hop.is_async:
-                self._sync_links.remove(outgoing.way, outgoing, _ranges(entries))
+                self.sync_links.remove(outgoing.way, outgoing, _ranges(entries))
             outgoing.stages.handle_progress(entries, Stage.STORED if sequence.sync else Stage.ONWARD)
 
     def leads(self, stream: int, peer_id: bytes) -> bool:
@@ -532,7 +548,7 @@ class Outbox:
         freed = outgoing.sequence.handle_order_ack(sequence, number, turn.now_ns)
         if freed:
             outgoing.sequence.hold.handle_progress()
-            self._sync_links.remove(outgoing.way, outgoing, _ranges(freed))
+            self.sync_links.remove(outgoing.way, outgoing, _ranges(freed))
         self._free(outgoing, freed, turn)
         self._look_at(outgoing)
 
@@ -543,13 +559,13 @@ class Outbox:
             return
         self._records.onward_acked(outgoing, packet, session, turn.now_ns)
         covered, freed = outgoing.sequence.handle_onward(packet.ranges)
-        self._sync_links.remove(outgoing.way, outgoing, packet.ranges)
+        self.sync_links.remove(outgoing.way, outgoing, packet.ranges)
         self._free(outgoing, freed, turn)
         outgoing.stages.handle_progress(covered, Stage.ONWARD)
         if outgoing.next_hop.handle_word(packet.turn, is_async=packet.is_async):
             if packet.is_async:
                 stored = [entry for entry in outgoing.sequence.entries.values() if entry.stored]
-                self._sync_links.remove(outgoing.way, outgoing, _ranges(stored))
+                self.sync_links.remove(outgoing.way, outgoing, _ranges(stored))
             self._set_sync(outgoing, turn)
 
     def handle_link_mode(self, peer: str, turn: Turn) -> None:
@@ -590,7 +606,7 @@ class Outbox:
         for part in entries:
             outgoing.sequence.remove(part)
             outgoing.handle_removed(part, reason)
-        self._sync_links.remove(outgoing.way, outgoing, _ranges(entries))
+        self.sync_links.remove(outgoing.way, outgoing, _ranges(entries))
         self._free(outgoing, entries, turn)
         return True
 
@@ -682,7 +698,7 @@ class Outbox:
         """Routes or peers have changed: streams whose way is another one now send all that is not freed by that."""
         for outgoing in self._by_number.values():
             way = self._routes.way_of(outgoing.peer) if outgoing.peer else None
-            is_sync = outgoing.durable and self._sync_links.awaits(way)
+            is_sync = outgoing.durable and self.sync_links.awaits(way)
             if way is None or (way == outgoing.way and is_sync is outgoing.next_hop.awaited):
                 continue
             before = self.links[outgoing.via]
@@ -692,12 +708,12 @@ class Outbox:
                 before.conversation.wake()
             before.remove(outgoing)
             outgoing.go_by(way)
-            self._sync_links.forget(outgoing)
+            self.sync_links.forget(outgoing)
             outgoing.next_hop.awaited = is_sync
             outgoing.next_hop.handle_session_closed()
             outgoing.sequence.handle_session_closed()
             if is_sync:
-                self._sync_links.add(way, outgoing, _ranges(outgoing.sequence.entries.values()), turn.now_ns)
+                self.sync_links.add(way, outgoing, _ranges(outgoing.sequence.entries.values()), turn.now_ns)
             self._set_sync(outgoing, turn)
             self.holds.free(outgoing)
             link = self.links[way.via]
@@ -755,7 +771,7 @@ class Outbox:
 
     def _handle_word_lost(self, outgoing: OutgoingStream) -> None:
         """A session is over: its relay tells nothing more of what is here no longer, and has to say anew what it is."""
-        self._sync_links.keep(outgoing, _ranges(outgoing.sequence.entries.values()))
+        self.sync_links.keep(outgoing, _ranges(outgoing.sequence.entries.values()))
         outgoing.next_hop.handle_session_closed()
         outgoing.sequence.set_sync(self._is_sync(outgoing))
 
@@ -795,7 +811,7 @@ class Outbox:
                 outgoing.sequence.remove(entry)
                 outgoing.handle_removed(entry, reason)
             self._let_go(outgoing, left)
-            self._sync_links.remove(outgoing.way, outgoing, _ranges(left))
+            self.sync_links.remove(outgoing.way, outgoing, _ranges(left))
             if not outgoing.sequence.entries:
                 self.latency.forget(outgoing)
             self._look_at(outgoing)

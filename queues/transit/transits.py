@@ -84,6 +84,7 @@ class Transits:
     Attributes:
         sync: what goes by synchronous links.
         bodies: those that only the disk has, until they are needed.
+        letters: dead letters of packets in transit.
         room: how much may wait here.
         news: what an operator may want to know of it.
         holds: the streams that neighbours were asked to hold back.
@@ -111,7 +112,7 @@ class Transits:
         self._links = links
         self._words = words
         self.sync = TransitSync(onward, sync_links, records, self._free_passed)
-        self._letters = letters
+        self.letters = letters
         self._records = records
         self._wall = wall
         self._pauses = pauses
@@ -473,13 +474,13 @@ class Transits:
             for number in self._gone:
                 turn.commit.transit_streams.pop(number, None)
             self._gone = []
-        if not self._letters.waits:
+        if not self.letters.waits:
             return
-        for stream, entries, reason in self._letters.write(turn):
+        for stream, entries, reason in self.letters.write(turn):
             self._records.freed(stream, entries, _said(reason), turn.now_ns)
             turn.commit.transit_deletes += self._spans(stream, entries)
             turn.passing.dead.append((stream, entries))
-        for stream, entries, reason in self._letters.take_parts():
+        for stream, entries, reason in self.letters.take_parts():
             if reason == DeadReason.PURGED:
                 self._drops[DropReason.TRANSIT_LOST] += len(entries)
                 self._let_go(stream, entries, FreedReason.PURGED, turn)
@@ -550,7 +551,7 @@ class Transits:
             freed = sequence.handle_ack(entries, ack)
             if freed:
                 self.sync.handle_freed(stream, freed, turn.now_ns)
-                reason = FreedReason.STORE_ACK if ack is Ack.STORE else FreedReason.SESSION_ACK
+                reason = _ACKED[sequence.freed_by]
                 self._free(stream, freed, reason, turn, conversation.label)
                 if stream.durable:
                     self._links.resuming.handle_freed(conversation.link_name, conversation.peer_id)
@@ -657,6 +658,8 @@ class Transits:
             entry = stream.sequence.entries.get(packet.number)
             # If it was not sent, the word is about an earlier copy; what comes of this one is not known yet.
             is_sent = entry is not None and entry.state is TransitState.SENT
+            if entry is not None and is_sent and packet.reason != FreedReason.LET_GO:
+                self._words.tell_keeper(stream, entry, packet, turn.now_ns)
             if entry is not None and is_sent and packet.reason == FreedReason.LET_GO:
                 self._handle_given_back(stream, entry, turn)
             elif entry is not None and is_sent and self._next_answers(stream, entry, packet, conversation):
@@ -722,7 +725,7 @@ class Transits:
             if stream.awaited and not certain:
                 # The neighbour has a copy, and waits for the word that this one was passed on.
                 for entry in entries:
-                    self._words.reject(stream, entry.number, reason, turn.now_ns)
+                    self._words.reject(stream, entry, reason, turn.now_ns)
             if kept := [entry for entry in entries if entry.stored]:
                 # The next hop answers for these.
                 self._let_go(stream, kept, _said(reason), turn)
@@ -730,7 +733,7 @@ class Transits:
             self._forget_sent(stream, entries)
             stream.sequence.give_up(entries)
             for entry in entries:
-                self._letters.add(stream, entry, reason, certain=certain)
+                self.letters.add(stream, entry, reason, certain=certain)
             self._words.handle_let_go(stream, turn.now_ns)
             return
         if stream.delivery is Delivery.EXPRESS:
@@ -827,7 +830,7 @@ class Transits:
                 expired.append(entry)
         if expired and stream.sequence.ordered:
             for entry in expired:
-                self._words.reject(stream, entry.number, DeadReason.REACH_QUEUE_TIMEOUT, turn.now_ns)
+                self._words.reject(stream, entry, DeadReason.REACH_QUEUE_TIMEOUT, turn.now_ns)
         if expired:
             self._give_up(stream, expired, DeadReason.REACH_QUEUE_TIMEOUT, turn)
 
@@ -842,7 +845,7 @@ class Transits:
             purged += sum(entry.messages for entry in entries)
             if entries and stream.sequence.ordered:
                 for entry in entries:
-                    self._words.reject(stream, entry.number, DeadReason.PURGED, turn.now_ns)
+                    self._words.reject(stream, entry, DeadReason.PURGED, turn.now_ns)
             if entries:
                 self._give_up(stream, entries, DeadReason.PURGED, turn)
         return purged
@@ -864,6 +867,12 @@ class Transits:
         return list(self._streams.values())
 
 
+_ACKED: dict[Ack, FreedReason] = {
+    Ack.SESSION: FreedReason.SESSION_ACK,
+    Ack.STORE: FreedReason.STORE_ACK,
+    Ack.ONWARD: FreedReason.ONWARD_ACK,
+}
+"""Why this node answers for packets no longer that an ack has freed, by the ack that frees them."""
 _FREED_FOR: dict[str, FreedReason] = {
     DeadReason.REACH_QUEUE_TIMEOUT: FreedReason.EXPIRED,
     DeadReason.PURGED: FreedReason.PURGED,

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from triack.base.commit import HEAD_BYTES
 from triack.base.errors import ProtocolError
 from triack.queues.packing import (
+    CARING,
     MAX_BODY_BYTES,
     MAX_PROPERTIES_BYTES,
     PIECE_MIN_BYTES,
@@ -16,6 +17,7 @@ from triack.queues.packing import (
     Outgoing,
     PacketBody,
     Unpacked,
+    cares_of,
     check,
     count_of,
     fragment_range,
@@ -32,7 +34,9 @@ from triack.queues.packing import (
     write_properties,
 )
 
-PROPERTIES = st.dictionaries(st.sampled_from(["label", "reply_to", "x"]), st.text(max_size=30), max_size=3)
+PROPERTIES = st.dictionaries(
+    st.sampled_from(["label", "reply_to", "x", "dead_letter"]), st.text(max_size=30), max_size=3
+)
 MESSAGES = st.lists(
     st.one_of(
         st.binary(max_size=120),
@@ -101,6 +105,25 @@ def test_messages_with_different_deadlines_never_share_a_packet(messages: list[b
     for item in packed:
         assert {(item.reach_by_ms, receive_by_of(item.body[:HEAD_BYTES]))} == set(deadlines[at : at + item.tickets])
         at += item.messages
+
+
+@given(MESSAGES)
+def test_messages_that_care_share_no_packet_with_others(messages: list[bytes | Outgoing]) -> None:
+    """The first byte says which packets a node must look into, fragments included."""
+    packed, _ = pack(messages, 400, 1, 1)
+    caring = [isinstance(it, Outgoing) and not CARING.isdisjoint(it.properties or {}) for it in messages]
+    at = 0
+    for item in packed:
+        assert {item.cares} == {cares_of(item.body[:HEAD_BYTES])} == set(caring[at : at + item.tickets])
+        at += item.messages
+        assert not item.cares or read_batch(item.body) is None  # it comes singly, not in a run
+
+
+def test_a_dead_letter_does_not_care() -> None:
+    """It keeps the properties of its message, and nothing more happens because of them."""
+    body = pack_one(Outgoing(b"x", {"dead_letter": "mine"}), 1, 1)
+    assert not cares_of(body)
+    assert unpack(body).properties == [{"dead_letter": "mine"}]
 
 
 def test_small_messages_share_a_packet() -> None:

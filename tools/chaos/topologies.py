@@ -126,7 +126,7 @@ def _draw_sync(topology: Topology, random: Random) -> SyncPlan:
     if random.random() >= SYNC_SHARE:
         return SyncPlan()
     hosts = [host for host in range(topology.hosts) if random.random() < KIND_SHARE] or [0]
-    return SyncPlan(tuple(hosts), random.choice([0.2, 1.0, 60.0]), random.choice([0.01, 0.5]))
+    return SyncPlan(tuple(hosts), random.choice([0.2, 1.0, 5.0]), random.choice([0.01, 0.5]))
 
 
 def _draw_streams(topology: Topology, random: Random) -> tuple[StreamPlan, ...]:

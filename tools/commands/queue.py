@@ -56,7 +56,12 @@ _reason_option = click.option(
     "--reason", "reasons", multiple=True, metavar="REASON", help="Only dead letters of this reason; may be repeated."
 )
 _older_option = click.option(
-    "--older", "older_s", type=FloatRange(min=0), metavar="S", help="Only messages sent S seconds ago, or earlier."
+    "--older",
+    "--older-than",
+    "older_s",
+    type=FloatRange(min=0),
+    metavar="S",
+    help="Only messages sent S seconds ago, or earlier.",
 )
 _SORTS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "name": lambda row: row["queue"],
@@ -241,14 +246,14 @@ def export(*, data: Path, name: str, path: Path | None, reasons: tuple[str, ...]
 @_choose_options
 @existing_data_option
 def requeue(*, data: Path, name: str, **chosen: Any) -> int:
-    """Send dead letters again. They go to their destinations, or to the queues in which they failed."""
-    if name != DEAD_LETTER_QUEUE:
-        raise click.UsageError(
-            f"requeue {name}: only dead letters are sent again, to where they were going; `triack queue move` sends "
-            "what waits in another queue of the node elsewhere"
-        )
+    """Send dead letters again. They go to their destinations, or to the queues in which they failed.
+
+    QUEUE is dead-letter, or one that their sender has chosen for them. Messages in it that are no dead letters stay.
+    """
     choice = _Choice(**chosen)
-    return run(visit(data, lambda node: _steer(node, name, "sent again", choice, node.requeue)))
+    return run(
+        visit(data, lambda node: _steer(node, name, "sent again", choice, lambda ids: node.requeue(ids, queue=name)))
+    )
 
 
 @queue.command()

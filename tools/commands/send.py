@@ -119,6 +119,14 @@ class _Order:
 @click.option("--timeout", type=FloatRange(min=0, min_open=True), metavar="S", help="Give up after S seconds.")
 @click.option("--label", metavar="TEXT", help="A label for people.")
 @click.option("--ttl", type=FloatRange(min=0, min_open=True), metavar="S", help="To be received in S seconds.")
+@click.option("--dead-letter", metavar="QUEUE", help="The queue for undeliverable messages; none: none.")
+@click.option("--admin-queue", metavar="QUEUE", help="The queue of the node for administration messages.")
+@click.option(
+    "--acks",
+    "acks_name",
+    type=click.Choice([it.lower().replace("_", "-") for it in triack.Acks.__members__ if it != "NONE"]),
+    help="Which of them.",
+)
 @click.option("--reply-to", metavar="DEST", help="Where replies should go.")
 @click.option(
     "--key",
@@ -147,6 +155,9 @@ def send(
     timeout: float | None,
     label: str | None,
     ttl: float | None,
+    dead_letter: str | None,
+    admin_queue: str | None,
+    acks_name: str | None,
     reply_to: str | None,
     key: str | None,
     priority: int | None,
@@ -162,10 +173,11 @@ def send(
 ) -> int:
     """Send each line of standard input, without its newline, as a message to DEST, such as plant-b/orders.
 
-    --label, --ttl, --reply-to, --priority and --header hold for each of the messages. If another process serves the
-    data directory, the lines go through it, once each even if that process is killed and started again meanwhile; it
-    has settings of its own. If that was another command, which has ended, this one goes on with a node of its own. A
-    server that begins meanwhile gets the directory, and the lines go on through it; only express lines end first.
+    --label, --ttl, --reply-to, --priority, --header, --dead-letter and --acks hold for each of the messages. If another
+    process serves the data directory, the lines go through it, once each even if that process is killed and started
+    again meanwhile; it has settings of its own. If that was another command, which has ended, this one goes on with a
+    node of its own. A server that begins meanwhile gets the directory, and the lines go on through it; only express
+    lines end first.
 
     Ends with 0 when every line has come as far as --until says; otherwise it tells which lines have not, and why. It
     ends with 3 when all of them are on the disk of the node by then: do not send them again; the command says
@@ -183,6 +195,9 @@ def send(
         label=label,
         time_to_be_received=ttl,
         reply_to=reply_to,
+        dead_letter=False if dead_letter == "none" else dead_letter,
+        admin_queue=admin_queue,
+        acks=None if acks_name is None else triack.Acks[acks_name.upper().replace("-", "_")],
         headers=read_pairs("--header", headers) or None,
         key=key,
         priority=priority,

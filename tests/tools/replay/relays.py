@@ -610,3 +610,13 @@ def downgraded_twice(world: Relayed) -> Expected:
     downgraded(world, 1_001 * MS)
     downgraded(world, 1_002 * MS)
     return {("downgrade_rule", -1, -1, -1)}
+
+
+@lie
+def passed_on_what_never_came(world: Relayed) -> Expected:
+    """Beta says that it has passed on a packet that rho has never had."""
+    numbers = world.bring(KEPT, 1)
+    world.pass_on(KEPT, numbers)
+    where = {"cls": KEPT, **place(KEPT), "ranges": [[1, 3]], "is_async": False}
+    world.rho.write("onward_ack_received", **where, session=world.second.session)
+    return at("claims", KEPT, 2)

@@ -112,6 +112,25 @@ CHECKS: Final[dict[str, Check]] = {
         "docs/guide.md, delivery classes",
         "the packets",
     ),
+    # Administration messages.
+    "admin_ack_missing": Check(
+        "Each message in its queue, and each settled one, is told of to a sender that asked for that.",
+        "A sender whose process is gone learns of its messages by nothing else.",
+        "MS-MQQB 3.1.7.15",
+        "the message, and what was not told",
+    ),
+    "admin_ack_twice": Check(
+        "Nothing that happened to a message is told twice.",
+        "A program that counts its answers pays twice.",
+        "MS-MQQB 3.1.7.15",
+        "the message, and what was told again",
+    ),
+    "admin_ack_made_up": Check(
+        "A sender is told only what it asked for, and that a message was received only if it was handed out.",
+        "It would take work for done that nobody has begun.",
+        "MS-MQQB 3.1.7.15",
+        "the packet, and what was told",
+    ),
     # Relays.
     "transit_forgotten": Check(
         "After a restart a relay has again everything durable that it took and has not freed.",

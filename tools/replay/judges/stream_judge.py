@@ -30,6 +30,7 @@ from triack.tools.replay.checks.incoming_check import DEAD_LETTER_STREAM, Incomi
 from triack.tools.replay.checks.latencies import Latencies
 from triack.tools.replay.checks.outgoing_check import Outgoing
 from triack.tools.replay.checks.stories import Story, given_up_and_delivered, segments
+from triack.tools.replay.judges.admin_judge import Asking, judge_asking
 from triack.tools.replay.log.ranges import RangeSet, Span, size
 from triack.tools.replay.log.schema import CLASS_CODES, EXPRESS, RECOVERABLE, TRANSACTIONAL
 from triack.tools.replay.transit.transit_check import Passing
@@ -59,6 +60,7 @@ class StreamJudge(LaneReporter):
         self._senders: dict[str, Outgoing] = {}
         self._receivers: dict[str, Incoming] = {}
         self._relays: dict[str, Passing] = {}
+        self._asking: dict[str, Asking] = {}
         self._stories: defaultdict[int, Story] = defaultdict(Story)
         self._starts: dict[str, int] = {}
         self._lives: dict[str, Record] = {}
@@ -96,6 +98,11 @@ class StreamJudge(LaneReporter):
         if node not in self._receivers:
             self._receivers[node] = Incoming(node, self._origin, self._stream, self._out)
         return self._receivers[node]
+
+    def _ask(self, node: str) -> Asking:
+        if node not in self._asking:
+            self._asking[node] = Asking(node, self._origin, self._stream, self._out)
+        return self._asking[node]
 
     def _relay(self, node: str) -> Passing:
         relay = self._relays.get(node)
@@ -204,6 +211,8 @@ class StreamJudge(LaneReporter):
             self._latencies[record["sequence"]].queued(record, self._out)
         if record["class"] != EXPRESS:
             self._out.begin(record["wall_ns"])
+        if record["node"] in self._asking:
+            self._asking[record["node"]].handle_queued(record)
         self._sender(record["node"]).handle_queued(record)
 
     def _on_removed(self, record: Record) -> None:
@@ -330,6 +339,13 @@ class StreamJudge(LaneReporter):
             self._at(record, "claims", evidence, record["sequence"])
         self._sender(record["node"]).handle_hold(record)
 
+    def _on_asked(self, record: Record) -> None:
+        self._ask(record["node"]).handle_asked(record)
+
+    def _on_told(self, record: Record) -> None:
+        known = self._receiver(record["node"]).sequences.get(record["sequence"])
+        self._ask(record["node"]).handle_told(record, known or Receiver())
+
     def _on_ended(self, record: Record) -> None:
         self._ended.add(record["sequence"])
         self._sender(record["node"]).handle_ended(record)
@@ -365,6 +381,7 @@ class StreamJudge(LaneReporter):
         """Merge another judge of the stream, of nodes that follow this one's in order."""
         self._senders |= other._senders
         self._receivers |= other._receivers
+        self._asking |= other._asking
         self._relays |= other._relays
         self._starts |= other._starts
         self._lives |= other._lives
@@ -395,7 +412,7 @@ class StreamJudge(LaneReporter):
         What no single node has said, such as what was queued and acknowledged, goes to the origin's judge; if the
         origin is not known, to that of the first node.
         """
-        nodes = sorted({*self._last, *self._lives, *self._senders, *self._receivers, *self._relays})
+        nodes = sorted({*self._last, *self._lives, *self._senders, *self._receivers, *self._relays, *self._asking})
         teller = self._origin if self._origin in nodes else next(iter(nodes), "")
         parts: dict[str, StreamJudge] = {}
         for node in nodes:
@@ -407,6 +424,7 @@ class StreamJudge(LaneReporter):
         """Take over what a judge of all nodes knows of one, and perhaps what no single node has said."""
         self._senders, self._receivers = _only(node, whole._senders), _only(node, whole._receivers)
         self._relays = _only(node, whole._relays)
+        self._asking = _only(node, whole._asking)
         self._starts, self._lives = _only(node, whole._starts), _only(node, whole._lives)
         self._last = _only(node, whole._last)
         self._recovering = whole._recovering & {node}
@@ -438,6 +456,7 @@ class StreamJudge(LaneReporter):
         self._judge_order_acks()
         self._judge_words()
         self._count_ways()
+        judge_asking(self._asking, self._receivers, self._last, self._origin)
         for sequence, story in self._stories.items():
             self._judge_story(sequence, story)
 
@@ -727,6 +746,8 @@ class StreamJudge(LaneReporter):
         "order_ack_received": _on_order_ack_received,
         "hold_received": _on_hold,
         "resend_scheduled": _to_sender(Outgoing.handle_scheduled),
+        "admin_ack_asked": _on_asked,
+        "admin_ack_queued": _on_told,
         "stream_ended": _on_ended,
         "stream_forgotten": _on_forgotten,
         "handed": _to_receiver(Incoming.handle_handed),

@@ -272,6 +272,8 @@ class Passing(Side[Passed]):
             for low, high in known.heard.missing(first, last):
                 evidence = "freed as passed on by the next hop, which had not said so"
                 self._at(record, "freed_too_early", evidence, sequence, number=low, last=high)
+            # The word names a number. That the next hop has this copy of it is told by the store ack alone.
+            self._judge_ack(record, known)
         elif reason in ACKED:
             self._judge_ack(record, known)
             if not record.get("sync"):
@@ -284,11 +286,12 @@ class Passing(Side[Passed]):
 
     def handle_onward_ack(self, record: Record) -> None:
         """The next hop of a synchronous link has passed packets on."""
-        known = self._sequence(record)
+        known, due = self._sequence(record), settled(self.node, last=record["incarnation"])
         for first, last in record["ranges"]:
-            for low, high in known.taken.missing(first, last):
-                evidence = "passed on by the next hop, and was not in transit here"
-                self._at(record, "claims", evidence, record["sequence"], number=low, last=high)
+            # The next hop may speak of what was here before a start.
+            for low, high in known.brought.numbers.missing(first, last):
+                evidence = "passed on by the next hop, and had never come here"
+                self._at(record, "claims", evidence, record["sequence"], due, number=low, last=high)
             known.heard.add(first, last)
             known.onward.add(first, last)
 

@@ -110,14 +110,14 @@ def test_a_link_is_downgraded_by_the_age_of_the_oldest() -> None:
     began_ns = chain.world.now_ns
     onward = watch(chain, Stage.ONWARD)
     chain.world.run(began_ns + 10 * SECOND - chain.world.now_ns)
-    assert (onward, a.live.sync_links.mode_of("r")) == ([], LinkMode.SYNC)
+    assert (onward, a.outbox.sync_links.mode_of("r")) == ([], LinkMode.SYNC)
     chain.world.run(MS)
-    assert (onward, a.live.sync_links.mode_of("r"), unfreed(a)) == ([None], LinkMode.ASYNC, 0)
+    assert (onward, a.outbox.sync_links.mode_of("r"), unfreed(a)) == ([None], LinkMode.ASYNC, 0)
     assert [type(event) for event in news(a)] == [LinkDowngraded]
     late = watch(chain, Stage.ONWARD)
     assert chain.world.run(3 * SECOND, lambda: late == [None])
     chain["b"].revive()
-    assert chain.world.run(60 * SECOND, lambda: a.live.sync_links.mode_of("r") is LinkMode.SYNC)
+    assert chain.world.run(60 * SECOND, lambda: a.outbox.sync_links.mode_of("r") is LinkMode.SYNC)
     assert news(a)[-1] == LinkUpgraded("r")
     assert len(a.log("link_downgraded", "link_upgraded")) == 2
 
@@ -137,7 +137,7 @@ def test_a_relay_that_is_behind_tells_those_that_wait_for_it() -> None:
     assert chain.world.run(2 * SECOND, lambda: late == [None])
     assert news(a) == []
     chain["b"].revive()
-    assert chain.world.run(60 * SECOND, lambda: chain["r"].live.sync_links.mode_of("s") is LinkMode.SYNC)
+    assert chain.world.run(60 * SECOND, lambda: chain["r"].outbox.sync_links.mode_of("s") is LinkMode.SYNC)
     chain["b"].crash()
     waits = watch(chain, Stage.ONWARD)
     assert not chain.world.run(5 * SECOND, lambda: bool(waits))
