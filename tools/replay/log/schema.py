@@ -52,7 +52,9 @@ FOR_EVER: Final = tuple(
     reason for reason in REJECT_REASONS if reason not in ("duplicate", "stale-sequence", "hold-full", "held-back")
 )
 """The permanent ones: the packet is never accepted."""
-FREED_REASONS: Final = ("store-ack", "session-ack", "rejected", "expired", "let-go", "purged", "stale-sequence")
+FREED_REASONS: Final = (
+    "store-ack", "onward-ack", "session-ack", "rejected", "expired", "let-go", "purged", "stale-sequence",
+)  # fmt: skip
 """Why a relay may answer for a packet no longer."""
 HOLD_REASONS: Final = (
     "queue-full",
