@@ -21,6 +21,7 @@ DEAD_LETTER_QUEUE = "dead-letter"
 JOURNAL_PREFIX = "$journal."
 """The journal of a queue has its name behind this."""
 _NO_JOURNAL = "there is no journal of what a node has sent: a receipt or an administration message says that it arrived"
+"""Why a system journal has no destination, and what to do instead."""
 
 _WITHOUT_MEANING = {
     "PUBLIC": "a public queue is found by a directory service, and there is none here: name the node that has it",
