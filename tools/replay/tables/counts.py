@@ -8,20 +8,24 @@ It counts what the records of whole logs say. It knows no clock and no missing l
 judges' where the logs are whole (``disagreements``).
 """
 
+# ruff: noqa: S608 - the parts of each statement are constants of this file
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as f
-from pyspark.sql.window import Window
 
+from triack.tools.replay.log.columns import BATCH_RECORDS, SPARK_COLUMNS, pack
 from triack.tools.replay.tables import facts
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
-    from pyspark.sql import Column, DataFrame
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
 
+    from triack.tools.replay.log.files import Record
     from triack.tools.replay.log.schema import Verdict
 
 KEY: Final = ("origin", "stream", "sequence")
@@ -51,6 +55,7 @@ EVENTS: Final = (
     "node_started",
 )
 """The events whose records are counted."""
+_EVENTS: Final = frozenset(EVENTS)
 COLUMNS: Final = (
     "event", "node", "incarnation", "n", "at_ns", "wall_ns", "class", "origin", "stream", "sequence", "number",
     "previous", "counts", "place", "first", "last", "count", "queue", "recovered", "redelivered", "reason", "session",
@@ -59,7 +64,232 @@ COLUMNS: Final = (
 )  # fmt: skip
 """The columns of a table of records that are read."""
 BUCKET: Final = 256
-"""Ranges are joined where they touch the same stretch of this many packets: a window's worth, so a range touches few."""
+"""Ranges are joined where they touch the same stretch of this many packets: about a window, so a range touches few."""
+
+_STREAM: Final = "origin, stream, sequence"
+_BEFORE: Final = "rows between unbounded preceding and 1 preceding"
+_KINDS: Final = (
+    "fresh", "again_queued", "removed", "committed", "found", "held", "given_up", "acked", "stored", "refused",
+    "weighed",
+)  # fmt: skip
+"""What a range says of its packets."""
+
+_CARRIED: Final = f"""
+    -- Stream 0 are dead letters, which their node itself puts into their queue.
+    moves as (select * from {{commits}} where class != 'express' and stream > 0),
+    carried as (select * from {{packets}} where class != 'express' and stream > 0),
+    -- Which numbers of a sequence the store acks of a session cover. An ack up to a number repeats those before it.
+    rising as (
+        select node, session, start, n, direction, last,
+            if(cumulative, coalesce(max(if(cumulative, last, null)) over (
+                partition by node, session, direction order by n, last {_BEFORE}) + 1, 1), first) as first
+        from {{acks}} where ack = 'store'),
+    ack_ranges as (
+        select node, session, start, direction, first as begin, last as end, min(n) as n,
+            explode(sequence(first div {BUCKET}, last div {BUCKET})) as bucket
+        from rising where first <= last group by node, session, start, direction, first, last),
+    packet_ranges as (
+        select node, session, direction, class, {_STREAM}, first as number, packet_first, packet_last, again,
+            explode(sequence(packet_first div {BUCKET}, packet_last div {BUCKET})) as bucket
+        from carried),
+    covered as (
+        select p.node, class, {_STREAM}, again, p.direction, start, n,
+            greatest(packet_first, begin) - packet_first + number as first,
+            least(packet_last, end) - packet_first + number as last
+        from packet_ranges p join ack_ranges a
+            on p.node = a.node and p.session = a.session and p.bucket = a.bucket and p.direction != a.direction
+        where begin <= packet_last and end >= packet_first
+            -- Of all stretches that both touch, the one in which their overlap begins.
+            and p.bucket = greatest(packet_first, begin) div {BUCKET})"""
+
+_WEIGHTS: Final = f"""
+    -- How many messages each packet holds, as records of packets say, of one run of equal packets after the other.
+    runs as (select {_STREAM}, first, counts, posexplode(counts) as (at, run) from carried),
+    weights as (
+        select {_STREAM}, run[1] as each,
+            first + aggregate(slice(counts, 1, at), 0L, (sum, it) -> sum + it[0]) as first,
+            first + aggregate(slice(counts, 1, at + 1), 0L, (sum, it) -> sum + it[0]) - 1 as last
+        from runs
+        union
+        select {_STREAM}, messages, first, last from moves where change in ('queued', 'removed') and first = last)"""
+
+_PARTS: Final = f"""
+    last_starts as (select node, max(start) as last_start from {{starts}} group by node),
+    ranges as (
+        select {_STREAM}, first, last, messages, 1 as by, case
+            when change = 'queued' then if(recovered, 'again_queued', 'fresh')
+            when change in ('removed', 'committed') then change
+            -- A first start has found nothing.
+            when change = 'found' and start > 1 then 'found'
+            when change = 'rejected' then 'refused'
+            when change = 'passed' and reason in ('rejected', 'expired', 'purged') then 'given_up'
+            end as kind
+        from moves
+        union all
+        -- A relay has what it took since its last start, when it said all that it had, and did not pass on since then.
+        select {_STREAM}, first, last, null, if(change = 'relayed', 1, -1), 'held'
+        from moves join last_starts on moves.node = last_starts.node and start = last_start
+        where change in ('relayed', 'passed')
+        union all
+        select {_STREAM}, 1, max(last), null, 1, 'acked' from {{acks}}
+        where ack = 'order' and direction = 'received' and node = origin group by {_STREAM}
+        union all
+        select {_STREAM}, first, last, null, 1, 'stored'
+        from covered where class = 'recoverable' and node = origin and direction = 'sent'
+        union all
+        select {_STREAM}, first, last, each, 1, 'weighed' from weights),
+    marks as (
+        select {_STREAM}, kind, first as at, by, if(kind = 'weighed', messages, 0) as value,
+            if(kind in ('fresh', 'again_queued') and first < last, struct(last, first, messages), null) as span
+        from ranges where kind is not null
+        union all
+        select {_STREAM}, kind, last + 1, -by, if(kind = 'weighed', -messages, 0), null
+        from ranges where kind is not null),
+    steps as (
+        select {_STREAM}, at, sum(value) as value, min(span) as span,
+            {", ".join(f"sum(if(kind = '{kind}', by, 0)) as {kind}" for kind in _KINDS)}
+        from marks group by {_STREAM}, at),
+    -- The parts between the places where any range begins or ends, and how often each kind covers them.
+    parts as (
+        select {_STREAM}, at as first, lead(at) over along - 1 as last, sum(value) over so_far as value,
+            last(span) ignore nulls over so_far as span,
+            {", ".join(f"sum({kind}) over so_far as {kind}" for kind in _KINDS)}
+        from steps
+        window along as (partition by {_STREAM} order by at),
+            so_far as (partition by {_STREAM} order by at rows between unbounded preceding and current row))"""
+
+_COUNTED: Final = f"""
+    sums as (
+        select {_STREAM}, max(class) as class, max(queue) as queue,
+            sum(if(change = 'queued' and not recovered, messages, 0)) as queued_messages,
+            sum(if(change = 'removed', messages, 0)) as removed_messages,
+            sum(if(change = 'committed', messages, 0)) as committed_messages,
+            max(if(change = 'committed', last, null)) as committed_last
+        from moves group by {_STREAM}),
+    weighed_parts as (
+        select *, fresh > 0 or again_queued > 0 as is_queued,
+            -- Records of one packet agree on its messages, so their average is that number. A packet that no record
+            -- shows on its way holds an even share of its range.
+            coalesce(case when weighed > 0 then cast(round(value / weighed) as bigint) * (last - first + 1)
+                when span.last >= last then
+                    span.messages * (last - span.first + 1) div (span.last - span.first + 1)
+                    - span.messages * (first - span.first) div (span.last - span.first + 1) end, 0) as weight
+        from parts join sums using ({_STREAM}) where last is not null),
+    there_parts as (
+        select *, committed > 0 or (found > 0 and is_queued and removed <= 0) as is_there from weighed_parts),
+    wanted_parts as (
+        -- What a relay gave up when its origin had forgotten it is sent no more.
+        select *, is_queued and removed <= 0 and not (
+            class = 'recoverable' and stored > 0 and given_up > 0 and held <= 0 and not is_there) as is_wanted
+        from there_parts),
+    summed as (
+        select {_STREAM}, class, queue, queued_messages, removed_messages, committed_messages,
+            sum(weight * (int(is_wanted) - (fresh - removed))) as more_sent,
+            sum(weight * (int(is_there) - committed)) as more_delivered,
+            sum(if(is_there and not is_queued, weight, 0)) as unqueued,
+            sum(if(removed > 0, 0, weight * committed)) as committed_and_wanted,
+            sum(if(removed > 0 and committed > 0, weight, 0)) as committed_and_removed,
+            sum(if(is_wanted and not is_there and case when class = 'recoverable' then stored > 0 and held <= 0
+                else acked > 0 end, weight, 0)) as lost,
+            sum(if(committed > 1, weight * (committed - 1), 0)) as committed_again,
+            sum(if(class = 'transactional' and is_queued and removed <= 0 and refused <= 0 and not is_there
+                and first < committed_last, last - first + 1, 0)) as gaps
+        from wanted_parts
+        group by {_STREAM}, class, queue, queued_messages, removed_messages, committed_messages)"""
+
+_IN_TIME: Final = f"""
+    -- What was committed behind a later one of its ordered stream.
+    late as (
+        select {_STREAM}, messages as out_of_order from (
+            select *, max(last) over (partition by node, {_STREAM} order by start, n {_BEFORE}) as top
+            from moves where change = 'committed' and class = 'transactional')
+        where first <= top),
+    -- Messages that were handed out once more without the mark that they may have been before.
+    hands as (
+        select node, start, n, {_STREAM}, first, place, redelivered, counts, posexplode(counts) as (at, run)
+        from {{handed}} where class != 'express' and stream > 0),
+    hand as (
+        select *, explode(sequence(begin, begin + run[0] - 1)) as number from (
+            select *, first + aggregate(slice(counts, 1, at), 0L, (sum, it) -> sum + it[0]) as begin from hands)),
+    handed_again as (
+        select {_STREAM}, run[1] as again from (
+            select *, count(*) over (partition by node, {_STREAM}, number, if(number = first, place, 0)
+                order by start, n {_BEFORE}) as times from hand)
+        where times > 0 and not redelivered),
+    -- Order acks beyond all that their node had committed, found or refused until then.
+    order_acked_early as (
+        select {_STREAM}, number - coalesce(top, 0) as early from (
+            select *, max(if(is_ack, null, number)) over (partition by node, {_STREAM} order by start, n
+                rows between unbounded preceding and current row) as top
+            from (
+                select node, {_STREAM}, start, n, last as number, false as is_ack from moves
+                where change in ('committed', 'found', 'rejected')
+                union all
+                select node, {_STREAM}, start, n, last, true from {{acks}}
+                where ack = 'order' and direction = 'sent'))
+        where is_ack and number > coalesce(top, 0)),
+    -- Packets that a store ack covered and that their node did not have then.
+    had as (
+        select node, {_STREAM}, first as begin, last as end, struct(start, n) as had_at, change = 'rejected' as refused,
+            explode(sequence(first div {BUCKET}, last div {BUCKET})) as bucket
+        from moves where change in ('committed', 'found', 'relayed', 'rejected')),
+    store_acked as (
+        select node, {_STREAM}, start, n, first, last,
+            explode(sequence(first div {BUCKET}, last div {BUCKET})) as bucket
+        from covered where direction = 'received' and not again),
+    store_acked_early as (
+        select {_STREAM}, last - first + 1 - least(last - first + 1, sum(there)) as early from (
+            select a.node, {", ".join(f"a.{name}" for name in KEY)}, start, n, first, last,
+                if(begin is not null and (refused or had_at <= struct(start, n)),
+                    least(end, last) - greatest(begin, first) + 1, 0) as there
+            from store_acked a left join had h
+                on a.node = h.node and a.origin = h.origin and a.stream = h.stream and a.sequence = h.sequence
+                    and a.bucket = h.bucket and begin <= last and end >= first
+                    and a.bucket = greatest(begin, first) div {BUCKET})
+        group by node, {_STREAM}, start, n, first, last),
+    more as (
+        select {_STREAM}, sum(out_of_order) as out_of_order, sum(again) as again, sum(early) as early from (
+            select {_STREAM}, out_of_order, 0 as again, 0 as early from late
+            union all select {_STREAM}, 0, again, 0 from handed_again
+            union all select {_STREAM}, 0, 0, early from order_acked_early
+            union all select {_STREAM}, 0, 0, early from store_acked_early)
+        group by {_STREAM})"""
+
+STREAMS: Final = f"""
+with {_CARRIED}, {_WEIGHTS}, {_PARTS}, {_COUNTED}, {_IN_TIME},
+    -- Only the commit's own count tells whether a packet that its origin gave up is in it.
+    both as (
+        select *, least(greatest(committed_messages - committed_and_wanted, 0), committed_and_removed) as rescued
+        from summed),
+    ends as (
+        select *, queued_messages - removed_messages + more_sent + rescued as sent,
+            committed_messages + more_delivered as delivered
+        from both)
+select {_STREAM}, class, queue, sent, delivered, unqueued + sent - delivered - lost as pending, lost,
+    committed_again + coalesce(again, 0) as duplicates_delivered, coalesce(out_of_order, 0) as out_of_order, gaps,
+    coalesce(early, 0) as acked_early
+from ends left join more using ({_STREAM})"""
+"""The counts of every sequence, over the tables ``packets``, ``commits``, ``acks``, handed messages and starts."""
+
+ON_WIRE: Final = f"""
+with marked as (
+        select sum(if(direction = 'received' and again, packet_last - packet_first + 1, 0)) as arrived_again,
+            sum(if(direction = 'sent' and again and stream is null, packet_last - packet_first + 1, 0)) as control_again
+        from {{packets}}),
+    refused as (select count(*) as refused from {{commits}} where change = 'rejected' and reason = 'duplicate'),
+    marks as (
+        select node, {_STREAM}, inline(array(struct(first as at, 1 as by), struct(last + 1 as at, -1 as by)))
+        from {{packets}} where direction = 'sent' and stream is not null),
+    steps as (select node, {_STREAM}, at, sum(by) as by from marks group by node, {_STREAM}, at),
+    parts as (
+        select sum(by) over (partition by node, {_STREAM} order by at) as times,
+            lead(at) over (partition by node, {_STREAM} order by at) - at as packets
+        from steps),
+    more as (select sum((times - 1) * packets) as left_again from parts where times > 1)
+select coalesce(arrived_again, 0) + refused as duplicates_on_wire,
+    coalesce(control_again, 0) + coalesce(left_again, 0) as resends
+from marked cross join refused cross join more"""
+"""Packets that arrived again, and that left again: in their session, or in a later one."""
 
 
 def count_streams(records: DataFrame) -> DataFrame:
@@ -71,59 +301,90 @@ def count_streams(records: DataFrame) -> DataFrame:
     Returns:
         A row for each sequence: ``KEY``, ``class``, ``queue`` and ``COUNTED``.
     """
-    commits = _durable(facts.commits(records))
-    packets = _durable(facts.packets(records))
-    acks = facts.acks(records.where("event not in ('ack_sent', 'ack_received')"))
-    parts = _parts(_marks(commits, packets, acks, _last_starts(records)))
-    counted = _weighed(parts, _sums(commits))
-    others = (_out_of_order(commits), _acked_early(commits, packets, acks), _handed_again(records))
-    for other in others:
-        counted = counted.join(other, list(KEY), "left")
-    again = f.coalesce("handed_again", f.lit(0))
-    return counted.select(
-        *KEY,
-        "class",
-        "queue",
-        *(f.coalesce(name, f.lit(0)).alias(name) for name in ("sent", "delivered", "pending", "lost")),
-        (f.coalesce("duplicates", f.lit(0)) + again).alias("duplicates_delivered"),
-        *(f.coalesce(name, f.lit(0)).alias(name) for name in ("out_of_order", "gaps", "acked_early")),
-    )
+    return records.sparkSession.sql(STREAMS, **_facts(records))
 
 
 def count_wire(records: DataFrame) -> DataFrame:
     """Count packets that arrived again, and that left again, in one row of ``WIRE``."""
-    packets = facts.packets(records)
-    direction = f.col("direction")
-    size = f.expr("packet_last - packet_first + 1")
-    marked = packets.agg(
-        f.sum(f.when((direction == "received") & f.col("again"), size)).alias("arrived_again"),
-        f.sum(f.when((direction == "sent") & f.col("again") & f.col("stream").isNull(), size)).alias("control_again"),
-    )
-    rejected = facts.commits(records.where("event = 'rejected'")).where("reason = 'duplicate'")
-    refused = rejected.agg(f.count("*").alias("refused"))
-    sent = packets.where((direction == "sent") & f.col("stream").isNotNull())
-    whose = ("node", *KEY)
-    ends = [f.col("first").alias("at"), f.lit(1).alias("by")], [f.expr("last + 1").alias("at"), f.lit(-1).alias("by")]
-    marks = sent.select(*whose, *ends[0]).unionByName(sent.select(*whose, *ends[1]))
-    steps = marks.groupBy(*whose, "at").agg(f.sum("by").alias("by"))
-    along = Window.partitionBy(*whose).orderBy("at")
-    depth = f.sum("by").over(along.rowsBetween(Window.unboundedPreceding, 0))
-    parts = steps.select(depth.alias("times"), (f.lead("at").over(along) - f.col("at")).alias("packets"))
-    left = parts.where("times > 1").agg(f.sum(f.expr("(times - 1) * packets")).alias("left_again"))
-    row = marked.crossJoin(refused).crossJoin(left)
-    return row.select(
-        (f.coalesce("arrived_again", f.lit(0)) + f.col("refused")).alias("duplicates_on_wire"),
-        (f.coalesce("control_again", f.lit(0)) + f.coalesce("left_again", f.lit(0))).alias("resends"),
-    )
+    there = _facts(records)
+    return records.sparkSession.sql(ON_WIRE, packets=there["packets"], commits=there["commits"])
+
+
+def _facts(records: DataFrame) -> dict[str, DataFrame]:
+    return {
+        "packets": facts.packets(records),
+        "commits": facts.commits(records),
+        "acks": facts.acks(records.where("event not in ('ack_sent', 'ack_received')")),
+        "handed": facts.deliveries(records.where("event = 'handed'")),
+        "starts": records.where("event = 'node_started'").select("node", f.col("incarnation").alias("start")),
+    }
+
+
+class Tee:
+    """Keeps the records that are counted, as columns, while they pass to the judges.
+
+    Attributes:
+        rows: how many records it has kept in all.
+    """
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self._records: list[Record] = []
+        self._packed: list[bytes] = []
+
+    def read(self, records: Iterable[Record]) -> Iterator[Record]:
+        """Yield records as they come."""
+        waiting = self._records
+        for record in records:
+            if record["event"] in _EVENTS:
+                waiting.append(record)
+                if len(waiting) == BATCH_RECORDS:
+                    self._pack()
+            yield record
+
+    def take(self) -> list[bytes]:
+        """Return what was kept since the last call, for ``open_packed``."""
+        self._pack()
+        packed, self._packed = self._packed, []
+        return packed
+
+    def _pack(self) -> None:
+        if not self._records:
+            return
+        import pyarrow as pa
+
+        batch, sink = pack(self._records, COLUMNS), pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, batch.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
+            writer.write_batch(batch)
+        self._packed.append(sink.getvalue().to_pybytes())
+        self.rows += len(self._records)
+        self._records.clear()
+
+
+def open_packed(packed: DataFrame) -> DataFrame:
+    """Return the records that a ``Tee`` has kept, as a table of ``COLUMNS``.
+
+    Args:
+        packed: them, in ``data``.
+    """
+    return packed.mapInArrow(_open, ", ".join(SPARK_COLUMNS[name] for name in COLUMNS))
+
+
+def _open(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    import pyarrow as pa
+
+    for batch in batches:
+        for data in batch.column("data"):
+            yield from pa.ipc.open_stream(data.as_buffer())
 
 
 def totals(records: DataFrame) -> dict[str, int]:
     """Count all of it, and return the sums by their names; Spark works now."""
-    streams = count_streams(records)
-    sums = streams.agg(*(f.coalesce(f.sum(name), f.lit(0)).cast("bigint").alias(name) for name in COUNTED))
-    row = sums.crossJoin(count_wire(records)).first()
-    assert row is not None, "an aggregate has one row"
-    return {name: int(row[name]) for name in (*COUNTED, *WIRE)}
+    sums = (f.coalesce(f.sum(name), f.lit(0)).cast("bigint").alias(name) for name in COUNTED)
+    streams, wire = count_streams(records).agg(*sums).first(), count_wire(records).first()
+    assert streams is not None, "an aggregate has one row"
+    assert wire is not None, "so have three of them"
+    return {name: int(row[name]) for row, names in ((streams, COUNTED), (wire, WIRE)) for name in names}
 
 
 def disagreements(verdict: Verdict, counted: Mapping[str, int]) -> list[str]:
@@ -148,274 +409,3 @@ def disagreements(verdict: Verdict, counted: Mapping[str, int]) -> list[str]:
             said = f"{int(judges):,}" if not isinstance(judges, bool) else ("some" if judges else "none")
             told.append(f"{name.replace('_', ' ')}: the judges count {said}, Spark's expressions {mine:,}")
     return told
-
-
-def _durable(rows: DataFrame) -> DataFrame:
-    # Stream 0 are dead letters, which their node itself puts into their queue.
-    return rows.where((f.col("class") != "express") & (f.col("stream") > 0))
-
-
-def _last_starts(records: DataFrame) -> DataFrame:
-    return records.groupBy("node").agg(f.max("incarnation").alias("last_start"))
-
-
-# ---- a sequence, cut where any range begins or ends
-
-_KINDS: Final = (
-    "fresh", "again_queued", "removed", "committed", "found", "held", "given_up", "acked", "refused", "weighed",
-)  # fmt: skip
-
-
-def _marks(commits: DataFrame, packets: DataFrame, acks: DataFrame, last_starts: DataFrame) -> DataFrame:
-    """Return where ranges begin and end: by how much their kinds cover from there on."""
-    change, recovered = f.col("change"), f.col("recovered")
-    kind = (
-        f.when((change == "queued") & recovered, "again_queued")
-        .when(change == "queued", "fresh")
-        .when(change.isin("removed", "committed"), change)
-        # A first start has found nothing.
-        .when((change == "found") & (f.col("start") > 1), "found")
-        .when(change == "rejected", "refused")
-    )
-    ranges = _ranges(commits.withColumn("kind", kind).where("kind is not null"), f.col("kind"))
-    # A relay has what it took since its last start, when it said all that it had, and did not pass on since then.
-    moved = commits.where(change.isin("relayed", "passed")).join(f.broadcast(last_starts), "node")
-    now = moved.where("start = last_start")
-    held = _ranges(now, f.lit("held"), by=f.when(f.col("change") == "relayed", 1).otherwise(-1))
-    given_up = _ranges(
-        moved.where("change = 'passed' and reason in ('rejected', 'expired', 'purged')"), f.lit("given_up")
-    )
-    ordered = acks.where("ack = 'order' and direction = 'received' and node = origin")
-    transactional = commits.where("change = 'queued' and class = 'transactional'").select(*KEY).distinct()
-    freed = _ranges(ordered.join(transactional, list(KEY), "left_semi"), f.lit("acked"))
-    stored = _ranges(_stored(packets, acks), f.lit("acked"))
-    return ranges.unionByName(held).unionByName(given_up).unionByName(freed).unionByName(stored).unionByName(
-        _weights(commits, packets)
-    )
-
-
-def _ranges(rows: DataFrame, kind: Column, *, by: Column | int = 1, messages: Column | None = None) -> DataFrame:
-    """Return two marks for each range: it covers from its first number on, and no more behind its last one.
-
-    Args:
-        rows: the ranges.
-        kind: what covers.
-        by: how often.
-        messages: of each packet, if the rows tell; else the begin of a queued range carries the range.
-    """
-    each = f.lit(by) if isinstance(by, int) else by
-    value = messages if messages is not None else f.lit(0)
-    count = f.col("messages") if "messages" in rows.columns else f.lit(None)
-    whole = f.struct(f.col("last").alias("end"), f.col("first").alias("begin"), count.cast("bigint").alias("count"))
-    span = f.when(kind.isin("fresh", "again_queued") & (f.col("first") < f.col("last")), whole)
-    begins = rows.select(
-        *KEY, f.col("first").alias("at"), kind.alias("kind"), each.alias("by"), value.alias("value"),
-        span.alias("span"),
-    )
-    ends = rows.select(
-        *KEY, f.expr("last + 1").alias("at"), kind.alias("kind"), (-each).alias("by"), (-value).alias("value"),
-        f.when(f.lit(False), whole).alias("span"),
-    )
-    return begins.unionByName(ends)
-
-
-def _weights(commits: DataFrame, packets: DataFrame) -> DataFrame:
-    """Return marks of how many messages each packet holds, as records of packets say."""
-    runs = packets.select(*KEY, "first", f.posexplode("counts").alias("at", "run"), "counts")
-    before = "aggregate(slice(counts, 1, at), 0L, (sum, it) -> sum + it[0])"
-    spread = runs.select(
-        *KEY,
-        f.expr(f"first + {before}").alias("first"),
-        f.expr(f"first + {before} + run[0] - 1").alias("last"),
-        f.expr("run[1]").alias("each"),
-    )
-    single = commits.where("change in ('queued', 'removed') and first = last")
-    alone = single.select(*KEY, "first", "last", f.col("messages").alias("each"))
-    said = spread.unionByName(alone).distinct()
-    return _ranges(said, f.lit("weighed"), messages=f.col("each"))
-
-
-def _parts(marks: DataFrame) -> DataFrame:
-    """Return the parts of each sequence: first, last, how often each kind covers it, and messages of its packets."""
-    kinds = [f.sum(f.when(f.col("kind") == kind, f.col("by")).otherwise(0)).alias(kind) for kind in _KINDS]
-    steps = marks.groupBy(*KEY, "at").agg(*kinds, f.sum("value").alias("value"), f.min("span").alias("span"))
-    along = Window.partitionBy(*KEY).orderBy("at")
-    so_far = along.rowsBetween(Window.unboundedPreceding, 0)
-    covers = [f.sum(name).over(so_far).alias(name) for name in (*_KINDS, "value")]
-    covers.append(f.last("span", ignorenulls=True).over(so_far).alias("span"))
-    parts = steps.select(*KEY, f.col("at").alias("first"), (f.lead("at").over(along) - 1).alias("last"), *covers)
-    return parts.where("last is not null")
-
-
-def _sums(commits: DataFrame) -> DataFrame:
-    """Return the ranges' own counts of messages, added up, and how far each sequence was committed."""
-    change = f.col("change")
-    messages = f.col("messages")
-    whole = (change == "queued") & ~f.col("recovered")
-    committed = f.when(change == "committed", f.col("last"))
-    return commits.groupBy(*KEY).agg(
-        f.max("class").alias("class"),
-        f.max("queue").alias("queue"),
-        f.sum(f.when(whole, messages).otherwise(0)).alias("queued_messages"),
-        f.sum(f.when(change == "removed", messages).otherwise(0)).alias("removed_messages"),
-        f.sum(f.when(change == "committed", messages).otherwise(0)).alias("committed_messages"),
-        f.max(committed).alias("committed_last"),
-    )
-
-
-def _weighed(parts: DataFrame, sums: DataFrame) -> DataFrame:
-    """Return the counts of each sequence: its ranges' own counts, and what its parts correct."""
-    size = "(last - first + 1)"
-    length = "(span.end - span.begin + 1)"
-    even = f"""
-        if(span.end >= last, span.count * (last - span.begin + 1) div {length}
-            - span.count * (first - span.begin) div {length}, 0)"""
-    there = parts.join(sums, list(KEY)).withColumn(
-        # Records of one packet agree on its messages; an average of equal numbers is that number.
-        "weight",
-        f.expr(f"if(weighed > 0, cast(round(value / weighed) as bigint) * {size}, 0)"),
-    )
-    # A packet that no record shows on its way holds an even share of its range.
-    there = there.withColumn("weight", f.expr(f"if(weighed > 0, weight, coalesce({even}, 0))"))
-    there = there.withColumn("is_queued", f.expr("fresh > 0 or again_queued > 0"))
-    there = there.withColumn("is_there", f.expr("committed > 0 or (found > 0 and is_queued and removed <= 0)"))
-    # What a relay gave up when its origin had forgotten it is sent no more; of ordered streams the origin still has it.
-    waits = """is_queued and removed <= 0 and not (
-        class = 'recoverable' and acked > 0 and given_up > 0 and held <= 0 and not is_there)"""
-    there = there.withColumn("is_wanted", f.expr(waits))
-    lost = "is_wanted and acked > 0 and not is_there and not (held > 0 and class = 'recoverable')"
-    gap = """class = 'transactional' and is_queued and removed <= 0 and refused <= 0 and not is_there
-        and first < committed_last"""
-    summed = there.groupBy(*KEY).agg(
-        *(f.first(name).alias(name) for name in ("class", "queue", "queued_messages", "removed_messages")),
-        f.first("committed_messages").alias("committed_messages"),
-        f.expr("sum(weight * (int(is_wanted) - (fresh - removed)))").alias("more_sent"),
-        f.expr("sum(weight * (int(is_there) - committed))").alias("more_delivered"),
-        f.expr("sum(if(is_there and not is_queued, weight, 0))").alias("unqueued"),
-        f.expr("sum(if(removed > 0, 0, weight * committed))").alias("committed_and_wanted"),
-        f.expr("sum(if(removed > 0 and committed > 0, weight, 0))").alias("committed_and_removed"),
-        f.expr(f"sum(if({lost}, weight, 0))").alias("lost"),
-        f.expr("sum(if(committed > 1, weight * (committed - 1), 0))").alias("duplicates"),
-        f.expr(f"sum(if({gap}, {size}, 0))").alias("gaps"),
-    )
-    # Only the commit's own count tells whether a packet that its origin gave up is in it.
-    both = f.expr("least(greatest(committed_messages - committed_and_wanted, 0), committed_and_removed)")
-    summed = summed.withColumn("sent", f.expr("queued_messages - removed_messages + more_sent") + both)
-    summed = summed.withColumn("delivered", f.expr("committed_messages + more_delivered"))
-    return summed.withColumn("pending", f.expr("unqueued + sent - delivered - lost"))
-
-
-# ---- what depends on the order of records
-
-
-def _out_of_order(commits: DataFrame) -> DataFrame:
-    """Count the messages that were committed behind a later one of their ordered stream."""
-    ordered = commits.where("change = 'committed' and class = 'transactional'")
-    before = Window.partitionBy("node", *KEY).orderBy("start", "n").rowsBetween(Window.unboundedPreceding, -1)
-    late = ordered.withColumn("top", f.max("last").over(before)).where("first <= top")
-    return late.groupBy(*KEY).agg(f.sum("messages").alias("out_of_order"))
-
-
-def _handed_again(records: DataFrame) -> DataFrame:
-    """Count the messages that were handed out once more without the mark that they may have been before."""
-    handed = _durable(facts.deliveries(records.where("event = 'handed'")))
-    runs = handed.select(
-        "node", "start", "n", *KEY, "first", "place", "redelivered", f.posexplode("counts").alias("at", "run"), "counts"
-    )
-    before = "aggregate(slice(counts, 1, at), 0L, (sum, it) -> sum + it[0])"
-    runs = runs.withColumn("from", f.expr(f"first + {before}"))
-    each = runs.withColumn("number", f.explode(f.expr("sequence(`from`, `from` + run[0] - 1)")))
-    place = f.when(f.expr("number = first"), f.col("place")).otherwise(0)
-    each = each.select("node", "start", "n", *KEY, "number", place.alias("place"), "redelivered", f.expr("run[1] as m"))
-    earlier = (
-        Window.partitionBy("node", *KEY, "number", "place")
-        .orderBy("start", "n")
-        .rowsBetween(Window.unboundedPreceding, -1)
-    )
-    again = each.withColumn("times", f.count("*").over(earlier)).where("times > 0 and not redelivered")
-    return again.groupBy(*KEY).agg(f.sum("m").alias("handed_again"))
-
-
-def _acked_early(commits: DataFrame, packets: DataFrame, acks: DataFrame) -> DataFrame:
-    """Count the packets that a node acknowledged before the commit that holds them."""
-    early = _order_acked_early(commits, acks).unionByName(_store_acked_early(commits, packets, acks))
-    return early.groupBy(*KEY).agg(f.sum("early").alias("acked_early"))
-
-
-def _order_acked_early(commits: DataFrame, acks: DataFrame) -> DataFrame:
-    """Return order acks beyond all that their node had committed, found or refused until then."""
-    sent = acks.where("ack = 'order' and direction = 'sent'")
-    place = ("node", "start", "n", *KEY)
-    reached = commits.where("change in ('committed', 'found', 'rejected')").select(
-        *place, f.col("last").alias("reached"), f.lit(None).cast("bigint").alias("acked")
-    )
-    told = sent.select(*place, f.lit(None).cast("bigint").alias("reached"), f.col("last").alias("acked"))
-    before = Window.partitionBy("node", *KEY).orderBy("start", "n").rowsBetween(Window.unboundedPreceding, 0)
-    both = reached.unionByName(told).withColumn("top", f.max("reached").over(before))
-    beyond = f.expr("acked - coalesce(top, 0)")
-    durable = commits.select(*KEY).distinct()
-    return (
-        both.where(beyond > 0).join(durable, list(KEY), "left_semi").select(*KEY, beyond.alias("early"))
-    )
-
-
-def _store_acked_early(commits: DataFrame, packets: DataFrame, acks: DataFrame) -> DataFrame:
-    """Return the packets that a store ack covered and that their node did not have then."""
-    sent = acks.where("ack = 'store' and direction = 'sent'")
-    cumulative = Window.partitionBy("node", "session").orderBy("n").rowsBetween(Window.unboundedPreceding, -1)
-    rising = sent.where("cumulative").withColumn("first", f.coalesce(f.max("last").over(cumulative) + 1, f.lit(1)))
-    covered = rising.unionByName(sent.where("not cumulative")).where("first <= last")
-    arrived = packets.where("direction = 'received' and not again")
-    numbers = _carried(arrived, covered)
-    had = commits.where("change in ('committed', 'found', 'relayed', 'rejected')").select(
-        "node", *KEY, f.col("first").alias("from"), f.col("last").alias("to"), f.struct("start", "n").alias("had_at"),
-        (f.col("change") == "rejected").alias("refused"),
-    )
-    pieces = _bucketed(numbers, "first", "last").join(
-        _bucketed(had, "from", "to"), ["node", *KEY, "bucket"], "left"
-    ).where(f"`from` is null or (`from` <= last and `to` >= first and bucket = greatest(`from`, first) div {BUCKET})")
-    return _lacking(numbers, pieces)
-
-
-def _lacking(numbers: DataFrame, pieces: DataFrame) -> DataFrame:
-    """Return how many of the numbers no piece covers in time."""
-    whose = ("node", *KEY, "acked_at", "first", "last")
-    overlap = f.expr("least(`to`, last) - greatest(`from`, first) + 1")
-    in_time = f.col("refused") | (f.col("had_at") <= f.col("acked_at"))
-    there = pieces.groupBy(*whose).agg(f.sum(f.when(in_time, overlap).otherwise(0)).alias("there"))
-    counted = numbers.select(*whose).distinct().join(there, list(whose), "left")
-    early = f.expr("last - first + 1 - least(last - first + 1, coalesce(there, 0))")
-    return counted.where(early > 0).select(*KEY, early.alias("early"))
-
-
-def _stored(packets: DataFrame, acks: DataFrame) -> DataFrame:
-    """Return the recoverable packets whose store acks reached their origin."""
-    left = packets.where("direction = 'sent' and class = 'recoverable' and node = origin")
-    return _carried(left, acks.where("ack = 'store' and direction = 'received'")).select(*KEY, "first", "last").distinct()
-
-
-def _carried(packets: DataFrame, acks: DataFrame) -> DataFrame:
-    """Return the numbers of the packets that acks cover, and the place of each ack's record."""
-    carried = packets.select("node", "session", "packet_first", "packet_last", *KEY, f.col("first").alias("number"))
-    covers = acks.select(
-        "node", "session", f.col("first").alias("from"), f.col("last").alias("to"),
-        f.struct("start", "n").alias("acked_at"),
-    )
-    met = _bucketed(carried, "packet_first", "packet_last").join(
-        _bucketed(covers, "from", "to"), ["node", "session", "bucket"]
-    )
-    low = f.greatest("packet_first", "from")
-    met = met.where("`from` <= packet_last and `to` >= packet_first").where(
-        # Of all stretches that both touch, the one in which their overlap begins.
-        f.col("bucket") == f.expr(f"greatest(packet_first, `from`) div {BUCKET}")
-    )
-    shift = f.col("number") - f.col("packet_first")
-    return met.select(
-        "node", *KEY, "acked_at", (low + shift).alias("first"), (f.least("packet_last", "to") + shift).alias("last")
-    )
-
-
-def _bucketed(rows: DataFrame, first: str, last: str) -> DataFrame:
-    """Return a row for each stretch of ``BUCKET`` packets that a range touches."""
-    return rows.withColumn("bucket", f.explode(f.expr(f"sequence(`{first}` div {BUCKET}, `{last}` div {BUCKET})")))
-

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 COMMON: Final = ("node", "start", "n", "at_ns", "wall_ns")
-"""The columns that every table of facts begins with: the node, which start of it, the serial of the record, its times."""
+"""The columns that every table of facts begins with: the node, which start of it, serial and times of the record."""
 STREAM: Final = ("class", "origin", "stream", "sequence")
 """The columns that name a stream, and the class of its packets."""
 CHANGES: Final = {
@@ -72,7 +72,7 @@ def packets(records: DataFrame) -> DataFrame:
 
 
 def commits(records: DataFrame) -> DataFrame:
-    """Return what became of packets at a node: queued, committed, found at a start, removed, rejected, relayed, passed."""
+    """Return what became of packets at a node: queued, committed, found at a start, removed and so on."""
     there = records.where(f.col("event").isin(*CHANGES))
     spans = f.expr("""
         case when event = 'position_recovered' and ranges is not null then ranges
