@@ -8,7 +8,7 @@
 """
 
 from triack.replay import checks
+from triack.replay.records import load, verdict, violations
 from triack.replay.source import register
-from triack.replay.tables import load, verdict, violations
 
 __all__ = ["checks", "load", "register", "verdict", "violations"]
