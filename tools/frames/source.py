@@ -130,7 +130,8 @@ class TriackReader(DataSourceReader):
         """Take the filters that can be tested while a log is read; return the others."""
         tests = []
         for it in filters:
-            test, path = type(it).__name__, getattr(it, "attribute", ())
+            test = type(it).__name__
+            path: tuple[str, ...] = getattr(it, "attribute", ())
             if test in TESTS and len(path) == 1 and path[0] in SPARK_COLUMNS:
                 tests.append((path[0], test, getattr(it, "value", None)))
             else:

@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from triack.base.errors import ReplayError
 from triack.tools.replay.choosing import choose
@@ -24,6 +24,8 @@ from triack.tools.replay.log.schema import Timeline, Verdict, Violation
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+Done = TypeVar("Done")
 
 ENGINES: Final = ("auto", "local", "spark")
 """The default first."""
@@ -84,7 +86,7 @@ def replay(
             with telling(spark, say) if say is not None else contextlib.nullcontext():
                 return replay_spark(spark, given, finish)
 
-        return _on_spark(master, work)
+        return on_spark(master, work)
     listing = list_logs(map(local_path, given))
     verdict = replay_local(in_order(listing), say, listing)
     finish(verdict, verdict.findings)
@@ -166,10 +168,19 @@ def follow_on_spark(
             spark, given, tell, until_idle_s=until_idle_s, checkpoint=checkpoint, stop=stop, finish=finish
         )
 
-    return _on_spark(master, follow)
+    return on_spark(master, follow)
 
 
-def _on_spark(master: str | None, work: Callable[[SparkSession], Verdict]) -> Verdict:
+def on_spark(master: str | None, work: Callable[[SparkSession], Done]) -> Done:
+    """Work with a Spark session: with one that is open, or with one that is stopped afterwards.
+
+    Args:
+        master: as of ``replay``.
+        work: gets the session.
+
+    Raises:
+        ReplayError: Spark is not installed, does not start, or fails.
+    """
     require_spark(master)
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession

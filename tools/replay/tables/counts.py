@@ -301,7 +301,22 @@ def count_streams(records: DataFrame) -> DataFrame:
     Returns:
         A row for each sequence: ``KEY``, ``class``, ``queue`` and ``COUNTED``.
     """
-    return records.sparkSession.sql(STREAMS, **_facts(records))
+    return count_facts(**_facts(records))
+
+
+def count_facts(
+    *, packets: DataFrame, commits: DataFrame, acks: DataFrame, handed: DataFrame, starts: DataFrame
+) -> DataFrame:
+    """Do the same with tables of facts.
+
+    Args:
+        packets: as ``facts.py`` makes them.
+        commits: the same.
+        acks: the same; session acks are not looked at.
+        handed: of the deliveries, what was handed out.
+        starts: node and start of each start of a node.
+    """
+    return packets.sparkSession.sql(STREAMS, packets=packets, commits=commits, acks=acks, handed=handed, starts=starts)
 
 
 def count_wire(records: DataFrame) -> DataFrame:

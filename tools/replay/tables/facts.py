@@ -169,3 +169,56 @@ def _mapped(words: dict[str, str]) -> Column:
     """Return the word for an event."""
     pairs = [f.lit(word) for pair in words.items() for word in pair]
     return f.create_map(*pairs)[f.col("event")]
+
+
+def starts(records: DataFrame) -> DataFrame:
+    """Return what begins and ends starts of nodes: a row for each such record."""
+    events = ("node_started", "node_continued", "node_stopped", "start_before")
+    return _rows(
+        records.where(f.col("event").isin(*events)),
+        word="event",
+        name="name",
+        address="address",
+        boot="boot",
+        survives="survives",
+    )
+
+
+def openings(records: DataFrame) -> DataFrame:
+    """Return openings and ends of sessions: a row for each end of a session that says so."""
+    return _rows(
+        records.where("event in ('session_opened', 'session_closed')"),
+        word="event",
+        session="session",
+        peer="peer",
+        peer_name="peer_name",
+        role="role",
+        address="address",
+        window_packets=f.col("window"),
+        reason="reason",
+        unacked_packets=f.col("unacked"),
+    )
+
+
+def segments(records: DataFrame) -> DataFrame:
+    """Return the files: a row for each start of a node in a file."""
+    return records.groupBy("node", f.col("incarnation").alias("start"), "file").agg(
+        f.min("n").alias("first_n"),
+        f.max("n").alias("last_n"),
+        f.count("*").alias("records"),
+        f.min("wall_ns").alias("begin_wall_ns"),
+        f.max("wall_ns").alias("end_wall_ns"),
+    )
+
+
+FACTS: Final = {
+    "segments": segments,
+    "starts": starts,
+    "openings": openings,
+    "packets": packets,
+    "acks": acks,
+    "commits": commits,
+    "deliveries": deliveries,
+    "resends": resends,
+}
+"""The tables of facts by their names: each is a function of records."""

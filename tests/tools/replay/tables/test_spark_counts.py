@@ -1,7 +1,7 @@
 """The second count: as the judges count, in every log that they pass; and against them when they are wrong."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -56,14 +56,14 @@ def test_a_judge_that_is_blind_is_found_out(
 ) -> None:
     """Whatever the judges and their planted lies agree on wrongly: here a judge finds nothing at all."""
     from triack.tools.replay.engines import spark_engine
+    from triack.tools.replay.judges import conclusion
 
     plant(fault)[0].save(tmp_path)
 
-    def summarize(verdict: Verdict, *rest: object) -> None:
-        spark_engine.conclusion_summarize(verdict, *rest)  # type: ignore[attr-defined]
+    def summarize(verdict: Verdict, *rest: Any) -> None:
+        conclusion.summarize(verdict, *rest)
         verdict.duplicates_delivered = 0
 
-    monkeypatch.setattr(spark_engine, "conclusion_summarize", spark_engine.summarize, raising=False)
     monkeypatch.setattr(spark_engine, "summarize", summarize)
     monkeypatch.setattr(spark_engine, "accuse", lambda *_: None)
     judged = spark_engine.replay_spark(spark, [str(tmp_path)])
