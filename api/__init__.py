@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from triack.base.ack_trigger import AckTrigger
     from triack.base.news import (
         CallRefused,
+        DeadLettersWaiting,
         EventsMissed,
         GapFound,
         LinkDown,
@@ -64,7 +65,9 @@ if TYPE_CHECKING:
     from triack.node.shell.troubles import TroubleStats
     from triack.ordering.order_settings import OrderSettings
     from triack.queues.blocking import Blocking
+    from triack.queues.format_names import msmq_name
     from triack.queues.manager.browse import BrowsedMessage
+    from triack.queues.message_classes import Acks, MessageClass
     from triack.queues.node_settings import DeadLetters, KeySettings, Limits, NodeSettings, Quota, Reconnect, Redelivery
     from triack.queues.routes import Route
     from triack.queues.stages import Stage, StageName
@@ -88,12 +91,14 @@ __all__ = [
     "AckStats",
     "AckTrigger",
     "Acknowledgements",
+    "Acks",
     "Blocking",
     "BrowsedMessage",
     "CallRefused",
     "Client",
     "Consumer",
     "DeadLetters",
+    "DeadLettersWaiting",
     "Delivery",
     "EnrolledPeer",
     "Events",
@@ -109,6 +114,7 @@ __all__ = [
     "LinkStats",
     "LinkUp",
     "Message",
+    "MessageClass",
     "MessageProperties",
     "Node",
     "NodeEvent",
@@ -143,6 +149,7 @@ __all__ = [
     "TransitStats",
     "TroubleStats",
     "connect",
+    "msmq_name",
     "open",
     "policies",
     "run",
@@ -157,12 +164,14 @@ _HOMES = {
     "AckStats": "triack.node.shell.stats:AckStats",
     "AckTrigger": "triack.base.ack_trigger:AckTrigger",
     "Acknowledgements": "triack.node.handles.acknowledgements:Acknowledgements",
+    "Acks": "triack.queues.message_classes:Acks",
     "Blocking": "triack.queues.blocking:Blocking",
     "BrowsedMessage": "triack.queues.manager.browse:BrowsedMessage",
     "CallRefused": "triack.base.news:CallRefused",
     "Client": "triack.node.client.client:Client",
     "Consumer": "triack.node.handles.consumer:Consumer",
     "DeadLetters": "triack.queues.node_settings:DeadLetters",
+    "DeadLettersWaiting": "triack.base.news:DeadLettersWaiting",
     "EnrolledPeer": "triack.node.shell.enrolling:EnrolledPeer",
     "Events": "triack.node.shell.link_events:Events",
     "EventsMissed": "triack.base.news:EventsMissed",
@@ -179,6 +188,7 @@ _HOMES = {
     "LinkStats": "triack.node.shell.stats:LinkStats",
     "LinkUp": "triack.base.news:LinkUp",
     "Message": "triack.node.handles.message:Message",
+    "MessageClass": "triack.queues.message_classes:MessageClass",
     "MessageProperties": "triack.node.shell.outgoing_message:MessageProperties",
     "Node": "triack.node.node:Node",
     "NodeEvent": "triack.base.news:NodeEvent",
@@ -212,6 +222,7 @@ _HOMES = {
     "TransitStats": "triack.node.shell.stats:TransitStats",
     "TroubleStats": "triack.node.shell.troubles:TroubleStats",
     "connect": "triack.node.client.client:connect_to",
+    "msmq_name": "triack.queues.format_names:msmq_name",
     "open": "triack.node.node:open_node",
     "policies": "triack.policies",
     "sync": "triack.sync",

@@ -13,6 +13,7 @@ from triack.base.in_hand import Marks
 from triack.base.names import StreamId
 
 __all__ = [
+    "CARES",
     "HEAD_BYTES",
     "OWN_STATE",
     "Commit",
@@ -39,6 +40,8 @@ KEY_BITS = 40
 """Bits of a number within its stream or queue: a million packets a second for twelve days. 23 are the group's."""
 HEAD_BYTES = 35
 """Bytes of a body in an index: enough for its kind, its count, its deadline, and its place in a large message."""
+CARES = 0x80
+"""Bit of the first byte of a body: what happens to one of its messages has consequences that only the body tells."""
 
 
 def key_of(group: int, number: int) -> int:
@@ -54,7 +57,7 @@ def split_key(key: int) -> tuple[int, int]:
 class OutgoingStreamRow(NamedTuple):
     """An outgoing stream: its peer, its class, and its next number.
 
-    ``relayed`` is 1 once packets of it may have gone by way of a relay.
+    ``relayed`` is 1 once packets of it may have gone by way of a relay. ``priority`` is that of all its messages.
     """
 
     stream: int
@@ -64,6 +67,7 @@ class OutgoingStreamRow(NamedTuple):
     sequence: int
     next_number: int
     relayed: int = 0
+    priority: int = 0
 
 
 class OutgoingRow(NamedTuple):
@@ -119,7 +123,7 @@ class TransitStreamRow(NamedTuple):
     """A stream of another node that passes through this one; ``id`` is this node's number for it.
 
     ``final`` and ``from_name`` are as it came, ``via`` is the neighbour that it came by. Everything up to ``ordered``
-    has been order-acknowledged, of what was here up to ``highest``.
+    has been order-acknowledged, of what was here up to ``highest``. ``priority`` is that of its messages.
     """
 
     id: int
@@ -133,6 +137,7 @@ class TransitStreamRow(NamedTuple):
     via: str
     highest: int
     ordered: int
+    priority: int = 0
 
 
 class TransitRow(NamedTuple):
@@ -228,12 +233,13 @@ class Commit:
 
 @dataclass(slots=True)
 class OutgoingIndex:
-    """An outgoing packet without its body; see ``OutgoingRow``."""
+    """An outgoing packet without its body; see ``OutgoingRow``. ``cares``: whether its body has the bit ``CARES``."""
 
     key: int
     messages: int
     reach_by_ms: int
     size_bytes: int
+    cares: bool = False
 
 
 @dataclass(slots=True)

@@ -4,7 +4,20 @@ from enum import IntEnum
 
 from triack.base.errors import UsageError
 
-__all__ = ["DURABLE", "FREED_BY", "LABELS", "Ack", "Delivery", "Role", "check_sent"]
+__all__ = [
+    "DEFAULT_PRIORITY",
+    "DURABLE",
+    "FREED_BY",
+    "LABELS",
+    "PRIORITY_MAX",
+    "TRANSACTIONAL_PRIORITY",
+    "Ack",
+    "Delivery",
+    "Role",
+    "check_priority",
+    "check_sent",
+    "default_priority",
+]
 
 
 class Delivery(IntEnum):
@@ -64,6 +77,42 @@ LABELS: dict[int, str] = {member: member.name.lower() for member in Delivery}
 """The names of the classes, also by their codes."""
 
 
+PRIORITY_MAX = 7
+"""The highest priority; the lowest is 0 ([MS-MQMQ] 2.2.19.2: three bits of the flags)."""
+DEFAULT_PRIORITY = 3
+"""The priority of a message that asks for none, as in MSMQ."""
+TRANSACTIONAL_PRIORITY = 0
+"""The priority of every transactional message, as in MSMQ: all of a queue keep one order."""
+
+
+def default_priority(delivery: Delivery) -> int:
+    """The priority of messages of a class that ask for none."""
+    return TRANSACTIONAL_PRIORITY if delivery is Delivery.TRANSACTIONAL else DEFAULT_PRIORITY
+
+
+def check_priority(destination: str, delivery: Delivery, priority: object) -> int:
+    """The priority of a message.
+
+    Args:
+        destination: for the error.
+        delivery: the message's class.
+        priority: what its sender has asked for; None for the default of the class.
+
+    Raises:
+        UsageError: it is no integer from 0 to 7, or the message is transactional and it is not 0.
+    """
+    if priority is None:
+        return default_priority(delivery)
+    if isinstance(priority, bool) or not isinstance(priority, int) or not 0 <= priority <= PRIORITY_MAX:
+        raise UsageError(f"send to {destination}: a priority is a number from 0 to {PRIORITY_MAX}, not {priority!r}")
+    if delivery is Delivery.TRANSACTIONAL and priority != TRANSACTIONAL_PRIORITY:
+        raise UsageError(
+            f"send to {destination}: transactional messages arrive in the order of their sending, so all of them have "
+            f"priority {TRANSACTIONAL_PRIORITY}, not {priority}: send it as triack.RECOVERABLE or triack.EXPRESS"
+        )
+    return priority
+
+
 def check_sent(what: str, destination: object, delivery: object) -> None:
     """Check the types of a destination and of a class.
 
@@ -76,7 +125,8 @@ def check_sent(what: str, destination: object, delivery: object) -> None:
         UsageError: one of the two is of a wrong type.
     """
     if not isinstance(destination, str):
-        raise UsageError(f"{what} {destination!r}: a destination is text")
+        hint = "; send_to sends to several" if isinstance(destination, list | tuple) else ""
+        raise UsageError(f"{what} {destination!r}: a destination is text{hint}")
     if not isinstance(delivery, Delivery):
         raise UsageError(
             f"{what} {destination} as {delivery!r}: a class is a triack.Delivery, such as triack.TRANSACTIONAL"

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 __all__ = [
     "CallRefused",
+    "DeadLettersWaiting",
     "EventsMissed",
     "GapFound",
     "LinkDown",
@@ -150,6 +151,19 @@ class QueueOverQuota:
 
 
 @dataclass(frozen=True, slots=True)
+class DeadLettersWaiting:
+    """As many dead letters wait as ``DeadLetters.warn_at`` says. Reported once until there are fewer than half of them.
+
+    Attributes:
+        queue: their queue.
+        messages: how many are in it. None is refused because of that.
+    """
+
+    queue: str
+    messages: int
+
+
+@dataclass(frozen=True, slots=True)
 class StoreLow:
     """The disk has less room than the reserve, or enough of it again. While it is low nothing new is accepted for it.
 
@@ -226,6 +240,7 @@ NodeEvent = (
     | PeerHalted
     | GapFound
     | CallRefused
+    | DeadLettersWaiting
     | QueueOverQuota
     | StoreLow
     | StreamHeld

@@ -95,6 +95,11 @@ class DropReason(Reason):
     SUSPENDED_OVERFLOW = "suspended-overflow", "A suspended peer was refused and not remembered, as too many are."
     DEAD_LETTERS_FULL = "dead-letters-full", "A message found the quota of dead letters full, and is gone."
     DEAD_LETTER_REPLACED = "dead-letter-replaced", "A dead letter that nobody read gave way to newer ones, and is gone."
+    LETTER_DECLINED = "letter-declined", "A message was given up whose sender wants no dead letter of it."
+    ADMIN_ACK_LOST = (
+        "admin-ack-lost",
+        "An administration message was refused, had expired or was purged, or no way leads to its queue.",
+    )
     EXPIRED_DISCARDED = "expired-discarded", "A message expired, and is gone, as its node keeps no such letters."
     TRANSIT_LOST = (
         "transit-lost",
@@ -282,6 +287,11 @@ class Trouble(StrEnum):
         "held-there",
         "messages to {about} wait because the node there has no room: {detail}",
         "read the queue there, or raise the quota there with the name that is shown",
+    )
+    DEAD_LETTERS = (
+        "dead-letters",
+        "{about} has {detail} dead letters, and none is refused yet",
+        "read why with triack queue show {about} --data DIR, then requeue or purge them",
     )
     STREAMS_FULL = (
         "streams-full",

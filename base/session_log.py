@@ -69,7 +69,9 @@ FIELDS: Final[dict[str, Field]] = {
     # Where a message is, whatever session carries it.
     "class": Field(str, "`express`, `recoverable` or `transactional`"),
     "origin": Field(str, "id of the node that the messages come from"),
-    "stream": Field(int, "the origin's number for one stream: one destination queue of one peer in one class"),
+    "stream": Field(
+        int, "the origin's number for one stream: one destination queue of one peer in one class and of one priority"
+    ),
     "sequence": Field(int, "the stream's sequence id: only grows"),
     "number": Field(
         int, "a packet's number in the sequence, from 1; of several packets, whose numbers rise by 1, the first"
@@ -92,10 +94,18 @@ FIELDS: Final[dict[str, Field]] = {
         "how many messages these packets complete; in `dropped` how many datagrams",
     ),
     "queue": Field(str, "name of the destination queue"),
+    "priority": Field(
+        int,
+        "priority of the messages, 0 to 7. Absent where it is the default of the class: 0 of `transactional` messages, "
+        "3 of others",
+    ),
     "final": Field(str, "name of the destination node, as the packets brought it here"),
     "hops": Field(
         int, "how many relays the packets had passed when they were sent: 0 from their origin. Absent where none passes"
     ),
+    "acks": Field(int, "what to tell of, summed: 1 arrived, 2 received, 4 did not arrive, 8 was not received"),
+    "lost": Field(bool, "no way leads to the queue for the answers: they were dropped"),
+    "message_class": Field(int, "what happened, by MSMQ's number of a message class ([guide.md](guide.md))"),
     "receive_by_ms": Field(int, "wall clock at which they were to have been received, milliseconds since 1970"),
     "recovered": Field(bool, "true when read from the store at the start"),
     "redelivered": Field(bool, "whether they may have been handed out before"),
@@ -244,7 +254,7 @@ EVENTS: Final[dict[str, Event]] = {
     "queued": Event(
         "outgoing packets were committed here (express: entered memory). `origin` is the recording node",
         (*_PACKETS, "queue", "peer_name"),
-        ((), ("recovered",)),
+        ((), ("recovered",), ("priority",), ("recovered", "priority")),
     ),
     "session_opened": Event(
         "the session became open; without `ack_idle_ns` nothing is due for it",
@@ -305,6 +315,7 @@ EVENTS: Final[dict[str, Event]] = {
         "in memory). The range of a `transactional` commit passes numbers that its origin gave up: the `previous` of "
         "the arrived packets shows them, and `count` counts the messages that it holds",
         (*_PACKETS, "queue"),
+        ((), ("priority",)),
     ),
     "rejected": Event("the ordering layer did not accept a packet", (*_STREAM, "number", "reason")),
     "order_ack_sent": Event(
@@ -378,6 +389,7 @@ EVENTS: Final[dict[str, Event]] = {
     "handed": Event(
         "messages of one or more packets were handed to the application",
         (*_STREAM, "queue", "number", "place", "counts", "redelivered"),
+        ((), ("priority",)),
     ),
     "settled": Event(
         "messages of one or more packets are settled: the commit that begins now takes them out of their queue for "
@@ -400,6 +412,18 @@ EVENTS: Final[dict[str, Event]] = {
         "them to this node's dead-letter queue. A process that dies in between has them again",
         (*_STREAM, "queue", "number", "place", "counts", "receive_by_ms"),
     ),
+    "admin_ack_asked": Event(
+        "messages of one packet ask for administration messages: the commit that begins now holds it (express: it "
+        "enters memory). Of a large message, the packet is its last",
+        (*_STREAM, "number", "place", "count", "acks"),
+    ),
+    "admin_ack_queued": Event(
+        "what happened to messages of one packet is told to their origin, in an administration message for each: the "
+        "commit that begins now holds it, and what it tells of. A process that dies before it returns does both again. "
+        "The packet is the one that the messages came in; of a large message, its last",
+        (*_STREAM, "number", "place", "count", "message_class"),
+        ((), ("lost",)),
+    ),
     "queue_paused": Event(
         "an operator has paused a queue of this node, `peer/queue`, or `peer/` for all outgoing queues to a peer: "
         "nothing leaves it until it is resumed",
@@ -414,7 +438,7 @@ EVENTS: Final[dict[str, Event]] = {
 
 SHARED: Final = (
     "session", "class", "origin", "stream", "sequence", "queue", "peer", "peer_name", "final", "hops",
-    "resend", "duplicate", "recovered", "redelivered",
+    "resend", "duplicate", "recovered", "redelivered", "priority",
 )  # fmt: skip
 """Fields that are alike in many records: a segment says them once and refers to them, see ``base/log_lines.py``."""
 

@@ -159,6 +159,7 @@ class StreamPacket:
         packet: the number that the current session gave it; 0 when it has not been sent in it.
         whole: the large message that it is a fragment of, or None.
         ack_requested: whether the sender of a message in it wants its acknowledgements at once.
+        cares: whether its messages want more than to be delivered, see ``base.commit.CARES``.
     """
 
     number: int
@@ -175,6 +176,7 @@ class StreamPacket:
     packet: int = 0
     whole: "_Whole | None" = None
     ack_requested: bool = False
+    cares: bool = False
 
 
 @dataclass(slots=True)

@@ -165,11 +165,13 @@ class DeadLetters:
         when_full: ``drop oldest`` drops the oldest letters that no reader has in hand; ``keep`` keeps the present ones
             and drops new ones; ``discard expired`` keeps no letters of expired messages, and is ``drop oldest`` for the
             others. Each message that is lost is counted in ``NodeStats.drops``.
+        warn_at: with this many letters the node tells its operator (``DeadLettersWaiting``); it refuses nothing.
     """
 
     messages: int = 10_000_000
     size_bytes: int = 1024**3
     when_full: WhenLettersFull = "drop oldest"
+    warn_at: int = 100_000
 
     def __post_init__(self) -> None:
         check_settings(self)
@@ -269,11 +271,15 @@ class NodeSettings:
         keys: how long the keys of messages count, and how many there may be.
         messages_per_packet: the most messages that share a packet; None for as many as fit. With 1, windows and other
             counts of packets are counts of messages.
+        lowest_priority_share: of how many packets to one queue one belongs to the lowest priority that waits; 0: none,
+            so that lower priorities wait until no higher one does, as in MSMQ.
         ack_events: when acknowledgements are reported (``Node.acknowledgements``); None: each message by itself.
         blocking: the stage that messages have reached when ``send`` returns.
         survives: what the node's store survives: ``power loss``, ``process crash`` (then a loss of power may take the
             last commits, or leave the store damaged) or ``nothing`` (it is in memory). What this node acknowledges as
             stored is as safe as that, and its peers know (``SessionStats.survives``).
+        time_to_reach_queue_s: how long a message to another node may take to reach its queue if its sender says nothing
+            else (``time_to_reach_queue``); None: for any time. MSMQ's default is four days (``LongLiveTime``).
         log_keep_s: how long session logs are kept, at least; None: until somebody removes them. Older segments are
             judged once a day and replaced by a summary (``triack log prune``), unless they break a promise.
     """
@@ -297,14 +303,16 @@ class NodeSettings:
     keep_alive_s: float = 25.0
     keys: KeySettings = field(default_factory=KeySettings)
     messages_per_packet: int | None = None
+    lowest_priority_share: int = 64
     ack_events: AckTrigger | None = None
     blocking: Blocking = field(default_factory=Blocking)
     survives: Survives = "power loss"
+    time_to_reach_queue_s: float | None = None
     log_keep_s: float | None = None
 
     def __post_init__(self) -> None:
-        may_be_zero = ("body_cache_bytes", "max_redeliveries", "close_timeout_s", "keep_alive_s", "retire_after_s")
-        check_settings(self, may_be_zero=may_be_zero)
+        times = ("close_timeout_s", "keep_alive_s", "retire_after_s")
+        check_settings(self, may_be_zero=("body_cache_bytes", "max_redeliveries", "lowest_priority_share", *times))
         check_datagram("NodeSettings: stream_datagram_bytes", self.stream_datagram_bytes)
         check_kind("NodeSettings: ack_events", self.ack_events, AckTrigger | None)
         if self.survives not in SURVIVES:

@@ -1,14 +1,22 @@
 """Messages into packet bodies and back: many small ones in a batch, a large one in fragments.
 
-    BATCH     kind u8, count u16, first ordinal u64, sent at u64 ms, receive by u64 ms, count x length u16, bodies
+    BATCH     first byte u8, count u16, first ordinal u64, sent at u64 ms, receive by u64 ms, count x length u16, bodies
     RICH      the same with count x length u16 of properties after the lengths, and the properties after the bodies
-    FRAGMENT  kind u8, zero u16, ordinal u64, sent at u64 ms, receive by u64 ms, total u32, offset u32, a piece of
+    ANSWERS   first byte u8, count u16, first ordinal u64, sent at u64 ms, zero u64, message class u16, node id (16
+    bytes), (ordinal u64, length u16, properties)
+    FRAGMENT  first byte u8, zero u16, ordinal u64, sent at u64 ms, receive by u64 ms, total u32, offset u32, a piece of
     (properties length u32, properties, body)
+
+The first byte holds the kind in bits 0 and 1, the priority of the messages in bits 4 to 6, and ``CARES`` in bit 7. The
+others are not this module's, and nothing here depends on them.
 
 All integers are big-endian. Properties are a JSON object. A message of a batch has the ordinal ``first + index``, which
 with the id of its node names it permanently. Messages with different receive-by times (0 for any time) share no body,
-so a queue knows when a packet expires without reading it. The work here is per batch: one ``struct.pack`` and one
-``join``.
+so a queue knows when a packet expires without reading it. The bit ``CARES`` says that messages of the body
+have one of the properties ``CARING``; they share no body with messages that have none of them. In a RICH body a length
+of 0xFFFF stands for the properties of the message before. ANSWERS are messages without bodies that tell of successive
+messages of a node, from that ordinal on: they differ in nothing else. The work here is per
+batch: one ``struct.pack`` and one ``join``.
 """
 
 import json
@@ -19,21 +27,32 @@ from functools import lru_cache
 from itertools import accumulate, groupby, pairwise
 from struct import Struct
 from struct import error as StructError
-from typing import Any, cast
+from typing import Any, cast, overload
 
-from triack.base.commit import HEAD_BYTES
+from triack.base.commit import CARES, HEAD_BYTES
+from triack.base.delivery import PRIORITY_MAX
 from triack.base.errors import ProtocolError
 from triack.base.reasons import DropReason
 
 __all__ = [
+    "ADMIN",
+    "CARING",
+    "CLASS",
+    "DEAD_LETTER",
+    "DEATH",
+    "JOURNAL",
     "MAX_BODY_BYTES",
     "MAX_PROPERTIES_BYTES",
     "USER_PROPERTIES_BYTES",
+    "Answer",
+    "AnswerProperties",
+    "AnswerRun",
     "Fragment",
     "Outgoing",
     "PacketBody",
     "Properties",
     "Unpacked",
+    "cares_of",
     "check",
     "count_of",
     "fragment_range",
@@ -42,6 +61,7 @@ __all__ = [
     "move_times",
     "pack",
     "pack_one",
+    "priority_of",
     "read_batch",
     "read_fragment",
     "receive_by_of",
@@ -68,15 +88,23 @@ for them take no more than a few MiB."""
 
 _HEAD = Struct("!BHQQQ")
 _FRAGMENT = Struct("!II")
+_TOLD = Struct("!H16sQH")
+_AS_BEFORE = 0xFFFF
+"""In place of a length of properties, which are never that long."""
 _LENGTH = Struct("!I")
 _SHORT_MAX = 0xFFFF
 """Lengths in a batch are 16 bits; longer messages travel in fragments."""
-_BATCH, _RICH, _FRAGMENT_KIND = 1, 2, 3
+_ANSWERS, _BATCH, _RICH, _FRAGMENT_KIND = 0, 1, 2, 3
 _TIME_MAX_MS = (1 << 64) - 1
 """The latest time that the head of a body can hold."""
 _NEVER = (0, 0)
 """The expiry of a message without any time limit."""
-_BATCH_BEGIN = bytes([_BATCH])
+_KIND_BITS = 0b11
+"""The kind, in the first byte of a body."""
+_PRIORITY_SHIFT = 4
+"""The lowest of the three bits of the priority, in the first byte of a body."""
+_ENCODER = json.JSONEncoder(separators=(",", ":"))
+"""One for all, as to make one takes longer than to write a few properties."""
 
 assert _HEAD.size + _FRAGMENT.size == HEAD_BYTES, "what ``count_of`` and ``fragment_range`` need to see"
 
@@ -85,6 +113,18 @@ Properties = dict[str, Any]
 
 NO_DEAD_LETTER = "no_dead_letter"
 """A property: keep no dead letter when the message cannot be delivered, as its sender is notified or gone."""
+DEAD_LETTER = "dead_letter"
+"""A property: False for no dead letter, or the name of the queue for it, at the node where the message dies."""
+JOURNAL = "journal"
+"""A property: True to keep a copy at the sender."""
+ADMIN = "admin"
+"""A property: which administration messages the sender wants, and where; see ``queues.admin_acks``."""
+CLASS = "class"
+"""A property: the number of a ``MessageClass``. Only administration messages have it."""
+CARING = frozenset({DEAD_LETTER, JOURNAL, ADMIN})
+"""The properties for which a node looks into a body when something happens to its messages."""
+DEATH = frozenset({"dead_reason", "dead_destination", "dead_attempts", "dead_maybe_delivered"})
+"""The properties that a dead letter has besides those of its message."""
 
 
 @dataclass(slots=True)
@@ -92,7 +132,8 @@ class Outgoing:
     """A message on its way into a packet; ``key`` is its sender's, for this node only, and empty when it has none.
 
     It is not sent from ``reach_by_ms`` on, nor from ``receive_by_ms`` on, when it would not be read. 0 is for never.
-    With ``ack_now`` its packet asks for its acknowledgements.
+    With ``ack_now`` its packet asks for its acknowledgements. ``priority`` counts for a message that is put into a
+    queue of this node by itself, such as a dead letter; the others have the priority of their stream.
     """
 
     body: bytes
@@ -101,6 +142,7 @@ class Outgoing:
     key: str = ""
     ack_now: bool = False
     receive_by_ms: int = 0
+    priority: int = 0
 
     @property
     def expiry(self) -> tuple[int, int]:
@@ -108,6 +150,36 @@ class Outgoing:
         reach_by_ms, receive_by_ms = self.reach_by_ms, self.receive_by_ms
         unread = receive_by_ms > 0 and not 0 < reach_by_ms < receive_by_ms
         return (receive_by_ms if unread else reach_by_ms), receive_by_ms
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerRun:
+    """What positive administration messages about messages of one packet share.
+
+    Attributes:
+        message_class: what happened.
+        origin: the node that sent the messages.
+        first_ordinal: the ordinal of the first message of the packet.
+        properties: what else the answers say.
+    """
+
+    message_class: int
+    origin: bytes
+    first_ordinal: int
+    properties: Properties
+
+
+@dataclass(slots=True)
+class Answer(Outgoing):
+    """A positive administration message: about the message with that index in its packet."""
+
+    run: AnswerRun | None = None
+    index: int = 0
+
+
+def _shared_by_list(message: Outgoing) -> tuple[int, int, int, bool]:
+    """What messages of one list have in common: the very same properties, and the same times."""
+    return id(message.properties), message.reach_by_ms, message.receive_by_ms, message.ack_now
 
 
 @dataclass(slots=True)
@@ -119,6 +191,7 @@ class PacketBody:
         tickets: number of messages that it is part of: those of a batch, and one for each fragment of a large message.
         reach_by_ms: wall clock time after which sending it is useless, 0 for never.
         ack_requested: whether it must ask for its acknowledgements.
+        cares: whether its messages have a property of ``CARING``.
     """
 
     body: bytes
@@ -126,6 +199,7 @@ class PacketBody:
     tickets: int
     reach_by_ms: int
     ack_requested: bool = False
+    cares: bool = False
 
 
 @dataclass(slots=True)
@@ -136,7 +210,43 @@ class Unpacked:
     sent_at_ms: int
     receive_by_ms: int
     bodies: Sequence[bytes]
-    properties: list[Properties] | None
+    properties: Sequence[Properties] | None
+    priority: int = 0
+
+
+class AnswerProperties(Sequence[Properties]):
+    """The properties of successive answers, made when they are asked for."""
+
+    __slots__ = ("_class", "_count", "_first", "_origin", "_shared")
+
+    def __init__(self, message_class: int, origin: bytes, first: int, count: int, shared: Properties) -> None:
+        self._class = message_class
+        self._origin = origin.hex()
+        self._first = first
+        self._count = count
+        self._shared = shared
+
+    @property
+    def message_class(self) -> int:
+        """The class of all of them."""
+        return self._class
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, index: int) -> Properties: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[Properties]: ...
+
+    def __getitem__(self, index: int | slice) -> Properties | list[Properties]:
+        if isinstance(index, slice):
+            return [self[at] for at in range(*index.indices(self._count))]
+        if not -self._count <= index < self._count:
+            raise IndexError(index)
+        number = self._first + index % self._count
+        return {**self._shared, CLASS: self._class, "correlation_id": f"{self._origin}-{number}"}
 
 
 @dataclass(slots=True)
@@ -149,6 +259,7 @@ class Fragment:
     total_bytes: int
     offset: int
     piece: bytes
+    priority: int = 0
 
     @property
     def is_last(self) -> bool:
@@ -173,43 +284,51 @@ def pack(
     first_ordinal: int,
     sent_at_ms: int,
     most: int | None = None,
+    priority: int = 0,
 ) -> tuple[list[PacketBody], int]:
     """Pack messages, in order, into as few bodies of at most ``limit_bytes``, and ``most`` messages, as possible.
 
     Returns:
         The bodies, and the next free ordinal.
     """
-    packer = _Packer(min(limit_bytes, _SHORT_MAX), first_ordinal, sent_at_ms, most)
+    packer = _Packer(min(limit_bytes, _SHORT_MAX), first_ordinal, sent_at_ms, most, priority << _PRIORITY_SHIFT)
     for kind, some in groupby(messages, key=type):
         if kind is bytes:
             packer.add_plain(cast("list[bytes]", list(some)))
             continue
-        for message in some:
-            assert isinstance(message, Outgoing)
-            packer.add(
-                message.body, write_properties(message.properties), message.expiry, ack_requested=message.ack_now
-            )
+        if kind is Answer:
+            packer.add_answers(cast("list[Answer]", list(some)))
+            continue
+        for _, alike in groupby(cast("list[Outgoing]", list(some)), key=_shared_by_list):
+            packer.add_list(list(alike))
     packer.close_run()
     return packer.packed, packer.ordinal
 
 
 class _Packer:
-    """Fills one batch after another; a batch is RICH as soon as one of its messages has properties."""
+    """Fills one batch after another; a batch is RICH as soon as one of its messages has properties.
 
-    def __init__(self, limit_bytes: int, ordinal: int, sent_at_ms: int, most: int | None) -> None:
+    ``bits`` are those of each first byte besides the kind.
+    """
+
+    def __init__(self, limit_bytes: int, ordinal: int, sent_at_ms: int, most: int | None, bits: int) -> None:
+        self._bits = bits
         self.packed: list[PacketBody] = []
         self.ordinal = ordinal
         self._sent_at_ms = sent_at_ms
         self._full_bytes = self._room_bytes = limit_bytes - _HEAD.size
         self._bodies: list[bytes] = []
         self._properties: list[bytes] = []
+        self._last = b""
         self._rich = False
         self._asks = False
+        self._cares = False
         self._expiry = _NEVER
         self._most = min(most or _SHORT_MAX, _SHORT_MAX)
 
     def add(self, body: bytes, properties: bytes, expiry: tuple[int, int], *, ack_requested: bool = False) -> None:
-        size_bytes = len(body) + 2 + (len(properties) + 2 if properties or self._rich else 0)
+        shared = properties == self._last and bool(self._bodies)
+        size_bytes = len(body) + 2 + ((0 if shared else len(properties)) + 2 if properties or self._rich else 0)
         becomes_rich = bool(properties) and not self._rich
         if becomes_rich:
             size_bytes += 2 * len(self._bodies)
@@ -224,10 +343,67 @@ class _Packer:
         self._rich = self._rich or bool(properties)
         self._bodies.append(body)
         self._properties.append(properties)
+        self._last = properties
         self._room_bytes -= size_bytes
+
+    def add_answers(self, answers: list[Answer]) -> None:
+        """Add positive administration messages: neighbours of one run share a body."""
+        self.turn_to(cares=False)
+        self.close_run()
+        at = 0
+        while at < len(answers):
+            first, stop = answers[at], at + 1
+            most = at + self._most
+            while stop < min(len(answers), most) and answers[stop].run is first.run:
+                if answers[stop].index != first.index + stop - at:
+                    break
+                stop += 1
+            assert first.run is not None
+            body = _answers(first.run, first.index, stop - at, self.ordinal, self._sent_at_ms, self._bits)
+            if len(body) > self._full_bytes + _HEAD.size:
+                # Its label is long: no compact form, but pieces.
+                for answer in answers[at:stop]:
+                    told = AnswerProperties(*_told(first.run, answer.index), 1, first.run.properties)[0]
+                    self.add(b"", write_properties(told), _NEVER)
+                self.close_run()
+            else:
+                self.packed.append(PacketBody(body, stop - at, stop - at, 0))
+                self.ordinal += stop - at
+            at = stop
+
+    def add_list(self, messages: list[Outgoing]) -> None:
+        """Add messages that were sent as a list: they differ in their bodies alone."""
+        first = messages[0]
+        properties, expiry = first.properties, first.expiry
+        written = write_properties(properties)
+        self.turn_to(cares=properties is not None and not CARING.isdisjoint(properties))
+        bodies, at = [message.body for message in messages], 0
+        ends = list(accumulate([len(body) + 4 for body in bodies], initial=0))
+        while at < len(bodies):
+            stop = at
+            if self._rich and self._bodies and written and written == self._last and expiry == self._expiry:
+                stop = bisect_right(ends, ends[at] + self._room_bytes, lo=at) - 1
+                stop = min(stop, at + self._most - len(self._bodies))
+            if stop > at:
+                self._bodies += bodies[at:stop]
+                self._properties += [written] * (stop - at)
+                self._room_bytes -= ends[stop] - ends[at]
+                self._asks = self._asks or first.ack_now
+                at = stop
+            else:
+                self.add(bodies[at], written, expiry, ack_requested=first.ack_now)
+                at += 1
+
+    def turn_to(self, *, cares: bool) -> None:
+        """The next messages have a property of ``CARING``, or none of them."""
+        if cares is not self._cares:
+            self.close_run()
+            self._cares = cares
+            self._bits ^= CARES
 
     def add_plain(self, bodies: list[bytes]) -> None:
         """Add messages that are only bodies, like ``add``, as many at a time as a batch has room for."""
+        self.turn_to(cares=False)
         ends = list(accumulate([len(body) + 2 for body in bodies], initial=0))
         at = 0
         while at < len(bodies):
@@ -244,6 +420,7 @@ class _Packer:
             elif stop > at:
                 self._bodies += bodies[at:stop]
                 self._properties += [b""] * (stop - at)
+                self._last = b""
                 self._room_bytes -= ends[stop] - ends[at]
                 at = stop
             else:
@@ -260,39 +437,45 @@ class _Packer:
     def _put(self, bodies: list[bytes], properties: list[bytes] | None) -> None:
         """Finish a batch."""
         count, (reach_by_ms, receive_by_ms) = len(bodies), self._expiry
-        body = _batch(bodies, properties, self.ordinal, self._sent_at_ms, receive_by_ms)
-        self.packed.append(PacketBody(body, count, count, reach_by_ms, self._asks))
+        body = _batch(bodies, properties, self.ordinal, self._sent_at_ms, receive_by_ms, self._bits)
+        self.packed.append(PacketBody(body, count, count, reach_by_ms, self._asks, self._cares))
         self.ordinal += count
 
     def _add_fragments(self, body: bytes, properties: bytes, *, ack_requested: bool) -> None:
         blob = memoryview(_LENGTH.pack(len(properties)) + properties + body)
         piece_bytes = self._full_bytes - _FRAGMENT.size
         reach_by_ms, receive_by_ms = self._expiry
-        head = _HEAD.pack(_FRAGMENT_KIND, 0, self.ordinal, self._sent_at_ms, receive_by_ms)
+        head = _HEAD.pack(_FRAGMENT_KIND | self._bits, 0, self.ordinal, self._sent_at_ms, receive_by_ms)
         for offset in range(0, len(blob), piece_bytes):
             piece = blob[offset : offset + piece_bytes]
             last = offset + len(piece) == len(blob)
             fragment = head + _FRAGMENT.pack(len(blob), offset) + piece
-            self.packed.append(PacketBody(fragment, int(last), 1, reach_by_ms, ack_requested and last))
+            self.packed.append(PacketBody(fragment, int(last), 1, reach_by_ms, ack_requested and last, self._cares))
         self.ordinal += 1
 
 
 def pack_one(message: Outgoing, ordinal: int, sent_at_ms: int) -> bytes:
-    """One message with its properties as a body of its own, of any length, for queues of this node."""
-    properties = write_properties(message.properties)
+    """One message with its properties as a body of its own, of any length, for queues of this node.
+
+    It is a dead letter, to which nothing more happens: the body does not care.
+    """
+    properties, bits = write_properties(message.properties), message.priority << _PRIORITY_SHIFT
     if max(len(message.body), len(properties)) <= _SHORT_MAX:
-        return _batch([message.body], [properties], ordinal, sent_at_ms, message.receive_by_ms)
+        return _batch([message.body], [properties], ordinal, sent_at_ms, message.receive_by_ms, bits)
     blob = _LENGTH.pack(len(properties)) + properties + message.body
-    head = _HEAD.pack(_FRAGMENT_KIND, 0, ordinal, sent_at_ms, message.receive_by_ms)
+    head = _HEAD.pack(_FRAGMENT_KIND | bits, 0, ordinal, sent_at_ms, message.receive_by_ms)
     return head + _FRAGMENT.pack(len(blob), 0) + blob
 
 
 def unpack(body: bytes) -> Unpacked:
     """Read a batch, or a whole message that ``join_fragments`` made. Raises ProtocolError ``bad-body``."""
     try:
-        kind, count, first_ordinal, sent_at_ms, receive_by_ms = _HEAD.unpack_from(body)
+        first, count, first_ordinal, sent_at_ms, receive_by_ms = _HEAD.unpack_from(body)
+        kind, priority = first & _KIND_BITS, first >> _PRIORITY_SHIFT & PRIORITY_MAX
         if kind == _FRAGMENT_KIND:
             return _unpack_whole(read_fragment(body))
+        if kind == _ANSWERS and count:
+            return _unpack_answers(body)
         if kind not in (_BATCH, _RICH) or not count:
             raise ProtocolError(DropReason.BAD_BODY, f"kind {kind}, count {count}")
         at = _HEAD.size
@@ -301,27 +484,44 @@ def unpack(body: bytes) -> Unpacked:
         is_alike = kind == _BATCH and count <= ALIKE_MAX and lengths.count(lengths[0]) == count
         if is_alike and at + count * lengths[0] == len(body):
             bodies = (body[at:],) if count == 1 else _alike(count, lengths[0]).unpack_from(body, at)
-            return Unpacked(first_ordinal, sent_at_ms, receive_by_ms, bodies, None)
+            return Unpacked(first_ordinal, sent_at_ms, receive_by_ms, bodies, None, priority)
         property_lengths: tuple[int, ...] = ()
         if kind == _RICH:
             property_lengths = _lengths(count).unpack_from(body, at)
+            if property_lengths[0] == _AS_BEFORE:
+                raise ProtocolError(DropReason.BAD_BODY, "properties as before the first")
             at += 2 * count
-        ends = list(accumulate(lengths + property_lengths, initial=at))
+            if property_lengths.count(_AS_BEFORE) == count - 1 and property_lengths[0] != _AS_BEFORE:
+                return _unpack_shared(body, at, lengths, property_lengths[0])
+        taken = [0 if length == _AS_BEFORE else length for length in property_lengths]
+        ends = list(accumulate((*lengths, *taken), initial=at))
     except StructError as cause:
         raise ProtocolError(DropReason.BAD_BODY, "too short") from cause
     if ends[-1] != len(body):
         raise ProtocolError(DropReason.BAD_BODY, "lengths do not add up")
     pieces = [body[start:end] for start, end in pairwise(ends)]
     if kind == _BATCH:
-        return Unpacked(first_ordinal, sent_at_ms, receive_by_ms, pieces, None)
-    properties = [_read_properties(raw) for raw in pieces[count:]]
-    return Unpacked(first_ordinal, sent_at_ms, receive_by_ms, pieces[:count], properties)
+        return Unpacked(first_ordinal, sent_at_ms, receive_by_ms, pieces, None, priority)
+    properties: list[Properties] = []
+    for length, raw in zip(property_lengths, pieces[count:], strict=True):
+        properties.append(properties[-1] if length == _AS_BEFORE else _read_properties(raw))
+    return Unpacked(first_ordinal, sent_at_ms, receive_by_ms, pieces[:count], properties, priority)
 
 
 def count_of(head: bytes) -> int:
     """Number of messages in a batch, by its first ``HEAD_BYTES``; 1 for a fragment."""
-    kind, count, _, _, _ = _HEAD.unpack_from(head)
-    return 1 if kind == _FRAGMENT_KIND else int(count)
+    first, count, _, _, _ = _HEAD.unpack_from(head)
+    return 1 if first & _KIND_BITS == _FRAGMENT_KIND else int(count)
+
+
+def priority_of(head: bytes) -> int:
+    """The priority of the messages of a body, by its first byte."""
+    return head[0] >> _PRIORITY_SHIFT & PRIORITY_MAX
+
+
+def cares_of(head: bytes) -> bool:
+    """Whether messages of a body, by its first bytes, have a property of ``CARING``."""
+    return head[0] >= CARES
 
 
 def sent_at_of(head: bytes) -> int:
@@ -346,7 +546,7 @@ def messages_in(body: bytes) -> int:
 
 def fragment_range(head: bytes, size_bytes: int) -> tuple[int, int, int, int] | None:
     """Ordinal, offset, length and total of a piece of a larger message; None for a batch or a whole message."""
-    if head[:1] != bytes([_FRAGMENT_KIND]):
+    if not head or head[0] & _KIND_BITS != _FRAGMENT_KIND:
         return None
     _, _, ordinal, _, _ = _HEAD.unpack_from(head)
     total_bytes, offset = _FRAGMENT.unpack_from(head, _HEAD.size)
@@ -354,9 +554,15 @@ def fragment_range(head: bytes, size_bytes: int) -> tuple[int, int, int, int] | 
     return None if length == total_bytes else (ordinal, offset, length, total_bytes)
 
 
-def check(body: bytes) -> None:
-    """Refuse a body that ``unpack`` or ``read_fragment`` could not read. Raises ProtocolError ``bad-body``."""
-    kind = body[0] if body else 0
+def check(body: bytes, *, may_have_priority: bool = True) -> None:
+    """Refuse a body that ``unpack`` or ``read_fragment`` could not read, or that has a priority and must not.
+
+    Raises:
+        ProtocolError: ``bad-body``.
+    """
+    if body and not may_have_priority and priority_of(body):
+        raise ProtocolError(DropReason.BAD_BODY, "a transactional message with a priority")
+    kind = body[0] & _KIND_BITS if body else 0
     if kind == _FRAGMENT_KIND:
         read_fragment(body)
     elif kind == _BATCH:
@@ -367,16 +573,16 @@ def check(body: bytes) -> None:
 
 def move_times(body: bytes, by_ms: int) -> bytes:
     """A body, or the first bytes of one, with its sending and receive-by times moved."""
-    kind, count, ordinal, sent_at_ms, receive_by_ms = _HEAD.unpack_from(body)
+    first, count, ordinal, sent_at_ms, receive_by_ms = _HEAD.unpack_from(body)
     moved = min(max(1, receive_by_ms + by_ms), _TIME_MAX_MS) if receive_by_ms else 0
     sent_at_ms = min(max(0, sent_at_ms + by_ms), _TIME_MAX_MS)
-    return _HEAD.pack(kind, count, ordinal, sent_at_ms, moved) + body[_HEAD.size :]
+    return _HEAD.pack(first, count, ordinal, sent_at_ms, moved) + body[_HEAD.size :]
 
 
 def read_batch(body: bytes) -> tuple[int, int, int] | None:
     """Message count, sending time and expiry of a valid batch; None for any other body."""
     try:
-        return _check_batch(body) if body[:1] == _BATCH_BEGIN else None
+        return _check_batch(body) if body and body[0] & _KIND_BITS == _BATCH else None
     except ProtocolError:
         return None
 
@@ -396,7 +602,7 @@ def _check_batch(body: bytes) -> tuple[int, int, int]:
 def read_fragment(body: bytes) -> Fragment:
     """Read a fragment. Raises ProtocolError ``bad-body``."""
     try:
-        _, _, ordinal, sent_at_ms, receive_by_ms = _HEAD.unpack_from(body)
+        first, _, ordinal, sent_at_ms, receive_by_ms = _HEAD.unpack_from(body)
         total_bytes, offset = _FRAGMENT.unpack_from(body, _HEAD.size)
     except StructError as cause:
         raise ProtocolError(DropReason.BAD_BODY, "fragment too short") from cause
@@ -406,13 +612,15 @@ def read_fragment(body: bytes) -> Fragment:
         raise ProtocolError(DropReason.BAD_BODY, "fragment out of range")
     if len(piece) < PIECE_MIN_BYTES and offset + len(piece) < total_bytes:
         raise ProtocolError(DropReason.BAD_BODY, "fragment too small")
-    return Fragment(ordinal, sent_at_ms, receive_by_ms, total_bytes, offset, piece)
+    priority = first >> _PRIORITY_SHIFT & PRIORITY_MAX
+    return Fragment(ordinal, sent_at_ms, receive_by_ms, total_bytes, offset, piece, priority)
 
 
 def join_fragments(fragments: list[Fragment]) -> bytes:
     """Join all pieces of a message, ascending by offset, into one body for ``unpack``."""
     first = fragments[0]
-    head = _HEAD.pack(_FRAGMENT_KIND, 0, first.ordinal, first.sent_at_ms, first.receive_by_ms)
+    kind = _FRAGMENT_KIND | first.priority << _PRIORITY_SHIFT
+    head = _HEAD.pack(kind, 0, first.ordinal, first.sent_at_ms, first.receive_by_ms)
     return head + _FRAGMENT.pack(first.total_bytes, 0) + b"".join(fragment.piece for fragment in fragments)
 
 
@@ -422,15 +630,52 @@ def unpack_pieces(pieces: Sequence[bytes]) -> Unpacked:
 
 
 def _batch(
-    bodies: list[bytes], properties: list[bytes] | None, ordinal: int, sent_at_ms: int, receive_by_ms: int
+    bodies: list[bytes], properties: list[bytes] | None, ordinal: int, sent_at_ms: int, receive_by_ms: int, bits: int
 ) -> bytes:
     count = len(bodies)
     lengths = _lengths(count).pack(*map(len, bodies))
     if properties is None:
-        return _HEAD.pack(_BATCH, count, ordinal, sent_at_ms, receive_by_ms) + lengths + b"".join(bodies)
-    lengths += _lengths(count).pack(*map(len, properties))
-    head = _HEAD.pack(_RICH, count, ordinal, sent_at_ms, receive_by_ms)
-    return head + lengths + b"".join(bodies) + b"".join(properties)
+        return _HEAD.pack(_BATCH | bits, count, ordinal, sent_at_ms, receive_by_ms) + lengths + b"".join(bodies)
+    written = [_AS_BEFORE if at and it and it == properties[at - 1] else len(it) for at, it in enumerate(properties)]
+    lengths += _lengths(count).pack(*written)
+    head = _HEAD.pack(_RICH | bits, count, ordinal, sent_at_ms, receive_by_ms)
+    kept = [it for it, length in zip(properties, written, strict=True) if length != _AS_BEFORE]
+    return head + lengths + b"".join(bodies) + b"".join(kept)
+
+
+def _told(run: AnswerRun, index: int) -> tuple[int, bytes, int]:
+    return run.message_class, run.origin, run.first_ordinal + index
+
+
+def _answers(run: AnswerRun, index: int, count: int, ordinal: int, sent_at_ms: int, bits: int) -> bytes:
+    shared = write_properties(run.properties)
+    head = _HEAD.pack(_ANSWERS | bits, count, ordinal, sent_at_ms, 0)
+    return head + _TOLD.pack(*_told(run, index), len(shared)) + shared
+
+
+def _unpack_shared(body: bytes, at: int, lengths: tuple[int, ...], length: int) -> Unpacked:
+    """A RICH body whose messages, which begin at that place, all have the same properties."""
+    _, count, first_ordinal, sent_at_ms, receive_by_ms = _HEAD.unpack_from(body)
+    end = at + sum(lengths)
+    if end + length != len(body):
+        raise ProtocolError(DropReason.BAD_BODY, "lengths do not add up")
+    bodies: Sequence[bytes]
+    if 1 < count <= ALIKE_MAX and lengths.count(lengths[0]) == count:
+        bodies = _alike(count, lengths[0]).unpack_from(body, at)
+    else:
+        bodies = [body[start:stop] for start, stop in pairwise(accumulate(lengths, initial=at))]
+    properties = [_read_shared(body[end:])] * count if count > 1 else [_read_properties(body[end:])]
+    return Unpacked(first_ordinal, sent_at_ms, receive_by_ms, bodies, properties, priority_of(body))
+
+
+def _unpack_answers(body: bytes) -> Unpacked:
+    _, count, first_ordinal, sent_at_ms, receive_by_ms = _HEAD.unpack_from(body)
+    message_class, origin, first, length = _TOLD.unpack_from(body, _HEAD.size)
+    shared = body[_HEAD.size + _TOLD.size :]
+    if len(shared) != length or receive_by_ms:
+        raise ProtocolError(DropReason.BAD_BODY, "lengths do not add up")
+    properties = AnswerProperties(message_class, origin, first, count, _read_shared(shared))
+    return Unpacked(first_ordinal, sent_at_ms, 0, [b""] * count, properties, priority_of(body))
 
 
 def _unpack_whole(fragment: Fragment) -> Unpacked:
@@ -441,12 +686,19 @@ def _unpack_whole(fragment: Fragment) -> Unpacked:
     properties = _read_properties(piece[_LENGTH.size : _LENGTH.size + length])
     body = piece[_LENGTH.size + length :]
     listed = [properties] if properties else None
-    return Unpacked(fragment.ordinal, fragment.sent_at_ms, fragment.receive_by_ms, [body], listed)
+    times = fragment.sent_at_ms, fragment.receive_by_ms
+    return Unpacked(fragment.ordinal, *times, [body], listed, fragment.priority)
 
 
 def write_properties(properties: Properties | None) -> bytes:
     """Properties as bytes; ASCII, so that any text survives."""
-    return json.dumps(properties, separators=(",", ":")).encode() if properties else b""
+    return _ENCODER.encode(properties).encode() if properties else b""
+
+
+@lru_cache(maxsize=256)
+def _read_shared(raw: bytes) -> Properties:
+    """Properties that packet after packet shares; nobody changes them."""
+    return _read_properties(raw)
 
 
 def _read_properties(raw: bytes) -> Properties:

@@ -1,6 +1,6 @@
 """Consecutive packets of one commit as one row: the part of each, and which of them are gone.
 
-    outgoing   packets x (size u32, messages u16, reach by u64)
+    outgoing   packets x (size u32, messages u16, reach by u64, whether it cares u8)
     messages   packets x (size u32, the first bytes of the body)
     transit    packets x (size u32, number u64, messages u16, previous u64, hops u8, left by u64)
 
@@ -14,6 +14,7 @@ from struct import Struct
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from triack.base.commit import (
+    CARES,
     HEAD_BYTES,
     MessageIndex,
     MessageRow,
@@ -46,7 +47,7 @@ RUN_PACKETS_MIN = 24
 RUN_BYTES = 512 * 1024
 """Bodies of one row: to read one packet the store reads all of its row, a quarter of the bytes read at a time."""
 
-_OUTGOING = Struct("<IHQ")
+_OUTGOING = Struct("<IHQ?")
 _MESSAGE = Struct(f"<I{HEAD_BYTES}s")
 _TRANSIT = Struct("<IQHQBQ")
 _LAYOUTS = {"outgoing": _OUTGOING, "messages": _MESSAGE, "transit": _TRANSIT}
@@ -54,6 +55,8 @@ OUTGOING_BYTES = _OUTGOING.size
 MESSAGE_BYTES = _MESSAGE.size
 TRANSIT_BYTES = _TRANSIT.size
 """The bytes in ``parts`` for each packet."""
+_CARING = bytes([CARES])
+"""The least first byte of a body that cares, as that bit is the highest."""
 
 Index = TypeVar("Index", OutgoingIndex, MessageIndex, TransitIndex)
 Neighbour = TypeVar("Neighbour", OutgoingRow, TransitRow)
@@ -84,8 +87,10 @@ def fold_outgoing(rows: Sequence[OutgoingRow]) -> Iterator[tuple[Any, ...]]:
     for neighbours in _neighbours(rows):
         for places in _cut([len(row.body) for row in neighbours]):
             run = neighbours[places.start : places.stop]
-            parts = b"".join([_OUTGOING.pack(len(row.body), row.messages, row.reach_by_ms) for row in run])
-            yield run[0].key, len(run), parts, b"".join([row.body for row in run])
+            parts = [
+                _OUTGOING.pack(len(row.body), row.messages, row.reach_by_ms, row.body[:1] >= _CARING) for row in run
+            ]
+            yield run[0].key, len(run), b"".join(parts), b"".join([row.body for row in run])
 
 
 def fold_transit(rows: Sequence[TransitRow]) -> Iterator[tuple[Any, ...]]:
@@ -169,9 +174,9 @@ class Unfolded(Generic[Index]):
 
 def outgoing_indices(key: int, parts: bytes, gone: int) -> Iterator[OutgoingIndex]:
     """Yield the packets of a row that are not gone."""
-    for place, (size_bytes, messages, reach_by_ms) in enumerate(_OUTGOING.iter_unpack(parts)):
+    for place, (size_bytes, messages, reach_by_ms, cares) in enumerate(_OUTGOING.iter_unpack(parts)):
         if not gone >> place & 1:
-            yield OutgoingIndex(key + place, messages, reach_by_ms, size_bytes)
+            yield OutgoingIndex(key + place, messages, reach_by_ms, size_bytes, cares)
 
 
 def transit_indices(key: int, parts: bytes, gone: int) -> Iterator[TransitIndex]:

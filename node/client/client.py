@@ -35,6 +35,7 @@ from triack.node.handles.consuming import Handler
 from triack.node.handles.derived import Said, as_on
 from triack.node.handles.handling import Handlers
 from triack.node.handles.message import way_back
+from triack.node.handles.send_many import send_to_each
 from triack.node.handles.verbs import Verbs
 from triack.node.shell.enrolling import EnrolledPeer, OpenInvitation
 from triack.node.shell.event_loop import check_home
@@ -394,6 +395,13 @@ class Client(Asking):
             if not keyed:
                 raise
         return await self.send(said["destination"], said["body"], **_again(said))
+
+    @as_on(Verbs.send_to)
+    async def send_to(self, said: Said) -> list[ClientReceipt]:
+        """Send with a transaction of this client."""
+        transaction = ClientTransaction(self)
+        wanted = (said[name] for name in ("destinations", "body", "delivery", "until", "timeout", "properties"))
+        return await send_to_each(transaction, *wanted)
 
     @as_on(Verbs.send_many)
     async def send_many(self, said: Said) -> ClientReceipts:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from triack.base.ack_trigger import AckTrigger
 from triack.base.checks import check_kind
-from triack.base.delivery import check_sent
+from triack.base.delivery import check_priority, check_sent
 from triack.base.errors import NodeClosed, UsageError
 from triack.node.client.client_events import Feed
 from triack.node.control.control_frames import Caller, Header
@@ -43,6 +43,7 @@ def check_acknowledgements(said: Said) -> None:
     """Raises UsageError for arguments of ``Node.acknowledgements`` that are of a wrong type."""
     destination, delivery, every = said["destination"], said["delivery"], said["every"]
     check_sent("acknowledgements of", destination, delivery)
+    check_priority(destination, delivery, said["priority"])
     if not isinstance(every, AckTrigger | None) and every != "message":
         raise UsageError(f"acknowledgements of {destination}: every must be an AckTrigger or 'message', not {every!r}")
     check_kind(f"acknowledgements of {destination}: handler", said["handler"], Callable | None)

@@ -100,7 +100,12 @@ def _cut(destination: str, bodies: Iterable[bytes]) -> list[list[bytes]]:
 def content_of(message: Message) -> Answer:
     """A message for ``message_of``: the fields that are not in a packet, and the body of a packet of its own."""
     origin, _, ordinal = message.id.partition("-")
-    outgoing = Outgoing(message.body, message.properties, receive_by_ms=round((message.receive_by or 0) * 1_000))
+    outgoing = Outgoing(
+        message.body,
+        message.properties,
+        receive_by_ms=round((message.receive_by or 0) * 1_000),
+        priority=message.priority,
+    )
     content = pack_one(outgoing, int(ordinal), round(message.sent_at * 1_000))
     fields = {
         "queue": message.queue,

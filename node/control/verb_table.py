@@ -145,6 +145,7 @@ _ARGUMENTS: Mapping[Any, Argument] = {
     str: TEXT,
     str | None: TEXT_OR_NULL,
     int: NUMBER,
+    int | None: NUMBER_OR_NULL,
     bool: TRUTH,
     float: SECONDS,
     float | None: SECONDS,

@@ -80,6 +80,7 @@ class Acknowledging(ABC):
         delivery: Delivery = Delivery.TRANSACTIONAL,
         every: Every = None,
         handler: AckHandler | None = None,
+        priority: int | None = None,
     ) -> Acknowledgements:
         """Outcomes of the messages to a queue, in the order of sending, from the oldest that is not settled.
 
@@ -97,6 +98,7 @@ class Acknowledging(ABC):
             handler: called with each event, one after the other, awaited if it is async, until ``close`` or the end of
                 the node, which waits for it as it does for the last acks. An exception goes to the event loop's
                 exception handler, and the handler gets the next event. Read the iterator nowhere else then.
+            priority: of the messages: each has an outgoing queue of its own; None: the default of the class.
 
         Returns:
             An async iterator over ``AckEvent``.
@@ -112,7 +114,7 @@ class Acknowledging(ABC):
             )
         check_kind(f"acknowledgements of {destination}: handler", handler, Callable | None)
         trigger = None if every == "message" else every or port.ack_events
-        events = Acknowledgements(port, port.outgoing_stream(destination, delivery), trigger)
+        events = Acknowledgements(port, port.outgoing_stream(destination, delivery, priority), trigger)
         if handler is not None:
             port.start_handler(handle_each(events, destination, handler))
         return events

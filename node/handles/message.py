@@ -7,7 +7,9 @@ from typing import Any, Protocol
 from triack.base.checks import LONGEST_LIFE_S
 from triack.base.errors import UsageError
 from triack.node.shell.outgoing_message import MessageProperties
+from triack.queues.admin_acks import class_in
 from triack.queues.mailboxes.mailbox import Lease, Run
+from triack.queues.message_classes import MessageClass
 
 __all__ = ["Holder", "Keeper", "Message", "absolute", "delay_ms_of", "way_back"]
 
@@ -156,7 +158,16 @@ class Message:
         ``dead_maybe_delivered``.
         """
         properties = self._run.packet.open().properties
-        return dict(properties[self._index]) if properties is not None else {}
+        if properties is None:
+            return {}
+        # Messages that were sent together share them.
+        found = properties[self._index].items()
+        return {name: dict(value) if type(value) is dict else value for name, value in found}
+
+    @property
+    def priority(self) -> int:
+        """Its priority, 0 to 7; 7 is read first. A transactional message has 0."""
+        return self._run.packet.open().priority
 
     @property
     def correlation_id(self) -> str | None:
@@ -175,6 +186,11 @@ class Message:
     def label(self) -> str | None:
         """A label for people."""
         return self._text("label")
+
+    @property
+    def message_class(self) -> MessageClass:
+        """What it is: ``NORMAL``, or which administration message about the one whose id is its ``correlation_id``."""
+        return class_in(self._run.packet.open().properties, self._index)
 
     @property
     def headers(self) -> dict[str, str]:

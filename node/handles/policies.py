@@ -38,6 +38,8 @@ __all__ = [
 
 _NEVER = 0x7FFFFFFF
 """Packets after which a sender asks for an order ack, for sources without such a request."""
+_LONG_LIVE_S = 345_600.0
+"""MSMQ's default for the time to reach a queue, four days (``MachineCache\\LongLiveTime``)."""
 
 
 def msmq(
@@ -89,6 +91,7 @@ def msmq(
         ),
         reconnect=Reconnect(first_s=wait_s, most_s=wait_s, unanswered_most_s=wait_s, jitter=0),
         messages_per_packet=1,
+        time_to_reach_queue_s=_LONG_LIVE_S,
     )
 
 
@@ -249,6 +252,7 @@ SOURCES: dict[str, dict[str, str]] = {
         "reconnect.unanswered_most_s": "[MS-MQQB], TryConnectInterval",
         "reconnect.jitter": "[MS-MQQB], TryConnectInterval is constant",
         "messages_per_packet": "registry, MaxUnackedPacket, which counts messages",
+        "time_to_reach_queue_s": "registry, MachineCache\\LongLiveTime",
         "survives": "[MS-MQMQ] 2.2.20.4, recoverable messages are persisted before they are acknowledged",
     },
     "SOLACE": {

@@ -6,32 +6,36 @@ never lost, and never there twice. Messages in the hands of a reader are not tou
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
-from triack.base.checks import check_texts
-from triack.base.delivery import Delivery
+from triack.base.checks import check_kind, check_texts, check_timeout
+from triack.base.delivery import TRANSACTIONAL_PRIORITY, Delivery
 from triack.base.errors import QueueNotFound, UsageError
 from triack.base.names import what_else
 from triack.node.handles.message import absolute
 from triack.node.shell.driver import Driver
 from triack.node.shell.engine_handle import MESSAGE_OVERHEAD_BYTES, EngineHandle
-from triack.queues.mailboxes.mailbox import Mailbox
+from triack.queues.admin_acks import Told
+from triack.queues.mailboxes.mailbox import Lease, Mailbox
 from triack.queues.mailboxes.resolver import RemoteQueue, local_queue
-from triack.queues.mailboxes.system_queues import DEAD_LETTER_QUEUE, SystemQueue
+from triack.queues.mailboxes.system_queues import DEAD_LETTER_QUEUE, SystemQueue, is_reserved
 from triack.queues.manager.browse import (
     BrowsedMessage,
     Position,
     Sight,
+    after_rank_of,
     cut_page,
     missing,
+    place_of,
     see,
     sights_of,
     sights_on_the_way,
 )
 from triack.queues.manager.engine import Engine
 from triack.queues.manager.jobs import Look
-from triack.queues.packing import NO_DEAD_LETTER, Outgoing
+from triack.queues.message_classes import MessageClass
+from triack.queues.packing import ADMIN, CLASS, DEATH, NO_DEAD_LETTER, Outgoing, Unpacked
 from triack.queues.streams.outgoing_stream import OutgoingStream
 from triack.transport.address import Destination
 
@@ -151,10 +155,17 @@ class QueueAdmin:
 
     # ---- steering
 
-    async def requeue(self, ids: Collection[str] | None) -> int:
+    async def requeue(
+        self, ids: Collection[str] | None, *, queue: str, reason: str | None, older_than: float | None
+    ) -> int:
         """See ``Node.requeue``."""
+        check_kind(f"requeue {queue}: reason", reason, str | None)
+        check_timeout(f"requeue {queue}: older_than", older_than)
+        died_by = None if older_than is None else self._engine.wall.ms(self._clock()) / 1_000 - older_than
 
         def route(message: BrowsedMessage) -> tuple[OutgoingStream, Outgoing] | None:
+            if (reason is not None and message.reason != reason) or (died_by is not None and message.sent_at > died_by):
+                return None
             if message.destination is None:
                 if ids is None:
                     return None
@@ -163,37 +174,44 @@ class QueueAdmin:
             kept = {
                 name: value
                 for name, value in self._properties_of(message).items()
-                if not name.startswith("dead_") and name != NO_DEAD_LETTER
+                if name not in (*DEATH, NO_DEAD_LETTER)
             }
-            return self._way_to(message.destination), Outgoing(message.body, kept or None)
+            return self._way_to(message.destination, message.priority), Outgoing(message.body, kept or None)
 
-        return await self._move(DEAD_LETTER_QUEUE, ids, route)
+        return await self._move(queue, ids, route)
 
     async def move(self, queue: str, destination: str, ids: Collection[str] | None) -> int:
         """See ``Node.move``."""
         self._port.check_way(destination, Delivery.TRANSACTIONAL)
-        # Made with the first message, if there is any.
-        way = cache(partial(self._port.outgoing_stream, destination, Delivery.TRANSACTIONAL))
+
+        @cache  # made with the first message of each priority
+        def way(priority: int) -> OutgoingStream:
+            return self._port.outgoing_stream(destination, _class_of(priority), priority)
 
         def route(message: BrowsedMessage) -> tuple[OutgoingStream, Outgoing]:
             receive_by_ms = round((message.receive_by or 0) * 1_000)
             properties = self._properties_of(message) or None
-            return way(), Outgoing(message.body, properties, receive_by_ms=receive_by_ms)
+            return way(message.priority), Outgoing(message.body, properties, receive_by_ms=receive_by_ms)
 
         return await self._move(queue, ids, route)
 
     def _properties_of(self, message: BrowsedMessage) -> dict[str, Any]:
-        """The sender's properties; the copy is this node's own message, so ``reply_to`` names the first sender."""
+        """The sender's properties; the copy is this node's own message, so ``reply_to`` names the first sender.
+
+        Nor is it the message for which the sender wants administration messages.
+        """
         sender = self._port.name_of(bytes.fromhex(message.id.partition("-")[0]))
         reply_to = absolute(message.properties.get("reply_to"), sender)
-        return {**message.properties, **({"reply_to": reply_to} if reply_to else {})}
+        kept = {name: value for name, value in message.properties.items() if name not in (ADMIN, CLASS)}
+        return {**kept, **({"reply_to": reply_to} if reply_to else {})}
 
-    def _way_to(self, destination: str) -> OutgoingStream:
+    def _way_to(self, destination: str, priority: int) -> OutgoingStream:
+        delivery = _class_of(priority)
         # It went there before; the peer need not be known by that name now.
         for known in self._engine.outbox.streams:
             if known.peer and known.destination == destination:
-                return self._engine.outgoing_stream(known.peer, known.queue, Delivery.TRANSACTIONAL)
-        return self._port.outgoing_stream(destination, Delivery.TRANSACTIONAL)
+                return self._engine.outgoing_stream(known.peer, known.queue, delivery, priority)
+        return self._port.outgoing_stream(destination, delivery, priority)
 
     async def _move(self, queue: str, ids: Collection[str] | None, route: Route) -> int:
         moved = 0
@@ -203,9 +221,9 @@ class QueueAdmin:
             for outgoing, message in ways.values():
                 await self._port.wait_room((outgoing, message, len(message.body)))
             # No await from here to the commit's queueing: all of it is one disk transaction.
-            # The position of a message is the first place of its packet, and its index there.
-            for lease in mailbox.withdraw({sum(position) for position in ways}):
-                outgoing, message = ways[lease.packet.first_place, lease.index]
+            by_place = {place_of(position): way for position, way in ways.items()}
+            for lease in mailbox.withdraw(by_place.keys()):
+                outgoing, message = by_place[lease.place]
                 size_bytes = len(message.body) + MESSAGE_OVERHEAD_BYTES
                 self._engine.submit(self._engine.current(outgoing), message, size_bytes)
                 moved += 1
@@ -221,8 +239,30 @@ class QueueAdmin:
             return await self._purge_outgoing(where)
         purged = 0
         async for mailbox, page in self._pages(queue, ids):
-            purged += len(mailbox.withdraw({sum(it.position) for it in page}))
+            purged += len(self._purge(mailbox, {place_of(it.position): it for it in page}))
             await self._port.commit()
+        return purged
+
+    def _purge(self, mailbox: Mailbox, page: dict[int, BrowsedMessage]) -> list[Lease]:
+        """Remove messages, by their places, and tell the senders that want to know."""
+        purged, now_ns = mailbox.withdraw(page), self._clock()
+        for lease in purged:
+            packet, message = lease.packet, page[lease.place]
+            if packet.cares and not is_reserved(mailbox.name):
+                where = packet.origin, packet.stream, packet.sequence, packet.number
+                content = Unpacked(int(message.id.partition("-")[2]), 0, 0, [message.body], [message.properties])
+                self._engine.desk.tell(
+                    Told(
+                        *where,
+                        packet.delivery,
+                        mailbox.name,
+                        content,
+                        (0,),
+                        MessageClass.QUEUE_PURGED,
+                        place=lease.index,
+                    ),
+                    now_ns,
+                )
         return purged
 
     async def release(self, queue: str) -> int:
@@ -274,11 +314,12 @@ class QueueAdmin:
         last: Position = ()
         while page := await self.page(queue, last):
             last = page[-1].position
-            wanted = [it for it in page if it.position[0] <= end and (ids is None or it.id in ids)]
+            wanted = [it for it in page if place_of(it.position) <= end and (ids is None or it.id in ids)]
             if wanted:
                 yield mailbox, wanted
-            if last[0] > end:
-                return
+            if place_of(last) > end:
+                # The others of this priority came meanwhile: go on with the next one.
+                last = after_rank_of(last)
 
     async def _purge_outgoing(self, queues: list[OutgoingStream]) -> int:
         await self._port.commit()
@@ -288,6 +329,11 @@ class QueueAdmin:
             self._port.check_alive()
             await self._driver.next_round()
         return sum(entry.messages for entries in purged.values() for entry in entries)
+
+
+def _class_of(priority: int) -> Delivery:
+    """The class in which a message is moved: it keeps its priority, and a transactional one has none."""
+    return Delivery.TRANSACTIONAL if priority == TRANSACTIONAL_PRIORITY else Delivery.RECOVERABLE
 
 
 def as_ids(ids: Collection[str] | None) -> frozenset[str] | None:

@@ -32,7 +32,7 @@ REQUEST_TIMEOUT_S = 60.0
 """How long a request waits by default: longer than a peer takes to restart."""
 NUMBER_BYTES = 16
 """Length of a request's name: as of a UUID, so that no peer guesses the name of a request to another."""
-_OWN = ("correlation_id", "reply_to", "key", "time_to_reach_queue")
+_OWN = ("correlation_id", "reply_to", "key", "time_to_reach_queue", "dead_letter")
 
 
 class Requests:

@@ -1,11 +1,12 @@
-"""Sending many messages at once: a list in, a list of receipts out."""
+"""Sending many messages at once: a list in, a list of receipts out. And one message to many destinations."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import Unpack
+from typing import Any, Unpack
 
+from triack.base.checks import check_texts
 from triack.base.delivery import Delivery
-from triack.base.errors import TriackError
+from triack.base.errors import TriackError, UsageError
 from triack.base.printable import counted
 from triack.node.handles.receipt import Receipt, accept, stage_to_wait_for
 from triack.node.handles.receipts import KeyedReceipts, Receipts
@@ -14,7 +15,7 @@ from triack.node.shell.outgoing_message import MessageProperties
 from triack.queues.stages import Stage, StageName
 from triack.queues.streams.outgoing_stream import Row
 
-__all__ = ["Sending"]
+__all__ = ["Sending", "send_to_each"]
 
 
 class Sending(ABC):
@@ -104,3 +105,23 @@ async def _accept_keyed(port: EngineHandle, prepared: PreparedList, accepted: li
         receipts.append(accept(port, one))
         accepted.append(1)
     return KeyedReceipts(port, prepared.outgoing, receipts)
+
+
+async def send_to_each(
+    transaction: Any,
+    destinations: Iterable[str],
+    body: bytes,
+    delivery: Delivery,
+    until: Stage | StageName | None,
+    timeout: float | None,
+    properties: MessageProperties,
+) -> list[Any]:
+    """Send to all destinations with a new transaction, of a node or of a client; see ``Node.send_to``."""
+    named = check_texts("send to several destinations", destinations)
+    if not named:
+        raise UsageError("send to several destinations: there is none in the list")
+    async with transaction:
+        for destination in named:
+            await transaction.send(destination, body, delivery=delivery, **properties)
+        receipts: list[Any] = await transaction.commit(until=until, timeout=timeout)
+    return receipts

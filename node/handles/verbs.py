@@ -4,7 +4,7 @@
 """
 
 from abc import abstractmethod
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Collection, Iterable
 from typing import Unpack
 
 from triack.base.delivery import Delivery
@@ -17,7 +17,7 @@ from triack.node.handles.receipt import Receipt, accept, stage_to_wait_for
 from triack.node.handles.reloading import Reloading
 from triack.node.handles.requesting import Requesting
 from triack.node.handles.routing import Routing
-from triack.node.handles.send_many import Sending
+from triack.node.handles.send_many import Sending, send_to_each
 from triack.node.handles.transaction import Transaction
 from triack.node.handles.trusting import Trusting
 from triack.node.shell.engine_handle import EngineHandle
@@ -63,7 +63,8 @@ class Verbs(Sending, Acknowledging, Trusting, Requesting, Reloading, Routing, Ha
 
         Returns:
             An iterator over ``LinkUp``, ``LinkDown``, ``PeerSilent``, ``PeerUnknown``, ``PeerHalted``,
-            ``GapFound``, ``CallRefused``, ``QueueOverQuota``, ``StoreLow``, ``StreamHeld`` and ``StreamsNearLimit``.
+            ``GapFound``, ``CallRefused``, ``QueueOverQuota``, ``DeadLettersWaiting``, ``StoreLow``, ``StreamHeld`` and
+            ``StreamsNearLimit``.
 
         Raises:
             NodeClosed: the node was not started.
@@ -107,8 +108,9 @@ class Verbs(Sending, Acknowledging, Trusting, Requesting, Reloading, Routing, Ha
             timeout: seconds to wait for that, None for no limit. It does not bound the wait for room.
             **properties: ``correlation_id``, ``reply_to``, ``label`` (text), ``headers`` (texts by name);
                 ``time_to_reach_queue`` and ``time_to_be_received`` (seconds), after which the message goes to a
-                dead-letter queue; ``key`` (text), with which it is accepted once; ``ack_now``. See
-                ``MessageProperties``.
+                dead-letter queue; ``dead_letter`` (False, or another queue for that); ``admin_queue`` and ``acks``, for
+                administration messages; ``key`` (text), with which it is accepted once; ``priority`` (0 to 7);
+                ``ack_now``. See ``MessageProperties``.
 
         Returns:
             A receipt, whose stages can be awaited.
@@ -118,7 +120,8 @@ class Verbs(Sending, Acknowledging, Trusting, Requesting, Reloading, Routing, Ha
             NotLoopback: an insecure node would send beyond loopback.
             MessageTooLarge: the body is over 4 MiB ([MS-MQMQ] 2.2.19.1), or the properties over 12 KiB.
             QueueNotFound: the destination is a queue of this node that is not in its fixed set.
-            UsageError: an argument of a wrong type, a property that does not exist, or a timeout without a stage.
+            UsageError: an argument of a wrong type, a property that does not exist, a priority for a transactional
+                message, or a timeout without a stage.
             QueueFull, NoRoom: a queue of this node refuses more; its disk has less room than the reserve.
             TooManyKeys: the node keeps as many keys as it may.
             WaitTimeout, DeliveryFailed, RollbackDetected: from ``until``, see ``Receipt``; the message was accepted.
@@ -154,6 +157,39 @@ class Verbs(Sending, Acknowledging, Trusting, Requesting, Reloading, Routing, Ha
         if not port.has_room(prepared):
             raise WouldBlock(f"send to {destination}: the outgoing queue is full")
         return accept(port, prepared)
+
+    async def send_to(
+        self,
+        destinations: Iterable[str],
+        body: bytes,
+        *,
+        delivery: Delivery = Delivery.TRANSACTIONAL,
+        until: Stage | StageName | None = None,
+        timeout: float | None = None,
+        **properties: Unpack[MessageProperties],
+    ) -> list[Receipt]:
+        """Send a message to several destinations: in one transaction, to all of them or to none.
+
+        It is MSMQ's distribution list and multiple-element format name. Each destination gets a message of its own.
+
+        Args:
+            destinations: each as for ``send``; one that is there twice gets two messages.
+            body: as for ``send``.
+            delivery: ``RECOVERABLE`` or ``TRANSACTIONAL``.
+            until: as for ``send``: the stage that all of them are to reach.
+            timeout: seconds to wait for that, None for no limit.
+            **properties: as for ``send``.
+
+        Returns:
+            Their receipts, in the order of the destinations; all are queued.
+
+        Raises:
+            AddressError, NotLoopback, MessageTooLarge, QueueNotFound, UsageError, QueueFull, NoRoom, TooManyKeys,
+                NodeClosed, StoreFailed: as for ``send``; nothing was sent, except that ``StoreFailed`` leaves that
+                open until the next start.
+            WaitTimeout, DeliveryFailed, RollbackDetected: from ``until``, see ``Receipt``; all were accepted.
+        """
+        return await send_to_each(self.transaction(), destinations, body, delivery, until, timeout, properties)
 
     def transaction(self) -> Transaction:
         """A new transaction; see ``Transaction``. Raises NodeClosed, StoreFailed."""
@@ -243,26 +279,42 @@ class Verbs(Sending, Acknowledging, Trusting, Requesting, Reloading, Routing, Ha
         """
         return self._steering.browse(queue)
 
-    async def requeue(self, ids: Collection[str] | None = None) -> int:
+    async def requeue(
+        self,
+        ids: Collection[str] | None = None,
+        *,
+        queue: str = "dead-letter",
+        reason: str | None = None,
+        older_than: float | None = None,
+    ) -> int:
         """Send dead letters again: to their destinations, or to the queues of this node in which they failed.
 
-        Each becomes a new transactional message with the properties that its first sender set, without times to live.
+        Each becomes a new message with the priority and the properties that its first sender set, without times to
+        live, and without a request for administration messages: transactional if the priority is 0, recoverable
+        otherwise.
 
         Args:
-            ids: which of the messages that wait in ``dead-letter``; None for all that have a destination. A message
-                that was sent to that queue itself has none, and stays.
+            ids: which of the messages that wait there; None for all that have a destination. A message that was sent
+                to that queue itself has none, and stays.
+            queue: the queue of the dead letters: ``dead-letter``, or one that their sender has chosen
+                (``dead_letter``).
+            reason: only those that died for this reason, by its name in docs/reasons.md.
+            older_than: only those that died that many seconds ago, or earlier.
 
         Returns:
             The number of messages sent again.
 
         Raises:
-            UsageError: a message in ``ids`` has no destination.
+            QueueNotFound: there is no such queue.
+            UsageError: a message in ``ids`` has no destination, or ``older_than`` is no number of seconds.
             NodeClosed, StoreFailed: the node has ended, or was not started.
         """
-        return await self._steering.requeue(as_ids(ids))
+        return await self._steering.requeue(as_ids(ids), queue=queue, reason=reason, older_than=older_than)
 
     async def move(self, queue: str, destination: str, ids: Collection[str] | None = None) -> int:
-        """Move messages that wait in a queue of this node elsewhere: transactional, with all their properties.
+        """Move messages that wait in a queue of this node elsewhere, with their priorities and all their properties.
+
+        They go transactional if their priority is 0, recoverable otherwise.
 
         Args:
             queue: a queue of this node.

@@ -17,6 +17,7 @@ from triack.base.datagram import Kind
 from triack.base.errors import AddressError, NodeClosed, ProtocolError, StoreError, TransportError, TriackError
 from triack.base.news import (
     CallRefused,
+    DeadLettersWaiting,
     GapFound,
     LinkDown,
     LinkUp,
@@ -256,11 +257,8 @@ class Driver:
                 log(f"gap found: {cause}; {then}", node=self._name, peer=peer)
             case CallRefused(host, trouble, cause, remedy):
                 operator_log.warning(f"{cause}; {remedy}", node=self._name, host=host, trouble=trouble)
-            case QueueOverQuota(queue, messages, size_bytes):
-                why = f"queue {queue} is over its quota"
-                if (system := system_queue(queue)) is not None:
-                    why += system.overflow(self.engine.settings.limits)
-                operator_log.warning(why, node=self._name, queue=queue, messages=messages, bytes=size_bytes)
+            case QueueOverQuota() | DeadLettersWaiting():
+                self._tell_full(event)
             case StreamsNearLimit(peer, streams, limit, incoming, is_full):
                 whose = "from" if incoming else "to"
                 why = f"{streams} streams {whose} {peer} are live, of at most {limit}"
@@ -271,6 +269,17 @@ class Driver:
             case StreamHeld():
                 self._tell_held(event)
         self.events.put(event)
+
+    def _tell_full(self, event: QueueOverQuota | DeadLettersWaiting) -> None:
+        queue, messages = event.queue, event.messages
+        if isinstance(event, DeadLettersWaiting):
+            why = f"{messages} messages wait in {queue}: read why they died, then requeue or purge them"
+            operator_log.warning(why, node=self._name, queue=queue, messages=messages)
+            return
+        why = f"queue {queue} is over its quota"
+        if (system := system_queue(queue)) is not None:
+            why += system.overflow(self.engine.settings.limits)
+        operator_log.warning(why, node=self._name, queue=queue, messages=messages, bytes=event.bytes)
 
     def _tell_room(self, event: StoreLow) -> None:
         room_bytes = event.room_bytes

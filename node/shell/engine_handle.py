@@ -14,7 +14,7 @@ from typing import Any, TypeVar, assert_never
 from triack.base.ack_trigger import AckTrigger, terms_of
 from triack.base.checks import check_kind, check_texts, check_timeout
 from triack.base.commit import OWN_STATE
-from triack.base.delivery import Delivery, check_sent
+from triack.base.delivery import Delivery, check_priority, check_sent
 from triack.base.errors import (
     AddressError,
     NodeClosed,
@@ -43,6 +43,7 @@ from triack.node.shell.outgoing_message import MessageProperties, as_bytes, chec
 from triack.node.shell.ping_answer import PingAnswer
 from triack.node.shell.platform import Platform
 from triack.node.shell.stats import NodeStats, gather
+from triack.queues.admin_acks import request_of
 from triack.queues.blocking import Blocking
 from triack.queues.mailboxes.mailbox import Lease, Mailbox, QueuedPacket, Run
 from triack.queues.mailboxes.redelivery import Return
@@ -52,7 +53,7 @@ from triack.queues.manager.closing import Departure, count_by, left_behind
 from triack.queues.manager.engine import Engine
 from triack.queues.manager.pings import Pong
 from triack.queues.node_settings import NodeSettings, Redelivery
-from triack.queues.packing import Outgoing
+from triack.queues.packing import ADMIN, Outgoing
 from triack.queues.peers.dialer import WaitsFor
 from triack.queues.peers.link import Link
 from triack.queues.peers.session_settings import largest_window
@@ -166,7 +167,7 @@ class EngineHandle:
         self._fixed_queues = fixed_queues
         self._state = {key: value for key, value in state.items() if not key.startswith(OWN_STATE)}
         self._handlers: set[asyncio.Task[None]] = set()
-        self._outgoing: dict[tuple[str, Delivery], OutgoingStream] = {}
+        self._outgoing: dict[tuple[str, Delivery, int | None], OutgoingStream] = {}
         self.enrolling = driver.enrolling = Enrolling(
             name,
             [announced] if announced else [],
@@ -178,32 +179,35 @@ class EngineHandle:
 
     # ---- sending
 
-    def outgoing_stream(self, destination: str, delivery: Delivery) -> OutgoingStream:
-        """The outgoing queue of a delivery class to a destination.
+    def outgoing_stream(self, destination: str, delivery: Delivery, priority: int | None = None) -> OutgoingStream:
+        """The outgoing queue of a delivery class and a priority to a destination; None: the default of the class.
 
         Raises:
             AddressError: the destination cannot be read, or names an unknown peer.
-            UsageError: an argument is of a wrong type.
+            UsageError: an argument is of a wrong type, or the class has no such priority.
             QueueNotFound: it is a queue of this node that is not in its fixed set.
         """
+        if priority is not None:
+            check_sent("send to", destination, delivery)
+            check_priority(destination, delivery, priority)
         try:
-            found = self._outgoing[destination, delivery]
+            found = self._outgoing[destination, delivery, priority]
         except (KeyError, TypeError):  # an argument of a wrong type may be unhashable
-            return self._find_outgoing(destination, delivery)
-        return found if found.life is StreamState.LIVE else self._find_outgoing(destination, delivery)
+            return self._find_outgoing(destination, delivery, priority)
+        return found if found.life is StreamState.LIVE else self._find_outgoing(destination, delivery, priority)
 
     def current(self, outgoing: OutgoingStream) -> OutgoingStream:
         """The outgoing queue that leads where this one does: its stream may have ended while its owner waited."""
         return self._engine.current(outgoing)
 
-    def _find_outgoing(self, destination: str, delivery: Delivery) -> OutgoingStream:
+    def _find_outgoing(self, destination: str, delivery: Delivery, priority: int | None) -> OutgoingStream:
         target = self.check_way(destination, delivery)
         if not isinstance(target, RemoteQueue):
             self.mailbox(target.name)
-        found = self._engine.outgoing_to(target, delivery)
+        found = self._engine.outgoing_to(target, delivery, priority)
         if len(self._outgoing) >= DESTINATIONS_MAX:
             self._outgoing.clear()
-        self._outgoing[(destination, delivery)] = found
+        self._outgoing[(destination, delivery, priority)] = found
         return found
 
     def check_way(self, destination: str, delivery: object) -> Target:
@@ -308,16 +312,18 @@ class EngineHandle:
     def prepare(self, destination: str, body: bytes, delivery: Delivery, properties: MessageProperties) -> Prepared:
         """Check a message before it is accepted; see ``Node.send`` for arguments and errors."""
         self.check_alive()
-        outgoing = self.outgoing_stream(destination, delivery)
+        outgoing = self.outgoing_stream(destination, delivery, properties.get("priority"))
         if type(body) is not bytes:
             body = as_bytes(destination, body)
         check_size(destination, body)
         size_bytes = len(body) + MESSAGE_OVERHEAD_BYTES
         message: bytes | Outgoing = body
-        if properties:
-            message = with_properties(destination, body, properties, self._wall_ms())
+        life_s = self._engine.settings.time_to_reach_queue_s if outgoing.peer else None
+        if properties or life_s is not None:
+            message = with_properties(destination, body, properties, self._wall_ms(), self.name, life_s)
             if message.key:
                 _check_keepable(destination, outgoing)
+            self._make_admin_queue(message)
         prepared = outgoing, message, size_bytes
         if not self._is_accepted(prepared):
             self._check_taken(destination, outgoing)
@@ -343,19 +349,20 @@ class EngineHandle:
             before: messages, and their bytes, that are to be accepted before it.
 
         Returns:
-            The message; None if only the event loop can check it: it has a key, there may be no room for it, its
-            destination is new, or the node has ended.
+            The message; None if only the event loop can check it: it has a key, it asks for administration messages,
+            there may be no room for it, its destination is new, or the node has ended.
 
         Raises:
             UsageError, MessageTooLarge: the properties are not valid.
         """
-        outgoing = self._outgoing.get((destination, delivery))
+        outgoing = self._outgoing.get((destination, delivery, properties.get("priority")))
         if outgoing is None or not self._life.is_alive or type(body) is not bytes or len(body) > AT_HAND_BYTES_MAX:
             return None
         message: bytes | Outgoing = body
-        if properties:
-            message = with_properties(destination, body, properties, self._wall_ms())
-            if message.key:
+        life_s = self._engine.settings.time_to_reach_queue_s if outgoing.peer else None
+        if properties or life_s is not None:
+            message = with_properties(destination, body, properties, self._wall_ms(), self.name, life_s)
+            if message.key or ADMIN in (message.properties or {}):
                 return None
         coming, coming_bytes = before
         if outgoing.life is not StreamState.LIVE or self._engine.outbox.room_bytes(outgoing, coming) <= coming_bytes:
@@ -384,18 +391,26 @@ class EngineHandle:
     ) -> PreparedList:
         """Check a list before any of it is accepted; see ``Node.send_many`` for arguments and errors."""
         self.check_alive()
-        outgoing = self.outgoing_stream(destination, delivery)
+        outgoing = self.outgoing_stream(destination, delivery, properties.get("priority"))
         check_kind(f"send to {destination}: bodies", bodies, Iterable)
         checked = [body if type(body) is bytes else as_bytes(destination, body) for body in bodies]
         check_size(destination, max(checked, key=len, default=b""))
         self._check_taken(destination, outgoing)
         named = None if keys is None else self._check_keys(destination, outgoing, keys, len(checked))
-        if not properties:
+        life_s = self._engine.settings.time_to_reach_queue_s if outgoing.peer else None
+        if not properties and life_s is None:
             return PreparedList(destination, outgoing, checked, None, named)
-        shared = with_properties(destination, b"", properties, self._wall_ms())
+        shared = with_properties(destination, b"", properties, self._wall_ms(), self.name, life_s)
         if shared.key:
             raise UsageError(f"send to {destination}: a key names one message, not a list of them: say keys=")
+        self._make_admin_queue(shared)
         return PreparedList(destination, outgoing, checked, shared, named)
+
+    def _make_admin_queue(self, message: Outgoing) -> None:
+        """Make the queue for administration messages about a message, if it wants any. Raises QueueNotFound."""
+        request = request_of(message.properties or {})
+        if request is not None:
+            self.mailbox(request.queue)
 
     def _check_keys(self, destination: str, outgoing: OutgoingStream, keys: Iterable[str], count: int) -> list[str]:
         """The keys of a list. Raises UsageError, or TooManyKeys when there is no room for the new ones of them."""
@@ -694,9 +709,7 @@ class EngineHandle:
 
     def take_with_commit(self, mailbox: Mailbox, done: list[tuple[QueuedPacket, int]]) -> None:
         """The same for messages that a transaction received: only its commit makes them done."""
-        for packet, bits in done:
-            self._engine.in_hand.let_go(packet, bits)
-        mailbox.acknowledge_many(done)
+        self._engine.queues.take(mailbox, done)
         self.wake()
 
     @property

@@ -4,8 +4,19 @@ from collections.abc import Mapping
 from typing import Any, TypedDict
 
 from triack.base.checks import LONGEST_LIFE_S
-from triack.base.errors import MessageTooLarge, UsageError
-from triack.queues.packing import MAX_BODY_BYTES, USER_PROPERTIES_BYTES, Outgoing, write_properties
+from triack.base.errors import AddressError, MessageTooLarge, UsageError
+from triack.base.names import check_name
+from triack.queues.admin_acks import write_request
+from triack.queues.mailboxes.system_queues import DEAD_LETTER_QUEUE, is_reserved
+from triack.queues.message_classes import Acks, as_acks
+from triack.queues.packing import (
+    ADMIN,
+    DEAD_LETTER,
+    MAX_BODY_BYTES,
+    USER_PROPERTIES_BYTES,
+    Outgoing,
+    write_properties,
+)
 from triack.queues.streams.accepted_keys import KEY_BYTES_MAX
 
 __all__ = ["MessageProperties", "as_bytes", "check_key", "check_size", "with_properties"]
@@ -22,11 +33,19 @@ class MessageProperties(TypedDict, total=False):
         reply_to: the destination to which replies should go.
         label: a text for people.
         headers: names and values of the application's own, both text.
-        time_to_reach_queue: seconds until it must be on the destination's disk.
+        time_to_reach_queue: seconds until it must be on the destination's disk; None: as
+            ``NodeSettings.time_to_reach_queue_s`` says.
         time_to_be_received: seconds until it must have been received.
         key: names the message for this node: if a message to the same queue with this key was accepted within
             ``KeySettings.lifetime_s``, a new one counts as that message, and is not sent. At most 255 bytes; it
             stays here.
+        priority: 0 to 7; a reader gets messages of a higher one first. Without it, 3. A transactional message always
+            has 0, as all of them arrive in the order of their sending.
+        dead_letter: False: when it cannot be delivered, keep no dead letter of it (WCF's ``DeadLetterQueue.None``, a
+            message of NServiceBus without ``UseDeadLetterQueue``). A text: the queue for that letter, at the node where
+            the message ends (``DeadLetterQueue.Custom``); made if needed. True, as without it: ``dead-letter``.
+        admin_queue: a queue of the sending node for administration messages about it.
+        acks: which of them, such as ``triack.Acks.FULL_RECEIVE``; never without ``admin_queue``.
         ack_now: ask for every acknowledgement of it at once, and report it at once (Solace's Ack Immediately).
     """
 
@@ -37,7 +56,11 @@ class MessageProperties(TypedDict, total=False):
     time_to_reach_queue: float | None
     time_to_be_received: float | None
     key: str | None
+    priority: int | None
     ack_now: bool | None
+    dead_letter: bool | str | None
+    admin_queue: str | None
+    acks: Acks | None
 
 
 def as_bytes(destination: str, body: object) -> bytes:
@@ -55,7 +78,14 @@ def check_size(destination: str, body: bytes) -> None:
         )
 
 
-def with_properties(destination: str, body: bytes, properties: MessageProperties, now_ms: int) -> Outgoing:
+def with_properties(
+    destination: str,
+    body: bytes,
+    properties: MessageProperties,
+    now_ms: int,
+    node: str | None = None,
+    life_s: float | None = None,
+) -> Outgoing:
     """A message with its properties.
 
     Args:
@@ -63,19 +93,23 @@ def with_properties(destination: str, body: bytes, properties: MessageProperties
         body: the message's body.
         properties: as given to ``Node.send``; times in seconds from now.
         now_ms: the wall clock, from which deadlines count.
+        node: the name of the node that sends; None if it is not known.
+        life_s: the time to reach its queue in seconds, if the properties have none; None for any time.
 
     Raises:
         UsageError: there is no such property, or it is of a wrong type or out of range.
         MessageTooLarge: all of them together are over 12 KiB.
     """
-    reach_by_ms = receive_by_ms = 0
+    reach_by_ms = 0 if life_s is None else _deadline_ms("time_to_reach_queue_s", life_s, now_ms)
+    receive_by_ms = 0
     key = ""
     ack_now = False
-    kept: dict[str, Any] = {}
+    kept: dict[str, Any] = _admin(destination, properties, node)
     for name, value in properties.items():
         if name not in MessageProperties.__annotations__:
             raise UsageError(f"send to {destination}: {_no_property(name)}")
-        if value is None:
+        # The priority chooses the outgoing stream, and was checked there.
+        if value is None or name in ("admin_queue", "acks", "priority"):
             continue
         if name == "time_to_reach_queue":
             reach_by_ms = _deadline_ms(name, value, now_ms)
@@ -85,6 +119,8 @@ def with_properties(destination: str, body: bytes, properties: MessageProperties
             kept[name] = _headers(destination, value)
         elif name == "key":
             key = check_key(destination, value)
+        elif name == "dead_letter":
+            kept |= _dead_letter(destination, value)
         elif name == "ack_now":
             ack_now = _truth(destination, name, value)
         elif isinstance(value, str):
@@ -97,10 +133,7 @@ def with_properties(destination: str, body: bytes, properties: MessageProperties
 
 
 def _no_property(name: str) -> str:
-    valid = f"valid are {', '.join(MessageProperties.__annotations__)}"
-    if name == "priority":
-        return f"messages have no priority; {valid}"
-    return f"{name} is no message property; {valid}"
+    return f"{name} is no message property; valid are {', '.join(MessageProperties.__annotations__)}"
 
 
 def _headers(destination: str, headers: object) -> dict[str, str]:
@@ -110,6 +143,50 @@ def _headers(destination: str, headers: object) -> dict[str, str]:
         if not isinstance(name, str) or not isinstance(value, str):
             raise UsageError(f"send to {destination}: headers must be text, not {name!r}: {value!r}")
     return dict(headers)
+
+
+def _dead_letter(destination: str, value: object) -> dict[str, Any]:
+    """The property for what becomes of an undeliverable message."""
+    if value is True or value == DEAD_LETTER_QUEUE:
+        return {}
+    if value is not False:
+        if not isinstance(value, str):
+            raise UsageError(
+                f"send to {destination}: dead_letter must be True, False or the name of a queue, not {value!r}"
+            )
+        _check_queue(destination, "dead_letter", value)
+    return {DEAD_LETTER: value}
+
+
+def _admin(destination: str, properties: MessageProperties, node: str | None) -> dict[str, Any]:
+    """The property for administration messages: a queue of the sending node, and which of them."""
+    queue, said = properties.get("admin_queue"), properties.get("acks")
+    acks = Acks.NONE if said is None else as_acks(f"send to {destination}", said)
+    if queue is None and not acks:
+        return {}
+    if queue is None or not acks:
+        missing, given = ("admin_queue", "acks") if queue is None else ("acks", "admin_queue")
+        raise UsageError(f"send to {destination}: {given} needs {missing}, too")
+    if not isinstance(queue, str):
+        raise UsageError(f"send to {destination}: admin_queue must be the name of a queue, not {queue!r}")
+    there, _, name = queue.rpartition("/")
+    if there and node is not None and there != node:
+        raise UsageError(
+            f"send to {destination}: admin_queue {queue} is not a queue of this node, {node}; other nodes must not get "
+            "what they did not ask for"
+        )
+    _check_queue(destination, "admin_queue", name)
+    return {ADMIN: write_request(name, acks)}
+
+
+def _check_queue(destination: str, name: str, queue: str) -> None:
+    """Raises UsageError unless that is the name of a queue of an application."""
+    try:
+        reserved = is_reserved(check_name(queue))
+    except AddressError as error:
+        raise UsageError(f"send to {destination}: {name}: {error}") from None
+    if reserved:
+        raise UsageError(f"send to {destination}: {name} {queue!r} is a name of the node's own queues")
 
 
 def _truth(destination: str, name: str, value: object) -> bool:

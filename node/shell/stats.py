@@ -80,6 +80,7 @@ class QueueStats:
         left: messages that have gone from it since: acknowledged, expired, moved or purged.
         holders: the readers that have messages in hand, or whose handlers failed with messages that wait.
         paused_s: seconds since an operator paused it, so that readers wait; None when it is not paused.
+        by_priority: ``messages`` by priority: eight numbers, that of priority 0 first.
     """
 
     messages: int
@@ -90,6 +91,7 @@ class QueueStats:
     left: int
     holders: list[HolderStats] = field(default_factory=list)
     paused_s: float | None = None
+    by_priority: list[int] = field(default_factory=list)
 
     @property
     def in_hand(self) -> int:
@@ -114,7 +116,7 @@ class HistogramStats:
 
 @dataclass(frozen=True, slots=True)
 class OutgoingStats:
-    """One outgoing queue: the messages on their way to one queue elsewhere, in one class.
+    """One outgoing queue: the messages on their way to one queue elsewhere, in one class and of one priority.
 
     Attributes:
         peer: the peer's name, or its address when it has no name.
@@ -129,6 +131,7 @@ class OutgoingStats:
         via: the peer that they go to: the relay on the way to ``peer``, or else ``peer`` itself.
         stalled_s: seconds since a message arrived there, or since the first of those that wait was sent, if that is
             later; None when no message waits.
+        priority: of its messages.
     """
 
     peer: str
@@ -142,6 +145,7 @@ class OutgoingStats:
     paused_s: float | None = None
     via: str = ""
     stalled_s: float | None = None
+    priority: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +179,7 @@ class TransitStats:
         bytes: of these packets.
         oldest_s: seconds since the first of them came, or since this node started.
         held: why the next hop lets them wait, by the names of docs/reasons.md; None if it does not.
+        priority: theirs.
     """
 
     final: str
@@ -187,6 +192,7 @@ class TransitStats:
     bytes: int
     oldest_s: float
     held: str | None
+    priority: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,7 +284,8 @@ class NodeStats:
         drops: counts of drops, by the reasons of docs/reasons.md.
         closes: sessions that ended, by reason.
         rollbacks: suspended peers by node id, with whose store it is: ``own``, ``peer`` or ``unknown``.
-        dead_letters: messages that went to the dead-letter queue since the node started, by reason.
+        dead_letters: messages that went to the dead-letter queue since the node started, or to one that their sender
+            has chosen, by reason.
         store_low: whether nothing new is accepted for the disk, as it has less room than the reserve.
         room_bytes: bytes that the disk still takes, at the last check; None if unknown.
         survives: the kind of failure that the node's store survives: ``power loss``, unless a setting or the lack of a
@@ -295,6 +302,8 @@ class NodeStats:
             this node.
         acks: acks that left, by kind (``session``, ``store``, ``order``) and by trigger.
         tier_resends: packets that were sent again for want of an order ack, by resend tier.
+        declined_letters: messages that ended without a dead letter, as their senders want none, by reason.
+        admin_acks: administration messages that this node has queued since it started, by class.
     """
 
     queues: dict[str, QueueStats]
@@ -310,6 +319,8 @@ class NodeStats:
     survives: Survives
     holds: list[HoldStats] = field(default_factory=list)
     transit: list[TransitStats] = field(default_factory=list)
+    declined_letters: dict[str, int] = field(default_factory=dict)
+    admin_acks: dict[str, int] = field(default_factory=dict)
     troubles: list[TroubleStats] = field(default_factory=list)
     store_busy_s: float | None = None
     commit_time: HistogramStats = field(default_factory=HistogramStats)
@@ -349,6 +360,7 @@ def gather(engine: Engine, drops: Mapping[str, int], disk: DiskFigures, holding:
                 _paused_s(engine.outbox.pauses.of_stream(outgoing.peer, outgoing.queue), now_ms),
                 outgoing.via,
                 engine.outbox.latency.stalled_ns(outgoing, now_ns) / SECOND if outgoing.sequence.entries else None,
+                outgoing.priority,
             )
             for outgoing in engine.outbox.streams
             if outgoing.peer
@@ -359,7 +371,8 @@ def gather(engine: Engine, drops: Mapping[str, int], disk: DiskFigures, holding:
         },
         holds=[
             HoldStats(*it[:3], it.reason.value)
-            for it in (*engine.inbox.admission.holds.streams, *engine.transits.holds.waiting.streams)
+            # Streams of several priorities that wait for the same reason are one line.
+            for it in dict.fromkeys((*engine.inbox.admission.holds.streams, *engine.transits.holds.waiting.streams))
         ],
         transit=[_transit(stream, now_ns) for stream in engine.transits.streams if stream.sequence.entries],
         sessions=[_session(it) for it in engine.handshakes.conversations.values() if _is_open(it)],
@@ -367,6 +380,8 @@ def gather(engine: Engine, drops: Mapping[str, int], disk: DiskFigures, holding:
         closes=dict(engine.closes),
         rollbacks=engine.rollbacks,
         dead_letters=dict(engine.queues.dead_letters),
+        declined_letters=dict(engine.queues.declined_letters),
+        admin_acks=dict(engine.desk.queued),
         store_low=engine.inbox.admission.store_low,
         room_bytes=engine.inbox.admission.room_bytes,
         survives=engine.settings.survives,
@@ -432,6 +447,8 @@ def read_stats(found: dict[str, Any]) -> NodeStats:
         closes=found["closes"],
         rollbacks=found["rollbacks"],
         dead_letters=found["dead_letters"],
+        declined_letters=found["declined_letters"],
+        admin_acks=found["admin_acks"],
         store_low=found["store_low"],
         room_bytes=found["room_bytes"],
         survives=found["survives"],
@@ -444,7 +461,7 @@ def read_stats(found: dict[str, Any]) -> NodeStats:
 
 
 def _queue(mailbox: Mailbox, holding: Holding, now_ms: int, now_ns: int) -> QueueStats:
-    waits = bool(mailbox.reader.returned.messages)
+    waits = bool(mailbox.reader.returned)
     held = [one for one in holding.of(mailbox.name) if one[1] or waits]
     sent_ms = [one.packet.sent_at_ms for _, packets in held for one in packets]
     oldest_ms = min([*sent_ms, *([] if mailbox.oldest_ms is None else [mailbox.oldest_ms])], default=None)
@@ -457,6 +474,7 @@ def _queue(mailbox: Mailbox, holding: Holding, now_ms: int, now_ns: int) -> Queu
         left=mailbox.left,
         holders=[_holder(reader, packets, now_ns) for reader, packets in held],
         paused_s=_paused_s(mailbox.pause, now_ms),
+        by_priority=list(mailbox.lengths),
     )
 
 
@@ -477,6 +495,7 @@ def _transit(stream: TransitStream, now_ns: int) -> TransitStats:
         sum([entry.size_bytes for entry in entries]),
         (now_ns - min([entry.came_ns for entry in entries])) / SECOND,
         stream.held or None,
+        stream.priority,
     )
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from triack.base.reasons import HoldReason, Trouble
 from triack.base.units import SECOND
+from triack.queues.mailboxes.system_queues import DEAD_LETTER_QUEUE
 from triack.queues.manager.engine import Engine
 from triack.queues.peers.dialer import WaitsFor
 from triack.queues.peers.link import Link
@@ -102,6 +103,8 @@ def _room(engine: Engine, now_ns: int) -> Iterator[TroubleStats]:
     for name, mailbox in sorted(engine.queues.mailboxes.items()):
         if mailbox.fill.is_full:
             yield _row(Trouble.QUEUE_FULL, name)
+    if many := engine.queues.many_letters:
+        yield _row(Trouble.DEAD_LETTERS, DEAD_LETTER_QUEUE, f"{many:,}")
     if admission.store_low:
         yield _row(Trouble.STORE_LOW, "disk", f"{admission.room_bytes} bytes")
     for peer, is_full in (*admission.near_limit, *engine.outbox.retirement.near_limit):

@@ -161,6 +161,7 @@ class _Face(Generic[N]):
 
     send = waited(Verbs.send, SyncReceipt)
     send_many = waited(Verbs.send_many, SyncReceipts)
+    send_to = waited(Verbs.send_to, lambda loop, receipts: [SyncReceipt(loop, receipt) for receipt in receipts])
     request = waited(Verbs.request, thread_safe)
     reply = waited(Verbs.reply, SyncReceipt)
     flush = waited(Verbs.flush)
@@ -232,10 +233,15 @@ class _Face(Generic[N]):
         return found
 
     def acknowledgements(
-        self, destination: str, *, delivery: Delivery = Delivery.TRANSACTIONAL, every: Every = None
+        self,
+        destination: str,
+        *,
+        delivery: Delivery = Delivery.TRANSACTIONAL,
+        every: Every = None,
+        priority: int | None = None,
     ) -> Iterator[AckEvent]:
         """Outcomes of the messages to a queue, until the node ends; see ``Node.acknowledgements``."""
-        wanted = {"delivery": delivery, "every": every}
+        wanted = {"delivery": delivery, "every": every, "priority": priority}
         found: Iterator[AckEvent] = self._perform(
             lambda node: settled(node, "acknowledgements", (destination,), wanted), _iterate
         )

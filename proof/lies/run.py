@@ -48,6 +48,8 @@ RIGHT: dict[str, set[str]] = {
     "settled": {"not_handed", "queue", "claims", "duplicates_delivered"},
     "returned": {"not_handed", "queue", "claims"},
     "purged": {"not_handed", "queue", "claims"},
+    "admin_ack_asked": {"admin_ack_missing", "admin_ack_made_up", "claims", "queue"},
+    "admin_ack_queued": {"admin_ack_missing", "admin_ack_twice", "admin_ack_made_up", "claims", "queue"},
     "expired": {"not_handed", "queue", "claims", "expired"},
     "node_started": {
         "claims", "node_life", "ack_timeout", "resend_tiers", "half_window", "order_ack_late", "window", "policy",

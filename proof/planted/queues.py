@@ -14,6 +14,7 @@ from triack.ordering.wire import SequenceHeader
 from triack.queues.clock_jumps import ClockJumps
 from triack.queues.deadlines import Deadlines
 from triack.queues.mailboxes.in_hand import InHand
+from triack.queues.mailboxes.line import Line, Lines
 from triack.queues.mailboxes.local_commit import LocalTurn
 from triack.queues.mailboxes.local_queues import LocalQueues
 from triack.queues.mailboxes.mailbox import Mailbox, QueuedPacket, Run
@@ -319,15 +320,29 @@ def _comes_last(patch: Patch) -> None:
     next_run = Mailbox._next_run
 
     def late(self: Mailbox, now_ms: int) -> Run | None:
-        if self._line.first() is None:
-            return next_run(self, now_ms)
-        returned = self.reader.returned
-        coming, returned.coming = returned.coming, []
+        lines = [line for line in self._lines.by_rank if line.first() is not None]
+        backs = [self.reader.line(line.priority).returned for line in lines]
+        kept = [back.coming for back in backs]
+        for back in backs:
+            back.coming = []
         run = next_run(self, now_ms)
-        returned.coming = coming
+        for back, coming in zip(backs, kept, strict=True):
+            back.coming = coming + back.coming
         return run
 
     patch.setattr(Mailbox, "_next_run", late)
+
+
+@BUGS.by_seeds("lower priorities are read first")
+def _lower_first(patch: Patch) -> None:
+    made = Lines._open
+
+    def upside_down(self: Lines, priority: int) -> Line:
+        line = made(self, priority)
+        self.by_rank.reverse()
+        return line
+
+    patch.setattr(Lines, "_open", upside_down)
 
 
 @BUGS.by_seeds("the death of a reader is not counted")

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from triack.base.commit import (
+    CARES,
     HEAD_BYTES,
     Commit,
     MessageIndex,
@@ -77,7 +78,7 @@ class Disk:
         content.peers = dict(sorted(self.peers.items()))
         content.streams = [row for _, row in sorted(self.streams.items())]
         content.outgoing = [
-            OutgoingIndex(row.key, row.messages, row.reach_by_ms, len(row.body))
+            OutgoingIndex(row.key, row.messages, row.reach_by_ms, len(row.body), row.body[:1] >= bytes([CARES]))
             for _, row in sorted(self.outgoing.items())
         ]
         content.queues = sorted(self.queues.items())

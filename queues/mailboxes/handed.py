@@ -3,31 +3,50 @@
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from triack.base.delivery import LABELS
+from triack.base.delivery import LABELS, Delivery, default_priority
 from triack.queues.mailboxes.mailbox import Run
 from triack.queues.mailboxes.queued_packet import Lease, QueuedPacket
 
-__all__ = ["as_runs", "handed_fields", "settled_runs"]
+__all__ = ["as_runs", "fields_of_runs", "handed_fields", "said_priority", "settled_runs"]
 
 
-def handed_fields(queue: str, runs: Iterable[Run]) -> Iterator[dict[str, Any]]:
+def handed_fields(queue: str, runs: Iterable[Run], *, in_arrival_order: bool = False) -> Iterator[dict[str, Any]]:
     """Yield the fields of a `handed` record for each series of packets with successive numbers.
 
     Args:
         queue: name of the queue.
         runs: the drawn runs, in order.
+        in_arrival_order: whether the queue is read without regard to priorities.
     """
-    before: Run | None = None
+    for fields, first in _series(queue, runs):
+        packet = first.packet
+        priority = {} if in_arrival_order else said_priority(Delivery(packet.delivery), packet.priority)
+        yield {**fields, "redelivered": first.redelivered, **priority}
+
+
+def fields_of_runs(queue: str, runs: Iterable[Run]) -> Iterator[dict[str, Any]]:
+    """Yield the same for records of other events, which say less."""
+    return (fields for fields, _ in _series(queue, runs))
+
+
+def said_priority(delivery: Delivery, priority: int) -> dict[str, Any]:
+    """The field ``priority`` of a record, if that is not the default of its class."""
+    return {} if priority == default_priority(delivery) else {"priority": priority}
+
+
+def _series(queue: str, runs: Iterable[Run]) -> Iterator[tuple[dict[str, Any], Run]]:
+    """Yield the common fields of each series, and its first run."""
+    first = before = None
     fields: dict[str, Any] = {}
     for run in runs:
         if before is None or not _follows(before, run):
-            if fields:
-                yield fields
-            fields = _begin(queue, run)
+            if first is not None:
+                yield fields, first
+            first, fields = run, _begin(queue, run)
         _count(fields["counts"], run.next - run.first)
         before = run
-    if fields:
-        yield fields
+    if first is not None:
+        yield fields, first
 
 
 def as_runs(leases: list[Lease]) -> list[Run]:
@@ -60,7 +79,6 @@ def _begin(queue: str, run: Run) -> dict[str, Any]:
         "stream": packet.stream,
         "sequence": packet.sequence,
         "class": LABELS[packet.delivery],
-        "redelivered": run.redelivered,
         "number": packet.number,
         "place": run.first,
         "counts": [],

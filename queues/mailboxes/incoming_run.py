@@ -12,7 +12,7 @@ from triack.base.errors import ProtocolError
 from triack.ordering import wire
 from triack.ordering.wire import RelayedHeader, SequenceHeader
 from triack.queues.mailboxes.queued_packet import QueuedPacket
-from triack.queues.packing import read_batch
+from triack.queues.packing import priority_of, read_batch
 from triack.session.protocol.events import PacketArrived, RunArrived
 
 __all__ = ["IncomingRun", "read_runs"]
@@ -32,6 +32,7 @@ class IncomingRun:
         receive_by_ms: when those of each expire; 0 for never.
         ack_requested: whether any of them asks for an order ack.
         size_bytes: of all contents.
+        first_byte: of every body: it holds the priority.
         lefts_ms: how long each has left, if relays pass them on.
         follow: reads a packet that may follow.
     """
@@ -45,6 +46,7 @@ class IncomingRun:
     receive_by_ms: list[int] = field(default_factory=list)
     ack_requested: bool = False
     size_bytes: int = 0
+    first_byte: int = 0
     lefts_ms: list[int] = field(default_factory=list)
     follow: Callable[[SequenceHeader, bytes], tuple[int, int, bool, bytes] | None] = wire.read_following
 
@@ -85,7 +87,7 @@ class IncomingRun:
 
     def packets(self, delivery: Delivery) -> list[QueuedPacket]:
         """The packets for a queue, without keys, and charged with their sizes."""
-        first = self.header
+        first, priority = self.header, priority_of(self.bodies[0])
         packets: list[QueuedPacket] = []
         contents = zip(self.bodies, self.counts, self.sent_at_ms, self.receive_by_ms, strict=True)
         for number, (body, count, sent_at_ms, receive_by_ms) in enumerate(contents, first.number):
@@ -94,6 +96,7 @@ class IncomingRun:
                 (), first.origin, first.stream, first.sequence, number, delivery, count, size_bytes, (body,)
             )
             packet.sent_at_ms, packet.receive_by_ms, packet.charged_bytes = sent_at_ms, receive_by_ms, size_bytes
+            packet.priority = priority
             packets.append(packet)
         return packets
 
@@ -115,7 +118,7 @@ class IncomingRun:
 
     def _add(self, body: bytes, *, ack_requested: bool, size_bytes: int) -> bool:
         batch = read_batch(body)
-        if batch is None:
+        if batch is None or body[0] != self.first_byte:
             return False
         count, sent_at_ms, receive_by_ms = batch
         self.bodies.append(body)
@@ -138,6 +141,9 @@ class IncomingRun:
             return None
         assert isinstance(header, SequenceHeader)
         run = cls(packet, header, int(delivery is Delivery.TRANSACTIONAL))
+        run.first_byte = header.body[0] if header.body else 0
+        if delivery is Delivery.TRANSACTIONAL and header.body and priority_of(header.body):
+            return None
         if not run._add(header.body, ack_requested=header.ack_requested, size_bytes=len(content)):
             return None
         if isinstance(header, RelayedHeader):

@@ -1,17 +1,21 @@
 """Packets of a queue that wait to be read, in order: the first of them in memory, the others on the disk.
 
+A queue has a line for each priority. A reader gets the packets of the highest line that has any ([MS-MQDMPR] 3.1.1.18).
+
 Promise: the memory of the packets of a queue, and of all queues of a node, has a limit, however many there are. A
-packet for which there is no room goes on the shelf, as do all after it, and is fetched again when its turn comes.
+packet for which there is no room goes on the shelf, as do all after it in its line, and is fetched again when its turn
+comes.
 """
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from itertools import chain
+from operator import attrgetter
 
 from triack.queues.mailboxes.queued_packet import QueuedPacket
 from triack.queues.mailboxes.shelf import Shelf
 
-__all__ = ["CACHE_BYTES", "PACKET_BYTES", "Cache", "Line"]
+__all__ = ["CACHE_BYTES", "PACKET_BYTES", "Cache", "Line", "Lines", "Share"]
 
 CACHE_BYTES = 16 * 1024 * 1024
 """Default for the packets of one queue: a burst of about a second."""
@@ -40,49 +44,64 @@ class Cache:
         self.unfinished_bytes = 0
 
 
-class Line:
-    """The line of one queue.
+class Share:
+    """The part of one queue in the cache.
 
     Args:
         cache: of all queues of the node.
-        set_expiry: called with a packet and when it expires, by the wall clock in milliseconds; with None for the
-            packet, when the next packet expires that is only on the disk.
 
     Attributes:
-        cached_bytes: this queue's part of the cache.
+        used_bytes: by this queue.
     """
 
-    __slots__ = ("_cache", "_ready", "_set_expiry", "_shelf", "cached_bytes")
+    __slots__ = ("_cache", "used_bytes")
 
-    def __init__(self, cache: Cache, set_expiry: Callable[[QueuedPacket | None, int | None], None]) -> None:
-        self.cached_bytes = 0
+    def __init__(self, cache: Cache) -> None:
+        self.used_bytes = 0
         self._cache = cache
-        self._set_expiry = set_expiry
-        self._ready: OrderedDict[int, QueuedPacket] = OrderedDict()
-        self._shelf = Shelf()
-
-    # ---- memory
 
     @property
     def is_full(self) -> bool:
         """Whether no more packets that are on the disk should be kept in memory."""
-        return self._would_be_full(0)
+        return self.would_be_full(0)
 
-    def _would_be_full(self, size_bytes: int) -> bool:
+    def would_be_full(self, size_bytes: int) -> bool:
         """Whether that would be so with this much more."""
         cache, more_bytes = self._cache, self._cache.used_bytes + size_bytes
-        return self.cached_bytes + size_bytes > cache.limit_bytes or more_bytes > CACHES * cache.limit_bytes
+        return self.used_bytes + size_bytes > cache.limit_bytes or more_bytes > CACHES * cache.limit_bytes
 
     def count(self, size_bytes: int) -> None:
         """Add an amount, which may be negative, to the memory in use."""
-        self.cached_bytes += size_bytes
+        self.used_bytes += size_bytes
         self._cache.used_bytes += size_bytes
+
+
+class Line:
+    """The line of one priority in a queue.
+
+    Args:
+        share: memory of the queue.
+        set_expiry: called with a packet and when it expires, by the wall clock in milliseconds; with None for the
+            packet, when the next packet expires that is only on the disk.
+        priority: of its packets.
+    """
+
+    __slots__ = ("_ready", "_set_expiry", "_share", "_shelf", "priority")
+
+    def __init__(
+        self, share: Share, set_expiry: Callable[[QueuedPacket | None, int | None], None], priority: int
+    ) -> None:
+        self.priority = priority
+        self._share = share
+        self._set_expiry = set_expiry
+        self._ready: OrderedDict[int, QueuedPacket] = OrderedDict()
+        self._shelf = Shelf()
 
     # ---- packets
 
     def append(self, packet: QueuedPacket) -> None:
         """Add a packet after all others: in memory if there is room, or if it is not on the disk."""
-        if self._shelf or (packet.keys and self.is_full):
+        if self._shelf or (packet.keys and self._share.is_full):
             self._shelf.add(packet)
             if packet.receive_by_ms:
                 self._set_expiry(None, self._shelf.next_expiry_ms)
@@ -92,16 +111,16 @@ class Line:
     def extend(self, packets: list[QueuedPacket]) -> None:
         """Add packets that come together."""
         size_bytes = sum(map(_memory_of, packets))
-        if self._shelf or self._would_be_full(size_bytes) or any(packet.receive_by_ms for packet in packets):
+        if self._shelf or self._share.would_be_full(size_bytes) or any(packet.receive_by_ms for packet in packets):
             for packet in packets:
                 self.append(packet)
             return
         self._ready.update([(packet.first_place, packet) for packet in packets])
-        self.count(size_bytes)
+        self._share.count(size_bytes)
 
     def _enter(self, packet: QueuedPacket) -> None:
         self._ready[packet.first_place] = packet
-        self.count(_memory_of(packet))
+        self._share.count(_memory_of(packet))
         if packet.receive_by_ms:
             self._set_expiry(packet, packet.receive_by_ms)
 
@@ -121,19 +140,24 @@ class Line:
 
     def drop_first(self) -> None:
         """Drop the first packet after its last message was drawn: its leases keep it as long as needed."""
-        self.count(-_memory_of(self._ready.popitem(last=False)[1]))
+        self._share.count(-_memory_of(self._ready.popitem(last=False)[1]))
 
     def remove(self, packet: QueuedPacket) -> bool:
         """Remove a packet. Returns whether it was waiting."""
         if self._ready.pop(packet.first_place, None) is None:
             return self._shelf.remove(packet.first_place)
-        self.count(-_memory_of(packet))
+        self._share.count(-_memory_of(packet))
         return True
 
     def walk(self, place: int) -> Iterator[QueuedPacket]:
         """Yield the packets that have a message at this place or later, read-only."""
         packets = chain(self._ready.values(), self._shelf.walk(place))
         return (packet for packet in packets if packet.last_place >= place)
+
+    @property
+    def next_expiry_ms(self) -> int | None:
+        """When the next packet expires that is only on the disk, by the wall clock, or None."""
+        return self._shelf.next_expiry_ms
 
     def poll_expired(self, now_ms: int, most: int) -> list[QueuedPacket]:
         """Expired packets that are only on the disk; the caller removes them. More may be due at once."""
@@ -166,7 +190,64 @@ class Line:
                 if any(key not in bodies for key in waiting.keys):
                     break
                 waiting.pieces = [bodies[key] for key in waiting.keys]
-                self.count(waiting.size_bytes)
+                self._share.count(waiting.size_bytes)
+
+
+class Lines:
+    """The lines of one queue: the packets of a higher priority come first, those of one priority in their order.
+
+    Args:
+        share: memory of the queue.
+        set_expiry: as for ``Line``.
+
+    Attributes:
+        by_rank: the lines that were ever needed, the highest priority first.
+    """
+
+    __slots__ = ("_by_priority", "_set_expiry", "_share", "by_rank")
+
+    def __init__(self, share: Share, set_expiry: Callable[[QueuedPacket | None, int | None], None]) -> None:
+        self.by_rank: list[Line] = []
+        self._by_priority: dict[int, Line] = {}
+        self._share = share
+        self._set_expiry = set_expiry
+
+    def of(self, packet: QueuedPacket) -> Line:
+        """The line of a packet."""
+        line = self._by_priority.get(packet.priority)
+        return self._open(packet.priority) if line is None else line
+
+    def _open(self, priority: int) -> Line:
+        line = self._by_priority[priority] = Line(self._share, self._handle_expiry, priority)
+        self.by_rank = sorted(self._by_priority.values(), key=_PRIORITY_OF, reverse=True)
+        return line
+
+    def _handle_expiry(self, packet: QueuedPacket | None, at_ms: int | None) -> None:
+        if packet is None and len(self.by_rank) > 1:
+            times_ms = (line.next_expiry_ms for line in self.by_rank)
+            at_ms = min((time_ms for time_ms in times_ms if time_ms is not None), default=None)
+        self._set_expiry(packet, at_ms)
+
+    def poll_expired(self, now_ms: int, most: int) -> list[QueuedPacket]:
+        """Expired packets that are only on the disk; the caller removes them. More may be due at once."""
+        return [packet for line in self.by_rank for packet in line.poll_expired(now_ms, most)]
+
+    @property
+    def lacks_bodies(self) -> bool:
+        """Whether a line has a first packet whose body is only on the disk."""
+        return any((first := line.first()) is not None and not first.pieces for line in self.by_rank)
+
+    def missing(self) -> list[int]:
+        """Keys of the bodies to fetch next, of the highest line that lacks one, or nothing."""
+        return next((keys for line in self.by_rank if (keys := line.missing())), [])
+
+    def load(self, bodies: dict[int, bytes]) -> None:
+        """Take bodies that were fetched from the store."""
+        for line in self.by_rank:
+            line.load(bodies)
+
+
+_PRIORITY_OF = attrgetter("priority")
 
 
 def _memory_of(packet: QueuedPacket) -> int:

@@ -12,13 +12,16 @@ from operator import itemgetter
 from triack.base.clock import WallClock
 from triack.base.commit import HEAD_BYTES, Commit, MessageRow, Read, StoreContent, key_of, split_key
 from triack.base.delivery import Delivery
-from triack.base.errors import ProtocolError
+from triack.base.errors import AddressError, ProtocolError
+from triack.base.names import check_name
+from triack.base.news import DeadLettersWaiting
 from triack.base.ranges import as_ranges
 from triack.base.reasons import EXPIRED, DeadReason, DropReason
+from triack.queues.admin_acks import Tell, Told, nobody_told
 from triack.queues.clock_jumps import ClockJumps, head_here
 from triack.queues.histogram import WAIT_BOUNDS_S, Histogram
 from triack.queues.mailboxes.expiry import LETTERS_MAX, Expiry
-from triack.queues.mailboxes.handed import as_runs, handed_fields, settled_runs
+from triack.queues.mailboxes.handed import as_runs, fields_of_runs, handed_fields, settled_runs
 from triack.queues.mailboxes.in_hand import InHand
 from triack.queues.mailboxes.line import Cache
 from triack.queues.mailboxes.local_commit import LocalCommit, LocalTurn
@@ -28,9 +31,30 @@ from triack.queues.mailboxes.queued_packet import indices_of
 from triack.queues.mailboxes.quotas import Account, PayerOf
 from triack.queues.mailboxes.redelivery import Return, Wait, wait_after_death_ms, wait_ms
 from triack.queues.mailboxes.run import Run
-from triack.queues.mailboxes.system_queues import DEAD_LETTER_QUEUE, DEAD_LETTER_STREAM, STANDING_QUEUES, system_queue
+from triack.queues.mailboxes.system_queues import (
+    DEAD_LETTER_QUEUE,
+    DEAD_LETTER_STREAM,
+    STANDING_QUEUES,
+    is_reserved,
+    system_queue,
+)
+from triack.queues.message_classes import MessageClass, class_at_queue
 from triack.queues.node_settings import NodeSettings
-from triack.queues.packing import MAX_PROPERTIES_BYTES, NO_DEAD_LETTER, Outgoing, pack_one, write_properties
+from triack.queues.packing import (
+    CLASS,
+    DEAD_LETTER,
+    DEATH,
+    MAX_PROPERTIES_BYTES,
+    NO_DEAD_LETTER,
+    Outgoing,
+    Properties,
+    Unpacked,
+    cares_of,
+    fragment_range,
+    pack_one,
+    unpack,
+    write_properties,
+)
 from triack.queues.pauses import Pauses
 
 __all__ = ["LocalQueues"]
@@ -56,10 +80,16 @@ class LocalQueues:
         in_hand: the notes of messages that applications have in hand.
         expiry: messages that were not received in time.
         waiting: packets in memory that wait for their commit.
-        dead_letters: number of messages that were put into the dead-letter queue, by reason.
+        dead_letters: number of messages that were put into the dead-letter queue, or another one, by reason.
+        declined_letters: number of messages that were given up without a dead letter, as their senders want none, by
+            reason.
         waits: how long messages were on their way and in a queue until a reader got them first, by their senders'
             clocks and this node's.
         on_removed: called with the name of an unused queue that was removed to make room.
+        untold: packets that care of which messages were acknowledged since the last commit began: their queue, and
+            which messages.
+        tell: takes what happens to messages whose senders may want to know.
+        may_leave: whether a node may have its dead letters put into a queue, by its id and the queue's name.
     """
 
     def __init__(
@@ -97,7 +127,13 @@ class LocalQueues:
         self._fetching: Mailbox | None = None
         self.dead_letters: Counter[str] = Counter()
         self.waits = Histogram(WAIT_BOUNDS_S)
+        self.declined_letters: Counter[str] = Counter()
+        self._are_many = False
+        self._news: list[DeadLettersWaiting] = []
         self.on_removed: Callable[[str], None] = lambda _: None
+        self.untold: dict[QueuedPacket, tuple[str, int]] = {}
+        self.tell: Tell = nobody_told
+        self.may_leave: Callable[[bytes, str], bool] = lambda *_: True
 
     # ---- starting
 
@@ -187,7 +223,14 @@ class LocalQueues:
             mailbox = Mailbox(queue_id, name, self.notices, limits.quota_of(name))
             mailbox.pause = self.pauses.of_queue(name)
             return mailbox
-        return Mailbox(queue_id, name, self.notices, system.quota(limits), is_apart=system.is_apart)
+        return Mailbox(
+            queue_id,
+            name,
+            self.notices,
+            system.quota(limits),
+            is_apart=system.is_apart,
+            in_arrival_order=system.in_arrival_order,
+        )
 
     def handle_paused(self, name: str) -> None:
         """A queue of this node was paused or resumed."""
@@ -222,6 +265,8 @@ class LocalQueues:
         """Put a packet into a queue: an express one now, any other with the next commit. ``head`` begins its body."""
         mailbox = self.make_queue(name, turn.commit)
         mailbox.charge(packet, head)
+        if cares_of(head) and fragment_range(head, packet.size_bytes) is None:
+            self._tell_arrived(name, packet, turn.now_ns)
         if packet.delivery == Delivery.EXPRESS:
             mailbox.put(packet, head)
             return
@@ -240,26 +285,109 @@ class LocalQueues:
         self.waiting.add(packets[0].origin, sum([packet.size_bytes for packet in packets]))
         turn.local.queued.append((mailbox, packets, head))
 
+    # ---- what senders want to know
+
+    def _tell_arrived(self, name: str, packet: QueuedPacket, now_ns: int) -> None:
+        """A packet is in its queue with the next commit."""
+        content = unpack(packet.pieces[0])
+        self._tell(name, packet, content, range(len(content.bodies)), MessageClass.ACK_REACH_QUEUE, now_ns)
+
+    def tell_whole(self, mailbox: Mailbox, packet: QueuedPacket, now_ns: int) -> None:
+        """A large message is in its queue, whole, since the last commit or an earlier one."""
+        mailbox.note_told(packet)
+        self._tell(mailbox.name, packet, packet.open(), (0,), MessageClass.ACK_REACH_QUEUE, now_ns)
+
+    def note_read(self, mailbox: Mailbox, done: list[tuple[QueuedPacket, int]]) -> None:
+        """Messages are about to be acknowledged, with the next commit, which tells their senders."""
+        for packet, bits in done:
+            if packet.cares:
+                fresh = bits & ~mailbox.reader.acked(packet)
+                if fresh and not is_reserved(mailbox.name):
+                    _, before = self.untold.get(packet, ("", 0))
+                    self.untold[packet] = mailbox.name, before | fresh
+
+    def take(self, mailbox: Mailbox, done: list[tuple[QueuedPacket, int]]) -> None:
+        """Messages that a transaction received are done with its commit, and no earlier."""
+        self.note_read(mailbox, done)
+        for packet, bits in done:
+            self.in_hand.let_go(packet, bits)
+        mailbox.acknowledge_many(done)
+
+    def tell_read(self, now_ns: int) -> None:
+        """The next commit begins: with it the senders of acknowledged messages are told."""
+        if self.untold:
+            untold, self.untold = self.untold, {}
+            for packet, (name, bits) in untold.items():
+                self._tell(name, packet, packet.open(), indices_of(bits), MessageClass.ACK_RECEIVE, now_ns)
+
+    def _tell(
+        self,
+        name: str,
+        packet: QueuedPacket,
+        content: Unpacked,
+        indices: Iterable[int],
+        message_class: MessageClass,
+        now_ns: int,
+    ) -> None:
+        if not is_reserved(name):
+            where = packet.origin, packet.stream, packet.sequence, packet.number
+            self.tell(Told(*where, packet.delivery, name, content, indices, message_class), now_ns)
+
+    # ---- dead letters
+
     def put_dead_letter(self, message: Outgoing, origin: bytes, ordinal: int, turn: LocalTurn) -> None:
-        """Keep an undeliverable message, with the next commit, under its own id."""
+        """Keep a message that ended on its way, with the next commit, under its own id."""
+        if CLASS in (message.properties or {}):
+            self._drops[DropReason.ADMIN_ACK_LOST] += 1
+            return
+        self._keep_letter(message, origin, ordinal, turn)
+
+    def _keep_letter(self, message: Outgoing, origin: bytes, ordinal: int, turn: LocalTurn) -> None:
+        """Keep an undeliverable message, unless its sender, or the settings of this node, want no letter of it."""
         properties = message.properties or {}
         if NO_DEAD_LETTER in properties and origin == self.notices.disk.own:
             self._drops[DropReason.REQUEST_ENDED] += 1
             return
         letters = self._settings.limits.dead_letters
         reason = str(properties["dead_reason"])
+        if properties.get(DEAD_LETTER) is False:
+            self._drops[DropReason.LETTER_DECLINED] += 1
+            self.declined_letters[reason] += 1
+            return
         self.dead_letters[reason] += 1
         if letters.when_full == "discard expired" and reason in EXPIRED:
             self._drops[DropReason.EXPIRED_DISCARDED] += 1
             return
         if len(write_properties(properties)) > MAX_PROPERTIES_BYTES:
-            message.properties = {name: value for name, value in properties.items() if name.startswith("dead_")}
+            message.properties = {name: value for name, value in properties.items() if name in DEATH}
         body = pack_one(message, ordinal, turn.now_ms)
+        packet = QueuedPacket((), origin, DEAD_LETTER_STREAM, 1, ordinal, Delivery.RECOVERABLE, 1, len(body), [body])
+        own = self._own_letters(properties, origin, len(body))
+        if own:
+            self.put(own, packet, body[:HEAD_BYTES], turn)
+            return
         if letters.when_full == "keep" and not self.mailboxes[DEAD_LETTER_QUEUE].fill.fits(1, len(body)):
             self._drops[DropReason.DEAD_LETTERS_FULL] += 1
             return
-        packet = QueuedPacket((), origin, DEAD_LETTER_STREAM, 1, ordinal, Delivery.RECOVERABLE, 1, len(body), [body])
         self.put(DEAD_LETTER_QUEUE, packet, body[:HEAD_BYTES], turn)
+
+    def _own_letters(self, properties: Properties, origin: bytes, size_bytes: int) -> str:
+        """The queue that a sender wants for a dead letter, if it may have it there; else empty.
+
+        The dead-letter queue of the node keeps a letter for which such a queue has no place, so that none is lost.
+        """
+        name = properties.get(DEAD_LETTER)
+        try:
+            if not isinstance(name, str) or is_reserved(check_name(name)) or not self.may_leave(origin, name):
+                return ""
+        except AddressError:
+            return ""
+        mailbox = self.mailboxes.get(name)
+        if mailbox is not None:
+            return name if mailbox.fill.fits(1, size_bytes) else ""
+        if len(self.mailboxes) >= self._settings.max_queues:
+            self.make_room()
+        return "" if self.is_fixed or len(self.mailboxes) >= self._settings.max_queues else name
 
     def _drop_oldest_letters(self) -> None:
         """Drop the oldest dead letters if those of a commit, which are in the queue by now, exceed the quota."""
@@ -270,6 +398,25 @@ class LocalQueues:
             if not dropped:
                 return  # readers have all of them in hand
             self._drops[DropReason.DEAD_LETTER_REPLACED] += len(dropped)
+
+    @property
+    def many_letters(self) -> int:
+        """The number of dead letters if there are as many as ``DeadLetters.warn_at`` says; else 0."""
+        value, limit = self.mailboxes[DEAD_LETTER_QUEUE].fill.messages.value, self._settings.limits.dead_letters.warn_at
+        return value if value >= limit else 0
+
+    def take_news(self) -> list[DeadLettersWaiting]:
+        """News for the operator since the last call."""
+        news, self._news = self._news, []
+        return news
+
+    def _count_letters(self) -> None:
+        """Tell the operator once when there are many dead letters."""
+        many = self.many_letters
+        if many and not self._are_many:
+            self._news.append(DeadLettersWaiting(DEAD_LETTER_QUEUE, many))
+        waiting = self.mailboxes[DEAD_LETTER_QUEUE].fill.messages.value
+        self._are_many = bool(many) or (self._are_many and 2 * waiting >= self._settings.limits.dead_letters.warn_at)
 
     # ---- commits
 
@@ -300,6 +447,7 @@ class LocalQueues:
             self.waiting.add(packets[0].origin, -sum([packet.size_bytes for packet in packets]))
             mailbox.put_all(packets, head)
         self._drop_oldest_letters()
+        self._count_letters()
         self.notices.relieved = self.notices.relieved or bool(group.local.queued)
 
     # ---- bodies on the disk
@@ -359,24 +507,30 @@ class LocalQueues:
         return failures > self._settings.max_redeliveries and (system is None or system.gives_up)
 
     def dead_letter(self, mailbox: Mailbox, lease: Lease, reason: str, turn: LocalTurn) -> None:
-        """Move a message from a queue to the dead-letter queue, in one commit."""
+        """Move a message from a queue to the dead-letter queue, or where its sender wants it, in one commit."""
         packet, index = lease.packet, lease.index
         try:
             content = packet.open()
             body, ordinal = content.bodies[index], content.first_ordinal + index
             properties = dict(content.properties[index]) if content.properties else {}
+            priority = content.priority
+            if packet.cares:
+                self._tell(mailbox.name, packet, content, (index,), class_at_queue(reason), turn.now_ns)
         except ProtocolError:
-            body, ordinal, properties = b"".join(packet.pieces), packet.number, {}
+            body, ordinal, properties, priority = b"".join(packet.pieces), packet.number, {}, packet.priority
+        if "dead_reason" in properties:
+            properties.pop(DEAD_LETTER, None)  # it has died before: it was there
         properties.update(dead_reason=reason, dead_destination=mailbox.name, dead_attempts=mailbox.failures_of(lease))
         mailbox.acknowledge(lease)
-        self.put_dead_letter(Outgoing(body, properties), packet.origin, ordinal, turn)
+        self._keep_letter(Outgoing(body, properties, priority=priority), packet.origin, ordinal, turn)
 
     # ---- the session log
 
     def note_runs(self, now_ns: int) -> None:
         """Log what was handed out, came back or was purged since the last call. Ends every open run."""
         for mailbox in self.notices.read:
-            for fields in handed_fields(mailbox.name, mailbox.take_runs()):
+            runs = mailbox.take_runs()
+            for fields in handed_fields(mailbox.name, runs, in_arrival_order=mailbox.in_arrival_order):
                 self._record("handed", now_ns, **fields)
         self.notices.read.clear()
         for event, taken in (("returned", self.notices.returned), ("purged", self.notices.purged)):
@@ -392,6 +546,5 @@ class LocalQueues:
         self.notices.settled.clear()
 
     def _note(self, event: str, queue: str, runs: Iterable[Run], now_ns: int) -> None:
-        for fields in handed_fields(queue, runs):
-            del fields["redelivered"]
+        for fields in fields_of_runs(queue, runs):
             self._record(event, now_ns, **fields)

@@ -1,29 +1,31 @@
 """A queue of this node: messages that have arrived and wait for the application.
 
-Promise: messages are handed out in the order in which their packets were put. Each stays until it is acknowledged, and
-a message that is given back comes again before anything younger. A queue knows packets and indices within them, not
+Promise: messages of a higher priority are handed out first, those of one priority in the order in which their packets
+were put. Each stays until it is acknowledged, and a message that is given back comes again before anything younger of
+its priority. A queue knows packets and indices within them, not
 message objects. It keeps packets in memory only up to a limit (``line``); the others wait on the disk, and are fetched
 when their turn comes.
 
 Messages are handed out by the run: neighbours in one packet. All readers of the queue draw from the same run, one
 message at a time, so that nothing is set aside for a busy reader. The run itself is the record of what was handed out.
 A message of a packet is WAITING, then OUT, then DONE; or OUT and WAITING again when it is given back. A message that is
-given back with a ``Wait`` does not come before that ends, nor does anything younger unless the wait allows it.
+given back with a ``Wait`` does not come before that ends, nor does anything younger of its priority unless the wait
+allows it.
 """
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterator, Mapping
 from heapq import merge as merge_sorted
 from itertools import groupby, islice, takewhile
 
-from triack.base.delivery import DURABLE, Delivery
+from triack.base.delivery import DURABLE, PRIORITY_MAX, Delivery
 from triack.base.names import StreamId
 from triack.base.news import QueueOverQuota
 from triack.base.reasons import DropReason
 from triack.queues.deadlines import Deadlines
 from triack.queues.mailboxes.in_hand import InHand
 from triack.queues.mailboxes.incoming_run import IncomingRun
-from triack.queues.mailboxes.line import CACHE_BYTES, Cache, Line
+from triack.queues.mailboxes.line import CACHE_BYTES, Cache, Line, Lines, Share
 from triack.queues.mailboxes.partials import Partial, Partials
 from triack.queues.mailboxes.progress import Progress
 from triack.queues.mailboxes.queued_packet import Lease, QueuedPacket, merge
@@ -32,10 +34,10 @@ from triack.queues.mailboxes.reader_state import ReaderState
 from triack.queues.mailboxes.redelivery import Wait
 from triack.queues.mailboxes.run import NO_FAILURES, Run
 from triack.queues.node_settings import Quota
-from triack.queues.packing import count_of, fragment_range, receive_by_of, sent_at_of
+from triack.queues.packing import cares_of, count_of, fragment_range, priority_of, receive_by_of, sent_at_of
 from triack.queues.pauses import Pause
 
-__all__ = ["EXPRESS_OVERHEAD_BYTES", "Lease", "Mailbox", "Notices", "QueuedPacket", "Run"]
+__all__ = ["EXPRESS_OVERHEAD_BYTES", "Lease", "Mailbox", "Notices", "QueuedPacket", "Run", "rank_of"]
 
 UNFINISHED_BYTES = CACHE_BYTES
 """The part of the cache for durable pieces of unfinished messages: readable messages come first."""
@@ -56,6 +58,7 @@ class Notices:
         purged: messages purged since the last log record, with the name of their queue.
         returned: the same for messages that came back from applications.
         settled: durable messages that are done, as bits of their packets, and are in no commit that has begun.
+        whole: large messages that have become whole and may have to be told of, see ``LocalQueues.tell_whole``.
         expiring: when the waiting messages of a packet expire, by the wall clock in milliseconds, see
             ``Mailbox.expire``; with None, the first packet that is only on the disk, see ``Mailbox.poll_expired``.
         resuming: when the next wait ends in a queue, by the wall clock in milliseconds: interrupt it then.
@@ -87,6 +90,7 @@ class Notices:
         "settled",
         "settles",
         "wanting",
+        "whole",
     )
 
     def __init__(
@@ -104,6 +108,7 @@ class Notices:
         self.purged: list[tuple[str, list[Lease]]] = []
         self.returned: list[tuple[str, list[Lease]]] = []
         self.settled: dict[Mailbox, dict[QueuedPacket, int]] = {}
+        self.whole: deque[tuple[Mailbox, QueuedPacket]] = deque()
         self.expiring = Deadlines[tuple[Mailbox, QueuedPacket | None]]()
         self.resuming = Deadlines[Mailbox]()
         self.drops = drops
@@ -125,10 +130,12 @@ class Mailbox:
         notices: notices to its owner.
         quota: its limits.
         is_apart: whether its content counts for no other quota, as with dead letters.
+        in_arrival_order: whether its messages are read in the order of their arrival, whatever their priorities are.
 
     Attributes:
         next_position: position in the store of the next packet.
         length: number of unacknowledged messages.
+        lengths: the same, by priority.
         left: number of messages that were done in this process.
         restored: number of messages at the start of this process.
         size_bytes: of the packets with unacknowledged messages.
@@ -143,17 +150,20 @@ class Mailbox:
 
     __slots__ = (
         "_changed",
-        "_line",
+        "_lines",
         "_notices",
         "_orphans",
         "_run",
         "_runs",
+        "_share",
         "fetching",
         "fill",
+        "in_arrival_order",
         "is_apart",
         "last_place",
         "left",
         "length",
+        "lengths",
         "listeners",
         "name",
         "next_position",
@@ -166,12 +176,20 @@ class Mailbox:
     )
 
     def __init__(
-        self, queue_id: int, name: str, notices: Notices, quota: Quota | None = None, *, is_apart: bool = False
+        self,
+        queue_id: int,
+        name: str,
+        notices: Notices,
+        quota: Quota | None = None,
+        *,
+        is_apart: bool = False,
+        in_arrival_order: bool = False,
     ) -> None:
         self.queue_id = queue_id
         self.name = name
         self.next_position = 1
         self.length = 0
+        self.lengths = [0] * (PRIORITY_MAX + 1)
         self.left = 0
         self.restored = 0
         self.size_bytes = 0
@@ -179,11 +197,13 @@ class Mailbox:
         self.listeners: list[Callable[[], None]] = []
         self.fill = Fill(quota or Quota())
         self.is_apart = is_apart
+        self.in_arrival_order = in_arrival_order
         self.pause: Pause | None = None
         self._notices = notices
         self._changed: dict[int, QueuedPacket] = {}
         self._orphans: list[int] = []
-        self._line = Line(notices.cache, self._set_deadline)
+        self._share = Share(notices.cache)
+        self._lines = Lines(self._share, self._set_deadline)
         self._run: Run | None = None
         self._runs: list[Run] = []
         self.partials = Partials()
@@ -203,6 +223,8 @@ class Mailbox:
         """
         packet.sent_at_ms = sent_at_of(head)
         packet.receive_by_ms = receive_by_of(head)
+        packet.priority = 0 if self.in_arrival_order else priority_of(head)
+        packet.cares = cares_of(head)
         self.charge(packet, head, progress)
         fragment = fragment_range(head, packet.size_bytes)
         if packet.delivery == Delivery.TRANSACTIONAL:
@@ -218,17 +240,25 @@ class Mailbox:
             for packet in packets:
                 self.put(packet, head)
             return
-        if packets[0].delivery == Delivery.TRANSACTIONAL:
-            self._drop_overtaken(packets[0], None)
+        first = packets[0]
+        if first.delivery == Delivery.TRANSACTIONAL:
+            self._drop_overtaken(first, None)
         place = before = self.last_place
         for packet in packets:
             packet.first_place = place + 1
             place += packet.count
         self.last_place = place
-        self._line.extend(packets)
+        self._lines.of(first).extend(packets)
         self.length += place - before
+        self.lengths[first.priority] += place - before
         self.size_bytes += sum([packet.size_bytes for packet in packets])
+        self._give_way(first)
         self.wake()
+
+    def _give_way(self, packet: QueuedPacket) -> None:
+        """A packet has come: the open run ends if its messages have a lower priority."""
+        if self._run is not None and self._run.packet.priority < packet.priority:
+            self.end_run()
 
     # ---- quotas
 
@@ -331,17 +361,17 @@ class Mailbox:
             self._notices.dirty[self] = None
 
     def _keep_piece(self, partial: Partial, packet: QueuedPacket) -> None:
-        cache, line = self._notices.cache, self._line
-        if packet.keys and (line.is_full or cache.unfinished_bytes > UNFINISHED_BYTES):
+        cache, share = self._notices.cache, self._share
+        if packet.keys and (share.is_full or cache.unfinished_bytes > UNFINISHED_BYTES):
             packet.pieces = []
         size_bytes = packet.size_bytes if packet.pieces else 0
-        line.count(size_bytes)
+        share.count(size_bytes)
         partial.cached_bytes += size_bytes
         cache.unfinished_bytes += size_bytes if packet.keys else 0
 
     def _forget_pieces(self, partial: Partial, origin: bytes) -> None:
         """Release the memory of pieces that are one message now, or were dropped."""
-        self._line.count(-partial.cached_bytes)
+        self._share.count(-partial.cached_bytes)
         if any(row.keys for row in partial.rows.values()):
             self._notices.cache.unfinished_bytes -= partial.cached_bytes
         if partial.overhead_bytes:
@@ -365,7 +395,10 @@ class Mailbox:
             self._forget_pieces(self.partials.pop(stream, ordinal), packet.origin)
             if partial.progress is not None and partial.progress.acked:
                 self.fill.messages.add(-1)  # its first piece was counted before anything was known of its progress
-            self._add(merge([partial.rows[at] for at in sorted(partial.rows)], partial.total_bytes), partial.progress)
+            whole = merge([partial.rows[at] for at in sorted(partial.rows)], partial.total_bytes)
+            self._add(whole, partial.progress)
+            if whole.cares and not (partial.progress is not None and partial.progress.told):
+                self._notices.whole.append((self, whole))
         elif packet.delivery == Delivery.EXPRESS and len(partials) > PARTIAL_MAX:
             self._drop_partials(stream, [next(iter(partials))])
             self._notices.drops[DropReason.PARTIAL_OVERFLOW] += 1
@@ -373,30 +406,34 @@ class Mailbox:
     def _add(self, packet: QueuedPacket, progress: Progress | None) -> None:
         packet.first_place = self.last_place + 1
         self.last_place += packet.count
-        self.length += packet.count
+        count = packet.count
         if progress is not None:
             self.reader.restore(packet, progress)
-            self.length -= self.reader.acked(packet).bit_count()
-            if self.reader.is_done(packet):
-                self._note_change(packet)
-                self._release(packet, 0, packet.charged_bytes)
-                return
+            count -= self.reader.acked(packet).bit_count()
+        self.length += count
+        self.lengths[packet.priority] += count
+        if progress is not None and self.reader.is_done(packet):
+            self._note_change(packet)
+            self._release(packet, 0, packet.charged_bytes)
+            return
         self.size_bytes += packet.size_bytes
-        self._line.append(packet)
+        self._lines.of(packet).append(packet)
+        self._give_way(packet)
         self.wake()
 
     @property
     def cached_bytes(self) -> int:
         """Memory of packets that were not handed out."""
-        return self._line.cached_bytes
+        return self._share.used_bytes
 
     @property
     def oldest_ms(self) -> int | None:
         """When the oldest waiting message was sent, by its sender's clock; None when none waits."""
         run = self._run
-        ahead = (it for it in self._line.walk(0) if run is None or run.packet is not it or run.next < it.count)
-        first = next(ahead, None)
-        waiting = self.reader.returned.oldest() + ([first] if first else [])
+        waiting = [packet for line in self.reader.lines.values() for packet in line.returned.oldest()]
+        for line in self._lines.by_rank:
+            ahead = (it for it in line.walk(0) if run is None or run.packet is not it or run.next < it.count)
+            waiting += islice(ahead, 1)
         return min((packet.sent_at_ms for packet in waiting), default=None)
 
     def leave(self, listener: Callable[[], None]) -> None:
@@ -428,14 +465,14 @@ class Mailbox:
 
     def _look_ahead(self) -> None:
         """Request the next bodies. Only reading does so: queues without a reader fetch nothing."""
-        if not self.fetching and (first := self._line.first()) is not None and not first.pieces:
+        if not self.fetching and self._lines.lacks_bodies:
             self._notices.wanting[self] = None
 
     def poll_fetch(self) -> list[int]:
         """Keys of the bodies to fetch next, or nothing."""
         if self.fetching:
             return []
-        keys = self._line.missing()
+        keys = self._lines.missing()
         self.fetching = bool(keys)
         if not keys:
             self.wake()  # the awaited packets have left
@@ -444,7 +481,7 @@ class Mailbox:
     def load(self, bodies: dict[int, bytes]) -> None:
         """Take bodies that were fetched from the store."""
         self.fetching = False
-        self._line.load(bodies)
+        self._lines.load(bodies)
         self.wake()
 
     # ---- handing out
@@ -478,8 +515,20 @@ class Mailbox:
         return run
 
     def _next_run(self, now_ms: int) -> Run | None:
-        reader = self.reader
-        returned, setbacks = reader.returned, reader.setbacks
+        for line in self._lines.by_rank:
+            run = self._next_run_of(line, now_ms)
+            if run is not None:
+                return run
+            first = line.first()
+            if first is not None and not first.pieces and not self.reader.line(line.priority).returned.coming:
+                # It comes as soon as its body is here. Nothing of a lower priority goes before it.
+                return None
+        return None
+
+    def _next_run_of(self, line: Line, now_ms: int) -> Run | None:
+        """The next run of one line."""
+        reader, its = self.reader, self.reader.line(line.priority)
+        returned, setbacks = its.returned, reader.setbacks
         if returned.coming or returned.passed:
             returned.handle_time(now_ms)
             self.set_resume(now_ms)
@@ -489,19 +538,19 @@ class Mailbox:
                 back, index = found
                 failures = self._failures_in(back, index, index + 1)
                 return Run(back, index, index + 1, setbacks, failures, redelivered=True)
-        while (packet := self._line.first()) is not None:
+        while (packet := line.first()) is not None:
             if not packet.pieces:
                 return None
             first, end = reader.next_waiting(packet)
-            reader.next = packet.first_place + first
+            its.next = packet.first_place + first
             if first == packet.count:
-                self._line.drop_first()
-            elif not setbacks.waits or (wait := setbacks.wait_of(reader.next, now_ms)) is None:
+                line.drop_first()
+            elif not setbacks.waits or (wait := setbacks.wait_of(its.next, now_ms)) is None:
                 failures = self._failures_in(packet, first, end) if setbacks.failures else NO_FAILURES
                 return Run(packet, first, end, setbacks, failures, redelivered=packet.restored)
             else:
                 # Its wait began before a restart.
-                reader.next += 1
+                its.next += 1
                 returned.put(packet, first, wait)
                 self.set_resume(now_ms)
                 if wait.keep_order:
@@ -519,15 +568,16 @@ class Mailbox:
         if run is None:
             return
         run.stop()
-        packet, reader, place = run.packet, self.reader, run.packet.first_place
-        if place + run.first < reader.next:
-            # It was a returned message: the queue itself has been read beyond it.
+        packet, place = run.packet, run.packet.first_place
+        its = self.reader.line(packet.priority)
+        if place + run.first < its.next:
+            # It was a returned message: the line itself has been read beyond it.
             if run.next == run.first:
-                reader.returned.put(packet, run.first, None)
+                its.returned.put(packet, run.first, None)
             return
-        reader.next = place + run.next
+        its.next = place + run.next
         if run.next == packet.count:
-            self._line.drop_first()
+            self._lines.of(packet).drop_first()
 
     def take_runs(self) -> list[Run]:
         """The runs that were handed out since the last call, in order. Ends the open run."""
@@ -558,13 +608,14 @@ class Mailbox:
         settled = notices.settled.get(self)
         if settled is None:
             settled = notices.settled[self] = {}
-        reader = self.reader
+        reader, lengths = self.reader, self.lengths
         begun, setbacks, changed = reader.begun, reader.setbacks, self._changed
         for packet, bits in done:
             fresh = reader.acknowledge(packet, bits)
             if not fresh:
                 continue
-            messages += fresh.bit_count()
+            messages += (count := fresh.bit_count())
+            lengths[packet.priority] -= count
             place = packet.first_place
             if place not in begun:  # the whole packet is done
                 if setbacks.failures or setbacks.waits:
@@ -591,6 +642,12 @@ class Mailbox:
         self._note_change(lease.packet)
         return failures
 
+    def note_told(self, packet: QueuedPacket) -> None:
+        """The next commit tells the sender of a large message that it is here."""
+        if not self.reader.is_done(packet):
+            self.reader.told.add(packet.first_place)
+            self._note_change(packet)
+
     def failures_of(self, lease: Lease) -> int:
         """Number of failures of a message, deaths of its reader included; 0 when its packet is done."""
         return self.reader.failures_of(lease.place)
@@ -607,7 +664,7 @@ class Mailbox:
             return
         self.end_run()
         self._notices.in_hand.let_go(packet, 1 << index)
-        self.reader.returned.put(packet, index, wait)
+        self.reader.returned_to(packet).put(packet, index, wait)
         if packet.receive_by_ms:
             self._set_deadline(packet, packet.receive_by_ms)
         if wait is not None:
@@ -618,7 +675,7 @@ class Mailbox:
 
     def take_returned(self, lease: Lease) -> bool:
         """Take out a message that came back and was not handed out since. Returns whether it was such a message."""
-        place, returned = lease.place, self.reader.returned
+        place, returned = lease.place, self.reader.returned_to(lease.packet)
         self.end_run()
         is_here = any(at == place for at, _ in returned.messages)
         if is_here:
@@ -627,35 +684,43 @@ class Mailbox:
 
     def set_resume(self, now_ms: int) -> None:
         """Notify the listeners when the next wait ends."""
-        self._notices.resuming.set(self, self.reader.returned.resume_ms(now_ms))
+        self._notices.resuming.set(self, self.reader.resume_ms(now_ms))
 
     # ---- steering
 
-    def waiting(self, after: int = 0) -> Iterator[tuple[QueuedPacket, int]]:
+    def waiting(self, after: tuple[int, int] = (0, 0)) -> Iterator[tuple[QueuedPacket, int]]:
         """The waiting messages that no reader has in hand, in order. Ends the open run.
 
         Args:
-            after: only messages after this place.
+            after: only messages after this rank and place; the highest priority has rank 0.
 
         Returns:
             Packets and indices; consume them before anything else happens to the queue.
         """
         self.end_run()
-        back = sorted(self.reader.returned.messages)
-        ahead = (
-            (packet.first_place + index, packet)
-            for packet in self._line.walk(after)
-            for index in self.reader.ahead(packet)
-        )
+        after_rank, after_place = after
+        for line in self._lines.by_rank:
+            rank = rank_of(line.priority)
+            if rank >= after_rank:
+                yield from self._waiting_in(line, after_place if rank == after_rank else 0)
+
+    def _waiting_in(self, line: Line, after: int) -> Iterator[tuple[QueuedPacket, int]]:
+        """The same of one line, after a place."""
+        reader = self.reader
+        back = sorted(reader.line(line.priority).returned.messages)
+        ahead = ((packet.first_place + index, packet) for packet in line.walk(after) for index in reader.ahead(packet))
         return ((packet, at - packet.first_place) for at, packet in merge_sorted(back, ahead) if at > after)
 
     def withdraw(self, wanted: Collection[int]) -> list[Lease]:
         """Remove the messages at these places that still wait, in order, as if they had been acknowledged."""
         if not wanted:
             return []
-        last = max(wanted)
-        leases = (Lease(packet, index, packet.restored) for packet, index in self.waiting(min(wanted) - 1))
-        taken = [lease for lease in takewhile(lambda one: one.place <= last, leases) if lease.place in wanted]
+        self.end_run()
+        before, last = min(wanted) - 1, max(wanted)
+        taken: list[Lease] = []
+        for line in self._lines.by_rank:
+            leases = (Lease(packet, index, packet.restored) for packet, index in self._waiting_in(line, before))
+            taken += [lease for lease in takewhile(lambda one: one.place <= last, leases) if lease.place in wanted]
         self._notices.purged.append((self.name, taken))
         for lease in taken:
             self.acknowledge(lease)
@@ -663,17 +728,17 @@ class Mailbox:
         return taken
 
     def drop_oldest(self, most: int) -> list[Lease]:
-        """Remove the oldest messages that no reader has in hand. Returns them, if any."""
+        """Remove the first messages that no reader has in hand, in the order of reading. Returns them, if any."""
         oldest = list(islice(self.waiting(), most))
         return self.withdraw({packet.first_place + index for packet, index in oldest})
 
     def _forget_done(self, taken: list[Lease]) -> None:
         """Removed messages must not be handed out, nor fetched from the disk."""
         reader = self.reader
-        reader.returned.keep(lambda packet, place: not reader.acked(packet) >> (place - packet.first_place) & 1)
+        reader.keep_returned(lambda packet, place: not reader.acked(packet) >> (place - packet.first_place) & 1)
         for packet in {lease.packet.first_place: lease.packet for lease in taken}.values():
             if reader.is_done(packet):
-                self._line.remove(packet)
+                self._lines.of(packet).remove(packet)
         self.wake()
 
     # ---- expiring
@@ -683,7 +748,7 @@ class Mailbox:
 
     def poll_expired(self, now_ms: int, most: int) -> list[QueuedPacket]:
         """Expired packets that are only on the disk: ``expire`` them. More may be due at once."""
-        return self._line.poll_expired(now_ms, most)
+        return self._lines.poll_expired(now_ms, most)
 
     def expire(self, packets: Collection[QueuedPacket]) -> dict[QueuedPacket, list[int]]:
         """Hand out no more of these packets; messages that a reader has in hand stay there.
@@ -692,15 +757,15 @@ class Mailbox:
             The indices that no reader has: they are no longer in the queue, and must be acknowledged as dead letters.
         """
         self.end_run()
-        returned = self.reader.returned
+        reader = self.reader
         expired: dict[QueuedPacket, list[int]] = {packet: [] for packet in packets}
         for packet in packets:
-            if self._line.remove(packet):
-                expired[packet] += self.reader.ahead(packet)
-        for place, packet in returned.messages:
+            if self._lines.of(packet).remove(packet):
+                expired[packet] += reader.ahead(packet)
+        for place, packet in reader.returned:
             if packet in expired:
                 expired[packet].append(place - packet.first_place)
-        returned.keep(lambda packet, _: packet not in expired)
+        reader.keep_returned(lambda packet, _: packet not in expired)
         self.wake()
         return {packet: sorted(indices) for packet, indices in expired.items()}
 
@@ -721,6 +786,11 @@ class Mailbox:
         orphans, self._orphans = self._orphans, []
         self._notices.idled[self] = None
         return [packet for packet in changed.values() if packet.keys], orphans
+
+
+def rank_of(priority: int) -> int:
+    """The rank of a priority in the order of reading: 0 for the highest."""
+    return PRIORITY_MAX - priority
 
 
 def _account_of(done: tuple[QueuedPacket, int]) -> tuple[bytes, bool]:

@@ -75,15 +75,17 @@ class Progress:
     Attributes:
         acked: bit i is set when message i is done.
         setbacks: of its messages.
+        told: whether the sender of a large message, which asks for it, has been told that it is here.
     """
 
     acked: int = 0
     setbacks: Setbacks = field(default_factory=Setbacks)
+    told: bool = False
 
     def encode(self) -> bytes:
         """The bytes for the disk."""
         its = self.setbacks
-        return json.dumps([hex(self.acked), its.failures, its.deaths, its.waits]).encode()
+        return json.dumps([hex(self.acked), its.failures, its.deaths, its.waits, *([1] if self.told else [])]).encode()
 
     @classmethod
     def decode(cls, progress: bytes, number: int, now_ms: int, moved_ms: int = 0) -> "Progress":
@@ -99,12 +101,12 @@ class Progress:
             StoreDamaged: it cannot be read.
         """
         try:
-            acked, failures, deaths, waits = json.loads(progress)
+            acked, failures, deaths, waits, *told = json.loads(progress)
             setbacks = Setbacks(
                 {int(index): times for index, times in failures.items()},
                 {int(index): times for index, times in deaths.items()},
                 {int(index): Wait(*wait).after_restart(now_ms, moved_ms) for index, wait in waits.items()},
             )
-            return cls(int(acked, 16), setbacks)
+            return cls(int(acked, 16), setbacks, told=bool(told))
         except (ValueError, TypeError, AttributeError, RecursionError) as cause:
             raise StoreDamaged(f"progress of packet {number} cannot be read") from cause

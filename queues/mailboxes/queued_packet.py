@@ -23,7 +23,9 @@ class QueuedPacket:
         sent_at_ms: wall clock of its sender.
         receive_by_ms: wall clock at which its waiting messages expire; 0 for never.
         charged_bytes: its charge against quotas; 0 before it is charged.
+        priority: the line of the queue that it waits in, see ``line.Lines``.
         content: its messages, once ``open`` was called.
+        cares: whether what happens to its messages has consequences that its body tells, see ``base.commit.CARES``.
     """
 
     keys: Sequence[int]
@@ -41,6 +43,8 @@ class QueuedPacket:
     sent_at_ms: int = 0
     receive_by_ms: int = 0
     charged_bytes: int = 0
+    priority: int = 0
+    cares: bool = False
 
     @property
     def last_place(self) -> int:
@@ -110,4 +114,6 @@ def merge(rows: list[QueuedPacket], charged_bytes: int) -> QueuedPacket:
         sent_at_ms=first.sent_at_ms,
         receive_by_ms=first.receive_by_ms,
         charged_bytes=charged_bytes,
+        priority=first.priority,
+        cares=first.cares,
     )

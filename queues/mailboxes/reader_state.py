@@ -7,11 +7,13 @@ consumers share.
     AHEAD --handed out--> OUT --acknowledged--> DONE
                           OUT --given back--> RETURNED --handed out--> OUT
 
-A message is AHEAD when its place is ``next`` or later, and it is not DONE. An AHEAD or RETURNED message also becomes
+A queue is read line by line (``line.Lines``), so the state says for each line how far it was read. A message is AHEAD
+when its place is that line's ``next`` or later, and it is not DONE. An AHEAD or RETURNED message also becomes
 DONE when it is purged, and when it has expired.
 """
 
 from bisect import bisect_left
+from collections.abc import Callable
 
 from triack.base.ranges import NumberSet
 from triack.queues.mailboxes.progress import Progress, Setbacks
@@ -19,31 +21,72 @@ from triack.queues.mailboxes.queued_packet import QueuedPacket, bits_of, indices
 from triack.queues.mailboxes.redelivery import Wait
 from triack.queues.mailboxes.returned import Returned
 
-__all__ = ["ReaderState"]
+__all__ = ["ReaderLine", "ReaderState"]
+
+
+class ReaderLine:
+    """What one reader did with one line of a queue.
+
+    Attributes:
+        next: the place after the last message that was handed out; while a run is open, the place where it began.
+        returned: messages that came back.
+        apart: places from ``next`` on of messages that had to wait, or whose reader died, before a restart; ascending.
+    """
+
+    __slots__ = ("apart", "next", "returned")
+
+    def __init__(self, setbacks: Setbacks) -> None:
+        self.next = 1
+        self.returned = Returned(setbacks)
+        self.apart: list[int] = []
 
 
 class ReaderState:
     """The state of one reader.
 
     Attributes:
-        next: the place after the last message that was handed out; while a run is open, the place where it began.
+        lines: what it did with each line, by priority; those that it was never asked about are missing.
         done: the places of packets whose messages are all acknowledged.
         begun: partly acknowledged packets, by their first places: bit i is set when message i is acknowledged.
         setbacks: setbacks of messages of packets that are not done, by place.
-        returned: messages that came back.
+        told: the places of large messages whose senders know that they are here.
     """
 
-    __slots__ = ("_apart", "_last_done", "begun", "done", "next", "returned", "setbacks")
+    __slots__ = ("_last_done", "begun", "done", "lines", "setbacks", "told")
 
     def __init__(self) -> None:
-        self.next = 1
+        self.lines: dict[int, ReaderLine] = {}
         self.done = NumberSet()
         self._last_done = 0  # the last of them
         self.setbacks = Setbacks()
-        self.returned = Returned(self.setbacks)
         self.begun: dict[int, int] = {}
-        # Places from ``next`` on of messages that had to wait, or whose reader died, before a restart; ascending.
-        self._apart: list[int] = []
+        self.told: set[int] = set()
+
+    def line(self, priority: int) -> ReaderLine:
+        """What it did with a line."""
+        line = self.lines.get(priority)
+        if line is None:
+            line = self.lines[priority] = ReaderLine(self.setbacks)
+        return line
+
+    def returned_to(self, packet: QueuedPacket) -> Returned:
+        """The messages that came back to the line of a packet."""
+        return self.line(packet.priority).returned
+
+    @property
+    def returned(self) -> list[tuple[int, QueuedPacket]]:
+        """Place and packet of each message that came back, in no order."""
+        return [message for line in self.lines.values() for message in line.returned.messages]
+
+    def keep_returned(self, keeps: Callable[[QueuedPacket, int], bool]) -> None:
+        """Keep only returned messages for which ``keeps`` is true, given packet and place."""
+        for line in self.lines.values():
+            line.returned.keep(keeps)
+
+    def resume_ms(self, now_ms: int) -> int | None:
+        """When the next wait ends, or None."""
+        ends = (line.returned.resume_ms(now_ms) for line in self.lines.values())
+        return min((end_ms for end_ms in ends if end_ms is not None), default=None)
 
     def restore(self, packet: QueuedPacket, progress: Progress) -> None:
         """Restore what an earlier process did with a packet, which has its place already."""
@@ -51,12 +94,15 @@ class ReaderState:
         self.acknowledge(packet, progress.acked & bits_of(range(packet.count)))
         if not self.is_done(packet):
             self.setbacks.add_part(first_place, its)
+            if progress.told:
+                self.told.add(first_place)
             apart = sorted(its.waits.keys() | its.deaths.keys())
-            self._apart += [first_place + index for index in apart if index < packet.count]
+            self.line(packet.priority).apart += [first_place + index for index in apart if index < packet.count]
 
     def progress_of(self, packet: QueuedPacket) -> Progress:
         """The progress of a partly done packet, which must survive a restart."""
-        return Progress(self.acked(packet), self.setbacks.part(packet.places))
+        told = packet.first_place in self.told
+        return Progress(self.acked(packet), self.setbacks.part(packet.places), told=told)
 
     # ---- handing out
 
@@ -66,28 +112,29 @@ class ReaderState:
         This process has not handed them out. A message that had to wait before a restart, or whose reader died, is
         handed out alone.
         """
-        place, count = packet.first_place, packet.count
-        first = self.next - place if self.next > place else 0
+        place, count, line = packet.first_place, packet.count, self.line(packet.priority)
+        apart = line.apart
+        first = line.next - place if line.next > place else 0
         acked = self.begun.get(place, 0)
         if not acked:
             if place <= self._last_done and place in self.done:
                 return count, count  # the last messages were acknowledged before their turn
-            if not self._apart:
+            if not apart:
                 return first, count
         rest = acked >> first
         while rest & 1:
             first, rest = first + 1, rest >> 1
         end = first + (rest & -rest).bit_length() - 1 if rest else count
-        del self._apart[: bisect_left(self._apart, place + first)]
-        if self._apart[:1] == [place + first]:
+        del apart[: bisect_left(apart, place + first)]
+        if apart[:1] == [place + first]:
             end = min(end, first + 1)
-        elif self._apart:
-            end = min(end, self._apart[0] - place)
+        elif apart:
+            end = min(end, apart[0] - place)
         return first, end
 
     def ahead(self, packet: QueuedPacket) -> list[int]:
         """The indices of a packet's messages that were never handed out, and are not done."""
-        first = max(self.next - packet.first_place, 0)
+        first = max(self.line(packet.priority).next - packet.first_place, 0)
         return indices_of(bits_of(range(first, packet.count)) & ~self.acked(packet))
 
     # ---- done
@@ -102,6 +149,8 @@ class ReaderState:
         if acked + 1 == 1 << packet.count:
             if before:
                 del begun[place]
+            if self.told:
+                self.told.discard(place)
             last = place + packet.count - 1
             self.done.add_run(place, last)
             self._last_done = last if last > self._last_done else self._last_done  # noqa: FURB136 - max() is slow

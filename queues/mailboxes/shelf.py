@@ -50,8 +50,9 @@ class _Record(NamedTuple):
     messages: int
 
 
-Stream = tuple[bytes, int, int, int, bool]
-"""Fields that most packets share: origin, stream, sequence, class, and whether they come from an earlier process."""
+Stream = tuple[bytes, int, int, int, bool, int, bool]
+"""Fields that most packets share: origin, stream, sequence, class, whether they come from an earlier process, line, and
+whether they care."""
 
 
 class Shelf:
@@ -168,7 +169,15 @@ class Shelf:
         return index if index < len(self._starts) and self._starts[index] == start else None
 
     def _encode(self, packet: QueuedPacket) -> bytes:
-        stream = (packet.origin, packet.stream, packet.sequence, packet.delivery, packet.restored)
+        stream = (
+            packet.origin,
+            packet.stream,
+            packet.sequence,
+            packet.delivery,
+            packet.restored,
+            packet.priority,
+            packet.cares,
+        )
         number = self._numbers.setdefault(stream, len(self._streams))
         if number == len(self._streams):
             self._streams.append(stream)
@@ -190,7 +199,7 @@ class Shelf:
         kept = self._kept.get(record.place)
         if kept is not None:
             return kept
-        origin, stream, sequence, delivery, restored = self._streams[record.stream]
+        origin, stream, sequence, delivery, restored, priority, cares = self._streams[record.stream]
         return QueuedPacket(
             keys=range(record.key, record.key + record.rows),
             origin=origin,
@@ -206,6 +215,8 @@ class Shelf:
             sent_at_ms=record.sent_at_ms,
             receive_by_ms=record.receive_by_ms,
             charged_bytes=record.charged_bytes,
+            priority=priority,
+            cares=cares,
         )
 
     def _find(self, place: int) -> tuple[bytearray, int] | None:

@@ -52,6 +52,7 @@ class SystemQueue(NamedTuple):
         gives_up: whether a message of it that fails too often goes to the dead-letter queue.
         quota: its quota, by the limits of the node.
         overflow: addition to the operator's event when it is over its quota.
+        in_arrival_order: whether it is read in the order of arrival, whatever the priorities of its messages are.
     """
 
     name: str
@@ -62,6 +63,7 @@ class SystemQueue(NamedTuple):
     gives_up: bool
     quota: Callable[[Limits], Quota]
     overflow: Callable[[Limits], str]
+    in_arrival_order: bool = False
 
     @property
     def takes_from_peers(self) -> bool:
@@ -92,6 +94,7 @@ _TABLE = (
         gives_up=False,
         quota=_letters,
         overflow=_letters_overflow,
+        in_arrival_order=True,
     ),
     SystemQueue(
         REPLY_QUEUE,

@@ -14,11 +14,24 @@ from triack.base.commit import Read, key_of
 from triack.base.delivery import Delivery
 from triack.base.errors import ProtocolError
 from triack.ordering.outgoing import StreamPacketState
-from triack.queues.mailboxes.mailbox import Mailbox
+from triack.queues.admin_acks import class_of
+from triack.queues.mailboxes.mailbox import Mailbox, rank_of
+from triack.queues.message_classes import MessageClass
 from triack.queues.packing import Unpacked, unpack_pieces
 from triack.queues.streams.outgoing_stream import OutgoingStream
 
-__all__ = ["BrowsedMessage", "Position", "Sight", "cut_page", "missing", "see", "sights_of", "sights_on_the_way"]
+__all__ = [
+    "BrowsedMessage",
+    "Position",
+    "Sight",
+    "after_rank_of",
+    "cut_page",
+    "missing",
+    "place_of",
+    "see",
+    "sights_of",
+    "sights_on_the_way",
+]
 
 PAGE_BYTES = 1024 * 1024
 """Size of the packets of one page: fits easily into one frame to another process, and outweighs the cost of asking."""
@@ -37,6 +50,7 @@ class BrowsedMessage:
         body: its body.
         delivery: its class.
         sent_at: when it was sent: wall clock of the sender, seconds since 1970; of a dead letter, when it died.
+        priority: its priority, 0 to 7; 7 is read first.
         attempts: how often it failed; for an outgoing message, how often it was sent. Of a dead letter: before it died.
         wait_until: when its wait ends: wall clock of this node; None when it does not wait.
         receive_by: when it must have been received: wall clock, seconds since 1970; None for any time.
@@ -48,6 +62,7 @@ class BrowsedMessage:
     queue: str
     body: bytes
     delivery: Delivery
+    priority: int
     sent_at: float
     attempts: int
     wait_until: float | None
@@ -64,6 +79,11 @@ class BrowsedMessage:
     def destination(self) -> str | None:
         """The destination of a dead letter: a queue of this node, or ``peer/queue``."""
         return self._text("dead_destination")
+
+    @property
+    def message_class(self) -> MessageClass:
+        """What it is, see ``Message.message_class``."""
+        return class_of(self.properties)
 
     def _text(self, name: str) -> str | None:
         value = self.properties.get(name)
@@ -107,13 +127,24 @@ class Sight:
     wait_until_ms: int | None = None
 
 
+def place_of(position: Position) -> int:
+    """The place in its queue of a message of this node: its position is rank, first place of its packet, and index."""
+    _, first_place, index = position
+    return first_place + index
+
+
+def after_rank_of(position: Position) -> Position:
+    """The position before all messages whose priority is lower than that of a message of this node."""
+    return position[0] + 1, 0, 0
+
+
 def sights_of(mailbox: Mailbox, after: Position, now_ms: int) -> Iterator[Sight]:
     """The messages that wait in a queue of this node after a position, without those that a reader has in hand."""
-    for packet, index in mailbox.waiting(after[0] + after[1] if after else 0):
+    for packet, index in mailbox.waiting((after[0], place_of(after)) if after else (0, 0)):
         place = packet.first_place + index
         wait = mailbox.reader.wait_of(place, now_ms)
         yield Sight(
-            position=(packet.first_place, index),
+            position=(rank_of(packet.priority), packet.first_place, index),
             queue=mailbox.name,
             origin=packet.origin,
             number=packet.number,
@@ -207,6 +238,7 @@ def _see(sight: Sight, pieces: Sequence[bytes], content: Unpacked | None) -> Bro
         queue=sight.queue,
         body=content.bodies[sight.index],
         delivery=sight.delivery,
+        priority=content.priority,
         sent_at=content.sent_at_ms / 1_000,
         attempts=before if isinstance(before, int) else sight.attempts,
         wait_until=None if sight.wait_until_ms is None else sight.wait_until_ms / 1_000,

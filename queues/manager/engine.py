@@ -25,6 +25,7 @@ from triack.queues.mailboxes.quotas import Payer
 from triack.queues.mailboxes.redelivery import Return
 from triack.queues.mailboxes.resolver import LocalQueue, RemoteQueue, Resolver, Target
 from triack.queues.mailboxes.system_queues import SystemQueue
+from triack.queues.manager.admin_desk import AdminDesk
 from triack.queues.manager.callers import Callers
 from triack.queues.manager.effects import Effect, Job, Send, StartJob, Tell, TellRollback, WriteRecords
 from triack.queues.manager.jobs import Jobs, Look
@@ -121,6 +122,7 @@ class Engine:
         queues: the queues of this node.
         routes: the way to each destination; change them with ``set_routes``.
         transits: the streams of other nodes that pass through this one.
+        desk: administration messages.
         resolver: resolves names of queues.
         wall: the time of day.
     """
@@ -169,7 +171,7 @@ class Engine:
             wall=self.wall,
             queues=self.queues,
             has_room=self.inbox.has_room,
-            links=Links(settings.reconnect, random, calls=not address),
+            links=Links(settings.reconnect, random, calls=not address, lowest_share=settings.lowest_priority_share),
             routes=self.routes,
             record=self._record,
         )
@@ -191,7 +193,7 @@ class Engine:
         self.callers = Callers(directory)
         self.pings = Pings(self.wall, random)
         self.transits = self._make_transits(name)
-        self.jobs = Jobs(self.queues, self.inbox, self.outbox, self.transits, self.wall, self.handshakes.number)
+        self.desk, self.jobs = self._make_desk()
         self._router = self._make_router()
         self._transmitter = self._make_transmitter()
         self._restore(content, now_ns)
@@ -246,6 +248,24 @@ class Engine:
             wall=self.wall,
             drops=self.drops,
         )
+
+    def _make_desk(self) -> tuple[AdminDesk, Jobs]:
+        """Make the part of this node that tells senders what happened, and the jobs of the store, which hold it."""
+        desk = AdminDesk(
+            self.node_id,
+            self.outbox,
+            self.queues,
+            self.routes,
+            self._directory,
+            name_of=self.name_of,
+            commit=lambda: self.jobs.group.commit,
+            drops=self.drops,
+            record=self._record,
+        )
+        self.queues.tell = self.outbox.dead_lettering.tell = self.transits.letters.tell = desk.tell
+        self.outbox.note_asked = desk.note_asked
+        parts = self.queues, self.inbox, self.outbox, self.transits, desk
+        return desk, Jobs(*parts, self.wall, self.handshakes.number)
 
     def _make_transmitter(self) -> Transmitter:
         """Make the transmitter that serves the conversations."""
@@ -313,17 +333,23 @@ class Engine:
         self._look(now_ns)
         return self.transits.purge(final, self.jobs.turn(now_ns))
 
-    def outgoing_stream(self, where: str, queue: str, delivery: Delivery) -> OutgoingStream:
-        """The outgoing queue to a queue; ``where`` is a peer's name or an address, empty for a queue of this node."""
-        return self.outgoing_to(self.resolver.resolve(where, queue), delivery)
+    def outgoing_stream(
+        self, where: str, queue: str, delivery: Delivery, priority: int | None = None
+    ) -> OutgoingStream:
+        """The outgoing queue to a queue; ``where`` is a peer's name or an address, empty for a queue of this node.
 
-    def outgoing_to(self, target: Target, delivery: Delivery) -> OutgoingStream:
+        The class must permit the priority; None is for the default of the class.
+        """
+        return self.outgoing_to(self.resolver.resolve(where, queue), delivery, priority)
+
+    def outgoing_to(self, target: Target, delivery: Delivery, priority: int | None = None) -> OutgoingStream:
         """The outgoing queue to a resolved target."""
+        commit = self.jobs.group.commit
         match target:
             case RemoteQueue(peer, queue):
-                return self.outbox.outgoing_stream(peer, queue, delivery, self.jobs.group.commit)
+                return self.outbox.outgoing_stream(peer, queue, delivery, commit, priority)
             case LocalQueue() | SystemQueue():
-                return self.outbox.outgoing_stream("", target.name, delivery, self.jobs.group.commit)
+                return self.outbox.outgoing_stream("", target.name, delivery, commit, priority)
             case _:
                 assert_never(target)
 
@@ -464,9 +490,12 @@ class Engine:
         The acknowledgement survives the process at once if everything requested before is on the disk. Otherwise it
         must not: a crash might lose what the handler has sent, while the message it handled would not come again.
         """
-        notes = self.queues.in_hand
+        queues = self.queues
+        queues.note_read(mailbox, done)
+        notes = queues.in_hand
         if notes.words is not None:
-            notes.settle(done, not self.outbox.unpacked and not self.jobs.adds_any)
+            # The answer to a message must be as durable as what it tells of.
+            notes.settle(done, not (self.outbox.unpacked or queues.untold or self.jobs.adds_any))
         mailbox.acknowledge_many(done)
 
     def give_back(self, mailbox: Mailbox, lease: Lease, way: Return, now_ns: int) -> None:
@@ -703,6 +732,7 @@ class Engine:
             *outbox.holds.take_news(),
             *outbox.retirement.take_news(),
             *self.transits.holds.waiting.take_news(),
+            *self.queues.take_news(),
             *self.callers.take_news(),
         ):
             effects += [Tell(event) for event in news]

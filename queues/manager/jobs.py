@@ -14,6 +14,7 @@ from triack.base.commit import Commit, Read
 from triack.base.units import MS
 from triack.queues.mailboxes.expiry import Expired
 from triack.queues.mailboxes.local_queues import LocalQueues
+from triack.queues.manager.admin_desk import AdminDesk, WholeRead
 from triack.queues.manager.effects import Job
 from triack.queues.peers.link import Conversation
 from triack.queues.streams.group_commit import GroupCommit, Turn
@@ -43,6 +44,7 @@ class Jobs:
         inbox: the incoming streams, for their part.
         outbox: the outgoing queues, for their part.
         transits: the streams in transit, for their part.
+        desk: administration messages about large messages, for their part.
         wall: the time of day.
         number: called with every commit before it goes to the disk.
 
@@ -52,6 +54,7 @@ class Jobs:
     """
 
     __slots__ = (
+        "_desk",
         "_ended",
         "_inbox",
         "_lazy_until_ns",
@@ -74,6 +77,7 @@ class Jobs:
         inbox: Inbox,
         outbox: Outbox,
         transits: Transits,
+        desk: AdminDesk,
         wall: WallClock,
         number: Callable[[Commit], None],
     ) -> None:
@@ -84,6 +88,7 @@ class Jobs:
         self._inbox = inbox
         self._outbox = outbox
         self._transits = transits
+        self._desk = desk
         self._number = number
         self._read_next = False
         self._lazy_until_ns: int | None = None
@@ -124,9 +129,12 @@ class Jobs:
         read_next, self._read_next = self._read_next, False
         if read_next and (read := self._next_read()) is not None:
             return read
+        # What these move to dead letters may have answers, which are in the same commit.
+        self._transits.complete(turn)
+        self._desk.tell_whole(turn.now_ns)
+        self._queues.tell_read(turn.now_ns)
         self._outbox.pack_durable(turn)
         self._inbox.complete(self.group)
-        self._transits.complete(turn)
         self._queues.complete(self.group)
         group = self.group
         if not group.is_awaited and (not group.commit.removes or (not at_once and self._may_wait(turn.now_ns))):
@@ -151,6 +159,7 @@ class Jobs:
         return (
             self._outbox.poll_fetch()
             or self._transits.poll_fetch()
+            or self._desk.poll_fetch()
             or self._queues.expiry.poll_fetch()
             or self._queues.poll_fetch()
         )
@@ -168,6 +177,8 @@ class Jobs:
                 waiter(None)
         elif isinstance(job, Look):
             job.waiter(None)
+        elif isinstance(job, WholeRead):
+            self._desk.handle_fetched(job)
         elif isinstance(job, Expired):
             self._queues.expiry.handle_fetched(job)
         elif job.table == "outgoing":

@@ -189,7 +189,7 @@ class SessionEventRouter:
         try:
             packet = wire.decode(event.content)
             if isinstance(packet, wire.SequenceHeader):
-                check(packet.body)
+                check(packet.body, may_have_priority=event.delivery is not Delivery.TRANSACTIONAL)
         except ProtocolError:
             # It has arrived, and will be acknowledged, although it cannot be read.
             if self._recorder is not None:

@@ -192,7 +192,7 @@ class Transmitter:
         while left and (run := sequence.peek_run(left)):
             if run[0].body is None:
                 self._transits.want_bodies(stream)
-                link.end_turn(stream)
+                link.withdraw(stream)
                 break
             packet = session.send_packets(stream.delivery, *self._transits.contents_of(stream, run, now_ns))
             if before := sequence.handle_sent(run, now_ns, packet=packet):
@@ -208,7 +208,7 @@ class Transmitter:
         while left and (run := sequence.peek_run(left)):
             if run[0].body is None:
                 self._outbox.want_bodies(outgoing)
-                link.end_turn(outgoing)
+                link.withdraw(outgoing)
                 break
             packet = session.send_packets(outgoing.delivery, *self._outbox.contents_of(outgoing, run, now_ns))
             if before := sequence.handle_sent(run, now_ns, packet=packet):

@@ -3,7 +3,7 @@
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from triack.base.datagram import Channel, Header, Kind, Opened, counters_of, open_each
 from triack.base.delivery import FREED_BY, Ack, Delivery, Role
@@ -19,6 +19,7 @@ from triack.queues.peers.path import Paths
 from triack.queues.peers.reconnect import Patience
 from triack.queues.peers.resuming import Resuming
 from triack.queues.peers.session_port import SessionPort
+from triack.queues.peers.turns import LOWEST_SHARE_PACKETS, Sending, Turns
 from triack.queues.streams.outgoing_stream import OutgoingStream
 from triack.session.protocol.settings import WINDOW_MAX
 from triack.session.protocol.states import SessionState
@@ -28,9 +29,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Conversation", "Link", "Links", "Sending"]
 
-QUEUE_TURN_PACKETS = 16
-"""Packets that one outgoing queue sends in a turn: a quarter of a window, so that each of a few queues has some in each
-window."""
 CONTROL_MAX = 8_192
 """Order acks and rejections that wait to be sent to one peer: twice its limit of streams."""
 REFUSING_MAX = 2 * WINDOW_MAX
@@ -40,24 +38,6 @@ _HELLOS = frozenset({Kind.CONNECT, Kind.ACCEPT, Kind.RETRY})
 PENDING_MAX = 32
 """Connects of one session whose answers may still be in flight: no fewer than an initiator remembers of its own. It
 takes the first accept that arrives, however many connects it has sent by then."""
-
-
-class _Peekable(Protocol):
-    """A sequence that may have something to send."""
-
-    def peek(self) -> object | None:
-        """The packet that goes next, or None."""
-
-
-class Sending(Protocol):
-    """What a link gives turns to: an outgoing queue, or a stream of another node that passes through this one."""
-
-    @property
-    def sequence(self) -> _Peekable:
-        """Its packets."""
-
-    def __hash__(self) -> int:
-        """By identity."""
 
 
 @dataclass(slots=True, eq=False)
@@ -276,6 +256,7 @@ class Link:
         random: for jitter.
         awake: the links of this node that have something to do; it adds itself.
         calls: whether this node does not listen, so that it must keep in touch with the peer.
+        lowest_share: of how many packets of a destination queue the lowest priority has one, see ``turns``.
 
     Attributes:
         streams: all outgoing queues to the peer.
@@ -295,9 +276,8 @@ class Link:
 
     __slots__ = (
         "_awake",
-        "_sending",
         "_told",
-        "_turn_packets",
+        "_turns",
         "conversation",
         "dialer",
         "idle",
@@ -323,6 +303,7 @@ class Link:
         awake: dict["Link", None] | None = None,
         *,
         calls: bool = False,
+        lowest_share: int = LOWEST_SHARE_PACKETS,
     ) -> None:
         self.peer = peer
         self.dialer = Dialer(reconnect)
@@ -340,10 +321,8 @@ class Link:
         self.pings = 0
         self.keeps_touch = calls
         self._awake = {} if awake is None else awake
-        # Ordered: taking the first key of a plain dictionary walks over all keys removed before it.
-        self._sending: OrderedDict[Sending, None] = OrderedDict()
+        self._turns = Turns(lowest_share)
         self._told = False
-        self._turn_packets = QUEUE_TURN_PACKETS
 
     @property
     def busy(self) -> bool:
@@ -358,7 +337,7 @@ class Link:
     @property
     def is_sending(self) -> bool:
         """Whether there is something to send."""
-        return self._first_sending() is not None
+        return self._turns.next() is not None
 
     @property
     def awaits_order_ack(self) -> bool:
@@ -393,44 +372,24 @@ class Link:
     def remove(self, outgoing: OutgoingStream) -> None:
         """The stream of an outgoing queue has ended."""
         self.streams.remove(outgoing)
-        self._sending.pop(outgoing, None)
+        self._turns.withdraw(outgoing)
 
     def offer(self, outgoing: Sending) -> None:
         """An outgoing queue, or a stream in transit, has something to send: its turn comes after all that wait."""
-        self._sending[outgoing] = None
+        self._turns.offer(outgoing)
         self.wake()
 
     def withdraw(self, outgoing: Sending) -> None:
         """A stream was paused, or goes by another link: it has no turn until it is offered again."""
-        if outgoing in self._sending:
-            if next(iter(self._sending)) is outgoing:
-                self._turn_packets = QUEUE_TURN_PACKETS
-            del self._sending[outgoing]
+        self._turns.withdraw(outgoing)
 
     def next_turn(self) -> tuple[Sending, int] | None:
-        """The stream whose turn it is, and the number of packets left in its turn; None for a suspended peer."""
-        outgoing = None if self.suspended is not None else self._first_sending()
-        return None if outgoing is None else (outgoing, self._turn_packets)
+        """The stream whose turn it is, and how many packets it may give; None for a suspended peer."""
+        return None if self.suspended is not None else self._turns.next()
 
     def handle_given(self, outgoing: Sending, packets: int = 1) -> None:
-        """The queue whose turn it is has given packets; at the end of its turn it goes behind the others."""
-        self._turn_packets -= packets
-        if not self._turn_packets:
-            self._sending.move_to_end(outgoing)
-            self._turn_packets = QUEUE_TURN_PACKETS
-
-    def end_turn(self, outgoing: Sending) -> None:
-        """The queue whose turn it is has nothing to send now; offer it again when it has."""
-        del self._sending[outgoing]
-        self._turn_packets = QUEUE_TURN_PACKETS
-
-    def _first_sending(self) -> Sending | None:
-        while self._sending:
-            outgoing = next(iter(self._sending))
-            if outgoing.sequence.peek() is not None:
-                return outgoing
-            self.end_turn(outgoing)
-        return None
+        """The stream whose turn it is has given packets; at the end of its turn it goes behind the others."""
+        self._turns.handle_given(outgoing, packets)
 
     def halt(self, error: RollbackDetected | None, *, told: bool) -> None:
         """Send nothing more, and notify all waiters; None: go on. ``told``: the peer knows."""
@@ -498,6 +457,7 @@ class Links(dict[str, Link]):
         reconnect: how long to wait before another attempt.
         random: for jitter.
         calls: whether no peer can call this node, so that it must keep in touch with every peer that has a link.
+        lowest_share: as for ``Link``.
 
     Attributes:
         awake: those that have something to do; each adds itself.
@@ -505,10 +465,13 @@ class Links(dict[str, Link]):
         calls: see above.
     """
 
-    __slots__ = ("_random", "_reconnect", "awake", "calls", "resuming")
+    __slots__ = ("_lowest_share", "_random", "_reconnect", "awake", "calls", "resuming")
 
-    def __init__(self, reconnect: Reconnect, random: "Random", *, calls: bool) -> None:
+    def __init__(
+        self, reconnect: Reconnect, random: "Random", *, calls: bool, lowest_share: int = LOWEST_SHARE_PACKETS
+    ) -> None:
         super().__init__()
+        self._lowest_share = lowest_share
         self.awake: dict[Link, None] = {}
         self.resuming = Resuming(reconnect.gap)
         self._reconnect = reconnect
@@ -532,5 +495,7 @@ class Links(dict[str, Link]):
             link.halt(GapDetected(gap.cause, peer=gap.node_id, rolled_back="peer"), told=True)
 
     def __missing__(self, peer: str) -> Link:
-        link = self[peer] = Link(peer, self._reconnect, self._random, self.awake, calls=self.calls)
+        link = self[peer] = Link(
+            peer, self._reconnect, self._random, self.awake, calls=self.calls, lowest_share=self._lowest_share
+        )
         return link

@@ -122,6 +122,7 @@ class Admission:
         self.holds = Holds(here=True)
         self._makers: dict[str, bytes] = {}
         queues.on_removed = self.handle_removed
+        queues.may_leave = self._may_leave
         # Whether some stream waits because its queue may not be created: any queue that becomes idle makes room for it.
         self._wants_queues = False
 
@@ -230,6 +231,17 @@ class Admission:
             # Without keys, addresses that are not in the directory may send. A key that is not in it may not.
             return not conversation.channel.peer_key
         return isinstance(target, SystemQueue) or peer.may_send_to(queue)
+
+    def _may_leave(self, origin: bytes, queue: str) -> bool:
+        """Whether a node may have its dead letters put into a queue here: as if it, or its relay, sent them there."""
+        if origin == self.disk.own:
+            return True
+        payer = self._payer_of(origin)
+        peer = self._directory.named(payer) if isinstance(payer, str) else None
+        if peer is not None:
+            return peer.may_send_to(queue)
+        # Without keys, nodes that are not in the directory may send.
+        return not any(known.keys for known in self._directory)
 
     def check_brought(self, conversation: Conversation, header: RelayedHeader) -> RejectReason | None:
         """Why a neighbour may not bring a packet of another node, or None. It is for this node, or to be passed on.
@@ -488,7 +500,7 @@ class Admission:
         if not (self._notices.relieved or (self._wants_queues and self._notices.idled)):
             return
         self._notices.relieved = self._wants_queues = False
-        for stream, conversation in list(self._stopped.items()):
+        for stream, conversation in sorted(self._stopped.items(), key=_priority_of, reverse=True):
             durable = stream.delivery in DURABLE
             full = self._is_full(stream, self._mailboxes.get(stream.queue)) or self._is_paused(stream.queue)
             if full or (durable and self._must_wait(stream)):
@@ -519,6 +531,10 @@ class Admission:
         self._news.clear()
         self._notices.filled.clear()
         return news
+
+
+def _priority_of(stopped: tuple[IncomingStream, Conversation]) -> int:
+    return stopped[0].priority
 
 
 def _key(conversation: Conversation, stream: StreamId) -> int | StreamId:

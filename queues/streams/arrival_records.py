@@ -5,6 +5,7 @@ from collections.abc import Callable
 from triack.base.commit import PositionRow
 from triack.base.delivery import Delivery
 from triack.ordering.wire import SequenceHeader
+from triack.queues.mailboxes.handed import said_priority
 from triack.queues.streams.group_commit import AcceptedRun, fold
 from triack.queues.streams.incoming_stream import IncomingStream
 
@@ -69,6 +70,7 @@ def record_accepted(record: Record, accepted: dict[IncomingStream, list[Accepted
                 count=count,
                 queue=stream.queue,
                 **{"class": stream.delivery.label},
+                **said_priority(stream.delivery, stream.priority),
             )
 
 

@@ -12,7 +12,9 @@ from itertools import islice
 from triack.base.commit import key_of
 from triack.base.reasons import DeadReason
 from triack.ordering.outgoing import StreamPacket, StreamPacketState
+from triack.queues.admin_acks import Tell, Told, nobody_told
 from triack.queues.mailboxes.expiry import LETTERS_MAX
+from triack.queues.message_classes import class_on_the_way
 from triack.queues.packing import Outgoing, Unpacked
 from triack.queues.streams.accepted_keys import AcceptedKeys
 from triack.queues.streams.dead_message import DeadMessage
@@ -36,9 +38,10 @@ class DeadLettering:
 
     Attributes:
         waiting: messages without a dead letter, the oldest first.
+        tell: takes what happened to messages whose senders may want to know.
     """
 
-    __slots__ = ("_keys", "_node_id", "_put_dead_letter", "_records", "_unnoted", "waiting")
+    __slots__ = ("_keys", "_node_id", "_put_dead_letter", "_records", "_unnoted", "tell", "waiting")
 
     def __init__(
         self,
@@ -53,6 +56,7 @@ class DeadLettering:
         self._put_dead_letter = put_dead_letter
         self.waiting: deque[DeadMessage] = deque()
         self._unnoted: list[DeadMessage] = []
+        self.tell: Tell = nobody_told
 
     # ---- giving up
 
@@ -119,9 +123,11 @@ class DeadLettering:
     def _dead_letter(self, item: DeadMessage, content: Unpacked, turn: Turn) -> None:
         outgoing, entries = item.outgoing, item.entries
         added = item.properties
+        if entries[0].cares:
+            self._tell(item, content, turn.now_ns)
         for index, body in enumerate(content.bodies):
             properties = {**(content.properties[index] if content.properties else {}), **added}
-            letter, ordinal = Outgoing(body, properties), content.first_ordinal + index
+            letter, ordinal = Outgoing(body, properties, priority=content.priority), content.first_ordinal + index
             self._put_dead_letter(letter, self._node_id, ordinal, turn)
             self._keys.handle_dead(ordinal, item.reason, turn.commit)
         if outgoing.durable:
@@ -131,3 +137,10 @@ class DeadLettering:
             )
             turn.commit.outgoing_deletes.append(span)
         turn.departures.dead_lettered.append((outgoing, entries, item.reason))
+
+    def _tell(self, item: DeadMessage, content: Unpacked, now_ns: int) -> None:
+        """Tell this node's own applications, if they want to know, that messages have ended on their way."""
+        outgoing, sequence = item.outgoing, item.outgoing.sequence.sequence
+        where = self._node_id, outgoing.stream_number, sequence, item.entries[-1].number
+        indices, message_class = range(len(content.bodies)), class_on_the_way(item.reason)
+        self.tell(Told(*where, outgoing.delivery, outgoing.destination, content, indices, message_class), now_ns)

@@ -3,6 +3,7 @@
 from triack.base.delivery import Delivery
 from triack.base.reasons import HoldReason
 from triack.ordering.outgoing import StreamPacket
+from triack.queues.mailboxes.handed import said_priority
 from triack.queues.streams.arrival_records import Record
 from triack.queues.streams.dead_message import DeadMessage
 from triack.queues.streams.outgoing_stream import OutgoingStream
@@ -28,7 +29,7 @@ class DepartureRecords:
         self, outgoing: OutgoingStream, entries: list[StreamPacket], now_ns: int, *, recovered: bool = False
     ) -> None:
         """Packets are committed, or in memory if express; ``recovered``: they were found on the disk."""
-        more: dict[str, object] = {"queue": outgoing.queue, "peer_name": outgoing.peer}
+        more: dict[str, object] = {"queue": outgoing.queue, "peer_name": outgoing.peer, **_priority_of(outgoing)}
         if recovered:
             more["recovered"] = True
         for first, last, count in _runs(entries):
@@ -37,7 +38,8 @@ class DepartureRecords:
     def local(self, outgoing: OutgoingStream, entries: list[StreamPacket], now_ns: int) -> None:
         """Packets for a queue of this node are committed at their destination in the same moment."""
         for first, last, count in _runs(entries):
-            self._write("committed", outgoing, first, last, now_ns, count=count, queue=outgoing.queue)
+            more = {"queue": outgoing.queue, **_priority_of(outgoing)}
+            self._write("committed", outgoing, first, last, now_ns, count=count, **more)
 
     def recovered(self, outgoing: OutgoingStream, now_ns: int) -> None:
         """A stream to a queue of this node was found on the disk; a crash may have lost its earlier records."""
@@ -114,6 +116,10 @@ class DepartureRecords:
             **more,
             **{"class": outgoing.delivery.label},
         )
+
+
+def _priority_of(outgoing: OutgoingStream) -> dict[str, object]:
+    return said_priority(outgoing.delivery, outgoing.priority)
 
 
 def _runs(entries: list[StreamPacket]) -> list[tuple[int, int, int]]:

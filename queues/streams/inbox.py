@@ -32,9 +32,7 @@ from triack.queues.mailboxes.local_queues import LocalQueues
 from triack.queues.mailboxes.mailbox import QueuedPacket
 from triack.queues.mailboxes.quotas import PayerOf
 from triack.queues.node_settings import NodeSettings
-from triack.queues.packing import (
-    messages_in,
-)
+from triack.queues.packing import messages_in, priority_of
 from triack.queues.peers.control import Control
 from triack.queues.peers.link import Conversation
 from triack.queues.peers.origins import Origins
@@ -207,7 +205,7 @@ class Inbox:
             self.admission.let_in(conversation, stream)
         if stream.via is not conversation:
             self._handle_via(stream, conversation, header)
-        stream.handle_heard(conversation)
+        stream.handle_heard(conversation, priority_of(header.body))
         if stream.forget_unwanted(header) and delivery in DURABLE:
             turn.arrivals.accepted.setdefault(stream, [])
         mailbox = self._mailboxes.get(stream.queue)
@@ -290,7 +288,7 @@ class Inbox:
             self.order_acks.owe(stream)
         else:
             return False
-        stream.handle_heard(conversation)
+        stream.handle_heard(conversation, priority_of(header.body))
         accepted = (header.sequence, header.number, run.last, sum(run.counts))
         queued = mailbox.charge_run(run, delivery)
         if any(run.receive_by_ms):

@@ -7,7 +7,7 @@ duplicate filter in place of a position.
 from struct import Struct
 
 from triack.base.commit import PositionRow
-from triack.base.delivery import Delivery
+from triack.base.delivery import Delivery, default_priority
 from triack.base.errors import StoreDamaged
 from triack.base.names import StreamId
 from triack.ordering.duplicates import DuplicateFilter
@@ -45,6 +45,7 @@ class IncomingStream:
         rejections: rejected packets that its origin may not know of yet.
         may_send: whether its origin may send to the queue; None before the first check.
         acked: the position in the last order ack or accept.
+        priority: that of its newest packet.
         via: the conversation that its newest packet came by; None when that is over.
         heard: whether any packet has come since the start of this node.
         turn: number of holds sent to its origin, stop and go alike; odd while the stream is stopped.
@@ -69,6 +70,7 @@ class IncomingStream:
         "number",
         "ordered",
         "origin",
+        "priority",
         "queue",
         "refused_from",
         "rejections",
@@ -93,6 +95,7 @@ class IncomingStream:
         self.acked: Position = (0, 0)
         self.via: Conversation | None = None
         self.heard = False
+        self.priority = default_priority(delivery)
         self.turn = 0
         self.early_bytes = 0
         self.begun = begun
@@ -149,9 +152,10 @@ class IncomingStream:
             return crowded and not self.sequence.is_next(header)
         return (crowded or self.filter.full) and self.filter.opens_gap(header)
 
-    def handle_heard(self, conversation: Conversation) -> None:
-        """A packet of it has come by a conversation."""
+    def handle_heard(self, conversation: Conversation, priority: int) -> None:
+        """A packet of it, of that priority, has come by a conversation."""
         self.via = conversation
+        self.priority = priority
         self.heard = True
 
     @property

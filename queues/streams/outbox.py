@@ -15,7 +15,7 @@ from typing import Protocol
 
 from triack.base.clock import WallClock
 from triack.base.commit import HEAD_BYTES, Commit, OutgoingRow, OutgoingStreamRow, Read, StoreContent, key_of, split_key
-from triack.base.delivery import DURABLE, Delivery
+from triack.base.delivery import DURABLE, Delivery, default_priority
 from triack.base.ranges import as_ranges
 from triack.base.reasons import DeadReason, HoldReason
 from triack.ordering.hold import HoldState
@@ -97,6 +97,7 @@ class Outbox:
         latency: how long packets wait for the acks that free them.
         resends: packets that were sent again for want of an order ack, by resend tier.
         retirement: numbers streams, and ends them.
+        note_asked: called with packets that care, before they are queued.
     """
 
     def __init__(
@@ -123,7 +124,7 @@ class Outbox:
         self._records = DepartureRecords(record, node_id)
         self.links = links
         self.cached_bytes = 0
-        self._queues: dict[tuple[str, str, Delivery], OutgoingStream] = {}
+        self._queues: dict[tuple[str, str, Delivery, int], OutgoingStream] = {}
         self._by_number: dict[int, OutgoingStream] = {}
         self._ordinals = Ordinals(incarnation)
         self.unpacked: dict[OutgoingStream, None] = {}
@@ -135,6 +136,7 @@ class Outbox:
         self.holds = Holds(here=False)
         self.pauses = queues.pauses
         self.keys = AcceptedKeys(settings.keys)
+        self.note_asked: Callable[[OutgoingStream, list[StreamPacket], int], None] = lambda *_: None
         self.dead_lettering = DeadLettering(node_id, self._records, self.keys, queues.put_dead_letter)
         self.retirement = Retirement(
             node_id, incarnation, settings, links, self._records, self._unregister, self._relayed_streams
@@ -168,13 +170,17 @@ class Outbox:
             self.retirement.handle_freed(outgoing)
             self._look_at(outgoing)
 
-    def outgoing_stream(self, peer: str, queue: str, delivery: Delivery, commit: Commit) -> OutgoingStream:
+    def outgoing_stream(
+        self, peer: str, queue: str, delivery: Delivery, commit: Commit, priority: int | None = None
+    ) -> OutgoingStream:
         """The outgoing queue to a queue, created if needed; ``peer`` empty for a queue of this node."""
-        outgoing = self._queues.get((peer, queue, delivery))
+        if priority is None:
+            priority = default_priority(delivery)
+        outgoing = self._queues.get((peer, queue, delivery, priority))
         if outgoing is not None:
             return outgoing
         stream, sequence = self.retirement.number(durable=delivery in DURABLE)
-        row = OutgoingStreamRow(stream, peer, queue, delivery, sequence, 1)
+        row = OutgoingStreamRow(stream, peer, queue, delivery, sequence, 1, priority=priority)
         if delivery in DURABLE:
             commit.streams[row.stream] = row
         outgoing = self._add(self._make(row))
@@ -186,7 +192,7 @@ class Outbox:
         """The outgoing queue with this one's destination: itself, unless its stream has ended meanwhile."""
         if outgoing.life is StreamState.LIVE:
             return outgoing
-        return self.outgoing_stream(outgoing.peer, outgoing.queue, outgoing.delivery, commit)
+        return self.outgoing_stream(outgoing.peer, outgoing.queue, outgoing.delivery, commit, outgoing.priority)
 
     def _make(self, row: OutgoingStreamRow) -> OutgoingStream:
         way = self._routes.way_of(row.peer) if row.peer else None
@@ -203,6 +209,7 @@ class Outbox:
             messages_per_packet=self._settings.messages_per_packet,
             way=way,
             relayed=bool(row.relayed),
+            priority=row.priority,
         )
 
     def _relayed_streams(self) -> list[OutgoingStream]:
@@ -210,7 +217,7 @@ class Outbox:
         return [outgoing for outgoing in self._by_number.values() if outgoing.relayed]
 
     def _add(self, outgoing: OutgoingStream) -> OutgoingStream:
-        self._queues[(outgoing.peer, outgoing.queue, outgoing.delivery)] = outgoing
+        self._queues[outgoing.key] = outgoing
         self._by_number[outgoing.stream_number] = outgoing
         outgoing.paused = self.pauses.of_stream(outgoing.peer, outgoing.queue) is not None
         if outgoing.peer:
@@ -220,7 +227,7 @@ class Outbox:
 
     def _unregister(self, outgoing: OutgoingStream) -> None:
         """Its stream ends: the next message for the same queue has another one."""
-        del self._queues[(outgoing.peer, outgoing.queue, outgoing.delivery)], self._by_number[outgoing.stream_number]
+        del self._queues[outgoing.key], self._by_number[outgoing.stream_number]
         self._wanting.pop(outgoing, None)
         self._deadlines.set(outgoing, None)
         self.keys.handle_ended(outgoing)
@@ -311,35 +318,48 @@ class Outbox:
 
     def pack_express(self, turn: Turn) -> None:
         """Make packets of submitted express messages; they need no commit."""
-        for outgoing in self._take_unpacked(durable=False):
-            entries = outgoing.poll_packets(turn.now_ms)
-            self._records.queued(outgoing, entries, turn.now_ns)
-            if outgoing.peer:
-                outgoing.start(entries)
-                self._note_started(outgoing, entries, turn.now_ns)
-                self._look_at(outgoing)
-            else:
-                self._put_local(outgoing, entries, turn)
-                self._finish_local(outgoing, entries)
-                self._records.local(outgoing, entries, turn.now_ns)
+        while taken := self._take_unpacked(durable=False):
+            for outgoing in taken:
+                self._pack_express(outgoing, turn)
+
+    def _poll_packets(self, outgoing: OutgoingStream, turn: Turn) -> list[StreamPacket]:
+        entries = outgoing.poll_packets(turn.now_ms)
+        if any(entry.cares for entry in entries):
+            self.note_asked(outgoing, entries, turn.now_ns)
+        return entries
+
+    def _pack_express(self, outgoing: OutgoingStream, turn: Turn) -> None:
+        entries = self._poll_packets(outgoing, turn)
+        self._records.queued(outgoing, entries, turn.now_ns)
+        if outgoing.peer:
+            outgoing.start(entries)
+            self._note_started(outgoing, entries, turn.now_ns)
+            self._look_at(outgoing)
+        else:
+            self._put_local(outgoing, entries, turn)
+            self._finish_local(outgoing, entries)
+            self._records.local(outgoing, entries, turn.now_ns)
 
     def pack_durable(self, turn: Turn) -> None:
         """Put all submitted messages of durable classes into the next commit."""
-        if not self.unpacked:
-            return
-        for outgoing in self._take_unpacked(durable=True):
-            entries = outgoing.poll_packets(turn.now_ms)
-            stream = outgoing.stream_number
-            turn.commit.streams[stream] = outgoing.row()
-            turn.departures.started.append((outgoing, entries))
-            self.keys.handle_packed(outgoing, entries, turn.commit)
-            if outgoing.peer:
-                turn.commit.outgoing += [
-                    OutgoingRow(key_of(stream, entry.number), entry.messages, entry.reach_by_ms, entry.body or b"")
-                    for entry in entries
-                ]
-            else:
-                self._put_local(outgoing, entries, turn)
+        # Messages for queues of this node may have answers, which are in the same commit.
+        while taken := self._take_unpacked(durable=True):
+            for outgoing in taken:
+                self._pack_durable(outgoing, turn)
+
+    def _pack_durable(self, outgoing: OutgoingStream, turn: Turn) -> None:
+        entries = self._poll_packets(outgoing, turn)
+        stream = outgoing.stream_number
+        turn.commit.streams[stream] = outgoing.row()
+        turn.departures.started.append((outgoing, entries))
+        self.keys.handle_packed(outgoing, entries, turn.commit)
+        if outgoing.peer:
+            turn.commit.outgoing += [
+                OutgoingRow(key_of(stream, entry.number), entry.messages, entry.reach_by_ms, entry.body or b"")
+                for entry in entries
+            ]
+        else:
+            self._put_local(outgoing, entries, turn)
 
     def _put_local(self, outgoing: OutgoingStream, entries: list[StreamPacket], turn: Turn) -> None:
         origin, stream, sequence = self._node_id, outgoing.stream_number, outgoing.sequence.sequence

@@ -1,4 +1,4 @@
-"""One outgoing queue of this node: messages for one queue of one peer in one class.
+"""One outgoing queue of this node: messages for one queue of one peer in one class, and of one priority.
 
 It packs submitted messages into packets, gives them to the outgoing sequence, and tracks the stage of each message.
 """
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from triack.base.commit import OutgoingIndex, OutgoingStreamRow
-from triack.base.delivery import DURABLE, Delivery
+from triack.base.delivery import DURABLE, Delivery, default_priority
 from triack.ordering.order_settings import OrderSettings
 from triack.ordering.outgoing import OutgoingSequence, StreamPacket
 from triack.ordering.wire import header_bytes, relayed_header_bytes
@@ -44,6 +44,7 @@ class OutgoingStream:
         messages_per_packet: the most that a packet holds; None for as many as fit.
         way: the way to the peer; None for a queue of this node.
         relayed: whether packets of it may have gone by way of a relay.
+        priority: of all its messages; None for the default of their class.
 
     Attributes:
         former: the neighbours by which it went before, in this process.
@@ -69,6 +70,7 @@ class OutgoingStream:
         "peer",
         "pending",
         "pending_bytes",
+        "priority",
         "queue",
         "readers",
         "recovered",
@@ -96,6 +98,7 @@ class OutgoingStream:
         messages_per_packet: int | None = None,
         way: Way | None = None,
         relayed: bool = False,
+        priority: int | None = None,
     ) -> None:
         self.way = way
         self.relayed = relayed or (way is not None and not way.is_direct)
@@ -105,6 +108,7 @@ class OutgoingStream:
         self.queue = queue
         self.delivery = delivery
         self.durable = delivery in DURABLE
+        self.priority = default_priority(delivery) if priority is None else priority
         self.sequence = OutgoingSequence(delivery, sequence, next_number, settings)
         self.stages = StageTracker()
         self.readers: list[AckEvents] = []
@@ -134,7 +138,18 @@ class OutgoingStream:
             sequence.sequence,
             sequence.next_number,
             int(self.relayed),
+            self.priority,
         )
+
+    @property
+    def key(self) -> tuple[str, str, Delivery, int]:
+        """What tells it from all other outgoing queues of this node."""
+        return self.peer, self.queue, self.delivery, self.priority
+
+    @property
+    def turn_key(self) -> tuple[str, str]:
+        """Its destination queue, see ``queues.peers.turns``."""
+        return self.peer, self.queue
 
     @property
     def via(self) -> str:
@@ -191,7 +206,7 @@ class OutgoingStream:
         for (_, offset), end in zip(self._blocks, ends, strict=True):
             until = max(0, end - first)
             ordinal, limit = first + at + offset, self._messages_per_packet
-            packed += pack(messages[at:until], self._body_bytes, ordinal, now_ms, limit)[0]
+            packed += pack(messages[at:until], self._body_bytes, ordinal, now_ms, limit, self.priority)[0]
             at = until
         del self._blocks[:-1]
         return packed
@@ -211,7 +226,7 @@ class OutgoingStream:
         for item in packed:
             size_bytes = lengths.setdefault(len(item.body), len(item.body))
             entry = StreamPacket(number, item.body, size_bytes, item.messages, ticket, item.tickets, item.reach_by_ms)
-            entry.ack_requested = item.ack_requested
+            entry.ack_requested, entry.cares = item.ack_requested, item.cares
             entries.append(entry)
             number += 1
             # Every fragment of a message has its ticket; the last one moves on.
@@ -230,6 +245,7 @@ class OutgoingStream:
         # Every fragment of a message has its ticket, as in ``poll_packets``.
         tickets = max(1, row.messages)
         entry = StreamPacket(number, None, row.size_bytes, row.messages, self.submitted, tickets, row.reach_by_ms)
+        entry.cares = row.cares
         self.submitted += row.messages
         self.numbered = self.stages.queued = self.recovered = self.submitted
         self._append([entry])

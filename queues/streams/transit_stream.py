@@ -23,6 +23,7 @@ class TransitStream:
         final: its destination, as its neighbour has named it.
         from_name: the name of its origin where it was relayed first.
         via: the neighbour that it comes by, by name.
+        priority: of its messages.
 
     Attributes:
         sequence: the packets that are here.
@@ -32,6 +33,7 @@ class TransitStream:
         judged_by: the conversation that may send it here, as of the last check; None before the next one.
         noted: the neighbour and the hops that are known as its way back.
         turn: number of holds sent for it.
+        turn_key: the streams that share its turns, see ``queues.peers.turns``: no origin takes the turns of another.
         held: why the next hop lets it wait; empty if it does not.
         messages: number of messages that are here.
         size_bytes: of the packets that hold them.
@@ -54,11 +56,13 @@ class TransitStream:
         "noted",
         "number",
         "ordered",
+        "priority",
         "queue",
         "sequence",
         "size_bytes",
         "stopped",
         "turn",
+        "turn_key",
         "via",
         "way",
         "word",
@@ -75,6 +79,7 @@ class TransitStream:
         final: str,
         from_name: str,
         via: str,
+        priority: int = 0,
     ) -> None:
         self.number = number
         self.id = id
@@ -85,6 +90,8 @@ class TransitStream:
         self.final = final
         self.from_name = from_name
         self.via = via
+        self.priority = priority
+        self.turn_key = (id.origin, final, queue)
         self.way: Way | None = None
         self.ordered = 0
         self.expiries = Deadlines[int]()
@@ -110,6 +117,7 @@ class TransitStream:
             final=row.final,
             from_name=row.from_name,
             via=row.via,
+            priority=row.priority,
         )
         stream.sequence.highest, stream.ordered = row.highest, row.ordered
         return stream
@@ -146,6 +154,7 @@ class TransitStream:
             self.via,
             self.sequence.highest,
             self.ordered,
+            self.priority,
         )
 
     @property

@@ -1,6 +1,7 @@
 """Holds that this node sends upstream: per stream and hop, so that one full queue stops no other."""
 
 from collections.abc import Callable
+from operator import attrgetter
 
 from triack.base.reasons import HoldReason
 from triack.ordering.wire import encode_hold
@@ -62,7 +63,7 @@ class TransitHolds:
         if not self.relieved:
             return
         self.relieved = False
-        for stream in list(self._stopped):
+        for stream in sorted(self._stopped, key=attrgetter("priority"), reverse=True):
             for conversation in list(stream.stopped):
                 if stream.via != conversation.link_name and stream.sequence.entries:
                     continue

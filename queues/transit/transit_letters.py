@@ -13,8 +13,18 @@ from typing import NamedTuple
 from triack.base.commit import HEAD_BYTES
 from triack.base.reasons import DeadReason, DropReason
 from triack.ordering.transit import TransitPacket, TransitState
+from triack.queues.admin_acks import Tell, Told, nobody_told
 from triack.queues.mailboxes.expiry import LETTERS_MAX
-from triack.queues.packing import NO_DEAD_LETTER, Outgoing, Properties, fragment_range, unpack_pieces
+from triack.queues.message_classes import class_on_the_way
+from triack.queues.packing import (
+    NO_DEAD_LETTER,
+    Outgoing,
+    Properties,
+    Unpacked,
+    cares_of,
+    fragment_range,
+    unpack_pieces,
+)
 from triack.queues.streams.group_commit import Turn
 from triack.queues.streams.transit_stream import TransitStream
 
@@ -60,9 +70,12 @@ class TransitLetters:
     Args:
         put_dead_letter: keeps a letter with the next commit: message, origin, ordinal, turn.
         drops: counts dropped packets, by reason.
+
+    Attributes:
+        tell: takes what happened to messages whose senders may want to know.
     """
 
-    __slots__ = ("_drops", "_pieces", "_put_dead_letter", "_waiting")
+    __slots__ = ("_drops", "_pieces", "_put_dead_letter", "_waiting", "tell")
 
     def __init__(
         self, put_dead_letter: Callable[[Outgoing, bytes, int, Turn], None], drops: Counter[DropReason]
@@ -70,6 +83,7 @@ class TransitLetters:
         self._put_dead_letter = put_dead_letter
         self._drops = drops
         self._waiting: deque[_Dead] = deque()
+        self.tell: Tell = nobody_told
         # Fragments of large messages, by stream and ordinal, until all are here.
         self._pieces: dict[tuple[TransitStream, int], dict[int, _Dead]] = {}
 
@@ -136,11 +150,19 @@ class TransitLetters:
         """Write the letters of a packet, or of a large message. Returns how many there are."""
         first = pieces[0]
         content = unpack_pieces([piece.entry.body or b"" for piece in pieces])
+        if cares_of(first.entry.body or b"\0"):
+            self._tell(pieces[-1], content, turn.now_ns)
         for index, body in enumerate(content.bodies):
             own = content.properties[index] if content.properties else {}
             if NO_DEAD_LETTER in own:
                 self._drops[DropReason.REQUEST_ENDED] += 1
                 continue
-            letter = Outgoing(body, {**own, **first.properties})
+            letter = Outgoing(body, {**own, **first.properties}, priority=content.priority)
             self._put_dead_letter(letter, first.stream.id.origin, content.first_ordinal + index, turn)
         return len(content.bodies)
+
+    def _tell(self, dead: _Dead, content: Unpacked, now_ns: int) -> None:
+        """Tell the origin of messages, if it wants to know, that they have ended here."""
+        stream, indices, message_class = dead.stream, range(len(content.bodies)), class_on_the_way(dead.reason)
+        where = *stream.id, stream.sequence.sequence, dead.entry.number
+        self.tell(Told(*where, stream.delivery, stream.destination, content, indices, message_class), now_ns)

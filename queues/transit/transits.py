@@ -36,7 +36,7 @@ from triack.queues.deadlines import Deadlines
 from triack.queues.mailboxes.expiry import LETTERS_MAX
 from triack.queues.mailboxes.incoming_run import IncomingRun
 from triack.queues.node_settings import STREAM_BYTES, NodeSettings
-from triack.queues.packing import fragment_range, messages_in
+from triack.queues.packing import fragment_range, messages_in, priority_of
 from triack.queues.peers.link import Conversation, Link, Links
 from triack.queues.routes import Way
 from triack.queues.streams.admission import Admission
@@ -81,6 +81,7 @@ class Transits:
 
     Attributes:
         cached_bytes: bodies of durable packets that are in memory and on the disk.
+        letters: dead letters of packets in transit.
         room: how much may wait here.
         holds: the streams that neighbours were asked to hold back.
     """
@@ -103,7 +104,7 @@ class Transits:
         self._admission = admission
         self._links = links
         self._words = words
-        self._letters = letters
+        self.letters = letters
         self._records = records
         self._wall = wall
         self._drops = drops
@@ -248,6 +249,8 @@ class Transits:
 
     @staticmethod
     def _is_of(stream: TransitStream, header: RelayedHeader, delivery: Delivery) -> bool:
+        if stream.priority != priority_of(header.body):
+            return False
         return (stream.queue, stream.delivery, stream.final) == (header.queue, delivery, header.final)
 
     def _stream_of(
@@ -256,14 +259,15 @@ class Transits:
         """The stream of a packet, made when it is new; None when there is no place for one more.
 
         Raises:
-            ProtocolError: ``bad-packet``: it has another queue or class than its stream.
+            ProtocolError: ``bad-packet``: it has another queue, class or priority than its stream.
         """
         stream_id = StreamId(header.origin, header.stream)
         stream = self._streams.get(stream_id)
         if stream is not None and not self._is_of(stream, header, delivery):
-            if (stream.queue, stream.delivery) != (header.queue, delivery):
+            here = stream.queue, stream.delivery, stream.priority
+            if here != (header.queue, delivery, priority_of(header.body)):
                 if stream.sequence.entries or header.sequence <= stream.sequence.sequence:
-                    raise ProtocolError(DropReason.BAD_PACKET, "a stream changed its queue or class")
+                    raise ProtocolError(DropReason.BAD_PACKET, "a stream changed its queue, class or priority")
                 # Its number belongs to another stream of its origin now.
                 stream.queue, stream.delivery = header.queue, delivery
                 self._forget(stream)
@@ -285,6 +289,7 @@ class Transits:
                 final=header.final,
                 from_name=self._from(conversation, header),
                 via=conversation.link_name,
+                priority=priority_of(header.body),
             )
             self._add(stream, way)
             # Perhaps nothing of it is ever taken.
@@ -447,13 +452,13 @@ class Transits:
             for number in self._gone:
                 turn.commit.transit_streams.pop(number, None)
             self._gone = []
-        if not self._letters.waits:
+        if not self.letters.waits:
             return
-        for stream, entries, reason in self._letters.write(turn):
+        for stream, entries, reason in self.letters.write(turn):
             self._records.freed(stream, entries, _said(reason), turn.now_ns)
             turn.commit.transit_deletes += self._spans(stream, entries)
             turn.passing.dead.append((stream, entries))
-        for stream, entries, reason in self._letters.take_parts():
+        for stream, entries, reason in self.letters.take_parts():
             if reason == DeadReason.PURGED:
                 self._drops[DropReason.TRANSIT_LOST] += len(entries)
                 self._let_go(stream, entries, FreedReason.PURGED, turn)
@@ -691,7 +696,7 @@ class Transits:
             self._forget_sent(stream, entries)
             stream.sequence.give_up(entries)
             for entry in entries:
-                self._letters.add(stream, entry, reason, certain=certain)
+                self.letters.add(stream, entry, reason, certain=certain)
             self._words.handle_let_go(stream, turn.now_ns)
             return
         if stream.delivery is Delivery.EXPRESS:
@@ -802,7 +807,7 @@ class Transits:
 
     def poll_fetch(self) -> Read | None:
         """Which bodies to fetch next, or None."""
-        if not self._wanting and not self._letters.waits:
+        if not self._wanting and not self.letters.waits:
             return None
         keys: dict[int, tuple[TransitStream, TransitPacket]] = {}
         size_bytes = 0
@@ -816,7 +821,7 @@ class Transits:
 
     def _missing(self) -> Iterator[tuple[TransitStream, TransitPacket]]:
         """Packets whose bodies are needed next: for dead letters, then of the streams that want some."""
-        yield from self._letters.missing()
+        yield from self.letters.missing()
         for stream in list(self._wanting):
             missing = [entry for entry in stream.sequence.upcoming(FETCH_AHEAD_PACKETS) if entry.body is None]
             yield from ((stream, entry) for entry in missing)

@@ -10,16 +10,19 @@ def make_outgoing(
     next_number: int = 1,
     delivery: Delivery = Delivery.TRANSACTIONAL,
     peer: str = "udp://b:1",
+    queue: str = "q",
+    priority: int | None = None,
 ) -> OutgoingStream:
     outgoing = OutgoingStream(
         1,
         peer,
-        "q",
+        queue,
         delivery,
         sequence=1,
         next_number=next_number,
         content_bytes=content_bytes,
         settings=OrderSettings(),
+        priority=priority,
     )
     outgoing.number(100, 1_000)
     return outgoing

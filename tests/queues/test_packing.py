@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from triack.base.commit import HEAD_BYTES
 from triack.base.errors import ProtocolError
 from triack.queues.packing import (
+    CARING,
     MAX_BODY_BYTES,
     MAX_PROPERTIES_BYTES,
     PIECE_MIN_BYTES,
@@ -16,20 +17,26 @@ from triack.queues.packing import (
     Outgoing,
     PacketBody,
     Unpacked,
+    cares_of,
     check,
     count_of,
     fragment_range,
     join_fragments,
     messages_in,
+    move_times,
     pack,
     pack_one,
+    priority_of,
+    read_batch,
     read_fragment,
     receive_by_of,
     unpack,
     write_properties,
 )
 
-PROPERTIES = st.dictionaries(st.sampled_from(["label", "reply_to", "x"]), st.text(max_size=30), max_size=3)
+PROPERTIES = st.dictionaries(
+    st.sampled_from(["label", "reply_to", "x", "dead_letter"]), st.text(max_size=30), max_size=3
+)
 MESSAGES = st.lists(
     st.one_of(
         st.binary(max_size=120),
@@ -98,6 +105,25 @@ def test_messages_with_different_deadlines_never_share_a_packet(messages: list[b
     for item in packed:
         assert {(item.reach_by_ms, receive_by_of(item.body[:HEAD_BYTES]))} == set(deadlines[at : at + item.tickets])
         at += item.messages
+
+
+@given(MESSAGES)
+def test_messages_that_care_share_no_packet_with_others(messages: list[bytes | Outgoing]) -> None:
+    """The first byte says which packets a node must look into, fragments included."""
+    packed, _ = pack(messages, 400, 1, 1)
+    caring = [isinstance(it, Outgoing) and not CARING.isdisjoint(it.properties or {}) for it in messages]
+    at = 0
+    for item in packed:
+        assert {item.cares} == {cares_of(item.body[:HEAD_BYTES])} == set(caring[at : at + item.tickets])
+        at += item.messages
+        assert not item.cares or read_batch(item.body) is None  # it comes singly, not in a run
+
+
+def test_a_dead_letter_does_not_care() -> None:
+    """It keeps the properties of its message, and nothing more happens because of them."""
+    body = pack_one(Outgoing(b"x", {"dead_letter": "mine"}), 1, 1)
+    assert not cares_of(body)
+    assert unpack(body).properties == [{"dead_letter": "mine"}]
 
 
 def test_small_messages_share_a_packet() -> None:
@@ -233,3 +259,30 @@ def test_a_fragment_cannot_claim_more_than_the_largest_message() -> None:
         read_fragment(head + (10).to_bytes(4, "big") + (10).to_bytes(4, "big") + b"x")
     with pytest.raises(ProtocolError):
         read_fragment(head + (10).to_bytes(4, "big") + bytes(4))
+
+
+def test_the_priority_is_in_the_first_byte_whatever_the_kind_is() -> None:
+    """Batches, batches with properties, large messages, and messages by themselves."""
+    large = Outgoing(bytes(2_000), {"label": "x"})
+    bodies = [item.body for item in pack([b"x", Outgoing(b"x", {"label": "x"}), large], 500, 1, 1, priority=5)[0]]
+    assert {priority_of(body) for body in bodies} == {5}
+    whole = join_fragments([read_fragment(body) for body in bodies[1:]])
+    for body in (bodies[0], whole, pack_one(Outgoing(b"x", priority=5), 1, 1), move_times(bodies[0], 9)):
+        assert (priority_of(body), unpack(body).priority) == (5, 5)
+
+
+def test_the_other_bits_of_the_first_byte_change_nothing() -> None:
+    """They belong to others."""
+    (item,) = pack([b"x", b"y"], 500, 1, 1, priority=2)[0]
+    marked = bytes([item.body[0] | 0b1000_1000]) + item.body[1:]
+    assert unpack(marked) == unpack(item.body)
+    assert read_batch(marked) == read_batch(item.body)
+    check(marked)
+
+
+def test_a_transactional_message_with_a_priority_is_refused() -> None:
+    """Its sender keeps no order: such messages would pass each other."""
+    (item,) = pack([b"x"], 500, 1, 1, priority=5)[0]
+    check(item.body)
+    with pytest.raises(ProtocolError, match="a transactional message with a priority"):
+        check(item.body, may_have_priority=False)

@@ -192,10 +192,11 @@ class SimNode(SimHost):
         *bodies: bytes,
         delivery: Delivery = Delivery.TRANSACTIONAL,
         live_ms: int = 0,
+        priority: int | None = None,
     ) -> tuple[OutgoingStream, int]:
         """Submit messages; each lives for ``live_ms`` on its way, 0 for no limit. Returns queue and last ticket."""
         engine = self.live
-        outgoing = engine.outgoing_stream(to.address, queue, delivery)
+        outgoing = engine.outgoing_stream(to.address, queue, delivery, priority)
         ticket = -1
         for body in bodies:
             message = Outgoing(body, None, self.world.now_ms + live_ms) if live_ms else body
@@ -224,7 +225,10 @@ class SimNode(SimHost):
                 engine.give_back(mailbox, lease, Return(failed=True, delay_ms=0), self.world.now_ns)
                 continue
             self._note(lease, got)
-            mailbox.acknowledge(lease)
+            if lease.packet.cares:  # as a reader does, whose acknowledgement may have an answer
+                engine.acknowledge(mailbox, [(lease.packet, 1 << lease.index)])
+            else:
+                mailbox.acknowledge(lease)
         self.drain()
         return limit
 

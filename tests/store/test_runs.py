@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triack.base.commit import HEAD_BYTES, Commit, MessageRow, OutgoingRow, Read, key_of
+from triack.base.commit import CARES, HEAD_BYTES, Commit, MessageRow, OutgoingRow, Read, key_of
 from triack.base.errors import StoreDamaged
 from triack.store.folder import STORE_FILE
 from triack.store.runs import RUN_BYTES, RUN_PACKETS, RUN_PACKETS_MIN, bits_in, every_bit, fold_messages, fold_outgoing
@@ -89,6 +89,18 @@ def test_packets_come_and_go_one_by_one(tmp_path: Path, seed: int) -> None:
     store.apply(Commit(message_deletes=[(key_of(1, 0), key_of(1, first))]))
     store.close()
     assert rows_in(tmp_path, "messages") == rows_in(tmp_path, "freed") == []
+
+
+def test_a_store_knows_which_outgoing_packets_care(tmp_path: Path) -> None:
+    """Without their bodies, singly and in a row of many."""
+    bodies = [bytes([CARES | 2]), b"\x02", *[bytes([kind]) for kind in (CARES | 2, 1) * 20]]
+    store = Store(tmp_path)
+    store.load(b"n" * 16, 1)
+    store.apply(Commit(outgoing=[OutgoingRow(key_of(1, at), 1, 0, body) for at, body in enumerate(bodies[:2], 1)]))
+    store.apply(Commit(outgoing=[OutgoingRow(key_of(1, at), 1, 0, body) for at, body in enumerate(bodies[2:], 9)]))
+    store.close()
+    found = Store(tmp_path).load(b"n" * 16, 2).outgoing
+    assert [index.cares for index in found] == [body[0] >= CARES for body in bodies]
 
 
 @pytest.mark.slow

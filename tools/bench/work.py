@@ -42,6 +42,7 @@ class Work:
         in_flight_bytes: the limit of sent bytes that have not arrived.
         log: whether a session log is written.
         insecure: without keys.
+        acks: whether the sender asks for administration messages about every message, and reads them.
         complete: whether the run ends when everything has arrived, and not with the time.
     """
 
@@ -58,6 +59,7 @@ class Work:
     in_flight_bytes: int = 8 * 1024 * 1024
     log: bool = True
     insecure: bool = False
+    acks: bool = False
     complete: bool = True
 
     def __post_init__(self) -> None:

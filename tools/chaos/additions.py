@@ -1,7 +1,8 @@
 """Additions to the plans of seeds since these were drawn first.
 
 Addresses of both transports, narrow paths, changing permissions, middle boxes that forget, second openers of a store,
-clocks that are set between two starts, messages that kill, dead letters beside little quotas, and many names.
+clocks that are set between two starts, messages that kill, dead letters beside little quotas, many names, priorities,
+paused queues, and answers to senders that ask for them.
 
 Each draws from a random stream of its own, so that a seed keeps its old plan, and gets the addition.
 """
@@ -9,23 +10,32 @@ Each draws from a random stream of its own, so that a seed keeps its old plan, a
 from dataclasses import replace
 from random import Random
 
-from triack.base.delivery import LABELS
+from triack.base.delivery import LABELS, PRIORITY_MAX
 from triack.base.units import MS, SECOND
 from triack.queues.node_settings import Redelivery
-from triack.tools.chaos.plan import DISHONEST, LASTING_MS, Fault, HostPlan, Plan, StreamPlan
+from triack.tools.chaos.pausing import OUTGOING
+from triack.tools.chaos.plan import DISHONEST, LASTING_MS, LETTERS, Fault, HostPlan, Plan, StreamPlan
 
 __all__ = [
+    "ask_for_answers",
     "fill_with_letters",
     "hide",
     "mix_transports",
     "name_once",
     "narrow",
+    "pause_queues",
     "poison",
+    "prioritize",
     "set_clocks",
     "visit",
     "waver",
 ]
 
+ANSWERS_CHANCE = 0.25
+"""Of the streams of honest plans: most plans have none of them, so that others stay as they were."""
+LETTERS_CHANCE = 0.15
+"""The same of dead letters that are to go elsewhere."""
+_ACKS = (1, 2, 3, 14, 15)
 MIXED_SHARE = 0.6
 """Of the plans in which somebody moves."""
 NARROW_SHARE = 1 / 4
@@ -55,6 +65,14 @@ LETTERS_SHARE = 1 / 2
 LETTERS_QUOTA_BYTES = 2_000
 """Of one peer, in all queues: twenty small messages, or one packet of them. Dead letters are not to count for it."""
 
+PRIORITY_SHARE = 1 / 2
+"""Of the streams that may have them: cheap, and beside all else that is drawn."""
+PRIORITIES_MAX = 4
+"""Of one stream: each is an outgoing queue of its own."""
+PAUSED_SHARE = 1 / 8
+"""Of the plans that can have it: a block of 250 seeds has it nearly thirty times."""
+PAUSES_MAX = 4
+"""Times that somebody pauses a queue."""
 VISITED_SHARE = 1 / 6
 """Of the plans."""
 VISITS_MAX = 4
@@ -181,6 +199,38 @@ def set_clocks(plan: Plan, random: Random) -> Plan:
     return replace(plan, streams=streams, faults=_by_time([*calm, *faults]))
 
 
+def prioritize(plan: Plan, random: Random) -> Plan:
+    """Streams whose messages have several priorities: all of them go to one queue."""
+    streams = []
+    for stream in plan.streams:
+        count = random.randint(2, PRIORITIES_MAX)
+        drawn = tuple(random.sample(range(PRIORITY_MAX + 1), count)) if random.random() < PRIORITY_SHARE else ()
+        streams.append(stream if stream.delivery == "transactional" else replace(stream, priorities=drawn))
+    return replace(plan, streams=tuple(streams))
+
+
+def pause_queues(plan: Plan, random: Random) -> Plan:
+    """Operators pause queues, at their senders or their receivers, and resume them."""
+    is_honest = not any(fault.kind in DISHONEST for fault in plan.faults)
+    if not is_honest or random.random() >= PAUSED_SHARE:
+        return plan
+    faults = []
+    for _ in range(random.randint(1, PAUSES_MAX)):
+        after, other = random.randrange(len(plan.streams)), random.randint(0, OUTGOING)
+        stream, at_ns = plan.streams[after], random.randrange(plan.faults_end_ns)
+        fault = Fault(
+            at_ns,
+            "pause-queue",
+            stream.sender if other == OUTGOING else stream.receiver,
+            other,
+            after,
+            for_ns=random.randrange(1, plan.faults_end_ns - at_ns + 1),
+            forever=other != OUTGOING and random.random() < 1 / 2,
+        )
+        faults.append(fault)
+    return replace(plan, faults=_by_time([*plan.faults, *faults]))
+
+
 def _by_time(faults: list[Fault]) -> tuple[Fault, ...]:
     return tuple(sorted(faults, key=lambda fault: fault.at_ns))
 
@@ -250,3 +300,18 @@ def name_once(plan: Plan, random: Random) -> Plan:
 
 def _ends_soon(host: HostPlan, live_max: int, retire_s: float) -> HostPlan:
     return replace(host, settings=replace(host.settings, max_streams=live_max, retire_after_s=retire_s))
+
+
+def ask_for_answers(plan: Plan, random: Random) -> Plan:
+    """The same plan, in which some senders ask for administration messages, or want their dead letters elsewhere.
+
+    Not where a disk lies or a store is an older copy: then the same may happen twice, and be told twice.
+    """
+    if any(fault.kind in DISHONEST for fault in plan.faults):
+        return plan
+    streams = []
+    for stream in plan.streams:
+        acks = random.choice(_ACKS) if random.random() < ANSWERS_CHANCE else 0
+        letters = LETTERS if random.random() < LETTERS_CHANCE else ""
+        streams.append(replace(stream, acks=acks, letters=letters))
+    return replace(plan, streams=tuple(streams))

@@ -5,12 +5,15 @@ from random import Random
 
 from triack.base.units import MS, SECOND
 from triack.tools.chaos.additions import (
+    ask_for_answers,
     fill_with_letters,
     hide,
     mix_transports,
     name_once,
     narrow,
+    pause_queues,
     poison,
+    prioritize,
     set_clocks,
     visit,
     waver,
@@ -58,7 +61,8 @@ def draw(seed: int) -> Plan:
     """The plan of a seed, which never changes."""
     world = World(seed)
     if seed >= RELAYED_FROM:
-        return draw_relayed(seed, world.chance("relays"))
+        plan = prioritize(draw_relayed(seed, world.chance("relays")), world.chance("priorities"))
+        return ask_for_answers(plan, world.chance("answers"))
     random = world.chance("plan")
     hosts = random.choice([2, 2, 2, 3])
     scheme = "tcp" if random.random() < 0.15 else "udp"
@@ -80,6 +84,8 @@ def draw(seed: int) -> Plan:
     plan = name_once(hide(plan, world.chance("middle boxes")), world.chance("names"))
     plan = set_clocks(visit(plan, world.chance("second openers")), world.chance("clocks"))
     plan = fill_with_letters(poison(plan, world.chance("poison")), world.chance("dead letters"))
+    plan = pause_queues(prioritize(plan, world.chance("priorities")), world.chance("paused queues"))
+    plan = ask_for_answers(plan, world.chance("answers"))
     return _with_logs(_with_packets(plan, world.chance("packets")), world.chance("logs"))
 
 

@@ -11,8 +11,10 @@ from triack.base.units import MS, SECOND
 from triack.queues.node_settings import Limits, NodeSettings
 from triack.tools.sim.faults import Faults
 
-__all__ = ["DISHONEST", "LASTING_MS", "STRANGE", "Fault", "HostPlan", "Plan", "RoutePlan", "StreamPlan"]
+__all__ = ["DISHONEST", "LASTING_MS", "LETTERS", "STRANGE", "Fault", "HostPlan", "Plan", "RoutePlan", "StreamPlan"]
 
+LETTERS = "letters"
+"""The queue of each host for dead letters whose senders want them there."""
 DISHONEST = ("lie", "rot", "old-copy", "clone")
 """Faults against which no single store can keep its promise; they must be noticed."""
 
@@ -40,7 +42,9 @@ class Fault:
             ``forbid`` (the host forbids the ``other`` the queue of the stream of number ``after``), ``narrow``
             (datagrams to the ``other`` have at most ``after`` bytes, 0 for any, from now on for good), ``reroute``
             (the host sends messages for the host of number ``after`` by way of the ``other``), ``hide``
-            (behind a middle box that forgets flows after ``after`` ms), one of ``STRANGE`` (``after`` datagrams
+            (behind a middle box that forgets flows after ``after`` ms), ``pause-queue`` (of the stream of number
+            ``after``, at its receiver or, with ``other`` 1, at its sender; with ``forever`` nothing comes into it,
+            either), one of ``STRANGE`` (``after`` datagrams
             within ``for_ns``), or of ``DISHONEST``.
         host, other: indices of hosts.
         after: effects or calls until it strikes.
@@ -82,6 +86,9 @@ class StreamPlan:
         wavers: whether it may not now and then.
         astray: whether no way leads to the receiver, so that relays refuse all of its messages.
         poison: numbers of messages that end the process that handles them.
+        priorities: of its messages, one after the other; none: all have the default of their class.
+        acks: administration messages that the sender asks for, as flags.
+        letters: the queue for dead letters of its messages; empty for the system's.
     """
 
     sender: int
@@ -101,12 +108,21 @@ class StreamPlan:
     wavers: bool = False
     astray: bool = False
     poison: frozenset[int] = frozenset()
+    acks: int = 0
+    letters: str = ""
+    priorities: tuple[int, ...] = ()
+
+    def priority_of(self, number: int) -> int | None:
+        """The priority of a message; None: the default of its class."""
+        return self.priorities[number % len(self.priorities)] if self.priorities else None
 
     def describe(self) -> str:
         """In a few words."""
         more = " forbidden" if self.forbidden else " forbidden now and then" if self.wavers else ""
         more += " astray" if self.astray else ""
         more += f" poison {sorted(self.poison)}" if self.poison else ""
+        more += f" priorities {self.priorities}" if self.priorities else ""
+        more += (f" acks {self.acks}" if self.acks else "") + (f" letters to {self.letters}" if self.letters else "")
         more += (f" read in {self.read_ms} ms" if self.read_ms else "") + ("" if self.is_read else " unread")
         return f"{self.sender}>{self.receiver} {self.delivery} x{self.count} {self.size_bytes}B{more}"
 

@@ -15,6 +15,7 @@ from triack.queues.routes import Route
 from triack.session.protocol.states import CloseReason
 from triack.tools.chaos.drawing import draw
 from triack.tools.chaos.host import Host
+from triack.tools.chaos.pausing import Pausing
 from triack.tools.chaos.plan import DISHONEST, STRANGE, Fault, Plan, RoutePlan
 from triack.tools.chaos.strangers import Strangers
 from triack.tools.chaos.trust import Trust
@@ -118,6 +119,7 @@ class _Scene:
             each.routes = self._routes_of(index, plan.routes)
         self.work = Workload(plan.streams, self.hosts, self.world)
         self.trust = Trust(plan, self.hosts, self.world)
+        self.pausing = Pausing(plan, self.hosts, self.world)
         strange = any(fault.kind in STRANGE for fault in plan.faults)
         self.strangers = Strangers(self.world, self.network, self.hosts) if strange else None
         self.violations: list[tuple[str, str]] = []
@@ -164,6 +166,7 @@ class _Scene:
         self._cut_dead_path()
         for host in self.hosts:
             host.heal()
+        self.pausing.heal()
         for clone in self.clones:
             # The last messages go to the original: a node that meets only one of the two notices nothing.
             clone.crash(0, power=False, down_ns=2 * (LIVENESS_NS + REST_NS), again=-1)
@@ -300,7 +303,7 @@ class _Scene:
             host.pause(fault.for_ns)
         elif fault.kind == "stop":
             host.stop(fault.for_ns)
-        elif fault.kind in ("wall-jump", "clock-set", "second-opener"):
+        elif fault.kind in ("wall-jump", "clock-set", "second-opener", "pause-queue"):
             self._mishandle(host, fault)
         elif fault.kind == "disk-error":
             host.disk.fail_at = FailAt(host.disk.calls + 1 + fault.after, fault.call, fault.forever)
@@ -331,12 +334,14 @@ class _Scene:
         host.act(lambda: host.live.set_routes(routes, self.world.now_ns))
 
     def _mishandle(self, host: Host, fault: Fault) -> None:
-        """People's mistakes with a machine."""
+        """What people do to a machine, most of it by mistake."""
         if fault.kind == "wall-jump":
             host.wall_offset_ns += fault.for_ns
         elif fault.kind == "clock-set":
             host.wall_offset_ns = 0 if host.wall_offset_ns else WALL_NS
             host.crash(0, power=False, down_ns=fault.for_ns, again=-1)
+        elif fault.kind == "pause-queue":
+            self.pausing.pause(fault)
         else:
             self._open_again(host)
 

@@ -76,7 +76,8 @@ def _less_work(plan: Plan) -> Iterator[Plan]:
     # No stream forwards messages of a later one, so the last one is never missed.
     last = len(plan.streams) - 1
     if last:
-        faults = tuple(fault for fault in plan.faults if not (fault.kind == "forbid" and fault.after == last))
+        of_streams = ("forbid", "pause-queue")
+        faults = tuple(fault for fault in plan.faults if not (fault.kind in of_streams and fault.after == last))
         yield replace(plan, streams=plan.streams[:-1], faults=faults)
     for index, stream in enumerate(plan.streams):
         if stream.count > 1:
@@ -85,6 +86,8 @@ def _less_work(plan: Plan) -> Iterator[Plan]:
             yield _with_stream(plan, index, large_bytes=0)
         if stream.live_ms:
             yield _with_stream(plan, index, live_ms=0)
+        if stream.priorities:
+            yield _with_stream(plan, index, priorities=())
 
 
 def _with_stream(plan: Plan, index: int, **changes: Any) -> Plan:

@@ -56,7 +56,12 @@ _reason_option = click.option(
     "--reason", "reasons", multiple=True, metavar="REASON", help="Only dead letters of this reason; may be repeated."
 )
 _older_option = click.option(
-    "--older", "older_s", type=FloatRange(min=0), metavar="S", help="Only messages sent S seconds ago, or earlier."
+    "--older",
+    "--older-than",
+    "older_s",
+    type=FloatRange(min=0),
+    metavar="S",
+    help="Only messages sent S seconds ago, or earlier.",
 )
 _SORTS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "name": lambda row: row["queue"],
@@ -139,15 +144,17 @@ def list_queues(*, data: Path, sort: str, older_s: float | None, waiting: bool, 
 @json_option
 @existing_data_option
 def show(*, data: Path, name: str, as_json: bool) -> int:
-    """Show how much waits in a queue. Of dead letters, also how many are there for which reason."""
+    """Show how much waits in a queue, by priority if there are several. Of dead letters, also their reasons."""
 
     async def work(node: Host) -> int:
         shown: dict[str, Any] = {"queue": name, "waiting": 0, "delayed": 0, "bytes": 0, "oldest_s": None}
         reasons: Counter[tuple[str, str]] = Counter()
+        priorities: Counter[int] = Counter()
         async for message in node.browse(name):
             shown["waiting"] += 1
             shown["delayed"] += message.wait_until is not None
             shown["bytes"] += len(message.body)
+            priorities[message.priority] += 1
             shown["oldest_s"] = max(shown["oldest_s"] or 0, _seconds_since(message.sent_at))
             if message.reason is not None:
                 reasons[message.reason, message.destination or "-"] += 1
@@ -159,13 +166,16 @@ def show(*, data: Path, name: str, as_json: bool) -> int:
         dead: list[dict[str, Any]] = [
             {"reason": reason, "destination": to, "messages": times} for (reason, to), times in reasons.most_common()
         ]
+        by_priority = sorted(priorities.items(), reverse=True)
         if as_json:
-            click.echo(json_line(shown | {"dead": dead}))
+            click.echo(json_line(shown | {"by_priority": dict(by_priority), "dead": dead}))
             return 0
         readers = f", {shown['in_hands']} in the hands of readers" if shown["in_hands"] else ""
         delayed = f", {shown['delayed']} of them until their next attempt" if shown["delayed"] else ""
         oldest = "" if shown["oldest_s"] is None else f", the oldest for {age_of(shown['oldest_s'])}"
         click.echo(f"{name}: {shown['waiting']} waiting, {shown['bytes']} bytes{oldest}{delayed}{readers}")
+        if len(by_priority) > 1:
+            write_table(("PRIORITY", "WAITING"), [[str(priority), str(count)] for priority, count in by_priority])
         if shown["holders"]:
             write_table(
                 ("IN THE HANDS OF", "PID", "MESSAGES", "SINCE"),
@@ -236,14 +246,14 @@ def export(*, data: Path, name: str, path: Path | None, reasons: tuple[str, ...]
 @_choose_options
 @existing_data_option
 def requeue(*, data: Path, name: str, **chosen: Any) -> int:
-    """Send dead letters again. They go to their destinations, or to the queues in which they failed."""
-    if name != DEAD_LETTER_QUEUE:
-        raise click.UsageError(
-            f"requeue {name}: only dead letters are sent again, to where they were going; `triack queue move` sends "
-            "what waits in another queue of the node elsewhere"
-        )
+    """Send dead letters again. They go to their destinations, or to the queues in which they failed.
+
+    QUEUE is dead-letter, or one that their sender has chosen for them. Messages in it that are no dead letters stay.
+    """
     choice = _Choice(**chosen)
-    return run(visit(data, lambda node: _steer(node, name, "sent again", choice, node.requeue)))
+    return run(
+        visit(data, lambda node: _steer(node, name, "sent again", choice, lambda ids: node.requeue(ids, queue=name)))
+    )
 
 
 @queue.command()

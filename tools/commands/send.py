@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 import triack
+from triack.base.delivery import PRIORITY_MAX, check_priority
 from triack.base.errors import NodeClosed, StoreError, TriackError
 from triack.base.printable import written
 from triack.node.client.client import Client, client_on
@@ -118,11 +119,25 @@ class _Order:
 @click.option("--timeout", type=FloatRange(min=0, min_open=True), metavar="S", help="Give up after S seconds.")
 @click.option("--label", metavar="TEXT", help="A label for people.")
 @click.option("--ttl", type=FloatRange(min=0, min_open=True), metavar="S", help="To be received in S seconds.")
+@click.option("--dead-letter", metavar="QUEUE", help="The queue for undeliverable messages; none: none.")
+@click.option("--admin-queue", metavar="QUEUE", help="The queue of the node for administration messages.")
+@click.option(
+    "--acks",
+    "acks_name",
+    type=click.Choice([it.lower().replace("_", "-") for it in triack.Acks.__members__ if it != "NONE"]),
+    help="Which of them.",
+)
 @click.option("--reply-to", metavar="DEST", help="Where replies should go.")
 @click.option(
     "--key",
     metavar="TEXT",
     help="Accept the input once: sent again with the same key, it is what was sent before. Line N has the key TEXT:N.",
+)
+@click.option(
+    "--priority",
+    type=click.IntRange(0, PRIORITY_MAX),
+    metavar="N",
+    help="0 to 7; higher ones are read first. Without it, 3; transactional messages always have 0.",
 )
 @click.option("--header", "headers", multiple=True, metavar="NAME=VALUE", help="A header; may be repeated.")
 @peer_option
@@ -140,8 +155,12 @@ def send(
     timeout: float | None,
     label: str | None,
     ttl: float | None,
+    dead_letter: str | None,
+    admin_queue: str | None,
+    acks_name: str | None,
     reply_to: str | None,
     key: str | None,
+    priority: int | None,
     headers: tuple[str, ...],
     peers: tuple[str, ...],
     suite: str,
@@ -154,10 +173,11 @@ def send(
 ) -> int:
     """Send each line of standard input, without its newline, as a message to DEST, such as plant-b/orders.
 
-    --label, --ttl, --reply-to and --header hold for each of the messages. If another process serves the data
-    directory, the lines go through it, once each even if that process is killed and started again meanwhile; it has
-    settings of its own. If that was another command, which has ended, this one goes on with a node of its own. A
-    server that begins meanwhile gets the directory, and the lines go on through it; only express lines end first.
+    --label, --ttl, --reply-to, --priority, --header, --dead-letter and --acks hold for each of the messages. If another
+    process serves the data directory, the lines go through it, once each even if that process is killed and started
+    again meanwhile; it has settings of its own. If that was another command, which has ended, this one goes on with a
+    node of its own. A server that begins meanwhile gets the directory, and the lines go on through it; only express
+    lines end first.
 
     Ends with 0 when every line has come as far as --until says; otherwise it tells which lines have not, and why. It
     ends with 3 when all of them are on the disk of the node by then: do not send them again; the command says
@@ -165,9 +185,7 @@ def send(
     be repeated without a look: for a day, the node accepts nothing again that it accepted with that key.
     """
     delivery = triack.Delivery[class_name.upper()]
-    until = STAGES[delivery] if stage_name is None else triack.Stage[stage_name.upper()]
-    if until > STAGES[delivery]:
-        raise click.UsageError(f"--until {stage_name}: {class_name} messages have no such stage")
+    until = _stage_of(delivery, stage_name)
     if key is not None and delivery is triack.EXPRESS:
         raise click.UsageError("--key: express messages are on no disk, and neither are keys")
     destination = _resolve(destination, read_peers(peers))
@@ -175,9 +193,14 @@ def send(
         label=label,
         time_to_be_received=ttl,
         reply_to=reply_to,
+        dead_letter=False if dead_letter == "none" else dead_letter,
+        admin_queue=admin_queue,
+        acks=None if acks_name is None else triack.Acks[acks_name.upper().replace("-", "_")],
         headers=read_pairs("--header", headers) or None,
         key=key,
+        priority=priority,
     )
+    check_priority(destination, delivery, priority)
     with_properties(destination, b"", properties, 0)  # refuse what cannot be sent before anything is read
     order = _Order(
         destination,
@@ -193,6 +216,14 @@ def send(
         read_tls(authority=tls_ca),
     )
     return run(_send(order, timeout, as_json=as_json))
+
+
+def _stage_of(delivery: triack.Delivery, name: str | None) -> triack.Stage:
+    """The stage to wait for. Raises UsageError when the class has no such stage."""
+    until = STAGES[delivery] if name is None else triack.Stage[name.upper()]
+    if until > STAGES[delivery]:
+        raise click.UsageError(f"--until {name}: {delivery.label} messages have no such stage")
+    return until
 
 
 def _resolve(destination: str, peers: dict[str, str]) -> str:

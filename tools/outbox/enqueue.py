@@ -6,6 +6,7 @@ from inspect import isawaitable
 from typing import Any, Unpack
 from uuid import uuid4
 
+from triack.base.delivery import Delivery, check_priority
 from triack.base.errors import UsageError
 from triack.node.shell.outgoing_message import MessageProperties, as_bytes, check_size, with_properties
 from triack.outbox.database import OUTBOX, as_table, execute, is_of, placed
@@ -74,6 +75,7 @@ def _row(destination: str, body: bytes, properties: MessageProperties) -> dict[s
     body = as_bytes(destination, body)
     check_size(destination, body)
     now_ms = time.time_ns() // 1_000_000
+    check_priority(destination, Delivery.TRANSACTIONAL, properties.get("priority"))
     with_properties(destination, body, properties, now_ms)
     said = {name: value for name, value in properties.items() if value is not None}
     if "headers" in said:

@@ -126,8 +126,8 @@ async def test_errors_are_those_of_the_node(tmp_path: Path) -> None:
             await client.send("p", b"x")
         with pytest.raises(triack.AddressError, match="unknown peer nobody"):
             await client.send("nobody/q", b"x")
-        with pytest.raises(triack.UsageError, match="messages have no priority"):
-            await client.send("q", b"x", priority=5)  # type: ignore[call-arg]
+        with pytest.raises(triack.UsageError, match="transactional messages arrive in the order"):
+            await client.send("q", b"x", priority=5)
         with pytest.raises(triack.UsageError, match="a body is bytes"):
             await client.send("q", "text")  # type: ignore[arg-type]
         with pytest.raises(triack.UsageError, match="express messages cannot be part"):

@@ -1,9 +1,11 @@
 """A message in the hands of an application."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
 
+import triack
 from tests.node.nodes import WAIT, make
 from triack.base.delivery import Delivery
 from triack.node.handles.message import Message
@@ -101,3 +103,38 @@ async def test_ids_stay_with_the_message_and_are_never_used_again(tmp_path: Path
             assert seen <= {message.id for message in messages}
             seen = {message.id for message in messages}
             assert len(seen) == life + 1
+
+
+@pytest.mark.parametrize("how", ["node", "client"])
+async def test_the_most_urgent_message_is_read_first_and_says_its_priority(tmp_path: Path, how: str) -> None:
+    """Whoever sends and reads; without a wish it is 3, and 0 of a transactional message."""
+    async with make("a", tmp_path / "a", queues=["q"]) as a, triack.connect(tmp_path / "a") as client:
+        user = a if how == "node" else client
+        await user.send("q", b"transactional")
+        await user.send("q", b"default", delivery=triack.RECOVERABLE)
+        await user.send_many("q", [b"urgent"], delivery=triack.RECOVERABLE, priority=7)
+        async with user.transaction() as tx:
+            await tx.send("q", b"idle", delivery=triack.RECOVERABLE, priority=1)
+        await user.flush()
+        assert a.stats().queues["q"].by_priority == [1, 1, 0, 1, 0, 0, 0, 1]
+        shown = [(message.body, message.priority) async for message in user.browse("q")]
+        async with user.receive("q") as reader:
+            read = [await reader.get(WAIT) for _ in range(4)]
+            assert [(message.body, message.priority) for message in read] == shown
+        assert shown == [(b"urgent", 7), (b"default", 3), (b"idle", 1), (b"transactional", 0)]
+        for priority in (8, -1, True, "5"):
+            with pytest.raises(triack.UsageError, match="a priority is a number from 0 to 7"):
+                await user.send("q", b"x", delivery=triack.RECOVERABLE, priority=priority)  # type: ignore[arg-type]
+        with pytest.raises(triack.UsageError, match="so all of them have priority 0, not 5"):
+            await user.send("q", b"x", priority=5)
+        await user.send("q", b"x", priority=0)
+
+
+async def test_a_request_may_be_urgent() -> None:
+    async with make("a", queues=["q"]) as a:
+        asked = asyncio.create_task(a.request("q", b"?", delivery=triack.RECOVERABLE, priority=6, timeout=WAIT))
+        async with a.receive("q") as reader:
+            message = await reader.get(WAIT)
+            assert message.priority == 6
+            await a.reply(message, b"!")
+        assert (await asked).body == b"!"

@@ -143,3 +143,28 @@ async def test_keys_that_do_not_fit_their_list_are_refused() -> None:
         assert node.queue_lengths()["q"] == 0
         await node.send_many("q", [b"1", b"2"], keys=["a", "b"])
         await node.send_many("q", [b"1", b"2"], keys=["a", "b"])
+
+
+@pytest.mark.parametrize("how", ["node", "client"])
+async def test_one_message_goes_to_several_destinations_or_to_none(tmp_path: Path, how: str) -> None:
+    """A receipt for each, in the order of the destinations, from the node or from another process."""
+    sending = make("a", tmp_path / "a", queues=["here"])
+    async with make("b", scheme="udp") as b, sending as a, triack.connect(tmp_path / "a") as client:
+        sender = a if how == "node" else client
+        receipts = await sender.send_to(["here", f"{b.address}/q"], b"x", label="to both", until="stored")
+        assert len(receipts) == 2
+        for node, queue in ((a, "here"), (b, "q")):
+            async with node.receive(queue) as reader:
+                message = await reader.get(WAIT)
+                assert (message.body, message.label) == (b"x", "to both")
+                message.ack()
+        with pytest.raises(triack.QueueNotFound):
+            await sender.send_to(["here", "nowhere"], b"y")
+        with pytest.raises(triack.UsageError, match="there is none in the list"):
+            await sender.send_to([], b"y")
+        with pytest.raises(triack.UsageError, match="express messages cannot be part"):
+            await sender.send_to(["here"], b"y", delivery=triack.EXPRESS)
+        with pytest.raises(triack.UsageError, match="send_to sends to several"):
+            await sender.send(["here"], b"y")  # type: ignore[arg-type]
+        await a.flush()
+        assert a.queue_lengths()["here"] == 0

@@ -16,6 +16,7 @@ from triack.base.commit import Read
 from triack.base.errors import AddressError, StoreError, StoreFailed, TransportError, TriackError
 from triack.base.news import (
     CallRefused,
+    DeadLettersWaiting,
     GapFound,
     LinkDown,
     LinkUp,
@@ -439,6 +440,11 @@ EVENTS = [
     (LinkUp("udp://b:1", "b", "0b"), logging.INFO, "link to b at udp://b:1 is up"),
     (LinkDown("udp://b:1", "b", "0b", "idle"), logging.INFO, "link to b at udp://b:1 is down: idle"),
     (QueueOverQuota("q", 3, 900), logging.WARNING, "queue q is over its quota"),
+    (
+        DeadLettersWaiting("dead-letter", 5),
+        logging.WARNING,
+        "5 messages wait in dead-letter: read why they died, then requeue or purge them",
+    ),
     (
         StreamsNearLimit("b", 6, 8, incoming=True, is_full=False),
         logging.WARNING,

@@ -70,8 +70,8 @@ def test_limits_and_mistakes_are_those_of_every_send(tmp_path: Path) -> None:
         node.flush()
         assert node.queue_lengths()["q"] == 5
         node.send("p", b"x")
-        with pytest.raises(triack.UsageError, match="messages have no priority"):
-            node.send("p", b"x", priority=5)  # type: ignore[call-arg]
+        with pytest.raises(triack.UsageError, match="transactional messages arrive in the order"):
+            node.send("p", b"x", priority=5)
         with pytest.raises(triack.UsageError, match="a body is bytes"):
             node.send("p", "text")  # type: ignore[arg-type]
         with pytest.raises(triack.UsageError, match="names none"):

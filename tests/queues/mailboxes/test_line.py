@@ -3,7 +3,7 @@
 import pytest
 
 from triack.base.delivery import Delivery
-from triack.queues.mailboxes.line import PACKET_BYTES, Cache, Line
+from triack.queues.mailboxes.line import PACKET_BYTES, Cache, Line, Share
 from triack.queues.mailboxes.queued_packet import QueuedPacket
 
 BODY = b"x" * 100
@@ -15,7 +15,8 @@ class Waiting:
     def __init__(self, limit_bytes: int) -> None:
         self.cache = Cache(limit_bytes)
         self.expiries: dict[int | None, int | None] = {}
-        self.line = Line(self.cache, self._note)
+        self.share = Share(self.cache)
+        self.line = Line(self.share, self._note, 3)
 
     def _note(self, packet: QueuedPacket | None, at_ms: int | None) -> None:
         self.expiries[None if packet is None else packet.first_place] = at_ms
@@ -49,9 +50,9 @@ def test_memory_has_a_limit_and_the_order_stays() -> None:
     """However many packets wait; everything is given back in the end."""
     waiting = Waiting(limit_bytes=10 * (PACKET_BYTES + 100))
     waiting.put(range(1, 5_000))
-    assert waiting.line.cached_bytes == waiting.cache.used_bytes <= 11 * (PACKET_BYTES + 100)
+    assert waiting.share.used_bytes == waiting.cache.used_bytes <= 11 * (PACKET_BYTES + 100)
     assert waiting.read() == list(range(1, 5_000))
-    assert (waiting.line.cached_bytes, waiting.cache.used_bytes) == (0, 0)
+    assert (waiting.share.used_bytes, waiting.cache.used_bytes) == (0, 0)
 
 
 def test_express_packets_do_not_overtake_what_is_on_the_disk() -> None:
@@ -72,21 +73,21 @@ def test_what_comes_together_waits_as_if_it_came_one_by_one(room: int, express: 
         for waiting in (one_by_one, together):
             places = range(start, start + 3 if start < 300 else start + 280)
             waiting.put(places, express=express, receive_by_ms=receive_by_ms, together=waiting is together)
-        assert together.line.cached_bytes == one_by_one.line.cached_bytes
+        assert together.share.used_bytes == one_by_one.share.used_bytes
     assert together.expiries == one_by_one.expiries
     assert together.read() == one_by_one.read()
-    assert (together.line.cached_bytes, together.cache.used_bytes) == (0, 0)
+    assert (together.share.used_bytes, together.cache.used_bytes) == (0, 0)
 
 
 def test_one_queue_leaves_memory_to_others() -> None:
     """There is a limit for one, and one for all."""
     waiting = Waiting(limit_bytes=10 * (PACKET_BYTES + 100))
-    others = [Line(waiting.cache, lambda packet, at_ms: None) for _ in range(9)]
-    for line in [waiting.line, *others]:
-        waiting.line = line
+    others = [Share(waiting.cache) for _ in range(9)]
+    for share in [waiting.share, *others]:
+        waiting.line = Line(share, lambda packet, at_ms: None, 3)
         waiting.put(range(1, 50))
     assert waiting.cache.used_bytes <= 41 * (PACKET_BYTES + 100)
-    assert others[0].cached_bytes > others[-1].cached_bytes == 0
+    assert others[0].used_bytes > others[-1].used_bytes == 0
 
 
 def test_expiries_are_known_for_packets_in_memory_and_for_the_next_of_the_others() -> None:

@@ -13,10 +13,10 @@ from triack.base.delivery import Delivery
 from triack.base.reasons import DropReason
 from triack.base.units import SECOND
 from triack.queues.mailboxes.line import CACHE_BYTES, PACKET_BYTES, Cache
-from triack.queues.mailboxes.mailbox import PARTIAL_MAX, Lease, Mailbox, Notices, QueuedPacket, Run
+from triack.queues.mailboxes.mailbox import PARTIAL_MAX, Lease, Mailbox, Notices, QueuedPacket, Run, rank_of
 from triack.queues.mailboxes.progress import Progress
 from triack.queues.mailboxes.redelivery import Wait
-from triack.queues.packing import pack
+from triack.queues.packing import Outgoing, pack
 
 ORIGIN = b"o" * 16
 
@@ -32,9 +32,14 @@ class Box:
         self.now_ms = 1_000
 
     def put(
-        self, *bodies: bytes, stream: int = 1, delivery: Delivery = Delivery.TRANSACTIONAL, limit: int = 1_200
+        self,
+        *bodies: bytes,
+        stream: int = 1,
+        delivery: Delivery = Delivery.TRANSACTIONAL,
+        limit: int = 1_200,
+        priority: int = 0,
     ) -> None:
-        packed, _ = pack(list(bodies), limit, len(self.disk) * 1_000, 1)
+        packed, _ = pack(list(bodies), limit, len(self.disk) * 1_000, 1, priority=priority)
         for item in packed:
             self.put_raw(item.body, stream, delivery)
 
@@ -297,7 +302,7 @@ def test_what_is_looked_through_on_the_disk_stays_in_its_place() -> None:
         box.put(*(b"%04d" % (number + one) for one in range(3)))
     seen = [packet.first_place + index for packet, index in box.box.waiting()]
     assert seen == list(range(1, 1_501))
-    assert next(box.box.waiting(1_199))[1] == 2
+    assert next(box.box.waiting((rank_of(0), 1_199)))[1] == 2
     wanted = {*seen[300:600], 749, 1_497}
     assert len(box.box.withdraw(wanted)) == len(wanted)
     assert len(box.box.take_changes()[0]) == 100 + 2
@@ -582,3 +587,106 @@ def test_what_was_taken_out_ahead_does_not_come_when_the_rest_is_acknowledged() 
     assert bodies(box.box.withdraw([2])) == [b"2"]
     box.box.acknowledge(first)
     assert bodies(box.take_all()) == [b"3"]
+
+
+# Priorities.
+
+
+def take_body(box: Box) -> bytes | None:
+    lease = box.take()
+    return None if lease is None else lease.body
+
+
+@pytest.mark.parametrize("cache_bytes", [0, CACHE_BYTES])
+def test_the_higher_priority_comes_first_and_each_keeps_its_order(cache_bytes: int) -> None:
+    """Wherever the packets wait: in memory or only on the disk."""
+    box = Box(cache_bytes)
+    for number in range(40):
+        box.put(b"%d.%02d" % (number % 4, number), stream=number % 4, priority=number % 4)
+    taken = [lease.body for lease in iter(box.take, None)]
+    assert taken == sorted(taken, key=lambda body: (-int(body[:1]), body))
+    assert len(taken) == 40
+
+
+def test_a_higher_priority_ends_the_run_that_is_read() -> None:
+    """The next message is of the higher one, although the packet that is read has more."""
+    box = Box()
+    box.put(b"a", b"b", b"c")
+    assert take_body(box) == b"a"
+    box.put(b"urgent", stream=2, priority=7)
+    assert [take_body(box) for _ in range(3)] == [b"urgent", b"b", b"c"]
+
+
+def test_what_comes_back_keeps_its_priority() -> None:
+    """It comes before anything younger of its priority, and after all of higher ones."""
+    box = Box()
+    box.put(b"low", b"later")
+    low = box.take()
+    assert low is not None
+    box.put(b"high", stream=2, priority=7)
+    box.box.give_back(low)
+    assert [take_body(box) for _ in range(3)] == [b"high", b"low", b"later"]
+
+
+def test_a_wait_that_keeps_the_order_stops_only_its_own_priority() -> None:
+    """Between priorities no order is promised."""
+    box = Box()
+    box.put(b"high", b"younger", stream=2, priority=7)
+    box.put(b"low")
+    high = box.take()
+    assert high is not None
+    box.box.give_back(high, Wait(2_000, 1_000, keep_order=True))
+    assert [take_body(box) for _ in range(2)] == [b"low", None]
+    box.now_ms = 2_000
+    assert [take_body(box) for _ in range(2)] == [b"high", b"younger"]
+
+
+def test_a_wait_of_a_high_priority_does_not_keep_lower_ones_on_the_disk() -> None:
+    """The bodies of both are fetched."""
+    box = Box(cache_bytes=0)
+    box.put(b"high", stream=2, priority=7)
+    high = box.take()
+    assert high is not None
+    box.put(b"younger", stream=2, priority=7)
+    box.put(b"low")
+    box.box.give_back(high, Wait(2_000, 1_000, keep_order=True))
+    assert b"low" in [take_body(box) for _ in range(3)]
+
+
+def test_browsing_shows_the_order_of_reading_from_any_position_on() -> None:
+    """Rank and place say where a message is; removing goes by the place alone."""
+    box = Box()
+    box.put(b"low 1", b"low 2")
+    box.put(b"high", stream=2, priority=7)
+    box.put(b"low 3")
+
+    def seen(after: tuple[int, int] = (0, 0)) -> list[bytes]:
+        return [packet.open().bodies[index] for packet, index in box.box.waiting(after)]
+
+    assert seen() == [b"high", b"low 1", b"low 2", b"low 3"]
+    assert seen((rank_of(7), 3)) == [b"low 1", b"low 2", b"low 3"]
+    assert seen((rank_of(0), 1)) == [b"low 2", b"low 3"]
+    assert [lease.place for lease in box.box.withdraw({1, 3})] == [3, 1]
+    assert (seen(), box.box.lengths[0], box.box.lengths[7]) == ([b"low 2", b"low 3"], 2, 0)
+
+
+def test_a_queue_in_arrival_order_has_no_priorities() -> None:
+    """As the dead-letter queue: its letters keep theirs, for those that are sent again."""
+    box = Box()
+    box.box = Mailbox(1, "q", box.notices, in_arrival_order=True)
+    box.put(b"low")
+    box.put(b"high", stream=2, priority=7)
+    leases = list(iter(box.take, None))
+    assert [lease.body for lease in leases] == [b"low", b"high"]
+    assert [lease.packet.open().priority for lease in leases] == [0, 7]
+
+
+def test_expiries_are_known_for_lines_that_wait_only_on_the_disk() -> None:
+    """The earliest of all lines counts."""
+    box = Box(cache_bytes=0)
+    box.put(b"in memory")
+    for priority, receive_by_ms in ((0, 3_000), (7, 5_000)):
+        (item,) = pack([Outgoing(b"x", receive_by_ms=receive_by_ms)], 1_200, priority, 1, priority=priority)[0]
+        box.put_raw(item.body, priority + 1)
+    assert box.notices.expiring.earliest() == 3_000
+    assert [packet.priority for packet in box.box.poll_expired(4_000, 9)] == [0]

@@ -61,6 +61,7 @@ packets = st.builds(
     sent_at_ms=numbers,
     receive_by_ms=numbers,
     charged_bytes=st.integers(0, 2**32 - 1),
+    cares=st.booleans(),
 )
 
 

@@ -12,7 +12,8 @@ from triack.base.units import MS, SECOND
 from triack.queues.node_settings import Reconnect
 from triack.queues.peers import link as link_module
 from triack.queues.peers.control import Control
-from triack.queues.peers.link import PENDING_MAX, QUEUE_TURN_PACKETS, Link
+from triack.queues.peers.link import PENDING_MAX, Link
+from triack.queues.peers.turns import QUEUE_TURN_PACKETS
 from triack.queues.stages import Stage
 from triack.queues.streams.outgoing_stream import OutgoingStream
 from triack.transport.secure import ATTEMPTS_MAX
@@ -33,7 +34,7 @@ def make_link() -> tuple[Link, dict[Link, None]]:
 
 def filled(link: Link, packets: int) -> OutgoingStream:
     """An outgoing queue that has ``packets`` packets to send, and is offered to the link."""
-    outgoing = make_outgoing(content_bytes=300)
+    outgoing = make_outgoing(content_bytes=300, queue=f"q{len(link.streams)}")
     link.add(outgoing)
     for _ in range(packets):
         outgoing.submit(b"x" * 200, 200)
@@ -76,7 +77,7 @@ def test_a_queue_that_has_nothing_now_gives_its_turn_away() -> None:
     link, _ = make_link()
     x, y = filled(link, 40), filled(link, 40)
     give(link, 3)
-    link.end_turn(x)
+    link.withdraw(x)
     assert link.next_turn() == (y, QUEUE_TURN_PACKETS)
     link.offer(x)
     assert give(link, 20) == [y] * 16 + [x] * 4

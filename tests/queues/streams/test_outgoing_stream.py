@@ -6,8 +6,9 @@ import tracemalloc
 import pytest
 
 from tests.queues.outgoing import make_outgoing
+from triack.base.commit import OutgoingIndex
 from triack.base.delivery import Delivery
-from triack.queues.packing import Outgoing, unpack
+from triack.queues.packing import DEAD_LETTER, Outgoing, unpack
 from triack.queues.stages import Stage
 from triack.tools.compiled import is_compiled
 
@@ -66,6 +67,19 @@ def test_packets_expire_by_their_deadline_once() -> None:
     assert outgoing.poll_expired(250, 9) == [entries[1]]
     assert outgoing.poll_expired(250, 9) == []
     assert outgoing.next_expiry_ms == 300
+
+
+def test_a_packet_cares_before_and_after_a_restart() -> None:
+    """Its sender may ask for what only its body tells."""
+    outgoing = make_outgoing()
+    outgoing.submit(b"plain", 5)
+    outgoing.submit(Outgoing(b"quiet", {DEAD_LETTER: False}), 5)
+    entries = outgoing.poll_packets(1)
+    assert [entry.cares for entry in entries] == [False, True]
+    again = make_outgoing()
+    for entry in entries:
+        again.restore(OutgoingIndex(entry.number, 1, 0, entry.size_bytes, entry.cares), entry.number)
+    assert [entry.cares for entry in again.sequence.entries.values()] == [False, True]
 
 
 def test_what_is_gone_expires_no_more() -> None:

@@ -69,8 +69,8 @@ async def test_psycopg_and_sqlalchemy_on_postgresql(postgres: Postgres) -> None:
 def test_what_can_never_be_sent_is_refused_here(sqlite: Connect) -> None:
     """And not when it is in the table."""
     db = sqlite()
-    with pytest.raises(triack.UsageError, match="messages have no priority"):
-        enqueue(db, "orders", b"", priority=1)  # type: ignore[call-arg]
+    with pytest.raises(triack.UsageError, match="transactional messages arrive in the order"):
+        enqueue(db, "orders", b"", priority=1)
     with pytest.raises(triack.UsageError, match="a body is bytes"):
         enqueue(db, "orders", "text")  # type: ignore[arg-type]
     with pytest.raises(triack.MessageTooLarge):

@@ -130,6 +130,42 @@ def handed_behind_a_marked_one(world: World) -> Expected:
 
 
 @fault
+def urgent_messages_left_waiting(world: World) -> Expected:
+    """Beta hands out two transactional packets, of priority 0, one after the other while a recoverable one waits."""
+    waiting, low = world.queue("recoverable", 1), world.queue(TX, 3)
+    for cls, numbers in (("recoverable", waiting), (TX, low)):
+        world.ack(world.send(cls, numbers), store=False)
+        world.commit(cls, numbers)
+    world.hand(TX, low)
+    world.hand("recoverable", waiting)
+    return {("priority_order", CLASS_STREAMS["recoverable"], SEQUENCE, 1)}
+
+
+@fault
+def a_higher_priority_than_the_default_left_waiting(world: World) -> Expected:
+    """An express packet of priority 7 waits while recoverable ones of priority 3 are handed out."""
+    urgent, low = world.queue("express", 1), world.queue("recoverable", 3)
+    for cls, numbers in (("express", urgent), ("recoverable", low)):
+        world.ack(world.send(cls, numbers), store=False)
+        world.commit(cls, numbers)
+    world.hand("recoverable", low)
+    world.hand("express", urgent)
+    for event in ("queued", "committed", "handed"):
+        for log in world.logs:
+            for record in log.all(event, cls="express"):
+                record["priority"] = 7
+    return {("priority_order", CLASS_STREAMS["express"], SEQUENCE, 1)}
+
+
+@fault
+def another_priority_on_the_way(world: World) -> Expected:
+    """Alpha queues packets of priority 7, and beta takes them with that of their class."""
+    world.deliver("recoverable", 2)
+    world.alpha.one("queued", cls="recoverable").update(priority=7)
+    return {("claims", CLASS_STREAMS["recoverable"], SEQUENCE, -1)}
+
+
+@fault
 def handed_again_at_once(world: World) -> Expected:
     """Beta hands the last messages out again without a mark; in a transactional stream that is disorder as well."""
     world.deliver(TX, 2)

@@ -3,6 +3,7 @@
 from functools import cache
 
 from tests.tools.replay.ack_faults import ACK_FAULTS
+from tests.tools.replay.admin_faults import ADMIN_FAULTS
 from tests.tools.replay.builder import World, brief
 from tests.tools.replay.end_faults import END_FAULTS
 from tests.tools.replay.faults import FAULTS, ready
@@ -12,7 +13,7 @@ from triack.tools.replay.engines.local_engine import judge_records
 from triack.tools.replay.judges.judge import Judge
 from triack.tools.replay.log.schema import Verdict
 
-PLANTED = (*FAULTS, *ACK_FAULTS, *END_FAULTS, *RULE_FAULTS, *RELAY_FAULTS)
+PLANTED = (*FAULTS, *ACK_FAULTS, *END_FAULTS, *RULE_FAULTS, *RELAY_FAULTS, *ADMIN_FAULTS)
 
 
 def plant(name: str) -> tuple[World, set[tuple[str, int, int, int]]]:
@@ -24,7 +25,7 @@ def plant(name: str) -> tuple[World, set[tuple[str, int, int, int]]]:
         relayed.number()
         return relayed, expected
     world = restarted() if name in RULE_FAULTS else ready()
-    expected = (FAULTS | ACK_FAULTS | END_FAULTS | RULE_FAULTS)[name](world)
+    expected = (FAULTS | ACK_FAULTS | END_FAULTS | RULE_FAULTS | ADMIN_FAULTS)[name](world)
     world.end()
     world.number(lacking=name == "records_missing")
     return world, expected

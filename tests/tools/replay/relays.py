@@ -197,7 +197,7 @@ def through_relay() -> Relayed:
     for cls, numbers in left.items():
         world.pass_on(cls, numbers)
     world.order_ack(6)
-    for cls, numbers in left.items():
+    for cls, numbers in reversed(left.items()):  # the higher priority first
         world.hand(cls, numbers)
         world.settle(cls, numbers)
     return ended(world)

@@ -57,6 +57,12 @@ CHECKS: Final[dict[str, Check]] = {
         "docs/guide.md, delivery classes",
         "the packets",
     ),
+    "priority_order": Check(
+        "No message is handed out while one of a higher priority waits in its queue.",
+        "What is urgent is late, and nobody sees why.",
+        "MS-MQDMPR 3.1.1.18",
+        "both priorities, and the record of the message that came first",
+    ),
     "unmarked": Check(
         "What was handed out as redelivered is never handed out as new later.",
         "An application that trusts the mark would do its work again.",
@@ -105,6 +111,25 @@ CHECKS: Final[dict[str, Check]] = {
         "`receipt.queued()` had returned: the message must be on its way until it has arrived.",
         "docs/guide.md, delivery classes",
         "the packets",
+    ),
+    # Administration messages.
+    "admin_ack_missing": Check(
+        "Each message in its queue, and each settled one, is told of to a sender that asked for that.",
+        "A sender whose process is gone learns of its messages by nothing else.",
+        "MS-MQQB 3.1.7.15",
+        "the message, and what was not told",
+    ),
+    "admin_ack_twice": Check(
+        "Nothing that happened to a message is told twice.",
+        "A program that counts its answers pays twice.",
+        "MS-MQQB 3.1.7.15",
+        "the message, and what was told again",
+    ),
+    "admin_ack_made_up": Check(
+        "A sender is told only what it asked for, and that a message was received only if it was handed out.",
+        "It would take work for done that nobody has begun.",
+        "MS-MQQB 3.1.7.15",
+        "the packet, and what was told",
     ),
     # Relays.
     "transit_forgotten": Check(
@@ -387,7 +412,7 @@ MACHINES: Final[dict[str, tuple[str, ...]]] = {
     "queues/transit/transit_words": ("order_ack_made_up", "word_astray"),
     "queues/streams/group_commit": ("store_ack_before_commit", "order_ack_before_commit"),
     "queues/mailboxes/expiry": ("expired",),
-    "queues/mailboxes/mailbox": ("not_handed", "unmarked", "duplicates_delivered", "order"),
+    "queues/mailboxes/mailbox": ("not_handed", "unmarked", "duplicates_delivered", "order", "priority_order"),
     "session/congestion/send_window": ("window", "wire", "ack_unreceived", "ack_timeout", "silence"),
     "session/idle": ("idle_close", "idle_open"),
     "session/loss_timers": ("ack_timeout", "silence", "store_silence"),

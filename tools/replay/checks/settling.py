@@ -168,6 +168,14 @@ class Settling:
         part = self.done.parts.get(number)
         return number in self.done.whole or (part is not None and bool(part.overlap(first, last)))
 
+    def is_sure(self, numbers: Numbers) -> bool:
+        """Whether these messages of a packet are settled by a commit that has returned."""
+        number, first, last = numbers
+        return self.is_done(numbers) and not any(
+            low <= number <= high if some is None else some[0] == number and some[1] <= last and first <= some[2]
+            for (low, high), some, _ in self._batch
+        )
+
     def _begin(self, at_ns: int) -> None:
         """Another commit begins: the one before it has returned."""
         if at_ns != self._batch_ns:

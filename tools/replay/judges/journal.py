@@ -13,11 +13,12 @@ from typing import Final, NamedTuple
 from triack.base.errors import ReplayError
 from triack.base.session_log import EVENTS
 from triack.tools.replay.checks.findings import Due, Life, Output, Record
+from triack.tools.replay.judges.queue_judge import is_judged, queue_unit
 from triack.tools.replay.log.ranges import Span
 from triack.tools.replay.report.report_charts import Charts
 
 Unit = tuple[str, ...]
-"""The judge of a record: ``("session", id)`` or ``("stream", origin, stream)``."""
+"""The judge of a record: ``("session", id)``, ``("stream", origin, stream)``, or that of a queue (``queue_unit``)."""
 RECOVERY: Final = (
     "node_started", "node_continued", "start_before", "position_recovered", "queued", "transit_committed",
 )  # fmt: skip
@@ -216,6 +217,8 @@ def units_of(record: Record) -> list[Unit]:
     units: list[Unit] = [("session", record["session"])] if event in SESSION_EVENTS else []
     if event in STREAM_EVENTS and record.get("stream") is not None:
         units.append(("stream", record["origin"], str(record["stream"])))
+        if is_judged(record):
+            units.append(queue_unit(record))
     return units
 
 
@@ -267,7 +270,7 @@ def _join(parts: list[Segment], out: Output) -> Life:
         first.node, first.incarnation, first.begin_ns, last.end_ns, last.stops, first.name,
         sum(part.records for part in parts), any(part.ready for part in parts),
         tuple((begin, end) for part in parts for begin, end in part.stood), last.last_n, first.boot, first.known,
-        first.first_n if headless else 1,
+        first.first_n if headless else 1, first.offset_ns,
     )  # fmt: skip
 
 

@@ -1,0 +1,216 @@
+"""Administration messages of this node: what happened to a message, for the node that sent it.
+
+Promise: an answer is in the commit that holds what it tells of, so that a node which dies tells it once, or not at all
+because it has not happened. Answers of one packet are submitted together, and so share packets. An answer that no way
+leads to is dropped and counted; nothing waits for answers, and none is sent about an answer.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from itertools import groupby
+
+from triack.base.commit import Commit, Read
+from triack.base.delivery import LABELS, Delivery
+from triack.base.errors import AddressError
+from triack.base.names import check_name
+from triack.base.peers import Directory
+from triack.base.reasons import DropReason
+from triack.ordering.outgoing import StreamPacket
+from triack.queues.admin_acks import AdminRequest, Told, answers_to, request_of, wanted_by
+from triack.queues.mailboxes.local_queues import LocalQueues
+from triack.queues.mailboxes.system_queues import is_reserved
+from triack.queues.packing import Outgoing, Properties, unpack_pieces
+from triack.queues.routes import Routes
+from triack.queues.streams.arrival_records import Record
+from triack.queues.streams.outbox import Outbox
+from triack.queues.streams.outgoing_stream import OutgoingStream
+
+__all__ = ["AdminDesk", "WholeRead"]
+
+MESSAGE_OVERHEAD_BYTES = 64
+"""Bytes that an answer counts in limits on memory beside its body, as any message."""
+
+
+class WholeRead(Read):
+    """A read of the bodies of large messages that have become whole."""
+
+
+class AdminDesk:
+    """Writes the administration messages of a node.
+
+    Args:
+        node_id: this node.
+        outbox: takes them.
+        queues: of the node; answers to its own messages go there.
+        routes: the way to each node.
+        directory: the peers of the node.
+        name_of: the name of a node in destinations; empty for this node.
+        commit: the next commit.
+        drops: counts drops, by reason.
+        record: writes to the session log.
+
+    Attributes:
+        queued: how many answers were queued since the start, by the label of their class.
+    """
+
+    __slots__ = (
+        "_commit",
+        "_directory",
+        "_drops",
+        "_name_of",
+        "_node_id",
+        "_outbox",
+        "_queues",
+        "_record",
+        "_routes",
+        "queued",
+    )
+
+    def __init__(
+        self,
+        node_id: bytes,
+        outbox: Outbox,
+        queues: LocalQueues,
+        routes: Routes,
+        directory: Directory,
+        *,
+        name_of: Callable[[bytes], str],
+        commit: Callable[[], Commit],
+        drops: Counter[DropReason],
+        record: Record,
+    ) -> None:
+        self._node_id = node_id
+        self._outbox = outbox
+        self._queues = queues
+        self._routes = routes
+        self._directory = directory
+        self._name_of = name_of
+        self._commit = commit
+        self._drops = drops
+        self._record = record
+        self.queued: Counter[str] = Counter()
+
+    def tell(self, told: Told, now_ns: int) -> None:
+        """Something happened to messages of a packet: answer those whose senders want to know."""
+        for queue, indices in wanted_by(told).items():
+            outgoing = self._way_to(told.origin, queue, Delivery(told.delivery))
+            for first, count in _rows(indices):
+                self._note(told, told.place + first, count, now_ns, **({"lost": True} if outgoing is None else {}))
+            if outgoing is None:
+                self._drops[DropReason.ADMIN_ACK_LOST] += len(indices)
+                continue
+            answers = answers_to(told, indices)
+            size_bytes = sum(len(it.body) + MESSAGE_OVERHEAD_BYTES for it in answers)
+            self._outbox.submit_many(outgoing, list[bytes | Outgoing](answers), size_bytes)
+            self.queued[told.message_class.label] += len(indices)
+
+    def _way_to(self, origin: bytes, queue: str, delivery: Delivery) -> OutgoingStream | None:
+        """The outgoing queue to the node that sent a message; None when no way leads to it."""
+        name = self._name_of(origin)
+        try:
+            if is_reserved(check_name(queue)):
+                return None
+        except AddressError:
+            return None
+        if not name:
+            if self._queues.is_fixed and queue not in self._queues.mailboxes:
+                return None
+        elif self._directory.named(self._routes.way_of(name).via) is None and any(it.keys for it in self._directory):
+            return None  # without keys, nodes without a name here are found by their ids
+        outgoing = self._outbox.outgoing_stream(name, queue, delivery, self._commit())
+        # Express answers wait in memory alone.
+        return outgoing if outgoing.durable or self._outbox.room_bytes(outgoing) > 0 else None
+
+    def note_asked(self, outgoing: OutgoingStream, entries: list[StreamPacket], now_ns: int) -> None:
+        """Log what messages of packets that are about to be queued ask for."""
+        pieces: list[bytes] = []
+        for entry in entries:
+            if not entry.cares:
+                continue
+            pieces.append(entry.body or b"")
+            if not entry.messages:
+                continue  # the others of a large message follow
+            properties = unpack_pieces(pieces).properties or []
+            pieces = []
+            flags = _flags_of(properties)
+            place = 0
+            for acks, some in groupby(flags):
+                count = len(list(some))
+                if acks:
+                    self._record(
+                        "admin_ack_asked",
+                        now_ns,
+                        origin=self._node_id.hex(),
+                        stream=outgoing.stream_number,
+                        sequence=outgoing.sequence.sequence,
+                        number=entry.number,
+                        place=place,
+                        count=count,
+                        acks=acks,
+                        **{"class": outgoing.delivery.label},
+                    )
+                place += count
+
+    def _note(self, told: Told, place: int, count: int, now_ns: int, **more: bool) -> None:
+        self._record(
+            "admin_ack_queued",
+            now_ns,
+            origin=told.origin.hex(),
+            stream=told.stream,
+            sequence=told.sequence,
+            number=told.number,
+            place=place,
+            count=count,
+            message_class=int(told.message_class),
+            **more,
+            **{"class": LABELS[told.delivery]},
+        )
+
+    # ---- large messages
+
+    def tell_whole(self, now_ns: int) -> None:
+        """Tell of the large messages that are whole since the last call and whose bodies are in memory, in order."""
+        whole = self._queues.notices.whole
+        while whole and whole[0][1].pieces:
+            self._queues.tell_whole(*whole.popleft(), now_ns)
+
+    def poll_fetch(self) -> WholeRead | None:
+        """The bodies that are needed next, or None."""
+        whole = self._queues.notices.whole
+        if not whole or whole[0][1].pieces:
+            return None
+        return WholeRead("messages", list(whole[0][1].keys))
+
+    def handle_fetched(self, read: WholeRead) -> None:
+        """Take the bodies that were asked for; without them the message is gone, and so is who asked for it."""
+        whole = self._queues.notices.whole
+        if not whole or whole[0][1].pieces:
+            return
+        packet = whole[0][1]
+        if all(key in read.bodies for key in packet.keys):
+            packet.pieces = [read.bodies[key] for key in packet.keys]
+        else:
+            whole.popleft()
+
+
+def _flags_of(properties: Sequence[Properties]) -> list[int]:
+    """What each message asks for."""
+    flags: list[int] = []
+    last: Properties | None = None
+    request: AdminRequest | None = None
+    for own in properties:
+        if own is not last:
+            last, request = own, request_of(own)
+        flags.append(0 if request is None else int(request.acks))
+    return flags
+
+
+def _rows(indices: Sequence[int]) -> list[tuple[int, int]]:
+    """First and number of each run of neighbours among ascending indices."""
+    rows: list[tuple[int, int]] = []
+    for index in indices:
+        if rows and sum(rows[-1]) == index:
+            rows[-1] = rows[-1][0], rows[-1][1] + 1
+        else:
+            rows.append((index, 1))
+    return rows

@@ -1,0 +1,135 @@
+"""Which stream of a link sends next.
+
+Promise: the destination queues of a link take turns of equal length, whatever the priorities of their messages are.
+Within one destination queue the highest priority that waits goes first, as in MSMQ. But one packet in ``lowest_share``
+belongs to the lowest that waits, so that a flood of a high priority delays the others and does not stop them.
+"""
+
+from collections import OrderedDict
+from collections.abc import Hashable
+from typing import Protocol
+
+__all__ = ["LOWEST_SHARE_PACKETS", "QUEUE_TURN_PACKETS", "Sending", "Turns"]
+
+QUEUE_TURN_PACKETS = 16
+"""Packets that one destination queue sends in a turn: a quarter of a window, so that each of a few queues has some in
+each window."""
+LOWEST_SHARE_PACKETS = 64
+"""Of so many packets of a destination queue, the lowest priority that waits has one: about one in a window."""
+
+
+class _Peekable(Protocol):
+    """A sequence that may have something to send."""
+
+    def peek(self) -> object | None:
+        """The packet that goes next, or None."""
+
+
+class Sending(Protocol):
+    """What a link gives turns to: an outgoing queue, or a stream of another node that passes through this one."""
+
+    @property
+    def sequence(self) -> _Peekable:
+        """Its packets."""
+
+    @property
+    def turn_key(self) -> Hashable:
+        """Its destination queue: streams with the same key share their turns."""
+
+    @property
+    def priority(self) -> int:
+        """The priority of its messages."""
+
+    def __hash__(self) -> int:
+        """By identity."""
+
+
+class _Group:
+    """The streams of one destination queue that have something to send.
+
+    Attributes:
+        streams: by priority; those of one priority in the order of their turns.
+        high: how many packets of higher priorities may go before the next one of the lowest.
+    """
+
+    __slots__ = ("high", "streams")
+
+    def __init__(self, high: int) -> None:
+        self.streams: dict[int, OrderedDict[Sending, None]] = {}
+        self.high = high
+
+    def remove(self, stream: Sending) -> bool:
+        """Remove a stream. Returns whether it was here."""
+        some = self.streams.get(stream.priority)
+        if some is None or stream not in some:
+            return False
+        del some[stream]
+        if not some:
+            del self.streams[stream.priority]
+        return True
+
+
+class Turns:
+    """The streams of one link that have something to send.
+
+    Args:
+        lowest_share: see above; 0 for none.
+    """
+
+    __slots__ = ("_groups", "_lowest_share", "_turn_packets")
+
+    def __init__(self, lowest_share: int = LOWEST_SHARE_PACKETS) -> None:
+        # Ordered: taking the first key of a plain dictionary walks over all keys removed before it.
+        self._groups: OrderedDict[Hashable, _Group] = OrderedDict()
+        self._lowest_share = lowest_share
+        self._turn_packets = QUEUE_TURN_PACKETS
+
+    def offer(self, stream: Sending) -> None:
+        """A stream has something to send: its turn comes after all that wait."""
+        key = stream.turn_key
+        group = self._groups.get(key)
+        if group is None:
+            group = self._groups[key] = _Group(self._lowest_share - 1)
+        group.streams.setdefault(stream.priority, OrderedDict())[stream] = None
+
+    def withdraw(self, stream: Sending) -> None:
+        """A stream has nothing to send, or must not: it has no turn until it is offered again."""
+        key = stream.turn_key
+        group = self._groups.get(key)
+        if group is None or not group.remove(stream) or group.streams:
+            return
+        if next(iter(self._groups)) == key:
+            self._turn_packets = QUEUE_TURN_PACKETS
+        del self._groups[key]
+
+    def next(self) -> tuple[Sending, int] | None:
+        """The stream whose turn it is, and how many packets it may give; None when there is none."""
+        while self._groups:
+            group = next(iter(self._groups.values()))
+            stream, limit = self._next_of(group)
+            if stream.sequence.peek() is not None:
+                return stream, limit
+            self.withdraw(stream)
+        return None
+
+    def _next_of(self, group: _Group) -> tuple[Sending, int]:
+        streams = group.streams
+        if len(streams) == 1:
+            return next(iter(next(iter(streams.values())))), self._turn_packets
+        if not self._lowest_share:
+            return next(iter(streams[max(streams)])), self._turn_packets
+        if not group.high:
+            return next(iter(streams[min(streams)])), 1
+        return next(iter(streams[max(streams)])), min(group.high, self._turn_packets)
+
+    def handle_given(self, stream: Sending, packets: int) -> None:
+        """The stream whose turn it is has given packets; at the end of a turn its queue goes behind the others."""
+        key = stream.turn_key
+        group = self._groups[key]
+        if len(group.streams) > 1:
+            group.high = group.high - packets if group.high > 0 else self._lowest_share - 1
+        self._turn_packets -= packets
+        if not self._turn_packets:
+            self._groups.move_to_end(key)
+            group.streams[stream.priority].move_to_end(stream)
+            self._turn_packets = QUEUE_TURN_PACKETS

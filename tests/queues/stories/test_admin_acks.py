@@ -1,0 +1,242 @@
+"""Administration messages: a sender learns once what happened to each message, where it happened."""
+
+import pytest
+
+from tests.queues.admin import EVERYTHING, answers, ask, classes
+from tests.queues.relays import Relays, line
+from tests.queues.world import SimNode, World, numbered
+from triack.base.delivery import DURABLE, Delivery
+from triack.base.reasons import DropReason
+from triack.base.units import SECOND
+from triack.queues.mailboxes.redelivery import Return
+from triack.queues.message_classes import Acks, MessageClass
+from triack.queues.node_settings import Limits, NodeSettings, Quota
+from triack.tools.replay.engines.local_engine import verdict_on
+from triack.tools.replay.log.files import parse_records
+
+ARRIVED, RECEIVED = MessageClass.ACK_REACH_QUEUE, MessageClass.ACK_RECEIVE
+
+
+def two(seed: int = 1, settings: NodeSettings | None = None) -> tuple[SimNode, SimNode]:
+    """Two nodes that know each other by name."""
+    world = World(seed)
+    return world.node("a", settings), world.node("b", settings)
+
+
+@pytest.mark.parametrize("delivery", list(Delivery))
+def test_a_sender_hears_of_the_arrival_and_of_the_reader(delivery: Delivery) -> None:
+    """Each answer names the message, and comes in its class of delivery; a positive one has no body."""
+    a, b = two()
+    ask(a, "b", b"1", b"2", delivery=delivery, label="order")
+    a.world.run(2 * SECOND)
+    came = answers(a)
+    assert [it[:2] for it in came] == [(ARRIVED, b"")] * 2
+    assert [it[2]["label"] for it in came] == ["order"] * 2
+    assert came[0][2]["reply_to"] == "q"
+    first = int(came[0][2]["correlation_id"].rpartition("-")[2])
+    assert [it[2]["correlation_id"] for it in came] == [f"{a.live.node_id.hex()}-{first + at}" for at in (0, 1)]
+    b.read("q")
+    a.world.run(2 * SECOND)
+    assert [it[2]["correlation_id"] for it in answers(a)] == [it[2]["correlation_id"] for it in came]
+    assert b.live.desk.queued == {"ack-reach-queue": 2, "ack-receive": 2}
+    assert {stream.delivery for stream in b.outbox.streams if stream.queue == "acks"} <= {delivery}
+
+
+@pytest.mark.parametrize("acks", [Acks.POSITIVE_ARRIVAL, Acks.POSITIVE_RECEIVE, Acks.NOT_ACKNOWLEDGE_RECEIVE])
+def test_only_what_was_asked_for_is_said(acks: Acks) -> None:
+    a, b = two()
+    ask(a, "b", b"1", acks=acks)
+    a.world.run(SECOND)
+    b.read("q")
+    a.world.run(SECOND)
+    assert classes(a) == [it for it in (ARRIVED, RECEIVED) if it.asked_by & acks]
+
+
+def test_messages_of_a_node_to_itself_are_answered_there() -> None:
+    a, _ = two()
+    ask(a, "", b"1", queue="own")
+    a.world.run(SECOND)
+    assert classes(a) == [ARRIVED]
+    a.read("own")
+    a.world.run(SECOND)
+    assert classes(a) == [RECEIVED]
+
+
+def test_answers_of_one_cause_share_packets() -> None:
+    """Fifty messages of one packet: their answers are one packet, too, or few."""
+    a, b = two()
+    ask(a, "b", *numbered(0, 50, 4), acks=Acks.POSITIVE_ARRIVAL)
+    a.world.run(2 * SECOND)
+    assert classes(a) == [ARRIVED] * 50
+    (outgoing,) = (stream for stream in b.outbox.streams if stream.queue == "acks")
+    assert outgoing.sequence.next_number - 1 <= 50 * 200 // 1_000
+
+
+def test_a_large_message_is_told_of_once_it_is_whole() -> None:
+    """However its pieces come; after a restart, not again."""
+    a, b = two()
+    ask(a, "b", bytes(200_000))
+    a.world.run(5 * SECOND)
+    assert classes(a) == [ARRIVED]
+    b.restart()
+    b.world.run(5 * SECOND)
+    assert classes(a) == []
+    b.read_all("q")
+    a.world.run(SECOND)
+    assert classes(a) == [RECEIVED]
+
+
+@pytest.mark.parametrize("delivery", sorted(DURABLE))
+def test_a_message_that_reaches_nobody_in_time_is_answered_at_its_origin(delivery: Delivery) -> None:
+    """With its body, and beside its dead letter."""
+    a, b = two()
+    a.world.cut(a, b)
+    ask(a, "b", b"1", reach_ms=500, delivery=delivery)
+    a.world.run(2 * SECOND)
+    ((message_class, body, properties),) = answers(a)
+    assert (message_class, body) == (MessageClass.REACH_QUEUE_TIMEOUT, b"1")
+    assert properties["reply_to"] == "b/q"
+    assert a.length("dead-letter") == 1
+
+
+def test_a_refused_message_is_answered() -> None:
+    """As is one that finds its queue full."""
+    world = World(1)
+    full = NodeSettings(limits=Limits(queue_quota={"q": Quota(1, when_full="reject")}), messages_per_packet=1)
+    a, b = world.node("a"), world.node("b", full)
+    ask(a, "b", b"1")
+    world.run(SECOND)
+    ask(a, "b", b"2", acks=Acks.FULL_REACH_QUEUE)
+    ask(a, "b", b"3", queue="$secret")
+    world.run(2 * SECOND)
+    assert classes(a) == [ARRIVED, MessageClass.QUEUE_EXCEEDS_QUOTA, MessageClass.ACCESS_DENIED]
+    assert b.length("q") == 1
+
+
+def test_a_message_that_nobody_receives_in_time_is_answered_by_its_destination() -> None:
+    a, b = two()
+    ask(a, "b", b"1", receive_ms=2_000)
+    a.world.run(5 * SECOND)
+    assert [it[:2] for it in answers(a)] == [(ARRIVED, b""), (MessageClass.RECEIVE_TIMEOUT, b"1")]
+    assert b.length("dead-letter") == 1
+    assert a.length("dead-letter") == 0
+
+
+def test_a_message_that_its_reader_refuses_is_answered() -> None:
+    """So is one that fails too often."""
+    a, b = two(settings=NodeSettings(max_redeliveries=0))
+    ask(a, "b", b"1", b"2", acks=Acks.FULL_RECEIVE)
+    a.world.run(SECOND)
+    mailbox = b.live.make_queue("q")
+    for way in (Return(failed=True, dead=True), Return(failed=True)):
+        lease = b.live.take(mailbox, b.world.now_ns)
+        assert lease is not None
+        b.live.give_back(mailbox, lease, way, b.world.now_ns)
+    b.drain()
+    a.world.run(SECOND)
+    assert [it[:2] for it in answers(a)] == [
+        (MessageClass.RECEIVE_REJECTED, b"1"),
+        (MessageClass.RECEIVE_REJECTED, b"2"),
+    ]
+
+
+def test_a_message_of_an_answer_is_never_answered() -> None:
+    """A queue for answers at which nothing can be received: they are dropped there, and counted."""
+    world = World(1)
+    a, b = world.node("a", queues=["other"]), world.node("b")
+    ask(a, "b", b"1")
+    world.run(5 * SECOND)
+    assert b.live.drops[DropReason.ADMIN_ACK_LOST] == 1
+    assert (b.length("dead-letter"), a.length("dead-letter")) == (0, 0)
+    b.read("q")
+    world.run(5 * SECOND)
+    assert b.live.drops[DropReason.ADMIN_ACK_LOST] == 2
+    assert not b.busy
+
+
+def test_dead_letters_and_system_queues_ask_for_nothing() -> None:
+    a, b = two()
+    ask(a, "b", b"1", receive_ms=2_000, acks=EVERYTHING)
+    a.world.run(5 * SECOND)
+    assert len(answers(a)) == 2
+    b.read("dead-letter")
+    a.world.run(SECOND)
+    assert classes(a) == []
+
+
+def test_answers_wait_at_the_destination_while_their_queue_is_full() -> None:
+    """The reader of the messages goes on."""
+    world = World(1)
+    a = world.node("a", NodeSettings(limits=Limits(queue_quota={"acks": Quota(3)}), messages_per_packet=1))
+    b = world.node("b", NodeSettings(messages_per_packet=1))
+    ask(a, "b", *numbered(0, 20), acks=Acks.POSITIVE_RECEIVE)
+    world.run(SECOND)
+    assert b.read("q") == 20
+    world.run(20 * SECOND)
+    assert a.length("acks") < 8
+    assert b.busy
+    came = 0
+    for _ in range(30):
+        came += len(answers(a))
+        world.run(5 * SECOND)
+    assert came == 20
+    assert not b.busy
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_crash_repeats_no_answer_and_loses_none(seed: int) -> None:
+    """The destination dies again and again, at any commit; each cause is told once."""
+    a, b = two(seed)
+    ask(a, "b", *numbered(0, 60))
+    chance = a.world.chance("crashes")
+    for _ in range(60):
+        a.world.run(chance.randrange(1, 40) * SECOND // 1_000)
+        b.read("q", 3)
+        if chance.random() < 0.3:
+            b.restart()
+    a.world.run(60 * SECOND)
+    b.read_all("q")
+    a.world.run(60 * SECOND)
+    told = [(it[0], it[2]["correlation_id"]) for it in answers(a)]
+    assert len(set(told)) == len(told) == 120
+    assert len({one for _, one in told}) == 60
+    records = [record for node in (a, b) for record in parse_records(b"".join(node.records))]
+    assert [it for it in verdict_on(records).findings if it.check.startswith("admin")] == []
+
+
+def test_answers_come_back_by_relays() -> None:
+    net = line("arb")
+    ask(net["a"], "b", b"1", delivery=Delivery.RECOVERABLE)
+    net.world.run(5 * SECOND)
+    net["b"].read("q")
+    net.world.run(5 * SECOND)
+    assert classes(net["a"]) == [ARRIVED, RECEIVED]
+
+
+def test_a_relay_answers_for_what_ends_there() -> None:
+    """It has told the origin that it has the message, so that the origin knows nothing of it any more."""
+    net = line("arb")
+    net.world.cut(net["r"], net["b"])
+    ask(net["a"], "b", b"1", delivery=Delivery.RECOVERABLE, reach_ms=3_000)
+    net.world.run(10 * SECOND)
+    assert [it[:2] for it in answers(net["a"])] == [(MessageClass.REACH_QUEUE_TIMEOUT, b"1")]
+    assert (net["r"].length("dead-letter"), net["a"].length("dead-letter")) == (1, 0)
+
+
+def test_an_origin_hears_of_a_relay_that_refuses() -> None:
+    net = Relays("ar", {"a": [("x", "r")], "r": [("x", "a")]})
+    ask(net["a"], "x", b"1")
+    net.world.run(5 * SECOND)
+    assert classes(net["a"]) == [MessageClass.BAD_DESTINATION_QUEUE]
+
+
+def test_each_answer_is_in_the_log() -> None:
+    """Which message of which packet, once for a run of neighbours."""
+    a, b = two()
+    ask(a, "b", b"1", b"2", b"3")
+    a.world.run(SECOND)
+    (record,) = b.log("admin_ack_queued")
+    (accepted,) = b.log("committed")
+    keys = ("origin", "stream", "sequence", "class")
+    assert {key: record[key] for key in keys} == {key: accepted[key] for key in keys}
+    assert (record["number"], record["place"], record["count"], record["message_class"]) == (1, 0, 3, 2)

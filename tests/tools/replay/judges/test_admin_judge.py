@@ -1,0 +1,109 @@
+"""Checks of administration messages: honest logs of nodes, and lies in them."""
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import pytest
+
+from tests.queues.admin import ask
+from tests.queues.world import World, numbered
+from tests.tools.replay.judging import assert_found, breaking
+from triack.base.errors import NodeClosed
+from triack.base.units import SECOND
+from triack.tools.replay.engines.local_engine import verdict_on
+from triack.tools.replay.log.files import parse_records
+
+Log = list[dict[str, Any]]
+
+
+@cache
+def honest(*, restarts: bool = False) -> tuple[Log, Log]:
+    """The logs of two nodes, of which one asks for everything and the other tells."""
+    world = World(3)
+    a, b = world.node("a"), world.node("b")
+    ask(a, "b", *numbered(0, 30))
+    world.run(2 * SECOND)
+    b.read("q", 10)
+    world.run(2 * SECOND)
+    if restarts:
+        b.restart()
+        world.run(30 * SECOND)
+    ask(a, "b", bytes(50_000))
+    world.run(5 * SECOND)
+    b.read_all("q")
+    world.run(5 * SECOND)
+    for node in (a, b):
+        node.finish(node.live, NodeClosed("the test is over"), world.now_ns)
+        node.end()
+    return list(parse_records(b"".join(a.records))), list(parse_records(b"".join(b.records)))
+
+
+def renumbered(log: Log) -> Log:
+    """The log after a lie: its serials count on."""
+    count, start, said = 0, 0, []
+    for record in log:
+        count = 1 if record["incarnation"] != start else count + 1
+        start = record["incarnation"]
+        said.append({**record, "n": count})
+    return said
+
+
+def checks(a: Log, b: Log) -> set[str]:
+    return {found.check for found in verdict_on([*a, *b]).findings}
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_honest_logs_accuse_nobody(*, restarts: bool) -> None:
+    a, b = honest(restarts=restarts)
+    assert checks(a, b) == set()
+    assert {record["message_class"] for record in b if record["event"] == "admin_ack_queued"} == {2, 0x4000}
+
+
+def without(log: Log, event: str, **said: int) -> Log:
+    """A log without the first such record."""
+    at = next(at for at, it in enumerate(log) if it["event"] == event and all(it[key] == said[key] for key in said))
+    return renumbered(log[:at] + log[at + 1 :])
+
+
+def repeated(log: Log, event: str, **said: int) -> Log:
+    """A log with the first such record twice."""
+    at = next(at for at, it in enumerate(log) if it["event"] == event and all(it[key] == said[key] for key in said))
+    return renumbered(log[: at + 1] + log[at:])
+
+
+@pytest.mark.parametrize(
+    ("lie", "check"),
+    [
+        (lambda a, b: (a, without(b, "admin_ack_queued", message_class=2)), "admin_ack_missing"),
+        (lambda a, b: (a, without(b, "admin_ack_queued", message_class=0x4000)), "admin_ack_missing"),
+        (lambda a, b: (a, repeated(b, "admin_ack_queued", message_class=2)), "admin_ack_twice"),
+        (lambda a, b: (a, repeated(b, "admin_ack_queued", message_class=0x4000)), "admin_ack_twice"),
+        (lambda a, b: (without(a, "admin_ack_asked"), b), "admin_ack_made_up"),
+        (
+            lambda a, b: ([{**it, "acks": 12} if it["event"] == "admin_ack_asked" else it for it in a], b),
+            "admin_ack_made_up",
+        ),
+        (lambda a, b: (a, renumbered([it for it in b if it["event"] != "handed"])), "admin_ack_made_up"),
+        (
+            lambda a, b: (a, [{**it, "message_class": 7} if it["event"] == "admin_ack_queued" else it for it in b]),
+            "claims",
+        ),
+    ],
+)
+def test_a_lie_is_found(lie: Callable[[Log, Log], tuple[Log, Log]], check: str) -> None:
+    assert check in checks(*lie(*honest()))
+
+
+def test_a_second_telling_in_a_later_start_is_found() -> None:
+    """Its cause was on the disk with the first one."""
+    a, b = honest(restarts=True)
+    told = next(it for it in b if it["event"] == "admin_ack_queued")
+    at = next(at for at, it in enumerate(b) if it["incarnation"] == 2 and it["event"] == "session_opened")
+    later = {**told, "incarnation": 2, "at_ns": b[at]["at_ns"], "wall_ns": b[at]["wall_ns"]}
+    assert checks(a, renumbered([*b[: at + 1], later, *b[at + 1 :]])) == {"admin_ack_twice"}
+
+
+@pytest.mark.parametrize("name", breaking("admin_ack_missing", "admin_ack_twice", "admin_ack_made_up"))
+def test_a_planted_fault_is_found(name: str) -> None:
+    assert_found(name)

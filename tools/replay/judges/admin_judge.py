@@ -1,0 +1,205 @@
+"""What administration messages promise: a sender is told what it asked for, once, and nothing that did not happen.
+
+Each node's records are kept by themselves, ``Asking`` of what the origin's applications asked for and of what any node
+told them. What only both show together is judged at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+
+from triack.tools.replay.checks.findings import Due, LaneReporter, Output, Record, given, of_origin, settled
+from triack.tools.replay.checks.incoming_check import Incoming, Receiver
+from triack.tools.replay.log.ranges import RangeSet
+from triack.tools.replay.log.schema import EXPRESS
+
+__all__ = ["Asking", "judge_asking"]
+
+POSITIVE_ARRIVAL: Final = 1
+POSITIVE_RECEIVE: Final = 2
+NEGATIVE_ARRIVAL: Final = 4
+NEGATIVE_RECEIVE: Final = 8
+"""The flags of ``triack.Acks``."""
+ARRIVED: Final = 0x0002
+RECEIVED: Final = 0x4000
+ENDED_AT_QUEUE: Final = 0xC000
+"""Message classes: arrived, received, and the first of those that ended in their queue."""
+CLASSES: Final = frozenset(
+    {ARRIVED, RECEIVED, *range(0x8000, 0x8008), *range(0x8009, 0x800C), *range(ENDED_AT_QUEUE, 0xC005)}
+)
+"""All of [MS-MQMQ] 2.2.18.1.6 that say what happened to a message."""
+
+Packet = tuple[int, int]
+"""A sequence, and a number in it."""
+
+
+def flag_of(message_class: int) -> int:
+    """The flag that asks for a message class."""
+    if message_class in (ARRIVED, RECEIVED):
+        return POSITIVE_ARRIVAL if message_class == ARRIVED else POSITIVE_RECEIVE
+    return NEGATIVE_RECEIVE if message_class >= ENDED_AT_QUEUE else NEGATIVE_ARRIVAL
+
+
+class Asking(LaneReporter):
+    """What one node says about administration messages of one stream.
+
+    Attributes:
+        asked: at the origin: what its applications want to know, by packet: the start, place, messages and flags.
+        told: what the node told them, by packet and message class: which messages, and the record of the last.
+        now: the same messages, of those that were told of in this start; and which start that is.
+    """
+
+    def __init__(self, node: str, origin: str, stream: int, out: Output) -> None:
+        super().__init__(origin, stream, out)
+        self.node = node
+        self.asked: dict[Packet, list[tuple[int, int, int, int]]] = {}
+        self.told: dict[tuple[int, int, int], tuple[RangeSet, Record]] = {}
+        self.now: tuple[int, dict[tuple[int, int, int], RangeSet]] = 0, {}
+
+    @property
+    def origin(self) -> str:
+        """The node that the messages come from."""
+        return self._origin
+
+    def of(self, node: str) -> Asking:
+        """The same of a node that has told nothing."""
+        return Asking(node, self._origin, self._stream, self._out)
+
+    def report(self, record: Record, check: str, evidence: str, sequence: int, number: int, *dues: Due) -> None:
+        """Report a violation."""
+        self._at(record, check, evidence, sequence, *dues, number=number)
+
+    def handle_asked(self, record: Record) -> None:
+        """Messages of a packet that is about to be queued ask for administration messages."""
+        if record["node"] != self._origin:
+            self._at(record, "claims", "asked for another node's messages", record["sequence"], number=record["number"])
+            return
+        row = record["incarnation"], record["place"], record["count"], record["acks"]
+        rows = self.asked.setdefault((record["sequence"], record["number"]), [])
+        # The commit of an earlier start did not happen if the number is used again.
+        rows[:] = [it for it in rows if it[0] == row[0]] + [row]
+
+    def handle_queued(self, record: Record) -> None:
+        """Packets were queued: what an earlier start was about to put into them never left it."""
+        if record.get("recovered"):
+            return
+        for number in range(record["first"], record["last"] + 1) if self.asked else ():
+            rows = self.asked.get((record["sequence"], number))
+            if rows is not None:
+                rows[:] = [it for it in rows if it[0] == record["incarnation"]]
+
+    def handle_told(self, record: Record, receiver: Receiver) -> None:
+        """The node tells the origin what happened to messages of a packet."""
+        sequence, number, message_class = record["sequence"], record["number"], record["message_class"]
+        first, last = record["place"], record["place"] + record["count"] - 1
+        if message_class not in CLASSES or record["count"] < 1:
+            evidence = f"told class {message_class:#06x} of {record['count']} messages"
+            self._at(record, "claims", evidence, sequence, number=number)
+            return
+        key = sequence, number, message_class
+        if self.now[0] != record["incarnation"]:
+            self.now = record["incarnation"], {}
+        before, _ = self.told.get(key, (RangeSet(), record))
+        again, now = list(before.overlap(first, last)), self.now[1].setdefault(key, RangeSet())
+        if now.overlap(first, last) or (again and _is_sure(receiver, number, again, message_class)):
+            evidence = f"told {message_class:#06x} of message {again[0][0]} of a packet again"
+            self._at(record, "admin_ack_twice", evidence, sequence, number=number)
+        before.add(first, last)
+        now.add(first, last)
+        self.told[key] = before, {name: record[name] for name in ("node", "incarnation", "n", "wall_ns", "class")}
+
+
+def _is_sure(receiver: Receiver, number: int, places: list[tuple[int, int]], message_class: int) -> bool:
+    """Whether the commit of an earlier start, which had told of these messages, is known to have returned."""
+    if message_class == ARRIVED:
+        # A large message is told of with a commit after that of its last packet.
+        return bool(receiver.settled.overlap(number, number)) and receiver.counts.get(number - 1) != 0
+    if message_class == RECEIVED or message_class >= ENDED_AT_QUEUE:
+        return any(receiver.settling.is_done((number, *span)) for span in places)
+    return False
+
+
+def judge_asking(
+    asking: Mapping[str, Asking],
+    receivers: Mapping[str, Incoming],
+    last: Mapping[str, Record],
+    origin: str,
+    given_up: Callable[[int], RangeSet],
+) -> None:
+    """Compare what was asked with what was told, at the end of all logs.
+
+    Args:
+        asking: of each node.
+        receivers: of each node that received packets of the stream.
+        last: the last record of each node.
+        origin: of the stream.
+        given_up: the packets of a sequence that the origin has given up.
+    """
+    if not asking:
+        return
+    asked = asking[origin].asked if origin in asking else {}
+    for it in asking.values():
+        for (sequence, number, message_class), (places, record) in it.told.items():
+            flag, wanted = flag_of(message_class), RangeSet()
+            for _, place, count, acks in asked.get((sequence, number), ()):
+                if acks & flag:
+                    wanted.add(place, place + count - 1)
+            if any(wanted.missing(*span) for span in places):
+                evidence = f"told {message_class:#06x}, for which no message of the packet asked"
+                dues = of_origin(origin, record)
+                it.report(record, "admin_ack_made_up", evidence, sequence, number, *dues)
+            known = receivers[it.node].sequences.get(sequence) if it.node in receivers else None
+            was_handed = known is not None and bool(known.out.any.overlap(number, number))
+            # Express streams are forgotten while their messages wait.
+            if message_class == RECEIVED and record["class"] != EXPRESS and not was_handed:
+                evidence = "told that a message was received, and never handed it out"
+                it.report(record, "admin_ack_made_up", evidence, sequence, number, settled(it.node))
+    for node, incoming in receivers.items() if asked else ():
+        if node in last:
+            _judge_missing(asking.get(node) or asking[origin].of(node), incoming, asked, last[node], given_up)
+
+
+def _judge_missing(
+    it: Asking,
+    incoming: Incoming,
+    asked: Mapping[Packet, list[tuple[int, int, int, int]]],
+    record: Record,
+    given_up: Callable[[int], RangeSet],
+) -> None:
+    """Find what a node did with messages and did not tell of."""
+    for (sequence, number), rows in asked.items():
+        receiver = incoming.sequences.get(sequence)
+        if receiver is None or not _is_here(it.node == it.origin, receiver, number) or number in given_up(sequence):
+            continue
+        for _, place, count, acks in rows:
+            for message in range(place, place + count):
+                for evidence in _untold(it, receiver, (sequence, number, message), acks):
+                    dues = given(it.node), settled(it.node)
+                    it.report(record, "admin_ack_missing", evidence, sequence, number, *dues)
+
+
+def _is_here(is_local: bool, receiver: Receiver, number: int) -> bool:
+    """Whether a packet was put into its queue: a commit may pass over numbers that their origin has given up."""
+    came = is_local or number in receiver.arrived
+    return came and number in receiver.settled and number not in receiver.refused_ever
+
+
+def _untold(it: Asking, receiver: Receiver, message: tuple[int, int, int], acks: int) -> Iterator[str]:
+    sequence, number, place = message
+
+    def is_told(message_class: int) -> bool:
+        places = it.told.get((sequence, number, message_class))
+        return places is not None and bool(places[0].overlap(place, place))
+
+    # Of a large message, the commit after that of its last packet tells: it may not have come to that.
+    is_large = receiver.counts.get(number - 1) == 0
+    if acks & POSITIVE_ARRIVAL and not is_large and not is_told(ARRIVED):
+        yield f"message {place} of the packet is in its queue, which its sender asked for"
+    both = POSITIVE_RECEIVE | NEGATIVE_RECEIVE
+    removed = receiver.out.removed.get(number)
+    is_removed = removed is not None and bool(removed.overlap(place, place))
+    # What was moved elsewhere is no more in its queue, and nothing is told of it.
+    is_over = not is_removed and receiver.settling.is_sure((number, place, place))
+    if acks & both == both and is_over and not any(map(is_told, (RECEIVED, *range(ENDED_AT_QUEUE, 0xC005)))):
+        yield f"message {place} of the packet is settled, and its sender asked how"
