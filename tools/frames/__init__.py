@@ -10,8 +10,8 @@ these.
 """
 
 from triack.replay import checks
-from triack.replay.records import load, verdict, violations
-from triack.replay.source import register
+from triack.replay.records import verdict, violations
+from triack.replay.source import load, register
 from triack.replay.table_set import Tables, read_tables, tables, write
 
 __all__ = ["Tables", "checks", "load", "read_tables", "register", "tables", "verdict", "violations", "write"]

@@ -8,19 +8,16 @@ they judge.
 from __future__ import annotations
 
 import glob
-import json
 import operator
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from triack.base.errors import ReplayError, UsageError
 from triack.base.printable import escaped
 from triack.base.session_log import COMMON, FIELDS
 from triack.tools.replay.engines.spark_engine import Found, deal_records, judge_dealt, judging, keep_found
-from triack.tools.replay.engines.spark_files import list_files, processors, tabulate_files
 from triack.tools.replay.log.columns import BATCH_RECORDS, SPARK_COLUMNS, SPARK_SCHEMA, pack
 from triack.tools.replay.log.files import Reading, Record
 from triack.tools.replay.log.listing import PARQUET_SUFFIX, is_remote, local_path
@@ -28,43 +25,14 @@ from triack.tools.replay.log.schema import BROKEN, Verdict
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 TABLE: Final = f"{SPARK_SCHEMA}, `file` string, `line` bigint"
 """The columns of the table."""
-_COLUMNS: Final = (*COMMON, *FIELDS, "file", "line")
+COLUMNS: Final = (*COMMON, *FIELDS, "file", "line")
 """Their names: the judges want all of them, also those that are null everywhere."""
 _PLACE: Final = {"file": "`file` string", "line": "`line` bigint"}
 _TYPES: Final = {**SPARK_COLUMNS, **_PLACE}
-
-
-def load(spark: SparkSession, *paths: str, columns: Sequence[str] | None = None) -> DataFrame:
-    """Return the records of session logs, and of Parquet files that were made of them.
-
-    Files of this machine are read by the data source ``triack``; Spark pushes filters into it (see ``source.py``).
-
-    Args:
-        spark: the Spark session; its workers need Triack and PyArrow.
-        paths: directories with logs (searched in depth), or single files, as of ``triack replay`` on Spark; patterns
-            where no file has that name.
-        columns: the only columns that are wanted, which are read in less time; None for all.
-
-    Raises:
-        UsageError: there is no column of a name.
-        ReplayError: a path does not exist, or something that looks like a log cannot be read, which a table cannot
-            express. Damage in a log fails the job that reads it.
-    """
-    from triack.replay.source import register
-
-    schema = ", ".join(column(name) for name in columns) if columns is not None else TABLE
-    listing = list_files(spark, expand(paths)).require_all()
-    if any(is_remote(it.path) for it in listing.logs):
-        wanted = Wanted(tuple(columns) if columns is not None else _COLUMNS)
-        return tabulate_files(spark, listing).mapInArrow(partial(_load_files, wanted), schema)
-    register(spark)
-    files = json.dumps([[it.path, it.size] for it in listing.logs])
-    reader = spark.read.format("triack").schema(schema).option("files", files)
-    return reader.option("tasks", processors(spark)).load()
 
 
 def column(name: str) -> str:
@@ -99,12 +67,6 @@ def expand(paths: Iterable[str]) -> list[str]:
             raise ReplayError(f"no name of a file or directory is like {path}")
         found += matches
     return found
-
-
-def _load_files(wanted: Wanted, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        for row in batch.to_pylist():
-            yield from tabulate(Reading(os.fsdecode(row["name"]), row["content"]), row["size"], wanted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +195,7 @@ def verdict(records: DataFrame) -> Verdict:
 
 
 def _dealt(records: DataFrame) -> DataFrame:
-    missing = set(_COLUMNS) - set(records.columns)
+    missing = set(COLUMNS) - set(records.columns)
     if missing:
         raise UsageError(f"this is no table of triack.replay.load: it lacks {', '.join(sorted(missing))}")
     return deal_records(records)

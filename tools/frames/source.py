@@ -17,6 +17,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import partial
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 from weakref import WeakSet
@@ -24,8 +25,8 @@ from weakref import WeakSet
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from triack.base.errors import ReplayError, UsageError
-from triack.replay.records import TABLE, TESTS, Wanted, column, expand, tabulate
-from triack.tools.replay.engines.spark_files import TASK_BYTES
+from triack.replay.records import COLUMNS, TABLE, TESTS, Wanted, column, expand, tabulate
+from triack.tools.replay.engines.spark_files import TASK_BYTES, list_files, processors, tabulate_files
 from triack.tools.replay.log.columns import SPARK_COLUMNS
 from triack.tools.replay.log.files import Reading
 from triack.tools.replay.log.listing import (
@@ -41,7 +42,7 @@ from triack.tools.replay.log.listing import (
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyarrow.fs import FileSystem
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.datasource import Filter
     from pyspark.sql.types import StructType
 
@@ -169,6 +170,39 @@ class TriackReader(DataSourceReader):
                 with opened as file:
                     content = file.read()
             yield from tabulate(Reading(path, content), size, self._wanted)
+
+
+def load(spark: SparkSession, *paths: str, columns: Sequence[str] | None = None) -> DataFrame:
+    """Return the records of session logs, and of Parquet files that were made of them.
+
+    Files of this machine are read by the data source ``triack``; Spark pushes filters into it.
+
+    Args:
+        spark: the Spark session; its workers need Triack and PyArrow.
+        paths: directories with logs (searched in depth), or single files, as of ``triack replay`` on Spark; patterns
+            where no file has that name.
+        columns: the only columns that are wanted, which are read in less time; None for all.
+
+    Raises:
+        UsageError: there is no column of a name.
+        ReplayError: a path does not exist, or something that looks like a log cannot be read, which a table cannot
+            express. Damage in a log fails the job that reads it.
+    """
+    schema = ", ".join(column(name) for name in columns) if columns is not None else TABLE
+    listing = list_files(spark, expand(paths)).require_all()
+    if any(is_remote(it.path) for it in listing.logs):
+        wanted = Wanted(tuple(columns) if columns is not None else COLUMNS)
+        return tabulate_files(spark, listing).mapInArrow(partial(_load_files, wanted), schema)
+    register(spark)
+    files = json.dumps([[it.path, it.size] for it in listing.logs])
+    reader = spark.read.format("triack").schema(schema).option("files", files)
+    return reader.option("tasks", processors(spark)).load()
+
+
+def _load_files(wanted: Wanted, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        for row in batch.to_pylist():
+            yield from tabulate(Reading(os.fsdecode(row["name"]), row["content"]), row["size"], wanted)
 
 
 def _packed(files: Sequence[Listed], root: str, tasks: int) -> list[InputPartition]:

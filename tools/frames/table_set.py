@@ -15,7 +15,8 @@ from pyspark.sql.types import DateType, IntegerType
 
 from triack.base.errors import ReplayError
 from triack.base.printable import escaped
-from triack.replay.records import TABLE, expand, load, violations
+from triack.replay.records import TABLE, expand, violations
+from triack.replay.source import load
 from triack.tools.replay.engines.spark_files import list_files
 from triack.tools.replay.log.listing import complete
 from triack.tools.replay.tables.facts import FACTS

@@ -177,7 +177,7 @@ class Verdict:
     violations: dict[str, int] = field(default_factory=dict)
     late: dict[str, int] = field(default_factory=dict)
     engine: str = ""
-    chosen: str = ""
+    chosen: str = field(default="", compare=False)
     findings: list[Violation] = field(default_factory=list)
     report: str | None = None
     timeline: Timeline | None = None

@@ -21,7 +21,7 @@ SILENT = {
 def test_every_check_has_a_planted_lie() -> None:
     """No check without a test that sees it fail, and no lie of an unknown check.
 
-    `engines_disagree` is found by Spark alone, of judges that lie: `tests/tools/replay/tables/test_spark_counts.py`.
+    `engines_disagree` is found by Spark alone, of judges that lie: `tests/tools/replay/tables/test_counts.py`.
     """
     assert {check for name in PLANTED for check, *_ in plant(name)[1]} == set(CHECKS) - {"engines_disagree"}
 
