@@ -458,6 +458,13 @@ CHECKS: Final[dict[str, Check]] = {
         "docs/session-log.md",
         "both serials",
     ),
+    # The replay itself.
+    "engines_disagree": Check(
+        "What the judges count in logs that they pass, a second count in expressions of Spark counts, too.",
+        "A judge that is wrong must not pass logs in silence.",
+        "tools/replay/tables/counts.py",
+        "both counts",
+    ),
 }
 """All checks, in the order in which the report shows them."""
 
