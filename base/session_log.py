@@ -69,7 +69,9 @@ FIELDS: Final[dict[str, Field]] = {
     # Where a message is, whatever session carries it.
     "class": Field(str, "`express`, `recoverable` or `transactional`"),
     "origin": Field(str, "id of the node that the messages come from"),
-    "stream": Field(int, "the origin's number for one stream: one destination queue of one peer in one class"),
+    "stream": Field(
+        int, "the origin's number for one stream: one destination queue of one peer in one class and of one priority"
+    ),
     "sequence": Field(int, "the stream's sequence id: only grows"),
     "number": Field(
         int, "a packet's number in the sequence, from 1; of several packets, whose numbers rise by 1, the first"

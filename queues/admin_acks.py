@@ -4,18 +4,20 @@ A sender asks with a queue of its own node and with flags. The node at which som
 answer there, as an ordinary message of the same class of delivery. It asks for nothing itself.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from triack.queues.message_classes import Acks, MessageClass
-from triack.queues.packing import ADMIN, CLASS, Outgoing, Properties, Unpacked
+from triack.queues.packing import ADMIN, CLASS, Answer, AnswerProperties, AnswerRun, Outgoing, Properties, Unpacked
 
 __all__ = [
     "AdminRequest",
     "Tell",
     "Told",
     "ack_of",
+    "answers_to",
+    "class_in",
     "class_of",
     "nobody_told",
     "request_of",
@@ -88,29 +90,64 @@ def wanted_by(told: Told) -> dict[str, list[int]]:
     properties, flag = told.content.properties, told.message_class.asked_by
     if properties is None:
         return found
+    last: Properties | None = None
+    indices: list[int] | None = None
     for index in told.indices:
-        request = request_of(properties[index])
-        if request is not None and request.acks & flag:
-            found.setdefault(request.queue, []).append(index)
+        own = properties[index]
+        if own is not last:  # messages that were sent as a list share them
+            last, request = own, request_of(own)
+            wants = request is not None and request.acks & flag
+            indices = found.setdefault(request.queue, []) if request is not None and wants else None
+        if indices is not None:
+            indices.append(index)
     return found
+
+
+_CLASSES: dict[object, MessageClass] = {int(it): it for it in MessageClass}
+"""By their numbers: a look-up in an enumeration takes several times as long."""
 
 
 def class_of(properties: Properties) -> MessageClass:
     """The class of a message. An unknown number, which a newer node may send, counts as a message's own."""
-    try:
-        return MessageClass(properties.get(CLASS, 0))
-    except ValueError:
-        return MessageClass.NORMAL
+    number = properties.get(CLASS)
+    return _CLASSES.get(number, MessageClass.NORMAL) if type(number) is int else MessageClass.NORMAL
+
+
+def class_in(properties: Sequence[Properties] | None, index: int) -> MessageClass:
+    """The class of a message of a packet, given the properties of all of them."""
+    if isinstance(properties, AnswerProperties):
+        return _CLASSES.get(properties.message_class, MessageClass.NORMAL)
+    return MessageClass.NORMAL if properties is None else class_of(properties[index])
+
+
+def answers_to(told: Told, indices: list[int]) -> list[Outgoing]:
+    """The administration messages about messages of a packet, in a form that costs little for many."""
+    content, properties = told.content, told.content.properties
+    if told.message_class.is_negative or properties is None:
+        return [ack_of(told, index) for index in indices]
+    found: list[Outgoing] = []
+    run: AnswerRun | None = None
+    last: Properties | None = None
+    for index in indices:
+        if run is None or properties[index] is not last:
+            last = properties[index]
+            run = AnswerRun(int(told.message_class), told.origin, content.first_ordinal, _shared(told, last))
+        found.append(Answer(b"", run=run, index=index))
+    return found
+
+
+def _shared(told: Told, properties: Properties) -> Properties:
+    """What all answers about messages with these properties say."""
+    label = properties.get("label")
+    return {"reply_to": told.destination, **({"label": label} if isinstance(label, str) else {})}
 
 
 def ack_of(told: Told, index: int) -> Outgoing:
     """The administration message about one of the messages: the body of a negative one is that of the message."""
     content = told.content
-    label = content.properties[index].get("label") if content.properties else None
     properties: Properties = {
+        **_shared(told, content.properties[index] if content.properties else {}),
         CLASS: int(told.message_class),
         "correlation_id": f"{told.origin.hex()}-{content.first_ordinal + index}",
-        "reply_to": told.destination,
-        **({"label": label} if isinstance(label, str) else {}),
     }
     return Outgoing(content.bodies[index] if told.message_class.is_negative else b"", properties)

@@ -2,6 +2,8 @@
 
     BATCH     first byte u8, count u16, first ordinal u64, sent at u64 ms, receive by u64 ms, count x length u16, bodies
     RICH      the same with count x length u16 of properties after the lengths, and the properties after the bodies
+    ANSWERS   first byte u8, count u16, first ordinal u64, sent at u64 ms, zero u64, message class u16, node id (16
+    bytes), (ordinal u64, length u16, properties)
     FRAGMENT  first byte u8, zero u16, ordinal u64, sent at u64 ms, receive by u64 ms, total u32, offset u32, a piece of
     (properties length u32, properties, body)
 
@@ -12,7 +14,9 @@ head of a batch, or before the piece of the first fragment, of which they are a 
 All integers are big-endian. Properties are a JSON object. A message of a batch has the ordinal ``first + index``, which
 with the id of its node names it permanently. Messages with different receive-by times (0 for any time) share no body,
 so a queue knows when a packet expires without reading it. The bit ``CARES`` says that messages of the body
-have one of the properties ``CARING``; they share no body with messages that have none of them. The work here is per
+have one of the properties ``CARING``; they share no body with messages that have none of them. In a RICH body a length
+of 0xFFFF stands for the properties of the message before. ANSWERS are messages without bodies that tell of successive
+messages of a node, from that ordinal on: they differ in nothing else. The work here is per
 batch: one ``struct.pack`` and one ``join``.
 """
 
@@ -24,7 +28,7 @@ from functools import lru_cache
 from itertools import accumulate, groupby, pairwise
 from struct import Struct
 from struct import error as StructError
-from typing import Any, cast
+from typing import Any, cast, overload
 
 from triack.base.commit import CARES, HEAD_BYTES
 from triack.base.delivery import PRIORITY_MAX
@@ -42,6 +46,9 @@ __all__ = [
     "MAX_BODY_BYTES",
     "MAX_PROPERTIES_BYTES",
     "USER_PROPERTIES_BYTES",
+    "Answer",
+    "AnswerProperties",
+    "AnswerRun",
     "Fragment",
     "Outgoing",
     "PacketBody",
@@ -84,10 +91,13 @@ for them take no more than a few MiB."""
 
 _HEAD = Struct("!BHQQQ")
 _FRAGMENT = Struct("!II")
+_TOLD = Struct("!H16sQH")
+_AS_BEFORE = 0xFFFF
+"""In place of a length of properties, which are never that long."""
 _LENGTH = Struct("!I")
 _SHORT_MAX = 0xFFFF
 """Lengths in a batch are 16 bits; longer messages travel in fragments."""
-_BATCH, _RICH, _FRAGMENT_KIND = 1, 2, 3
+_ANSWERS, _BATCH, _RICH, _FRAGMENT_KIND = 0, 1, 2, 3
 _KIND_BITS, _TOPIC = 0b11, 0b1000
 """The bits of the first byte that say which kind of body it is, and whether it has the name of a topic."""
 _NAME_BYTES_MAX = 256
@@ -98,6 +108,8 @@ _NEVER = (0, 0)
 """The expiry of a message without any time limit."""
 _PRIORITY_SHIFT = 4
 """The lowest of the three bits of the priority, in the first byte of a body."""
+_ENCODER = json.JSONEncoder(separators=(",", ":"))
+"""One for all, as to make one takes longer than to write a few properties."""
 
 assert _HEAD.size + _FRAGMENT.size == HEAD_BYTES, "what ``count_of`` and ``fragment_range`` need to see"
 
@@ -147,6 +159,36 @@ class Outgoing:
         return (receive_by_ms if unread else reach_by_ms), receive_by_ms
 
 
+@dataclass(frozen=True, slots=True)
+class AnswerRun:
+    """What positive administration messages about messages of one packet share.
+
+    Attributes:
+        message_class: what happened.
+        origin: the node that sent the messages.
+        first_ordinal: the ordinal of the first message of the packet.
+        properties: what else the answers say.
+    """
+
+    message_class: int
+    origin: bytes
+    first_ordinal: int
+    properties: Properties
+
+
+@dataclass(slots=True)
+class Answer(Outgoing):
+    """A positive administration message: about the message with that index in its packet."""
+
+    run: AnswerRun | None = None
+    index: int = 0
+
+
+def _shared_by_list(message: Outgoing) -> tuple[int, int, int, bool, str | None]:
+    """What messages of one list have in common: the very same properties, the same times and the same topic."""
+    return id(message.properties), message.reach_by_ms, message.receive_by_ms, message.ack_now, message.topic
+
+
 @dataclass(slots=True)
 class PacketBody:
     """A packet body.
@@ -175,9 +217,44 @@ class Unpacked:
     sent_at_ms: int
     receive_by_ms: int
     bodies: Sequence[bytes]
-    properties: list[Properties] | None
+    properties: Sequence[Properties] | None
     priority: int = 0
     topic: str | None = None
+
+
+class AnswerProperties(Sequence[Properties]):
+    """The properties of successive answers, made when they are asked for."""
+
+    __slots__ = ("_class", "_count", "_first", "_origin", "_shared")
+
+    def __init__(self, message_class: int, origin: bytes, first: int, count: int, shared: Properties) -> None:
+        self._class = message_class
+        self._origin = origin.hex()
+        self._first = first
+        self._count = count
+        self._shared = shared
+
+    @property
+    def message_class(self) -> int:
+        """The class of all of them."""
+        return self._class
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, index: int) -> Properties: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[Properties]: ...
+
+    def __getitem__(self, index: int | slice) -> Properties | list[Properties]:
+        if isinstance(index, slice):
+            return [self[at] for at in range(*index.indices(self._count))]
+        if not -self._count <= index < self._count:
+            raise IndexError(index)
+        number = self._first + index % self._count
+        return {**self._shared, CLASS: self._class, "correlation_id": f"{self._origin}-{number}"}
 
 
 @dataclass(slots=True)
@@ -228,17 +305,11 @@ def pack(
         if kind is bytes:
             packer.add_plain(cast("list[bytes]", list(some)))
             continue
-        for message in some:
-            assert isinstance(message, Outgoing)
-            properties = message.properties
-            packer.turn_to(cares=properties is not None and not CARING.isdisjoint(properties))
-            packer.add(
-                message.body,
-                write_properties(properties),
-                message.expiry,
-                ack_requested=message.ack_now,
-                topic=message.topic,
-            )
+        if kind is Answer:
+            packer.add_answers(cast("list[Answer]", list(some)))
+            continue
+        for _, alike in groupby(cast("list[Outgoing]", list(some)), key=_shared_by_list):
+            packer.add_list(list(alike))
     packer.close_run()
     return packer.packed, packer.ordinal
 
@@ -257,6 +328,7 @@ class _Packer:
         self._full_bytes = self._room_bytes = limit_bytes - _HEAD.size
         self._bodies: list[bytes] = []
         self._properties: list[bytes] = []
+        self._last = b""
         self._rich = False
         self._asks = False
         self._cares = False
@@ -265,20 +337,16 @@ class _Packer:
         self._name = b""
         self._most = min(most or _SHORT_MAX, _SHORT_MAX)
 
-    def add(
-        self,
-        body: bytes,
-        properties: bytes,
-        expiry: tuple[int, int],
-        *,
-        ack_requested: bool = False,
-        topic: str | None = None,
-    ) -> None:
+    def turn_to_topic(self, topic: str | None) -> None:
+        """The next messages are for this topic, by what its name has below the root; None: for a queue."""
         if topic != self._topic:
             self.close_run()
             self._topic, self._name = topic, b"" if topic is None else _write_name(topic)
             self._room_bytes = self._full_bytes - len(self._name)
-        size_bytes = len(body) + 2 + (len(properties) + 2 if properties or self._rich else 0)
+
+    def add(self, body: bytes, properties: bytes, expiry: tuple[int, int], *, ack_requested: bool = False) -> None:
+        shared = properties == self._last and bool(self._bodies)
+        size_bytes = len(body) + 2 + ((0 if shared else len(properties)) + 2 if properties or self._rich else 0)
         becomes_rich = bool(properties) and not self._rich
         if becomes_rich:
             size_bytes += 2 * len(self._bodies)
@@ -293,7 +361,57 @@ class _Packer:
         self._rich = self._rich or bool(properties)
         self._bodies.append(body)
         self._properties.append(properties)
+        self._last = properties
         self._room_bytes -= size_bytes
+
+    def add_answers(self, answers: list[Answer]) -> None:
+        """Add positive administration messages: neighbours of one run share a body."""
+        self.turn_to(cares=False)
+        self.close_run()
+        at = 0
+        while at < len(answers):
+            first, stop = answers[at], at + 1
+            most = at + self._most
+            while stop < min(len(answers), most) and answers[stop].run is first.run:
+                if answers[stop].index != first.index + stop - at:
+                    break
+                stop += 1
+            assert first.run is not None
+            body = _answers(first.run, first.index, stop - at, self.ordinal, self._sent_at_ms, self._bits)
+            if len(body) > self._full_bytes + _HEAD.size:
+                # Its label is long: no compact form, but pieces.
+                for answer in answers[at:stop]:
+                    told = AnswerProperties(*_told(first.run, answer.index), 1, first.run.properties)[0]
+                    self.add(b"", write_properties(told), _NEVER)
+                self.close_run()
+            else:
+                self.packed.append(PacketBody(body, stop - at, stop - at, 0))
+                self.ordinal += stop - at
+            at = stop
+
+    def add_list(self, messages: list[Outgoing]) -> None:
+        """Add messages that were sent as a list: they differ in their bodies alone."""
+        first = messages[0]
+        properties, expiry = first.properties, first.expiry
+        written = write_properties(properties)
+        self.turn_to(cares=properties is not None and not CARING.isdisjoint(properties))
+        self.turn_to_topic(first.topic)
+        bodies, at = [message.body for message in messages], 0
+        ends = list(accumulate([len(body) + 4 for body in bodies], initial=0))
+        while at < len(bodies):
+            stop = at
+            if self._rich and self._bodies and written and written == self._last and expiry == self._expiry:
+                stop = bisect_right(ends, ends[at] + self._room_bytes, lo=at) - 1
+                stop = min(stop, at + self._most - len(self._bodies))
+            if stop > at:
+                self._bodies += bodies[at:stop]
+                self._properties += [written] * (stop - at)
+                self._room_bytes -= ends[stop] - ends[at]
+                self._asks = self._asks or first.ack_now
+                at = stop
+            else:
+                self.add(bodies[at], written, expiry, ack_requested=first.ack_now)
+                at += 1
 
     def turn_to(self, *, cares: bool) -> None:
         """The next messages have a property of ``CARING``, or none of them."""
@@ -321,6 +439,7 @@ class _Packer:
             elif stop > at:
                 self._bodies += bodies[at:stop]
                 self._properties += [b""] * (stop - at)
+                self._last = b""
                 self._room_bytes -= ends[stop] - ends[at]
                 at = stop
             else:
@@ -375,6 +494,8 @@ def unpack(body: bytes) -> Unpacked:
         kind, priority = first & _KIND_BITS, first >> _PRIORITY_SHIFT & PRIORITY_MAX
         if kind == _FRAGMENT_KIND:
             return _unpack_whole(read_fragment(body))
+        if kind == _ANSWERS and count:
+            return _unpack_answers(body)
         if kind not in (_BATCH, _RICH) or not count:
             raise ProtocolError(DropReason.BAD_BODY, f"kind {kind}, count {count}")
         topic, at = (None, _HEAD.size) if not first & _TOPIC else _read_name(body, _HEAD.size)
@@ -387,8 +508,13 @@ def unpack(body: bytes) -> Unpacked:
         property_lengths: tuple[int, ...] = ()
         if kind == _RICH:
             property_lengths = _lengths(count).unpack_from(body, at)
+            if property_lengths[0] == _AS_BEFORE:
+                raise ProtocolError(DropReason.BAD_BODY, "properties as before the first")
             at += 2 * count
-        ends = list(accumulate(lengths + property_lengths, initial=at))
+            if property_lengths.count(_AS_BEFORE) == count - 1 and property_lengths[0] != _AS_BEFORE:
+                return _unpack_shared(body, at, lengths, property_lengths[0], topic)
+        taken = [0 if length == _AS_BEFORE else length for length in property_lengths]
+        ends = list(accumulate((*lengths, *taken), initial=at))
     except StructError as cause:
         raise ProtocolError(DropReason.BAD_BODY, "too short") from cause
     if ends[-1] != len(body):
@@ -396,7 +522,9 @@ def unpack(body: bytes) -> Unpacked:
     pieces = [body[start:end] for start, end in pairwise(ends)]
     if kind == _BATCH:
         return Unpacked(first_ordinal, sent_at_ms, receive_by_ms, pieces, None, priority, topic)
-    properties = [_read_properties(raw) for raw in pieces[count:]]
+    properties: list[Properties] = []
+    for length, raw in zip(property_lengths, pieces[count:], strict=True):
+        properties.append(properties[-1] if length == _AS_BEFORE else _read_properties(raw))
     return Unpacked(first_ordinal, sent_at_ms, receive_by_ms, pieces[:count], properties, priority, topic)
 
 
@@ -546,9 +674,11 @@ def _batch(
     lengths = _lengths(count).pack(*map(len, bodies))
     if properties is None:
         return _HEAD.pack(_BATCH | bits, count, ordinal, sent_at_ms, receive_by_ms) + name + lengths + b"".join(bodies)
-    lengths += _lengths(count).pack(*map(len, properties))
+    written = [_AS_BEFORE if at and it and it == properties[at - 1] else len(it) for at, it in enumerate(properties)]
+    lengths += _lengths(count).pack(*written)
     head = _HEAD.pack(_RICH | bits, count, ordinal, sent_at_ms, receive_by_ms)
-    return head + name + lengths + b"".join(bodies) + b"".join(properties)
+    kept = [it for it, length in zip(properties, written, strict=True) if length != _AS_BEFORE]
+    return head + name + lengths + b"".join(bodies) + b"".join(kept)
 
 
 def _write_name(below: str) -> bytes:
@@ -569,6 +699,41 @@ def _read_name(body: bytes, at: int) -> tuple[str, int]:
     raise ProtocolError(DropReason.BAD_BODY, "too short")
 
 
+def _told(run: AnswerRun, index: int) -> tuple[int, bytes, int]:
+    return run.message_class, run.origin, run.first_ordinal + index
+
+
+def _answers(run: AnswerRun, index: int, count: int, ordinal: int, sent_at_ms: int, bits: int) -> bytes:
+    shared = write_properties(run.properties)
+    head = _HEAD.pack(_ANSWERS | bits, count, ordinal, sent_at_ms, 0)
+    return head + _TOLD.pack(*_told(run, index), len(shared)) + shared
+
+
+def _unpack_shared(body: bytes, at: int, lengths: tuple[int, ...], length: int, topic: str | None) -> Unpacked:
+    """A RICH body whose messages, which begin at that place, all have the same properties."""
+    _, count, first_ordinal, sent_at_ms, receive_by_ms = _HEAD.unpack_from(body)
+    end = at + sum(lengths)
+    if end + length != len(body):
+        raise ProtocolError(DropReason.BAD_BODY, "lengths do not add up")
+    bodies: Sequence[bytes]
+    if 1 < count <= ALIKE_MAX and lengths.count(lengths[0]) == count:
+        bodies = _alike(count, lengths[0]).unpack_from(body, at)
+    else:
+        bodies = [body[start:stop] for start, stop in pairwise(accumulate(lengths, initial=at))]
+    properties = [_read_shared(body[end:])] * count if count > 1 else [_read_properties(body[end:])]
+    return Unpacked(first_ordinal, sent_at_ms, receive_by_ms, bodies, properties, priority_of(body), topic)
+
+
+def _unpack_answers(body: bytes) -> Unpacked:
+    _, count, first_ordinal, sent_at_ms, receive_by_ms = _HEAD.unpack_from(body)
+    message_class, origin, first, length = _TOLD.unpack_from(body, _HEAD.size)
+    shared = body[_HEAD.size + _TOLD.size :]
+    if len(shared) != length or receive_by_ms:
+        raise ProtocolError(DropReason.BAD_BODY, "lengths do not add up")
+    properties = AnswerProperties(message_class, origin, first, count, _read_shared(shared))
+    return Unpacked(first_ordinal, sent_at_ms, 0, [b""] * count, properties, priority_of(body))
+
+
 def _unpack_whole(fragment: Fragment) -> Unpacked:
     piece = fragment.piece
     topic, at = _read_name(piece, 0) if fragment.named else (None, 0)
@@ -585,7 +750,13 @@ def _unpack_whole(fragment: Fragment) -> Unpacked:
 
 def write_properties(properties: Properties | None) -> bytes:
     """Properties as bytes; ASCII, so that any text survives."""
-    return json.dumps(properties, separators=(",", ":")).encode() if properties else b""
+    return _ENCODER.encode(properties).encode() if properties else b""
+
+
+@lru_cache(maxsize=256)
+def _read_shared(raw: bytes) -> Properties:
+    """Properties that packet after packet shares; nobody changes them."""
+    return _read_properties(raw)
 
 
 def _read_properties(raw: bytes) -> Properties:

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 from triack.base.checks import LONGEST_LIFE_S
 from triack.base.errors import UsageError
 from triack.node.shell.outgoing_message import MessageProperties
-from triack.queues.admin_acks import class_of
+from triack.queues.admin_acks import class_in
 from triack.queues.mailboxes.mailbox import Lease, Run
 from triack.queues.message_classes import MessageClass
 
@@ -163,7 +163,11 @@ class Message:
         ``dead_maybe_delivered``.
         """
         properties = self._run.packet.open().properties
-        return dict(properties[self._index]) if properties is not None else {}
+        if properties is None:
+            return {}
+        # Messages that were sent together share them.
+        found = properties[self._index].items()
+        return {name: dict(value) if type(value) is dict else value for name, value in found}
 
     @property
     def priority(self) -> int:
@@ -191,7 +195,7 @@ class Message:
     @property
     def message_class(self) -> MessageClass:
         """What it is: ``NORMAL``, or which administration message about the one whose id is its ``correlation_id``."""
-        return class_of(self.properties)
+        return class_in(self._run.packet.open().properties, self._index)
 
     @property
     def headers(self) -> dict[str, str]:

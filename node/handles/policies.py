@@ -298,6 +298,7 @@ SOURCES: dict[str, dict[str, str]] = {
         "reconnect.unanswered_most_s": "[MS-MQQB], TryConnectInterval",
         "reconnect.jitter": "[MS-MQQB], TryConnectInterval is constant",
         "messages_per_packet": "registry, MaxUnackedPacket, which counts messages",
+        "time_to_reach_queue_s": "registry, MachineCache\\LongLiveTime",
         "survives": "[MS-MQMQ] 2.2.20.4, recoverable messages are persisted before they are acknowledged",
     },
     "SOLACE": {

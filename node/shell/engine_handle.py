@@ -55,7 +55,6 @@ from triack.node.shell.prepared import (
     Prepared,
     PreparedList,
     check_keepable,
-    limit_life,
     published,
 )
 from triack.node.shell.stats import NodeStats, gather
@@ -302,12 +301,14 @@ class EngineHandle:
         check_size(destination, body)
         size_bytes = len(body) + MESSAGE_OVERHEAD_BYTES
         message: bytes | Outgoing = body
-        if properties:
-            message = with_properties(destination, body, properties, self._wall_ms(), self.name)
+        life_s = self._engine.settings.time_to_reach_queue_s if outgoing.peer else None
+        if properties or life_s is not None:
+            message = with_properties(destination, body, properties, self._wall_ms(), self.name, life_s)
             if message.key:
                 check_keepable(destination, outgoing)
             self._make_admin_queue(message)
-        message = self._completed(destination, outgoing, message)
+        if outgoing.of_topic:
+            message = published(destination, message)
         prepared = outgoing, message, size_bytes
         if not self._is_accepted(prepared):
             self._check_taken(destination, outgoing)
@@ -343,11 +344,13 @@ class EngineHandle:
         if outgoing is None or not self._life.is_alive or type(body) is not bytes or len(body) > AT_HAND_BYTES_MAX:
             return None
         message: bytes | Outgoing = body
-        if properties:
-            message = with_properties(destination, body, properties, self._wall_ms(), self.name)
+        life_s = self._engine.settings.time_to_reach_queue_s if outgoing.peer else None
+        if properties or life_s is not None:
+            message = with_properties(destination, body, properties, self._wall_ms(), self.name, life_s)
             if message.key or ADMIN in (message.properties or {}):
                 return None
-        message = self._completed(destination, outgoing, message)
+        if outgoing.of_topic:
+            message = published(destination, message)
         coming, coming_bytes = before
         if outgoing.life is not StreamState.LIVE or self._engine.outbox.room_bytes(outgoing, coming) <= coming_bytes:
             return None
@@ -385,24 +388,13 @@ class EngineHandle:
         if not properties and life_s is None:
             shared = published(destination, b"") if outgoing.of_topic else None
             return PreparedList(destination, outgoing, checked, shared, named)
-        shared = with_properties(destination, b"", properties, self._wall_ms(), self.name)
+        shared = with_properties(destination, b"", properties, self._wall_ms(), self.name, life_s)
         if outgoing.of_topic:
             shared.topic = below_root(destination)
         if shared.key:
             raise UsageError(f"send to {destination}: a key names one message, not a list of them: say keys=")
         self._make_admin_queue(shared)
-        if life_s is not None:
-            shared = limit_life(shared, life_s, self._wall_ms())
         return PreparedList(destination, outgoing, checked, shared, named)
-
-    def _completed(self, destination: str, outgoing: OutgoingStream, message: bytes | Outgoing) -> bytes | Outgoing:
-        """The same message with what its outgoing queue, and the settings, add to it."""
-        if outgoing.of_topic:
-            message = published(destination, message)
-        life_s = self._engine.settings.time_to_reach_queue_s
-        if life_s is not None and outgoing.peer:
-            message = limit_life(message, life_s, self._wall_ms())
-        return message
 
     def _make_admin_queue(self, message: Outgoing) -> None:
         """Make the queue for administration messages about a message, if it wants any. Raises QueueNotFound."""
@@ -719,7 +711,7 @@ class EngineHandle:
 
     def take_with_commit(self, mailbox: Mailbox, done: list[tuple[QueuedPacket, int]]) -> None:
         """The same for messages that a transaction received: only its commit makes them done."""
-        self._engine.take_with_commit(mailbox, done)
+        self._engine.queues.take(mailbox, done)
         self.wake()
 
     @property

@@ -19,7 +19,7 @@ from triack.queues.packing import (
 )
 from triack.queues.streams.accepted_keys import KEY_BYTES_MAX
 
-__all__ = ["MessageProperties", "as_bytes", "below_root", "check_key", "check_size", "deadline_ms", "with_properties"]
+__all__ = ["MessageProperties", "as_bytes", "below_root", "check_key", "check_size", "with_properties"]
 
 DEADLINE_GRAIN_MS = 100
 """Deadlines are rounded up to this, so that messages sent together share packets."""
@@ -84,7 +84,12 @@ def check_size(destination: str, body: bytes) -> None:
 
 
 def with_properties(
-    destination: str, body: bytes, properties: MessageProperties, now_ms: int, node: str | None = None
+    destination: str,
+    body: bytes,
+    properties: MessageProperties,
+    now_ms: int,
+    node: str | None = None,
+    life_s: float | None = None,
 ) -> Outgoing:
     """A message with its properties.
 
@@ -94,12 +99,14 @@ def with_properties(
         properties: as given to ``Node.send``; times in seconds from now.
         now_ms: the wall clock, from which deadlines count.
         node: the name of the node that sends; None if it is not known.
+        life_s: the time to reach its queue in seconds, if the properties have none; None for any time.
 
     Raises:
         UsageError: there is no such property, or it is of a wrong type or out of range.
         MessageTooLarge: all of them together are over 12 KiB.
     """
-    reach_by_ms = receive_by_ms = 0
+    reach_by_ms = 0 if life_s is None else _deadline_ms("time_to_reach_queue_s", life_s, now_ms)
+    receive_by_ms = 0
     key = ""
     ack_now = False
     kept: dict[str, Any] = _admin(destination, properties, node)
@@ -110,9 +117,9 @@ def with_properties(
         if value is None or name in ("admin_queue", "acks", "priority"):
             continue
         if name == "time_to_reach_queue":
-            reach_by_ms = deadline_ms(name, value, now_ms)
+            reach_by_ms = _deadline_ms(name, value, now_ms)
         elif name == "time_to_be_received":
-            receive_by_ms = deadline_ms(name, value, now_ms)
+            receive_by_ms = _deadline_ms(name, value, now_ms)
         elif name == "headers":
             kept[name] = _headers(destination, value)
         elif name == "key":
@@ -203,8 +210,7 @@ def check_key(destination: str, key: object) -> str:
     raise UsageError(f"send to {destination}: a key is text of 1 to {KEY_BYTES_MAX} bytes, not {key!r}")
 
 
-def deadline_ms(name: str, seconds: object, now_ms: int) -> int:
-    """The wall clock at the end of a life of a message. Raises UsageError when it is no number of seconds."""
+def _deadline_ms(name: str, seconds: object, now_ms: int) -> int:
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds <= LONGEST_LIFE_S:
         raise UsageError(f"{name} must be a number of seconds, above 0 and at most {LONGEST_LIFE_S}, not {seconds!r}")
     return -(-int(now_ms + seconds * 1_000) // DEADLINE_GRAIN_MS) * DEADLINE_GRAIN_MS

@@ -3,11 +3,11 @@
 from dataclasses import dataclass, replace
 
 from triack.base.errors import UsageError
-from triack.node.shell.outgoing_message import below_root, deadline_ms
+from triack.node.shell.outgoing_message import below_root
 from triack.queues.packing import Outgoing
 from triack.queues.streams.outgoing_stream import OutgoingStream
 
-__all__ = ["MESSAGE_OVERHEAD_BYTES", "Prepared", "PreparedList", "check_keepable", "limit_life", "published"]
+__all__ = ["MESSAGE_OVERHEAD_BYTES", "Prepared", "PreparedList", "check_keepable", "published"]
 
 MESSAGE_OVERHEAD_BYTES = 64
 """Bytes that a message counts in limits on memory beside its body: about what Python needs to keep it."""
@@ -54,15 +54,6 @@ def published(destination: str, message: bytes | Outgoing) -> Outgoing:
     if isinstance(message, bytes):
         return Outgoing(message, topic=below_root(destination))
     message.topic = below_root(destination)
-    return message
-
-
-def limit_life(message: bytes | Outgoing, life_s: float, now_ms: int) -> Outgoing:
-    """The same message; if its sender sets no time to reach its queue, with this one."""
-    if isinstance(message, bytes):
-        message = Outgoing(message)
-    if not message.reach_by_ms:
-        message.reach_by_ms = deadline_ms("time_to_reach_queue_s", life_s, now_ms)
     return message
 
 

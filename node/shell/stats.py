@@ -378,7 +378,8 @@ def gather(engine: Engine, drops: Mapping[str, int], disk: DiskFigures, holding:
         },
         holds=[
             HoldStats(*it[:3], it.reason.value)
-            for it in (*engine.inbox.admission.holds.streams, *engine.transits.holds.waiting.streams)
+            # Streams of several priorities that wait for the same reason are one line.
+            for it in dict.fromkeys((*engine.inbox.admission.holds.streams, *engine.transits.holds.waiting.streams))
         ],
         transit=[_transit(stream, now_ns) for stream in engine.transits.streams if stream.sequence.entries],
         sessions=[_session(it) for it in engine.handshakes.conversations.values() if _is_open(it)],

@@ -345,11 +345,6 @@ def _lower_first(patch: Patch) -> None:
     patch.setattr(Lines, "_open", upside_down)
 
 
-@BUGS.by_seeds("an open run goes on when something more urgent comes")
-def _run_goes_on(patch: Patch) -> None:
-    patch.setattr(Mailbox, "_give_way", lambda self, packet: None)
-
-
 @BUGS.by_seeds("the death of a reader is not counted")
 def _death_not_counted(patch: Patch) -> None:
     patch.setattr(InHand, "hold", lambda self, packet, bits: None)

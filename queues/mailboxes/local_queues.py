@@ -323,6 +323,13 @@ class LocalQueues:
                     _, before = self.untold.get(packet, ("", 0))
                     self.untold[packet] = mailbox.name, before | fresh
 
+    def take(self, mailbox: Mailbox, done: list[tuple[QueuedPacket, int]]) -> None:
+        """Messages that a transaction received are done with its commit, and no earlier."""
+        self.note_read(mailbox, done)
+        for packet, bits in done:
+            self.in_hand.let_go(packet, bits)
+        mailbox.acknowledge_many(done)
+
     def tell_read(self, now_ns: int) -> None:
         """The next commit begins: with it the senders of acknowledged messages are told."""
         if self.untold:

@@ -16,10 +16,10 @@ from triack.base.names import check_name
 from triack.base.peers import Directory
 from triack.base.reasons import DropReason
 from triack.ordering.outgoing import StreamPacket
-from triack.queues.admin_acks import Told, ack_of, request_of, wanted_by
+from triack.queues.admin_acks import AdminRequest, Told, answers_to, request_of, wanted_by
 from triack.queues.mailboxes.local_queues import LocalQueues
 from triack.queues.mailboxes.system_queues import is_reserved
-from triack.queues.packing import Outgoing, unpack_pieces
+from triack.queues.packing import Outgoing, Properties, unpack_pieces
 from triack.queues.routes import Routes
 from triack.queues.streams.arrival_records import Record
 from triack.queues.streams.outbox import Outbox
@@ -99,7 +99,7 @@ class AdminDesk:
             if outgoing is None:
                 self._drops[DropReason.ADMIN_ACK_LOST] += len(indices)
                 continue
-            answers = [ack_of(told, index) for index in indices]
+            answers = answers_to(told, indices)
             size_bytes = sum(len(it.body) + MESSAGE_OVERHEAD_BYTES for it in answers)
             self._outbox.submit_many(outgoing, list[bytes | Outgoing](answers), size_bytes)
             self.queued[told.message_class.label] += len(indices)
@@ -115,8 +115,8 @@ class AdminDesk:
         if not name:
             if self._queues.is_fixed and queue not in self._queues.mailboxes:
                 return None
-        elif self._directory.named(self._routes.way_of(name).via) is None:
-            return None
+        elif self._directory.named(self._routes.way_of(name).via) is None and any(it.keys for it in self._directory):
+            return None  # without keys, nodes without a name here are found by their ids
         outgoing = self._outbox.outgoing_stream(name, queue, delivery, self._commit())
         # Express answers wait in memory alone.
         return outgoing if outgoing.durable or self._outbox.room_bytes(outgoing) > 0 else None
@@ -132,8 +132,7 @@ class AdminDesk:
                 continue  # the others of a large message follow
             properties = unpack_pieces(pieces).properties or []
             pieces = []
-            requests = [request_of(it) for it in properties]
-            flags = [0 if request is None else int(request.acks) for request in requests]
+            flags = _flags_of(properties)
             place = 0
             for acks, some in groupby(flags):
                 count = len(list(some))
@@ -192,6 +191,18 @@ class AdminDesk:
             packet.pieces = [read.bodies[key] for key in packet.keys]
         else:
             whole.popleft()
+
+
+def _flags_of(properties: Sequence[Properties]) -> list[int]:
+    """What each message asks for."""
+    flags: list[int] = []
+    last: Properties | None = None
+    request: AdminRequest | None = None
+    for own in properties:
+        if own is not last:
+            last, request = own, request_of(own)
+        flags.append(0 if request is None else int(request.acks))
+    return flags
 
 
 def _rows(indices: Sequence[int]) -> list[tuple[int, int]]:

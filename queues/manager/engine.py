@@ -166,17 +166,10 @@ class Engine:
         self.news = News(self.handshakes.at)
         self.callers, self.pings = Callers(directory), Pings(self.wall, random)
         self.transits = self._make_transits(name)
-        self.desk = self._make_desk()
-        self.jobs = self._make_jobs()
+        self.desk, self.jobs = self._make_desk()
         self._router = self._make_router()
         self._transmitter = self._make_transmitter()
         self._restore(content, now_ns)
-
-    def _make_jobs(self) -> Jobs:
-        """Make the jobs of the store."""
-        parts = self.queues, self.inbox, self.outbox, self.transits
-        topics = Topics(self.settings, self.queues, self.drops, self._record)
-        return Jobs(*parts, self.desk, self.wall, self.handshakes.number, topics=topics)
 
     def _make_router(self) -> SessionEventRouter:
         """Make the router that takes the events of sessions to the parts of this node."""
@@ -229,8 +222,8 @@ class Engine:
             drops=self.drops,
         )
 
-    def _make_desk(self) -> AdminDesk:
-        """Make the part of this node that tells others, and itself, what happened to their messages."""
+    def _make_desk(self) -> tuple[AdminDesk, Jobs]:
+        """Make the part of this node that tells senders what happened, and the jobs of the store, which hold it."""
         desk = AdminDesk(
             self.node_id,
             self.outbox,
@@ -244,7 +237,9 @@ class Engine:
         )
         self.queues.tell = self.outbox.dead_lettering.tell = self.transits.letters.tell = desk.tell
         self.outbox.note_asked = desk.note_asked
-        return desk
+        parts = self.queues, self.inbox, self.outbox, self.transits, desk
+        topics = Topics(self.settings, self.queues, self.drops, self._record)
+        return desk, Jobs(*parts, self.wall, self.handshakes.number, topics=topics)
 
     def _make_transmitter(self) -> Transmitter:
         """Make the transmitter that serves the conversations."""
@@ -322,13 +317,9 @@ class Engine:
     def outgoing_stream(
         self, where: str, queue: str, delivery: Delivery, priority: int | None = None
     ) -> OutgoingStream:
-        """The outgoing queue to a queue.
+        """The outgoing queue to a queue; ``where`` is a peer's name or an address, empty for a queue of this node.
 
-        Args:
-            where: a peer's name or an address, empty for a queue of this node.
-            queue: the name of the queue there.
-            delivery: the class of its messages.
-            priority: theirs, which the class permits; None for the default of the class.
+        The class must permit the priority; None is for the default of the class.
         """
         return self.outgoing_to(self.resolver.resolve(where, queue), delivery, priority)
 
@@ -486,13 +477,6 @@ class Engine:
         if notes.words is not None:
             # The answer to a message must be as durable as what it tells of.
             notes.settle(done, not (self.outbox.unpacked or queues.untold or self.jobs.adds_any))
-        mailbox.acknowledge_many(done)
-
-    def take_with_commit(self, mailbox: Mailbox, done: list[tuple[QueuedPacket, int]]) -> None:
-        """The same for messages that a transaction received: only its commit makes them done."""
-        self.queues.note_read(mailbox, done)
-        for packet, bits in done:
-            self.in_hand.let_go(packet, bits)
         mailbox.acknowledge_many(done)
 
     def give_back(self, mailbox: Mailbox, lease: Lease, way: Return, now_ns: int) -> None:

@@ -90,6 +90,14 @@ class Contents:
         if packet.receive_by_ms:
             self._set_expiry(None, self._shelf.next_expiry_ms)
 
+    def trim(self, most: int, last: int) -> None:
+        """Keep the eldest contents only on the disk, up to a place, as long as at most so many want each of them."""
+        while self._ready:
+            place, packet = next(iter(self._ready.items()))
+            if self.wanted[place] > most or packet.last_place > last:
+                return
+            self._shelve(self._pop(place))
+
     def remove(self, packet: QueuedPacket) -> bool:
         """Remove a content. Returns whether it was here."""
         place = packet.first_place

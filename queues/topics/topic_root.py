@@ -33,6 +33,11 @@ MATCHES_MAX = 4_096
 """Names whose subscriptions are remembered: more than most applications publish to in turns. Any other is matched."""
 
 
+LOOK_MESSAGES = 1_000
+"""After this many messages a root looks which subscriptions are behind: as many as may be pending by default, and the
+look costs little beside them."""
+
+
 class _Takers(NamedTuple):
     """The subscriptions that take a topic."""
 
@@ -101,9 +106,11 @@ class TopicRoot(Mailbox):
     __slots__ = (
         "_adding",
         "_awaited",
+        "_behind",
         "_coming",
         "_early",
         "_large",
+        "_looked",
         "_matches",
         "_owner",
         "_times",
@@ -156,6 +163,9 @@ class TopicRoot(Mailbox):
         self._coming: dict[tuple[StreamId, int], int] = {}
         self._large: dict[tuple[StreamId, int], int] = {}
         self._adding = 0
+        # The number of subscriptions that nobody reads, or that are far behind, at the last look.
+        self._behind = 0
+        self._looked = after
 
     def set_settings(self, settings: Topic) -> None:
         """Another strategy is in force, from the next dispatch on."""
@@ -323,6 +333,9 @@ class TopicRoot(Mailbox):
     def dispatch(self, now_ns: int) -> Dispatch | None:
         """Let go what the strategy lets go. Returns what went, or None."""
         first, assigned = self.dispatched + 1, dict[Subscription, int]()
+        if self.last_place - self._looked >= LOOK_MESSAGES:
+            self._looked = self.last_place
+            self._behind = sum([not one.listeners or one.length > one.max_unacked for one in self.subscriptions])
         discarded: list[tuple[Subscription, int, int, int]] = []
         for packet in self.contents.walk(first):
             if packet.last_place > self.last_place:
@@ -399,6 +412,8 @@ class TopicRoot(Mailbox):
                 return
         elif left > 1:
             wanted[place] = left - 1
+            if left - 1 <= self._behind:
+                self.contents.trim(self._behind, self.dispatched)
             return
         self.free(packet, "all")
 

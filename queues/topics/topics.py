@@ -291,6 +291,8 @@ class Topics:
     def take_news(self, now_ns: int) -> list[MessagesDiscarded | AckWaitOver]:
         """News for the operator since the last call; of one subscription at most one of a kind a second."""
         news: list[MessagesDiscarded | AckWaitOver] = []
+        if not (self._dropped or self._overdue):
+            return news
         kinds: tuple[tuple[Counter[Subscription], type[MessagesDiscarded | AckWaitOver]], ...] = (
             (self._dropped, MessagesDiscarded),
             (self._overdue, AckWaitOver),

@@ -225,7 +225,10 @@ class SimNode(SimHost):
                 engine.give_back(mailbox, lease, Return(failed=True, delay_ms=0), self.world.now_ns)
                 continue
             self._note(lease, got)
-            engine.acknowledge(mailbox, [(lease.packet, 1 << lease.index)])
+            if lease.packet.cares:  # as a reader does, whose acknowledgement may have an answer
+                engine.acknowledge(mailbox, [(lease.packet, 1 << lease.index)])
+            else:
+                mailbox.acknowledge(lease)
         self.drain()
         return limit
 

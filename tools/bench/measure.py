@@ -187,6 +187,26 @@ async def _fanned_out(row: Row, options: Options, meter: Meter, result: Result) 
                 result.figures["in sum"].versus_values.append(work.readers * outcome.rate)
 
 
+async def _answered(row: Row, options: Options, meter: Meter, result: Result) -> None:
+    """The same with administration messages, until the last of them is read, and without any, in turns."""
+    own, work = system_of("triack"), options.shaped(row.work)
+    for number in range(options.runs):
+        rates: dict[bool, float] = {}
+        for acks in (True, False):
+            named = replace(row, name=f"{row.name} {'answered' if acks else 'plain'}")
+            outcome = await _one(own, named, number, replace(work, acks=acks), options, meter, {})
+            if acks:
+                result.handle(outcome)
+                rates[acks] = outcome.sent / max(outcome.facts["sender"]["answered_s"], outcome.seconds)
+            else:
+                rates[acks] = outcome.rate
+                if outcome.flaw:
+                    result.verified = False
+                    result.note(outcome.flaw)
+        result.figures["of plain"].values.append(100 * rates[True] / rates[False] if rates[False] else 0.0)
+        result.figures["rate"].values.append(rates[True])
+
+
 _KINDS: dict[str, Callable[[Row, Options, Meter, Result], Awaitable[None]]] = {
     "transfer": _transfer,
     "latency": _transfer,
@@ -194,6 +214,7 @@ _KINDS: dict[str, Callable[[Row, Options, Meter, Result], Awaitable[None]]] = {
     "recording": _recording,
     "relayed": _relayed,
     "fanned out": _fanned_out,
+    "answered": _answered,
     "link": measure_link,
     "policies": measure_policies,
     "idle": measure_idle,

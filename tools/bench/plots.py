@@ -1,10 +1,19 @@
-"""The plots of a measurement: curves, and latencies as histograms. Drawn as those of the replay are."""
+"""The plots of a measurement: curves, and latencies as histograms.
+
+Drawn with matplotlib as SVG that stands in the page itself and takes the page's colours.
+"""
 
 from __future__ import annotations
 
+import io
+import re
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import matplotlib as mpl
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
 
 from triack.node.handles.policies import BETWEEN_NODES
 from triack.tools.bench.application import BUCKETS_PER_DECADE
@@ -19,7 +28,6 @@ from triack.tools.bench.rows import (
     growth_figure,
     policy_figure,
 )
-from triack.tools.replay.report.plots import CYCLE, drawn
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,6 +38,49 @@ if TYPE_CHECKING:
 __all__ = ["draw"]
 
 HEIGHT_INCHES = 3.0
+_WIDTH_INCHES: Final = 9.6
+_BLUE, _RED, _AMBER, _GREY, _GREEN, _VIOLET, _TEAL = (
+    "#2563eb",
+    "#dc2626",
+    "#d97706",
+    "#94a3b8",
+    "#16a34a",
+    "#7c3aed",
+    "#0d9488",
+)
+_CYCLE: Final = (_BLUE, _AMBER, _GREEN, _VIOLET, _TEAL, _RED, _GREY)
+_INK, _EDGE, _GRID = "#475569", "#cbd5e1", "#eef2f7"
+_VARIABLES: Final = {
+    colour: f"var(--{name})"
+    for colour, name in zip(
+        (*_CYCLE, _INK, _EDGE, _GRID),
+        ("blue", "amber", "green", "violet", "teal", "red", "grey", "ink", "edge", "grid"),
+        strict=True,
+    )
+}
+"""The page gives each colour its value, another one in the dark."""
+_STYLE: Final[Any] = {
+    "font.family": "sans-serif",
+    "font.size": 9,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "triack",
+    "text.color": _INK,
+    "axes.edgecolor": _EDGE,
+    "axes.labelcolor": _INK,
+    "axes.titlecolor": _INK,
+    "axes.titlesize": 10,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "xtick.color": _EDGE,
+    "ytick.color": _EDGE,
+    "xtick.labelcolor": _INK,
+    "ytick.labelcolor": _INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": _GRID,
+    "axes.axisbelow": True,
+}
 
 Painter: TypeAlias = "Callable[[Axes, Result], None]"
 
@@ -41,8 +92,37 @@ def draw(results: list[Result]) -> list[tuple[str, str]]:
         painters = _PAINTERS.get(result.row.kind, {}) if result.is_measured else {}
         for what, painter in painters.items():
             title = f"{result.row.name}: {what or result.row.text}"
-            plots.append((title, drawn(HEIGHT_INCHES, partial(_painted, painter, result))))
+            plots.append((title, _drawn(HEIGHT_INCHES, partial(_painted, painter, result))))
     return plots
+
+
+def _drawn(height_inches: float, paint: Callable[[Axes], None]) -> str:
+    """One plot in the same style, as SVG.
+
+    Args:
+        height_inches: of the figure.
+        paint: draws on its axes.
+    """
+    with mpl.rc_context(_STYLE):
+        figure = _figure(height_inches)
+        paint(figure.add_subplot())
+        return _svg(figure)
+
+
+def _figure(height_inches: float) -> Figure:
+    figure = Figure(figsize=(_WIDTH_INCHES, height_inches), layout="constrained")
+    FigureCanvasSVG(figure)
+    return figure
+
+
+def _svg(figure: Figure) -> str:
+    out = io.StringIO()
+    figure.savefig(out, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
+    text = out.getvalue()
+    colours = re.compile("|".join(_VARIABLES))
+    # A mark leads to another place of the same page.
+    text = text[text.index("<svg") :].replace(' target="_blank"', "")
+    return colours.sub(lambda found: _VARIABLES[found.group()], text)
 
 
 def _painted(painter: Painter, result: Result, axes: Axes) -> None:
@@ -51,7 +131,7 @@ def _painted(painter: Painter, result: Result, axes: Axes) -> None:
 
 def _line(axes: Axes, points: dict[float, float], label: str, place: int) -> None:
     if points:
-        axes.plot(list(points), list(points.values()), marker="o", ms=4, color=CYCLE[place], label=label)
+        axes.plot(list(points), list(points.values()), marker="o", ms=4, color=_CYCLE[place], label=label)
 
 
 def _curve(axes: Axes, result: Result) -> None:
@@ -82,7 +162,7 @@ def _latencies(axes: Axes, result: Result) -> None:
     for place, (system, counts) in enumerate(result.histograms.items()):
         edges = sorted(counts)
         widths = [edge * (10 ** (1 / BUCKETS_PER_DECADE) - 1) for edge in edges]
-        style: Any = {"width": widths, "align": "edge", "color": CYCLE[place], "alpha": 0.6, "label": system}
+        style: Any = {"width": widths, "align": "edge", "color": _CYCLE[place], "alpha": 0.6, "label": system}
         axes.bar(edges, [counts[edge] for edge in edges], **style)
     axes.set(xscale="log", xlabel="milliseconds", ylabel="messages")
     _finish(axes)

@@ -10,13 +10,13 @@ import jinja2
 
 from triack.base.errors import TriackError
 from triack.tools.bench.table import HEADINGS, SIDE_HEADINGS, cells, is_side_by_side, machine, side_by_side
-from triack.tools.replay.report.report import NO_PLOTS
 
 if TYPE_CHECKING:
     from triack.tools.bench.figures import Result
 
 __all__ = ["write_report"]
 
+NO_PLOTS = "Plots need matplotlib, which is not installed here: pip install 'triack[report]'"
 _TEMPLATE = Path(__file__).with_name("report.html.j2")
 
 

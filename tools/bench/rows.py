@@ -67,7 +67,7 @@ class Row:
     """One row.
 
     Attributes:
-        name: ``T1`` to ``T14``.
+        name: ``T1`` to ``T15``.
         text: a description.
         goals: the measured figures, the headline first.
         work: of one run; rows of another kind change parts of it.
@@ -210,6 +210,14 @@ ROWS = {
             ),
             replace(_T1, readers=READERS),
             "fanned out",
+        ),
+        Row(
+            "T15",
+            "T1, and the sender reads two administration messages about every message; beside T1 in turns",
+            (Goal("of plain", "% of the rate", 60, 40), Goal("rate", "msg/s", None, None)),
+            replace(_T1, messages=100_000, acks=True),
+            "answered",
+            "no peer tells a sender of the reader",
         ),
     )
 }

@@ -42,6 +42,7 @@ class Work:
         in_flight_bytes: the limit of sent bytes that have not arrived.
         log: whether a session log is written.
         insecure: without keys.
+        acks: whether the sender asks for administration messages about every message, and reads them.
         complete: whether the run ends when everything has arrived, and not with the time.
         readers: readers that get each message; 0 for one reader that takes it.
     """
@@ -59,6 +60,7 @@ class Work:
     in_flight_bytes: int = 8 * 1024 * 1024
     log: bool = True
     insecure: bool = False
+    acks: bool = False
     complete: bool = True
     readers: int = 0
 

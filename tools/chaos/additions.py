@@ -2,7 +2,7 @@
 
 Addresses of both transports, narrow paths, changing permissions, middle boxes that forget, second openers of a store,
 clocks that are set between two starts, messages that kill, dead letters beside little quotas, many names, priorities,
-and paused queues.
+paused queues, and answers to senders that ask for them.
 
 Each draws from a random stream of its own, so that a seed keeps its old plan, and gets the addition.
 """
@@ -14,9 +14,10 @@ from triack.base.delivery import LABELS, PRIORITY_MAX
 from triack.base.units import MS, SECOND
 from triack.queues.node_settings import Redelivery
 from triack.tools.chaos.pausing import OUTGOING
-from triack.tools.chaos.plan import DISHONEST, LASTING_MS, Fault, HostPlan, Plan, StreamPlan
+from triack.tools.chaos.plan import DISHONEST, LASTING_MS, LETTERS, Fault, HostPlan, Plan, StreamPlan
 
 __all__ = [
+    "ask_for_answers",
     "fill_with_letters",
     "hide",
     "mix_transports",
@@ -30,6 +31,11 @@ __all__ = [
     "waver",
 ]
 
+ANSWERS_CHANCE = 0.25
+"""Of the streams of honest plans: most plans have none of them, so that others stay as they were."""
+LETTERS_CHANCE = 0.15
+"""The same of dead letters that are to go elsewhere."""
+_ACKS = (1, 2, 3, 14, 15)
 MIXED_SHARE = 0.6
 """Of the plans in which somebody moves."""
 NARROW_SHARE = 1 / 4
@@ -294,3 +300,18 @@ def name_once(plan: Plan, random: Random) -> Plan:
 
 def _ends_soon(host: HostPlan, live_max: int, retire_s: float) -> HostPlan:
     return replace(host, settings=replace(host.settings, max_streams=live_max, retire_after_s=retire_s))
+
+
+def ask_for_answers(plan: Plan, random: Random) -> Plan:
+    """The same plan, in which some senders ask for administration messages, or want their dead letters elsewhere.
+
+    Not where a disk lies or a store is an older copy: then the same may happen twice, and be told twice.
+    """
+    if any(fault.kind in DISHONEST for fault in plan.faults):
+        return plan
+    streams = []
+    for stream in plan.streams:
+        acks = random.choice(_ACKS) if random.random() < ANSWERS_CHANCE else 0
+        letters = LETTERS if random.random() < LETTERS_CHANCE else ""
+        streams.append(replace(stream, acks=acks, letters=letters))
+    return replace(plan, streams=tuple(streams))

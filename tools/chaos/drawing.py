@@ -5,6 +5,7 @@ from random import Random
 
 from triack.base.units import MS, SECOND
 from triack.tools.chaos.additions import (
+    ask_for_answers,
     fill_with_letters,
     hide,
     mix_transports,
@@ -63,7 +64,8 @@ def draw(seed: int) -> Plan:
     if seed >= TOPICS_FROM:
         return draw_topics(seed, world.chance("topics"))
     if seed >= RELAYED_FROM:
-        return prioritize(draw_relayed(seed, world.chance("relays")), world.chance("priorities"))
+        plan = prioritize(draw_relayed(seed, world.chance("relays")), world.chance("priorities"))
+        return ask_for_answers(plan, world.chance("answers"))
     random = world.chance("plan")
     hosts = random.choice([2, 2, 2, 3])
     scheme = "tcp" if random.random() < 0.15 else "udp"
@@ -86,6 +88,7 @@ def draw(seed: int) -> Plan:
     plan = set_clocks(visit(plan, world.chance("second openers")), world.chance("clocks"))
     plan = fill_with_letters(poison(plan, world.chance("poison")), world.chance("dead letters"))
     plan = pause_queues(prioritize(plan, world.chance("priorities")), world.chance("paused queues"))
+    plan = ask_for_answers(plan, world.chance("answers"))
     return _with_logs(_with_packets(plan, world.chance("packets")), world.chance("logs"))
 
 

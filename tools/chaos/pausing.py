@@ -10,7 +10,9 @@ __all__ = ["OUTGOING", "Pausing"]
 OUTGOING = 1
 """``Fault.other`` of a pause at the sender; at the receiver it is 0."""
 AGAIN_NS = 50 * MS
-"""How soon an operator tries again to resume a queue of a node that is down."""
+"""How often an operator looks whether a queue must be resumed."""
+CALM_LOOKS = 20
+"""A resume that was found so often is durable: a second is more than a commit takes."""
 
 
 class Pausing:
@@ -54,19 +56,31 @@ class Pausing:
 
     def heal(self) -> None:
         """Resume all queues now."""
-        for key in list(self._paused):
+        for key in self._paused:
             self._paused[key] = 0
-            self._resume(key)
 
-    def _resume(self, key: tuple[int, str]) -> None:
-        """Resume a queue whose time is over, as soon as its node runs."""
+    def _resume(self, key: tuple[int, str], calm: int = 0) -> None:
+        """Resume a queue when its time is over and its node runs; again if the node died before that was durable.
+
+        Args:
+            key: its node and its name.
+            calm: how often it was found resumed, one time after the other.
+        """
         host, name = self._hosts[key[0]], key[1]
-        if host.lost is not None or self._paused.get(key, 0) > self._world.now_ns:
+        engine = host.engine
+        if host.lost is not None or calm == CALM_LOOKS:
             return
-        if not host.is_up or host.engine is None or host.engine.draining or host.engine.failure is not None:
-            self._world.at(AGAIN_NS, lambda: self._resume(key))
-            return
-        host.act(lambda: host.engine.resume(name, self._world.now_ns) if host.engine is not None else None)
-        # A node that dies before its next commit has the pause again.
-        if self._paused.pop(key, None) is not None:
-            self._world.at(AGAIN_NS, lambda: self._resume(key))
+        is_over = self._paused[key] <= self._world.now_ns
+        if not is_over or not host.is_up or engine is None or engine.draining or engine.failure is not None:
+            calm = 0
+        elif name in engine.queues.pauses.by_name:
+            calm = 0
+            host.act(lambda: self._end(host, name))
+        else:
+            calm += 1
+        self._world.at(AGAIN_NS, lambda: self._resume(key, calm))
+
+    def _end(self, host: Host, name: str) -> None:
+        engine = host.engine
+        if engine is not None and engine.failure is None and not engine.draining:
+            engine.resume(name, self._world.now_ns)

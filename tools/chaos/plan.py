@@ -14,6 +14,7 @@ from triack.tools.sim.faults import Faults
 __all__ = [
     "DISHONEST",
     "LASTING_MS",
+    "LETTERS",
     "STRANGE",
     "Fault",
     "HostPlan",
@@ -23,6 +24,8 @@ __all__ = [
     "SubscriberPlan",
 ]
 
+LETTERS = "letters"
+"""The queue of each host for dead letters whose senders want them there."""
 DISHONEST = ("lie", "rot", "old-copy", "clone")
 """Faults against which no single store can keep its promise; they must be noticed."""
 
@@ -96,6 +99,8 @@ class StreamPlan:
         poison: numbers of messages that end the process that handles them.
         below: of a stream to a topic, what the names of its messages have below the root, in turns.
         priorities: of its messages, one after the other; none: all have the default of their class.
+        acks: administration messages that the sender asks for, as flags.
+        letters: the queue for dead letters of its messages; empty for the system's.
     """
 
     sender: int
@@ -116,6 +121,8 @@ class StreamPlan:
     astray: bool = False
     poison: frozenset[int] = frozenset()
     below: tuple[str, ...] = ()
+    acks: int = 0
+    letters: str = ""
     priorities: tuple[int, ...] = ()
 
     def priority_of(self, number: int) -> int | None:
@@ -128,6 +135,7 @@ class StreamPlan:
         more += " astray" if self.astray else ""
         more += f" poison {sorted(self.poison)}" if self.poison else ""
         more += f" priorities {self.priorities}" if self.priorities else ""
+        more += (f" acks {self.acks}" if self.acks else "") + (f" letters to {self.letters}" if self.letters else "")
         more += (f" read in {self.read_ms} ms" if self.read_ms else "") + ("" if self.is_read else " unread")
         return f"{self.sender}>{self.receiver} {self.delivery} x{self.count} {self.size_bytes}B{more}"
 

@@ -7,16 +7,18 @@ from triack.base.delivery import Delivery
 from triack.base.reasons import RejectReason
 from triack.base.units import MS, SECOND
 from triack.node.shell.engine_handle import MESSAGE_OVERHEAD_BYTES
+from triack.queues.admin_acks import class_in, write_request
 from triack.queues.mailboxes.mailbox import Lease, Mailbox
 from triack.queues.mailboxes.redelivery import Return
 from triack.queues.mailboxes.system_queues import DEAD_LETTER_QUEUE
 from triack.queues.manager.engine import Engine
+from triack.queues.message_classes import Acks, MessageClass
 from triack.queues.node_settings import Limits
-from triack.queues.packing import Outgoing
+from triack.queues.packing import ADMIN, DEAD_LETTER, Outgoing, Properties
 from triack.queues.stages import STAGES, Stage
 from triack.tools.chaos.history import Batch, History, Part, StreamHistory, body_of, identify
 from triack.tools.chaos.host import Host
-from triack.tools.chaos.plan import LASTING_MS, StreamPlan, SubscriberPlan
+from triack.tools.chaos.plan import LASTING_MS, LETTERS, StreamPlan, SubscriberPlan
 from triack.tools.chaos.subscribers import Subscriber
 from triack.tools.sim.disk import ProcessCrashed
 from triack.tools.sim.world import World
@@ -38,6 +40,10 @@ MISSED_MOST = 2_000
 """A sender whose node has been away for this many turns looks less often from then on: nodes may be away for days."""
 MISSED_NS = 5 * SECOND
 """How often; the 30 seconds for the arrival of all messages are enough for it."""
+ANSWERS_QUEUE = "acks"
+"""The queue of each host for administration messages."""
+ANSWERS_GAP_NS = 20 * MS
+"""Some of them come together, and none waits for long."""
 CLAIM_CHANCE = 0.3
 """How often somebody waits for a receipt."""
 
@@ -59,6 +65,10 @@ class Sender:
         self._random: Random = world.chance(f"sender {index}")
         self._world = world
         self._history = history
+        self._properties: Properties | None = {
+            **({ADMIN: write_request(ANSWERS_QUEUE, Acks(plan.acks))} if plan.acks else {}),
+            **({DEAD_LETTER: plan.letters} if plan.letters else {}),
+        } or None
 
     def begin(self) -> None:
         """Submit batches until all is sent."""
@@ -134,11 +144,11 @@ class Sender:
         if read_ms:
             self._history.limited(self.index, number, now_ms + read_ms)
         below = self.plan.below
-        if not (live_ms or read_ms or below):
+        if not (live_ms or read_ms or below or self._properties):
             return body
         return Outgoing(
             body,
-            None,
+            self._properties,
             now_ms + live_ms if live_ms else 0,
             receive_by_ms=now_ms + read_ms if read_ms else 0,
             topic=below[number % len(below)] if below else None,
@@ -233,13 +243,57 @@ class Reader:
         """Acknowledge, remember and forward, in one commit."""
         numbers = [number for _, number in taken]
         for lease, _ in taken:
-            mailbox.acknowledge(lease)
+            _acknowledge(engine, mailbox, lease)
         if self._keeps and self._ordered:
             engine.set_state(self._key, self.host.state[self._key])
         if self._forward is not None:
             parts = [Part(self._forward.index, number, number + 1) for number in numbers]
             self._forward.give(engine, parts, [self._forward])
         engine.await_commit(lambda error: None if error else self._history.acknowledged(self.index, numbers))
+
+
+def _acknowledge(engine: Engine, mailbox: Mailbox, lease: Lease) -> None:
+    """As a reader does. It may have an answer; if not, the quick way does the same."""
+    if lease.packet.cares:
+        engine.acknowledge(mailbox, [(lease.packet, 1 << lease.index)])
+    else:
+        mailbox.acknowledge(lease)
+
+
+class AnswerReader:
+    """Reads the administration messages of a host: none comes twice, unless it is marked.
+
+    What is missing is seen in the session logs.
+    """
+
+    def __init__(self, host: Host, history: History) -> None:
+        self.host = host
+        self._history = history
+        self._seen: set[tuple[object, MessageClass]] = set()
+
+    def begin(self) -> None:
+        """Read whenever there are some."""
+        self.host.await_messages(ANSWERS_QUEUE, self._wake)
+
+    def _wake(self) -> None:
+        self.host.world.at(ANSWERS_GAP_NS, self._turn)
+
+    def _turn(self) -> None:
+        engine = self.host.engine
+        if engine is not None and self.host.has_messages(ANSWERS_QUEUE):
+            self.host.act(lambda: self._read(engine))
+        self.begin()
+
+    def _read(self, engine: Engine) -> None:
+        mailbox = engine.make_queue(ANSWERS_QUEUE)
+        while (lease := engine.take(mailbox, self.host.world.now_ns)) is not None:
+            properties = lease.packet.open().properties or [{}] * (lease.index + 1)
+            about = properties[lease.index].get("correlation_id"), class_in(properties, lease.index)
+            # An express message may come again after a crash, and is then another one for those that see it.
+            if about in self._seen and not lease.redelivered and lease.packet.delivery != Delivery.EXPRESS:
+                self._history.violations.append(("answers", f"{about[1].label} of {about[0]} came twice"))
+            self._seen.add(about)
+            mailbox.acknowledge(lease)
 
 
 class Workload:
@@ -283,6 +337,9 @@ class Workload:
             Subscriber(plan, hosts[plan.host], world, f"subscriber {index}", None if index else self.history)
             for index, plan in enumerate(subscribers)
         ]
+        self._answers = [
+            AnswerReader(host, self.history) for host in {hosts[it.sender]: None for it in plans if it.acks}
+        ]
 
     def begin(self) -> None:
         """Let everyone work; publishers once the subscription that gets everything is there."""
@@ -295,6 +352,8 @@ class Workload:
             subscriber.begin()
         for reader in self.readers:
             reader.begin()
+        for answers in self._answers:
+            answers.begin()
 
     def finish(self) -> None:
         """Every host sends a last message, so that each pair meets once more; read messages are still forwarded."""
@@ -312,7 +371,10 @@ class Workload:
             host.act(lambda: self._bury(engine, host.world.now_ns))
 
     def _bury(self, engine: Engine, now_ns: int) -> None:
-        mailbox = engine.queues.mailboxes.get(DEAD_LETTER_QUEUE)
+        for name in (DEAD_LETTER_QUEUE, LETTERS):
+            self._bury_all(engine, engine.queues.mailboxes.get(name), now_ns)
+
+    def _bury_all(self, engine: Engine, mailbox: Mailbox | None, now_ns: int) -> None:
         while mailbox is not None and (lease := engine.take(mailbox, now_ns)) is not None:
             body = lease.body
             stream, number = identify(body)

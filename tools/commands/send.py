@@ -185,9 +185,7 @@ def send(
     be repeated without a look: for a day, the node accepts nothing again that it accepted with that key.
     """
     delivery = triack.Delivery[class_name.upper()]
-    until = STAGES[delivery] if stage_name is None else triack.Stage[stage_name.upper()]
-    if until > STAGES[delivery]:
-        raise click.UsageError(f"--until {stage_name}: {class_name} messages have no such stage")
+    until = _stage_of(delivery, stage_name)
     if key is not None and delivery is triack.EXPRESS:
         raise click.UsageError("--key: express messages are on no disk, and neither are keys")
     destination = _resolve(destination, read_peers(peers))
@@ -218,6 +216,14 @@ def send(
         read_tls(authority=tls_ca),
     )
     return run(_send(order, timeout, as_json=as_json))
+
+
+def _stage_of(delivery: triack.Delivery, name: str | None) -> triack.Stage:
+    """The stage to wait for. Raises UsageError when the class has no such stage."""
+    until = STAGES[delivery] if name is None else triack.Stage[name.upper()]
+    if until > STAGES[delivery]:
+        raise click.UsageError(f"--until {name}: {delivery.label} messages have no such stage")
+    return until
 
 
 def _resolve(destination: str, peers: dict[str, str]) -> str:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import accumulate
+from operator import add
 from typing import Final
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
@@ -107,9 +108,17 @@ def _durable(name: str, sentence: str, read: Callable[[SubscriptionStats], float
     return Family(f"subscription_{name}", sentence, ("topic", "subscription"), samples)
 
 
+def _merged(samples: Iterable[Sample], join: Callable[[float, float], float]) -> Iterator[Sample]:
+    """One sample for each set of labels: each priority is a stream of its own, and has no label."""
+    merged: dict[tuple[str, ...], float] = {}
+    for labels, value in samples:
+        merged[labels] = join(merged[labels], value) if labels in merged else value
+    return iter(merged.items())
+
+
 def _outgoing(name: str, sentence: str, read: Callable[[OutgoingStats], float], *, counter: bool = False) -> Family:
     def samples(stats: NodeStats) -> Iterator[Sample]:
-        return (((it.peer, it.queue, it.delivery.label), read(it)) for it in stats.outgoing)
+        return _merged((((it.peer, it.queue, it.delivery.label), read(it)) for it in stats.outgoing), add)
 
     return Family(f"outgoing_{name}", sentence, ("peer", "queue", "delivery"), samples, counter)
 
@@ -155,7 +164,8 @@ def _tiers(stats: NodeStats) -> Iterator[Sample]:
 
 def _stalled(stats: NodeStats) -> Iterator[Sample]:
     waiting = ((it, it.stalled_s) for it in stats.outgoing)
-    return (((it.peer, it.queue, it.delivery.label), value) for it, value in waiting if value is not None)
+    samples = (((it.peer, it.queue, it.delivery.label), value) for it, value in waiting if value is not None)
+    return _merged(samples, max)
 
 
 def _waits(stats: NodeStats) -> Iterator[Sample]:
@@ -169,11 +179,12 @@ def _troubles(stats: NodeStats) -> Iterator[Sample]:
 
 
 def _held(stats: NodeStats) -> Iterator[Sample]:
-    return (((it.peer, it.queue, it.delivery.label, it.held), 1) for it in stats.outgoing if it.held is not None)
+    held = ((it, it.held) for it in stats.outgoing)
+    return _merged((((it.peer, it.queue, it.delivery.label, why), 1) for it, why in held if why is not None), max)
 
 
 def _holds(stats: NodeStats) -> Iterator[Sample]:
-    return (((it.peer, it.queue, it.delivery.label, it.reason), 1) for it in stats.holds)
+    return _merged((((it.peer, it.queue, it.delivery.label, it.reason), 1) for it in stats.holds), max)
 
 
 _STREAM_LABELS = ("peer", "queue", "delivery", "reason")

@@ -322,3 +322,47 @@ async def test_all_messages_to_a_peer_are_paused_by_its_name(tmp_path: Path) -> 
         assert node.stats().queues["b"].paused_s is not None
         assert (await node.resume("b"), await node.resume("b/")) == (True, True)
         assert [it.paused_s for it in node.stats().outgoing] == [None]
+
+
+async def test_dead_letters_are_sent_again_by_reason_and_age(node: triack.Node) -> None:
+    """Of the system's queue, or of one that their sender has chosen."""
+    await kill(node, "orders", b"1")
+    await node.send("orders", b"2", dead_letter="mine", label="l")
+    async with node.receive("orders", ack="manual") as reader:
+        (await reader.get(WAIT)).reject(dead=True)
+    await node.flush()
+    assert await node.requeue(reason="max-redeliveries", older_than=3_600) == 0
+    assert await node.requeue(reason="purged") == 0
+    assert await node.requeue(queue="mine", reason="reader-refused", older_than=0) == 1
+    assert await seen(node, "orders") == [b"2"]
+    assert await node.requeue(reason="max-redeliveries") == 1
+    async with node.receive("orders") as reader:
+        again = await reader.get(WAIT)
+        assert again.properties == {"label": "l", "dead_letter": "mine"}
+    with pytest.raises(triack.QueueNotFound):
+        await node.requeue(queue="nowhere")
+
+
+async def test_a_purge_is_told_to_the_sender(node: triack.Node) -> None:
+    """Of the messages that asked for it."""
+    acks = triack.Acks.NOT_ACKNOWLEDGE_RECEIVE
+    await node.send("orders", b"1", admin_queue="acks", acks=acks)
+    await node.send("orders", b"2")
+    assert await node.purge("orders") == 2
+    async with node.receive("acks") as reader:
+        told = await reader.get(WAIT)
+    assert (told.message_class, told.body, told.reply_to) == (triack.MessageClass.QUEUE_PURGED, b"1", "orders")
+    assert node.queue_lengths()["acks"] == 0
+    assert node.stats().admin_acks == {"queue-purged": 1}
+
+
+async def test_a_message_that_is_moved_asks_for_nothing_more(node: triack.Node) -> None:
+    """It is another message, of this node."""
+    acks = triack.Acks.POSITIVE_RECEIVE
+    receipt = await node.send("orders", b"1", admin_queue="acks", acks=acks)
+    assert await node.move("orders", "others") == 1
+    async with node.receive("others") as reader:
+        assert (await reader.get(WAIT)).properties == {}
+    await node.flush()
+    assert node.queue_lengths()["acks"] == 0
+    assert receipt.id

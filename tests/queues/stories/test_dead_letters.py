@@ -1,14 +1,18 @@
 """Dead letters that nobody reads stop nobody, have a quota of their own, and each wait for room has a name."""
 
+from dataclasses import replace
 from typing import get_args
 
 import pytest
 
+from tests.queues.relays import line
 from tests.queues.world import SimNode, World, numbered
 from triack.base.delivery import Delivery
-from triack.base.news import QueueOverQuota, StreamHeld
+from triack.base.news import DeadLettersWaiting, QueueOverQuota, StreamHeld
 from triack.base.reasons import DropReason, HoldReason
 from triack.base.units import SECOND
+from triack.node.shell.troubles import find_troubles
+from triack.queues.mailboxes.redelivery import Return
 from triack.queues.node_settings import DeadLetters, Limits, NodeSettings, Quota, WhenLettersFull
 from triack.queues.packing import Outgoing
 
@@ -142,3 +146,102 @@ def test_a_policy_that_is_none_is_refused() -> None:
         DeadLetters(when_full="burn")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="Limits: dead_letters"):
         Limits(dead_letters=5)  # type: ignore[arg-type]
+
+
+def send_with(
+    sender: SimNode, where: str, *bodies: bytes, queue: str = "q", live_ms: int = 0, **properties: object
+) -> None:
+    """Messages with properties, that must be received within a time, if any."""
+    by_ms = sender.world.now_ms + live_ms if live_ms else 0
+    outgoing = sender.live.outgoing_stream(where, queue, Delivery.TRANSACTIONAL)
+    for body in bodies:
+        sender.live.submit(outgoing, Outgoing(body, dict(properties), receive_by_ms=by_ms), len(body))
+    sender.drain()
+
+
+def test_a_sender_may_want_no_dead_letter() -> None:
+    """At its own node as at the destination: the message is gone, and counted by its reason."""
+    world = World(1)
+    a, b = world.node("a"), world.node("b")
+    send_with(a, "b", b"1", b"2", live_ms=2_000, dead_letter=False)
+    send_with(a, "b", b"3", queue="$secret", dead_letter=False)
+    world.run(10 * SECOND)
+    assert (a.length("dead-letter"), b.length("dead-letter"), b.length("q")) == (0, 0, 0)
+    assert b.live.queues.declined_letters == {"receive-timeout": 2}
+    assert a.live.queues.declined_letters == {"access-denied": 1}
+    assert b.live.drops[DropReason.LETTER_DECLINED] == 2
+
+
+def test_a_sender_may_want_its_dead_letter_elsewhere() -> None:
+    """In a queue of the node where the message dies, which is made for it. It survives a restart there."""
+    world = World(1)
+    a, b = world.node("a"), world.node("b")
+    send_with(a, "b", b"1", live_ms=2_000, dead_letter="mine")
+    send_with(a, "b", b"2", queue="$secret", dead_letter="mine")
+    world.run(10 * SECOND)
+    b.restart()
+    assert (a.read_all("mine"), b.read_all("mine")) == ([b"2"], [b"1"])
+    assert (a.length("dead-letter"), b.length("dead-letter")) == (0, 0)
+
+
+@pytest.mark.parametrize("name", ["$replies", "dead-letter", "no such name!", ".x", 5, True])
+def test_a_letter_that_cannot_be_where_its_sender_wants_is_not_lost(name: object) -> None:
+    world = World(1)
+    a, b = world.node("a"), world.node("b")
+    send_with(a, "b", b"1", live_ms=2_000, dead_letter=name)
+    world.run(10 * SECOND)
+    assert b.length("dead-letter") == 1
+
+
+def test_no_peer_writes_by_its_dead_letters_where_it_may_not_send() -> None:
+    """Nor does it make queues where there are enough, or fill one over its quota."""
+    world = World(1)
+    b = world.node("b", limited(queue_quota={"small": Quota(1)}))
+    a = world.node("a", limited())
+    b.know(replace(a.peer, may_send=("q", "small")))
+    send_with(a, "b", b"1", live_ms=2_000, dead_letter="forbidden")
+    send_with(a, "b", b"2", b"3", live_ms=2_000, dead_letter="small")
+    world.run(10 * SECOND)
+    assert (b.length("forbidden"), b.length("small"), b.length("dead-letter")) == (0, 1, 2)
+
+
+def test_a_letter_that_dies_in_the_queue_of_its_sender_is_one_for_the_operator() -> None:
+    """It does not come into the same queue again and again."""
+    world = World(1)
+    a = world.node("a", NodeSettings(max_redeliveries=0))
+    send_with(a, "", b"1", live_ms=500, dead_letter="mine")
+    world.run(2 * SECOND)
+    mailbox = a.live.make_queue("mine")
+    lease = a.live.take(mailbox, world.now_ns)
+    assert lease is not None
+    a.live.give_back(mailbox, lease, Return(failed=True), world.now_ns)
+    a.drain()
+    world.run(SECOND)
+    assert (a.length("mine"), a.length("dead-letter")) == (0, 1)
+
+
+def test_a_relay_keeps_letters_as_their_sender_wants() -> None:
+    net = line("arb")
+    net.world.cut(net["r"], net["b"])
+    for said in (False, "mine"):
+        outgoing = net["a"].live.outgoing_stream("b", "q", Delivery.RECOVERABLE)
+        by_ms = net.world.now_ms + 3_000
+        net["a"].live.submit(outgoing, Outgoing(b"x", {"dead_letter": said}, reach_by_ms=by_ms), 1)
+        net["a"].drain()
+    net.world.run(10 * SECOND)
+    assert (net["r"].length("mine"), net["r"].length("dead-letter")) == (1, 0)
+    assert net["r"].live.queues.declined_letters == {"reach-queue-timeout": 1}
+
+
+def test_the_operator_hears_once_of_many_dead_letters() -> None:
+    """None is refused; the trouble ends with the letters."""
+    world = World(1)
+    a = world.node("a", limited(dead_letters=DeadLetters(warn_at=5)))
+    for count in (4, 1, 3):
+        send_with(a, "", *numbered(0, count), live_ms=500)
+        world.run(2 * SECOND)
+    told = [event for event in a.news if isinstance(event, DeadLettersWaiting)]
+    assert told == [DeadLettersWaiting("dead-letter", 5)]
+    assert [it.trouble for it in find_troubles(a.live, world.now_ns)] == ["dead-letters"]
+    a.read_all("dead-letter")
+    assert find_troubles(a.live, world.now_ns) == []

@@ -70,3 +70,14 @@ def test_contents_on_the_disk_expire() -> None:
         kept.add(number, receive_by_ms=1_000 if number < 5 else 0)
     assert kept.expiries[-1] == 1_000
     assert [packet.number for packet in kept.contents.poll_expired(1_000, 100)] == [0, 1, 2, 3, 4]
+
+
+def test_what_only_subscriptions_behind_want_is_kept_on_the_disk_alone() -> None:
+    kept = Kept()
+    packets = [kept.add(number) for number in range(8)]
+    kept.contents.wanted[packets[5].first_place] = 3
+    kept.contents.trim(1, packets[3].last_place)
+    assert [kept.contents.is_ready(packet) for packet in packets] == 4 * [False] + 4 * [True]
+    kept.contents.trim(1, packets[7].last_place)
+    assert [kept.contents.is_ready(packet) for packet in packets] == 5 * [False] + 3 * [True]
+    assert kept.places() == [packet.first_place for packet in packets]

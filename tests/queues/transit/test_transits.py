@@ -40,6 +40,29 @@ def test_a_restart_finds_all_that_waited(delivery: Delivery) -> None:
     ) == (0, 0, 0)
 
 
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_relay_keeps_the_priorities_and_sends_the_higher_ones_first(restarts: bool) -> None:
+    """Also when it has only their rows, and their bodies are on its disk."""
+    one_each = {"a": NodeSettings(messages_per_packet=1)}
+    net = line("arb", settings=one_each)
+    a, r, b = (net[name] for name in "arb")
+    b.crash()
+    for priority in (0, 3, 7):
+        post(a, "b", *numbered(0, 15), delivery=Delivery.RECOVERABLE, priority=priority)
+        assert net.world.run(20 * SECOND, lambda: not a.busy)
+    if restarts:
+        r.restart()
+    assert sorted(stream.priority for stream in r.live.transits.streams) == [0, 3, 7]
+    b.start()
+    assert net.world.run(100 * SECOND, lambda: net.is_done("a"))
+    came = [record.get("priority", 3) for record in b.log("committed")]
+    assert came == sorted(came, reverse=True)
+    assert set(came) == {0, 3, 7}
+    mailbox = b.live.queues.mailboxes["q"]
+    assert [mailbox.lengths[priority] for priority in (0, 3, 7)] == [15] * 3
+    assert b.read_all("q") == 3 * numbered(0, 15)
+
+
 def die_at(net: Relays, name: str, fatal: int, *, is_done: bool) -> None:
     """Let a node's process end with that commit of it, after or before it is on the disk; another one follows."""
     node = net[name]

@@ -1,5 +1,6 @@
 """The plots of a measurement, drawn from the results that there are."""
 
+import re
 from types import ModuleType
 
 import pytest
@@ -54,3 +55,14 @@ def test_the_growth_of_a_replay_is_drawn(plots: ModuleType) -> None:
     assert rates.startswith("GROWTH: records that a processor judges")
     assert ">clean: one more<" in rate_plot
     assert ">clean: all<" in rate_plot
+
+
+def test_colours_are_left_to_the_page_and_no_plot_says_when_it_was_drawn(plots: ModuleType) -> None:
+    """So that they change in the dark, and the same results are the same page."""
+    delays = Result.of(ROWS["T4"])
+    delays.figures["p50"].values = [1.0]
+    delays.histograms = {"triack": {0.5: 3, 0.7: 9}}
+    (_, plot), *_ = plots.draw([delays])
+    assert set(re.findall(r"#[0-9a-f]{6}", plot)) == set()
+    assert "<dc:date>" not in plot
+    assert plots.draw([delays])[0][1] == plot

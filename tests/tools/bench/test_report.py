@@ -7,9 +7,8 @@ import pytest
 
 from triack.base.errors import TriackError
 from triack.tools.bench.figures import Result
-from triack.tools.bench.report import write_report
+from triack.tools.bench.report import NO_PLOTS, write_report
 from triack.tools.bench.rows import ROWS
-from triack.tools.replay.report.report import NO_PLOTS
 
 
 def measured() -> Result:

@@ -7,6 +7,7 @@ from triack.tools.chaos.additions import (
     CARRIED_BYTES,
     LIVE_MAX,
     ONCE_NAMES,
+    PRIORITIES_MAX,
     RETIRE_S,
     WANTED_BYTES,
     hide,
@@ -17,7 +18,9 @@ from triack.tools.chaos.additions import (
     waver,
 )
 from triack.tools.chaos.drawing import draw
+from triack.tools.chaos.pausing import OUTGOING
 from triack.tools.chaos.plan import DISHONEST, LASTING_MS, Plan
+from triack.tools.chaos.topologies import RELAYED_FROM
 
 ADDED = ("forbid", "hide", "narrow")
 """Kinds of faults that come with additions."""
@@ -81,6 +84,22 @@ def test_many_names_and_few_places() -> None:
         names = [one.queue for one in plan.streams if one.queue.startswith("once")]
         assert len(set(names)) == len(names) in ONCE_NAMES
         assert not any(fault.kind in DISHONEST for fault in plan.faults)
+
+
+def test_streams_have_several_priorities_and_queues_are_paused() -> None:
+    """Also those that go by relays; what is transactional has none."""
+    plans = [draw(seed) for seed in (*range(350), *range(RELAYED_FROM, RELAYED_FROM + 50))]
+    for plan in plans:
+        for stream in plan.streams:
+            assert not (stream.priorities and stream.delivery == "transactional")
+            assert len(set(stream.priorities)) == len(stream.priorities) <= PRIORITIES_MAX
+    assert sum(any(stream.priorities for stream in plan.streams) for plan in plans[:350]) >= 120
+    assert any(stream.priorities for plan in plans[350:] for stream in plan.streams)
+    paused = [plan for plan in plans if any(fault.kind == "pause-queue" for fault in plan.faults)]
+    assert len(paused) >= 25
+    assert not any(fault.kind in DISHONEST for plan in paused for fault in plan.faults)
+    faults = [fault for plan in paused for fault in plan.faults if fault.kind == "pause-queue"]
+    assert {(fault.other, fault.forever) for fault in faults} == {(0, False), (0, True), (OUTGOING, False)}
 
 
 def test_the_rest_of_a_plan_stays() -> None:

@@ -9,6 +9,7 @@ KINDS = {
     "kill",
     "power-loss",
     "pause",
+    "pause-queue",
     "stop",
     "cut",
     "cut-one-way",

@@ -55,6 +55,19 @@ async def test_queues_links_and_what_is_on_its_way_are_counted() -> None:
         assert value(0, "node", **about) == 1
 
 
+async def test_priorities_have_no_labels() -> None:
+    """What goes to one queue in one class is one figure: a page with two of the same labels is refused."""
+    async with make("a", scheme="udp") as a:
+        for priority in (1, 7):
+            sent = await a.send("udp://127.0.0.1:9/q", b"x", delivery=triack.RECOVERABLE, priority=priority)
+            await sent.queued(WAIT)
+        labels = {"peer": "udp://127.0.0.1:9", "queue": "q", "delivery": "recoverable"}
+        seen = registered(a)
+        assert seen.get_sample_value("triack_outgoing_messages", labels) == 2
+        lines = [line.rpartition(b" ")[0] for line in generate_latest(seen).splitlines()]
+        assert len(lines) == len(set(lines))
+
+
 async def test_what_is_missing_is_a_label() -> None:
     async with make("a", scheme="udp") as a:
         await (await a.send("udp://127.0.0.1:9/q", b"x")).queued(WAIT)

@@ -158,6 +158,14 @@ def a_higher_priority_than_the_default_left_waiting(world: World) -> Expected:
 
 
 @fault
+def another_priority_on_the_way(world: World) -> Expected:
+    """Alpha queues packets of priority 7, and beta takes them with that of their class."""
+    world.deliver("recoverable", 2)
+    world.alpha.one("queued", cls="recoverable").update(priority=7)
+    return {("claims", CLASS_STREAMS["recoverable"], SEQUENCE, -1)}
+
+
+@fault
 def handed_again_at_once(world: World) -> Expected:
     """Beta hands the last messages out again without a mark; in a transactional stream that is disorder as well."""
     world.deliver(TX, 2)

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+import time
 from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,6 +24,12 @@ __all__ = ["HUB", "QUEUE", "RECEIVER", "SENDER", "Counting", "End", "OwnInlet", 
 
 SENDER, RECEIVER, HUB, QUEUE = "sender", "receiver", "hub", "bench"
 TOPIC = "Bench"
+ACKS = "acks"
+"""The queue of the sender for administration messages."""
+WANTED = triack.Acks.POSITIVE_ARRIVAL | triack.Acks.POSITIVE_RECEIVE
+ARRIVED, RECEIVED = triack.MessageClass.ACK_REACH_QUEUE, triack.MessageClass.ACK_RECEIVE
+LOOK_AGAIN_S = 0.01
+"""Between two looks at how many answers have come; it adds nothing to what is measured."""
 LOOK_FIRST, LOOK_EVERY = 16, 64
 """The first bursts are searched for readable bodies, and of the others one in this many."""
 _FULL = 2
@@ -171,7 +178,10 @@ class OwnOutlet(Outlet):
         self._in_flight = work.in_flight
         self.batch = max(1, min(Outlet.batch, work.in_flight // 8))
         self._marks: deque[tuple[int, triack.Receipts]] = deque()
-        self._sent = self._done = 0
+        self._sent = self._done = self._read = 0
+        self._answers: asyncio.Task[None] | None = None
+        self._first_s = self._answered_s = 0.0
+        self._properties: triack.MessageProperties = {"admin_queue": ACKS, "acks": WANTED} if work.acks else {}
 
     async def __aenter__(self) -> Self:
         found = self._end.options["found"]
@@ -179,16 +189,29 @@ class OwnOutlet(Outlet):
         self._node = await self._end.open(SENDER, routes=[triack.Route(RECEIVER, HUB)] if is_relayed else [])
         if not self._end.work.insecure:
             await self._node.trust(HUB if is_relayed else RECEIVER, found["key"], found["address"])
+        if self._properties:
+            self._answers = asyncio.create_task(self._read_answers())
         return self
 
     async def __aexit__(self, *error: object) -> None:
+        if self._answers is not None:
+            self._answers.cancel()
         await self._end.close()
+
+    async def _read_answers(self) -> None:
+        """Read what is told of the messages, in lists."""
+        async with self._node.receive(ACKS) as answers:
+            while True:
+                for answer in await answers.get_many():
+                    self._read += answer.message_class in (ARRIVED, RECEIVED)
+                self._answered_s = time.monotonic() - self._first_s
 
     async def put(self, bodies: Sequence[bytes]) -> None:
         """Send messages; wait when too many are not acknowledged by the ack of their class."""
         while self._sent + len(bodies) - self._done > self._in_flight and self._marks:
             await self._pass_mark()
-        receipts = await self._node.send_many(self._destination, bodies, delivery=self._delivery)
+        self._first_s = self._first_s or time.monotonic()
+        receipts = await self._node.send_many(self._destination, bodies, delivery=self._delivery, **self._properties)
         self._sent += len(bodies)
         self._marks.append((self._sent, receipts))
 
@@ -201,6 +224,10 @@ class OwnOutlet(Outlet):
         """Wait for the ack of the class for all of them."""
         while self._marks:
             await self._pass_mark()
+        while self._answers is not None and self._read < 2 * self._sent:
+            if self._answers.done():
+                self._answers.result()
+            await asyncio.sleep(LOOK_AGAIN_S)
 
     async def flush(self) -> None:
         """Wait until everything that was put is on this node's disk."""
@@ -208,7 +235,7 @@ class OwnOutlet(Outlet):
 
     def facts(self) -> Facts:
         """The counts of the node."""
-        return self._end.facts()
+        return {**self._end.facts(), "answered_s": self._answered_s}
 
 
 def place_of(work: Work) -> str:

@@ -132,7 +132,8 @@ class Life(NamedTuple):
 
     ``stood``: from when to when it stood still, as it recorded afterwards. ``last_n``: the serial of its last record.
     ``boot``: identifies the boot of its machine. ``known``: how many records the previous start had, as it knew.
-    ``first_n``: the serial of its first record; beyond 1 the begin of its log is missing.
+    ``first_n``: the serial of its first record; beyond 1 the begin of its log is missing. ``offset_ns``: its wall clock
+    minus its monotonic clock.
     """
 
     node: str
@@ -148,6 +149,7 @@ class Life(NamedTuple):
     boot: str = ""
     known: int = 0
     first_n: int = 1
+    offset_ns: int = 0
 
     @property
     def is_headless(self) -> bool:

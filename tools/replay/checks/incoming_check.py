@@ -349,6 +349,7 @@ class Incoming(Side[Receiver]):
             self._at(record, "claims", f"unknown reason {reason!r}", sequence, number=number)
         elif reason == "duplicate":
             self._out.count("duplicates_on_wire", 1)
+            self._out.count(f"flow\t{self._origin}\t{self._stream}\tduplicates", 1)
             self._out.chart("duplicates", record["wall_ns"], 1)
             # A packet that was passed over is a duplicate, too; in other classes only their filter knows.
             unknown = number > receiver.top and number not in receiver.again and not receiver.passes_over(number)

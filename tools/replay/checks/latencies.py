@@ -5,7 +5,8 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 
 from triack.tools.replay.checks.findings import Output, Record
-from triack.tools.replay.log.series import latency_bucket
+from triack.tools.replay.log.ranges import RangeSet
+from triack.tools.replay.log.series import delay_bucket, latency_bucket
 
 Commit = tuple[int, int, int, int, int]
 
@@ -15,11 +16,17 @@ class Latencies:
 
     The records of one node may be seen long before those of the other. Each commit is measured once, by the range that
     its last packet was queued in; what was committed as a whole is forgotten.
+
+    Attributes:
+        delays: narrow bucket (see ``series.delay_bucket``) -> messages that took so long.
+        longest_ns: the time that the slowest of them took.
     """
 
-    __slots__ = ("_commits", "_committed", "_queued")
+    __slots__ = ("_commits", "_committed", "_queued", "delays", "longest_ns")
 
     def __init__(self) -> None:
+        self.delays: dict[int, int] = {}
+        self.longest_ns = 0
         # (last, first, wall time, packets that were not committed yet), sorted.
         self._queued: list[tuple[int, int, int, int]] = []
         # (last, packets, messages, wall time, how many there were before) of commits of what was not queued yet.
@@ -33,10 +40,17 @@ class Latencies:
 
     def join(self, other: Latencies, out: Output) -> None:
         """Merge the ranges and commits from other nodes."""
+        self.longest_ns = max(self.longest_ns, other.longest_ns)
+        for bucket, messages in other.delays.items():
+            self.delays[bucket] = self.delays.get(bucket, 0) + messages
         for waiting in other._queued:
             self._wait(waiting, out)
         for commit in sorted(other._commits, key=lambda it: it[-1]):
             self._measure(commit, out)
+
+    def oldest(self, waiting: RangeSet) -> int:
+        """Return the wall time at which the first of some packets was queued; 0 if no record shows it."""
+        return min((since_ns for last, first, since_ns, _ in self._queued if waiting.overlap(first, last)), default=0)
 
     def queued(self, record: Record, out: Output) -> None:
         """Packets were queued."""
@@ -70,7 +84,11 @@ class Latencies:
             return
         queued_ns = self._queued[at][2]
         if wall_ns >= queued_ns:
-            out.chart(f"latency {latency_bucket(wall_ns - queued_ns)}", wall_ns, messages)
+            taken_ns = wall_ns - queued_ns
+            out.chart(f"latency {latency_bucket(taken_ns)}", wall_ns, messages)
+            bucket = delay_bucket(taken_ns)
+            self.delays[bucket] = self.delays.get(bucket, 0) + messages
+            self.longest_ns = max(self.longest_ns, taken_ns)
         self._take(at, last - packets + 1, last)
 
     def _take(self, at: int, first: int, last: int) -> None:

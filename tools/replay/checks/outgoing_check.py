@@ -231,6 +231,7 @@ class Outgoing(Side[Sender]):
         again = last - first + 1 - size(sender.sent.put(first, last))
         if again:
             self._out.count("resends", again)
+            self._out.count(f"link\t{self.node}\t{session}\tagain", again)
             self._out.chart("resends", record["wall_ns"], again)
         if self.is_origin:
             self._judge_send(record, sender, last, carried)

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Final
 
 from triack.tools.replay.checks.findings import EVER, Record
@@ -174,6 +174,20 @@ def given_up_and_delivered(story: Story) -> int:
         left = commits.count - story.weigh_all(wanted)
         messages += min(max(left, 0), story.weigh_all(unwanted))
     return messages
+
+
+def waiting(story: Story, lost: RangeSet) -> RangeSet:
+    """Return the packets that are neither at a destination nor given up nor lost.
+
+    Args:
+        story: what the records of all nodes say.
+        lost: the packets that are lost.
+    """
+    left = RangeSet(story.queued)
+    delivered = (span for commits in story.commits.values() for span in commits)
+    for first, last in chain(delivered, story.given_up, story.covered, lost):
+        left.take(first, last)
+    return left
 
 
 def segments(story: Story) -> Iterator[Segment]:

@@ -539,18 +539,23 @@ def conclude_found(
     counts = []
     if found.any:
         kept.append(violations.persist())
-        sums = f.count("*").alias("count"), f.sum("value").alias("value")
-        counts = violations.groupBy("check", "standing").agg(*sums).collect()
+        counts = violations.groupBy("check", "standing").agg(f.count("*").alias("count")).collect()
         lacking = violations.where(f.col("standing") == UNPROVEN).select("node", "incarnation").collect()
         verdict.cut = cut_logs(found.world, [(row["node"], row["incarnation"]) for row in lacking])
         violations = violations.where(f.col("standing") == BROKEN)
     if counts:
         verdict.findings = first_of_each(violations)
     totals = {(row["check"], row["standing"]): row["count"] for row in counts}
-    accuse(verdict, totals, sum(row["value"] for row in counts if row["check"] == "lost"))
+    accuse(verdict, totals, _lost(violations) if ("lost", BROKEN) in totals else {})
     if finish is not None:
         finish(verdict, _all_of(verdict, violations))
     return verdict
+
+
+def _lost(violations: DataFrame) -> dict[tuple[str, int], int]:
+    """Return (origin, stream) -> messages that are lost."""
+    sums = violations.where("check = 'lost'").groupBy("origin", "stream").agg(f.sum("value").alias("value")).collect()
+    return {(row["origin"], row["stream"]): row["value"] for row in sums}
 
 
 def first_of_each(violations: DataFrame) -> list[Violation]:

@@ -6,12 +6,13 @@ told them. What only both show together is judged at the end.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from triack.tools.replay.checks.findings import Due, LaneReporter, Output, Record, given, of_origin, settled
 from triack.tools.replay.checks.incoming_check import Incoming, Receiver
 from triack.tools.replay.log.ranges import RangeSet
+from triack.tools.replay.log.schema import EXPRESS
 
 __all__ = ["Asking", "judge_asking"]
 
@@ -55,6 +56,11 @@ class Asking(LaneReporter):
         self.asked: dict[Packet, list[tuple[int, int, int, int]]] = {}
         self.told: dict[tuple[int, int, int], tuple[RangeSet, Record]] = {}
         self.now: tuple[int, dict[tuple[int, int, int], RangeSet]] = 0, {}
+
+    @property
+    def origin(self) -> str:
+        """The node that the messages come from."""
+        return self._origin
 
     def of(self, node: str) -> Asking:
         """The same of a node that has told nothing."""
@@ -101,7 +107,7 @@ class Asking(LaneReporter):
             self._at(record, "admin_ack_twice", evidence, sequence, number=number)
         before.add(first, last)
         now.add(first, last)
-        self.told[key] = before, {name: record[name] for name in ("node", "incarnation", "n", "wall_ns", "sequence")}
+        self.told[key] = before, {name: record[name] for name in ("node", "incarnation", "n", "wall_ns", "class")}
 
 
 def _is_sure(receiver: Receiver, number: int, places: list[tuple[int, int]], message_class: int) -> bool:
@@ -115,7 +121,11 @@ def _is_sure(receiver: Receiver, number: int, places: list[tuple[int, int]], mes
 
 
 def judge_asking(
-    asking: Mapping[str, Asking], receivers: Mapping[str, Incoming], last: Mapping[str, Record], origin: str
+    asking: Mapping[str, Asking],
+    receivers: Mapping[str, Incoming],
+    last: Mapping[str, Record],
+    origin: str,
+    given_up: Callable[[int], RangeSet],
 ) -> None:
     """Compare what was asked with what was told, at the end of all logs.
 
@@ -124,6 +134,7 @@ def judge_asking(
         receivers: of each node that received packets of the stream.
         last: the last record of each node.
         origin: of the stream.
+        given_up: the packets of a sequence that the origin has given up.
     """
     if not asking:
         return
@@ -139,27 +150,39 @@ def judge_asking(
                 dues = of_origin(origin, record)
                 it.report(record, "admin_ack_made_up", evidence, sequence, number, *dues)
             known = receivers[it.node].sequences.get(sequence) if it.node in receivers else None
-            if message_class == RECEIVED and (known is None or not known.out.any.overlap(number, number)):
+            was_handed = known is not None and bool(known.out.any.overlap(number, number))
+            # Express streams are forgotten while their messages wait.
+            if message_class == RECEIVED and record["class"] != EXPRESS and not was_handed:
                 evidence = "told that a message was received, and never handed it out"
                 it.report(record, "admin_ack_made_up", evidence, sequence, number, settled(it.node))
     for node, incoming in receivers.items() if asked else ():
         if node in last:
-            _judge_missing(asking.get(node) or asking[origin].of(node), incoming, asked, last[node])
+            _judge_missing(asking.get(node) or asking[origin].of(node), incoming, asked, last[node], given_up)
 
 
 def _judge_missing(
-    it: Asking, incoming: Incoming, asked: Mapping[Packet, list[tuple[int, int, int, int]]], record: Record
+    it: Asking,
+    incoming: Incoming,
+    asked: Mapping[Packet, list[tuple[int, int, int, int]]],
+    record: Record,
+    given_up: Callable[[int], RangeSet],
 ) -> None:
     """Find what a node did with messages and did not tell of."""
     for (sequence, number), rows in asked.items():
         receiver = incoming.sequences.get(sequence)
-        if receiver is None or not receiver.settled.overlap(number, number):
+        if receiver is None or not _is_here(it.node == it.origin, receiver, number) or number in given_up(sequence):
             continue
         for _, place, count, acks in rows:
             for message in range(place, place + count):
                 for evidence in _untold(it, receiver, (sequence, number, message), acks):
                     dues = given(it.node), settled(it.node)
                     it.report(record, "admin_ack_missing", evidence, sequence, number, *dues)
+
+
+def _is_here(is_local: bool, receiver: Receiver, number: int) -> bool:
+    """Whether a packet was put into its queue: a commit may pass over numbers that their origin has given up."""
+    came = is_local or number in receiver.arrived
+    return came and number in receiver.settled and number not in receiver.refused_ever
 
 
 def _untold(it: Asking, receiver: Receiver, message: tuple[int, int, int], acks: int) -> Iterator[str]:

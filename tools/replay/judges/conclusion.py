@@ -14,7 +14,7 @@ from triack.tools.replay.judges.endings import Endings, Start
 from triack.tools.replay.judges.journal import Segment
 from triack.tools.replay.judges.starts import Starts
 from triack.tools.replay.log.listing import Listing
-from triack.tools.replay.log.schema import BROKEN, LATE, UNPROVEN, SessionLine, Timeline, Verdict, Violation
+from triack.tools.replay.log.schema import BROKEN, LATE, UNPROVEN, SessionLine, StartLine, Timeline, Verdict, Violation
 from triack.tools.replay.log.series import GRAIN_BITS, Series
 from triack.tools.replay.report.report_tables import fill_tables
 
@@ -254,7 +254,9 @@ def unfinished_logs(world: World) -> list[str]:
     return sorted(node for node, life in last.items() if not life.stopped)
 
 
-def draw(series: dict[str, Series], openings: Iterable[Opening], numbers: dict[str, int]) -> Timeline:
+def draw(
+    series: dict[str, Series], openings: Iterable[Opening], numbers: dict[str, int], lives: Iterable[Life] = ()
+) -> Timeline:
     """Return what the report draws: all series in buckets of the same width, the lives of sessions, tables."""
     bits = max((some.bits for some in series.values()), default=GRAIN_BITS)
     for some in series.values():
@@ -275,8 +277,19 @@ def draw(series: dict[str, Series], openings: Iterable[Opening], numbers: dict[s
             setattr(timeline, what, counts)
     for it in openings:
         closed_ns = it.wall_ns + it.closed_ns - it.opened_ns if it.closed_ns else 0
-        timeline.sessions.append(SessionLine(it.node, it.session, it.wall_ns, closed_ns, it.reason, it.peer))
+        heard_ns = numbers.get(f"heard\t{it.node}\t{it.session}", 0)
+        timeline.sessions.append(
+            SessionLine(it.node, it.session, it.wall_ns, closed_ns, it.reason, it.peer, it.incarnation, heard_ns)
+        )
     timeline.sessions.sort(key=lambda line: (line.opened_ns, line.node, line.session))
+    for life in sorted(lives, key=lambda it: (it.node, it.incarnation)):
+        begin_ns, end_ns = life.begin_ns + life.offset_ns, life.end_ns + life.offset_ns
+        stood = [(begin + life.offset_ns, end + life.offset_ns) for begin, end in life.stood]
+        timeline.starts.append(
+            StartLine(
+                life.node, life.incarnation, begin_ns, end_ns, life.stopped, life.records, not life.is_headless, stood
+            )
+        )
     fill_tables(timeline, numbers)
     return timeline
 
@@ -290,12 +303,16 @@ def conclude(
     verdict.findings = [it for it in decided if it.standing == BROKEN]
     counts = Counter((it.check, it.standing) for it in decided)
     verdict.cut = cut_logs(world, [(it.node, it.incarnation) for it in decided if it.standing == UNPROVEN])
-    accuse(verdict, counts, sum(it.value for it in verdict.findings if it.check == "lost"))
+    lost = Counter[tuple[str, int]]()
+    for it in verdict.findings:
+        if it.check == "lost":
+            lost[(it.origin, it.stream)] += it.value
+    accuse(verdict, counts, lost)
 
 
 def summarize(verdict: Verdict, world: World, numbers: dict[str, int], series: dict[str, Series]) -> None:
     """Fill in all but the violations and what follows from them."""
-    verdict.timeline = draw(series, world.openings, numbers)
+    verdict.timeline = draw(series, world.openings, numbers, world.lives.values())
     verdict.nodes = len(world.nodes)
     verdict.starts = len(world.lives)
     verdict.records = sum(life.records for life in world.lives.values())
@@ -324,21 +341,23 @@ def cover(verdict: Verdict, listing: Listing, read: Iterable[Read]) -> None:
     verdict.torn_lines = sum(it.torn for it in told.values())
 
 
-def accuse(verdict: Verdict, counts: Mapping[tuple[str, int], int], lost: int) -> None:
+def accuse(verdict: Verdict, counts: Mapping[tuple[str, int], int], lost: Mapping[tuple[str, int], int]) -> None:
     """Fill in how many violations there are, once all else is.
 
     Args:
         verdict: as ``summarize`` leaves it.
         counts: check and standing -> violations.
-        lost: messages.
+        lost: (origin, stream) -> messages.
     """
     by_standing = {standing: dict[str, int]() for standing in (BROKEN, LATE)}
     for (check, standing), count in sorted(counts.items()):
         if standing != UNPROVEN:
             by_standing[standing][check] = count
     verdict.violations, verdict.late = by_standing[BROKEN], by_standing[LATE]
-    verdict.lost = lost
-    verdict.pending -= lost
+    verdict.lost = sum(lost.values())
+    verdict.pending -= verdict.lost
+    if verdict.timeline is not None:
+        verdict.timeline.flows.lost = dict(lost)
 
 
 def _resumes(opening: Opening, openings: list[Opening], since_ns: int) -> bool:

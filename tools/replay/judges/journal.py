@@ -289,7 +289,7 @@ def _join(parts: list[Segment], out: Output) -> Life:
         first.node, first.incarnation, first.begin_ns, last.end_ns, last.stops, first.name,
         sum(part.records for part in parts), any(part.ready for part in parts),
         tuple((begin, end) for part in parts for begin, end in part.stood), last.last_n, first.boot, first.known,
-        first.first_n if headless else 1,
+        first.first_n if headless else 1, first.offset_ns,
     )  # fmt: skip
 
 

@@ -18,7 +18,7 @@ from typing import Final
 from triack.tools.replay.checks.findings import Output, Record, settled
 from triack.tools.replay.log.schema import TRANSACTIONAL
 
-__all__ = ["MARK", "QueueJudge", "is_judged", "queue_unit"]
+__all__ = ["MARK", "QueueJudge", "is_judged", "priority_in", "queue_unit"]
 
 MARK: Final = "="
 """The unit of a queue has this, and the queue's name in hex, where that of a stream has the stream's number."""
@@ -48,6 +48,12 @@ def is_judged(record: Record) -> bool:
     """Whether the judge of a queue must see a record."""
     queue = record.get("queue", "")
     return record["event"] in EVENTS and queue != IN_ARRIVAL_ORDER and not queue.startswith(APART)
+
+
+def priority_in(record: Record) -> int:
+    """The priority that a record says its messages have."""
+    priority: int = record.get("priority", 0 if record["class"] == TRANSACTIONAL else 3)
+    return priority
 
 
 class QueueJudge:
@@ -84,9 +90,12 @@ class QueueJudge:
             self._begin(record["incarnation"])
             return
         stream = record["origin"], record["stream"]
-        priority = record.get("priority", 0 if record["class"] == TRANSACTIONAL else 3)
+        priority = priority_in(record)
         if event == "committed":
             self._come(stream, record["first"], record["last"])
+        elif record.get("chosen"):
+            # A reader has asked for it by its id, whatever waited before it.
+            return
         elif event == "handed":
             self._hand(stream, priority, record)
         else:

@@ -322,6 +322,7 @@ class SessionJudge(SessionReporter):
                 again = self._send_again(end, record, low, high, carried)
             if again and carried.stream < 0:
                 self._out.count("resends", again)
+                self._out.count(f"link\t{record['node']}\t{self._session}\tagain", again)
                 self._out.chart("resends", record["wall_ns"], again)
 
     def _send_again(self, end: End, record: Record, first: int, last: int, carried: Carried) -> int:

@@ -12,6 +12,7 @@ from itertools import chain
 from typing import ClassVar, Final, TypeVar
 
 from triack.base.printable import counted
+from triack.base.printable import printable as _shown
 from triack.base.session_log import SETTINGS
 from triack.tools.replay.checks.commits import Commit, Commits
 from triack.tools.replay.checks.findings import (
@@ -29,8 +30,9 @@ from triack.tools.replay.checks.findings import (
 from triack.tools.replay.checks.incoming_check import DEAD_LETTER_STREAM, Incoming, Receiver
 from triack.tools.replay.checks.latencies import Latencies
 from triack.tools.replay.checks.outgoing_check import Outgoing
-from triack.tools.replay.checks.stories import Story, given_up_and_delivered, segments
+from triack.tools.replay.checks.stories import Story, given_up_and_delivered, segments, waiting
 from triack.tools.replay.judges.admin_judge import Asking, judge_asking
+from triack.tools.replay.judges.queue_judge import priority_in
 from triack.tools.replay.log.ranges import RangeSet, Span, size
 from triack.tools.replay.log.schema import CLASS_CODES, EXPRESS, RECOVERABLE, TRANSACTIONAL
 from triack.tools.replay.transit.transit_check import Passing
@@ -41,6 +43,10 @@ Place = tuple[str, int, int, int]
 
 LEAVING: Final = ("handed", "settled", "returned", "purged", "expired")
 """Events of messages in a queue, dead letters among them."""
+
+
+TELLS_PRIORITY: Final = ("queued", "committed")
+"""Events that say which priority the messages of a stream have."""
 
 
 class StreamJudge(LaneReporter):
@@ -82,7 +88,7 @@ class StreamJudge(LaneReporter):
         # (name, sequence) -> node -> value -> the first record that has it.
         self._said: defaultdict[tuple[str, int], dict[str, dict[object, Record]]] = defaultdict(dict)
         # All names of a record together; most records repeat known ones.
-        self._named: set[tuple[str, int, str | None, str | None, str | None]] = set()
+        self._named: set[tuple[str, int, str | None, str | None, str | None, int | None]] = set()
         # The sequences that their origin has ended, and the first record of each that its destination has forgotten.
         self._ended: set[int] = set()
         self._forgotten: dict[int, Record] = {}
@@ -146,7 +152,8 @@ class StreamJudge(LaneReporter):
         get = record.get
         # At a relay the name of a peer is that of a neighbour.
         peer_name = get("peer_name") if record["event"] == "queued" else None
-        names = record["node"], record["sequence"], get("class"), get("queue"), peer_name
+        priority = priority_in(record) if record["event"] in TELLS_PRIORITY else None
+        names = record["node"], record["sequence"], get("class"), get("queue"), peer_name, priority
         if names in self._named or self._stream == DEAD_LETTER_STREAM:
             return
         story = self._stories.get(record["sequence"])
@@ -159,9 +166,11 @@ class StreamJudge(LaneReporter):
                 values = self._said[(name, record["sequence"])].setdefault(record["node"], {})
                 if record[name] not in values:
                     values[record[name]] = record
+        if priority is not None:
+            self._said[("priority", record["sequence"])].setdefault(record["node"], {}).setdefault(priority, record)
 
     def _judge_names(self) -> None:
-        """Check that all nodes have the same class, queue and address for the stream."""
+        """Check that all nodes have the same class, queue, address and priority for the stream."""
         for (name, sequence), by_node in self._said.items():
             said = [(value, record) for node in sorted(by_node) for value, record in by_node[node].items()]
             for value, record in said[1:]:
@@ -445,9 +454,11 @@ class StreamJudge(LaneReporter):
         self._judge_order_acks()
         self._judge_words()
         self._count_ways()
-        judge_asking(self._asking, self._receivers, self._last, self._origin)
-        for sequence, story in self._stories.items():
-            self._judge_story(sequence, story)
+        judge_asking(
+            self._asking, self._receivers, self._last, self._origin, lambda sequence: self._stories[sequence].given_up
+        )
+        since_ns = [self._judge_story(sequence, story) for sequence, story in self._stories.items()]
+        self._count_flow(min(filter(None, since_ns), default=0))
 
     def _judge_ends(self) -> None:
         """Check that nothing was forgotten that its origin had not ended."""
@@ -642,31 +653,63 @@ class StreamJudge(LaneReporter):
         begin = {"node": taker, "incarnation": last, "n": 1}
         return whole(taker, record, last), *of_origin(self._origin, begin, self._stories[sequence].since)
 
-    def _judge_story(self, sequence: int, story: Story) -> None:
-        """Count the messages: whole ranges by their counts, then what single packets correct; and find what is lost."""
+    def _judge_story(self, sequence: int, story: Story) -> int:
+        """Count the messages: whole ranges by their counts, then what single packets correct; and find what is lost.
+
+        Returns:
+            The wall time at which the first of those that wait was queued; 0 if none waits, or no record shows it.
+        """
         out = self._out
         story.in_transit = RangeSet(span for relay in self._relays.values() for span in relay.held(sequence))
         story.stopped = RangeSet(span for relay in self._relays.values() for span in relay.given_up(sequence))
         self._judge_queued_counts(sequence, story)
         if story.cls == EXPRESS:
-            return
+            self._flow("express_sent", sum(span[2] for span in story.fresh) + story.counted.count)
+            self._flow("express_removed", sum(span[2] for span in story.removed))
+            self._flow("express_delivered", sum(commits.count for commits in story.commits.values()))
+            return 0
         self._judge_repeats(sequence, story)
         sent = story.counted.count + sum(span[2] for span in story.fresh) - sum(span[2] for span in story.removed)
         sent += given_up_and_delivered(story)
         delivered = sum(commits.count for commits in story.commits.values())
-        lost: list[Span] = []
+        unqueued, lost = 0, list[Span]()
         for part in segments(story):
             span = (part.first, part.last)
             weight = story.weigh_all([span])
             sent += part.sent * weight
             delivered += part.delivered * weight
-            out.count("unqueued", part.unqueued * weight)
+            unqueued += part.unqueued * weight
             if part.lost:
                 lost.append(span)
-        out.count("sent", sent)
-        out.count("delivered", delivered)
+        for what, count in (("sent", sent), ("delivered", delivered), ("unqueued", unqueued)):
+            out.count(what, count)
+            self._flow(what, count)
         for first, last in RangeSet(lost):
             self._report_lost(sequence, story, first, last)
+        if unqueued + sent <= delivered:
+            return 0
+        self._flow("forgotten", story.weigh_all(lost))
+        left = waiting(story, RangeSet(lost))
+        self._flow("at_relays", story.weigh_all([span for part in left for span in story.in_transit.overlap(*part)]))
+        return self._latencies[sequence].oldest(left) if sequence in self._latencies else 0
+
+    def _flow(self, what: str, value: int) -> None:
+        """Count something of this stream for the report."""
+        self._out.count(f"flow\t{self._origin}\t{self._stream}\t{what}", value)
+
+    def _count_flow(self, since_ns: int) -> None:
+        """Count what the report tells of the stream as a whole: its ends, its class, its delays, what waits longest."""
+        self._flow("class", max((CLASS_CODES[story.cls] for story in self._stories.values()), default=0))
+        self._flow("since_ns", since_ns)
+        self._flow("longest_ns", max((times.longest_ns for times in self._latencies.values()), default=0))
+        for times in self._latencies.values():
+            for bucket, messages in times.delays.items():
+                self._flow(f"took {bucket}", messages)
+        for sequence, story in self._stories.items():
+            for node in story.commits:
+                self._flow(f"to {node}", 1)
+            for value in self._said.get(("peer_name", sequence), {}).get(self._origin, ()):
+                self._flow(f"called {_shown(str(value))}", 1)
 
     def _origins_last(self) -> Record:
         """The origin's last record, or what there is instead."""

@@ -218,7 +218,10 @@ class Verdict:
 
 @dataclass(slots=True)
 class SessionLine:
-    """One session as one of its ends saw it: when it lived (wall clock) and how it ended (empty: open to the end)."""
+    """One session as one of its ends saw it: when it lived (wall clock) and how it ended (empty: open to the end).
+
+    ``start``: which start of the node it was in. ``heard_ns``: of one that failed, when the node heard its peer last.
+    """
 
     node: str
     session: str
@@ -226,6 +229,53 @@ class SessionLine:
     closed_ns: int
     reason: str
     peer: str = ""
+    start: int = 0
+    heard_ns: int = 0
+
+
+@dataclass(slots=True)
+class StartLine:
+    """One start of a node as its log shows it, by the wall clock.
+
+    Attributes:
+        node, start: which one.
+        begin_ns, end_ns: of its first and its last record.
+        stopped: whether the node closed in good order.
+        records: how many there are.
+        whole: whether the log has its begin.
+        stood: from when to when the node stood still.
+    """
+
+    node: str
+    start: int
+    begin_ns: int
+    end_ns: int
+    stopped: bool
+    records: int
+    whole: bool = True
+    stood: list[tuple[int, int]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Flows:
+    """What became of the messages of each stream; all keys are (origin, stream).
+
+    Attributes:
+        counts: what -> how many, as the judge of the stream counts: messages ``sent``, ``delivered``, ``unqueued``
+            (delivered, and no record shows them queued), ``at_relays``, and ``forgotten`` (by their origin, and nothing
+            shows them delivered: lost, if no log is missing); of class express ``express_sent``, ``express_removed``
+            and ``express_delivered``; ``duplicates`` that it recognised; ``class`` (see
+            ``CLASS_CODES``); ``since_ns``, when the first of those that wait was queued; ``longest_ns``, the delay of
+            the slowest.
+        delays: narrow bucket (see ``series.delay_bucket``) -> messages.
+        takers: the nodes that took it; if none did, how its origin calls the node that it is for.
+        lost: messages that are lost.
+    """
+
+    counts: dict[tuple[str, int], dict[str, int]] = field(default_factory=dict)
+    delays: dict[tuple[str, int], dict[int, int]] = field(default_factory=dict)
+    takers: dict[tuple[str, int], set[str]] = field(default_factory=dict)
+    lost: dict[tuple[str, int], int] = field(default_factory=dict)
 
 
 POLICY_SHOWN: Final = (
@@ -275,6 +325,9 @@ class Timeline:
         dwell: (origin, stream, relay) -> latency bucket -> packets that were in transit there for so long.
         readers: (node's name, topic, subscription, pattern) -> what (``delivered``, ``settled``, ``pending`` or
             ``discarded``) -> messages.
+        starts: the starts of nodes, in order.
+        flows: what became of the messages of each stream.
+        trips: (from, to) -> narrow bucket -> round trips from a packet sent to its session ack.
         policies: (node, peer) -> the policy of sessions (the values of ``POLICY_SHOWN``) -> how many had it.
     """
 
@@ -301,6 +354,15 @@ class Timeline:
     dwell: dict[tuple[str, int, str], dict[int, int]] = field(default_factory=dict)
     readers: dict[tuple[str, str, str, str], dict[str, int]] = field(default_factory=dict)
     policies: dict[tuple[str, str], dict[tuple[int, ...], int]] = field(default_factory=dict)
+    starts: list[StartLine] = field(default_factory=list)
+    flows: Flows = field(default_factory=Flows)
+    trips: dict[tuple[str, str], dict[int, int]] = field(default_factory=dict)
+
+    @property
+    def span_ns(self) -> tuple[int, int]:
+        """The wall times of the first and of the last record."""
+        begin_ns = min((start.begin_ns for start in self.starts), default=0)
+        return begin_ns, max((start.end_ns for start in self.starts), default=0)
 
     def name(self, node: str) -> str:
         """Return a node's name, or the begin of its id."""

@@ -1,285 +1,319 @@
-"""The plots of the report, drawn with matplotlib as SVG that stands in the page itself and takes the page's colours."""
+"""The plots of the page as data: their series, gaps and marks. A script of the page draws them with ECharts.
+
+A plot that would be empty is left out. Where a series over time has no value, its line has a gap.
+"""
 
 from __future__ import annotations
 
-import io
-import re
-from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
 
-import matplotlib as mpl
-from matplotlib.backends.backend_svg import FigureCanvasSVG
-from matplotlib.figure import Figure
-from matplotlib.ticker import LogFormatter
-
-from triack.tools.replay.log.schema import FAILURE_REASONS, SessionLine, Timeline
+from triack.tools.replay.log.schema import Timeline
 from triack.tools.replay.log.series import LATENCY_BUCKETS_PER_DECADE
+from triack.tools.replay.report.outages import FAILED, IN_ORDER, OPEN, RESTART, Outage, Session
+from triack.tools.replay.report.page_tables import named
 from triack.tools.replay.report.report_charts import TIERS
 from triack.tools.replay.report.report_tables import latency_totals, percentiles_over_time
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+__all__ = ["Plot", "draw"]
 
-_LINES_MAX: Final = 10
-"""More lines in one plot cannot be told apart; those of sessions that failed are drawn, then of those that had most in
-flight."""
-_LIVES_MAX: Final = 40
-"""More bars than this do not fit above each other. All failed sessions are drawn, then the first of the others."""
-_WIDTH_INCHES: Final = 9.6
-_PANEL_INCHES: Final = 1.75
-_LIFE_INCHES: Final = 0.2
-_BLUE, _RED, _AMBER, _GREY, _GREEN, _VIOLET, _TEAL = (
-    "#2563eb",
-    "#dc2626",
-    "#d97706",
-    "#94a3b8",
-    "#16a34a",
-    "#7c3aed",
-    "#0d9488",
-)
-CYCLE: Final = (_BLUE, _AMBER, _GREEN, _VIOLET, _TEAL, _RED, _GREY)
-_INK, _EDGE, _GRID = "#475569", "#cbd5e1", "#eef2f7"
-_VARIABLES: Final = {
-    colour: f"var(--{name})"
-    for colour, name in zip(
-        (*CYCLE, _INK, _EDGE, _GRID),
-        ("blue", "amber", "green", "violet", "teal", "red", "grey", "ink", "edge", "grid"),
-        strict=True,
-    )
-}
-"""The page gives each colour its value, another one in the dark."""
-_STYLE: Final[Any] = {
-    "font.family": "sans-serif",
-    "font.size": 9,
-    "svg.fonttype": "none",
-    "svg.hashsalt": "triack",
-    "text.color": _INK,
-    "axes.edgecolor": _EDGE,
-    "axes.labelcolor": _INK,
-    "axes.titlecolor": _INK,
-    "axes.titlesize": 10,
-    "axes.titleweight": "bold",
-    "axes.titlelocation": "left",
-    "xtick.color": _EDGE,
-    "ytick.color": _EDGE,
-    "xtick.labelcolor": _INK,
-    "ytick.labelcolor": _INK,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "grid.color": _GRID,
-    "axes.axisbelow": True,
-}
+LINES_MAX: Final = 12
+"""More lines in one plot cannot be told apart; those that had most are drawn."""
+PAIRS_MAX: Final = 40
+"""Rows of the plot of sessions: those with failures, then those with most sessions."""
+SESSIONS_MAX: Final = 500
+"""Sessions that are drawn, so that the page stays small: first those that failed."""
+OUTAGES_MAX: Final = 100
+"""Outages that are drawn: the longest."""
+_FAR: Final = 4
+"""How many times higher than all other lines one must be to be hidden at first."""
+_NS_PER_MS: Final = 1_000_000
+_KINDS: Final = {IN_ORDER: "blue", RESTART: "teal", FAILED: "amber", OPEN: "grey"}
+"""The ends of sessions and their colours. Red is for broken promises alone."""
+
+Points = list[list[Any]]
 
 
-def draw_times(timeline: Timeline, marks: Iterable[tuple[str, int]] = ()) -> str:
-    """Return the plots over time below each other, on one axis, as SVG.
+@dataclass(slots=True)
+class Plot:
+    """A plot.
+
+    Attributes:
+        name: of the plot.
+        title: what the page calls it.
+        kind: ``lines`` or ``bars`` over time, ``sessions``, or ``histogram``.
+        unit: of its values.
+        note: how to read it.
+        series: each with a name, a colour of the page, and points: of lines and bars (wall time in milliseconds,
+            value), a value of None being a gap; of sessions (wall time, row, name); of a histogram (name, value).
+        log: whether its values have a logarithmic axis.
+        steps: whether a value holds until the next one.
+        rows: the names of its rows, from below, if it has such.
+    """
+
+    name: str
+    title: str
+    kind: str
+    unit: str
+    note: str
+    series: list[dict[str, Any]] = field(default_factory=list)
+    log: bool = False
+    steps: bool = False
+    rows: list[str] = field(default_factory=list)
+
+
+def draw(
+    timeline: Timeline, sessions: list[Session], outages: list[Outage], marks: Iterable[tuple[str, int]] = ()
+) -> dict[str, Any]:
+    """Return what the script of the page draws: ``plots``, ``outages``, ``gaps``, ``marks``, and the ends of the axis.
+
+    ``outages`` are (begin, end, who, why), ``gaps`` their times with those that overlap as one; all times are
+    milliseconds of the wall clock.
 
     Args:
         timeline: what an engine gathered.
-        marks: (name, wall time) of what to mark: the SVG element of the mark has the name ``at-NAME``, and links to
-            the element ``NAME`` of the page.
+        sessions: of that.
+        outages: of that.
+        marks: (id, wall time) of the violations of the page.
     """
-    lives = _chosen(timeline.sessions)
-    heights = [_PANEL_INCHES] * len(_PANELS) + [0.6 + _LIFE_INCHES * max(len(lives), 1)]
-    with mpl.rc_context(_STYLE):
-        figure = _figure(sum(heights))
-        axes = figure.subplots(len(heights), 1, sharex=True, gridspec_kw={"height_ratios": heights})
-        for panel, (title, label, draw) in zip(axes, _PANELS, strict=False):
-            panel.set_title(title)
-            draw(panel, timeline)
-            panel.set(ylabel=label)
-            panel.tick_params(labelbottom=True)
-            if draw is not _delays:
-                panel.set_ylim(0, None)
-                panel.yaxis.set_major_formatter("{x:,.0f}")
-            if panel.get_legend_handles_labels()[1]:
-                panel.legend(loc="upper left", bbox_to_anchor=(1, 1.05), frameon=False, fontsize=7)
-        _lives(axes[-1], timeline, lives)
-        axes[-1].set(xlabel="seconds from the first record", xlim=(0, _end(timeline)))
-        _mark(axes, timeline, marks)
-        return _svg(figure)
+    plots = [
+        _throughput(timeline),
+        _delays(timeline),
+        _round_trips(timeline),
+        _in_flight(timeline),
+        _sessions(timeline, sessions),
+        _acks(timeline),
+        _resends(timeline),
+        _tiers(timeline),
+        _duplicates(timeline),
+        _histogram(timeline),
+    ]
+    longest = sorted(outages, key=lambda it: it.begin_ns - it.end_ns)[:OUTAGES_MAX]
+    marked = [[name, _ms(wall_ns)] for name, wall_ns in marks]
+    shown = [plot for plot in plots if plot.series]
+    times = [
+        point[0]
+        for plot in shown
+        if plot.kind in ("lines", "bars", "sessions")
+        for it in plot.series
+        for point in it["points"]
+    ]
+    times = [at for at in times if at is not None] + [at for _, at in marked]
+    return {
+        "plots": [asdict(plot) for plot in shown],
+        "outages": [[_ms(it.begin_ns), _ms(it.end_ns), _who(timeline, it), it.cause] for it in longest],
+        "gaps": _joined(longest),
+        "marks": marked,
+        "begin": min(times, default=0),
+        "end": max(times, default=0),
+    }
 
 
-def draw_latency(timeline: Timeline) -> str:
-    """Return how many messages took how long, as SVG.
+def _joined(outages: Iterable[Outage]) -> list[list[int]]:
+    """Return the times of outages, each once: those that overlap are one."""
+    gaps: list[list[int]] = []
+    for it in sorted(outages, key=lambda it: it.begin_ns):
+        begin, end = _ms(it.begin_ns), _ms(it.end_ns)
+        if gaps and begin <= gaps[-1][1]:
+            gaps[-1][1] = max(gaps[-1][1], end)
+        else:
+            gaps.append([begin, end])
+    return gaps
+
+
+def _who(timeline: Timeline, outage: Outage) -> str:
+    return " and ".join(timeline.name(it) for it in (outage.node, outage.peer) if it)
+
+
+def _ms(wall_ns: int) -> int:
+    return wall_ns // _NS_PER_MS
+
+
+def _at(timeline: Timeline, bucket: int) -> int:
+    return _ms(timeline.start_ns + bucket * timeline.bucket_ns)
+
+
+def _brief(value: float) -> float:
+    """Return a value with four digits, which is more than a plot shows."""
+    return float(f"{value:.4g}")
+
+
+def _line(
+    timeline: Timeline, name: str, colour: str, values: Mapping[int, float], rest: float | None = None
+) -> dict[str, Any]:
+    """A series over time. Where buckets are missing, the value is the given one, or there is a gap.
 
     Args:
-        timeline: what an engine gathered.
+        timeline: of the buckets.
+        name: of the series.
+        colour: of the page.
+        values: by bucket.
+        rest: the value of a bucket that is missing; None for a gap.
     """
-    totals = latency_totals(timeline)
-    edges = [10 ** (bucket / LATENCY_BUCKETS_PER_DECADE) / 1000 for bucket in totals]
-    widths = [edge * (10 ** (1 / LATENCY_BUCKETS_PER_DECADE) - 1) for edge in edges]
-    with mpl.rc_context(_STYLE):
-        figure = _figure(2.4)
-        axes = figure.add_subplot()
-        axes.bar(edges, list(totals.values()), width=widths, align="edge", color=_BLUE, alpha=0.6)
-        axes.set_xscale("log")
-        axes.set(xlabel="milliseconds", ylabel="messages")
-        axes.xaxis.set_major_formatter("{x:,g}")
-        # Within a decade there are no others; in the same form, where there is room.
-        axes.xaxis.set_minor_formatter(LogFormatter(labelOnlyBase=False))
-        axes.yaxis.set_major_formatter("{x:,.0f}")
-        return _svg(figure)
+    points: Points = []
+    before: int | None = None
+    for bucket in sorted(values):
+        if before is not None and bucket > before + 1:
+            points.append([_at(timeline, before + 1), rest])
+            if rest is not None and bucket > before + 2:
+                points.append([_at(timeline, bucket - 1), rest])
+        points.append([_at(timeline, bucket), values[bucket]])
+        before = bucket
+    if before is not None and rest is not None:
+        points.append([_at(timeline, before + 1), rest])
+    return {"name": name, "colour": colour, "points": points}
 
 
-def drawn(height_inches: float, paint: Callable[[Axes], None]) -> str:
-    """One plot in the same style, as SVG.
-
-    Args:
-        height_inches: of the figure.
-        paint: draws on its axes.
-    """
-    with mpl.rc_context(_STYLE):
-        figure = _figure(height_inches)
-        paint(figure.add_subplot())
-        return _svg(figure)
-
-
-def _figure(height_inches: float) -> Figure:
-    figure = Figure(figsize=(_WIDTH_INCHES, height_inches), layout="constrained")
-    FigureCanvasSVG(figure)
-    return figure
+def _bars(timeline: Timeline, parts: Mapping[str, Mapping[int, int]], colours: Iterable[str]) -> list[dict[str, Any]]:
+    """Series for bars on top of each other, with their sums in their names; each has all buckets of all of them."""
+    buckets = sorted({bucket for values in parts.values() for bucket in values})
+    return [
+        {
+            "name": f"{name}: {sum(values.values()):,}",
+            "colour": colour,
+            "points": [[_at(timeline, bucket), values.get(bucket, 0)] for bucket in buckets],
+        }
+        for (name, values), colour in zip(parts.items(), colours, strict=False)
+    ]
 
 
-def _svg(figure: Figure) -> str:
-    out = io.StringIO()
-    figure.savefig(out, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
-    text = out.getvalue()
-    colours = re.compile("|".join(_VARIABLES))
-    # A mark leads to another place of the same page.
-    text = text[text.index("<svg") :].replace(' target="_blank"', "")
-    return colours.sub(lambda found: _VARIABLES[found.group()], text)
+_COLOURS: Final = ("blue", "amber", "green", "violet", "teal", "grey") * 4
 
 
-def _seconds(timeline: Timeline, bucket: float) -> float:
-    return bucket * timeline.bucket_ns / 1e9
+def _throughput(timeline: Timeline) -> Plot:
+    rates = {bucket: _brief(count * 1e9 / timeline.bucket_ns) for bucket, count in timeline.committed.items()}
+    note = "Messages on disk at their destination. Flat is healthy, a hole is a stall: look at the same time below."
+    series = [_line(timeline, "delivered", "blue", rates, 0)] if rates else []
+    return Plot("throughput", "Throughput", "lines", "messages/s", note, series, steps=True)
 
 
-def _end(timeline: Timeline) -> float:
-    """Where the axis ends: after the last bucket and the last session's end, seconds."""
-    every = (timeline.committed, timeline.resends, timeline.duplicates, *timeline.acks.values(), timeline.round_trip)
-    last = _seconds(timeline, max((max(counts) for counts in every if counts), default=0) + 1)
-    ends = (max(life.closed_ns, life.opened_ns) - timeline.start_ns for life in timeline.sessions)
-    return max(last, max(ends, default=0) / 1e9) * 1.01
+def _delays(timeline: Timeline) -> Plot:
+    lines = (("half of the messages", 0.5, "green"), ("99 of 100 messages", 0.99, "violet"))
+    series = []
+    for name, share, colour in lines:
+        values = percentiles_over_time(timeline, share)
+        series.append(_line(timeline, name, colour, {at: _brief(value) for at, value in values.items()}))
+    note = "From queued to on disk at the destination, of the messages that came there at that time, to a third."
+    return Plot("latency", "Latency", "lines", "ms", note, [it for it in series if it["points"]], log=True)
 
 
-def _throughput(axes: Axes, timeline: Timeline) -> None:
-    buckets = range(min(timeline.committed, default=0), max(timeline.committed, default=0) + 1)
-    times = [_seconds(timeline, bucket) for bucket in buckets]
-    rates = [timeline.committed.get(bucket, 0) * 1e9 / timeline.bucket_ns for bucket in buckets]
-    axes.fill_between(times, rates, step="post", color=_BLUE, alpha=0.15, linewidth=0)
-    axes.step(times, rates, where="post", color=_BLUE, linewidth=1.2)
-
-
-def _unacked(axes: Axes, timeline: Timeline) -> None:
-    lives = {(life.node, life.session): life for life in timeline.sessions}
-    failed = {end for end, life in lives.items() if life.reason in FAILURE_REASONS}
-    wanted = sorted(timeline.unacked.items(), key=lambda item: (item[0] not in failed, -sum(item[1].values()), item[0]))
-    for at, ((node, session), counts) in enumerate(wanted[:_LINES_MAX]):
-        times = [_seconds(timeline, bucket) for bucket in counts]
-        peer = lives[node, session].peer if (node, session) in lives else ""
-        told = f", {lives[node, session].reason}" if (node, session) in failed else ""
-        label = _plain(f"{timeline.name(node)} to {timeline.name(peer)}, {session[-6:]}{told}")
-        style: Any = {"color": CYCLE[at % len(CYCLE)], "linestyle": "-" if at < len(CYCLE) else "--"}
-        marker = "." if len(times) == 1 else ""
-        axes.plot(times, list(counts.values()), linewidth=1, label=label, marker=marker, **style)
-    if timeline.window:
-        largest = max(timeline.window.values())
-        axes.axhline(largest, color=_GREY, linewidth=1, linestyle=":", label=f"largest window: {largest:,}")
-
-
-def _stack(axes: Axes, timeline: Timeline, parts: Mapping[str, dict[int, int]]) -> None:
-    """Bars on top of each other, one colour for each part."""
-    below: dict[int, int] = {}
-    for at, (name, counts) in enumerate(parts.items()):
-        times = [_seconds(timeline, bucket) for bucket in counts]
-        bottoms = [below.get(bucket, 0) for bucket in counts]
-        label = _plain(f"{name}: {sum(counts.values()):,}")
-        colour = CYCLE[at % len(CYCLE)]
-        width = timeline.bucket_ns / 1e9
-        axes.bar(times, list(counts.values()), width, bottoms, align="edge", color=colour, label=label)
-        for bucket, count in counts.items():
-            below[bucket] = below.get(bucket, 0) + count
-
-
-def _acks(axes: Axes, timeline: Timeline) -> None:
-    _stack(axes, timeline, dict(sorted(timeline.acks.items())))
-
-
-def _resends(axes: Axes, timeline: Timeline) -> None:
-    _stack(axes, timeline, {tier: timeline.tiers[tier] for tier in TIERS if tier in timeline.tiers})
-
-
-def _duplicates(axes: Axes, timeline: Timeline) -> None:
-    _stack(axes, timeline, dict(sorted(timeline.causes.items())))
-
-
-def _delays(axes: Axes, timeline: Timeline) -> None:
-    lines: Any = (
-        ("message, median", percentiles_over_time(timeline, 0.5), 1, _GREEN, "."),
-        ("message, 99 %", percentiles_over_time(timeline, 0.99), 1, _VIOLET, "."),
-        ("round trip, longest", timeline.round_trip, 1e6, _BLUE, "."),
-        ("resend wait in force", timeline.resend_wait, 1e6, _AMBER, "o"),
-        ("ack timeout, least", timeline.ack_timeout.get("least"), 1e6, _TEAL, "^"),
-        ("ack timeout, longest", timeline.ack_timeout.get("longest"), 1e6, _RED, "v"),
+def _round_trips(timeline: Timeline) -> Plot:
+    lines: tuple[tuple[str, Mapping[int, int], str], ...] = (
+        ("round trip, longest", timeline.round_trip, "blue"),
+        ("resend wait in force", timeline.resend_wait, "amber"),
+        ("ack timeout, least", timeline.ack_timeout.get("least", {}), "teal"),
+        ("ack timeout, longest", timeline.ack_timeout.get("longest", {}), "grey"),
     )
-    for label, values, unit, colour, marker in lines:
+    series = []
+    for name, values, colour in lines:
         if values:
-            times = [_seconds(timeline, bucket) for bucket in values]
-            heights = [value / unit for value in values.values()]
-            # Waits that ran out are single events, and so are sessions that open.
-            style = "-" if marker == "." else ""
-            axes.plot(times, heights, color=colour, linewidth=1, linestyle=style, marker=marker, ms=3, label=label)
-            axes.set_yscale("log")
-            axes.yaxis.set_major_formatter("{x:,g}")
+            series.append(
+                _line(timeline, name, colour, {at: _brief(value / _NS_PER_MS) for at, value in values.items()})
+            )
+    note = (
+        "The longest time from a packet sent once to its session ack, the wait of the ack included. The wait in force"
+        " is that of a resend tier when it ran out; the two limits of the ack timeout stand where a session opened."
+    )
+    return Plot("round-trips", "Round trips, waits and timeouts", "lines", "ms", note, series, log=True)
 
 
-_PANELS: Final[tuple[tuple[str, str, Callable[[Axes, Timeline], None]], ...]] = (
-    ("Throughput", "messages/s", _throughput),
-    ("Window occupancy", "packets", _unacked),
-    ("Session acks by trigger", "acks", _acks),
-    ("Round trip, latency, waits and timeouts in force", "milliseconds", _delays),
-    ("Resends by tier", "packets", _resends),
-    ("Duplicates by cause", "packets", _duplicates),
-)
+def _in_flight(timeline: Timeline) -> Plot:
+    peers = {(line.node, line.session): line.peer for line in timeline.sessions}
+    links: defaultdict[tuple[str, str], dict[int, int]] = defaultdict(dict)
+    for (node, session), counts in timeline.unacked.items():
+        link = links[(node, peers.get((node, session), ""))]
+        for bucket, count in counts.items():
+            link[bucket] = max(link.get(bucket, 0), count)
+    series: list[dict[str, Any]] = []
+    busiest = sorted(links.items(), key=lambda it: (-sum(it[1].values()), it[0]))
+    for ((node, peer), counts), colour in zip(busiest[:LINES_MAX], _COLOURS, strict=False):
+        name = f"{timeline.name(node)} to {timeline.name(peer) or 'not known'}"
+        points = [[_at(timeline, bucket), count] for bucket, count in sorted(counts.items())]
+        series.append({"name": name, "colour": colour, "points": points})
+    if series and timeline.window:
+        window = max(timeline.window.values())
+        buckets = [bucket for counts in links.values() for bucket in counts]
+        most = max(count for counts in links.values() for count in counts.values())
+        points = [[_at(timeline, bucket), window] for bucket in (min(buckets), max(buckets))]
+        # A window that is never filled would press the other lines flat: it is there to be switched on.
+        hidden = window > _FAR * most
+        series.append({"name": "largest window", "colour": "grey", "points": points, "dashed": True, "hidden": hidden})
+    left = f" The {len(busiest) - LINES_MAX:,} quietest links are left out." if len(busiest) > LINES_MAX else ""
+    note = (
+        "The most packets of a link that were sent and not acknowledged. A sawtooth below the window is healthy; a line"
+        f" that stays at the window waits for its receiver.{left}"
+    )
+    return Plot("in-flight", "Packets in flight", "lines", "packets", note, series, steps=True)
 
 
-def _chosen(lives: list[SessionLine]) -> list[SessionLine]:
-    failed = [life for life in lives if life.reason in FAILURE_REASONS]
-    others = [life for life in lives if life.reason not in FAILURE_REASONS]
-    chosen = failed + others[: max(0, _LIVES_MAX - len(failed))]
-    return sorted(chosen, key=lambda life: (life.opened_ns, life.node, life.session))
+def _sessions(timeline: Timeline, sessions: list[Session]) -> Plot:
+    pairs: defaultdict[tuple[str, str], list[Session]] = defaultdict(list)
+    for session in sessions:
+        pairs[(session.node, session.peer)].append(session)
+    wanted = sorted(pairs, key=lambda ends: (-sum(it.end == FAILED for it in pairs[ends]), -len(pairs[ends]), ends))
+    rows = {ends: at for at, ends in enumerate(reversed(wanted[:PAIRS_MAX]))}
+    chosen = [it for it in sessions if (it.node, it.peer) in rows]
+    chosen = sorted(chosen, key=lambda it: (it.end != FAILED, it.opened_ns))[:SESSIONS_MAX]
+    series, (_, last_ns) = [], timeline.span_ns
+    for end, colour in _KINDS.items():
+        points: Points = []
+        for it in chosen:
+            if it.end == end:
+                closed_ns = max(it.closed_ns or last_ns, it.opened_ns)
+                told = f"{named(timeline, it)}: {it.end}{f' ({it.reason})' if it.reason else ''}"
+                row = rows[(it.node, it.peer)]
+                points += [[_ms(it.opened_ns), row, told], [_ms(closed_ns), row, told], [None, None, ""]]
+        if points:
+            count = sum(it.end == end for it in sessions)
+            series.append({"name": f"{end}: {count:,}", "colour": colour, "points": points})
+    left = f" {len(sessions) - len(chosen):,} of {len(sessions):,} are left out." if len(chosen) < len(sessions) else ""
+    note = f"One row for the sessions of two nodes; a bar is a session, and its ends tell of it.{left}"
+    names = [f"{timeline.name(node)} and {timeline.name(peer) or 'not known'}" for node, peer in rows]
+    return Plot("sessions", "Sessions", "sessions", "", note, series, rows=names)
 
 
-def _lives(axes: Axes, timeline: Timeline, shown: list[SessionLine]) -> None:
-    axes.set_title(f"Sessions: {len(shown):,} of {len(timeline.sessions):,}, every failed one among them")
-    end = _end(timeline)
-    labels = []
-    for row, life in enumerate(shown):
-        begun = (life.opened_ns - timeline.start_ns) / 1e9
-        ended = (life.closed_ns - timeline.start_ns) / 1e9 if life.closed_ns else end
-        colour = _RED if life.reason in FAILURE_REASONS else _BLUE if life.reason else _GREY
-        axes.plot([begun, ended], [row, row], color=colour, linewidth=4, solid_capstyle="butt")
-        says = _plain(life.reason or "open at the end")
-        axes.annotate(says, (1, row), (6, 0), ("axes fraction", "data"), "offset points", va="center", fontsize=7)
-        labels.append(_plain(f"{timeline.name(life.node)} to {timeline.name(life.peer)}, {life.session[-6:]}"))
-    axes.set_yticks(range(len(shown)), labels, fontsize=7)
-    axes.set_ylim(-0.7, max(len(shown), 1) - 0.3)
-    axes.invert_yaxis()
+def _acks(timeline: Timeline) -> Plot:
+    acks = dict(sorted(timeline.acks.items()))
+    return Plot(
+        "acks", "Session acks by trigger", "bars", "acks", "Why each ack left.", _bars(timeline, acks, _COLOURS)
+    )
 
 
-def _mark(axes: Iterable[Axes], timeline: Timeline, marks: Iterable[tuple[str, int]]) -> None:
-    panels = list(axes)
-    for name, wall_ns in marks:
-        at = (wall_ns - timeline.start_ns) / 1e9
-        for panel in panels:
-            line = panel.axvline(at, color=_RED, linewidth=1, alpha=0.7)
-            line.set_url(f"#{name}")
-            if panel is panels[0]:
-                line.set_gid(f"at-{name}")
+def _resends(timeline: Timeline) -> Plot:
+    parts = {"resends": timeline.resends} if any(timeline.resends.values()) else {}
+    note = "Packets that left again, in the same session or a later one. Their sum is the verdict's number."
+    return Plot("resends", "Resends", "bars", "packets", note, _bars(timeline, parts, ["amber"]))
 
 
-def _plain(text: str) -> str:
-    """Text from a log: a dollar sign would begin a formula, and control characters are invalid in XML."""
-    return "".join(char if char.isprintable() else "?" for char in text).replace("$", r"\$")
+def _tiers(timeline: Timeline) -> Plot:
+    tiers: dict[str, dict[int, int]] = {tier: timeline.tiers[tier] for tier in TIERS if tier in timeline.tiers}
+    note = (
+        "Why packets were due again: a session missed their acks, or a tier of their stream ran out. The sums are not"
+        " those of the resends: a packet that is due may be acknowledged before it leaves, or leave when a new session"
+        " opens, with no tier."
+    )
+    return Plot("tiers", "Packets due again by tier", "bars", "packets", note, _bars(timeline, tiers, _COLOURS))
+
+
+def _duplicates(timeline: Timeline) -> Plot:
+    causes = dict(sorted(timeline.causes.items()))
+    note = (
+        "Known to the session, or to the stream: as a duplicate, or of a sequence that was over (stale), which the"
+        " verdict does not count. Duplicates without resends are copies made by the network."
+    )
+    return Plot("duplicates", "Duplicates by cause", "bars", "packets", note, _bars(timeline, causes, _COLOURS))
+
+
+def _histogram(timeline: Timeline) -> Plot:
+    totals = Counter(latency_totals(timeline))
+    if not totals:
+        return Plot("histogram", "How many messages took how long", "histogram", "messages", "")
+    points = []
+    for bucket in range(min(totals), max(totals) + 1):
+        edges = [10 ** (at / LATENCY_BUCKETS_PER_DECADE) * 1_000 for at in (bucket, bucket + 1)]
+        points.append([round(edges[0]), round(edges[1]), totals[bucket]])
+    note = "From queued to on disk at the destination; each bar is a third wider than the one before."
+    series = [{"name": "messages", "colour": "blue", "points": points}]
+    return Plot("histogram", "How many messages took how long", "histogram", "messages", note, series)

@@ -5,27 +5,30 @@ from __future__ import annotations
 import importlib.util
 import json
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
 from triack.base.errors import ReplayError
-from triack.base.printable import counted, escaped, escaped_json, written
+from triack.base.printable import counted, escaped, escaped_json
 from triack.tools.replay.checks.catalogue import CHECKS
 from triack.tools.replay.log.listing import VIOLATIONS
 from triack.tools.replay.log.schema import Timeline, Verdict, Violation
-from triack.tools.replay.report.report_tables import SHARES, latency_totals, percentile_ms, ways_of
+from triack.tools.replay.report.outages import outages_of, sessions_of
+from triack.tools.replay.report.page_tables import Table, named, tables_of
+from triack.tools.replay.report.plots import draw
+from triack.tools.replay.report.readable import clock, duration, shown
+from triack.tools.replay.report.readable import number as spoken
 
-NO_PLOTS: Final = "Plots need matplotlib, which is not installed here: pip install 'triack[report]'"
+TABLES: Final = "tables.json"
+"""The name of the file with all numbers of a page, beside it."""
 _NO_PAGE: Final = "the report needs Jinja, which is not installed here: pip install 'triack[report]'"
 _FINDINGS_SHOWN: Final = 20
 """The most violations of each check on a page, as nobody reads more; violations.jsonl has all of them."""
 _FILES_SHOWN: Final = 1_000
 """The most names of files on a page, so that it opens at once; ``--json`` has all of them."""
-DWELL_SHARES: Final = (0.5, 0.99)
-"""The percentiles of the time that packets stayed at a relay."""
 _PROMISED_ZERO: Final = ("lost", "duplicates_delivered", "out_of_order")
 _NUMBERS: Final = (
     ("sent", "messages queued at their origin, without those removed"),
@@ -45,6 +48,9 @@ _NUMBERS: Final = (
     ("messages_per_second", "delivered over seconds"),
 )
 _TEMPLATE: Final = Path(__file__).with_name("report.html.j2")
+_SCRIPT: Final = Path(__file__).with_name("report.js")
+_LIBRARY: Final = Path(__file__).with_name("echarts") / "echarts.common.min.js"
+"""Apache ECharts, which draws the plots; ``echarts/ORIGIN.md`` says where it comes from."""
 
 
 def make_way(path: Path) -> None:
@@ -68,7 +74,7 @@ def make_way(path: Path) -> None:
 def write_report(
     path: Path, verdict: Verdict, timeline: Timeline, command: str = "", violations: Iterable[Violation] | None = None
 ) -> None:
-    """Write the page, and beside it ``violations.jsonl`` with every violation.
+    """Write the page, and beside it ``violations.jsonl`` with every violation and ``tables.json`` with every number.
 
     Args:
         path: the page's file, as ``make_way`` takes it.
@@ -82,7 +88,17 @@ def write_report(
     """
     make_way(path)
     try:
-        path.write_text(_page(verdict, timeline, command), encoding="utf-8", errors="backslashreplace")
+        sessions = sessions_of(timeline)
+        outages = outages_of(timeline, sessions)
+        tables = tables_of(verdict, timeline, sessions, outages)
+        found = [(f"v-{at}", it) for at, it in enumerate(_shown(verdict.findings), 1)]
+        called = {it.session: named(timeline, it) for it in sessions}
+        plots = draw(timeline, sessions, outages, [(name, it.wall_ns) for name, it in found if it.wall_ns])
+        judged = f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC"
+        page = _page(verdict, timeline, tables, found, plots, called=called, judged=judged, command=command)
+        path.write_text(page, encoding="utf-8", errors="backslashreplace")
+        numbers = escaped_json(json.dumps({"judged": judged, **_numbers(verdict, timeline, tables)}))
+        path.with_name(TABLES).write_text(numbers + "\n", encoding="utf-8")
         with path.with_name(VIOLATIONS).open("w", encoding="utf-8") as file:
             every = verdict.findings if violations is None else violations
             file.writelines(escaped_json(json.dumps(asdict(finding))) + "\n" for finding in every)
@@ -90,61 +106,73 @@ def write_report(
         raise ReplayError(f"cannot write the report {path}: {error.strerror}") from error
 
 
-def _page(verdict: Verdict, timeline: Timeline, command: str) -> str:
+def _numbers(verdict: Verdict, timeline: Timeline, tables: Mapping[str, Table]) -> dict[str, Any]:
+    """Return everything that the page shows as data."""
+    begin_ns, end_ns = timeline.span_ns
+    return {
+        "verdict": verdict.to_json(),
+        "begin_ns": begin_ns,
+        "end_ns": end_ns,
+        "lasted_ns": end_ns - begin_ns,
+        "tables": {name: table.to_json() for name, table in tables.items()},
+    }
+
+
+def _page(
+    verdict: Verdict,
+    timeline: Timeline,
+    tables: Mapping[str, Table],
+    found: list[tuple[str, Violation]],
+    plots: Mapping[str, Any],
+    *,
+    called: Mapping[str, str],
+    judged: str,
+    command: str,
+) -> str:
     import jinja2
 
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, finalize=_finalize
     )
-    found = _shown(verdict.findings)
     return environment.from_string(_TEMPLATE.read_text(encoding="utf-8")).render(
         verdict=verdict,
         broken=sum(verdict.violations.values()),
-        files=list(verdict.files.items())[:_FILES_SHOWN],
         unread=list(verdict.unread.items())[:_FILES_SHOWN],
-        timeline=timeline,
+        span=timeline.span_ns,
         command=command,
         missing=[timeline.told(said) for said in verdict.missing],
         cut=[timeline.named(said) for said in verdict.cut],
         late=[(name, count, CHECKS[name].sentence) for name, count in verdict.late.items()],
-        judged=f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC",
-        ran=_moment(timeline.start_ns) if timeline.start_ns else "",
+        judged=judged,
         numbers=[
-            (name, getattr(verdict, name), text, name in _PROMISED_ZERO and getattr(verdict, name))
+            (name, _number(name, getattr(verdict, name)), text, name in _PROMISED_ZERO and getattr(verdict, name))
             for name, text in _NUMBERS
         ],
-        checks=sorted(
-            ((name, verdict.violations.get(name, 0), text.sentence) for name, text in CHECKS.items()),
-            key=lambda row: -row[1],
-        ),
-        found=[(f"v-{at}", it, _where(it, timeline), _when(it, timeline)) for at, it in enumerate(found, 1)],
+        found=[(name, it, _where(it, timeline, called), clock(it.wall_ns) if it.wall_ns else "") for name, it in found],
         shown_max=_FINDINGS_SHOWN,
-        links=[_link(timeline, *ends) for ends in sorted(timeline.links)],
-        policies=[
-            (timeline.name(node), timeline.name(peer) or "unknown", sessions, *_policy(values))
-            for (node, peer), found in sorted(timeline.policies.items())
-            for values, sessions in sorted(found.items())
-        ],
-        queues=sorted(timeline.queues.items()),
-        readers=sorted(timeline.readers.items()),
-        ways=[_way(timeline, stream, line) for stream in sorted(timeline.ways) for line in ways_of(timeline, stream)],
-        latency=_latency(timeline),
-        **_plots(timeline, found),
+        tables=tables,
+        plots=plots["plots"],
+        data=_in_script(plots),
+        library=_LIBRARY.read_text(encoding="utf-8"),
+        script=_SCRIPT.read_text(encoding="utf-8"),
+        shown=shown,
+        counted=counted,
     )
+
+
+def _number(name: str, value: float) -> str:
+    """Return a number of the verdict as the page shows it."""
+    return duration(round(value * 1e9)) if name == "seconds" else spoken(value)
+
+
+def _in_script(value: object) -> str:
+    """Return data as JSON that can stand in an element of a page, whatever texts are in it."""
+    return escaped_json(json.dumps(value, separators=(",", ":"))).replace("<", "\\u003c")
 
 
 def _finalize(value: object) -> object:
     """Return a value as a page shows it: text that others may have made is shown literally; markup is ours."""
     return escaped(value) if type(value) is str else value
-
-
-def _plots(timeline: Timeline, found: list[Violation]) -> dict[str, str]:
-    if importlib.util.find_spec("matplotlib") is None:
-        return {"no_plots": NO_PLOTS, "times": "", "histogram": ""}
-    from triack.tools.replay.report.plots import draw_latency, draw_times
-
-    marks = [(f"v-{at}", it.wall_ns) for at, it in enumerate(found, 1) if it.wall_ns]
-    return {"no_plots": "", "times": draw_times(timeline, marks), "histogram": draw_latency(timeline)}
 
 
 def _shown(findings: list[Violation]) -> list[Violation]:
@@ -158,25 +186,14 @@ def _shown(findings: list[Violation]) -> list[Violation]:
     return shown
 
 
-def _moment(wall_ns: int) -> str:
-    return f"{datetime.fromtimestamp(wall_ns / 1e9, UTC):%Y-%m-%d %H:%M:%S.%f}"[:-3] + " UTC"
-
-
-def _when(finding: Violation, timeline: Timeline) -> str:
-    """Where on the plots' axis, and in the day."""
-    if not finding.wall_ns:
-        return ""
-    return f"{(finding.wall_ns - timeline.start_ns) / 1e9:,.3f} s, {_moment(finding.wall_ns)[11:]}"
-
-
-def _where(finding: Violation, timeline: Timeline) -> list[tuple[str, str, str]]:
+def _where(finding: Violation, timeline: Timeline, called: Mapping[str, str]) -> list[tuple[str, str, str]]:
     """What a violation is about as (what it is, its name, its id)."""
     parts: list[tuple[str, str, str]] = []
     for what, node in (("node", finding.node), ("origin", finding.origin)):
         if node:
             parts.append((what, timeline.name(node), node))
     if finding.session:
-        parts.append(("session", finding.session[-6:], finding.session))
+        parts.append(("between", called.get(finding.session, finding.session), finding.session))
     for what, name in (("topic", finding.topic), ("subscription", finding.subscription)):
         if name:
             parts.append((what, name, ""))
@@ -185,47 +202,3 @@ def _where(finding: Violation, timeline: Timeline) -> list[tuple[str, str, str]]
             several = what == "number" and finding.last > number
             parts.append((what, f"{number} to {finding.last}" if several else str(number), ""))
     return parts
-
-
-def _link(timeline: Timeline, sender: str, receiver: str) -> dict[str, Any]:
-    """One direction of a link as the page shows it."""
-    counts = Counter(timeline.links[(sender, receiver)])
-    trips = counts["round_trips"]
-    acks = {name.removeprefix("ack "): count for name, count in sorted(counts.items()) if name.startswith("ack ")}
-    return {
-        "sender": timeline.name(sender) or "unknown",
-        "receiver": timeline.name(receiver) or "unknown",
-        "ids": f"{sender or 'unknown'} to {receiver or 'unknown'}",
-        "counts": counts,
-        "acks": acks,
-        "round_trip_ms": counts["round_trip_ns"] / trips / 1e6 if trips else None,
-    }
-
-
-def _way(timeline: Timeline, stream: tuple[str, int], line: list[str]) -> dict[str, Any]:
-    """One way of a stream as the page shows it: its nodes, and how long packets stayed at each relay."""
-    hops = []
-    for node in line:
-        stayed = timeline.dwell.get((*stream, node), {})
-        shares = [percentile_ms(stayed, share) for share in DWELL_SHARES] if stayed else []
-        hops.append((timeline.name(node), node, shares))
-    return {"queue": timeline.streams.get(stream, ""), "number": stream[1], "hops": hops}
-
-
-def _policy(values: tuple[int, ...]) -> tuple[int, str, str, str]:
-    """The policy in force in words: window, when session and store acks leave, and when silence ends the session."""
-    window, *acks, least_ns, most_ns = values
-    session, store = _due(*acks[:3]), _due(*acks[3:])
-    silence = f"{written(least_ns / 1e9)} s" + (f" to {written(most_ns / 1e9)} s" if most_ns != least_ns else "")
-    return window, session, store, silence if most_ns else "not known"
-
-
-def _due(packets: int, size_bytes: int, delay_ns: int) -> str:
-    parts = [counted(packets, "packet")] * bool(packets) + [counted(size_bytes, "byte")] * bool(size_bytes)
-    return " or ".join([*parts, f"{written(delay_ns / 1e9)} s"])
-
-
-def _latency(timeline: Timeline) -> list[tuple[str, float]]:
-    totals = latency_totals(timeline)
-    names = [f"{share:.1%}".replace(".0%", "%") if share < 1 else "slowest" for share in SHARES]
-    return [(name, percentile_ms(totals, share)) for name, share in zip(names, SHARES, strict=True)] if totals else []

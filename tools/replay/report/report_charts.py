@@ -10,7 +10,9 @@ from typing import ClassVar, Final
 from triack.base.printable import printable
 from triack.tools.replay.checks.findings import Output, Record
 from triack.tools.replay.log.ranges import RangeSet
-from triack.tools.replay.log.schema import POLICY_SHOWN
+from triack.tools.replay.log.schema import FAILURE_REASONS, POLICY_SHOWN
+from triack.tools.replay.log.series import delay_bucket
+from triack.tools.replay.report.report_tables import BETWEEN
 
 _shown: Final = lru_cache(4096)(printable)
 """The same few names come again and again."""
@@ -60,9 +62,11 @@ class Left:
 class Charts:
     """Follows one segment of a log.
 
-    The names of its numbers are parts with tabs between them: ``link NODE SESSION WHAT``, ``queue WHAT PLACE QUEUE``,
-    ``stream ORIGIN STREAM QUEUE``, ``name NODE NAME``, and ``alias NODE NAME`` for what a peer calls it. The conclusion
-    adds which node is at the other end of a session.
+    The names of its numbers are parts with tabs between them: ``between NODE PEER WHAT``, or ``link NODE SESSION WHAT``
+    where the peer is not known yet; ``queue WHAT PLACE QUEUE``, ``stream ORIGIN STREAM QUEUE``, ``name NODE NAME``,
+    ``alias NODE NAME`` for what a peer calls it, and ``heard NODE SESSION`` for the wall time at which a node heard its
+    peer for the last time in a session that failed. The judges of streams add ``flow ORIGIN STREAM WHAT``, and the
+    conclusion which node is at the other end of a session.
 
     From here on, names of nodes and queues contain no tabs and no other invisible characters.
 
@@ -75,6 +79,8 @@ class Charts:
         self._left: dict[str, Left] = {}
         # How the names of a session's numbers begin.
         self._names: dict[str, str] = {}
+        # The wall time of the last record of something that arrived in a session.
+        self._heard: dict[str, int] = {}
 
     def see(self, record: Record) -> None:
         """Take the next record."""
@@ -97,6 +103,7 @@ class Charts:
 
     def _opened(self, record: Record) -> None:
         self._out.count(f"alias\t{record['peer']}\t{_shown(record['peer_name'])}", 1)
+        self._names[record["session"]] = f"{BETWEEN}\t{record['node']}\t{record['peer']}\t"
         self._out.chart("window", record["wall_ns"], record["window"], "max")
         for name, limit in (("ack_timeout_min_ns", "least"), ("ack_timeout_max_ns", "longest")):
             if name in record:
@@ -107,6 +114,9 @@ class Charts:
     def _closed(self, record: Record) -> None:
         self._left.pop(record["session"], None)
         self._names.pop(record["session"], None)
+        heard_ns = self._heard.pop(record["session"], 0)
+        if heard_ns and record["reason"] in FAILURE_REASONS:
+            self._out.count(f"heard\t{record['node']}\t{record['session']}", heard_ns)
 
     def _sent(self, record: Record) -> None:
         packets, left = record["packets"], self._left.get(record["session"])
@@ -118,7 +128,6 @@ class Charts:
         if record["resend"]:
             # Which of the two an ack is for is unknown.
             left.again.add(*span)
-            self._link(record, "resent", packets)
             self._out.chart(f"tiers {TIERS[0]}", record["wall_ns"], packets)
             return
         left.put(*span, record["at_ns"])
@@ -126,6 +135,7 @@ class Charts:
 
     def _received(self, record: Record) -> None:
         packets = record["packets"]
+        self._heard[record["session"]] = record["wall_ns"]
         self._link(record, "received", packets)
         if record["duplicate"]:
             self._link(record, "duplicate", packets)
@@ -137,14 +147,14 @@ class Charts:
 
     def _ack_received(self, record: Record) -> None:
         """An ack answers the last packet that it covers."""
+        self._heard[record["session"]] = record["wall_ns"]
         left = self._left.get(record["session"])
         if not left or not record["ranges"]:
             return
         sent_ns = left.when(record["ranges"][-1][1])
         if sent_ns is not None:
             taken_ns = record["at_ns"] - sent_ns
-            self._link(record, "round_trips")
-            self._link(record, "round_trip_ns", taken_ns)
+            self._link(record, f"trip {delay_bucket(taken_ns)}")
             self._out.chart("round_trip", record["wall_ns"], taken_ns, "max")
 
     def _rejected(self, record: Record) -> None:

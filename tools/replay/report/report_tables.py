@@ -6,14 +6,11 @@ import math
 from collections.abc import Mapping
 from typing import Final
 
-from triack.tools.replay.log.schema import FAILURE_REASONS, POLICY_SHOWN, Timeline
+from triack.tools.replay.log.schema import POLICY_SHOWN, Timeline
 from triack.tools.replay.log.series import LATENCY_BUCKETS_PER_DECADE
 
 WAYS_MAX: Final = 20
 """Ways of one stream that the report shows; where routes change often there may be very many."""
-SHARES: Final = (0.5, 0.9, 0.99, 0.999, 1.0)
-"""The percentiles of messages in the report; the last is the slowest message."""
-
 BETWEEN: Final = "between"
 """How the name of a number begins that was counted for a node and its peer, in whatever sessions."""
 
@@ -60,8 +57,7 @@ def fill_tables(timeline: Timeline, numbers: Mapping[str, int]) -> None:
             _count_link(timeline, node, peer, count, value)
         elif what == "queue":
             count, place, *queue = rest
-            meant = called.get(place, {place})
-            node = next(iter(meant)) if len(meant) == 1 else place
+            node = _only(called.get(place, {place}), place)
             _add(timeline.queues.setdefault((timeline.names.get(node, node), "\t".join(queue)), {}), count, value)
         elif what == "reader":
             _count_reader(timeline, rest, value)
@@ -69,12 +65,49 @@ def fill_tables(timeline: Timeline, numbers: Mapping[str, int]) -> None:
             node, *values = rest[: 1 + len(POLICY_SHOWN)]
             ends = node, "\t".join(rest[1 + len(POLICY_SHOWN) :])
             timeline.policies.setdefault(ends, {})[tuple(map(int, values))] = value
-        elif what in ("stream", "way", "dwell"):
+        elif what in ("stream", "way", "dwell", "flow"):
             _count_stream(timeline, what, rest, value)
+    for stream, names in _called_takers(parts).items():
+        timeline.flows.takers.setdefault(stream, {_only(called.get(name, {name}), name) for name in names})
     for line in timeline.sessions:
-        link = timeline.links.setdefault((line.node, line.peer), {})
-        _add(link, "sessions", 1)
-        _add(link, "failed", int(line.reason in FAILURE_REASONS))
+        timeline.links.setdefault((line.node, line.peer), {})
+
+
+def _only(nodes: set[str], name: str) -> str:
+    """Return the node that is called so, or the name where several are."""
+    return next(iter(nodes)) if len(nodes) == 1 else name
+
+
+def _count_stream(timeline: Timeline, what: str, rest: list[str], value: int) -> None:
+    stream, more = (rest[0], int(rest[1])), rest[2:]
+    if what == "stream":
+        timeline.streams[stream] = "\t".join(more)
+    elif what == "way":
+        timeline.ways.setdefault(stream, []).append((more[0], more[1]))
+    elif what == "dwell":
+        timeline.dwell.setdefault((*stream, more[0]), {})[int(more[1])] = value
+    else:
+        _count_flow(timeline, stream, "\t".join(more), value)
+
+
+def _count_flow(timeline: Timeline, stream: tuple[str, int], what: str, value: int) -> None:
+    kind, _, of = what.partition(" ")
+    if kind == "took":
+        timeline.flows.delays.setdefault(stream, {})[int(of)] = value
+    elif kind == "to":
+        timeline.flows.takers.setdefault(stream, set()).add(of)
+    elif kind != "called":
+        timeline.flows.counts.setdefault(stream, {})[kind] = value
+
+
+def _called_takers(parts: list[tuple[list[str], int]]) -> dict[tuple[str, int], list[str]]:
+    """Return stream -> how its origin calls the nodes that it is for; the origin's id where it is for itself."""
+    called: dict[tuple[str, int], list[str]] = {}
+    for (what, *rest), _ in parts:
+        if what == "flow" and rest[2].startswith("called "):
+            name = "\t".join(rest[2:]).removeprefix("called ")
+            called.setdefault((rest[0], int(rest[1])), []).append(name or rest[0])
+    return called
 
 
 def _count_reader(timeline: Timeline, rest: list[str], value: int) -> None:
@@ -83,19 +116,13 @@ def _count_reader(timeline: Timeline, rest: list[str], value: int) -> None:
     _add(timeline.readers.setdefault(reader, {}), count, value)
 
 
-def _count_stream(timeline: Timeline, what: str, rest: list[str], value: int) -> None:
-    origin, stream, *more = rest
-    key = origin, int(stream)
-    if what == "stream":
-        timeline.streams[key] = "\t".join(more)
-    elif what == "way":
-        timeline.ways.setdefault(key, []).append((more[0], more[1]))
-    else:
-        timeline.dwell.setdefault((*key, more[0]), {})[int(more[1])] = value
-
-
 def _count_link(timeline: Timeline, node: str, peer: str, what: str, value: int) -> None:
     """Counts of arrived and of acknowledged packets belong to the link of the other direction."""
+    if what.startswith("trip "):
+        trips = timeline.trips.setdefault((node, peer), {})
+        bucket = int(what.removeprefix("trip "))
+        trips[bucket] = trips.get(bucket, 0) + value
+        return
     here = what in ("received", "duplicate") or what.startswith("ack ")
     _add(timeline.links.setdefault((peer, node) if here else (node, peer), {}), what, value)
 
@@ -104,17 +131,18 @@ def _add(counts: dict[str, int], what: str, value: int) -> None:
     counts[what] = counts.get(what, 0) + value
 
 
-def percentile_ms(counts: Mapping[int, int], share: float) -> float:
+def percentile_ms(counts: Mapping[int, int], share: float, per_decade: int = LATENCY_BUCKETS_PER_DECADE) -> float:
     """Return the latency that this share of messages did not exceed: the end of its bucket, milliseconds.
 
     Args:
         counts: latency bucket -> messages.
         share: from 0 to 1.
+        per_decade: how many buckets there are for each factor of ten.
     """
     left = math.ceil(share * sum(counts.values()))
     upper = 0.0
     for bucket in sorted(counts):
-        upper = 10 ** ((bucket + 1) / LATENCY_BUCKETS_PER_DECADE) / 1000
+        upper = 10 ** ((bucket + 1) / per_decade) / 1000
         left -= counts[bucket]
         if left <= 0:
             break

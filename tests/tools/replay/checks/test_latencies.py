@@ -2,7 +2,8 @@
 
 from triack.tools.replay.checks.findings import Output
 from triack.tools.replay.checks.latencies import Latencies
-from triack.tools.replay.log.series import latency_bucket
+from triack.tools.replay.log.ranges import RangeSet
+from triack.tools.replay.log.series import delay_bucket, latency_bucket
 
 MS = 1_000_000
 QUEUED = [(1, 10, 0), (11, 20, 5 * MS)]
@@ -42,3 +43,17 @@ def test_what_two_have_seen_is_measured_together() -> None:
         counts = {name: sum(series.buckets.values()) for name, series in out.series.items()}
         assert counts == measured("queued", "committed")[0]
         assert mine.waiting == 0
+
+
+def test_delays_are_kept_for_percentiles_and_the_slowest_exactly() -> None:
+    """Whatever part of a stream was seen first."""
+    (_, mine), (_, others) = measured("queued"), measured("committed")
+    mine.join(others, Output())
+    for latencies in (mine, measured("queued", "committed")[1]):
+        assert latencies.delays == {delay_bucket(1 * MS): 4, delay_bucket(2 * MS): 8, delay_bucket(4 * MS): 8}
+        assert latencies.longest_ns == 4 * MS
+
+
+def test_what_waits_has_waited_since_it_was_queued() -> None:
+    _, latencies = measured("queued")
+    assert [latencies.oldest(RangeSet([span])) for span in ((9, 12), (11, 20), (21, 30))] == [0, 5 * MS, 0]

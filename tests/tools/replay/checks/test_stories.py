@@ -1,6 +1,7 @@
 """Stories: what became of packets, by ranges."""
 
-from triack.tools.replay.checks.stories import Segment, Story, even_share, segments
+from triack.tools.replay.checks.stories import Segment, Story, even_share, segments, waiting
+from triack.tools.replay.log.ranges import RangeSet
 
 
 def story(cls: str = "transactional") -> Story:
@@ -46,3 +47,12 @@ def test_a_range_longer_than_anybody_could_count_is_weighed() -> None:
     it = story()
     it.weights.put(10**17, 10**17, 4)
     assert it.weigh_all([(1, 10**17)]) == 100 + 4
+
+
+def test_what_is_nowhere_and_was_not_given_up_waits() -> None:
+    it = story()
+    it.queued.add(1, 10)
+    it.commits["b"].add(1, 3, 30)
+    it.removed.append((5, 6, 20))
+    it.covered.add(7, 7)
+    assert list(waiting(it, RangeSet([(9, 9)]))) == [(4, 4), (8, 8), (10, 10)]

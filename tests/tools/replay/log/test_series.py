@@ -1,6 +1,6 @@
 """Series: buckets widen as time goes on, and nothing in them is lost."""
 
-from triack.tools.replay.log.series import BUCKETS_MAX, GRAIN_BITS, Series, latency_bucket
+from triack.tools.replay.log.series import BUCKETS_MAX, GRAIN_BITS, Series, delay_bucket, latency_bucket
 
 
 def test_a_series_widens_and_keeps_its_sum() -> None:
@@ -26,3 +26,7 @@ def test_two_series_fold_into_one() -> None:
 
 def test_latencies_have_eight_buckets_a_decade() -> None:
     assert [latency_bucket(ns) for ns in (0, 1000, 1400, 10_000, 1_000_000)] == [0, 0, 1, 8, 24]
+
+
+def test_delays_have_thirty_two_buckets_a_decade() -> None:
+    assert [delay_bucket(ns) for ns in (0, 1000, 1080, 10_000, 1_000_000)] == [0, 0, 1, 32, 96]

@@ -1,135 +1,111 @@
-"""The plots: drawn from anything that an engine gathers, also from nothing; as many lines as can be told apart."""
+"""The plots as data: gaps stay gaps, nothing empty is drawn, what a page shows is bounded, red is for violations."""
 
-import re
-from dataclasses import replace
-from types import ModuleType
+from typing import Any
 
-import pytest
-
-from triack.tools.replay.log.schema import SessionLine, Timeline
-
-pytestmark = pytest.mark.slow
+from triack.tools.replay.log.schema import SessionLine, StartLine, Timeline
+from triack.tools.replay.report.outages import Outage, outages_of, sessions_of
+from triack.tools.replay.report.plots import LINES_MAX, PAIRS_MAX, draw
 
 SECOND = 1_000_000_000
-TITLES = [
-    "Throughput",
-    "Window occupancy",
-    "Session acks by trigger",
-    "Round trip, latency, waits and timeouts in force",
-    "Resends by tier",
-    "Duplicates by cause",
-]
 
 
-@pytest.fixture(scope="module")
-def timeline() -> Timeline:
-    """Something in every plot; session 13 has the most packets in flight, the last lives are too many, one failed."""
-    timeline = Timeline(start_ns=SECOND, bucket_ns=SECOND // 10, names={"node-a-long": "al$pha$"})
-    timeline.committed = {0: 10, 4: 5000}
-    timeline.resends = {1: 1000, 2: 200, 3: 0}
-    timeline.tiers = {"tier 1-3": {1: 1000}, "in session": {2: 200}}
-    timeline.causes = {"known to the session": {2: 34}}
-    timeline.acks = {"delay": {1: 7}, "gap": {1: 2}}
-    timeline.round_trip = {1: 5_000_000}
-    timeline.resend_wait = {2: 40_000_000}
-    timeline.ack_timeout = {"least": {0: 2 * SECOND}, "longest": {0: 120 * SECOND}}
-    timeline.window = {0: 64}
-    timeline.unacked = {("node-a-long", f"a-long-sess{number:02}"): {0: number, 1: number} for number in range(14)}
-    reasons = ["drained", "drained"] + [""] * 38 + ["path-lost"]
-    timeline.sessions = [
-        SessionLine("node", f"life{at:02}", SECOND + at, 2 * SECOND if reason else 0, reason, "node-a-long")
-        for at, reason in enumerate(reasons)
-    ]
-    timeline.latency = {0: {0: 10}, 24: {4: 90}}
-    return timeline
+def drawn(timeline: Timeline, marks: Any = ()) -> dict[str, Any]:
+    sessions = sessions_of(timeline)
+    return draw(timeline, sessions, outages_of(timeline, sessions), marks)
 
 
-@pytest.fixture(scope="module")
-def plots() -> ModuleType:
-    """Loaded where they are drawn: matplotlib takes half a second."""
-    pytest.importorskip("matplotlib")
-    from triack.tools.replay.report import plots
-
-    return plots
+def plot_of(name: str, timeline: Timeline) -> dict[str, Any]:
+    (found,) = [plot for plot in drawn(timeline)["plots"] if plot["name"] == name]
+    return dict(found)
 
 
-@pytest.fixture(scope="module")
-def drawn(plots: ModuleType, timeline: Timeline) -> str:
-    return str(plots.draw_times(timeline, [("v-1", 3 * SECOND // 2), ("v-2", 2 * SECOND)]))
+def buckets(**series: Any) -> Timeline:
+    return Timeline(start_ns=SECOND, bucket_ns=SECOND, names={"a": "alpha", "b": "beta"}, **series)
 
 
-def test_nothing_can_be_drawn(plots: ModuleType) -> None:
-    """Logs of nothing but a start have a report, too."""
-    for svg in (plots.draw_times(Timeline()), plots.draw_latency(Timeline())):
-        assert (svg[:4], svg[-7:]) == ("<svg", "</svg>\n")
+def test_what_would_be_empty_is_left_out() -> None:
+    assert drawn(Timeline()) == {"plots": [], "outages": [], "gaps": [], "marks": [], "begin": 0, "end": 0}
+    assert [plot["name"] for plot in drawn(buckets(resends={3: 0}, acks={"gap": {1: 2}}))["plots"]] == ["acks"]
 
 
-def test_each_plot_has_its_title(drawn: str) -> None:
-    assert [title for title in TITLES if f">{title}<" in drawn] == TITLES
+def test_a_line_has_a_gap_where_nothing_was_measured() -> None:
+    """No line leads from before an outage to its end."""
+    (line,) = plot_of("round-trips", buckets(round_trip={0: 5_000_000, 1: 6_000_000, 9: 7_000_000}))["series"]
+    assert line["points"] == [[1000, 5], [2000, 6], [3000, None], [10000, 7]]
 
 
-def test_the_busiest_sessions_have_a_line(drawn: str) -> None:
-    """Ten of them, named by their ends; a name with dollar signs is no formula."""
-    shown = [number for number in range(14) if f">al$pha$ to , sess{number:02}<" in drawn]
-    assert shown == list(range(4, 14))
-    assert ">largest window: 64<" in drawn
+def test_where_nothing_came_the_throughput_is_zero() -> None:
+    """However long that was: the axis has two points for it."""
+    (line,) = plot_of("throughput", buckets(committed={0: 10, 10**9: 20}))["series"]
+    far = 1000 * (10**9 + 1)
+    assert line["points"] == [[1000, 10], [2000, 0], [far - 1000, 0], [far, 20], [far + 1000, 0]]
 
 
-def test_a_failed_session_has_a_line_however_quiet_it_was(plots: ModuleType, timeline: Timeline) -> None:
-    """It takes the place of the least busy of the others, and says how it ended."""
-    failed = SessionLine("node-a-long", "a-long-sess00", SECOND, 2 * SECOND, "ack-timeout")
-    svg = plots.draw_times(replace(timeline, sessions=[*timeline.sessions, failed]))
-    shown = [number for number in range(14) if f"sess{number:02}<" in svg or f"sess{number:02}, ack-timeout<" in svg]
-    assert shown == [0, *range(5, 14)]
-    assert "sess00, ack-timeout<" in svg
+def test_the_axis_goes_from_the_first_value_to_the_last() -> None:
+    """And no further, or a part of it would be empty; a violation is on it."""
+    timeline = buckets(acks={"gap": {2: 1, 7: 1}})
+    assert [drawn(timeline)[name] for name in ("begin", "end")] == [3000, 8000]
+    assert drawn(timeline, [("v-1", 9 * SECOND)])["end"] == 9000
 
 
-def test_timeouts_in_force_are_drawn(drawn: str) -> None:
-    assert [f">ack timeout, {which}<" in drawn for which in ("least", "longest")] == [True, True]
+def test_packets_in_flight_are_those_of_links_by_name() -> None:
+    """The sessions of a link are one line; the window is one, too, which is hidden if it is far above."""
+    sessions = [SessionLine("a", name, SECOND, 0, "", "b") for name in ("s1", "s2")]
+    timeline = buckets(unacked={("a", "s1"): {0: 3}, ("a", "s2"): {0: 2, 1: 4}}, window={0: 16}, sessions=sessions)
+    line, window = plot_of("in-flight", timeline)["series"]
+    assert (line["name"], line["points"]) == ("alpha to beta", [[1000, 3], [2000, 4]])
+    assert (window["points"], window["hidden"]) == ([[1000, 16], [2000, 16]], False)
+    timeline.window = {0: 17}
+    assert plot_of("in-flight", timeline)["series"][1]["hidden"]
 
 
-def test_a_life_shows_how_it_ended(drawn: str) -> None:
-    """A failure is red, an end in good order blue, and what was open at the end of the record grey."""
-    colours = ("red", "blue", "grey")
-    assert [drawn.count(f"stroke: var(--{colour}); stroke-width: 4") for colour in colours] == [1, 2, 37]
-    assert (drawn.count(">path-lost<"), drawn.count(">drained<")) == (1, 2)
+def test_no_more_lines_than_can_be_told_apart() -> None:
+    """Those of the busiest links; the note says how many others there are."""
+    many = {(f"n{at:02}", "s"): {0: at + 1} for at in range(LINES_MAX + 2)}
+    plot = plot_of("in-flight", buckets(unacked=many))
+    assert len(plot["series"]) == LINES_MAX
+    assert "The 2 quietest links are left out." in plot["note"]
 
 
-def test_failed_sessions_are_always_drawn(plots: ModuleType, drawn: str) -> None:
-    """The last of 41 lives failed; the last of those that did not is the one that is left out."""
-    assert ["life" + at in drawn for at in ("00", "38", "39", "40")] == [True, True, False, True]
-    assert "Sessions: 40 of 41, every failed one among them" in drawn
-    failed = [SessionLine("node", f"gone{at:02}", SECOND, 2 * SECOND, "ack-timeout") for at in range(50)]
-    assert plots.draw_times(Timeline(start_ns=SECOND, sessions=failed)).count(">ack-timeout<") == 50
+def test_only_violations_are_red() -> None:
+    """A session that failed is amber, one that a restart ended is teal, and its ends say so."""
+    ends = [("s1", "ack-timeout"), ("s2", "drained"), ("s3", "")]
+    sessions = [SessionLine("a", name, SECOND, 2 * SECOND if why else 0, why, "b") for name, why in ends]
+    plot = plot_of("sessions", buckets(sessions=sessions, starts=[StartLine("a", 1, 0, 3 * SECOND, True, 9)]))
+    assert plot["rows"] == ["alpha and beta"]
+    told = {it["name"]: (it["colour"], it["points"][0][2]) for it in plot["series"]}
+    assert told == {
+        "in order: 1": ("blue", "alpha and beta, session 2: in order (drained)"),
+        "failed: 1": ("amber", "alpha and beta, session 1: failed (ack-timeout)"),
+        "open: 1": ("grey", "alpha and beta, session 3: open"),
+    }
+    full = buckets(sessions=sessions, committed={0: 1}, acks={"gap": {0: 1}}, resends={0: 1}, latency={3: {0: 1}})
+    assert "red" not in {it["colour"] for plot in drawn(full)["plots"] for it in plot["series"]}
 
 
-def test_trouble_is_summed_up(drawn: str) -> None:
-    for said in ("tier 1-3: 1,000", "in session: 200", "known to the session: 34", "delay: 7", "gap: 2"):
-        assert f">{said}<" in drawn
+def test_pairs_of_nodes_with_failures_have_rows_first() -> None:
+    lines = [SessionLine(f"n{at:02}", f"s{at}", SECOND, 2 * SECOND, "idle", "z") for at in range(PAIRS_MAX + 5)]
+    lines[-1].reason = "path-lost"
+    plot = plot_of("sessions", buckets(sessions=lines))
+    assert len(plot["rows"]) == PAIRS_MAX
+    assert plot["rows"][-1] == f"n{PAIRS_MAX + 4:02} and z"
+    assert "are left out" in plot["note"]
 
 
-def test_a_mark_stands_at_one_place_in_every_plot(drawn: str) -> None:
-    """It has the name that the page links to, and leads back; the axis of all plots is the same."""
-    assert re.findall(r'id="(at-[^"]*)"', drawn) == ["at-v-1", "at-v-2"]
-    assert "_blank" not in drawn
-    places = re.findall(r'href="#v-1">\s*<path d="M ([\d.]+)', drawn)
-    assert (len(places), len(set(places))) == (len(TITLES) + 1, 1)
+def test_bars_say_their_sums() -> None:
+    """And each has all buckets, as one stands on the other."""
+    first, second = plot_of("acks", buckets(acks={"gap": {0: 2}, "delay": {4: 1_000}}))["series"]
+    assert (first["name"], second["name"]) == ("delay: 1,000", "gap: 2")
+    assert (first["points"], second["points"]) == ([[1000, 0], [5000, 1000]], [[1000, 2], [5000, 0]])
 
 
-def test_colours_are_left_to_the_page(drawn: str) -> None:
-    """So that they change in the dark."""
-    assert set(re.findall(r"#[0-9a-f]{6}", drawn)) == set()
+def test_outages_that_overlap_are_one_gap() -> None:
+    found = [Outage("a", "", 0, 4_000_000, True, "x"), Outage("b", "", 3_000_000, 5_000_000, True, "y")]
+    told = draw(Timeline(), [], [*found, Outage("a", "b", 8_000_000, 9_000_000, True, "z")])
+    assert told["gaps"] == [[0, 5], [8, 9]]
+    assert [8, 9, "a and b", "z"] in told["outages"]
 
 
-def test_rates_and_times_have_the_units_of_their_axes(plots: ModuleType, drawn: str, timeline: Timeline) -> None:
-    """5,000 messages in a tenth of a second are 50,000 a second; 24 buckets of eight a decade are a millisecond."""
-    assert ">40,000<" in drawn
-    histogram = plots.draw_latency(timeline)
-    assert ">1<" in histogram
-    assert ">100<" not in histogram
-
-
-def test_a_plot_does_not_say_when_it_was_drawn(plots: ModuleType, drawn: str, timeline: Timeline) -> None:
-    histogram = plots.draw_latency(timeline)
-    assert not any("<dc:date>" in svg or "<dc:creator>" in svg for svg in (drawn, histogram))
-    assert plots.draw_latency(timeline) == histogram
+def test_the_histogram_has_all_buckets_between_the_first_and_the_last() -> None:
+    (bars,) = plot_of("histogram", buckets(latency={0: {0: 5}, 2: {1: 7}}))["series"]
+    assert bars["points"] == [[1000, 1334, 5], [1334, 1778, 0], [1778, 2371, 7]]

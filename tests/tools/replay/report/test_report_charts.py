@@ -3,6 +3,7 @@
 import pytest
 
 from triack.tools.replay.checks.findings import Output
+from triack.tools.replay.log.series import delay_bucket
 from triack.tools.replay.report.report_charts import TIERS, Charts, tier_of
 
 MS = 1_000_000
@@ -32,15 +33,15 @@ def test_attempts_belong_to_tiers(attempt: int, tier: int) -> None:
 def test_a_round_trip_ends_at_the_ack_of_its_packet() -> None:
     """An ack answers the last packet that it covers: 1 ms after packet 3."""
     out = charted(sent(1), sent(2), sent(3), acked([1, 3]))
-    assert (out.numbers["link\ta\ts\tround_trips"], out.numbers["link\ta\ts\tround_trip_ns"]) == (1, MS)
+    assert out.numbers[f"link\ta\ts\ttrip {delay_bucket(MS)}"] == 1
     assert out.numbers["link\ta\ts\tmessages"] == 9
 
 
 def test_a_packet_that_left_twice_measures_nothing() -> None:
     """Nobody knows which of the two the ack is for. Nor does an ack of what nobody sent, however much it says."""
     out = charted(sent(1), sent(1, resend=True), acked([1, 1]), sent(2), acked([3, 10**15]))
-    assert "link\ta\ts\tround_trips" not in out.numbers
-    assert (out.numbers["link\ta\ts\tsent"], out.numbers["link\ta\ts\tresent"]) == (3, 1)
+    assert not [name for name in out.numbers if "trip" in name]
+    assert out.numbers["link\ta\ts\tsent"] == 3
     assert out.numbers["link\ta\ts\tmessages"] == 6
 
 
@@ -95,3 +96,20 @@ def test_the_limits_of_the_ack_timeout_are_charted_when_a_session_opens() -> Non
     out = charted(opened, {**opened, "ack_timeout_min_ns": 2, "ack_timeout_max_ns": 120})
     told = {name: list(it.buckets.values()) for name, it in out.series.items() if name.startswith("ack_timeout")}
     assert told == {"ack_timeout least": [2], "ack_timeout longest": [120]}
+
+
+def test_numbers_of_a_session_whose_peer_is_known_are_those_of_the_two_nodes() -> None:
+    """So that there are no more of them with each session."""
+    opened = {"event": "session_opened", "peer": "b", "peer_name": "b", "window": 64}
+    out = charted(opened, sent(1), {**opened, "session": "t"}, {**sent(1), "session": "t"})
+    assert out.numbers["between\ta\tb\tsent"] == 2
+    assert not [name for name in out.numbers if name.startswith("link")]
+
+
+def test_of_a_session_that_failed_it_is_told_when_the_peer_was_heard_last() -> None:
+    """An outage begins there, and not when a timeout tells of it."""
+    heard = {"event": "packet_received", "packets": 1, "duplicate": False}
+    out = charted(sent(1), heard, sent(2), {"event": "session_closed", "reason": "ack-timeout"})
+    assert out.numbers["heard\ta\ts"] == 1 + MS
+    out = charted(heard, {"event": "session_closed", "reason": "idle"})
+    assert "heard\ta\ts" not in out.numbers

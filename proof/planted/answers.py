@@ -1,0 +1,73 @@
+"""Mistakes with administration messages: ``queues/manager/admin_desk.py`` and what calls it."""
+
+from collections.abc import Iterable
+
+from proof.planted.bug import Bugs, Patch
+from triack.base.delivery import Delivery
+from triack.queues.admin_acks import Told
+from triack.queues.mailboxes.local_queues import LocalQueues
+from triack.queues.mailboxes.mailbox import Mailbox, QueuedPacket
+from triack.queues.manager.admin_desk import AdminDesk
+from triack.queues.message_classes import MessageClass
+from triack.queues.packing import Unpacked
+from triack.queues.streams.outgoing_stream import OutgoingStream
+
+__all__ = ["BUGS"]
+
+BUGS = Bugs()
+
+
+@BUGS.by_seeds("an answer leaves before the commit that it tells of")
+def _before_the_commit(patch: Patch) -> None:
+    """As an express message; a crash repeats its cause, and with it the answer."""
+    way_to = AdminDesk._way_to
+
+    def hasty(self: AdminDesk, origin: bytes, queue: str, delivery: Delivery) -> OutgoingStream | None:
+        del delivery
+        return way_to(self, origin, queue, Delivery.EXPRESS)
+
+    patch.setattr(AdminDesk, "_way_to", hasty)
+
+
+@BUGS.by_seeds("an answer is told again after a restart")
+def _after_a_restart(patch: Patch) -> None:
+    """Nothing is kept of the large messages that were told of."""
+    patch.setattr(Mailbox, "note_told", lambda self, packet: None)
+
+
+@BUGS.by_seeds("readers are told of with the commit after theirs")
+def _one_commit_late(patch: Patch) -> None:
+    """A crash between the two loses the answer."""
+    tell_read = LocalQueues.tell_read
+
+    def late(self: LocalQueues, now_ns: int) -> None:
+        before = getattr(LocalQueues, "late", {})
+        LocalQueues.late = self.untold  # type: ignore[attr-defined]
+        self.untold = {packet: told for packet, told in before.items() if packet.keys}
+        tell_read(self, now_ns)
+
+    patch.setattr(LocalQueues, "tell_read", late)
+
+
+@BUGS.by_seeds("senders are told what they did not ask for")
+def _unasked(patch: Patch) -> None:
+    """The arrival is told to those that want to hear of the reader."""
+    tell = LocalQueues._tell
+
+    def generous(
+        self: LocalQueues,
+        name: str,
+        packet: QueuedPacket,
+        content: Unpacked,
+        indices: Iterable[int],
+        message_class: MessageClass,
+        now_ns: int,
+    ) -> None:
+        tell(self, name, packet, content, indices, message_class, now_ns)
+        if message_class is MessageClass.ACK_REACH_QUEUE and content.properties is not None:
+            properties = [{**own, "admin": {**own.get("admin", {}), "acks": 1}} for own in content.properties]
+            asked = Unpacked(content.first_ordinal, 0, 0, content.bodies, properties)
+            where = packet.origin, packet.stream, packet.sequence, packet.number
+            self.tell(Told(*where, packet.delivery, name, asked, range(len(properties)), message_class), now_ns)
+
+    patch.setattr(LocalQueues, "_tell", generous)

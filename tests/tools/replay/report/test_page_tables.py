@@ -1,0 +1,216 @@
+"""The tables of the page: their sums are the verdict's numbers, whatever happened and whatever is missing."""
+
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from proof.lies.logs import honest_logs
+from tests.tools.replay.builder import ALPHA, BETA, World, healthy
+from tests.tools.replay.cutting import cut, judged, past_of, random_cuts
+from tests.tools.replay.judging import PLANTED, plant, verdict_of
+from tests.tools.replay.relays import through_relay
+from triack.tools.chaos.run import run_seed
+from triack.tools.replay.log.schema import SessionLine, StartLine, Timeline, Verdict
+from triack.tools.replay.report.outages import outages_of, sessions_of
+from triack.tools.replay.report.page_tables import ROWS_MAX, Table, delays_of, tables_of
+from triack.tools.replay.run import replay
+
+TX = "transactional"
+COUNTS = ("sent", "delivered", "pending", "lost")
+SEEDS = (3, 5, 1_000_003, 1_000_011)
+"""Of the simulated world: restarts, failed sessions and express; relays, and more of all that."""
+
+
+def tables(verdict: Verdict) -> dict[str, Table]:
+    timeline = verdict.timeline or Timeline()
+    sessions = sessions_of(timeline)
+    return tables_of(verdict, timeline, sessions, outages_of(timeline, sessions))
+
+
+def assert_adds_up(verdict: Verdict) -> None:
+    """See that every number of the verdict that a table has parts of is the sum of these."""
+    found = tables(verdict)
+    for name in ("queues", "streams"):
+        sums = {what: found[name].sums.get(what, 0) for what in COUNTS}
+        assert sums == {what: getattr(verdict, what) for what in COUNTS}, name
+        added = {what: sum(row.get(what) or 0 for row in found[name].rows) for what in COUNTS}
+        assert added == sums
+    links, pairs, nodes = found["links"].sums, found["pairs"].sums, found["nodes"].sums
+    assert links.get("resends", 0) == verdict.resends
+    assert links.get("duplicates", 0) + links["duplicates_by_streams"] == verdict.duplicates_on_wire
+    assert pairs.get("counted", 0) == verdict.sessions_closed
+    assert nodes.get("records", 0) == sum(verdict.files.values() or [nodes.get("records", 0)]) == verdict.records
+    for table in found.values():
+        assert " not the verdict's" not in table.says
+
+
+def test_a_table_of_nothing_adds_up() -> None:
+    assert_adds_up(Verdict(timeline=Timeline()))
+
+
+@pytest.mark.slow
+def test_sums_are_the_verdicts_with_each_planted_fault() -> None:
+    for name in PLANTED:
+        world, _ = plant(name)
+        if isinstance(world, World):
+            assert_adds_up(verdict_of(world))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", SEEDS)
+def test_sums_are_the_verdicts_after_restarts_over_relays_and_of_a_cut_log(tmp_path: Path, seed: int) -> None:
+    """Of whole logs, of logs of which one ends in its middle, and without that one."""
+    for name, content in run_seed(seed).logs.items():
+        (tmp_path / name).write_bytes(content)
+    assert_adds_up(replay(tmp_path, engine="local"))
+    logs = sorted(tmp_path.iterdir())
+    cut = logs[len(logs) // 2]
+    lines = cut.read_bytes().splitlines(keepends=True)
+    cut.write_bytes(b"".join(lines[: len(lines) // 2]))
+    assert_adds_up(replay(tmp_path, engine="local"))
+    cut.unlink()
+    assert_adds_up(replay(tmp_path, engine="local"))
+
+
+@pytest.mark.slow
+def test_sums_are_the_verdicts_after_a_prune() -> None:
+    """What was removed is in them, too, wherever the logs were cut."""
+    for seed, log in honest_logs(3):
+        records = [record for start in log.values() for record in start]
+        removed, left = cut(records, random_cuts(log, Random(seed)))
+        verdict = judged(left, past_of(removed))
+        assert_adds_up(verdict)
+        whole = judged([*removed, *left])
+        for name in ("queues", "streams", "pairs"):
+            assert tables(verdict)[name].sums == {**tables(whole)[name].sums, **_of_what_is_left(verdict, name)}, name
+
+
+def _of_what_is_left(verdict: Verdict, name: str) -> dict[str, object]:
+    """How long messages have waited is not in a summary."""
+    sums = tables(verdict)[name].sums
+    return {"waits_ns": sums["waits_ns"]} if "waits_ns" in sums else {}
+
+
+def test_what_waits_says_whose_it_is_and_for_how_long() -> None:
+    """Six are queued for beta's queue; nothing of them has left."""
+    world = healthy()
+    world.queue(TX, 6)
+    world.end()
+    verdict = verdict_of(world)
+    assert_adds_up(verdict)
+    (row,) = [row for row in tables(verdict)["streams"].rows if row["pending"]]
+    assert (row["origin_id"], row["destination_ids"], row["class"], row["pending"]) == (
+        ALPHA,
+        BETA,
+        TX,
+        verdict.pending,
+    )
+    queued = [record for record in world.alpha.all("queued") if record["class"] == TX][-1]
+    last = max(record["wall_ns"] for log in world.logs for record in log.records)
+    assert row["waits_ns"] == last - queued["wall_ns"]
+
+
+def test_a_destination_that_has_nothing_yet_is_named() -> None:
+    """By what the origin calls it, even without its log."""
+    world = healthy()
+    world.beta.records.clear()
+    verdict = verdict_of(world)
+    assert {row["destination"] for row in tables(verdict)["streams"].rows} == {"b"}
+    assert_adds_up(verdict)
+
+
+def test_acknowledged_messages_of_a_destination_without_a_log_are_explained() -> None:
+    """They are pending, and nobody waits for them; what is not acknowledged waits."""
+    world = healthy()
+    world.queue(TX, 6)
+    world.beta.records.clear()
+    verdict = verdict_of(world)
+    assert_adds_up(verdict)
+    streams = tables(verdict)["streams"]
+    assert 0 < streams.sums["acknowledged"] < verdict.pending
+    assert "the log that would show them delivered is missing" in streams.says
+    (row,) = [row for row in streams.rows if row["class"] == TX]
+    assert row["pending"] - row["acknowledged"] == 60
+    queued = [record for record in world.alpha.all("queued") if record["class"] == TX][-1]
+    assert row["since_ns"] == queued["wall_ns"]
+
+
+def test_delivered_messages_of_an_origin_without_a_log_are_explained() -> None:
+    world = healthy()
+    world.alpha.records.clear()
+    verdict = verdict_of(world)
+    assert_adds_up(verdict)
+    streams = tables(verdict)["streams"]
+    assert streams.sums["unqueued"] == verdict.delivered > 0
+    assert "of which no record shows that they were queued" in streams.says
+    assert "unqueued" in {column.name for column in streams.columns}
+
+
+def test_express_messages_stand_beside_the_promised_ones() -> None:
+    world = healthy()
+    verdict = verdict_of(world)
+    streams = tables(verdict)["streams"]
+    express = [record["count"] for record in world.beta.all("committed") if record["class"] == "express"]
+    assert streams.sums["express_delivered"] == sum(express) > 0
+    assert "Express messages are not among these numbers" in streams.says
+
+
+def test_each_queue_has_its_latency() -> None:
+    """All that was delivered was measured, or the table says that it was not: crashes took three records of it."""
+    world = World()
+    world.alpha.start()
+    world.beta.start()
+    world.open()
+    world.deliver(TX, 8)
+    latency = tables(verdict_of(world))["latency"]
+    assert [row["measured"] for row in latency.rows] == [latency.sums["measured"]] == [80]
+    assert latency.says == "All 80 that were delivered were measured."
+    after = tables(verdict_of(healthy()))["latency"]
+    assert after.says.startswith("1,500 messages were delivered, 1,470 were measured: of the others no record shows")
+
+
+def test_percentiles_are_at_most_the_slowest() -> None:
+    told = delays_of({0: 90, 96: 10}, longest_ns=1_010_000)
+    assert (told["measured"], told["slowest_ns"]) == (100, 1_010_000)
+    assert told["median_ns"] == told["p90_ns"] == pytest.approx(1_075, rel=0.01)
+    assert told["p99_ns"] == told["p999_ns"] == 1_010_000
+
+
+def test_a_relay_says_for_how_long_packets_stayed() -> None:
+    verdict = verdict_of(through_relay())
+    rows = tables(verdict)["ways"].rows
+    assert {row["way"] for row in rows} == {"alpha → rho → beta"}
+    assert {row["relay"] for row in rows} == {"rho"}
+    assert all(row["packets"] > 0 and 0 < row["median_ns"] <= row["p99_ns"] for row in rows)
+    assert_adds_up(verdict)
+
+
+def test_a_restart_is_told_apart_from_a_failure() -> None:
+    starts = [StartLine("b", 1, 0, 10, stopped=False, records=5), StartLine("b", 2, 20, 90, stopped=True, records=4)]
+    lines = [SessionLine("a", "s1", 1, 21, "superseded", "b"), SessionLine("a", "s2", 30, 60, "path-lost", "b")]
+    verdict = Verdict(sessions_closed=2, records=9, timeline=Timeline(sessions=lines, starts=starts))
+    found = tables(verdict)
+    (row,) = found["pairs"].rows
+    assert (row["sessions"], row["restart"], row["failed"], row["counted"]) == (2, 1, 1, 2)
+    assert [(row["end"], row["reason"]) for row in found["sessions"].rows] == [
+        ("failed", "path-lost"),
+        ("by a restart", "superseded"),
+    ]
+    assert [row["ended"] for row in found["nodes"].rows] == ["killed: another start follows", "stopped in good order"]
+
+
+def test_numbers_that_do_not_add_up_are_not_passed_over() -> None:
+    """What no table has parts of is said."""
+    found = tables(Verdict(sent=3, resends=4, sessions_closed=1, timeline=Timeline(links={("a", "b"): {"sent": 1}})))
+    assert "The sums are not the verdict's numbers" in found["streams"].says
+    assert "The verdict counts 4 resends" in found["links"].says
+    assert "The verdict counts 1 sessions closed" in found["pairs"].says
+
+
+def test_a_long_table_adds_up_what_it_leaves_out() -> None:
+    verdict = Verdict(files={f"f{at:04}": 2 for at in range(ROWS_MAX + 5)}, records=2 * (ROWS_MAX + 5))
+    files = tables(verdict)["files"]
+    assert len(files.shown) == ROWS_MAX + 1
+    assert files.shown[-1] == {"file": "and 5 rows more", "records": 10}
+    assert len(files.to_json()["rows"]) == ROWS_MAX + 5
