@@ -48,7 +48,7 @@ __all__ = [
     "read_header",
 ]
 
-VERSION = 6
+VERSION = 7
 """Of the protocol as a whole; a datagram of another one is dropped unread."""
 
 _HEADER = Struct("!BBHQQ")

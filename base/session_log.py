@@ -21,7 +21,7 @@ __all__ = [
     "Field",
 ]
 
-SCHEMA_VERSION: Final = 4
+SCHEMA_VERSION: Final = 5
 """Written into the first record of a segment. Readers refuse every other version."""
 
 

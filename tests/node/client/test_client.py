@@ -225,10 +225,10 @@ async def test_a_node_that_ends_ends_every_call(tmp_path: Path) -> None:
 async def test_a_process_of_another_version_is_named(tmp_path: Path) -> None:
     async def complain(link: Link) -> None:
         await link.receive()
-        await link.send("error", message="this process speaks version 9")
+        await link.send("error", message="this process speaks version 8")
 
     async with serving(tmp_path / "a", complain):
-        with pytest.raises(triack.TriackError, match="speaks version 9"):
+        with pytest.raises(triack.TriackError, match="speaks version 8"):
             await triack.connect(tmp_path / "a").start()
 
 

@@ -42,7 +42,7 @@ def test_another_version_is_refused(tmp_path: Path, version: int) -> None:
     world = healthy()
     world.beta.records[5]["v"] = version
     (why,) = replay(world.save(tmp_path), engine="local").unread.values()
-    assert f"has session log version {version}; this replay reads version 4 only" in why
+    assert f"has session log version {version}; this replay reads version 5 only" in why
 
 
 @pytest.mark.parametrize(
@@ -135,8 +135,8 @@ def test_a_torn_line_is_no_record(tmp_path: Path) -> None:
         ("[1]", "is damaged: it is neither a record nor one like another"),
         ("7", "is damaged: no record before it is of kind 7"),
         ('"7"', "is damaged: not a JSON object"),
-        ('{"v": "1"}', "has session log version '1'; this replay reads version 4 only"),
-        ('{"v": true}', "has session log version True; this replay reads version 4 only"),
+        ('{"v": "1"}', "has session log version '1'; this replay reads version 5 only"),
+        ('{"v": true}', "has session log version True; this replay reads version 5 only"),
         ('{"v": 4}', "is damaged: the first record of a segment has no times"),
         ('{"n": 4}', "is damaged: it has no time"),
         ({"event": "exploded"}, "is damaged: unknown event 'exploded'"),
