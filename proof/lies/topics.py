@@ -44,7 +44,10 @@ def gets_nothing(lie: Lie, log: Log) -> bool:
         return False
     patterns = {it["pattern"] for it in (begun if "pattern" not in lie.truth else [lie.truth, lie.said])}
     since = 0 if lie.truth.get("recovered") else lie.at
-    placed = [it for it in log[lie.start][since:] if it["event"] == "placed" and it["topic"] == lie.truth["topic"]]
+    mine = log[lie.start]
+    ends = [at for at, it in enumerate(mine) if at > lie.at and it["event"] == "unsubscribed"]
+    until = next((at for at in ends if mine[at]["subscription"] == name and lie.event == "subscribed"), len(mine))
+    placed = [it for it in mine[since:until] if it["event"] == "placed" and it["topic"] == lie.truth["topic"]]
     names = {full_name(it["topic"], it["below"]) for it in placed}
     return not any(matches(pattern, name) for pattern in patterns for name in names)
 
