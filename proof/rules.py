@@ -187,12 +187,20 @@ RULES: Final[dict[str, dict[str, Watch]]] = {
             _LOCAL,
         ),
         "max_streams": ("rejected",),
+        "topics": _PARTS,
         "log_keep_s": "How long logs are kept; a summary says of older ones what they said.",
         "retire_after_s": "An idle stream may end at any time; `forgotten` sees one that was not idle.",
         "max_redeliveries": _FAILED,
         "queue_redelivery": _FAILED,
         "messages_per_packet": ("claims",),
         "survives": ("not_recovered", "forgotten"),
+    },
+    "queues/node_settings.py Topic": {
+        "strategy": ("none_rule", "slowest_rule", "discard_rule"),
+        "max_unacked": ("none_rule", "slowest_rule", "discard_rule"),
+        "delivery_timeout_s": ("discard_rule",),
+        "ack_wait_s": ("ack_wait",),
+        "quota": _LOCAL,
     },
     "queues/node_settings.py KeySettings": dict.fromkeys(
         ("lifetime_s", "most"), "Keys of messages are the application's own, and in no record."

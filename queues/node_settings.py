@@ -14,6 +14,7 @@ from triack.queues.blocking import Blocking
 from triack.session.protocol.settings import SessionSettings
 
 __all__ = [
+    "ALL_ROOTS",
     "STREAM_BYTES",
     "DeadLetters",
     "Gap",
@@ -306,8 +307,14 @@ class Topic:
             raise UsageError(f"Topic: strategy must be {', '.join(get_args(Strategy))}, not {self.strategy!r}")
 
 
+ALL_ROOTS = "*"
+"""The root whose settings are for all that have none of their own: no name can be that."""
+
+
 def check_root(root: str) -> str:
     """Return the name of a root of topics. Raises AddressError, or UsageError if it has more levels."""
+    if root == ALL_ROOTS:
+        return root
     if LEVEL_END in check_topic(root):
         raise UsageError(f"topics of {root}: only a root, the first level of names, has settings")
     return root
@@ -360,8 +367,7 @@ class NodeSettings:
             stored is as safe as that, and its peers know (``SessionStats.survives``).
         time_to_reach_queue_s: how long a message to another node may take to reach its queue if its sender says nothing
             else (``time_to_reach_queue``); None: for any time. MSMQ's default is four days (``LongLiveTime``).
-        topic: settings of topics.
-        topics: those of some topics, by the first level of their names.
+        topics: settings of topics, by the first level of their names; those with ``*`` are for all others.
         log_keep_s: how long session logs are kept, at least; None: until somebody removes them. Older segments are
             judged once a day and replaced by a summary (``triack log prune``), unless they break a promise.
     """
@@ -391,7 +397,6 @@ class NodeSettings:
     survives: Survives = "power loss"
     time_to_reach_queue_s: float | None = None
     log_keep_s: float | None = None
-    topic: Topic = field(default_factory=Topic)
     topics: Mapping[str, Topic] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -408,7 +413,7 @@ class NodeSettings:
 
     def topic_of(self, root: str) -> Topic:
         """Settings of the topics below a root."""
-        return self.topics.get(root, self.topic)
+        return self.topics.get(root) or self.topics.get(ALL_ROOTS) or _TOPIC
 
     def quota_of(self, queue: str) -> Quota:
         """Limits of that queue, or with ``topic:`` before its name, of the topics below that root."""
@@ -418,3 +423,7 @@ class NodeSettings:
     def redelivery_of(self, queue: str) -> Redelivery:
         """When failed messages of that queue come again."""
         return self.queue_redelivery.get(queue, self.redelivery)
+
+
+_TOPIC = Topic()
+"""Settings of roots that have none."""

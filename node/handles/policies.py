@@ -18,7 +18,7 @@ from triack.base.checks import check_between
 from triack.base.errors import UsageError
 from triack.ordering.order_settings import OrderSettings
 from triack.queues.blocking import Blocking
-from triack.queues.node_settings import Journal, Limits, NodeSettings, Reconnect, Strategy, Topic
+from triack.queues.node_settings import ALL_ROOTS, Journal, Limits, NodeSettings, Reconnect, Strategy, Topic
 from triack.session.protocol.settings import WINDOW_MAX, SessionSettings
 
 __all__ = [
@@ -238,12 +238,14 @@ def wso2(
     return NodeSettings(
         session=SessionSettings(ack_trigger=AckTrigger(), store_ack_trigger=AckTrigger()),
         max_redeliveries=maximum_redelivery_attempts,
-        topic=Topic(
-            strategy=strategy,
-            max_unacked=max_unacked_messages,
-            delivery_timeout_s=delivery_timeout_s,
-            ack_wait_s=ack_wait_s,
-        ),
+        topics={
+            ALL_ROOTS: Topic(
+                strategy=strategy,
+                max_unacked=max_unacked_messages,
+                delivery_timeout_s=delivery_timeout_s,
+                ack_wait_s=ack_wait_s,
+            )
+        },
     )
 
 
@@ -352,10 +354,10 @@ SOURCES: dict[str, dict[str, str]] = {
     },
     "WSO2": {
         "max_redeliveries": "broker.xml, maximumRedeliveryAttempts",
-        "topic.strategy": f"{_STRATEGY}, strategyName",
-        "topic.max_unacked": "broker.xml, ackHandling/maxUnackedMessages",
-        "topic.delivery_timeout_s": f"{_STRATEGY}, deliveryTimeout",
-        "topic.ack_wait_s": "client, AndesAckWaitTimeOut; there 50 s, as a check period of 10 s is taken off",
+        "topics.*.strategy": f"{_STRATEGY}, strategyName",
+        "topics.*.max_unacked": "broker.xml, ackHandling/maxUnackedMessages",
+        "topics.*.delivery_timeout_s": f"{_STRATEGY}, deliveryTimeout",
+        "topics.*.ack_wait_s": "client, AndesAckWaitTimeOut; there 50 s, as a check period of 10 s is taken off",
     },
 }
 """The source of each value of a preset; a setting that is not here has its default."""
@@ -385,3 +387,5 @@ def paths(settings: object, prefix: str = "") -> Iterator[tuple[str, object]]:
             yield prefix + field.name, value
             if is_dataclass(value):
                 yield from paths(value, f"{prefix}{field.name}.")
+            elif field.name == "topics" and ALL_ROOTS in value:
+                yield from paths(value[ALL_ROOTS], f"{prefix}{field.name}.{ALL_ROOTS}.")

@@ -56,7 +56,7 @@ def is_settings(name: str, kind: object) -> bool:
     return name == "Policy" or (hasattr(kind, "__post_init__") and "Settings" in name) or name in PARTS
 
 
-PARTS = {"AckTrigger", "Blocking", "Limits", "Reconnect", "Redelivery"}
+PARTS = {"AckTrigger", "Blocking", "Limits", "Reconnect", "Redelivery", "Topic"}
 """What settings are put together from."""
 
 

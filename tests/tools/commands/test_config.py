@@ -14,7 +14,7 @@ from tests.tools.processes import SECONDS, message_of, start, triack
 from triack.base.ack_trigger import AckTrigger
 from triack.node.config.config import Sources
 from triack.node.config.keys import KEYS
-from triack.queues.node_settings import NodeSettings
+from triack.queues.node_settings import NodeSettings, Topic
 from triack.tools.commands.config import config, template
 
 
@@ -50,8 +50,8 @@ def test_a_new_file_without_its_comment_signs_says_what_is_in_force_without_it(f
     wanted = NodeSettings(ack_events=AckTrigger(), queue_redelivery=found.queue_redelivery)
     session = replace(wanted.session, ack_trigger=AckTrigger(), store_ack_trigger=AckTrigger())
     limits = replace(wanted.limits, queue_quota=found.limits.queue_quota)
-    topic = replace(wanted.topic, quota=wanted.limits.quota)
-    assert found == replace(wanted, session=session, limits=limits, topic=topic, topics={"Games": topic})
+    topics = {"Games": Topic(quota=wanted.limits.quota)}
+    assert found == replace(wanted, session=session, limits=limits, topics=topics)
 
 
 def test_a_variable_names_the_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
