@@ -8,13 +8,14 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 
 from triack.base.commit import Read
-from triack.base.errors import ProtocolError, WaitTimeout
+from triack.base.errors import ProtocolError, UsageError, WaitTimeout
 from triack.node.shell.engine_handle import EngineHandle
 from triack.queues.mailboxes.lookup import Lookup, Wanted
 from triack.queues.mailboxes.mailbox import Mailbox, Run
 from triack.queues.mailboxes.queued_packet import QueuedPacket
 from triack.queues.manager.jobs import Look
 from triack.queues.packing import Unpacked, unpack_pieces
+from triack.queues.topics.subscription import Subscription
 
 __all__ = ["choose", "fetch"]
 
@@ -47,8 +48,11 @@ async def choose(
 
     Raises:
         WaitTimeout: it does not wait there.
+        UsageError: the queue is a subscription, whose messages only come in their order.
         NodeClosed, StoreFailed: the node has ended; or as ``check``.
     """
+    if isinstance(mailbox, Subscription):
+        raise UsageError(f"choose a message of {mailbox.name}: those of a subscription only come in their order")
     arrived = arrived or asyncio.Event()
     end = None if timeout is None else asyncio.get_running_loop().time() + timeout
     await port.commit()  # messages that were sent to it before wait in it from here on
