@@ -18,12 +18,15 @@ if TYPE_CHECKING:
     from triack import policies, sync
     from triack.base.ack_trigger import AckTrigger
     from triack.base.news import (
+        AckWaitOver,
         CallRefused,
         DeadLettersWaiting,
         EventsMissed,
         GapFound,
+        JournalFull,
         LinkDown,
         LinkUp,
+        MessagesDiscarded,
         NodeEvent,
         PeerHalted,
         PeerSilent,
@@ -42,6 +45,7 @@ if TYPE_CHECKING:
     from triack.node.handles.receipt import Receipt
     from triack.node.handles.receipts import Receipts
     from triack.node.handles.reloading import Reloaded
+    from triack.node.handles.subscribing import Subscriber
     from triack.node.handles.transaction import Transaction
     from triack.node.node import Node
     from triack.node.node import open_node as open
@@ -62,13 +66,31 @@ if TYPE_CHECKING:
         SessionStats,
         TransitStats,
     )
+    from triack.node.shell.stream_stats import (
+        IncomingStreamStats,
+        OutgoingStreamStats,
+        StreamsStats,
+        TransitStreamStats,
+    )
+    from triack.node.shell.topic_stats import SubscriptionStats, TopicStats
     from triack.node.shell.troubles import TroubleStats
     from triack.ordering.order_settings import OrderSettings
     from triack.queues.blocking import Blocking
     from triack.queues.format_names import msmq_name
     from triack.queues.manager.browse import BrowsedMessage
     from triack.queues.message_classes import Acks, MessageClass
-    from triack.queues.node_settings import DeadLetters, KeySettings, Limits, NodeSettings, Quota, Reconnect, Redelivery
+    from triack.queues.node_settings import (
+        DeadLetters,
+        Journal,
+        KeySettings,
+        Limits,
+        NodeSettings,
+        Quota,
+        Reconnect,
+        Redelivery,
+        Strategy,
+        Topic,
+    )
     from triack.queues.routes import Route
     from triack.queues.stages import Stage, StageName
     from triack.queues.streams.ack_events import AckEvent, AckKind
@@ -90,6 +112,7 @@ __all__ = [
     "AckMode",
     "AckStats",
     "AckTrigger",
+    "AckWaitOver",
     "Acknowledgements",
     "Acks",
     "Blocking",
@@ -108,6 +131,9 @@ __all__ = [
     "HandlerOptions",
     "HoldStats",
     "HolderStats",
+    "IncomingStreamStats",
+    "Journal",
+    "JournalFull",
     "KeySettings",
     "Limits",
     "LinkDown",
@@ -116,6 +142,7 @@ __all__ = [
     "Message",
     "MessageClass",
     "MessageProperties",
+    "MessagesDiscarded",
     "Node",
     "NodeEvent",
     "NodeSettings",
@@ -124,6 +151,7 @@ __all__ = [
     "OpenInvitation",
     "OrderSettings",
     "OutgoingStats",
+    "OutgoingStreamStats",
     "PeerHalted",
     "PeerSilent",
     "PeerUnknown",
@@ -143,10 +171,17 @@ __all__ = [
     "StageName",
     "StoreLow",
     "StreamHeld",
+    "Strategy",
     "StreamsNearLimit",
+    "StreamsStats",
+    "Subscriber",
+    "SubscriptionStats",
     "Tls",
+    "Topic",
+    "TopicStats",
     "Transaction",
     "TransitStats",
+    "TransitStreamStats",
     "TroubleStats",
     "connect",
     "msmq_name",
@@ -163,6 +198,7 @@ _HOMES = {
     "AckMode": "triack.node.handles.consumer:AckMode",
     "AckStats": "triack.node.shell.stats:AckStats",
     "AckTrigger": "triack.base.ack_trigger:AckTrigger",
+    "AckWaitOver": "triack.base.news:AckWaitOver",
     "Acknowledgements": "triack.node.handles.acknowledgements:Acknowledgements",
     "Acks": "triack.queues.message_classes:Acks",
     "Blocking": "triack.queues.blocking:Blocking",
@@ -182,6 +218,9 @@ _HOMES = {
     "run": "triack.node.shell.running:run",
     "HoldStats": "triack.node.shell.stats:HoldStats",
     "HolderStats": "triack.node.shell.stats:HolderStats",
+    "IncomingStreamStats": "triack.node.shell.stream_stats:IncomingStreamStats",
+    "Journal": "triack.queues.node_settings:Journal",
+    "JournalFull": "triack.base.news:JournalFull",
     "KeySettings": "triack.queues.node_settings:KeySettings",
     "Limits": "triack.queues.node_settings:Limits",
     "LinkDown": "triack.base.news:LinkDown",
@@ -190,6 +229,7 @@ _HOMES = {
     "Message": "triack.node.handles.message:Message",
     "MessageClass": "triack.queues.message_classes:MessageClass",
     "MessageProperties": "triack.node.shell.outgoing_message:MessageProperties",
+    "MessagesDiscarded": "triack.base.news:MessagesDiscarded",
     "Node": "triack.node.node:Node",
     "NodeEvent": "triack.base.news:NodeEvent",
     "NodeSettings": "triack.queues.node_settings:NodeSettings",
@@ -197,6 +237,7 @@ _HOMES = {
     "OpenInvitation": "triack.node.shell.enrolling:OpenInvitation",
     "OrderSettings": "triack.ordering.order_settings:OrderSettings",
     "OutgoingStats": "triack.node.shell.stats:OutgoingStats",
+    "OutgoingStreamStats": "triack.node.shell.stream_stats:OutgoingStreamStats",
     "PeerHalted": "triack.base.news:PeerHalted",
     "PeerSilent": "triack.base.news:PeerSilent",
     "PeerUnknown": "triack.base.news:PeerUnknown",
@@ -217,9 +258,16 @@ _HOMES = {
     "StoreLow": "triack.base.news:StoreLow",
     "StreamHeld": "triack.base.news:StreamHeld",
     "StreamsNearLimit": "triack.base.news:StreamsNearLimit",
+    "StreamsStats": "triack.node.shell.stream_stats:StreamsStats",
+    "Strategy": "triack.queues.node_settings:Strategy",
+    "Subscriber": "triack.node.handles.subscribing:Subscriber",
+    "SubscriptionStats": "triack.node.shell.topic_stats:SubscriptionStats",
     "Tls": "triack.transport.endpoint:Tls",
+    "Topic": "triack.queues.node_settings:Topic",
+    "TopicStats": "triack.node.shell.topic_stats:TopicStats",
     "Transaction": "triack.node.handles.transaction:Transaction",
     "TransitStats": "triack.node.shell.stats:TransitStats",
+    "TransitStreamStats": "triack.node.shell.stream_stats:TransitStreamStats",
     "TroubleStats": "triack.node.shell.troubles:TroubleStats",
     "connect": "triack.node.client.client:connect_to",
     "msmq_name": "triack.queues.format_names:msmq_name",

@@ -11,12 +11,14 @@ from triack.node.handles.policies import (
     MSMQ,
     PRESETS,
     SOLACE,
+    WSO2,
     Value,
     amps,
     hornetq,
     msmq,
     solace,
     values,
+    wso2,
 )
 
 __all__ = [
@@ -26,10 +28,12 @@ __all__ = [
     "MSMQ",
     "PRESETS",
     "SOLACE",
+    "WSO2",
     "Value",
     "amps",
     "hornetq",
     "msmq",
     "solace",
     "values",
+    "wso2",
 ]

@@ -26,6 +26,7 @@ __all__ = [
     "PositionRow",
     "Read",
     "StoreContent",
+    "SubscriptionRow",
     "TransitIndex",
     "TransitRow",
     "TransitStreamRow",
@@ -82,7 +83,8 @@ class OutgoingRow(NamedTuple):
 class MessageRow(NamedTuple):
     """Packets in a queue of this node that follow each other: ``key`` and ``number`` are those of the first.
 
-    ``delivery`` is their class: their stream may have ended before they are read, and then no other row has it.
+    ``delivery`` is their class: their stream may have ended before they are read, and then no other row has it. A
+    packet of a topic is a row of its own, with the name of the ``topic``, and the ``place`` of its first message there.
     """
 
     key: int
@@ -92,11 +94,26 @@ class MessageRow(NamedTuple):
     number: int
     bodies: Sequence[bytes]
     delivery: int = Delivery.TRANSACTIONAL
+    topic: str = ""
+    place: int = 0
 
     def packets(self) -> Iterator["MessageRow"]:
         """Yield each packet as a row of its own."""
         for step, body in enumerate(self.bodies):
             yield self._replace(key=self.key + step, number=self.number + step, bodies=(body,))
+
+
+class SubscriptionRow(NamedTuple):
+    """A durable subscription: its number, its name, the queue in which its topic's messages arrive, and its pattern.
+
+    ``progress`` says which messages are done.
+    """
+
+    id: int
+    name: str
+    queue: int
+    pattern: str
+    progress: bytes
 
 
 class PositionRow(NamedTuple):
@@ -184,6 +201,8 @@ class Commit:
     messages: list[MessageRow] = field(default_factory=list)
     message_deletes: list[tuple[int, int]] = field(default_factory=list)
     progress: dict[int, bytes] = field(default_factory=dict)
+    subscriptions: dict[int, SubscriptionRow] = field(default_factory=dict)
+    subscription_deletes: list[int] = field(default_factory=list)
     positions: dict[StreamId, PositionRow] = field(default_factory=dict)
     position_deletes: list[StreamId] = field(default_factory=list)
     transit_streams: dict[int, TransitStreamRow] = field(default_factory=dict)
@@ -202,11 +221,13 @@ class Commit:
 
     @property
     def removes(self) -> bool:
-        """Whether it has rows that go, or which messages of a packet were read."""
+        """Whether it has rows that go, or which messages of a packet or for a subscription were read."""
         return bool(
             self.outgoing_deletes
             or self.message_deletes
             or self.progress
+            or self.subscriptions
+            or self.subscription_deletes
             or self.queue_deletes
             or self.stream_deletes
             or self.position_deletes
@@ -268,6 +289,8 @@ class MessageIndex:
     head: bytes
     progress: bytes | None
     delivery: int
+    topic: str = ""
+    place: int = 0
 
 
 @dataclass(slots=True)
@@ -302,6 +325,7 @@ class StoreContent:
     queues: list[tuple[int, str]] = field(default_factory=list)
     messages: Iterable[MessageIndex] = ()
     positions: list[PositionRow] = field(default_factory=list)
+    subscriptions: list[SubscriptionRow] = field(default_factory=list)
     transit_streams: list[TransitStreamRow] = field(default_factory=list)
     transit: Iterable[TransitIndex] = ()
     state: dict[str, bytes] = field(default_factory=dict)

@@ -11,6 +11,9 @@ TriackError
 ├── NodeClosed                a call on a node, consumer or transaction that has ended
 ├── ConnectionLost            the process of the node went away during a call of a client
 │   └── TransactionLost       it went away during a transaction, of which nothing has happened
+├── SubscriptionBusy          another holder has a durable subscription that is not shared
+├── SubscriptionMismatch      a durable subscription of that name has another pattern
+├── SubscriptionEnded         a subscription was ended while it was read
 ├── HandOverEnded             a message was taken back from its reader before it was acknowledged
 ├── StateChanged              a remembered value is not what a transaction expected
 ├── WouldBlock                send_nowait found no room
@@ -67,6 +70,9 @@ __all__ = [
     "StoreInUse",
     "StoreLost",
     "StoreMoved",
+    "SubscriptionBusy",
+    "SubscriptionEnded",
+    "SubscriptionMismatch",
     "TooManyKeys",
     "TransactionLost",
     "TransportError",
@@ -112,6 +118,18 @@ class ConfigError(UsageError):
     def problems(self) -> tuple[str, ...]:
         """Each mistake: the place (file and line, variable or option), the key, the cause, and a name that is near."""
         return tuple(str(self).split("\n"))
+
+
+class SubscriptionBusy(TriackError):
+    """A durable subscription that is not shared has a holder already."""
+
+
+class SubscriptionMismatch(TriackError):
+    """A durable subscription exists with another pattern, or is shared and was not to be, or the other way round."""
+
+
+class SubscriptionEnded(TriackError):
+    """A subscription was ended, by ``unsubscribe``, while it was read."""
 
 
 class NodeClosed(TriackError):

@@ -5,12 +5,33 @@ from typing import NamedTuple
 
 from triack.base.errors import AddressError
 
-__all__ = ["StreamId", "check_name", "nearest", "what_else"]
+__all__ = [
+    "ALL_BELOW",
+    "LEVEL_END",
+    "ONE_LEVEL",
+    "TOPIC_PREFIX",
+    "StreamId",
+    "check_levels",
+    "check_name",
+    "check_pattern",
+    "check_queue",
+    "check_topic",
+    "nearest",
+    "split_topic",
+    "what_else",
+]
 
 NAME_BYTES_MAX = 124
 """The queue name limit of MSMQ ([MS-MQMQ] 2.1)."""
 NAME_PUNCTUATION = frozenset("._-$")
 """These have no meaning in an address; ``$`` is in MSMQ's own names, such as ``order_queue$``."""
+
+TOPIC_PREFIX = "topic:"
+"""What the name of a topic has before it where the name of a queue may stand, too: no queue has a colon in its name."""
+LEVEL_END = "."
+"""Divides the levels of a topic's name, as in WSO2 Message Broker."""
+ONE_LEVEL, ALL_BELOW = "*", "#"
+"""Levels of a pattern: any one level; that name, and all names below it."""
 
 COMPARED_MAX = 100
 """How many names one is compared with.
@@ -42,6 +63,80 @@ def check_name(name: object) -> str:
     if len(name.encode()) > NAME_BYTES_MAX:
         raise AddressError(f"name {name!r}: it is longer than {NAME_BYTES_MAX} bytes")
     return name
+
+
+def check_topic(name: object) -> str:
+    """Return ``name`` when it can name a topic: levels such as ``Games.Cricket.Scores``, each of them as in a queue.
+
+    With ``topic:`` before it, it has no more bytes than the name of a queue.
+
+    Raises:
+        AddressError: with the name and what is wrong with it.
+    """
+    checked = check_name(name)
+    _check_filled(checked)
+    if len(checked.encode()) > NAME_BYTES_MAX - len(TOPIC_PREFIX):
+        raise AddressError(f"topic {checked!r}: it is longer than {NAME_BYTES_MAX - len(TOPIC_PREFIX)} bytes")
+    return checked
+
+
+def check_levels(below: str) -> str:
+    """Return what the name of a topic may have below its root; it may be empty. Raises AddressError."""
+    return _check_filled(check_name(below)) if below else below
+
+
+def _check_filled(name: str) -> str:
+    if not all(name.split(LEVEL_END)):
+        raise AddressError(f"topic {name!r}: a level of it is empty")
+    return name
+
+
+def check_pattern(pattern: object) -> str:
+    """Return ``pattern`` when it can stand for topics: ``Games.*`` has one level below, ``Games.#`` that and all below.
+
+    Its first level is the name of a root; ``*`` may stand for any other level, and ``#`` may be the last one.
+
+    Raises:
+        AddressError: with the pattern and what is wrong with it.
+    """
+    if not isinstance(pattern, str):
+        raise AddressError(f"a pattern of topics is text, not {pattern!r}")
+    root, *levels = pattern.split(LEVEL_END)
+    if root in (ONE_LEVEL, ALL_BELOW):
+        raise AddressError(f"pattern {pattern!r}: its first level must be the name of a root, such as Games")
+    if ALL_BELOW in levels[:-1]:
+        raise AddressError(f"pattern {pattern!r}: {ALL_BELOW} may only be its last level")
+    named = [root, *(level for level in levels if level not in (ONE_LEVEL, ALL_BELOW))]
+    try:
+        check_topic(LEVEL_END.join(named))
+    except AddressError as error:
+        raise AddressError(f"pattern {pattern!r}: {error}") from None
+    if len(pattern.encode()) > NAME_BYTES_MAX:
+        raise AddressError(f"pattern {pattern!r}: it is longer than {NAME_BYTES_MAX} bytes")
+    return pattern
+
+
+def check_queue(name: object) -> str:
+    """Return ``name`` when messages can be sent there: to a queue, or with ``topic:`` before it to a topic.
+
+    Raises:
+        AddressError: with the name and what is wrong with it.
+    """
+    if isinstance(name, str) and name.startswith(TOPIC_PREFIX):
+        check_topic(name.removeprefix(TOPIC_PREFIX))
+        return name
+    return check_name(name)
+
+
+def split_topic(name: str) -> tuple[str, str | None]:
+    """The queue in which messages for a name arrive, and what its topic has below the root; None for a queue.
+
+    ``topic:Games.Cricket`` gives ``topic:Games`` and ``Cricket``.
+    """
+    if not name.startswith(TOPIC_PREFIX):
+        return name, None
+    root, _, below = name.partition(LEVEL_END)
+    return root, below
 
 
 def nearest(name: str, known: Collection[str]) -> str | None:

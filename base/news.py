@@ -3,12 +3,15 @@
 from dataclasses import dataclass
 
 __all__ = [
+    "AckWaitOver",
     "CallRefused",
     "DeadLettersWaiting",
     "EventsMissed",
     "GapFound",
+    "JournalFull",
     "LinkDown",
     "LinkUp",
+    "MessagesDiscarded",
     "NodeEvent",
     "PeerHalted",
     "PeerSilent",
@@ -164,6 +167,23 @@ class DeadLettersWaiting:
 
 
 @dataclass(frozen=True, slots=True)
+class JournalFull:
+    """A journal has reached its quota. Reported once until it has room.
+
+    Attributes:
+        queue: the journal, ``$journal.`` and the name of its queue.
+        messages: how many copies are in it.
+        bytes: of the packets that hold them.
+        when_full: what happens now: ``drop oldest``, ``stop`` or ``hold``, see ``Journal``.
+    """
+
+    queue: str
+    messages: int
+    bytes: int
+    when_full: str
+
+
+@dataclass(frozen=True, slots=True)
 class StoreLow:
     """The disk has less room than the reserve, or enough of it again. While it is low nothing new is accepted for it.
 
@@ -221,6 +241,36 @@ class StreamsNearLimit:
 
 
 @dataclass(frozen=True, slots=True)
+class MessagesDiscarded:
+    """Messages were dropped for a slow subscription, as its topic's strategy allows. Reported at most once a second.
+
+    Attributes:
+        topic: the first level of the topics' names.
+        subscription: its name.
+        messages: how many, since the last report.
+    """
+
+    topic: str
+    subscription: str
+    messages: int
+
+
+@dataclass(frozen=True, slots=True)
+class AckWaitOver:
+    """Messages of a subscription were in hand for too long: they have failed. Reported at most once a second.
+
+    Attributes:
+        topic: the first level of the topics' names.
+        subscription: its name.
+        messages: how many, since the last report.
+    """
+
+    topic: str
+    subscription: str
+    messages: int
+
+
+@dataclass(frozen=True, slots=True)
 class EventsMissed:
     """A client was without its node for a while: the events of that time are missing. Only clients get this.
 
@@ -242,8 +292,11 @@ NodeEvent = (
     | CallRefused
     | DeadLettersWaiting
     | QueueOverQuota
+    | JournalFull
     | StoreLow
     | StreamHeld
     | StreamsNearLimit
+    | MessagesDiscarded
+    | AckWaitOver
 )
 """Everything that ``Node.events`` gives."""

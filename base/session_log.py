@@ -87,7 +87,7 @@ FIELDS: Final[dict[str, Field]] = {
         "completes one); in `handed`, m messages of each were handed out",
     ),
     "place": Field(int, "the place of the first message within its packet, from 0; packets behind it begin with 0"),
-    "first": Field(int, "with `last` an inclusive range of sequence numbers"),
+    "first": Field(int, "with `last` an inclusive range of sequence numbers; in records with `topic`, of places"),
     "last": Field(int, "the end of the range"),
     "count": Field(
         int,
@@ -107,9 +107,15 @@ FIELDS: Final[dict[str, Field]] = {
     "lost": Field(bool, "no way leads to the queue for the answers: they were dropped"),
     "message_class": Field(int, "what happened, by MSMQ's number of a message class ([guide.md](guide.md))"),
     "receive_by_ms": Field(int, "wall clock at which they were to have been received, milliseconds since 1970"),
+    "messages": Field(int, "the most unacknowledged messages of the queue"),
+    "size_bytes": Field(int, "the most bytes of the packets that hold them"),
+    "when_full": Field(str, "what happens then: `hold` or `reject`"),
+    "by_settings": Field(bool, "whether the settings of the node say so, and no operator"),
+    "kept": Field(bool, "whether the journal has the copies"),
     "recovered": Field(bool, "true when read from the store at the start"),
     "redelivered": Field(bool, "whether they may have been handed out before"),
-    "reason": Field(str, "why, by name; [reasons.md](reasons.md) lists them all"),
+    "chosen": Field(bool, "whether a reader asked for it by its id, so that it was handed out before its turn"),
+    "reason": Field(str, "why, by name; [reasons.md](reasons.md) lists them all, but for those of topics"),
     "attempt": Field(int, "which resend of the sequence since its last progress, from 1"),
     "interval_ns": Field(int, "the wait that just ended, in nanoseconds"),
     "since_ns": Field(int, "monotonic clock at which it was due, nanoseconds"),
@@ -159,11 +165,19 @@ FIELDS: Final[dict[str, Field]] = {
     "duplicate": Field(bool, "this session had them already"),
     "size": Field(int, "bytes, of all of them"),
     "cumulative": Field(int, "every packet up to this number is acknowledged"),
-    "ranges": Field(list, "inclusive ranges, ascending, disjoint; of an ack that leaves: above `cumulative`"),
+    "ranges": Field(
+        list,
+        "inclusive ranges, ascending, disjoint; of an ack that leaves: above `cumulative`; in records with `topic`, of "
+        "places",
+    ),
     "trigger": Field(
         str, "why the ack left: `count`, `bytes`, `delay`, `idle`, `piggyback`, `gap`, `duplicate` or `request`"
     ),
-    "pending": Field(int, "packets newly covered"),
+    "pending": Field(
+        int,
+        "packets newly covered; in `discarded`, how many messages of the subscription are assigned to it, and neither "
+        "settled nor discarded, afterwards",
+    ),
     # The node's settings, which its sessions and streams keep to.
     "max_unacked_packet": Field(int, "packets, the largest window that the node opens a session with"),
     "ack_timeout_min_ns": Field(int, "nanoseconds of silence before which no ack timeout ends a session"),
@@ -172,6 +186,31 @@ FIELDS: Final[dict[str, Field]] = {
     "seq_resend_46_ns": Field(int, "the same for 4 to 6"),
     "seq_resend_79_ns": Field(int, "the same for 7 to 9"),
     "seq_resend_10_ns": Field(int, "the same from 10 on"),
+    # Topics. A topic's messages have *places*: they count up from 1, one for each message. None is used twice, but for
+    # those of express messages, which a later start may give to others.
+    "topic": Field(
+        str,
+        "a topic's root, the first level of its names, as `Games`; its messages arrive in the queue `topic:Games`",
+    ),
+    "below": Field(str, "the levels of the messages' name below the root, as `Cricket.Scores`; empty: none"),
+    "at_place": Field(int, "the place in the topic of the first message; each other one has the place behind it"),
+    "subscription": Field(
+        str,
+        "the node's name for a subscription. A durable one keeps it; one that is not durable has a name that no other "
+        "subscription has in this start of the node",
+    ),
+    "pattern": Field(str, "which names it takes: `Games.*` those one level below, `Games.#` that name and all below"),
+    "durable": Field(bool, "whether it goes on, and its messages wait, while nobody reads it"),
+    "after": Field(int, "the last place that had been given in the topic when it began: it gets none up to that"),
+    "strategy": Field(str, "`discard_none`, `slowest_sub_rate` or `discard_allowed`"),
+    "delivery_timeout_ns": Field(int, "nanoseconds since its dispatch before which `discard_allowed` drops no message"),
+    "max_unacked": Field(int, "messages that may be pending before a subscription has no room"),
+    "ack_wait_ns": Field(int, "nanoseconds after which a message in hand counts as failed and comes back; 0: never"),
+    "age_ns": Field(
+        int,
+        "nanoseconds since the dispatch of the last of the messages; too few by a thousandth of the timeout at most",
+    ),
+    "overdue": Field(bool, "given back by the node, as `ack_wait_ns` were over"),
     # Nodes.
     "name": Field(str, "the node's name"),
     "records": Field(int, "how many records its log had when its last commit was begun; 0: it kept no log"),
@@ -217,6 +256,7 @@ _STREAM: Final = ("class", "origin", "stream", "sequence")
 _PACKETS: Final = (*_STREAM, "first", "last", "count")
 _PACKET: Final = ("session", "packet", "packets", "class", "size")
 _CONTENT: Final = ("origin", "stream", "sequence", "number", "previous", "counts")
+_SUBSCRIPTION: Final = ("topic", "subscription")
 _CARRIED: Final = ((), _CONTENT, (*_CONTENT, "hops"))
 """Control packets (order acks, rejections) belong to no stream; only packets that relays pass on have hops."""
 
@@ -387,20 +427,37 @@ EVENTS: Final[dict[str, Event]] = {
         (*_PACKETS, "reason"),
     ),
     "handed": Event(
-        "messages of one or more packets were handed to the application",
-        (*_STREAM, "queue", "number", "place", "counts", "redelivered"),
-        ((), ("priority",)),
+        "messages of one or more packets were handed to the application; `chosen` when a reader asked for one by its "
+        "id, so that it came before its turn; or of a topic, to that of a subscription",
+        ("redelivered",),
+        (
+            (*_STREAM, "queue", "number", "place", "counts"),
+            (*_STREAM, "queue", "number", "place", "counts", "chosen"),
+            (*_STREAM, "queue", "number", "place", "counts", "priority"),
+            (*_STREAM, "queue", "number", "place", "counts", "chosen", "priority"),
+            (*_SUBSCRIPTION, "ranges"),
+        ),
     ),
     "settled": Event(
         "messages of one or more packets are settled: the commit that begins now takes them out of their queue for "
         "good, as the application has acknowledged them, or they are dead letters or purged. A process that dies "
-        "before it returns has them again. Of durable classes only",
-        (*_STREAM, "queue", "number", "place", "counts"),
+        "before it returns has them again. Of durable classes only. Of a subscription, of all classes: it has room for "
+        "others from now on, the next commit takes them from it, and this record comes before those of the dispatch "
+        "that follows from that",
+        (),
+        ((*_STREAM, "queue", "number", "place", "counts"), (*_SUBSCRIPTION, "ranges")),
+    ),
+    "journaled": Event(
+        "messages of one or more packets are copied into the journal of their queue by the commit that begins now, and "
+        "that removes them; not `kept` where the journal has no room. A process that dies before it returns has them "
+        "again",
+        (*_STREAM, "queue", "number", "place", "counts", "kept"),
     ),
     "returned": Event(
         "messages of one or more packets came back unsettled from the application: they are handed "
         "out again, perhaps after a wait, in which younger ones may pass",
-        (*_STREAM, "queue", "number", "place", "counts"),
+        (),
+        ((*_STREAM, "queue", "number", "place", "counts"), (*_SUBSCRIPTION, "ranges", "overdue")),
     ),
     "purged": Event(
         "messages of one or more packets were taken out of their queue: given up or moved by hand, or, of the "
@@ -408,9 +465,66 @@ EVENTS: Final[dict[str, Event]] = {
         (*_STREAM, "queue", "number", "place", "counts"),
     ),
     "expired": Event(
-        "the time to be received of messages ended while they waited in their queue: the commit that begins now moves "
-        "them to this node's dead-letter queue. A process that dies in between has them again",
-        (*_STREAM, "queue", "number", "place", "counts", "receive_by_ms"),
+        "the time to be received of messages ended while they waited in their queue, or for a subscription: the commit "
+        "that begins now moves them to this node's dead-letter queue (those of a subscription that is not durable are "
+        "dropped). A process that dies in between has them again",
+        ("receive_by_ms",),
+        ((*_STREAM, "queue", "number", "place", "counts"), (*_SUBSCRIPTION, "ranges")),
+    ),
+    "topic_opened": Event(
+        "the node serves a topic from now on; at a start after it was there before, and again when its settings "
+        "change. The next message gets the place `first`",
+        ("topic", "strategy", "delivery_timeout_ns", "first"),
+    ),
+    "placed": Event(
+        "messages of one or more packets of one name have arrived in a topic, for good, and have their places; right "
+        "behind the `committed` of them. `recovered`: they were in the store at the start",
+        (*_STREAM, "topic", "below", "number", "counts", "at_place"),
+        ((), ("recovered",)),
+    ),
+    "subscribed": Event(
+        "a subscription has begun, and gets what is placed from now on; one record for each topic that its pattern "
+        "can match, also for a topic that begins later. The next commit has a durable one: a process that dies before "
+        "that returns has it no more. `recovered`: it was in the store at the start. `peer` is the node that asked for "
+        "it, if another one did",
+        (*_SUBSCRIPTION, "pattern", "durable", "after", "max_unacked", "ack_wait_ns"),
+        ((), ("recovered",), ("peer",), ("peer", "recovered")),
+    ),
+    "unsubscribed": Event(
+        "a subscription has ended, and nothing waits for it any more. `reason` is `unsubscribed`, `closed` when the "
+        "holder of one that is not durable went away, or `lost` when its node did",
+        (*_SUBSCRIPTION, "reason"),
+    ),
+    "subscription_changed": Event(
+        "a durable subscription has a new holder, with other limits than the one before",
+        (*_SUBSCRIPTION, "max_unacked", "ack_wait_ns"),
+    ),
+    "dispatched": Event(
+        "the strategy let messages go, in their order: to each subscription that is not durable, matches, and began "
+        "before they arrived. A record has no more than what was decided at one moment. (Durable "
+        "ones follow no strategy: they have a message once it is placed.)",
+        ("topic", "first", "last"),
+    ),
+    "assigned": Event(
+        "behind each `dispatched`: how many of those messages became pending for a subscription; none for one that got "
+        "none",
+        (*_SUBSCRIPTION, "first", "last", "count"),
+    ),
+    "discarded": Event(
+        "behind a `dispatched` under `discard_allowed`: the eldest messages of a subscription are dropped for it, one "
+        "for each message that it got",
+        (*_SUBSCRIPTION, "first", "last", "age_ns", "pending"),
+    ),
+    "late_ack": Event(
+        "the application acknowledged, or gave back, messages that are its no longer: discarded, given back as "
+        "overdue, or of a subscription that has ended. That changes nothing",
+        (*_SUBSCRIPTION, "ranges"),
+    ),
+    "content_freed": Event(
+        "no subscription wants these messages any more: the next commit deletes them. A process that dies before it "
+        "returns has them again. `reason` is `all`, when all that wanted them are done, or `nobody`, when "
+        "none did",
+        ("topic", "ranges", "reason"),
     ),
     "admin_ack_asked": Event(
         "messages of one packet ask for administration messages: the commit that begins now holds it (express: it "
@@ -430,6 +544,10 @@ EVENTS: Final[dict[str, Event]] = {
         ("queue", "arrivals"),
     ),
     "queue_resumed": Event("an operator has resumed a paused queue", ("queue",)),
+    "queue_quota_set": Event(
+        "an operator has set the quota of a queue of this node, or has left it to the settings again",
+        ("queue", "messages", "size_bytes", "when_full", "by_settings"),
+    ),
     "dropped": Event(
         "datagrams were dropped; written when the node stops and at most once a second", ("reason", "count")
     ),
@@ -438,12 +556,15 @@ EVENTS: Final[dict[str, Event]] = {
 
 SHARED: Final = (
     "session", "class", "origin", "stream", "sequence", "queue", "peer", "peer_name", "final", "hops",
-    "resend", "duplicate", "recovered", "redelivered", "priority",
+    "resend", "duplicate", "recovered", "redelivered", "priority", "topic",
+    "subscription",
 )  # fmt: skip
 """Fields that are alike in many records: a segment says them once and refers to them, see ``base/log_lines.py``."""
 
 SHARING: Final = frozenset(EVENTS) - {
     "node_started", "node_continued", "node_stopped", "start_before", "woke_late", "position_recovered",
     "session_opened", "session_closed", "rollback_detected", "dropped", "queue_paused", "queue_resumed",
+    "queue_quota_set",
+    "topic_opened", "subscribed", "unsubscribed", "subscription_changed",
 }  # fmt: skip
 """Events whose records come again and again for one session or stream."""

@@ -20,7 +20,7 @@ from triack.base.clock import ClockJump, ClockReading, find_jump, in_words
 from triack.base.commit import StoreContent
 from triack.base.datagram import Channels
 from triack.base.errors import NodeClosed, StoreDamaged, StoreError, TriackError, UsageError
-from triack.base.names import check_name
+from triack.base.names import check_name, check_queue
 from triack.base.units import SECOND, in_ns
 from triack.node.control import handover
 from triack.node.control.server import ControlServer
@@ -163,7 +163,7 @@ def _make(given: _Arguments) -> "Node":
         announce=str(Address.parse(announce)) if announce else announce,
         tls=tls,
         log=None if given.log is None else as_folder(f"open {name}: log", given.log),
-        queues=None if queues is None else [*map(check_name, check_texts(f"open {name}: queues", queues))],
+        queues=None if queues is None else [*map(check_queue, check_texts(f"open {name}: queues", queues))],
         settings=given.settings or NodeSettings(),
     )
 

@@ -140,7 +140,7 @@ def _settings() -> str:
         keys = [key for key in KEYS.values() if key.path[:-1] == section]
         rows = [(f"`{it.name}`", _default(it), "now" if may_change(it.path) else "", it.description) for it in keys]
         table = _table(("key", "default", "reload", "meaning"), rows)
-        tables.append(f"## {header_of(section, 'NAME', 'NAME')}\n\n{about}\n\n{table}")
+        tables.append(f"## {header_of(section, 'NAME', 'NAME', 'NAME')}\n\n{about}\n\n{table}")
     return "\n\n".join(tables)
 
 

@@ -7,7 +7,7 @@ from typing import Literal, get_args
 from triack.base.ack_trigger import AckTrigger
 from triack.base.checks import check_between, check_datagram, check_kind, check_settings
 from triack.base.errors import UsageError
-from triack.base.names import check_name
+from triack.base.names import LEVEL_END, TOPIC_PREFIX, check_name, check_queue, check_topic
 from triack.base.survival import SURVIVES, Survives
 from triack.ordering.order_settings import OrderSettings
 from triack.queues.blocking import Blocking
@@ -23,8 +23,11 @@ __all__ = [
     "Quota",
     "Reconnect",
     "Redelivery",
+    "Strategy",
+    "Topic",
     "WhenFull",
     "WhenLettersFull",
+    "check_root",
     "streams_limit",
 ]
 
@@ -151,6 +154,34 @@ class Quota:
             raise UsageError(f"Quota: when_full must be hold or reject, not {self.when_full!r}")
 
 
+WhenJournalFull = Literal["drop oldest", "stop", "hold"]
+"""What happens when the quota of a journal is full."""
+
+
+@dataclass(frozen=True, slots=True)
+class Journal:
+    """Limits of a journal: copies of the messages that readers took from a queue. They count for no other quota.
+
+    Attributes:
+        messages: at most.
+        size_bytes: of the packets that hold them, at most.
+        when_full: ``drop oldest`` drops the oldest copies that no reader has in hand; ``stop`` makes no copies until
+            there is room, as MSMQ does; ``hold`` lets the senders of the queue wait until there is room.
+        keep_s: seconds for which a copy is kept; None for any time.
+    """
+
+    messages: int = 100_000
+    size_bytes: int = 256 * 1024 * 1024
+    when_full: WhenJournalFull = "drop oldest"
+    keep_s: float | None = 604_800.0
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+        if self.when_full not in get_args(WhenJournalFull):
+            known = ", ".join(get_args(WhenJournalFull))
+            raise UsageError(f"Journal: when_full must be one of {known}, not {self.when_full!r}")
+
+
 WhenLettersFull = Literal["drop oldest", "keep", "discard expired"]
 """What happens to dead letters when their quota is full."""
 
@@ -188,6 +219,8 @@ class Limits:
         quota: limits of each queue except the dead-letter queue.
         queue_quota: the same for some queues, by name.
         dead_letters: limits of the dead-letter queue, and what happens when it is full.
+        journal: limits of journals, where ``queue_journal`` says nothing else.
+        queue_journal: the queues that have a journal, by name, with its limits.
         node_quota_bytes: limit of all other queues together.
         peer_quota_bytes: limit of what one peer has in them.
         peer_memory_bytes: memory that one peer can fill: half with unread express messages, the rest with out-of-order
@@ -206,6 +239,8 @@ class Limits:
     quota: Quota = field(default_factory=Quota)
     queue_quota: Mapping[str, Quota] = field(default_factory=dict)
     dead_letters: DeadLetters = field(default_factory=DeadLetters)
+    journal: Journal = field(default_factory=Journal)
+    queue_journal: Mapping[str, Journal] = field(default_factory=dict)
     node_quota_bytes: int = 8 * 1024**3
     peer_quota_bytes: int = 2 * 1024**3
     peer_memory_bytes: int = 16 * 1024 * 1024
@@ -226,11 +261,56 @@ class Limits:
                 "Limits: transit_quota: when_full must be hold, as a relay rejects nothing for want of room"
             )
         for queue, quota in self.queue_quota.items():
-            check_kind(f"Limits: queue_quota of {check_name(queue)}", quota, Quota)
+            check_kind(f"Limits: queue_quota of {check_queue(queue)}", quota, Quota)
+
+        check_kind("Limits: journal", self.journal, Journal)
+        for queue, journal in self.queue_journal.items():
+            check_kind(f"Limits: queue_journal of {check_name(f'$journal.{queue}')}", journal, Journal)
 
     def quota_of(self, queue: str) -> Quota:
         """Limits of that queue."""
         return self.queue_quota.get(queue, self.quota)
+
+
+Strategy = Literal["discard_none", "slowest_sub_rate", "discard_allowed"]
+"""When messages of a topic go to its subscriptions that are not durable, as in WSO2 Message Broker."""
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """Settings of the topics below one root; a subscription that is not durable has room for some messages.
+
+    Attributes:
+        strategy: the next message goes to all subscriptions that are not durable, with ``discard_none`` as soon as one
+            of them has room, and with ``slowest_sub_rate`` when each has. With ``discard_allowed`` it goes as with
+            ``discard_none``; then a subscription with more messages than ``max_unacked`` loses its eldest one, if that
+            went to it more than ``delivery_timeout_s`` ago.
+        max_unacked: messages that may be unacknowledged before a subscription has no room; it may have its own number.
+        delivery_timeout_s: how old a message must be to be discarded, in seconds.
+        ack_wait_s: seconds that a message may be in hand of any subscription that has no limit of its own; None: no
+            limit.
+        quota: limits of the messages that some subscription wants; publishers wait at it, or are refused. None: as for
+            queues (``Limits.quota``).
+    """
+
+    strategy: Strategy = "discard_none"
+    max_unacked: int = 1_000
+    delivery_timeout_s: float = 60.0
+    ack_wait_s: float | None = None
+    quota: Quota | None = None
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+        check_kind("Topic: quota", self.quota, Quota | None)
+        if self.strategy not in get_args(Strategy):
+            raise UsageError(f"Topic: strategy must be {', '.join(get_args(Strategy))}, not {self.strategy!r}")
+
+
+def check_root(root: str) -> str:
+    """Return the name of a root of topics. Raises AddressError, or UsageError if it has more levels."""
+    if LEVEL_END in check_topic(root):
+        raise UsageError(f"topics of {root}: only a root, the first level of names, has settings")
+    return root
 
 
 def streams_limit(settings: "NodeSettings") -> int:
@@ -280,6 +360,8 @@ class NodeSettings:
             stored is as safe as that, and its peers know (``SessionStats.survives``).
         time_to_reach_queue_s: how long a message to another node may take to reach its queue if its sender says nothing
             else (``time_to_reach_queue``); None: for any time. MSMQ's default is four days (``LongLiveTime``).
+        topic: settings of topics.
+        topics: those of some topics, by the first level of their names.
         log_keep_s: how long session logs are kept, at least; None: until somebody removes them. Older segments are
             judged once a day and replaced by a summary (``triack log prune``), unless they break a promise.
     """
@@ -309,6 +391,8 @@ class NodeSettings:
     survives: Survives = "power loss"
     time_to_reach_queue_s: float | None = None
     log_keep_s: float | None = None
+    topic: Topic = field(default_factory=Topic)
+    topics: Mapping[str, Topic] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         times = ("close_timeout_s", "keep_alive_s", "retire_after_s")
@@ -319,6 +403,17 @@ class NodeSettings:
             raise UsageError(f"NodeSettings: survives must be {', '.join(SURVIVES)}, not {self.survives!r}")
         for queue, redelivery in self.queue_redelivery.items():
             check_kind(f"NodeSettings: queue_redelivery of {check_name(queue)}", redelivery, Redelivery)
+        for root, topic in self.topics.items():
+            check_kind(f"NodeSettings: topics of {check_root(root)}", topic, Topic)
+
+    def topic_of(self, root: str) -> Topic:
+        """Settings of the topics below a root."""
+        return self.topics.get(root, self.topic)
+
+    def quota_of(self, queue: str) -> Quota:
+        """Limits of that queue, or with ``topic:`` before its name, of the topics below that root."""
+        own = self.topic_of(queue.removeprefix(TOPIC_PREFIX)).quota if queue.startswith(TOPIC_PREFIX) else None
+        return own or self.limits.quota_of(queue)
 
     def redelivery_of(self, queue: str) -> Redelivery:
         """When failed messages of that queue come again."""

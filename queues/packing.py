@@ -7,8 +7,9 @@
     FRAGMENT  first byte u8, zero u16, ordinal u64, sent at u64 ms, receive by u64 ms, total u32, offset u32, a piece of
     (properties length u32, properties, body)
 
-The first byte holds the kind in bits 0 and 1, the priority of the messages in bits 4 to 6, and ``CARES`` in bit 7. The
-others are not this module's, and nothing here depends on them.
+The first byte holds the kind in bits 0 and 1, the priority of the messages in bits 4 to 6, and ``CARES`` in bit 7. With
+bit 3, the messages were published to one topic: the length u8 and the name of what it has below its root are behind the
+head of a batch, or before the piece of the first fragment, of which they are a part. Nothing here depends on bit 2.
 
 All integers are big-endian. Properties are a JSON object. A message of a batch has the ordinal ``first + index``, which
 with the id of its node names it permanently. Messages with different receive-by times (0 for any time) share no body,
@@ -31,7 +32,8 @@ from typing import Any, cast, overload
 
 from triack.base.commit import CARES, HEAD_BYTES
 from triack.base.delivery import PRIORITY_MAX
-from triack.base.errors import ProtocolError
+from triack.base.errors import AddressError, ProtocolError
+from triack.base.names import check_levels
 from triack.base.reasons import DropReason
 
 __all__ = [
@@ -57,6 +59,7 @@ __all__ = [
     "count_of",
     "fragment_range",
     "join_fragments",
+    "kept_until",
     "messages_in",
     "move_times",
     "pack",
@@ -66,6 +69,7 @@ __all__ = [
     "read_fragment",
     "receive_by_of",
     "sent_at_of",
+    "topic_of",
     "unpack",
     "unpack_pieces",
     "write_properties",
@@ -95,12 +99,14 @@ _LENGTH = Struct("!I")
 _SHORT_MAX = 0xFFFF
 """Lengths in a batch are 16 bits; longer messages travel in fragments."""
 _ANSWERS, _BATCH, _RICH, _FRAGMENT_KIND = 0, 1, 2, 3
+_KIND_BITS, _TOPIC = 0b11, 0b1000
+"""The bits of the first byte that say which kind of body it is, and whether it has the name of a topic."""
+_NAME_BYTES_MAX = 256
+"""What stands before a large message that is published, at most: the length is a byte."""
 _TIME_MAX_MS = (1 << 64) - 1
 """The latest time that the head of a body can hold."""
 _NEVER = (0, 0)
 """The expiry of a message without any time limit."""
-_KIND_BITS = 0b11
-"""The kind, in the first byte of a body."""
 _PRIORITY_SHIFT = 4
 """The lowest of the three bits of the priority, in the first byte of a body."""
 _ENCODER = json.JSONEncoder(separators=(",", ":"))
@@ -133,7 +139,8 @@ class Outgoing:
 
     It is not sent from ``reach_by_ms`` on, nor from ``receive_by_ms`` on, when it would not be read. 0 is for never.
     With ``ack_now`` its packet asks for its acknowledgements. ``priority`` counts for a message that is put into a
-    queue of this node by itself, such as a dead letter; the others have the priority of their stream.
+    queue of this node by itself, such as a dead letter; the others have the priority of their stream. ``topic`` is what
+    the name of its topic has below the root; None when it goes to a queue.
     """
 
     body: bytes
@@ -143,6 +150,7 @@ class Outgoing:
     ack_now: bool = False
     receive_by_ms: int = 0
     priority: int = 0
+    topic: str | None = None
 
     @property
     def expiry(self) -> tuple[int, int]:
@@ -177,9 +185,9 @@ class Answer(Outgoing):
     index: int = 0
 
 
-def _shared_by_list(message: Outgoing) -> tuple[int, int, int, bool]:
-    """What messages of one list have in common: the very same properties, and the same times."""
-    return id(message.properties), message.reach_by_ms, message.receive_by_ms, message.ack_now
+def _shared_by_list(message: Outgoing) -> tuple[int, int, int, bool, str | None]:
+    """What messages of one list have in common: the very same properties, the same times and the same topic."""
+    return id(message.properties), message.reach_by_ms, message.receive_by_ms, message.ack_now, message.topic
 
 
 @dataclass(slots=True)
@@ -204,7 +212,7 @@ class PacketBody:
 
 @dataclass(slots=True)
 class Unpacked:
-    """The messages of a batch. ``properties`` is None when none of them has any."""
+    """The messages of a batch. ``properties`` is None when none of them has any, ``topic`` in a queue."""
 
     first_ordinal: int
     sent_at_ms: int
@@ -212,6 +220,7 @@ class Unpacked:
     bodies: Sequence[bytes]
     properties: Sequence[Properties] | None
     priority: int = 0
+    topic: str | None = None
 
 
 class AnswerProperties(Sequence[Properties]):
@@ -251,7 +260,7 @@ class AnswerProperties(Sequence[Properties]):
 
 @dataclass(slots=True)
 class Fragment:
-    """One piece of a large message."""
+    """One piece of a large message; ``named`` if that begins with the name of a topic."""
 
     ordinal: int
     sent_at_ms: int
@@ -260,6 +269,7 @@ class Fragment:
     offset: int
     piece: bytes
     priority: int = 0
+    named: bool = False
 
     @property
     def is_last(self) -> bool:
@@ -324,7 +334,16 @@ class _Packer:
         self._asks = False
         self._cares = False
         self._expiry = _NEVER
+        self._topic: str | None = None
+        self._name = b""
         self._most = min(most or _SHORT_MAX, _SHORT_MAX)
+
+    def turn_to_topic(self, topic: str | None) -> None:
+        """The next messages are for this topic, by what its name has below the root; None: for a queue."""
+        if topic != self._topic:
+            self.close_run()
+            self._topic, self._name = topic, b"" if topic is None else _write_name(topic)
+            self._room_bytes = self._full_bytes - len(self._name)
 
     def add(self, body: bytes, properties: bytes, expiry: tuple[int, int], *, ack_requested: bool = False) -> None:
         shared = properties == self._last and bool(self._bodies)
@@ -377,6 +396,7 @@ class _Packer:
         properties, expiry = first.properties, first.expiry
         written = write_properties(properties)
         self.turn_to(cares=properties is not None and not CARING.isdisjoint(properties))
+        self.turn_to_topic(first.topic)
         bodies, at = [message.body for message in messages], 0
         ends = list(accumulate([len(body) + 4 for body in bodies], initial=0))
         while at < len(bodies):
@@ -408,7 +428,7 @@ class _Packer:
         at = 0
         while at < len(bodies):
             stop = at
-            if not self._rich and self._expiry == _NEVER:
+            if not self._rich and self._expiry == _NEVER and self._topic is None:
                 stop = bisect_right(ends, ends[at] + self._room_bytes, lo=at) - 1
                 stop = min(stop, at + self._most - len(self._bodies))
                 if stop == at and self._bodies:
@@ -432,20 +452,21 @@ class _Packer:
             return
         self._put(self._bodies, self._properties if self._rich else None)
         self._bodies, self._properties, self._rich, self._asks = [], [], False, False
-        self._room_bytes = self._full_bytes
+        self._room_bytes = self._full_bytes - len(self._name)
 
     def _put(self, bodies: list[bytes], properties: list[bytes] | None) -> None:
         """Finish a batch."""
         count, (reach_by_ms, receive_by_ms) = len(bodies), self._expiry
-        body = _batch(bodies, properties, self.ordinal, self._sent_at_ms, receive_by_ms, self._bits)
+        body = _batch(bodies, properties, self.ordinal, self._sent_at_ms, receive_by_ms, self._bits, self._name)
         self.packed.append(PacketBody(body, count, count, reach_by_ms, self._asks, self._cares))
         self.ordinal += count
 
     def _add_fragments(self, body: bytes, properties: bytes, *, ack_requested: bool) -> None:
-        blob = memoryview(_LENGTH.pack(len(properties)) + properties + body)
+        blob = memoryview(self._name + _LENGTH.pack(len(properties)) + properties + body)
         piece_bytes = self._full_bytes - _FRAGMENT.size
         reach_by_ms, receive_by_ms = self._expiry
-        head = _HEAD.pack(_FRAGMENT_KIND | self._bits, 0, self.ordinal, self._sent_at_ms, receive_by_ms)
+        kind = _FRAGMENT_KIND | (_TOPIC if self._name else 0) | self._bits
+        head = _HEAD.pack(kind, 0, self.ordinal, self._sent_at_ms, receive_by_ms)
         for offset in range(0, len(blob), piece_bytes):
             piece = blob[offset : offset + piece_bytes]
             last = offset + len(piece) == len(blob)
@@ -478,13 +499,13 @@ def unpack(body: bytes) -> Unpacked:
             return _unpack_answers(body)
         if kind not in (_BATCH, _RICH) or not count:
             raise ProtocolError(DropReason.BAD_BODY, f"kind {kind}, count {count}")
-        at = _HEAD.size
+        topic, at = (None, _HEAD.size) if not first & _TOPIC else _read_name(body, _HEAD.size)
         lengths = _lengths(count).unpack_from(body, at)
         at += 2 * count
         is_alike = kind == _BATCH and count <= ALIKE_MAX and lengths.count(lengths[0]) == count
         if is_alike and at + count * lengths[0] == len(body):
             bodies = (body[at:],) if count == 1 else _alike(count, lengths[0]).unpack_from(body, at)
-            return Unpacked(first_ordinal, sent_at_ms, receive_by_ms, bodies, None, priority)
+            return Unpacked(first_ordinal, sent_at_ms, receive_by_ms, bodies, None, priority, topic)
         property_lengths: tuple[int, ...] = ()
         if kind == _RICH:
             property_lengths = _lengths(count).unpack_from(body, at)
@@ -492,7 +513,7 @@ def unpack(body: bytes) -> Unpacked:
                 raise ProtocolError(DropReason.BAD_BODY, "properties as before the first")
             at += 2 * count
             if property_lengths.count(_AS_BEFORE) == count - 1 and property_lengths[0] != _AS_BEFORE:
-                return _unpack_shared(body, at, lengths, property_lengths[0])
+                return _unpack_shared(body, at, lengths, property_lengths[0], topic)
         taken = [0 if length == _AS_BEFORE else length for length in property_lengths]
         ends = list(accumulate((*lengths, *taken), initial=at))
     except StructError as cause:
@@ -501,17 +522,27 @@ def unpack(body: bytes) -> Unpacked:
         raise ProtocolError(DropReason.BAD_BODY, "lengths do not add up")
     pieces = [body[start:end] for start, end in pairwise(ends)]
     if kind == _BATCH:
-        return Unpacked(first_ordinal, sent_at_ms, receive_by_ms, pieces, None, priority)
+        return Unpacked(first_ordinal, sent_at_ms, receive_by_ms, pieces, None, priority, topic)
     properties: list[Properties] = []
     for length, raw in zip(property_lengths, pieces[count:], strict=True):
         properties.append(properties[-1] if length == _AS_BEFORE else _read_properties(raw))
-    return Unpacked(first_ordinal, sent_at_ms, receive_by_ms, pieces[:count], properties, priority)
+    return Unpacked(first_ordinal, sent_at_ms, receive_by_ms, pieces[:count], properties, priority, topic)
 
 
 def count_of(head: bytes) -> int:
     """Number of messages in a batch, by its first ``HEAD_BYTES``; 1 for a fragment."""
     first, count, _, _, _ = _HEAD.unpack_from(head)
     return 1 if first & _KIND_BITS == _FRAGMENT_KIND else int(count)
+
+
+def topic_of(body: bytes) -> str | None:
+    """What the topic of a body has below its root; None for a queue, and for a fragment that is not the first."""
+    if not body[0] & _TOPIC:
+        return None
+    if body[0] & _KIND_BITS != _FRAGMENT_KIND:
+        return _read_name(body, _HEAD.size)[0]
+    fragment = read_fragment(body)
+    return None if fragment.offset else _read_name(fragment.piece, 0)[0]
 
 
 def priority_of(head: bytes) -> int:
@@ -565,10 +596,17 @@ def check(body: bytes, *, may_have_priority: bool = True) -> None:
     kind = body[0] & _KIND_BITS if body else 0
     if kind == _FRAGMENT_KIND:
         read_fragment(body)
+        topic_of(body)
     elif kind == _BATCH:
         _check_batch(body)
     else:
         unpack(body)
+
+
+def kept_until(body: bytes, receive_by_ms: int) -> bytes:
+    """A body, or one piece of a message, as a journal keeps it: nobody is told of it, and it ends at that time."""
+    kind, count, ordinal, sent_at_ms, _ = _HEAD.unpack_from(body)
+    return _HEAD.pack(kind & ~CARES, count, ordinal, sent_at_ms, receive_by_ms) + body[_HEAD.size :]
 
 
 def move_times(body: bytes, by_ms: int) -> bytes:
@@ -590,11 +628,12 @@ def read_batch(body: bytes) -> tuple[int, int, int] | None:
 def _check_batch(body: bytes) -> tuple[int, int, int]:
     """Check what ``unpack`` checks, without making the messages. Returns message count, sending time and expiry."""
     try:
-        _, count, _, sent_at_ms, receive_by_ms = _HEAD.unpack_from(body)
-        lengths = _lengths(count).unpack_from(body, _HEAD.size)
+        first, count, _, sent_at_ms, receive_by_ms = _HEAD.unpack_from(body)
+        at = _read_name(body, _HEAD.size)[1] if first & _TOPIC else _HEAD.size
+        lengths = _lengths(count).unpack_from(body, at)
     except StructError as cause:
         raise ProtocolError(DropReason.BAD_BODY, "too short") from cause
-    if not count or _HEAD.size + 2 * count + sum(lengths) != len(body):
+    if not count or at + 2 * count + sum(lengths) != len(body):
         raise ProtocolError(DropReason.BAD_BODY, "lengths do not add up")
     return count, sent_at_ms, receive_by_ms
 
@@ -607,19 +646,19 @@ def read_fragment(body: bytes) -> Fragment:
     except StructError as cause:
         raise ProtocolError(DropReason.BAD_BODY, "fragment too short") from cause
     piece = body[_HEAD.size + _FRAGMENT.size :]
-    most_bytes = MAX_BODY_BYTES + MAX_PROPERTIES_BYTES + _LENGTH.size
+    most_bytes = MAX_BODY_BYTES + MAX_PROPERTIES_BYTES + _LENGTH.size + _NAME_BYTES_MAX
     if not piece or offset + len(piece) > total_bytes or total_bytes > most_bytes:
         raise ProtocolError(DropReason.BAD_BODY, "fragment out of range")
     if len(piece) < PIECE_MIN_BYTES and offset + len(piece) < total_bytes:
         raise ProtocolError(DropReason.BAD_BODY, "fragment too small")
     priority = first >> _PRIORITY_SHIFT & PRIORITY_MAX
-    return Fragment(ordinal, sent_at_ms, receive_by_ms, total_bytes, offset, piece, priority)
+    return Fragment(ordinal, sent_at_ms, receive_by_ms, total_bytes, offset, piece, priority, bool(first & _TOPIC))
 
 
 def join_fragments(fragments: list[Fragment]) -> bytes:
     """Join all pieces of a message, ascending by offset, into one body for ``unpack``."""
     first = fragments[0]
-    kind = _FRAGMENT_KIND | first.priority << _PRIORITY_SHIFT
+    kind = _FRAGMENT_KIND | first.priority << _PRIORITY_SHIFT | (_TOPIC if first.named else 0)
     head = _HEAD.pack(kind, 0, first.ordinal, first.sent_at_ms, first.receive_by_ms)
     return head + _FRAGMENT.pack(first.total_bytes, 0) + b"".join(fragment.piece for fragment in fragments)
 
@@ -630,17 +669,41 @@ def unpack_pieces(pieces: Sequence[bytes]) -> Unpacked:
 
 
 def _batch(
-    bodies: list[bytes], properties: list[bytes] | None, ordinal: int, sent_at_ms: int, receive_by_ms: int, bits: int
+    bodies: list[bytes],
+    properties: list[bytes] | None,
+    ordinal: int,
+    sent_at_ms: int,
+    receive_by_ms: int,
+    bits: int,
+    name: bytes = b"",
 ) -> bytes:
-    count = len(bodies)
+    count, bits = len(bodies), bits | (_TOPIC if name else 0)
     lengths = _lengths(count).pack(*map(len, bodies))
     if properties is None:
-        return _HEAD.pack(_BATCH | bits, count, ordinal, sent_at_ms, receive_by_ms) + lengths + b"".join(bodies)
+        return _HEAD.pack(_BATCH | bits, count, ordinal, sent_at_ms, receive_by_ms) + name + lengths + b"".join(bodies)
     written = [_AS_BEFORE if at and it and it == properties[at - 1] else len(it) for at, it in enumerate(properties)]
     lengths += _lengths(count).pack(*written)
     head = _HEAD.pack(_RICH | bits, count, ordinal, sent_at_ms, receive_by_ms)
     kept = [it for it, length in zip(properties, written, strict=True) if length != _AS_BEFORE]
-    return head + lengths + b"".join(bodies) + b"".join(kept)
+    return head + name + lengths + b"".join(bodies) + b"".join(kept)
+
+
+def _write_name(below: str) -> bytes:
+    """What the name of a topic has below its root, with its length."""
+    name = below.encode()
+    return bytes([len(name)]) + name
+
+
+def _read_name(body: bytes, at: int) -> tuple[str, int]:
+    """Read what ``_write_name`` wrote. Returns it, and where it ends. Raises ProtocolError ``bad-body``."""
+    end = at + 1 + (body[at] if at < len(body) else 0)
+    try:
+        name = body[at + 1 : end].decode()
+        if at < len(body) and end <= len(body):
+            return check_levels(name), end
+    except (UnicodeDecodeError, AddressError) as cause:
+        raise ProtocolError(DropReason.BAD_BODY, "no name of a topic") from cause
+    raise ProtocolError(DropReason.BAD_BODY, "too short")
 
 
 def _told(run: AnswerRun, index: int) -> tuple[int, bytes, int]:
@@ -653,7 +716,7 @@ def _answers(run: AnswerRun, index: int, count: int, ordinal: int, sent_at_ms: i
     return head + _TOLD.pack(*_told(run, index), len(shared)) + shared
 
 
-def _unpack_shared(body: bytes, at: int, lengths: tuple[int, ...], length: int) -> Unpacked:
+def _unpack_shared(body: bytes, at: int, lengths: tuple[int, ...], length: int, topic: str | None) -> Unpacked:
     """A RICH body whose messages, which begin at that place, all have the same properties."""
     _, count, first_ordinal, sent_at_ms, receive_by_ms = _HEAD.unpack_from(body)
     end = at + sum(lengths)
@@ -665,7 +728,7 @@ def _unpack_shared(body: bytes, at: int, lengths: tuple[int, ...], length: int) 
     else:
         bodies = [body[start:stop] for start, stop in pairwise(accumulate(lengths, initial=at))]
     properties = [_read_shared(body[end:])] * count if count > 1 else [_read_properties(body[end:])]
-    return Unpacked(first_ordinal, sent_at_ms, receive_by_ms, bodies, properties, priority_of(body))
+    return Unpacked(first_ordinal, sent_at_ms, receive_by_ms, bodies, properties, priority_of(body), topic)
 
 
 def _unpack_answers(body: bytes) -> Unpacked:
@@ -680,6 +743,8 @@ def _unpack_answers(body: bytes) -> Unpacked:
 
 def _unpack_whole(fragment: Fragment) -> Unpacked:
     piece = fragment.piece
+    topic, at = _read_name(piece, 0) if fragment.named else (None, 0)
+    piece = piece[at:]
     (length,) = _LENGTH.unpack_from(piece)
     if not fragment.is_last or fragment.offset or _LENGTH.size + length > len(piece):
         raise ProtocolError(DropReason.BAD_BODY, "not a whole message")
@@ -687,7 +752,7 @@ def _unpack_whole(fragment: Fragment) -> Unpacked:
     body = piece[_LENGTH.size + length :]
     listed = [properties] if properties else None
     times = fragment.sent_at_ms, fragment.receive_by_ms
-    return Unpacked(fragment.ordinal, *times, [body], listed, fragment.priority)
+    return Unpacked(fragment.ordinal, *times, [body], listed, fragment.priority, topic)
 
 
 def write_properties(properties: Properties | None) -> bytes:

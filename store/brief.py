@@ -17,6 +17,7 @@ def is_brief(commit: Commit) -> bool:
     messages = [body for row in commit.messages for body in row.bodies]
     added: tuple[Sized, ...] = (commit.outgoing, messages, commit.progress, commit.positions, commit.state)
     added += commit.stream_deletes, commit.position_deletes, commit.transit, commit.transit_streams
+    added += commit.subscriptions, commit.subscription_deletes
     spans = commit.outgoing_deletes, commit.message_deletes, commit.transit_deletes
     if max(map(len, spans)) > BRIEF_ROWS or sum(map(len, added)) > BRIEF_ROWS:
         return False

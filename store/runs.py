@@ -103,13 +103,14 @@ def fold_transit(rows: Sequence[TransitRow]) -> Iterator[tuple[Any, ...]]:
 
 
 def fold_messages(rows: Sequence[MessageRow]) -> Iterator[tuple[Any, ...]]:
-    """Yield the rows for packets: key, how many, stream and number of the first, class, parts, bodies."""
+    """Yield the rows for packets: key, how many, stream and number of the first, class, topic, place, parts, bodies."""
     for row in _joined(rows):
-        key, origin, stream, sequence, number, bodies, delivery = row
+        key, origin, stream, sequence, number, bodies, delivery, topic, place = row
         for places in _cut([len(body) for body in bodies]):
             run, at = bodies[places.start : places.stop], places.start
             parts = b"".join([_MESSAGE.pack(len(body), body[:HEAD_BYTES]) for body in run])
-            yield key + at, len(run), origin, stream, sequence, number + at, int(delivery), parts, b"".join(run)
+            about = origin, stream, sequence, number + at, int(delivery), topic, place
+            yield key + at, len(run), *about, parts, b"".join(run)
 
 
 def _neighbours(rows: Sequence[Neighbour]) -> Iterator[Sequence[Neighbour]]:
@@ -129,7 +130,8 @@ def _joined(rows: Sequence[MessageRow]) -> Iterator[MessageRow]:
     for row in rows:
         count = len(bodies)
         follows = first is not None and row[:5] == (first.key + count, *first[1:4], first.number + count)
-        if first is not None and follows and row.delivery == first.delivery:
+        named = first is not None and (first.topic or first.place or row.topic or row.place)
+        if first is not None and follows and row.delivery == first.delivery and not named:
             bodies += row.bodies
             continue
         if first is not None:
@@ -189,12 +191,13 @@ def transit_indices(key: int, parts: bytes, gone: int) -> Iterator[TransitIndex]
 
 def message_indices(row: list[Any], gone: int, progress: dict[int, bytes]) -> Iterator[MessageIndex]:
     """Yield the packets of a row that are not gone, with the progress of those that are partly done."""
-    first, _, origin, stream, sequence, number, delivery, parts = row
+    first, _, origin, stream, sequence, number, delivery, topic, at_place, parts = row
     for place, (size_bytes, start) in enumerate(_MESSAGE.iter_unpack(parts)):
         if not gone >> place & 1:
             key, head = first + place, start[:size_bytes]
             done = progress.get(key)
-            yield MessageIndex(key, origin, stream, sequence, number + place, size_bytes, head, done, delivery)
+            about = origin, stream, sequence, number + place
+            yield MessageIndex(key, *about, size_bytes, head, done, delivery, topic, at_place)
 
 
 def every_bit(packets: int) -> int:

@@ -37,6 +37,7 @@ from triack.base.commit import (
     PositionRow,
     Read,
     StoreContent,
+    SubscriptionRow,
     TransitStreamRow,
 )
 from triack.base.errors import StoreDamaged, StoreError, StoreFailed, StoreInUse, StoreLost, StoreMoved
@@ -407,6 +408,7 @@ class Store:
         progress: dict[int, bytes] = dict(rows("progress"))
         messages = [(row[:-3], freed.get(("messages", row[0]), 0), progress) for row in rows("messages")]
         content.messages = Unfolded(messages, message_indices)
+        content.subscriptions = [SubscriptionRow(*row) for row in rows("subscriptions")]
         content.positions = [PositionRow(*row) for row in rows("positions")]
         content.state = dict(rows("state"))
         content.addresses = dict(rows("addresses"))
@@ -495,6 +497,7 @@ class Store:
         self._delete_keys("queues", [(number,) for number in commit.queue_deletes])
         self._delete_keys("streams", [(stream,) for stream in commit.stream_deletes])
         self._delete_keys("positions", commit.position_deletes)
+        self._delete_keys("subscriptions", [(number,) for number in commit.subscription_deletes])
         self._delete_keys("transit_streams", [(number,) for number in commit.transit_stream_deletes])
         if commit.queues:
             self._put("queues", commit.queues)
@@ -512,6 +515,7 @@ class Store:
         self._replace("transit_streams", commit.transit_streams.values())
         if commit.progress:
             self._replace("progress", commit.progress.items())
+        self._replace("subscriptions", commit.subscriptions.values())
         self._replace("peers", commit.peers.values())
         self._replace("addresses", commit.addresses.items())
         if commit.outgoing_deletes:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from triack.base.errors import AddressError, NotLoopback
-from triack.base.names import check_name
+from triack.base.names import check_name, check_queue
 
 __all__ = ["SCHEMES", "Address", "Destination", "check_loopback"]
 
@@ -102,7 +102,7 @@ class Destination:
     """A queue, and its node.
 
     Attributes:
-        queue: the name of the queue.
+        queue: the name of the queue, or ``topic:`` and the name of a topic.
         address: the address of its node, when the text names one.
         peer: the name of its node, when the text names one. ``plant-b@hub`` is plant-b by way of hub. With neither,
             the queue is local.
@@ -128,7 +128,7 @@ class Destination:
         address = Address.parse(node) if "://" in node else None
         try:
             peer = "@".join(map(check_name, node.split("@"))) if separator and address is None else None
-            return cls(check_name(queue), address, peer)
+            return cls(check_queue(queue), address, peer)
         except AddressError as error:
             raise _unreadable(text, str(error)) from None
 

@@ -16,12 +16,14 @@ from typing import Any, Self, TypeVar
 
 from triack.base.checks import check_kind, check_timeout
 from triack.base.errors import ConnectionLost, HandOverEnded, NodeClosed, TriackError, UsageError, WaitTimeout
+from triack.base.names import TOPIC_PREFIX, check_topic
 from triack.node.client.asking import Asking, ask, asked
 from triack.node.client.at_once import begin_now
 from triack.node.client.client_acknowledgements import ClientAcknowledgements, check_acknowledgements, handle
 from triack.node.client.client_consumer import ClientConsumer
 from triack.node.client.client_events import ClientEvents
 from triack.node.client.client_receipts import ClientReceipt, ClientReceipts, check_until, when_reached
+from triack.node.client.client_subscriber import ClientSubscriber
 from triack.node.client.client_transaction import ClientTransaction
 from triack.node.client.connection import Connection
 from triack.node.client.line import LONGEST_PAUSE_S, Line, LineState
@@ -35,7 +37,9 @@ from triack.node.handles.consuming import Handler
 from triack.node.handles.derived import Said, as_on
 from triack.node.handles.handling import Handlers
 from triack.node.handles.message import way_back
+from triack.node.handles.queue_admin import check_after, younger_than
 from triack.node.handles.send_many import send_to_each
+from triack.node.handles.subscribing import check_reading, check_subscription
 from triack.node.handles.verbs import Verbs
 from triack.node.shell.enrolling import EnrolledPeer, OpenInvitation
 from triack.node.shell.event_loop import check_home
@@ -366,6 +370,7 @@ class Client(Asking):
     invite = asked(Verbs.invite, lambda self, header, _: ClientInvitation(self, header))
     queue_lengths = asked(Verbs.queue_lengths)
     stats = asked(Verbs.stats)
+    streams = asked(Verbs.streams)
     requeue = asked(Verbs.requeue)
     move = asked(Verbs.move)
     purge = asked(Verbs.purge)
@@ -374,7 +379,9 @@ class Client(Asking):
     explain_route = asked(Verbs.explain_route)
     purge_transit = asked(Verbs.purge_transit)
     release = asked(Verbs.release)
+    peek = asked(Verbs.peek)
     pause = asked(Verbs.pause)
+    set_quota = asked(Verbs.set_quota)
     resume = asked(Verbs.resume)
     create_queue = asked(Verbs.create_queue)
     ping = asked(Verbs.ping)
@@ -478,6 +485,25 @@ class Client(Asking):
             self, queue, redelivery, auto=ack == "auto", hand_over_timeout=hand_over_timeout, name=name
         )
 
+    @as_on(Verbs.publish)
+    async def publish(self, said: Said) -> ClientReceipt:
+        """Send to the topic."""
+        wanted = {name: said[name] for name in ("delivery", "until", "timeout")} | dict(said["properties"])
+        return await self.send(f"{TOPIC_PREFIX}{check_topic(said['topic'])}", said["body"], **wanted)
+
+    @as_on(Verbs.subscribe)
+    def subscribe(self, said: Said) -> ClientSubscriber:
+        """The subscription begins with ``async with``, or with the first request for a message."""
+        pattern, ack, name = said["pattern"], said["ack"], said["name"]
+        check_subscription(pattern, said)
+        check_reading(f"subscribe to {pattern}", ack, said["redelivery"])
+        reader_of(pattern, name)
+        self._line.check()
+        about = {name: said[name] for name in ("durable", "shared", "ack_wait_s", "max_unacked")}
+        return ClientSubscriber(self, pattern, said["redelivery"], auto=ack == "auto", name=name, **about)
+
+    unsubscribe = asked(Verbs.unsubscribe)
+
     @as_on(Verbs.consume)
     async def consume(self, said: Said) -> None:
         """Call the handler in this process."""
@@ -496,6 +522,8 @@ class Client(Asking):
     @as_on(Verbs.browse)
     async def browse(self, said: Said) -> AsyncIterator[BrowsedMessage]:
         """Ask for one page after the other."""
+        after = said["after"]
+        check_after(said["queue"], after)
         last: Position = ()
         epoch: int | None = None  # places in a queue are those of one life of the node
         while True:
@@ -505,7 +533,7 @@ class Client(Asking):
             messages = [BrowsedMessage.read(described, body) for described, body in page]
             if not messages:
                 return
-            for message in messages:
+            for message in younger_than(after, messages):
                 yield message
             last = messages[-1].position
 

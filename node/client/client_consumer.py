@@ -19,6 +19,7 @@ from triack.node.handles.message import Keeper, Message
 from triack.node.handles.transaction import DONE
 from triack.node.shell.event_loop import run_at_home
 from triack.node.shell.holding import task_name
+from triack.queues.mailboxes.lookup import Wanted
 from triack.queues.node_settings import Redelivery
 
 __all__ = ["ClientConsumer"]
@@ -70,6 +71,20 @@ class ClientConsumer:
         header, content = await self._ask("get", timeout)
         return self._take(header, [header], [content])[0]
 
+    async def get_by_id(self, id: str, timeout: float | None = 0) -> Message:  # noqa: A002 - as users name it
+        """Take the message with an id, whatever waits before it; see ``Consumer.get_by_id``."""
+        Wanted.by_id(id)
+        return await self._get_chosen(timeout, id=id, correlation_id=None)
+
+    async def get_by_correlation_id(self, correlation_id: str, timeout: float | None = 0) -> Message:
+        """Take the first message with a correlation id; see ``Consumer.get_by_correlation_id``."""
+        Wanted.by_correlation_id(correlation_id)
+        return await self._get_chosen(timeout, id=None, correlation_id=correlation_id)
+
+    async def _get_chosen(self, timeout: float | None, **wanted: str | None) -> Message:
+        header, content = await self._ask("get_chosen", timeout, **wanted)
+        return self._take(header, [header], [content])[0]
+
     async def get_many(self, most: int = BATCH_MESSAGES, timeout: float | None = None) -> list[Message]:
         """The next messages, in order; see ``Consumer.get_many``."""
         check_most(self._queue, most)
@@ -105,18 +120,23 @@ class ClientConsumer:
     async def _begin(self, epoch: int, name: str) -> None:
         async with self._beginning:  # concurrent first calls share one reader
             if self._number is None or self._epoch < epoch:
-                begun, _ = await self._client.call(
-                    "read",
-                    queue=self._queue,
-                    redelivery=self._redelivery,
-                    hand_over_timeout=self._hand_over_timeout,
-                    name=name,
-                    in_order=False,
-                )
+                begun = await self._ask_for_reader(name)
                 if self._finalizer is not None:
                     self._finalizer.detach()
                 self._number, self._epoch = begun["reader"], begun["epoch"]
                 self._leave_when_forgotten(asyncio.get_running_loop(), begun["reader"])
+
+    async def _ask_for_reader(self, name: str) -> Header:
+        """Have the node begin a reader of this name."""
+        begun, _ = await self._client.call(
+            "read",
+            queue=self._queue,
+            redelivery=self._redelivery,
+            hand_over_timeout=self._hand_over_timeout,
+            name=name,
+            in_order=False,
+        )
+        return begun
 
     async def report(self, why: str) -> None:
         """See ``Consumer.report``."""

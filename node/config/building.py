@@ -5,12 +5,12 @@ from dataclasses import fields, replace
 from typing import Any, TypeVar, get_type_hints
 
 from triack.base.errors import TriackError, UsageError
-from triack.base.names import check_name, nearest
+from triack.base.names import check_name, check_queue, nearest
 from triack.node.config.keys import KeyPath, NodeTable, part_of
 from triack.node.config.layers import Layers
 from triack.node.files.access import SUITES
 from triack.node.handles.policies import PRESETS
-from triack.queues.node_settings import NodeSettings
+from triack.queues.node_settings import NodeSettings, Topic, check_root
 from triack.queues.routes import Route
 from triack.transport.address import Address
 
@@ -42,9 +42,30 @@ def build_settings(layers: Layers, policy: str) -> NodeSettings:
     """The settings that are in force."""
     settings = _build(layers, PRESETS.get(policy, NodeSettings()), _NODE)
     quotas = {name: _build(layers, settings.limits.quota, path) for name, path in _of_queues(layers, "quota")}
+    kept = {name: _build(layers, settings.limits.journal, path) for name, path in _of_queues(layers, "journal")}
     waits = {name: _build(layers, settings.redelivery, path) for name, path in _of_queues(layers, "redelivery")}
+    topics = {name: _build_topic(layers, settings, name) for name in _roots_in(layers)}
     _check_idle_delay(layers, settings)
-    return replace(settings, queue_redelivery=waits, limits=replace(settings.limits, queue_quota=quotas))
+    limits = replace(settings.limits, queue_quota=quotas, queue_journal=kept)
+    return replace(settings, queue_redelivery=waits, limits=limits, topics={**settings.topics, **topics})
+
+
+def _roots_in(layers: Layers) -> list[str]:
+    """The roots of topics of which something is said."""
+    names = {path[1]: said.where for path, said in sorted(layers.said.items()) if path[0] == "topics"}
+    return [name for name, where in names.items() if _is_root(layers, name, where)]
+
+
+def _is_root(layers: Layers, name: str, where: str) -> bool:
+    return _checked(layers, ("topics", name), where, lambda: check_root(name)) is not None
+
+
+def _build_topic(layers: Layers, settings: NodeSettings, name: str) -> Topic:
+    """Settings of the topics below a root. Of a quota, what is not said is as for each queue."""
+    path, before = ("topics", name), settings.topic_of(name)
+    said_quota = any(said[:3] == (*path, "quota") for said in layers.said)
+    quota = _build(layers, before.quota or settings.limits.quota, (*path, "quota")) if said_quota else before.quota
+    return replace(_build(layers, replace(before, quota=None), path), quota=quota)
 
 
 def _of_queues(layers: Layers, table: str) -> list[tuple[str, KeyPath]]:
@@ -116,7 +137,7 @@ def build_node_table(layers: Layers) -> NodeTable:
         "listen": lambda text: str(Address.parse(text, listening=True)),
         "announce": lambda text: str(Address.parse(text)) if text else text,
         "suite": _check_suite,
-        "queues": lambda names: [check_name(name) for name in names],
+        "queues": lambda names: [check_queue(name) for name in names],
     }
     found: dict[str, Any] = {}
     for one in fields(NodeTable):

@@ -12,6 +12,7 @@ from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
 from triack.base.errors import ConfigError
+from triack.base.names import TOPIC_PREFIX
 from triack.node.config.building import build_node_table, build_peers, build_routes, build_settings, find_policy
 from triack.node.config.keys import KEYS, NAMED, Key, KeyPath, NodeTable, written_path
 from triack.node.config.layers import Layers, Said
@@ -67,10 +68,10 @@ class Config:
                     yield Row(key, path, self.value(path), self._source(key, path))
 
     def _has(self, path: KeyPath, tables: set[KeyPath]) -> bool:
-        if path[0] == "queues":
+        if path[0] == "queues" or (path[0] == "topics" and len(path) > TOPIC_KEY):
             return path[:-1] in tables
         part = self.settings
-        for name in path[:-1] if path[0] not in ("node", "peers", "routes") else ():
+        for name in path[:-1] if path[0] not in ("node", "peers", "routes", "topics") else ():
             part = getattr(part, name)
             if part is None:
                 return False
@@ -82,23 +83,34 @@ class Config:
             return self.peers.get(path[1])
         if path[0] == "routes":
             return getattr(self.routes[int(path[1])], path[2])
-        if path[0] == "queues":
-            limits, name = self.settings.limits, path[1]
-            of = limits.quota_of(name) if path[2] == "quota" else self.settings.redelivery_of(name)
-            return getattr(of, path[3])
+        if path[0] in ("queues", "topics"):
+            return getattr(self._named(path), path[-1])
         if path[0] == "node":
             return getattr(self.node if hasattr(self.node, path[1]) else self.settings, path[1])
         return attrgetter(".".join(path))(self.settings)
+
+    def _named(self, path: KeyPath) -> object:
+        """The settings in force of a queue, or of the topics below a root, or a part of them."""
+        settings, name = self.settings, path[1]
+        if path[0] == "topics":
+            return settings.topic_of(name) if len(path) == TOPIC_KEY else settings.quota_of(f"{TOPIC_PREFIX}{name}")
+        if path[2] == "journal":
+            return settings.limits.queue_journal.get(name, settings.limits.journal)
+        return settings.limits.quota_of(name) if path[2] == "quota" else settings.redelivery_of(name)
 
     def _source(self, key: Key, path: KeyPath) -> str:
         said = self.said.get(path)
         if said is not None:
             return said.where
-        if path[0] == "queues":
-            return "limits.quota" if path[2] == "quota" else "redelivery"
+        if path[0] in ("queues", "topics") and len(path) > TOPIC_KEY:
+            return "redelivery" if path[2] == "redelivery" else f"limits.{path[2]}"
         if self.policy and path[0] not in NAMED and self.value(path) != key.default:
             return f"policy {self.policy.lower()}"
         return "default"
+
+
+TOPIC_KEY = 3
+"""Parts of the path of a key in the table of a root; those of its quota have one more, as those of queues do."""
 
 
 @dataclass(frozen=True, slots=True)

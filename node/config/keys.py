@@ -17,7 +17,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from triack.node.config.quantities import SECONDS, SIZES
 from triack.node.files.access import DEFAULT_SUITE
-from triack.queues.node_settings import NodeSettings, Quota, Redelivery
+from triack.queues.node_settings import Journal, NodeSettings, Quota, Redelivery, Topic
 from triack.queues.routes import Route
 from triack.queues.stages import Stage, StageName
 
@@ -42,8 +42,8 @@ KeyPath = tuple[str, ...]
 """The tables, from the outermost on, and the name of a key."""
 
 
-NAMED = ("queues", "peers", "routes")
-"""The tables that hold one table for each queue, peer or route."""
+NAMED = ("queues", "topics", "peers", "routes")
+"""The tables that hold one table for each queue, root of topics, peer or route."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,12 +135,22 @@ _ABOUT: Mapping[KeyPath, str] = {
     ("limits",): "What the node stores, and what its peers may fill.",
     ("limits", "quota"): "Limits of each queue except the dead-letter queue.",
     ("limits", "dead_letters"): "Limits of the dead-letter queue.",
+    ("limits", "journal"): "Limits of journals: copies of what readers took from the queues that have one.",
     ("limits", "transit_quota"): "Limits of all messages that wait here for other nodes.",
     ("keys",): "Keys with which messages are sent once.",
     ("ack_events",): "When acknowledgements are reported to the program.",
     ("blocking",): "The stage that messages have reached when a call that sends them returns.",
     ("queues", "*", "quota"): "Limits of one queue; what is not said here is as in [limits.quota].",
+    (
+        "queues",
+        "*",
+        "journal",
+    ): "Keep what readers take from one queue; what is not said here is as in [limits.journal].",
     ("queues", "*", "redelivery"): "When failed messages of one queue come again; otherwise as in [redelivery].",
+    ("topic",): "Topics.",
+    ("topic", "quota"): "Limits of the messages that subscriptions want; otherwise as in [limits.quota].",
+    ("topics", "*"): "Topics below one root, the first level of their names; what is not said here is as in [topic].",
+    ("topics", "*", "quota"): "Limits of the messages that subscriptions want; otherwise as in [limits.quota].",
     ("peers", "*"): "One peer: only its address. Its keys and permissions are in trust.json.",
     ("routes", "*"): "One route: messages for the nodes `to` go by the peer `via`. The first route that fits counts.",
 }
@@ -202,7 +212,9 @@ def _all_keys() -> dict[KeyPath, Key]:
         *_keys_of(NodeTable, ("node",), NodeTable()),
         *_keys_of(NodeSettings, ("node",), NodeSettings()),
         *_keys_of(Quota, ("queues", "*", "quota"), Quota()),
+        *_keys_of(Journal, ("queues", "*", "journal"), Journal()),
         *_keys_of(Redelivery, ("queues", "*", "redelivery"), Redelivery()),
+        *_keys_of(Topic, ("topics", "*"), Topic()),
         *_keys_of(PeerTable, ("peers", "*"), PeerTable()),
         *_keys_of(Route, ("routes", "*"), Route("*", "hub")),
     ]
@@ -218,7 +230,7 @@ SECTIONS: Mapping[KeyPath, str] = {table: _ABOUT.get(table, "") for table in dic
 
 
 def key_at(path: KeyPath) -> Key | None:
-    """The key that a path with the names of queues and peers leads to; None when there is none."""
+    """The key that a path with the names of queues, topics and peers leads to; None when there is none."""
     return KEYS.get(generalised(path))
 
 

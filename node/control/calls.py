@@ -47,6 +47,7 @@ from triack.node.handles.derived import settled
 from triack.node.handles.message import Message
 from triack.node.handles.receipt import Receipt, find_kept
 from triack.node.handles.receipts import KeyedReceipts, Receipts
+from triack.node.handles.subscribing import begin_subscription
 from triack.node.handles.transaction import Transaction
 from triack.node.handles.verbs import Verbs
 from triack.node.shell.enrolling import OpenInvitation
@@ -441,6 +442,18 @@ class Calls:
             self._in_order.add(number)
         return {"reader": number}, b""
 
+    async def _subscribe(self, header: Header) -> Answer:
+        """A reader of a subscription. What it does with a message too late changes nothing, so nobody is told."""
+        _check_room(f"subscribe to {header['pattern']}", self._readers, READERS_MAX, "readers")
+        redelivery = None if header["redelivery"] is None else Redelivery(**header["redelivery"])
+        about = {name: header[name] for name in ("durable", "shared", "ack_wait_s", "max_unacked")}
+        port, number = self._node._port, self._number()
+        self._readers[number] = begin_subscription(
+            port, header["pattern"], **about, ack="manual", redelivery=redelivery, reader=self._reader_of(header)
+        )
+        await port.commit()
+        return {"reader": number}, b""
+
     def _reader_of(self, header: Header) -> Reader:
         """The reader, which is in another process, by its name there."""
         return Reader(str(header["name"] or ""), self._link.peer_pid, is_here=False)
@@ -462,6 +475,15 @@ class Calls:
 
     async def _get(self, header: Header) -> Answer:
         message = await self._reader(header).get(header["timeout"])
+        fields, content = content_of(message)  # before its body is let go
+        return {"message": self._hold(header, [message]), "reader": header["reader"], **fields}, content
+
+    async def _get_chosen(self, header: Header) -> Answer:
+        reader = self._reader(header)
+        if header["id"] is not None:
+            message = await reader.get_by_id(header["id"], header["timeout"])
+        else:
+            message = await reader.get_by_correlation_id(header["correlation_id"], header["timeout"])
         fields, content = content_of(message)  # before its body is let go
         return {"message": self._hold(header, [message]), "reader": header["reader"], **fields}, content
 
@@ -604,8 +626,10 @@ _STEPS: dict[str, Callable[[Calls, Header], Awaitable[Answer]]] = {
     "produce": Calls._produce,
     "told": Calls._told,
     "read": Calls._read,
+    "subscribe": Calls._subscribe,
     "get": Calls._get,
     "get_many": Calls._get_many,
+    "get_chosen": Calls._get_chosen,
     "draw": Calls._draw,
     "close": Calls._close,
     "begin": Calls._begin,

@@ -113,6 +113,7 @@ def content_of(message: Message) -> Answer:
         "sender": message.sender,
         "failures": message.failures,
         "redelivered": message.redelivered,
+        "topic": message.topic or "",
     }
     return fields, content
 
@@ -135,6 +136,7 @@ def message_of(header: Header, content: bytes, holder: Holder) -> Message:
         count=1,
         size_bytes=len(content),
         pieces=[content],
+        topic=str(header["topic"]),
     )
     run = Run(packet, 0, 1, redelivered=bool(header["redelivered"]), failures={0: header["failures"]})
     body, queue, sender = packet.open().bodies[0], str(header["queue"]), str(header["sender"])

@@ -80,7 +80,7 @@ class InFlightMessages(ABC):
             self._hands.acknowledge([(lease.packet, 1 << lease.index)])
         elif self._lost is not None:
             bits, why = self._lost.get(lease.packet, (0, ""))
-            if bits >> lease.index & 1:
+            if bits >> lease.index & 1 and not self._hands.ignores_late(lease):
                 raise taken_back(self._hands.queue, lease, why)
 
     def give_back(self, lease: Lease, *, failed: bool, delay_ms: int | None, dead: bool = False) -> None:
@@ -300,6 +300,12 @@ class InFlight:
         """Where in ``words`` a packet is noted; 0 for nowhere."""
         return self._port.cell_of(packet)
 
+    def ignores_late(self, lease: Lease) -> bool:
+        """A message that was taken back is done. Returns whether that is to be ignored, see ``Mailbox``."""
+        if self._mailbox.ignores_late:
+            self._mailbox.note_late(lease)
+        return self._mailbox.ignores_late
+
     def check_home(self) -> None:
         """Raises UsageError in another event loop than the reader's."""
         check_home(self._whose, self.home)
@@ -333,6 +339,13 @@ class InFlight:
         held = InFlightList(self)
         self._begin(held)
         return held.take(drawn, held if keeper is None else Keeping(held, keeper))
+
+    def take_chosen(self, run: Run, keeper: Keeper | None) -> Message:
+        """Hold the message that ``Engine.choose`` has drawn."""
+        held = InFlightList(self)
+        self._begin(held)
+        drawn = [(run, range(run.first, run.next))]
+        return held.take(drawn, held if keeper is None else Keeping(held, keeper))[0]
 
     def give_back(self, lease: Lease, *, failed: bool, delay_ms: int | None = None, dead: bool = False) -> None:
         """A message that was just let go comes again, or is dead."""
@@ -396,7 +409,8 @@ class InFlight:
         taken = [one for held in self._helds() for one in held.take_back(until_ns, why)]
         leases = self._leases(taken)
         if leases:
-            self._taken_back = taken_back(self.queue, leases[-1][1], why)
+            if not self._mailbox.ignores_late:
+                self._taken_back = taken_back(self.queue, leases[-1][1], why)
             self._port.give_back(leases, way)
             if self.on_take_back is not None:
                 self.on_take_back([lease for _, lease in leases])

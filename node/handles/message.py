@@ -68,6 +68,14 @@ class Message:
         return self._run.lease(self._index)
 
     @property
+    def place(self) -> int:
+        """Its place in the queue: younger messages have greater ones.
+
+        It stays the same as long as the process of the node runs; ``Node.browse(after=place)`` goes on behind it.
+        """
+        return self.lease.place
+
+    @property
     def redelivered(self) -> bool:
         """Whether it may have been handed out before."""
         return self._run.redelivered
@@ -119,6 +127,11 @@ class Message:
         """
         packet = self._run.packet
         return f"{packet.origin.hex()}-{packet.open().first_ordinal + self._index}"
+
+    @property
+    def topic(self) -> str | None:
+        """The name of the topic to which it was published; None for a message of a queue."""
+        return self._run.packet.topic or None
 
     @property
     def sender(self) -> str:

@@ -18,7 +18,7 @@ from triack.base.checks import check_between
 from triack.base.errors import UsageError
 from triack.ordering.order_settings import OrderSettings
 from triack.queues.blocking import Blocking
-from triack.queues.node_settings import NodeSettings, Reconnect
+from triack.queues.node_settings import Journal, Limits, NodeSettings, Reconnect, Strategy, Topic
 from triack.session.protocol.settings import WINDOW_MAX, SessionSettings
 
 __all__ = [
@@ -28,12 +28,14 @@ __all__ = [
     "MSMQ",
     "PRESETS",
     "SOLACE",
+    "WSO2",
     "Value",
     "amps",
     "hornetq",
     "msmq",
     "solace",
     "values",
+    "wso2",
 ]
 
 _NEVER = 0x7FFFFFFF
@@ -92,6 +94,7 @@ def msmq(
         reconnect=Reconnect(first_s=wait_s, most_s=wait_s, unanswered_most_s=wait_s, jitter=0),
         messages_per_packet=1,
         time_to_reach_queue_s=_LONG_LIVE_S,
+        limits=Limits(journal=Journal(when_full="stop")),
     )
 
 
@@ -205,13 +208,55 @@ def amps(
     )
 
 
+def wso2(
+    *,
+    strategy: Strategy = "discard_none",
+    max_unacked_messages: int = 1_000,
+    delivery_timeout_s: float = 60.0,
+    ack_wait_s: float = 60.0,
+    maximum_redelivery_attempts: int = 10,
+) -> NodeSettings:
+    """WSO2 Message Broker: the strategies of topics, and what a subscriber may leave unacknowledged.
+
+    It acknowledges between a broker and its subscribers; between two nodes it is as ``DEFAULT``.
+
+    Args:
+        strategy: ``discard_none``, ``slowest_sub_rate`` or ``discard_allowed`` (``strategyName``).
+        max_unacked_messages: 1 to 1,000,000 (``maxUnackedMessages``).
+        delivery_timeout_s: 0.001 to a day (``deliveryTimeout``).
+        ack_wait_s: 0.001 to a day (``AndesAckWaitTimeOut``). Its client takes a check period of 10 s off that; here it
+            is exact.
+        maximum_redelivery_attempts: 0 to 1,000,000 (``maximumRedeliveryAttempts``).
+
+    Raises:
+        UsageError: a value is out of its range.
+    """
+    check_between("wso2: max_unacked_messages", max_unacked_messages, 1, 1_000_000)
+    check_between("wso2: delivery_timeout_s", delivery_timeout_s, 0.001, 86_400)
+    check_between("wso2: ack_wait_s", ack_wait_s, 0.001, 86_400)
+    check_between("wso2: maximum_redelivery_attempts", maximum_redelivery_attempts, 0, 1_000_000)
+    return NodeSettings(
+        session=SessionSettings(ack_trigger=AckTrigger(), store_ack_trigger=AckTrigger()),
+        max_redeliveries=maximum_redelivery_attempts,
+        topic=Topic(
+            strategy=strategy,
+            max_unacked=max_unacked_messages,
+            delivery_timeout_s=delivery_timeout_s,
+            ack_wait_s=ack_wait_s,
+        ),
+    )
+
+
 DEFAULT = NodeSettings(session=SessionSettings(ack_trigger=AckTrigger(), store_ack_trigger=AckTrigger()))
 MSMQ = msmq()
 SOLACE = solace()
 HORNETQ = hornetq()
 AMPS = amps()
-PRESETS = {"DEFAULT": DEFAULT, "MSMQ": MSMQ, "SOLACE": SOLACE, "HORNETQ": HORNETQ, "AMPS": AMPS}
+WSO2 = wso2()
+PRESETS = {"DEFAULT": DEFAULT, "MSMQ": MSMQ, "SOLACE": SOLACE, "HORNETQ": HORNETQ, "AMPS": AMPS, "WSO2": WSO2}
 """All of them, by name."""
+BETWEEN_NODES = {name: settings for name, settings in PRESETS.items() if settings is not WSO2}
+"""Those that differ in what two nodes say to each other."""
 
 _OURS = "Triack; the source documents none"
 """For values that no document states. The others that follow are titles of documents, each named several times."""
@@ -223,6 +268,8 @@ _THRESHOLD = "Solace, Acknowledging Published Messages"
 """A third of the window or one second."""
 _FLUSH = "HornetQ, RemotingServiceImpl: confirmations are flushed every 2,000 ms"
 """Its source is public."""
+_STRATEGY = "broker.xml, topicMessageDeliveryStrategy"
+"""Of subscriptions that are not durable."""
 SOURCES: dict[str, dict[str, str]] = {
     "DEFAULT": {},
     "MSMQ": {
@@ -254,6 +301,7 @@ SOURCES: dict[str, dict[str, str]] = {
         "messages_per_packet": "registry, MaxUnackedPacket, which counts messages",
         "time_to_reach_queue_s": "registry, MachineCache\\LongLiveTime",
         "survives": "[MS-MQMQ] 2.2.20.4, recoverable messages are persisted before they are acknowledged",
+        "limits.journal.when_full": "MSMQ, JournalQuota: once it is exceeded, no more copies are made",
     },
     "SOLACE": {
         "session.max_unacked_packet": "Solace API, ADPublishWindowSize",
@@ -301,6 +349,13 @@ SOURCES: dict[str, dict[str, str]] = {
         "reconnect.gap": "60East, MemoryPublishStore: a gap at logon is an error if that is asked for",
         "ack_events.window_share": _AMPS_ACKS,
         "ack_events.delay_s": _AMPS_ACKS,
+    },
+    "WSO2": {
+        "max_redeliveries": "broker.xml, maximumRedeliveryAttempts",
+        "topic.strategy": f"{_STRATEGY}, strategyName",
+        "topic.max_unacked": "broker.xml, ackHandling/maxUnackedMessages",
+        "topic.delivery_timeout_s": f"{_STRATEGY}, deliveryTimeout",
+        "topic.ack_wait_s": "client, AndesAckWaitTimeOut; there 50 s, as a check period of 10 s is taken off",
     },
 }
 """The source of each value of a preset; a setting that is not here has its default."""

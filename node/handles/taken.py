@@ -3,7 +3,7 @@
 import asyncio
 from itertools import chain
 
-from triack.base.errors import HandOverEnded
+from triack.base.errors import HandOverEnded, SubscriptionEnded
 from triack.base.reasons import DeadReason
 from triack.node.shell.engine_handle import EngineHandle
 from triack.node.shell.event_loop import run_at_home
@@ -55,6 +55,14 @@ class Taken:
         self._steps[step].append((mailbox, run, drawn))
         if self.reader.is_here:
             self._port.note_in_hand(run.packet, bits_of(drawn))
+
+    @property
+    def ended(self) -> SubscriptionEnded | None:
+        """The error for a transaction that received from a subscription which was ended; None for any other."""
+        for mailbox, _, _ in chain(*self._steps.values()):
+            if mailbox.has_ended:
+                return SubscriptionEnded(f"commit: the subscription {mailbox.name} was ended")
+        return None
 
     def take_all(self) -> Drawn:
         """Let go of all messages, which are done. Returns them in order."""

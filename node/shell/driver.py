@@ -16,11 +16,14 @@ from typing import Any, TypeVar
 from triack.base.datagram import Kind
 from triack.base.errors import AddressError, NodeClosed, ProtocolError, StoreError, TransportError, TriackError
 from triack.base.news import (
+    AckWaitOver,
     CallRefused,
     DeadLettersWaiting,
     GapFound,
+    JournalFull,
     LinkDown,
     LinkUp,
+    MessagesDiscarded,
     NodeEvent,
     PeerHalted,
     PeerSilent,
@@ -30,12 +33,14 @@ from triack.base.news import (
     StreamHeld,
     StreamsNearLimit,
 )
+from triack.base.printable import counted
 from triack.base.reasons import DropReason, HoldReason
 from triack.base.units import MS, in_ns
 from triack.node.files import operator_log
 from triack.node.shell.enrolling import Enrolling
 from triack.node.shell.link_events import EventFeed
 from triack.node.shell.platform import Log, Platform
+from triack.node.shell.troubles import JOURNAL_FULL
 from triack.node.shell.worker import DiskFigures, Worker
 from triack.queues.mailboxes.system_queues import system_queue
 from triack.queues.manager.closing import Departure, count_by, left_behind, way_made
@@ -239,11 +244,8 @@ class Driver:
     def _tell(self, event: NodeEvent) -> None:
         """Tell the program, and the operator."""
         match event:
-            case LinkUp(address, peer):
-                operator_log.info(f"link to {peer} at {address} is up", node=self._name, peer=peer, to=address)
-            case LinkDown(address, peer, _, reason):
-                why = f"link to {peer} at {address} is down: {reason}"
-                operator_log.info(why, node=self._name, peer=peer, to=address, reason=reason)
+            case LinkUp() | LinkDown():
+                self._tell_link(event)
             case PeerSilent(address, cause):
                 operator_log.warning(f"{cause}; trying on", node=self._name, to=address, drops=self.drops)
             case PeerUnknown(peer, cause):
@@ -259,16 +261,37 @@ class Driver:
                 operator_log.warning(f"{cause}; {remedy}", node=self._name, host=host, trouble=trouble)
             case QueueOverQuota() | DeadLettersWaiting():
                 self._tell_full(event)
+            case JournalFull(queue, messages, size_bytes, when_full):
+                why = f"{queue} has reached its quota: {JOURNAL_FULL[when_full]}"
+                operator_log.warning(why, node=self._name, queue=queue, messages=messages, bytes=size_bytes)
             case StreamsNearLimit(peer, streams, limit, incoming, is_full):
                 whose = "from" if incoming else "to"
                 why = f"{streams} streams {whose} {peer} are live, of at most {limit}"
                 why += "; messages for further queues wait" if is_full else ""
                 operator_log.warning(why, node=self._name, peer=peer, streams=streams, limit=limit)
+            case MessagesDiscarded() | AckWaitOver():
+                self._tell_subscription(event)
             case StoreLow():
                 self._tell_room(event)
             case StreamHeld():
                 self._tell_held(event)
         self.events.put(event)
+
+    def _tell_link(self, event: LinkUp | LinkDown) -> None:
+        link, about = f"link to {event.peer} at {event.address}", {"peer": event.peer, "to": event.address}
+        if isinstance(event, LinkUp):
+            operator_log.info(f"{link} is up", node=self._name, **about)
+        else:
+            operator_log.info(f"{link} is down: {event.reason}", node=self._name, **about, reason=event.reason)
+
+    def _tell_subscription(self, event: MessagesDiscarded | AckWaitOver) -> None:
+        topic, subscription, messages = event.topic, event.subscription, event.messages
+        whose = f"topic {topic}: {counted(messages, 'message')}"
+        if isinstance(event, MessagesDiscarded):
+            why = f"{whose} dropped for the slow subscription {subscription}"
+        else:
+            why = f"{whose} taken back from readers of subscription {subscription}, which had them for too long"
+        operator_log.warning(why, node=self._name, topic=topic, subscription=subscription, messages=messages)
 
     def _tell_full(self, event: QueueOverQuota | DeadLettersWaiting) -> None:
         queue, messages = event.queue, event.messages

@@ -8,7 +8,7 @@ import asyncio
 import weakref
 from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeVar, assert_never
 
 from triack.base.ack_trigger import AckTrigger, terms_of
@@ -22,12 +22,13 @@ from triack.base.errors import (
     QueueFull,
     QueueNotFound,
     RollbackDetected,
+    SubscriptionEnded,
     TooManyKeys,
     TriackError,
     UsageError,
     WaitTimeout,
 )
-from triack.base.names import check_name, nearest, what_else
+from triack.base.names import TOPIC_PREFIX, check_queue, nearest, what_else
 from triack.base.printable import counted
 from triack.base.reasons import DropReason
 from triack.base.units import SECOND
@@ -39,19 +40,33 @@ from triack.node.shell.enrolling import Enrolling
 from triack.node.shell.holding import Holding
 from triack.node.shell.life import Life
 from triack.node.shell.link_events import Events
-from triack.node.shell.outgoing_message import MessageProperties, as_bytes, check_key, check_size, with_properties
-from triack.node.shell.ping_answer import PingAnswer
+from triack.node.shell.outgoing_message import (
+    MessageProperties,
+    as_bytes,
+    below_root,
+    check_key,
+    check_size,
+    with_properties,
+)
+from triack.node.shell.ping_answer import PingAnswer, ask
 from triack.node.shell.platform import Platform
+from triack.node.shell.prepared import (
+    MESSAGE_OVERHEAD_BYTES,
+    Prepared,
+    PreparedList,
+    check_keepable,
+    published,
+)
 from triack.node.shell.stats import NodeStats, gather
 from triack.queues.admin_acks import request_of
 from triack.queues.blocking import Blocking
+from triack.queues.mailboxes.local_commit import LocalTurn
 from triack.queues.mailboxes.mailbox import Lease, Mailbox, QueuedPacket, Run
 from triack.queues.mailboxes.redelivery import Return
 from triack.queues.mailboxes.resolver import LocalQueue, RemoteQueue, Target
 from triack.queues.mailboxes.system_queues import SystemQueue
 from triack.queues.manager.closing import Departure, count_by, left_behind
 from triack.queues.manager.engine import Engine
-from triack.queues.manager.pings import Pong
 from triack.queues.node_settings import NodeSettings, Redelivery
 from triack.queues.packing import ADMIN, Outgoing
 from triack.queues.peers.dialer import WaitsFor
@@ -63,6 +78,7 @@ from triack.queues.streams.accepted_keys import Accepted
 from triack.queues.streams.ack_events import AckEvents
 from triack.queues.streams.outgoing_stream import OutgoingStream, Row
 from triack.queues.streams.stream_state import StreamState
+from triack.queues.topics.topics import Topics
 from triack.transport.address import Destination
 
 __all__ = ["MESSAGE_OVERHEAD_BYTES", "EngineHandle", "Prepared", "PreparedList"]
@@ -77,42 +93,6 @@ EXIT_LOOKS = 5
 """Looks at a node that another thread runs: a table that grows meanwhile ends a look, and hardly ever five."""
 AT_HAND_BYTES_MAX = 65_536
 """The longest body that another thread checks by itself: to hand over a longer one costs little beside its copy."""
-MESSAGE_OVERHEAD_BYTES = 64
-"""Bytes that a message counts in limits on memory beside its body: about what Python needs to keep it."""
-
-Prepared = tuple[OutgoingStream, bytes | Outgoing, int]
-"""A message that was checked: its outgoing queue, the message, and the bytes of memory that it counts for."""
-
-
-@dataclass(slots=True)
-class PreparedList:
-    """Messages that were checked: their outgoing queue, bodies and keys, and the properties that they share."""
-
-    destination: str
-    outgoing: OutgoingStream
-    bodies: list[bytes]
-    shared: Outgoing | None
-    keys: list[str] | None = None
-
-    def singly(self) -> list[Prepared]:
-        """The messages, to be accepted one by one: each has a key of its own."""
-        assert self.keys is not None
-        shared = self.shared or Outgoing(b"")
-        return [
-            (self.outgoing, replace(shared, body=body, key=key), len(body) + MESSAGE_OVERHEAD_BYTES)
-            for body, key in zip(self.bodies, self.keys, strict=True)
-        ]
-
-    def messages(self, bodies: list[bytes]) -> list[bytes | Outgoing]:
-        """Some of the bodies as messages."""
-        shared = self.shared
-        if shared is None:
-            return list(bodies)
-        properties, reach_by_ms, receive_by_ms = shared.properties, shared.reach_by_ms, shared.receive_by_ms
-        return [
-            Outgoing(body, properties, reach_by_ms, ack_now=shared.ack_now, receive_by_ms=receive_by_ms)
-            for body in bodies
-        ]
 
 
 class EngineHandle:
@@ -202,7 +182,9 @@ class EngineHandle:
 
     def _find_outgoing(self, destination: str, delivery: Delivery, priority: int | None) -> OutgoingStream:
         target = self.check_way(destination, delivery)
-        if not isinstance(target, RemoteQueue):
+        if not isinstance(target, RemoteQueue) and target.name.startswith(TOPIC_PREFIX):
+            self._engine.make_queue(target.name)
+        elif not isinstance(target, RemoteQueue):
             self.mailbox(target.name)
         found = self._engine.outgoing_to(target, delivery, priority)
         if len(self._outgoing) >= DESTINATIONS_MAX:
@@ -322,8 +304,10 @@ class EngineHandle:
         if properties or life_s is not None:
             message = with_properties(destination, body, properties, self._wall_ms(), self.name, life_s)
             if message.key:
-                _check_keepable(destination, outgoing)
+                check_keepable(destination, outgoing)
             self._make_admin_queue(message)
+        if outgoing.of_topic:
+            message = published(destination, message)
         prepared = outgoing, message, size_bytes
         if not self._is_accepted(prepared):
             self._check_taken(destination, outgoing)
@@ -364,6 +348,8 @@ class EngineHandle:
             message = with_properties(destination, body, properties, self._wall_ms(), self.name, life_s)
             if message.key or ADMIN in (message.properties or {}):
                 return None
+        if outgoing.of_topic:
+            message = published(destination, message)
         coming, coming_bytes = before
         if outgoing.life is not StreamState.LIVE or self._engine.outbox.room_bytes(outgoing, coming) <= coming_bytes:
             return None
@@ -399,8 +385,11 @@ class EngineHandle:
         named = None if keys is None else self._check_keys(destination, outgoing, keys, len(checked))
         life_s = self._engine.settings.time_to_reach_queue_s if outgoing.peer else None
         if not properties and life_s is None:
-            return PreparedList(destination, outgoing, checked, None, named)
+            shared = published(destination, b"") if outgoing.of_topic else None
+            return PreparedList(destination, outgoing, checked, shared, named)
         shared = with_properties(destination, b"", properties, self._wall_ms(), self.name, life_s)
+        if outgoing.of_topic:
+            shared.topic = below_root(destination)
         if shared.key:
             raise UsageError(f"send to {destination}: a key names one message, not a list of them: say keys=")
         self._make_admin_queue(shared)
@@ -417,7 +406,7 @@ class EngineHandle:
         named = [check_key(destination, key) for key in check_texts(f"send to {destination}: keys", keys)]
         if len(named) != count:
             raise UsageError(f"send to {destination}: {len(named)} keys for {counted(count, 'message')}")
-        _check_keepable(destination, outgoing)
+        check_keepable(destination, outgoing)
         now_ms = self._wall_ms()
         self._check_room_for_keys(
             destination, sum(self._engine.outbox.keys.find(outgoing, key, now_ms) is None for key in set(named))
@@ -656,7 +645,9 @@ class EngineHandle:
         mailboxes = self._engine.queues.mailboxes
         try:
             known = mailboxes.get(queue)
-        except TypeError:  # unhashable, so not text
+            if queue.startswith(TOPIC_PREFIX):
+                return self._engine.topics.named(queue)
+        except (AttributeError, TypeError):  # no text, or even unhashable
             known = None
         if known is not None:
             return known
@@ -667,9 +658,15 @@ class EngineHandle:
             operator_log.warning(f"new queue {queue}, which is much like {meant}", node=self.name, queue=queue)
         return made
 
+    def topics(self) -> tuple[Topics, LocalTurn]:
+        """The topics of the node, and a call of now that may change them. Raises NodeClosed, StoreFailed."""
+        self.check_alive()
+        self.wake()
+        return self._engine.topics, self._engine.jobs.turn(self.clock())
+
     def _check_new(self, queue: str) -> None:
         """Check that a queue may be made. Raises AddressError for a wrong name, QueueNotFound if the set is fixed."""
-        check_name(queue)
+        check_queue(queue)
         if self._fixed_queues:
             known = self._engine.queues.mailboxes
             raise QueueNotFound(f"queue {queue} does not exist on node {self.name}; {what_else(queue, known)}")
@@ -689,6 +686,8 @@ class EngineHandle:
         After None, the queue's listeners say when to ask again.
         """
         self.check_alive()
+        if mailbox.has_ended:
+            raise SubscriptionEnded(f"receive from {mailbox.name}: the subscription was ended")
         run = self._engine.open_run(mailbox, self.clock())
         if run is None or self._engine.jobs.adds_any:
             # There may be bodies to fetch, and messages to commit that have expired or killed their readers.
@@ -698,6 +697,8 @@ class EngineHandle:
     def draw_runs(self, mailbox: Mailbox, most: int, most_bytes: int) -> list[tuple[Run, range]]:
         """The next messages of a queue, in order, drawn from their runs; as ``open_run``."""
         self.check_alive()
+        if mailbox.has_ended:
+            raise SubscriptionEnded(f"receive from {mailbox.name}: the subscription was ended")
         drawn = self._engine.draw_runs(mailbox, most, most_bytes, self.clock())
         self.wake()  # as above
         return drawn
@@ -706,6 +707,11 @@ class EngineHandle:
         """Messages of packets are done, message i if bit i is set; durable with the next commit."""
         self._engine.acknowledge(mailbox, done)
         self.wake()
+
+    @property
+    def engine(self) -> Engine:
+        """The engine, for parts of the node that wait for what it does."""
+        return self._engine
 
     def take_with_commit(self, mailbox: Mailbox, done: list[tuple[QueuedPacket, int]]) -> None:
         """The same for messages that a transaction received: only its commit makes them done."""
@@ -753,7 +759,8 @@ class EngineHandle:
 
     def queue_lengths(self) -> dict[str, int]:
         """How many messages wait in each queue."""
-        return {name: mailbox.length for name, mailbox in sorted(self._engine.queues.mailboxes.items())}
+        mailboxes = sorted(self._engine.queues.mailboxes.items())
+        return {name: mailbox.length for name, mailbox in mailboxes if not name.startswith(TOPIC_PREFIX)}
 
     # ---- the disk
 
@@ -817,27 +824,8 @@ class EngineHandle:
             raise type(link.suspended)(
                 str(link.suspended), peer=link.suspended.peer, rolled_back=link.suspended.rolled_back
             )
-        answered: asyncio.Future[Pong] = asyncio.get_running_loop().create_future()
-
-        def handle_answer(answer: Pong | TriackError) -> None:
-            if answered.done():
-                return
-            if isinstance(answer, TriackError):
-                answered.set_exception(answer)
-            else:
-                answered.set_result(answer)
-
-        ping = self._engine.pings.begin(link, handle_answer, now_ns)
-        self.wake()
-        try:
-            async with asyncio.timeout(timeout):
-                return PingAnswer.of(await answered)
-        except TimeoutError:
-            missing = self._engine.handshakes.waits_for_session(link)
-            why = link.silent or (f"no session, as there is no {missing.value}" if missing else "no answer")
-            raise WaitTimeout(f"ping {peer}: {why} within {timeout:g} s") from None
-        finally:
-            self._engine.pings.end(ping)
+        handshakes = self._engine.handshakes
+        return await ask(self._engine.pings, link, handshakes.waits_for_session, self.wake, timeout, now_ns)
 
     def why_ill(self, hung_s: float) -> str | None:
         """Why the node's store does not work; None while it does. It costs no more for many queues.
@@ -880,16 +868,10 @@ class EngineHandle:
         self._engine.stop(NodeClosed(f"node {self.name} was closed"), self.clock())
         for outgoing in self._engine.outbox.streams:
             outgoing.stages.fail_all("node closed")
-        for mailbox in self._engine.queues.mailboxes.values():
+        for mailbox in (*self._engine.queues.mailboxes.values(), *self._engine.topics.subscriptions.values()):
             mailbox.interrupt()
         self._engine.watching.end()
 
 
 def _is_up(link: Link) -> bool:
     return link.conversation is not None and link.conversation.is_open
-
-
-def _check_keepable(destination: str, outgoing: OutgoingStream) -> None:
-    """Raises UsageError for a key in a class that is on no disk."""
-    if not outgoing.durable:
-        raise UsageError(f"send to {destination} with a key: express messages are on no disk, and neither are keys")

@@ -5,7 +5,7 @@ from typing import Any, TypedDict
 
 from triack.base.checks import LONGEST_LIFE_S
 from triack.base.errors import AddressError, MessageTooLarge, UsageError
-from triack.base.names import check_name
+from triack.base.names import LEVEL_END, check_name
 from triack.queues.admin_acks import write_request
 from triack.queues.mailboxes.system_queues import DEAD_LETTER_QUEUE, is_reserved
 from triack.queues.message_classes import Acks, as_acks
@@ -19,7 +19,7 @@ from triack.queues.packing import (
 )
 from triack.queues.streams.accepted_keys import KEY_BYTES_MAX
 
-__all__ = ["MessageProperties", "as_bytes", "check_key", "check_size", "with_properties"]
+__all__ = ["MessageProperties", "as_bytes", "below_root", "check_key", "check_size", "with_properties"]
 
 DEADLINE_GRAIN_MS = 100
 """Deadlines are rounded up to this, so that messages sent together share packets."""
@@ -61,6 +61,11 @@ class MessageProperties(TypedDict, total=False):
     dead_letter: bool | str | None
     admin_queue: str | None
     acks: Acks | None
+
+
+def below_root(destination: str) -> str:
+    """What the topic of a destination has below its root."""
+    return destination.rpartition("/")[2].partition(LEVEL_END)[2]
 
 
 def as_bytes(destination: str, body: object) -> bytes:

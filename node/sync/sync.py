@@ -174,7 +174,9 @@ class _Face(Generic[N]):
     explain_route = waited(Verbs.explain_route)
     purge_transit = waited(Verbs.purge_transit)
     release = waited(Verbs.release)
+    peek = waited(Verbs.peek)
     pause = waited(Verbs.pause)
+    set_quota = waited(Verbs.set_quota)
     resume = waited(Verbs.resume)
     transaction = waited(Verbs.transaction, SyncTransaction)
     trust = waited(Verbs.trust)
@@ -185,6 +187,7 @@ class _Face(Generic[N]):
     create_queue = waited(Verbs.create_queue)
     ping = waited(Verbs.ping)
     stats = waited(Verbs.stats)
+    streams = waited(Verbs.streams)
     queue_lengths = waited(Verbs.queue_lengths)
     recall = waited(Verbs.recall)
 
@@ -219,12 +222,31 @@ class _Face(Generic[N]):
         reader: SyncConsumer = self._perform(lambda node: settled(node, "receive", (), wanted), SyncConsumer)
         return reader
 
-    def browse(self, queue: str) -> Iterator[BrowsedMessage]:
+    @as_on(Verbs.subscribe)
+    def subscribe(self, said: Said) -> SyncConsumer:
+        """It has begun when this returns. Without a name, the reader gets this thread's."""
+        name = threading.current_thread().name if said["name"] is None else said["name"]
+        wanted = {**said, "name": name}
+
+        async def begin(node: Any) -> Any:
+            found = node.subscribe(**wanted)
+            await found.__aenter__()
+            return found
+
+        reader: SyncConsumer = self._perform(begin, SyncConsumer)
+        return reader
+
+    unsubscribe = waited(Verbs.unsubscribe)
+    publish = waited(Verbs.publish, SyncReceipt)
+
+    def browse(self, queue: str, after: int = 0) -> Iterator[BrowsedMessage]:
         """Look at the messages that wait in a queue, and change nothing: ``for message in node.browse("orders")``.
 
         See ``Node.browse``.
         """
-        found: Iterator[BrowsedMessage] = self._perform(lambda node: settled(node, "browse", (queue,), {}), _iterate)
+        found: Iterator[BrowsedMessage] = self._perform(
+            lambda node: settled(node, "browse", (queue, after), {}), _iterate
+        )
         return found
 
     def events(self) -> Iterator[NodeEvent]:

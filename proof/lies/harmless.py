@@ -7,6 +7,15 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from proof.lies.mutate import Lie, Log, Record
+from proof.lies.topics import (
+    ABOUT_TOPICS,
+    gets_nothing,
+    is_idle,
+    is_out_of_reach,
+    names_alike,
+    reaches_nobody,
+    says_it_again,
+)
 from triack.tools.replay.checks.incoming_check import DEAD_LETTER_STREAM
 from triack.tools.replay.log.schema import EXPRESS, FOR_EVER
 
@@ -231,6 +240,7 @@ CAUSES = {
 }
 """In each pair the second event implies the first, if they are about the same packets."""
 
+_OF_STREAM = ("origin", "stream", "sequence")
 HARMLESS: dict[str, Kind] = {
     "clocks": Kind(
         "Wall clocks differ, and a monotonic one begins anywhere; within a start both must go on as they began.",
@@ -421,6 +431,45 @@ HARMLESS: dict[str, Kind] = {
     "unknown-before": Kind(
         "Of a stream of which nothing was known to be on disk, nothing need be found there.",
         lambda lie, _: lie.event == "position_recovered",
+    ),
+    "topic-idle": Kind(
+        "A topic in which nothing happens in that start promises nothing, nor does a subscription that gets nothing.",
+        lambda lie, log: (
+            lie.event in ABOUT_TOPICS
+            and (is_idle(lie, log) or (lie.event != "topic_opened" and gets_nothing(lie, log)))
+        ),
+    ),
+    "out-of-reach": Kind(
+        "A limit of a subscription that it did not come near, or that binds no durable one.",
+        is_out_of_reach,
+    ),
+    "names-alike": Kind(
+        "A name or pattern with which each message goes to the same subscriptions.",
+        names_alike,
+    ),
+    "found-again": Kind(
+        "What a start found in its store it may say twice.",
+        says_it_again,
+    ),
+    "kept-longer": Kind(
+        "A message of a topic that is deleted later than it might be, or whose deletion is not recorded, is lost to "
+        "nobody.",
+        lambda lie, _: lie.event == "content_freed" and lie.kind in ("drop", "lower"),
+    ),
+    "late-anyway": Kind(
+        "An acknowledgement that came too late changes nothing, of whatever it was.",
+        lambda lie, _: lie.event == "late_ack",
+    ),
+    "unordered": Kind(
+        "In which packet a message came says its place in the topic alone, where its stream has no order.",
+        lambda lie, _: (
+            lie.event == "placed"
+            and (lie.field in ("number", "class") or (bool(lie.truth.get("recovered")) and lie.field in _OF_STREAM))
+        ),
+    ),
+    "to-nobody": Kind(
+        "Of messages that no subscription got it does not matter whether they were dispatched.",
+        reaches_nobody,
     ),
 }
 """All kinds, by name; the first that holds is reported."""

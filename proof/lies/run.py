@@ -32,6 +32,11 @@ _ACKED = {
 _ACKS = {"claims", "silent_end", "ack_taken_back", "ack_from_nowhere", "half_window", "idle_delay", "at_once"}
 _ANSWERS = {"half_window", "idle_delay", "at_once", "store_ack_late"}
 """The checks of waits that are too long, when a session or the log is made to last longer than it did."""
+_TOPIC = {
+    "claims", "topic_lost", "topic_before_join", "topic_astray", "topic_twice", "topic_order", "none_rule",
+    "slowest_rule", "discard_rule", "content_freed_early",
+}  # fmt: skip
+"""The checks of topics: what each record of a topic says decides which subscription gets what."""
 RIGHT: dict[str, set[str]] = {
     "ack_received": _ACKED,
     "store_ack_received": _ACKED | {"close_without_full_resend", "lost"},
@@ -44,13 +49,13 @@ RIGHT: dict[str, set[str]] = {
         "order", "not_recovered", "express_twice", "order_ack_late", "previous", "rejected", "not_handed",
         "store_ack_late",
     },
-    "handed": {"not_handed", "queue", "claims", "duplicates_delivered", "order", "unmarked", "expired"},
-    "settled": {"not_handed", "queue", "claims", "duplicates_delivered"},
-    "returned": {"not_handed", "queue", "claims"},
+    "handed": {"not_handed", "queue", "claims", "duplicates_delivered", "order", "unmarked", "expired", *_TOPIC},
+    "settled": {"not_handed", "queue", "claims", "duplicates_delivered", "ack_wait", *_TOPIC},
+    "returned": {"not_handed", "queue", "claims", "ack_wait", *_TOPIC},
     "purged": {"not_handed", "queue", "claims"},
     "admin_ack_asked": {"admin_ack_missing", "admin_ack_made_up", "claims", "queue"},
     "admin_ack_queued": {"admin_ack_missing", "admin_ack_twice", "admin_ack_made_up", "claims", "queue"},
-    "expired": {"not_handed", "queue", "claims", "expired"},
+    "expired": {"not_handed", "queue", "claims", "expired", *_TOPIC},
     "node_started": {
         "claims", "node_life", "ack_timeout", "resend_tiers", "half_window", "order_ack_late", "window", "policy",
     },
@@ -108,9 +113,17 @@ RIGHT: dict[str, set[str]] = {
         "claims", "silent_end", "wire", "window", "ack_from_nowhere", "half_window", "idle_delay", "policy",
         "ack_timeout", "silence", "store_silence", "idle_close", "idle_open", "at_once", "store_ack_late",
     },
+    "topic_opened": _TOPIC,
+    "placed": {*_TOPIC, "subscription_forgotten", "node_life"},
+    "subscribed": {*_TOPIC, "subscription_forgotten", "ack_wait", "node_life"},
+    "unsubscribed": {*_TOPIC, "subscription_forgotten"},
+    "subscription_changed": {*_TOPIC, "ack_wait"},
+    **dict.fromkeys(("dispatched", "assigned", "discarded", "late_ack", "content_freed"), _TOPIC),
     "dropped": set(),
     "queue_paused": set(),
     "queue_resumed": set(),
+    "queue_quota_set": set(),
+    "journaled": set(),
 }  # fmt: skip
 """By event, the checks that may find a lie about it: those of what it says. Checks of the whole record come on top."""
 ANY = {"clock", "clocks", "log_gap", "damaged", "incomplete"}

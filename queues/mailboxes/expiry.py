@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 from triack.base.commit import Read
 from triack.base.reasons import DeadReason
-from triack.queues.mailboxes.handed import as_runs, fields_of_runs
+from triack.queues.mailboxes.handed import as_runs
 from triack.queues.mailboxes.local_commit import LocalTurn
 from triack.queues.mailboxes.mailbox import Mailbox, Notices
 from triack.queues.mailboxes.queued_packet import Lease, QueuedPacket
@@ -101,7 +101,7 @@ class Expiry:
             letters += len(indices)
             leases = [Lease(packet, index, packet.restored) for index in indices]
             # Log them before the commit: after a crash right after it there is no other trace of them.
-            for fields in fields_of_runs(mailbox.name, as_runs(leases)):
+            for fields in mailbox.described(as_runs(leases)):
                 self._record("expired", turn.now_ns, **fields, receive_by_ms=packet.receive_by_ms)
             for lease in leases:
                 self._dead_letter(mailbox, lease, DeadReason.RECEIVE_TIMEOUT, turn)

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from triack.base.delivery import LABELS, Delivery, default_priority
-from triack.queues.mailboxes.mailbox import Run
 from triack.queues.mailboxes.queued_packet import Lease, QueuedPacket
+from triack.queues.mailboxes.run import Run
 
 __all__ = ["as_runs", "fields_of_runs", "handed_fields", "said_priority", "settled_runs"]
 
@@ -82,6 +82,7 @@ def _begin(queue: str, run: Run) -> dict[str, Any]:
         "number": packet.number,
         "place": run.first,
         "counts": [],
+        **({"chosen": True} if run.chosen else {}),
     }
 
 
@@ -95,6 +96,7 @@ def _follows(before: Run, after: Run) -> bool:
         and other.sequence == one.sequence
         and other.origin == one.origin
         and after.redelivered is before.redelivered
+        and not (after.chosen or before.chosen)
     )
 
 

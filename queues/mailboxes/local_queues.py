@@ -6,6 +6,7 @@ given back or expired leaves the queue in one commit with its consequences, such
 
 from collections import Counter
 from collections.abc import Callable, Iterable
+from functools import partial
 from itertools import groupby
 from operator import itemgetter
 
@@ -13,7 +14,7 @@ from triack.base.clock import WallClock
 from triack.base.commit import HEAD_BYTES, Commit, MessageRow, Read, StoreContent, key_of, split_key
 from triack.base.delivery import Delivery
 from triack.base.errors import AddressError, ProtocolError
-from triack.base.names import check_name
+from triack.base.names import TOPIC_PREFIX, check_name
 from triack.base.news import DeadLettersWaiting
 from triack.base.ranges import as_ranges
 from triack.base.reasons import EXPIRED, DeadReason, DropReason
@@ -34,12 +35,15 @@ from triack.queues.mailboxes.run import Run
 from triack.queues.mailboxes.system_queues import (
     DEAD_LETTER_QUEUE,
     DEAD_LETTER_STREAM,
+    JOURNAL_PREFIX,
     STANDING_QUEUES,
+    is_journal,
     is_reserved,
+    journal_of,
     system_queue,
 )
 from triack.queues.message_classes import MessageClass, class_at_queue
-from triack.queues.node_settings import NodeSettings
+from triack.queues.node_settings import Limits, NodeSettings, Quota
 from triack.queues.packing import (
     CLASS,
     DEAD_LETTER,
@@ -56,6 +60,7 @@ from triack.queues.packing import (
     write_properties,
 )
 from triack.queues.pauses import Pauses
+from triack.queues.set_quotas import SetQuotas
 
 __all__ = ["LocalQueues"]
 
@@ -74,6 +79,7 @@ class LocalQueues:
 
     Attributes:
         pauses: the queues that an operator has paused.
+        set_quotas: the quotas that an operator has set.
         mailboxes: the queues, by name.
         is_fixed: whether only declared queues may exist.
         notices: notices of the queues.
@@ -86,9 +92,11 @@ class LocalQueues:
         waits: how long messages were on their way and in a queue until a reader got them first, by their senders'
             clocks and this node's.
         on_removed: called with the name of an unused queue that was removed to make room.
+        make_topic: makes the queue in which the messages of a topic arrive, of its number and its name.
         untold: packets that care of which messages were acknowledged since the last commit began: their queue, and
             which messages.
         tell: takes what happens to messages whose senders may want to know.
+        keep_copy: takes a packet of a journaled queue that is done; returns whether the commit may delete it.
         may_leave: whether a node may have its dead letters put into a queue, by its id and the queue's name.
     """
 
@@ -112,6 +120,7 @@ class LocalQueues:
         self._record = record
         self.in_hand = InHand(words)
         self.pauses = Pauses()
+        self.set_quotas = SetQuotas()
         self.mailboxes: dict[str, Mailbox] = {}
         self._next_queue_id = 1
         self.notices = Notices(
@@ -131,8 +140,10 @@ class LocalQueues:
         self._are_many = False
         self._news: list[DeadLettersWaiting] = []
         self.on_removed: Callable[[str], None] = lambda _: None
+        self.make_topic: Callable[[int, str], Mailbox] = partial(Mailbox, notices=self.notices)
         self.untold: dict[QueuedPacket, tuple[str, int]] = {}
         self.tell: Tell = nobody_told
+        self.keep_copy: Callable[[Mailbox, QueuedPacket], bool] = lambda *_: True
         self.may_leave: Callable[[bytes, str], bool] = lambda *_: True
 
     # ---- starting
@@ -140,6 +151,7 @@ class LocalQueues:
     def restore(self, content: StoreContent, turn: LocalTurn, jumps: ClockJumps) -> None:
         """Restore the queues from the store, and create the declared ones."""
         self.pauses.restore(content.state)
+        self.set_quotas.restore(content.state)
         for queue_id, name in content.queues:
             self.mailboxes[name] = self._new_mailbox(queue_id, name)
             self._next_queue_id = max(self._next_queue_id, queue_id + 1)
@@ -161,6 +173,8 @@ class LocalQueues:
                 size_bytes=index.size_bytes,
                 pieces=[],
                 restored=True,
+                first_place=index.place,
+                topic=index.topic,
             )
             progress: Progress | None = None
             if index.progress is not None:
@@ -176,6 +190,8 @@ class LocalQueues:
             mailbox.put(packet, head_here(jumps.move_queued(index.head), turn.now_ms), progress)
         for mailbox in self.mailboxes.values():
             mailbox.restored = mailbox.length
+            if not is_journal(mailbox.name) and system_queue(mailbox.name) is None:
+                self._set_journal(mailbox)
         if self.notices.settles:
             turn.waiters.append(self._handle_settled)
         else:
@@ -215,13 +231,23 @@ class LocalQueues:
             mailbox = self.mailboxes[name] = self._new_mailbox(self._next_queue_id, name)
             self._next_queue_id += 1
             commit.queues.append((mailbox.queue_id, name))
+            self._handle_made(name)
         return mailbox
+
+    def _handle_made(self, name: str) -> None:
+        """A queue was made: if it is a journal, the queue that it belongs to may have to wait for its room."""
+        owner = self.mailboxes.get(name.removeprefix(JOURNAL_PREFIX)) if is_journal(name) else None
+        if owner is not None:
+            self._set_journal(owner)
 
     def _new_mailbox(self, queue_id: int, name: str) -> Mailbox:
         limits, system = self._settings.limits, system_queue(name)
+        if name.startswith(TOPIC_PREFIX):
+            return self.make_topic(queue_id, name)
         if system is None:
-            mailbox = Mailbox(queue_id, name, self.notices, limits.quota_of(name))
+            mailbox = Mailbox(queue_id, name, self.notices, self.quota_of(name))
             mailbox.pause = self.pauses.of_queue(name)
+            self._set_journal(mailbox)
             return mailbox
         return Mailbox(
             queue_id,
@@ -231,6 +257,38 @@ class LocalQueues:
             is_apart=system.is_apart,
             in_arrival_order=system.in_arrival_order,
         )
+
+    def quota_of(self, name: str) -> Quota:
+        """Limits of a queue: those that an operator has set, or else those of the settings."""
+        return self.set_quotas.by_name.get(name) or self._settings.quota_of(name)
+
+    def when_full(self, name: str) -> str:
+        """What happens to messages for a queue that is full."""
+        is_letters = name == DEAD_LETTER_QUEUE
+        if is_journal(name):
+            limits = self._settings.limits
+            return limits.queue_journal.get(name.removeprefix(JOURNAL_PREFIX), limits.journal).when_full
+        return self._settings.limits.dead_letters.when_full if is_letters else self.quota_of(name).when_full
+
+    def handle_quota(self, name: str) -> None:
+        """The quota of a queue was set; what is in it stays there."""
+        mailbox = self.mailboxes.get(name)
+        if mailbox is not None:
+            mailbox.fill.set_quota(self.quota_of(name))
+            mailbox.fill.is_told = mailbox.fill.is_told and mailbox.fill.is_full
+        self.notices.relieved = True
+
+    @property
+    def limits(self) -> Limits:
+        """The limits in force."""
+        return self._settings.limits
+
+    def _set_journal(self, mailbox: Mailbox) -> None:
+        """Let a queue have a journal, or none, as the settings say."""
+        journal = self._settings.limits.queue_journal.get(mailbox.name)
+        mailbox.journal = journal is not None
+        holds = journal is not None and journal.when_full == "hold"
+        mailbox.holder = self.mailboxes.get(journal_of(mailbox.name)) if holds else None
 
     def handle_paused(self, name: str) -> None:
         """A queue of this node was paused or resumed."""
@@ -246,7 +304,9 @@ class LocalQueues:
         self.notices.disk.set_limits(limits.peer_quota_bytes, limits.node_quota_bytes)
         for mailbox in self.mailboxes.values():
             system = system_queue(mailbox.name)
-            mailbox.fill.set_quota(limits.quota_of(mailbox.name) if system is None else system.quota(limits))
+            mailbox.fill.set_quota(self.quota_of(mailbox.name) if system is None else system.quota(limits))
+            if system is None:
+                self._set_journal(mailbox)
         self.notices.relieved = True
 
     def make_room(self) -> None:
@@ -257,6 +317,7 @@ class LocalQueues:
             name = mailbox.name
             if mailbox.is_idle and name not in kept and self.mailboxes.get(name) is mailbox:
                 self._removed.append(self.mailboxes.pop(name).queue_id)
+                self._handle_made(name)
                 self.on_removed(name)
 
     # ---- arrivals
@@ -279,7 +340,17 @@ class LocalQueues:
             packet.keys = range(key, key + 1)
         bodies = [packet.pieces[0] for packet in packets]
         turn.commit.messages.append(
-            MessageRow(first_key, first.origin, first.stream, first.sequence, first.number, bodies, first.delivery)
+            MessageRow(
+                first_key,
+                first.origin,
+                first.stream,
+                first.sequence,
+                first.number,
+                bodies,
+                first.delivery,
+                first.topic,
+                first.first_place,
+            )
         )
         mailbox.next_position += len(packets)
         self.waiting.add(packets[0].origin, sum([packet.size_bytes for packet in packets]))
@@ -300,7 +371,7 @@ class LocalQueues:
     def note_read(self, mailbox: Mailbox, done: list[tuple[QueuedPacket, int]]) -> None:
         """Messages are about to be acknowledged, with the next commit, which tells their senders."""
         for packet, bits in done:
-            if packet.cares:
+            if packet.cares and mailbox.tells_senders:
                 fresh = bits & ~mailbox.reader.acked(packet)
                 if fresh and not is_reserved(mailbox.name):
                     _, before = self.untold.get(packet, ("", 0))
@@ -426,6 +497,10 @@ class LocalQueues:
             changed, gone = mailbox.take_changes()
             for packet in changed:
                 if mailbox.reader.is_done(packet):
+                    if mailbox.journal and not self.keep_copy(mailbox, packet):
+                        # Its body comes from the disk first. Until then the row says that all of it is done.
+                        group.commit.progress[packet.keys[0]] = mailbox.reader.progress_of(packet).encode()
+                        continue
                     gone += packet.keys
                     if packet in self.in_hand.cells:
                         group.local.settled.append(packet)
@@ -488,6 +563,8 @@ class LocalQueues:
 
     def give_back(self, mailbox: Mailbox, lease: Lease, way: Return, turn: LocalTurn) -> None:
         """A message was not processed: redeliver it, or dead-letter it when it has failed too often."""
+        if mailbox.handle_late(lease):
+            return
         died = way.reason is DeadReason.READER_DIED
         failures = mailbox.count_failure(lease, died=died) if way.failed else 0
         if (way.dead and system_queue(mailbox.name) is None) or self.is_over(mailbox, failures):
@@ -498,7 +575,7 @@ class LocalQueues:
         if way.delay_ms is not None:
             length_ms = way.delay_ms
         wait = Wait(turn.now_ms + length_ms, length_ms, redelivery.keep_order) if length_ms else None
-        self.notices.returned.append((mailbox.name, [lease]))
+        mailbox.note_returned(lease, overdue=way.reason is DeadReason.HAND_OVER_TIMEOUT)
         mailbox.give_back(lease, wait)
 
     def is_over(self, mailbox: Mailbox, failures: int) -> bool:
@@ -506,21 +583,39 @@ class LocalQueues:
         system = system_queue(mailbox.name)
         return failures > self._settings.max_redeliveries and (system is None or system.gives_up)
 
+    def why_dead(self, mailbox: Mailbox, run: Run) -> DeadReason | None:
+        """Why the next message of a run is not handed out, or None."""
+        try:
+            run.packet.open()
+        except ProtocolError:
+            return DeadReason.BAD_BODY
+        # A message that was given back too often is dead since then; readers' deaths show only at the next start.
+        if run.killed and self.is_over(mailbox, run.failures_of(run.first)):
+            return DeadReason.READER_DIED
+        return None
+
     def dead_letter(self, mailbox: Mailbox, lease: Lease, reason: str, turn: LocalTurn) -> None:
         """Move a message from a queue to the dead-letter queue, or where its sender wants it, in one commit."""
         packet, index = lease.packet, lease.index
+        if is_journal(mailbox.name):
+            mailbox.acknowledge(lease)
+            self._drops[DropReason.JOURNAL_EXPIRED] += 1
+            return
+        mailbox.exclude(lease)
         try:
             content = packet.open()
             body, ordinal = content.bodies[index], content.first_ordinal + index
             properties = dict(content.properties[index]) if content.properties else {}
             priority = content.priority
-            if packet.cares:
+            if packet.cares and mailbox.tells_senders:
+                self.tell_read(turn.now_ns)  # in the order in which it happened
                 self._tell(mailbox.name, packet, content, (index,), class_at_queue(reason), turn.now_ns)
         except ProtocolError:
             body, ordinal, properties, priority = b"".join(packet.pieces), packet.number, {}, packet.priority
         if "dead_reason" in properties:
             properties.pop(DEAD_LETTER, None)  # it has died before: it was there
-        properties.update(dead_reason=reason, dead_destination=mailbox.name, dead_attempts=mailbox.failures_of(lease))
+        properties.update(dead_reason=reason, dead_attempts=mailbox.failures_of(lease))
+        properties.update(mailbox.dead_properties(packet))
         mailbox.acknowledge(lease)
         self._keep_letter(Outgoing(body, properties, priority=priority), packet.origin, ordinal, turn)
 

@@ -14,15 +14,17 @@ allows it.
 """
 
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from heapq import merge as merge_sorted
 from itertools import groupby, islice, takewhile
+from typing import Any
 
 from triack.base.delivery import DURABLE, PRIORITY_MAX, Delivery
 from triack.base.names import StreamId
 from triack.base.news import QueueOverQuota
 from triack.base.reasons import DropReason
 from triack.queues.deadlines import Deadlines
+from triack.queues.mailboxes.handed import fields_of_runs
 from triack.queues.mailboxes.in_hand import InHand
 from triack.queues.mailboxes.incoming_run import IncomingRun
 from triack.queues.mailboxes.line import CACHE_BYTES, Cache, Line, Lines, Share
@@ -30,9 +32,10 @@ from triack.queues.mailboxes.partials import Partial, Partials
 from triack.queues.mailboxes.progress import Progress
 from triack.queues.mailboxes.queued_packet import Lease, QueuedPacket, merge
 from triack.queues.mailboxes.quotas import NO_LIMIT, Account, Fill
-from triack.queues.mailboxes.reader_state import ReaderState
+from triack.queues.mailboxes.reader_state import ReaderLine, ReaderState
 from triack.queues.mailboxes.redelivery import Wait
 from triack.queues.mailboxes.run import NO_FAILURES, Run
+from triack.queues.mailboxes.system_queues import is_journal
 from triack.queues.node_settings import Quota
 from triack.queues.packing import cares_of, count_of, fragment_range, priority_of, receive_by_of, sent_at_of
 from triack.queues.pauses import Pause
@@ -57,6 +60,7 @@ class Notices:
         filled: queues that have become full since the last check, each reported once until it has room.
         purged: messages purged since the last log record, with the name of their queue.
         returned: the same for messages that came back from applications.
+        taken: express packets of journaled queues that are done.
         settled: durable messages that are done, as bits of their packets, and are in no commit that has begun.
         whole: large messages that have become whole and may have to be told of, see ``LocalQueues.tell_whole``.
         expiring: when the waiting messages of a packet expire, by the wall clock in milliseconds, see
@@ -89,6 +93,7 @@ class Notices:
         "returned",
         "settled",
         "settles",
+        "taken",
         "wanting",
         "whole",
     )
@@ -107,6 +112,7 @@ class Notices:
         self.filled: list[QueueOverQuota] = []
         self.purged: list[tuple[str, list[Lease]]] = []
         self.returned: list[tuple[str, list[Lease]]] = []
+        self.taken: list[tuple[Mailbox, QueuedPacket]] = []
         self.settled: dict[Mailbox, dict[QueuedPacket, int]] = {}
         self.whole: deque[tuple[Mailbox, QueuedPacket]] = deque()
         self.expiring = Deadlines[tuple[Mailbox, QueuedPacket | None]]()
@@ -134,6 +140,7 @@ class Mailbox:
 
     Attributes:
         next_position: position in the store of the next packet.
+        notices: as given.
         length: number of unacknowledged messages.
         lengths: the same, by priority.
         left: number of messages that were done in this process.
@@ -146,20 +153,23 @@ class Mailbox:
         partials: incomplete large messages.
         pause: since when an operator has paused it, or None: while it is paused, no reader gets anything.
         reader: what was done with its messages.
+        journal: whether a journal keeps what readers take.
+        holder: the journal whose lack of room holds its senders; None for none.
     """
 
     __slots__ = (
         "_changed",
         "_lines",
-        "_notices",
         "_orphans",
         "_run",
         "_runs",
         "_share",
         "fetching",
         "fill",
+        "holder",
         "in_arrival_order",
         "is_apart",
+        "journal",
         "last_place",
         "left",
         "length",
@@ -167,6 +177,7 @@ class Mailbox:
         "listeners",
         "name",
         "next_position",
+        "notices",
         "partials",
         "pause",
         "queue_id",
@@ -199,7 +210,7 @@ class Mailbox:
         self.is_apart = is_apart
         self.in_arrival_order = in_arrival_order
         self.pause: Pause | None = None
-        self._notices = notices
+        self.notices = notices
         self._changed: dict[int, QueuedPacket] = {}
         self._orphans: list[int] = []
         self._share = Share(notices.cache)
@@ -208,6 +219,8 @@ class Mailbox:
         self._runs: list[Run] = []
         self.partials = Partials()
         self.reader = ReaderState()
+        self.journal = False
+        self.holder: Mailbox | None = None
         self.last_place = 0
         notices.idled[self] = None
 
@@ -280,7 +293,7 @@ class Mailbox:
             self.partials.of(StreamId(packet.origin, packet.stream))[
                 fragment[0]
             ].overhead_bytes += EXPRESS_OVERHEAD_BYTES
-            self._notices.express.add(packet.origin, EXPRESS_OVERHEAD_BYTES)
+            self.notices.express.add(packet.origin, EXPRESS_OVERHEAD_BYTES)
 
     def charge_run(self, run: IncomingRun, delivery: Delivery) -> list[QueuedPacket]:
         """Make packets of a run, and count them as ``charge`` does."""
@@ -294,32 +307,40 @@ class Mailbox:
         fill.messages.add(messages)
         if size_bytes:
             fill.bytes.add(size_bytes)
-        if fill.is_full and not fill.is_told:
+        if fill.is_full and not fill.is_told and not is_journal(self.name):
             fill.is_told = True
-            self._notices.filled.append(QueueOverQuota(self.name, fill.messages.value, fill.bytes.value))
+            self.notices.filled.append(QueueOverQuota(self.name, fill.messages.value, fill.bytes.value))
         if not size_bytes:
             return
         if self.is_apart:
             return
         if packet.delivery in DURABLE:
-            self._notices.disk.add(packet.origin, size_bytes)
+            self.notices.disk.add(packet.origin, size_bytes)
         else:
             overhead_bytes = packets * EXPRESS_OVERHEAD_BYTES
-            self._notices.express.add(
+            self.notices.express.add(
                 packet.origin, size_bytes + (overhead_bytes if size_bytes > 0 else -overhead_bytes)
             )
 
     def _release(self, packet: QueuedPacket, messages: int, size_bytes: int, packets: int = 1) -> None:
         self._count(packet, -messages, -size_bytes, packets)
-        self._notices.relieved = True
+        self.notices.relieved = True
         self.fill.is_told = self.fill.is_told and self.fill.is_full
         if not self.fill.bytes.value:
-            self._notices.idled[self] = None
+            self.notices.idled[self] = None
 
     @property
     def is_idle(self) -> bool:
         """Whether it is empty, and has no listeners."""
         return not (self.fill.bytes.value or self._runs or self._changed or self._orphans or self.listeners)
+
+    def charge_copies(self, packets: list[QueuedPacket]) -> None:
+        """Count copies that a journal is about to get; their counts are known."""
+        size_bytes = 0
+        for packet in packets:
+            packet.charged_bytes = packet.size_bytes
+            size_bytes += packet.size_bytes
+        self._count(packets[0], sum([packet.count for packet in packets]), size_bytes, len(packets))
 
     # ---- putting
 
@@ -358,10 +379,10 @@ class Mailbox:
             self._forget_pieces(partial, stream[0])
             self._release(rows[0], 1, partial.total_bytes)
         if self._orphans:
-            self._notices.dirty[self] = None
+            self.notices.dirty[self] = None
 
     def _keep_piece(self, partial: Partial, packet: QueuedPacket) -> None:
-        cache, share = self._notices.cache, self._share
+        cache, share = self.notices.cache, self._share
         if packet.keys and (share.is_full or cache.unfinished_bytes > UNFINISHED_BYTES):
             packet.pieces = []
         size_bytes = packet.size_bytes if packet.pieces else 0
@@ -373,9 +394,9 @@ class Mailbox:
         """Release the memory of pieces that are one message now, or were dropped."""
         self._share.count(-partial.cached_bytes)
         if any(row.keys for row in partial.rows.values()):
-            self._notices.cache.unfinished_bytes -= partial.cached_bytes
+            self.notices.cache.unfinished_bytes -= partial.cached_bytes
         if partial.overhead_bytes:
-            self._notices.express.add(origin, -partial.overhead_bytes)
+            self.notices.express.add(origin, -partial.overhead_bytes)
 
     def _put_fragment(
         self, packet: QueuedPacket, fragment: tuple[int, int, int, int], progress: Progress | None
@@ -387,7 +408,7 @@ class Mailbox:
         if partial is None or offset in partial.rows or partial.total_bytes != total_bytes:
             # Its message was dropped meanwhile, or its sender is faulty: nothing will ever read it.
             self._orphans += packet.keys
-            self._notices.dirty[self] = None
+            self.notices.dirty[self] = None
             return
         partial.add(packet, offset, length, progress)
         self._keep_piece(partial, packet)
@@ -398,10 +419,10 @@ class Mailbox:
             whole = merge([partial.rows[at] for at in sorted(partial.rows)], partial.total_bytes)
             self._add(whole, partial.progress)
             if whole.cares and not (partial.progress is not None and partial.progress.told):
-                self._notices.whole.append((self, whole))
+                self.notices.whole.append((self, whole))
         elif packet.delivery == Delivery.EXPRESS and len(partials) > PARTIAL_MAX:
             self._drop_partials(stream, [next(iter(partials))])
-            self._notices.drops[DropReason.PARTIAL_OVERFLOW] += 1
+            self.notices.drops[DropReason.PARTIAL_OVERFLOW] += 1
 
     def _add(self, packet: QueuedPacket, progress: Progress | None) -> None:
         packet.first_place = self.last_place + 1
@@ -413,7 +434,7 @@ class Mailbox:
         self.length += count
         self.lengths[packet.priority] += count
         if progress is not None and self.reader.is_done(packet):
-            self._note_change(packet)
+            self.note_change(packet)
             self._release(packet, 0, packet.charged_bytes)
             return
         self.size_bytes += packet.size_bytes
@@ -439,7 +460,7 @@ class Mailbox:
     def leave(self, listener: Callable[[], None]) -> None:
         """Remove a listener."""
         self.listeners.remove(listener)
-        self._notices.idled[self] = None
+        self.notices.idled[self] = None
 
     def wake(self) -> None:
         """Tell the listeners that there may be something to read."""
@@ -453,20 +474,25 @@ class Mailbox:
 
     @property
     def takes_arrivals(self) -> bool:
-        """Whether an operator lets messages come into it."""
-        return self.pause is None or not self.pause.arrivals
+        """Whether an operator, and its journal, let messages come into it."""
+        return (self.pause is None or not self.pause.arrivals) and not self.is_held_by_journal
+
+    @property
+    def is_held_by_journal(self) -> bool:
+        """Whether its journal has no room for copies, and is set to hold its senders."""
+        return self.holder is not None and self.holder.fill.is_full
 
     # ---- bodies on the disk
 
     @property
     def awaits_disk(self) -> bool:
         """Whether a reader has to wait for the disk; the listeners are notified when it is done."""
-        return self.fetching or self in self._notices.wanting or self._notices.settles
+        return self.fetching or self in self.notices.wanting or self.notices.settles
 
     def _look_ahead(self) -> None:
         """Request the next bodies. Only reading does so: queues without a reader fetch nothing."""
         if not self.fetching and self._lines.lacks_bodies:
-            self._notices.wanting[self] = None
+            self.notices.wanting[self] = None
 
     def poll_fetch(self) -> list[int]:
         """Keys of the bodies to fetch next, or nothing."""
@@ -483,6 +509,47 @@ class Mailbox:
         self.fetching = False
         self._lines.load(bodies)
         self.wake()
+
+    # ---- what differs in a subscription to a topic
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether nothing can be read from it any more."""
+        return False
+
+    @property
+    def takes_runs(self) -> bool:
+        """Whether packets that arrive together may be put together."""
+        return True
+
+    @property
+    def tells_senders(self) -> bool:
+        """Whether a sender that wants to know is told what happens to a message in it."""
+        return True
+
+    @property
+    def ignores_late(self) -> bool:
+        """Whether acknowledging a message that was taken back changes nothing, and is no error."""
+        return False
+
+    def handle_late(self, lease: Lease) -> bool:  # noqa: ARG002 - a subscription looks at it
+        """A reader is done with a message. Returns whether it is the reader's no longer, and that changes nothing."""
+        return False
+
+    def note_late(self, lease: Lease) -> None:
+        """Count an acknowledgement that is ignored."""
+
+    def note_returned(self, lease: Lease, *, overdue: bool) -> None:  # noqa: ARG002 - as above
+        """A message comes back from its reader. ``overdue``: the node has taken it back, as its time was over."""
+        self.notices.returned.append((self.name, [lease]))
+
+    def dead_properties(self, packet: QueuedPacket) -> dict[str, str]:  # noqa: ARG002 - as above
+        """What a dead letter says of where its message was."""
+        return {"dead_destination": self.name}
+
+    def described(self, runs: Iterable[Run]) -> Iterator[dict[str, Any]]:
+        """Yield the fields of records of the session log about messages, but for `handed`."""
+        return fields_of_runs(self.name, runs)
 
     # ---- handing out
 
@@ -505,9 +572,9 @@ class Mailbox:
             self.end_run()
         run = self._run = self._next_run(now_ms)
         if run is not None:
-            self._notices.in_hand.open(run.packet)
+            self.notices.in_hand.open(run.packet)
             if not self._runs:
-                self._notices.read[self] = None
+                self.notices.read[self] = None
             self._runs.append(run)
         if run is None or run.redelivered:
             # Otherwise the first waiting packet is the one being read, and its body is in memory.
@@ -519,8 +586,9 @@ class Mailbox:
             run = self._next_run_of(line, now_ms)
             if run is not None:
                 return run
-            first = line.first()
-            if first is not None and not first.pieces and not self.reader.line(line.priority).returned.coming:
+            first, its = line.first(), self.reader.line(line.priority)
+            back = its.returned.coming
+            if first is not None and not first.pieces and not (back and back[0][0] < its.next):
                 # It comes as soon as its body is here. Nothing of a lower priority goes before it.
                 return None
         return None
@@ -529,19 +597,23 @@ class Mailbox:
         """The next run of one line."""
         reader, its = self.reader, self.reader.line(line.priority)
         returned, setbacks = its.returned, reader.setbacks
+        until = 0
         if returned.coming or returned.passed:
             returned.handle_time(now_ms)
             self.set_resume(now_ms)
             if returned.coming:
-                if (found := returned.pop(now_ms)) is None:
-                    return None
-                back, index = found
-                failures = self._failures_in(back, index, index + 1)
-                return Run(back, index, index + 1, setbacks, failures, redelivered=True)
+                until = returned.coming[0][0]
+                if until < its.next:
+                    return self._returned_run(its, now_ms)
+        # A message that was chosen and came back stays in its place: older ones go first.
         while (packet := line.first()) is not None:
+            if until and packet.first_place > until:
+                break
             if not packet.pieces:
                 return None
             first, end = reader.next_waiting(packet)
+            if until and packet.first_place + first > until:
+                break
             its.next = packet.first_place + first
             if first == packet.count:
                 line.drop_first()
@@ -555,7 +627,17 @@ class Mailbox:
                 self.set_resume(now_ms)
                 if wait.keep_order:
                     return None
-        return None
+        return self._returned_run(its, now_ms) if until else None
+
+    def _returned_run(self, its: ReaderLine, now_ms: int) -> Run | None:
+        """The first message that came back to a line; None while it, and everything younger, waits."""
+        if (found := its.returned.pop(now_ms)) is None:
+            return None
+        back, index = found
+        failures = self._failures_in(back, index, index + 1)
+        run = Run(back, index, index + 1, self.reader.setbacks, failures, redelivered=True, apart=True)
+        run.chosen = self.reader.was_chosen(back, index)
+        return run
 
     def _failures_in(self, packet: QueuedPacket, first: int, end: int) -> Mapping[int, int]:
         """How often neighbouring messages have failed, by index, without those that have not."""
@@ -570,8 +652,8 @@ class Mailbox:
         run.stop()
         packet, place = run.packet, run.packet.first_place
         its = self.reader.line(packet.priority)
-        if place + run.first < its.next:
-            # It was a returned message: the line itself has been read beyond it.
+        if run.apart:
+            # It was a returned message: the line itself goes on where it was.
             if run.next == run.first:
                 its.returned.put(packet, run.first, None)
             return
@@ -583,14 +665,57 @@ class Mailbox:
         """The runs that were handed out since the last call, in order. Ends the open run."""
         self.end_run()
         runs, self._runs = self._runs, []
-        self._notices.idled[self] = None
+        self.notices.idled[self] = None
         return [run for run in runs if run.next > run.first]
+
+    # ---- out of turn
+
+    def unindexed(self, after: int) -> Iterator[QueuedPacket]:
+        """Packets that wait and have a place after that one, in order. Ends the open run."""
+        self.end_run()
+        return self._lines.walk(after + 1)
+
+    def choose(self, place: int, pieces: Sequence[bytes], now_ms: int) -> Run | None:
+        """Hand out the message at a place, whatever waits before it. ``pieces``: its packet, if only the disk has it.
+
+        Returns a run of this message, already drawn; None when it is not there, has to wait, or the queue is paused.
+        """
+        self.end_run()
+        reader = self.reader
+        if self.pause is not None or reader.wait_of(place, now_ms) is not None:
+            return None
+        back = next((packet for at, packet in reader.returned if at == place), None)
+        packet = back or self._lines.find(place)
+        if packet is None or packet.has_expired(now_ms):
+            return None
+        index = place - packet.first_place
+        if back is not None:
+            reader.keep_returned(lambda _, at: at != place)
+        else:
+            is_ready = self._lines.of(packet).supply(packet, pieces)
+            if not packet.pieces or not reader.choose(packet, index):
+                return None
+            if is_ready:  # a temporary object gets no note, so that the death of its reader does not count
+                self.notices.in_hand.open(packet)
+        redelivered, failures = packet.restored or back is not None, self._failures_in(packet, index, index + 1)
+        run = Run(packet, index, index + 1, reader.setbacks, failures, redelivered=redelivered, apart=True)
+        run.chosen = reader.was_chosen(packet, index)
+        run.draw()
+        if not self._runs:
+            self.notices.read[self] = None
+        self._runs.append(run)
+        return run
+
+    def body_keys(self, place: int) -> Sequence[int]:
+        """The keys of the bodies to fetch before the message at a place can be handed out; none when it is here."""
+        packet = self._lines.find(place)
+        return () if packet is None or packet.pieces else packet.keys
 
     # ---- coming back
 
     def acknowledge(self, lease: Lease) -> None:
         """A message is done; a second time does nothing."""
-        self._notices.in_hand.let_go(lease.packet, 1 << lease.index)
+        self.notices.in_hand.let_go(lease.packet, 1 << lease.index)
         self.acknowledge_many([(lease.packet, 1 << lease.index)])
 
     def acknowledge_many(self, done: list[tuple[QueuedPacket, int]]) -> None:
@@ -604,20 +729,24 @@ class Mailbox:
     def _acknowledge(self, done: list[tuple[QueuedPacket, int]]) -> None:
         """The same for packets that count for the same account."""
         messages = packets = charged_bytes = 0
-        notices = self._notices
+        notices = self.notices
         settled = notices.settled.get(self)
         if settled is None:
             settled = notices.settled[self] = {}
         reader, lengths = self.reader, self.lengths
         begun, setbacks, changed = reader.begun, reader.setbacks, self._changed
         for packet, bits in done:
+            place = packet.first_place
+            early = reader.chosen and place in reader.chosen
             fresh = reader.acknowledge(packet, bits)
             if not fresh:
                 continue
             messages += (count := fresh.bit_count())
             lengths[packet.priority] -= count
-            place = packet.first_place
             if place not in begun:  # the whole packet is done
+                if early:
+                    self.end_run()
+                    self._lines.of(packet).remove(packet)
                 if setbacks.failures or setbacks.waits:
                     setbacks.forget(packet.places)
                 if packet.receive_by_ms:
@@ -630,23 +759,31 @@ class Mailbox:
                 if not changed:
                     notices.dirty[self] = None
                 changed[place] = packet
+            elif self.journal and place not in begun:
+                notices.taken.append((self, packet))
         if messages:
             self.length -= messages
             self.left += messages
             self._release(done[0][0], messages, charged_bytes, packets)
 
+    def exclude(self, lease: Lease) -> None:
+        """A message is about to be done that no reader took: its journal has no copy of it."""
+        if self.journal and not self.reader.acked(lease.packet) >> lease.index & 1:
+            excluded, place = self.reader.excluded, lease.packet.first_place
+            excluded[place] = excluded.get(place, 0) | 1 << lease.index
+
     def count_failure(self, lease: Lease, *, died: bool = False) -> int:
         """A message could not be processed. Returns its number of failures."""
         setbacks = self.reader.setbacks
         failures = setbacks.count_death(lease.place) if died else setbacks.count_failure(lease.place)
-        self._note_change(lease.packet)
+        self.note_change(lease.packet)
         return failures
 
     def note_told(self, packet: QueuedPacket) -> None:
         """The next commit tells the sender of a large message that it is here."""
         if not self.reader.is_done(packet):
             self.reader.told.add(packet.first_place)
-            self._note_change(packet)
+            self.note_change(packet)
 
     def failures_of(self, lease: Lease) -> int:
         """Number of failures of a message, deaths of its reader included; 0 when its packet is done."""
@@ -663,13 +800,13 @@ class Mailbox:
         if self.reader.acked(packet) >> index & 1:
             return
         self.end_run()
-        self._notices.in_hand.let_go(packet, 1 << index)
+        self.notices.in_hand.let_go(packet, 1 << index)
         self.reader.returned_to(packet).put(packet, index, wait)
         if packet.receive_by_ms:
             self._set_deadline(packet, packet.receive_by_ms)
         if wait is not None:
             self.reader.setbacks.waits[lease.place] = wait
-            self._note_change(packet)
+            self.note_change(packet)
             self.set_resume(wait.until_ms - wait.length_ms)
         self.wake()
 
@@ -684,7 +821,7 @@ class Mailbox:
 
     def set_resume(self, now_ms: int) -> None:
         """Notify the listeners when the next wait ends."""
-        self._notices.resuming.set(self, self.reader.resume_ms(now_ms))
+        self.notices.resuming.set(self, self.reader.resume_ms(now_ms))
 
     # ---- steering
 
@@ -721,8 +858,9 @@ class Mailbox:
         for line in self._lines.by_rank:
             leases = (Lease(packet, index, packet.restored) for packet, index in self._waiting_in(line, before))
             taken += [lease for lease in takewhile(lambda one: one.place <= last, leases) if lease.place in wanted]
-        self._notices.purged.append((self.name, taken))
+        self.notices.purged.append((self.name, taken))
         for lease in taken:
+            self.exclude(lease)
             self.acknowledge(lease)
         self._forget_done(taken)
         return taken
@@ -744,7 +882,7 @@ class Mailbox:
     # ---- expiring
 
     def _set_deadline(self, packet: QueuedPacket | None, at_ms: int | None) -> None:
-        self._notices.expiring.set((self, packet), at_ms)
+        self.notices.expiring.set((self, packet), at_ms)
 
     def poll_expired(self, now_ms: int, most: int) -> list[QueuedPacket]:
         """Expired packets that are only on the disk: ``expire`` them. More may be due at once."""
@@ -771,9 +909,10 @@ class Mailbox:
 
     # ---- the next commit
 
-    def _note_change(self, packet: QueuedPacket) -> None:
+    def note_change(self, packet: QueuedPacket) -> None:
+        """The next commit holds what was done with a packet."""
         if not self._changed:
-            self._notices.dirty[self] = None
+            self.notices.dirty[self] = None
         self._changed[packet.first_place] = packet
 
     def take_changes(self) -> tuple[list[QueuedPacket], list[int]]:
@@ -784,7 +923,7 @@ class Mailbox:
         """
         changed, self._changed = self._changed, {}
         orphans, self._orphans = self._orphans, []
-        self._notices.idled[self] = None
+        self.notices.idled[self] = None
         return [packet for packet in changed.values() if packet.keys], orphans
 
 

@@ -25,6 +25,7 @@ class QueuedPacket:
         charged_bytes: its charge against quotas; 0 before it is charged.
         priority: the line of the queue that it waits in, see ``line.Lines``.
         content: its messages, once ``open`` was called.
+        topic: the name of the topic to which its messages were published; empty in a queue.
         cares: whether what happens to its messages has consequences that its body tells, see ``base.commit.CARES``.
     """
 
@@ -45,6 +46,7 @@ class QueuedPacket:
     charged_bytes: int = 0
     priority: int = 0
     cares: bool = False
+    topic: str = ""
 
     @property
     def last_place(self) -> int:
@@ -116,4 +118,5 @@ def merge(rows: list[QueuedPacket], charged_bytes: int) -> QueuedPacket:
         charged_bytes=charged_bytes,
         priority=first.priority,
         cares=first.cares,
+        topic=first.topic,
     )

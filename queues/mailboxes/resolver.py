@@ -7,6 +7,7 @@ handle it: those that end with ``assert_never``.
 
 from dataclasses import dataclass
 
+from triack.base.names import split_topic
 from triack.base.peers import Directory
 from triack.queues.mailboxes.system_queues import SystemQueue, is_reserved, system_queue
 
@@ -72,8 +73,10 @@ class Resolver:
         Args:
             where: a peer's name or an address; empty for this node. The address may be that of a peer in the directory,
                 this node's own, or that of a node without a name here.
-            queue: the name of the queue there.
+            queue: the name of the queue there. A topic, such as ``topic:Games.Cricket``, is resolved to the queue in
+                which the messages of its root arrive, ``topic:Games``.
         """
+        queue, _ = split_topic(queue)
         there = self._directory.at(where) or self._directory.named(where)
         if where == self._address or (there is not None and self._address in there.addresses):
             return local_queue(queue)

@@ -50,9 +50,9 @@ class _Record(NamedTuple):
     messages: int
 
 
-Stream = tuple[bytes, int, int, int, bool, int, bool]
-"""Fields that most packets share: origin, stream, sequence, class, whether they come from an earlier process, line, and
-whether they care."""
+Stream = tuple[bytes, int, int, int, bool, int, bool, str]
+"""Fields that most packets share: origin, stream, sequence, class, whether they come from an earlier process, line,
+whether they care, and topic."""
 
 
 class Shelf:
@@ -125,6 +125,22 @@ class Shelf:
         _MESSAGES.pack_into(block, at + _MESSAGES_AT, 0)
         return True
 
+    # ---- packets that leave in any order
+
+    def block_of(self, place: int) -> int:
+        """The first place of the block that has a packet."""
+        return self._starts[bisect_right(self._starts, place) - 1]
+
+    def drop_block(self, start: int) -> None:
+        """Drop the block that begins at a place, all of whose packets were removed; not the last one, which grows."""
+        index = self._index_of(start)
+        if index is None or index == len(self._blocks) - 1:
+            return
+        if start == self._open_at:
+            self._open = None
+        self._expiring.set(start, None)
+        del self._starts[index], self._blocks[index]
+
     # ---- expiring
 
     @property
@@ -177,6 +193,7 @@ class Shelf:
             packet.restored,
             packet.priority,
             packet.cares,
+            packet.topic,
         )
         number = self._numbers.setdefault(stream, len(self._streams))
         if number == len(self._streams):
@@ -199,7 +216,7 @@ class Shelf:
         kept = self._kept.get(record.place)
         if kept is not None:
             return kept
-        origin, stream, sequence, delivery, restored, priority, cares = self._streams[record.stream]
+        origin, stream, sequence, delivery, restored, priority, cares, topic = self._streams[record.stream]
         return QueuedPacket(
             keys=range(record.key, record.key + record.rows),
             origin=origin,
@@ -217,6 +234,7 @@ class Shelf:
             charged_bytes=record.charged_bytes,
             priority=priority,
             cares=cares,
+            topic=topic,
         )
 
     def _find(self, place: int) -> tuple[bytearray, int] | None:

@@ -6,18 +6,19 @@ and when ``next_deadline`` has come, the host calls ``poll`` and carries out its
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, assert_never
 
 from triack.base.clock import WallClock
-from triack.base.commit import StoreContent
-from triack.base.datagram import Channels, Header, Kind, Opened, connection_id_of, read_header
+from triack.base.commit import Commit, StoreContent
+from triack.base.datagram import Channels, Header, Kind, connection_id_of, read_header
 from triack.base.delivery import Delivery
 from triack.base.errors import ProtocolError, TriackError
 from triack.base.peers import Directory
-from triack.base.reasons import DeadReason, DropReason
+from triack.base.reasons import DropReason
 from triack.base.units import MS
 from triack.queues.clock_jumps import ClockJumps
+from triack.queues.journals.journals import Journals
 from triack.queues.mailboxes.in_hand import InHand
 from triack.queues.mailboxes.local_queues import LocalQueues
 from triack.queues.mailboxes.mailbox import Lease, Mailbox, QueuedPacket, Run
@@ -26,13 +27,15 @@ from triack.queues.mailboxes.redelivery import Return
 from triack.queues.mailboxes.resolver import LocalQueue, RemoteQueue, Resolver, Target
 from triack.queues.mailboxes.system_queues import SystemQueue
 from triack.queues.manager.admin_desk import AdminDesk
+from triack.queues.manager.burst import Burst
 from triack.queues.manager.callers import Callers
 from triack.queues.manager.effects import Effect, Job, Send, StartJob, Tell, TellRollback, WriteRecords
 from triack.queues.manager.jobs import Jobs, Look
 from triack.queues.manager.link_news import News
-from triack.queues.manager.pings import CLOCK, CLOCK_BYTES, Pings
+from triack.queues.manager.pings import Pings, clock_of
 from triack.queues.manager.recorder import Recorder, start_record
 from triack.queues.manager.session_event_router import SessionEventRouter
+from triack.queues.manager.steering import Steering
 from triack.queues.manager.transmitter import Giving, Transmitter
 from triack.queues.manager.watching import Watching
 from triack.queues.node_settings import NodeSettings
@@ -48,6 +51,7 @@ from triack.queues.streams.group_commit import GroupCommit
 from triack.queues.streams.inbox import Inbox
 from triack.queues.streams.outbox import Outbox
 from triack.queues.streams.outgoing_stream import OutgoingStream, Row
+from triack.queues.topics.topics import Topics
 from triack.queues.transit.transit_door import TransitDoor
 from triack.queues.transit.transit_letters import TransitLetters
 from triack.queues.transit.transit_records import TransitRecords
@@ -62,35 +66,7 @@ if TYPE_CHECKING:
 __all__ = ["Engine"]
 
 
-class _Burst:
-    """Opened datagrams of one conversation that came together.
-
-    Attributes:
-        conversation: their conversation.
-        newest: the header with the greatest counter, when one has opened.
-        payloads, counters: of each datagram.
-        size_bytes: of all datagrams.
-    """
-
-    __slots__ = ("conversation", "counters", "newest", "payloads", "size_bytes")
-
-    def __init__(self, conversation: Conversation, newest: Header) -> None:
-        self.conversation = conversation
-        # Until a datagram has opened, its counter is not authentic.
-        self.newest = Header(newest.kind, newest.connection_id, -1, newest.epoch)
-        self.payloads: list[bytes] = []
-        self.counters: list[int] = []
-        self.size_bytes = 0
-
-    def add(self, opened: Opened, overhead_bytes: int) -> None:
-        """Add opened datagrams, each ``overhead_bytes`` longer than its payload."""
-        self.payloads += opened.payloads
-        self.counters += opened.counters
-        self.size_bytes += sum(map(len, opened.payloads)) + overhead_bytes * len(opened.payloads)
-        self.newest.counter = max(self.newest.counter, *opened.counters, -1)
-
-
-class Engine:
+class Engine(Steering):
     """One queue manager without its I/O.
 
     Args:
@@ -190,8 +166,7 @@ class Engine:
             report=self._report,
         )
         self.news = News(self.handshakes.at)
-        self.callers = Callers(directory)
-        self.pings = Pings(self.wall, random)
+        self.callers, self.pings = Callers(directory), Pings(self.wall, random)
         self.transits = self._make_transits(name)
         self.desk, self.jobs = self._make_desk()
         self._router = self._make_router()
@@ -249,6 +224,9 @@ class Engine:
             drops=self.drops,
         )
 
+    def _commit(self) -> Commit:
+        return self.jobs.group.commit
+
     def _make_desk(self) -> tuple[AdminDesk, Jobs]:
         """Make the part of this node that tells senders what happened, and the jobs of the store, which hold it."""
         desk = AdminDesk(
@@ -258,14 +236,16 @@ class Engine:
             self.routes,
             self._directory,
             name_of=self.name_of,
-            commit=lambda: self.jobs.group.commit,
+            commit=self._commit,
             drops=self.drops,
             record=self._record,
         )
         self.queues.tell = self.outbox.dead_lettering.tell = self.transits.letters.tell = desk.tell
         self.outbox.note_asked = desk.note_asked
         parts = self.queues, self.inbox, self.outbox, self.transits, desk
-        return desk, Jobs(*parts, self.wall, self.handshakes.number)
+        journals = Journals(self.queues, lambda: self.inbox.admission.store_low, self.drops, self._record)
+        topics = Topics(self.settings, self.queues, self.drops, self._record)
+        return desk, Jobs(*parts, self.wall, self.handshakes.number, journals=journals, topics=topics)
 
     def _make_transmitter(self) -> Transmitter:
         """Make the transmitter that serves the conversations."""
@@ -299,12 +279,19 @@ class Engine:
         jumps.restore(content.state, content.streams, self.jobs.group.commit)
         turn = self.jobs.turn(now_ns)
         self.inbox.restore(content, now_ns)
+        self.topics.restore(content)
         self.queues.restore(content, turn, jumps)
+        self.topics.handle_restored(now_ns)
         self.outbox.restore(content, turn, jumps)
         self.transits.restore(content, now_ns)
         self.outbox.links.keep_touch(self._directory)
 
     # ---- the application
+
+    @property
+    def topics(self) -> Topics:
+        """The topics of this node, and the subscriptions to them."""
+        return self.jobs.topics
 
     @property
     def in_hand(self) -> InHand:
@@ -336,10 +323,7 @@ class Engine:
     def outgoing_stream(
         self, where: str, queue: str, delivery: Delivery, priority: int | None = None
     ) -> OutgoingStream:
-        """The outgoing queue to a queue; ``where`` is a peer's name or an address, empty for a queue of this node.
-
-        The class must permit the priority; None is for the default of the class.
-        """
+        """The outgoing queue to a queue; ``where`` is a peer's name or an address, empty for a queue of this node."""
         return self.outgoing_to(self.resolver.resolve(where, queue), delivery, priority)
 
     def outgoing_to(self, target: Target, delivery: Delivery, priority: int | None = None) -> OutgoingStream:
@@ -391,27 +375,6 @@ class Engine:
         """Keep a value of the application with the next commit; None removes it."""
         self.jobs.group.commit.state[key] = value
 
-    def pause(self, name: str, *, arrivals: bool, now_ns: int) -> None:
-        """Pause a queue with the next commit, and at once; see ``Pauses`` for its name."""
-        commit = self.jobs.group.commit
-        self.queues.pauses.pause(name, arrivals=arrivals, now_ms=self.wall.ms(now_ns), commit=commit)
-        self._record("queue_paused", now_ns, queue=name, arrivals=arrivals)
-        self._handle_paused(name)
-
-    def resume(self, name: str, now_ns: int) -> bool:
-        """Resume a queue with the next commit, and at once. Returns whether it was paused."""
-        if not self.queues.pauses.resume(name, self.jobs.group.commit):
-            return False
-        self._record("queue_resumed", now_ns, queue=name)
-        self._handle_paused(name)
-        return True
-
-    def _handle_paused(self, name: str) -> None:
-        if "/" in name:
-            self.outbox.handle_paused()
-        elif name in self.queues.mailboxes:
-            self.queues.handle_paused(name)
-
     def make_queue(self, name: str) -> Mailbox:
         """The queue of that name."""
         return self.queues.make_queue(name, self.jobs.group.commit)
@@ -432,23 +395,12 @@ class Engine:
             if run.packet.has_expired(now_ms):
                 self.queues.expiry.expire(mailbox, [run.packet])
                 continue
-            reason = self._why_dead(mailbox, run)
+            reason = self.queues.why_dead(mailbox, run)
             if reason is None:
                 if not run.first and not run.redelivered:
                     self.queues.waits.observe((now_ms - run.packet.sent_at_ms) * MS, run.packet.count)
                 return run
             self.queues.dead_letter(mailbox, run.lease(run.draw()), reason, self.jobs.turn(now_ns))
-        return None
-
-    def _why_dead(self, mailbox: Mailbox, run: Run) -> DeadReason | None:
-        """Why the next message of a run is not handed out, or None."""
-        try:
-            run.packet.open()
-        except ProtocolError:
-            return DeadReason.BAD_BODY
-        # A message that was given back too often is dead since then; readers' deaths show only at the next start.
-        if run.killed and self.queues.is_over(mailbox, run.failures_of(run.first)):
-            return DeadReason.READER_DIED
         return None
 
     def draw_runs(self, mailbox: Mailbox, most: int, most_bytes: int, now_ns: int) -> list[tuple[Run, range]]:
@@ -474,6 +426,15 @@ class Engine:
             most = 0 if killed else most - len(indices)
             most_bytes -= run.size_of(indices)
         return drawn
+
+    def choose(self, mailbox: Mailbox, place: int, pieces: Sequence[bytes], now_ns: int) -> Run | None:
+        """Hand out one message, whatever waits before it; see ``Mailbox.choose``."""
+        run = None if self.queues.settles else mailbox.choose(place, pieces, self.wall.ms(now_ns))
+        reason = None if run is None else self.queues.why_dead(mailbox, run)
+        if run is not None and reason is not None:
+            self.queues.dead_letter(mailbox, run.lease(run.first), reason, self.jobs.turn(now_ns))
+            return None
+        return run
 
     def take(self, mailbox: Mailbox, now_ns: int) -> Lease | None:
         """The next message of a queue, for readers that take one at a time; see ``open_run``."""
@@ -512,7 +473,7 @@ class Engine:
     def handle_datagrams(self, burst: list[bytes], sender: str, now_ns: int) -> None:
         """Take datagrams that came together from an address, in order, with less work than one by one."""
         self._look(now_ns)
-        run: _Burst | None = None
+        run: Burst | None = None
         while burst:
             taken = 1
             try:
@@ -526,7 +487,7 @@ class Engine:
                     if run is not None and run.conversation is not conversation:
                         self._end_burst(run, sender, now_ns)
                         run = None
-                    run = run or _Burst(conversation, header)
+                    run = run or Burst(conversation, header)
                     taken = self._open_run(run, burst, header, now_ns)
             except ProtocolError as error:
                 self.drops[error.reason] += 1
@@ -534,7 +495,7 @@ class Engine:
             burst = burst[taken:]
         self._end_burst(run, sender, now_ns)
 
-    def _open_run(self, run: "_Burst", burst: list[bytes], header: Header, now_ns: int) -> int:
+    def _open_run(self, run: Burst, burst: list[bytes], header: Header, now_ns: int) -> int:
         """Open the data at the beginning of a burst. Returns the number of datagrams taken."""
         conversation = run.conversation
         opened, taken = conversation.open_run(burst, header, now_ns)
@@ -544,7 +505,7 @@ class Engine:
             self.drops[error.reason] += 1
         return taken
 
-    def _end_burst(self, run: "_Burst | None", sender: str, now_ns: int) -> None:
+    def _end_burst(self, run: "Burst | None", sender: str, now_ns: int) -> None:
         """Give the opened datagrams of one conversation to its session."""
         if run is None or not run.payloads:
             return
@@ -614,6 +575,7 @@ class Engine:
         """Take up settings of which only quotas, the reserve of the disk and the waits of failed messages differ."""
         self.settings = settings
         self.queues.handle_settings(settings)
+        self.topics.handle_settings(settings)
         self.inbox.handle_settings(settings)
 
     def _report(self, conversation: Conversation, now_ns: int) -> None:
@@ -643,13 +605,13 @@ class Engine:
         self, conversation: Conversation, _header: Header, payload: bytes, sender: str, _now_ns: int
     ) -> None:
         self._check_open(conversation)
-        conversation.look_around().handle_challenge(_clock_of(payload)[0], sender)
+        conversation.look_around().handle_challenge(clock_of(payload)[0], sender)
 
     def _handle_response(
         self, conversation: Conversation, _header: Header, payload: bytes, sender: str, now_ns: int
     ) -> None:
         self._check_open(conversation)
-        answer, clock_ms = _clock_of(payload)
+        answer, clock_ms = clock_of(payload)
         if not self.pings.handle_response(conversation, answer, clock_ms, now_ns):
             self.handshakes.handle_response(conversation, answer, sender)
 
@@ -717,9 +679,11 @@ class Engine:
         effects: list[Effect] = []
         self._look(now_ns)
         self.handle_timer(now_ns)
+        self.topics.advance(now_ns)
         # The disk takes longest, so its job starts first.
         self._start_job(effects, now_ns)
         sends = self._gather(now_ns)
+        self.topics.advance(now_ns)  # express messages have come into topics
         self.watching.handle_time(now_ns)
         # Sending may have found that bodies must come from the disk.
         self._start_job(effects, now_ns)
@@ -733,7 +697,9 @@ class Engine:
             *outbox.retirement.take_news(),
             *self.transits.holds.waiting.take_news(),
             *self.queues.take_news(),
+            *self.jobs.journals.take_news(),
             *self.callers.take_news(),
+            *self.topics.take_news(now_ns),
         ):
             effects += [Tell(event) for event in news]
         if detected := self.handshakes.suspended.take_detected():
@@ -764,6 +730,7 @@ class Engine:
 
     def _write_records(self, effects: list[Effect], now_ns: int) -> None:
         self.queues.note_runs(now_ns)
+        self.topics.note(now_ns)
         recorder = self._recorder
         if recorder is None:
             return
@@ -807,7 +774,7 @@ class Engine:
         for outgoing in self.outbox.streams:
             outgoing.stages.fail_all(str(error))
         self.watching.end()
-        for mailbox in self.queues.mailboxes.values():
+        for mailbox in (*self.queues.mailboxes.values(), *self.topics.subscriptions.values()):
             mailbox.interrupt()
 
     @property
@@ -871,6 +838,7 @@ class Engine:
         """The last records of the session log, after the store is closed and the last poll."""
         self._look(now_ns)
         self.queues.note_runs(now_ns)
+        self.topics.note(now_ns)
         recorder, self._recorder = self._recorder, None
         if recorder is None:
             return b""
@@ -883,13 +851,6 @@ class Engine:
     def _record(self, event: str, now_ns: int, **fields: Any) -> None:
         if self._recorder is not None:
             self._recorder.add(event, now_ns, fields)
-
-
-def _clock_of(payload: bytes) -> tuple[bytes, int]:
-    """Divide a challenge or a response into its content and the clock behind it. Raises ProtocolError."""
-    if len(payload) < CLOCK_BYTES:
-        raise ProtocolError(DropReason.BAD_FRAME, f"a challenge of {len(payload)} bytes")
-    return payload[:-CLOCK_BYTES], CLOCK.unpack(payload[-CLOCK_BYTES:])[0]
 
 
 _HANDLERS = {

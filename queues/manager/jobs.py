@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from triack.base.clock import WallClock
 from triack.base.commit import Commit, Read
 from triack.base.units import MS
+from triack.queues.journals.journals import JournalRead, Journals
 from triack.queues.mailboxes.expiry import Expired
 from triack.queues.mailboxes.local_queues import LocalQueues
 from triack.queues.manager.admin_desk import AdminDesk, WholeRead
@@ -20,6 +21,7 @@ from triack.queues.peers.link import Conversation
 from triack.queues.streams.group_commit import GroupCommit, Turn
 from triack.queues.streams.inbox import Inbox
 from triack.queues.streams.outbox import Outbox
+from triack.queues.topics.topics import Topics
 from triack.queues.transit.transits import Transits
 
 __all__ = ["LAZY_NS", "Jobs", "Look"]
@@ -45,11 +47,15 @@ class Jobs:
         outbox: the outgoing queues, for their part.
         transits: the streams in transit, for their part.
         desk: administration messages about large messages, for their part.
+        journals: the journals, for their part.
         wall: the time of day.
         number: called with every commit before it goes to the disk.
+        topics: the topics of this node, for their part.
 
     Attributes:
         group: the next commit.
+        journals: as given.
+        topics: as given.
         running: the store's current job, or None.
     """
 
@@ -68,7 +74,9 @@ class Jobs:
         "_transits",
         "_wall",
         "group",
+        "journals",
         "running",
+        "topics",
     )
 
     def __init__(
@@ -80,15 +88,20 @@ class Jobs:
         desk: AdminDesk,
         wall: WallClock,
         number: Callable[[Commit], None],
+        *,
+        journals: Journals,
+        topics: Topics,
     ) -> None:
         self.group = GroupCommit()
         self._queues = queues
+        self.topics = topics
         self._wall = wall
         self.running: Job | None = None
         self._inbox = inbox
         self._outbox = outbox
         self._transits = transits
         self._desk = desk
+        self.journals = journals
         self._number = number
         self._read_next = False
         self._lazy_until_ns: int | None = None
@@ -136,9 +149,12 @@ class Jobs:
         self._outbox.pack_durable(turn)
         self._inbox.complete(self.group)
         self._queues.complete(self.group)
+        self.topics.complete(self.group)
+        self.journals.handle_express(turn)
         group = self.group
         if not group.is_awaited and (not group.commit.removes or (not at_once and self._may_wait(turn.now_ns))):
             return self._next_read()
+        self.journals.keep(turn)
         self._runs_adding = self.adds_any
         self.group = GroupCommit()
         self._lazy_until_ns = None
@@ -160,6 +176,7 @@ class Jobs:
             self._outbox.poll_fetch()
             or self._transits.poll_fetch()
             or self._desk.poll_fetch()
+            or self.journals.poll_fetch()
             or self._queues.expiry.poll_fetch()
             or self._queues.poll_fetch()
         )
@@ -173,12 +190,15 @@ class Jobs:
             self._transits.handle_committed(job, now_ns)
             self._inbox.handle_committed(job, now_ns)
             self._queues.handle_committed(job)
+            self.journals.handle_committed()
             for waiter in job.waiters:
                 waiter(None)
         elif isinstance(job, Look):
             job.waiter(None)
         elif isinstance(job, WholeRead):
             self._desk.handle_fetched(job)
+        elif isinstance(job, JournalRead):
+            self.journals.handle_fetched(job)
         elif isinstance(job, Expired):
             self._queues.expiry.handle_fetched(job)
         elif job.table == "outgoing":

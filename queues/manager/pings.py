@@ -14,7 +14,8 @@ from struct import Struct
 from typing import TYPE_CHECKING
 
 from triack.base.clock import WallClock
-from triack.base.errors import TriackError
+from triack.base.errors import ProtocolError, TriackError
+from triack.base.reasons import DropReason
 from triack.base.units import MS
 from triack.queues.peers.link import Conversation, Link
 from triack.queues.peers.path import CHALLENGE_BYTES
@@ -22,7 +23,7 @@ from triack.queues.peers.path import CHALLENGE_BYTES
 if TYPE_CHECKING:
     from random import Random
 
-__all__ = ["CLOCK", "CLOCK_BYTES", "Ping", "Pings", "Pong"]
+__all__ = ["CLOCK", "CLOCK_BYTES", "Ping", "Pings", "Pong", "clock_of"]
 
 CLOCK = Struct("!Q")
 """The time of day behind a challenge and its response, in milliseconds since 1970; 0 in a challenge."""
@@ -134,3 +135,10 @@ class Pings:
         self.end(ping)
         ping.waiter(pong)
         return True
+
+
+def clock_of(payload: bytes) -> tuple[bytes, int]:
+    """Divide a challenge or a response into its content and the clock behind it. Raises ProtocolError."""
+    if len(payload) < CLOCK_BYTES:
+        raise ProtocolError(DropReason.BAD_FRAME, f"a challenge of {len(payload)} bytes")
+    return payload[:-CLOCK_BYTES], CLOCK.unpack(payload[-CLOCK_BYTES:])[0]

@@ -122,7 +122,7 @@ class DeadLettering:
 
     def _dead_letter(self, item: DeadMessage, content: Unpacked, turn: Turn) -> None:
         outgoing, entries = item.outgoing, item.entries
-        added = item.properties
+        added = item.properties | {"dead_destination": item.destination_of(content)}
         if entries[0].cares:
             self._tell(item, content, turn.now_ns)
         for index, body in enumerate(content.bodies):

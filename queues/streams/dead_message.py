@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from triack.base.names import LEVEL_END
 from triack.base.reasons import EXPIRED, DeadReason
 from triack.ordering.outgoing import StreamPacket, StreamPacketState
 from triack.queues.packing import Properties, Unpacked, unpack_pieces
@@ -42,6 +43,11 @@ class DeadMessage:
         if self.has_expired and content.receive_by_ms == self.entries[0].reach_by_ms:
             self.reason = DeadReason.RECEIVE_TIMEOUT
         return content
+
+    def destination_of(self, content: Unpacked) -> str:
+        """Where its messages were going; of a topic, its whole name."""
+        below = content.topic
+        return f"{self.outgoing.destination}{LEVEL_END}{below}" if below else self.outgoing.destination
 
     @property
     def properties(self) -> Properties:

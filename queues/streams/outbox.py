@@ -16,6 +16,7 @@ from typing import Protocol
 from triack.base.clock import WallClock
 from triack.base.commit import HEAD_BYTES, Commit, OutgoingRow, OutgoingStreamRow, Read, StoreContent, key_of, split_key
 from triack.base.delivery import DURABLE, Delivery, default_priority
+from triack.base.names import TOPIC_PREFIX
 from triack.base.ranges import as_ranges
 from triack.base.reasons import DeadReason, HoldReason
 from triack.ordering.hold import HoldState
@@ -51,6 +52,10 @@ FETCH_AHEAD_PACKETS = 2_048
 """Bodies fetched from the disk at once: many windows of small packets, as a fetch costs more than reading them."""
 FETCH_AHEAD_BYTES = 8 * 1024 * 1024
 """The same for large packets: two windows of the largest, and less than ``body_cache_bytes``."""
+
+PUBLISHED_BYTES = 16 * 1024
+"""Size of packets that are published at their own node: no datagram carries them, and each costs every subscription
+some work, however many messages it holds. Larger ones hardly gain more."""
 
 _OUTGOING_OF = attrgetter("outgoing")
 _HOLD_REASONS = {str(reason): reason for reason in HoldReason}
@@ -197,6 +202,10 @@ class Outbox:
     def _make(self, row: OutgoingStreamRow) -> OutgoingStream:
         way = self._routes.way_of(row.peer) if row.peer else None
         datagram_bytes = self.links[way.via].datagram_bytes if way else None
+        if way is None and row.queue.startswith(TOPIC_PREFIX):
+            content_bytes = PUBLISHED_BYTES
+        else:
+            content_bytes = self._content_bytes(way.via if way else "", datagram_bytes)
         return OutgoingStream(
             row.stream,
             row.peer,
@@ -204,7 +213,7 @@ class Outbox:
             Delivery(row.delivery),
             sequence=row.sequence,
             next_number=row.next_number,
-            content_bytes=self._content_bytes(way.via if way else "", datagram_bytes),
+            content_bytes=content_bytes,
             settings=self._settings.order,
             messages_per_packet=self._settings.messages_per_packet,
             way=way,

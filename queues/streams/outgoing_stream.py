@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from triack.base.commit import OutgoingIndex, OutgoingStreamRow
 from triack.base.delivery import DURABLE, Delivery, default_priority
+from triack.base.names import TOPIC_PREFIX
 from triack.ordering.order_settings import OrderSettings
 from triack.ordering.outgoing import OutgoingSequence, StreamPacket
 from triack.ordering.wire import header_bytes, relayed_header_bytes
@@ -150,6 +151,11 @@ class OutgoingStream:
     def turn_key(self) -> tuple[str, str]:
         """Its destination queue, see ``queues.peers.turns``."""
         return self.peer, self.queue
+
+    @property
+    def of_topic(self) -> bool:
+        """Whether its messages are published to topics below one root."""
+        return self.queue.startswith(TOPIC_PREFIX)
 
     @property
     def via(self) -> str:

@@ -11,6 +11,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from triack.base.commit import HEAD_BYTES
+from triack.base.names import LEVEL_END
 from triack.base.reasons import DeadReason, DropReason
 from triack.ordering.transit import TransitPacket, TransitState
 from triack.queues.admin_acks import Tell, Told, nobody_told
@@ -157,7 +158,8 @@ class TransitLetters:
             if NO_DEAD_LETTER in own:
                 self._drops[DropReason.REQUEST_ENDED] += 1
                 continue
-            letter = Outgoing(body, {**own, **first.properties}, priority=content.priority)
+            properties = {**own, **first.properties, **_topic(first.stream, content)}
+            letter = Outgoing(body, properties, priority=content.priority)
             self._put_dead_letter(letter, first.stream.id.origin, content.first_ordinal + index, turn)
         return len(content.bodies)
 
@@ -166,3 +168,8 @@ class TransitLetters:
         stream, indices, message_class = dead.stream, range(len(content.bodies)), class_on_the_way(dead.reason)
         where = *stream.id, stream.sequence.sequence, dead.entry.number
         self.tell(Told(*where, stream.delivery, stream.destination, content, indices, message_class), now_ns)
+
+
+def _topic(stream: TransitStream, content: Unpacked) -> Properties:
+    """What a dead letter says of the topic of its message, if it has one."""
+    return {"dead_destination": f"{stream.destination}{LEVEL_END}{content.topic}"} if content.topic else {}

@@ -55,11 +55,12 @@ SETTINGS = {
     triack.Blocking: {"stage_of"},
     triack.KeySettings: set(),
     triack.Limits: {"quota_of"},
-    triack.NodeSettings: {"redelivery_of"},
+    triack.NodeSettings: {"quota_of", "redelivery_of", "topic_of"},
     triack.OrderSettings: set(),
     triack.Quota: set(),
     triack.Reconnect: set(),
     triack.Redelivery: set(),
+    triack.Topic: set(),
     triack.SessionSettings: {"largest_window", "store_trigger", "trigger"},
 }
 

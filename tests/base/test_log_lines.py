@@ -72,6 +72,11 @@ RUNS: dict[str, list[dict[str, Any]]] = {
         {"cumulative": 9, "ranges": [], "trigger": "delay", "pending": 3},
     ],
     "ack_received": [{"ranges": [[1, 4]]}, {"ranges": [[5, 8]]}, {"ranges": [[9, 9], [12, 13]]}, {"ranges": []}],
+    "placed": [
+        {"topic": "Games", "below": "Chess", "number": 1, "counts": [[2, 10], [1, 5]], "at_place": 1},
+        {"topic": "Games", "below": "Go", "number": 4, "counts": [[1, 5]], "at_place": 26},
+        {"topic": "Games", "below": "Go", "number": 5, "counts": [[1, 5]], "at_place": 31},
+    ],
     "order_ack_sent": [{"number": 4}, {"number": 5}, {"number": 9}],
 }
 """Records of one kind as they follow each other, apart from what they share."""

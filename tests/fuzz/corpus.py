@@ -198,7 +198,25 @@ def session_logs() -> list[bytes]:
     whole = json.dumps(line).encode() + b"\n"
     kind = {"n": 2, "t": 1, "event": "order_ack_received", "as": 1, "origin": "a" * 32, "stream": 1, "sequence": 1}
     brief = json.dumps(kind | {"number": 3}).encode() + b'\n1\n[1,5]\n[1,5,{"number":9}]\n'
-    return [whole, whole + whole[:20], whole + brief, b"\n", b"[1]\n"]
+    return [whole, whole + whole[:20], whole + brief, b"\n", b"[1]\n", whole + topic_lines()]
+
+
+def topic_lines() -> bytes:
+    """Records of a topic behind the first of a segment."""
+    stream = {"class": "recoverable", "origin": "a" * 32, "stream": 1, "sequence": 1, "number": 1}
+    mine = {"topic": "Games", "subscription": "audit"}
+    said = [
+        {"event": "topic_opened", "topic": "Games", "strategy": "discard_allowed", "first": 1}
+        | {"delivery_timeout_ns": 9},
+        {"event": "subscribed", **mine, "pattern": "Games.#", "durable": True, "after": 0, "max_unacked": 3}
+        | {"ack_wait_ns": 0},
+        {"event": "placed", "as": 1, **stream, "topic": "Games", "below": "Chess", "counts": [[1, 5]], "at_place": 1},
+        {"event": "dispatched", "as": 2, "topic": "Games", "first": 1, "last": 5},
+        {"event": "handed", "as": 3, **mine, "ranges": [[1, 5]], "redelivered": False},
+        {"event": "content_freed", "as": 4, "topic": "Games", "ranges": [[1, 5]], "reason": "all"},
+    ]
+    full = [json.dumps({"n": n, "t": n, **record}) for n, record in enumerate(said, 2)]
+    return "\n".join([*full, "1", '[1,5,{"below":"Go"}]', "2", "[3,1]", '[4,2,{"reason":"nobody"}]', ""]).encode()
 
 
 def summaries() -> list[bytes]:

@@ -30,6 +30,7 @@ from triack.queues.packing import (
     read_batch,
     read_fragment,
     receive_by_of,
+    topic_of,
     unpack,
     write_properties,
 )
@@ -274,10 +275,51 @@ def test_the_priority_is_in_the_first_byte_whatever_the_kind_is() -> None:
 def test_the_other_bits_of_the_first_byte_change_nothing() -> None:
     """They belong to others."""
     (item,) = pack([b"x", b"y"], 500, 1, 1, priority=2)[0]
-    marked = bytes([item.body[0] | 0b1000_1000]) + item.body[1:]
+    marked = bytes([item.body[0] | 0b1000_0000]) + item.body[1:]
     assert unpack(marked) == unpack(item.body)
     assert read_batch(marked) == read_batch(item.body)
     check(marked)
+
+
+def published(*topics: str, body: bytes = b"x") -> list[bytes]:
+    """The packets of messages for topics, by what their names have below the root."""
+    packed, _ = pack([Outgoing(body, topic=topic) for topic in topics], 500, 1, 1)
+    return [item.body for item in packed]
+
+
+def test_messages_of_one_packet_have_one_topic() -> None:
+    bodies = published("", "", "Cricket", "Cricket", "Cricket.Scores", "")
+    assert [(unpack(body).topic, count_of(body)) for body in bodies] == [
+        ("", 2),
+        ("Cricket", 2),
+        ("Cricket.Scores", 1),
+        ("", 1),
+    ]
+    assert [topic_of(body) for body in bodies] == ["", "Cricket", "Cricket.Scores", ""]
+    for body in bodies:
+        check(body)
+
+
+def test_a_large_message_has_its_topic_before_its_first_piece() -> None:
+    bodies = published("Cricket", body=b"x" * 2_000)
+    assert len(bodies) > 1
+    assert [topic_of(body) for body in bodies] == ["Cricket"] + [None] * (len(bodies) - 1)
+    whole = unpack(join_fragments([read_fragment(body) for body in bodies]))
+    assert (whole.topic, whole.bodies) == ("Cricket", [b"x" * 2_000])
+
+
+def test_a_message_of_a_queue_has_no_topic() -> None:
+    (item,) = pack([b"x"], 500, 1, 1)[0]
+    assert topic_of(item.body) is unpack(item.body).topic is None
+
+
+@pytest.mark.parametrize("name", [b"a..b", b"a.", b"a*", b"#", b"\xff", b"a" * 130])
+def test_a_body_with_no_name_of_a_topic_is_refused(name: bytes) -> None:
+    (body,) = published("Cricket")
+    at = body.index(b"\x07Cricket")
+    wrong = body[:at] + bytes([len(name)]) + name + body[at + 8 :]
+    with pytest.raises(ProtocolError, match="bad-body"):
+        check(wrong)
 
 
 def test_a_transactional_message_with_a_priority_is_refused() -> None:

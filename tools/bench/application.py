@@ -14,7 +14,7 @@ from typing import Any, Self
 
 from triack.tools.bench.work import RING, Work, index_of, make_ring, stamp_of, stamped
 
-__all__ = ["BUCKETS_PER_DECADE", "Facts", "Inlet", "Outlet", "Sink", "Source"]
+__all__ = ["BUCKETS_PER_DECADE", "Facts", "Fan", "Inlet", "Outlet", "Sink", "Source"]
 
 Facts = dict[str, Any]
 """The facts of a process about its end, as JSON."""
@@ -70,6 +70,10 @@ class Inlet(ABC):
     @abstractmethod
     async def run(self, sink: "Sink") -> None:
         """Hand everything that arrives to ``sink``, until cancelled."""
+
+    async def run_all(self, sinks: Sequence["Sink"]) -> None:
+        """Hand everything that arrives to each of ``sinks``, until cancelled: where each message has many readers."""
+        raise NotImplementedError
 
     def facts(self) -> Facts:
         """The facts about this end by now."""
@@ -228,3 +232,25 @@ class Sink:
             "longest_ms": found[-1] / 1e6,
             "histogram": [(10 ** (at / BUCKETS_PER_DECADE) / 1e6, counts[at]) for at in sorted(counts)],
         }
+
+
+class Fan:
+    """The receiving application of messages that go to several readers, each of which is to get all of them.
+
+    Args:
+        work: the messages that are sent.
+
+    Attributes:
+        sinks: the readers.
+    """
+
+    def __init__(self, work: Work) -> None:
+        self.sinks = [Sink(work) for _ in range(work.readers)]
+
+    def progress(self) -> Facts:
+        """The results so far: what the slowest has got, and all that is wrong with any."""
+        each = [sink.progress() for sink in self.sinks]
+        wrong = {name: sum(it[name] for it in each) for name in ("missing", "late", "corrupt")}
+        began_ns = min((it["began_ns"] for it in each if it["began_ns"]), default=0)
+        delivered, last_ns = min(it["delivered"] for it in each), max(it["last_ns"] for it in each)
+        return {"delivered": delivered, **wrong, "began_ns": began_ns, "last_ns": last_ns}

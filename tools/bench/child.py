@@ -4,7 +4,7 @@ import asyncio
 import time
 
 from triack.node.control.tasks import first_of
-from triack.tools.bench.application import Sink, Source
+from triack.tools.bench.application import Fan, Sink, Source
 from triack.tools.bench.systems.catalogue import inlet_of, outlet_of
 from triack.tools.bench.work import Work
 from triack.tools.demo.child import Report, run_child, tell, tell_regularly
@@ -32,17 +32,18 @@ async def _send(options: Report, stopping: asyncio.Event) -> None:
 
 
 async def _receive(options: Report, stopping: asyncio.Event) -> None:
-    sink = Sink(Work(**options["work"]))
+    work = Work(**options["work"])
+    sink, fan = Sink(work), Fan(work) if work.readers else None
     async with inlet_of(options) as inlet:
         cpu_ns = time.process_time_ns()
 
         def progress() -> Report:
-            return {**sink.progress(), "receiver_cpu_s": (time.process_time_ns() - cpu_ns) / 1e9}
+            return {**(fan or sink).progress(), "receiver_cpu_s": (time.process_time_ns() - cpu_ns) / 1e9}
 
         tell({"found": inlet.found()})
-        await first_of(inlet.run(sink), tell_regularly(progress), stopping.wait())
+        await first_of(inlet.run_all(fan.sinks) if fan else inlet.run(sink), tell_regularly(progress), stopping.wait())
         facts = inlet.facts()
-    tell({**sink.progress(), "receiver_facts": facts, "latencies": sink.latencies()})
+    tell({**(fan or sink).progress(), "receiver_facts": facts, "latencies": sink.latencies()})
 
 
 if __name__ == "__main__":

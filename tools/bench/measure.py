@@ -154,6 +154,39 @@ async def _relayed(row: Row, options: Options, meter: Meter, result: Result) -> 
         result.figures["rate"].values.append(rates[True])
 
 
+async def _fanned_out(row: Row, options: Options, meter: Meter, result: Result) -> None:
+    """Each message to several readers; and T1, whose message has one, in turns."""
+    work, own = options.shaped(row.work), system_of("triack")
+    peer = system_of(options.versus) if options.versus else None
+    if peer is not None and not peer.fans_out:
+        result.note(f"no {peer.name} beside it: here it sends each message to one reader")
+        peer = None
+    if peer is not None:
+        peer.check()
+        result.versus = peer.name
+    async with running(peer.name if peer is not None else "", options.folder / "server") as server:
+        for number in range(options.runs):
+            outcome = await _one(own, row, number, work, options, meter, {})
+            result.handle(outcome)
+            plain = replace(row, name=f"{row.name} one reader")
+            alone = await _one(own, plain, number, replace(work, readers=0), options, meter, {})
+            if alone.flaw:
+                result.verified = False
+                result.note(alone.flaw)
+            in_sum = work.readers * outcome.rate
+            stored = outcome.facts["receiver"].get("stored_bytes", 0)
+            result.figures["in sum"].values.append(in_sum)
+            result.figures["of T1"].values.append(in_sum / alone.rate if alone.rate else 0.0)
+            result.figures["stored"].values.append(stored / (work.size * max(1, outcome.sent)))
+            if peer is not None:
+                outcome = await _one(peer, row, number, work, options, meter, server)
+                result.versus_verified = outcome.verified and result.versus_verified is not False
+                result.versus_guarantee = outcome.guarantee
+                if outcome.flaw:
+                    result.note(f"{peer.name}: {outcome.flaw}")
+                result.figures["in sum"].versus_values.append(work.readers * outcome.rate)
+
+
 async def _answered(row: Row, options: Options, meter: Meter, result: Result) -> None:
     """The same with administration messages, until the last of them is read, and without any, in turns."""
     own, work = system_of("triack"), options.shaped(row.work)
@@ -174,13 +207,33 @@ async def _answered(row: Row, options: Options, meter: Meter, result: Result) ->
         result.figures["rate"].values.append(rates[True])
 
 
+async def _journaled(row: Row, options: Options, meter: Meter, result: Result) -> None:
+    """The same with a journal of everything that is read, and without any, in turns."""
+    own, work = system_of("triack"), options.shaped(row.work)
+    for number in range(options.runs):
+        rates: dict[bool, float] = {}
+        for journal in (True, False):
+            named = replace(row, name=f"{row.name} {'journaled' if journal else 'plain'}")
+            outcome = await _one(own, named, number, replace(work, journal=journal), options, meter, {})
+            if journal:
+                result.handle(outcome)
+            elif outcome.flaw:
+                result.verified = False
+                result.note(outcome.flaw)
+            rates[journal] = outcome.rate
+        result.figures["of plain"].values.append(100 * rates[True] / rates[False] if rates[False] else 0.0)
+        result.figures["rate"].values.append(rates[True])
+
+
 _KINDS: dict[str, Callable[[Row, Options, Meter, Result], Awaitable[None]]] = {
     "transfer": _transfer,
     "latency": _transfer,
     "curve": _curve,
     "recording": _recording,
     "relayed": _relayed,
+    "fanned out": _fanned_out,
     "answered": _answered,
+    "journaled": _journaled,
     "link": measure_link,
     "policies": measure_policies,
     "idle": measure_idle,

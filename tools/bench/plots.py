@@ -15,7 +15,7 @@ import matplotlib as mpl
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
-from triack.node.handles.policies import PRESETS
+from triack.node.handles.policies import BETWEEN_NODES
 from triack.tools.bench.application import BUCKETS_PER_DECADE
 from triack.tools.bench.rows import (
     GIANT,
@@ -174,7 +174,7 @@ def _policies(axes: Axes, result: Result) -> None:
     def median(link: str, policy: str, metric: Goal) -> float:
         return result.figures[policy_figure(link, policy, metric)].median or 0.0
 
-    for place, policy in enumerate(PRESETS):
+    for place, policy in enumerate(BETWEEN_NODES):
         points = {median(link, policy, told): median(link, policy, rate) for link in POLICY_LINKS}
         _line(axes, points, policy, place)
     axes.set(xscale="log", yscale="log", xlabel="milliseconds until half of the acks are known", ylabel="messages/s")

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from triack.base.ack_trigger import terms_of
 from triack.base.delivery import Delivery
 from triack.base.units import MS, SECOND
-from triack.node.handles.policies import PRESETS, hornetq
+from triack.node.handles.policies import BETWEEN_NODES, hornetq
 from triack.queues.node_settings import NodeSettings
 from triack.queues.peers.session_settings import largest_window
 from triack.queues.stages import Stage
@@ -281,7 +281,7 @@ async def measure_simulated(row: Row, options: Options, meter: Meter, result: Re
     share = QUICK_SHARE if options.quick else 1
     result.note("whole nodes on a simulated link, disk and clock: what the protocols do, the same at every run")
     for link, plan in LINKS.items():
-        for policy, settings in PRESETS.items():
+        for policy, settings in BETWEEN_NODES.items():
             name = f"{row.name} {link} {policy}"
             meter.begin(name, replace(row.work, messages=STREAM_MESSAGES // share))
             await asyncio.sleep(0)  # the meter is drawn

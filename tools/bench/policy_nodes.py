@@ -17,7 +17,7 @@ from typing import TypeAlias, TypeVar
 
 from triack.base.errors import WaitTimeout
 from triack.base.units import MS, SECOND
-from triack.node.handles.policies import PRESETS
+from triack.node.handles.policies import BETWEEN_NODES
 from triack.node.node import Node, open_node
 from triack.queues.node_settings import NodeSettings
 from triack.tools.bench.figures import Result
@@ -54,7 +54,7 @@ CLOSE_S = 0.2
 DESTINATION = f"b/{QUEUE}"
 
 _Cell: TypeAlias = tuple[str, str]
-_CELLS: tuple[_Cell, ...] = tuple((link, policy) for link in LINKS for policy in PRESETS)
+_CELLS: tuple[_Cell, ...] = tuple((link, policy) for link in LINKS for policy in BETWEEN_NODES)
 """A link and a policy, in the order of the table."""
 _Found = TypeVar("_Found")
 Look: TypeAlias = Callable[[NodeSettings, LinkPlan, Path, int], Awaitable[_Found]]
@@ -252,7 +252,8 @@ async def measure_policies(row: Row, options: Options, meter: Meter, result: Res
         found = dict[_Cell, _Found]()
         for group in groups:
             looks = (
-                look(PRESETS[at[1]], LINKS[at[0]], options.folder / what / at[0] / at[1], messages) for at in group
+                look(BETWEEN_NODES[policy], LINKS[link], options.folder / what / link / policy, messages)
+                for link, policy in group
             )
             found.update(zip(group, await asyncio.gather(*looks), strict=True))
         meter.say(f"{row.name}: {what}")

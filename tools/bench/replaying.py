@@ -170,7 +170,7 @@ def count_packets(record: Record) -> int:
     A record holds the packets of a burst, and how many those are depends on the machine. Counted by packets, the
     records of one run are as many on each machine.
     """
-    if record["event"] == "handed":
+    if record["event"] == "handed" and "counts" in record:
         return sum(packets for packets, _ in record["counts"])
     packets: int = record.get("packets", 1)
     return packets

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from triack.base.checks import DATAGRAM_BASE_BYTES
 from triack.base.errors import UsageError
 from triack.base.names import nearest
-from triack.node.handles.policies import PRESETS
+from triack.node.handles.policies import BETWEEN_NODES
 from triack.tools.bench.work import Work
 
 __all__ = [
@@ -67,7 +67,7 @@ class Row:
     """One row.
 
     Attributes:
-        name: ``T1`` to ``T15``, of which T14 is not measured here.
+        name: ``T1`` to ``T16``.
         text: a description.
         goals: the measured figures, the headline first.
         work: of one run; rows of another kind change parts of it.
@@ -86,6 +86,8 @@ class Row:
 
 
 _T1 = Work(window=WINDOW)
+READERS = 10
+"""Subscriptions of a topic that are measured; groups of readers at Redis, subscribers at NATS."""
 LOSSES = (1, 5, 10, 30)
 """Percent of the packets, each way."""
 SHARE_LOSS_MAX, RATIO_LOSS_MIN = 10, 5
@@ -199,12 +201,31 @@ ROWS = {
             "what a broker passes on is its only way",
         ),
         Row(
+            "T14",
+            f"T1 to a topic with {READERS} subscriptions, each of which gets every message; beside T1 in turns",
+            (
+                Goal("in sum", "msg/s", 1_500_000, 750_000),
+                Goal("of T1", "x", 3, 2),
+                Goal("stored", "x of the bodies", 1.2, 1.5, is_cost=True),
+            ),
+            replace(_T1, readers=READERS),
+            "fanned out",
+        ),
+        Row(
             "T15",
             "T1, and the sender reads two administration messages about every message; beside T1 in turns",
             (Goal("of plain", "% of the rate", 60, 40), Goal("rate", "msg/s", None, None)),
             replace(_T1, messages=100_000, acks=True),
             "answered",
             "no peer tells a sender of the reader",
+        ),
+        Row(
+            "T16",
+            "T1, and a journal keeps all that is read; beside T1 in turns",
+            (Goal("of plain", "% of the rate", 70, 50), Goal("rate", "msg/s", None, None)),
+            replace(_T1, journal=True),
+            "journaled",
+            "no peer has a journal of a queue",
         ),
     )
 }
@@ -253,7 +274,7 @@ POLICIES = Row(
     tuple(
         replace(metric, name=policy_figure(link, policy, metric))
         for link in POLICY_LINKS
-        for policy in PRESETS
+        for policy in BETWEEN_NODES
         for metric in POLICY_METRICS
     ),
     kind="policies",

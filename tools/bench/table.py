@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 import apsw
 
 import triack
-from triack.node.handles.policies import PRESETS
+from triack.node.handles.policies import BETWEEN_NODES
 from triack.tools.bench.figures import Figure, Result
 from triack.tools.bench.rows import POLICY_LINKS, POLICY_METRICS, policy_figure
 from triack.tools.compiled import is_compiled
@@ -95,7 +95,7 @@ SIDE_HEADINGS = ("link", "policy", *(f"{metric.name}, {metric.unit}" for metric 
 def side_by_side(result: Result) -> Iterator[tuple[str, ...]]:
     """A line for each policy on each link."""
     for link in POLICY_LINKS:
-        for policy in PRESETS:
+        for policy in BETWEEN_NODES:
             figures = [result.figures[policy_figure(link, policy, metric)] for metric in POLICY_METRICS]
             yield (link, policy, *(number(figure.median) for figure in figures))
 

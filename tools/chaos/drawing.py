@@ -21,6 +21,7 @@ from triack.tools.chaos.additions import (
 from triack.tools.chaos.machines import draw_host, draw_streams
 from triack.tools.chaos.plan import DISHONEST, Fault, Plan
 from triack.tools.chaos.rarities import add_rarities
+from triack.tools.chaos.topics import TOPICS_FROM, draw_topics
 from triack.tools.chaos.topologies import RELAYED_FROM, draw_relayed
 from triack.tools.sim.faults import Faults
 from triack.tools.sim.world import World
@@ -60,6 +61,8 @@ class _Draw:
 def draw(seed: int) -> Plan:
     """The plan of a seed, which never changes."""
     world = World(seed)
+    if seed >= TOPICS_FROM:
+        return draw_topics(seed, world.chance("topics"))
     if seed >= RELAYED_FROM:
         plan = prioritize(draw_relayed(seed, world.chance("relays")), world.chance("priorities"))
         return ask_for_answers(plan, world.chance("answers"))

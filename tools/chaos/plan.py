@@ -11,7 +11,18 @@ from triack.base.units import MS, SECOND
 from triack.queues.node_settings import Limits, NodeSettings
 from triack.tools.sim.faults import Faults
 
-__all__ = ["DISHONEST", "LASTING_MS", "LETTERS", "STRANGE", "Fault", "HostPlan", "Plan", "RoutePlan", "StreamPlan"]
+__all__ = [
+    "DISHONEST",
+    "LASTING_MS",
+    "LETTERS",
+    "STRANGE",
+    "Fault",
+    "HostPlan",
+    "Plan",
+    "RoutePlan",
+    "StreamPlan",
+    "SubscriberPlan",
+]
 
 LETTERS = "letters"
 """The queue of each host for dead letters whose senders want them there."""
@@ -86,6 +97,7 @@ class StreamPlan:
         wavers: whether it may not now and then.
         astray: whether no way leads to the receiver, so that relays refuse all of its messages.
         poison: numbers of messages that end the process that handles them.
+        below: of a stream to a topic, what the names of its messages have below the root, in turns.
         priorities: of its messages, one after the other; none: all have the default of their class.
         acks: administration messages that the sender asks for, as flags.
         letters: the queue for dead letters of its messages; empty for the system's.
@@ -108,6 +120,7 @@ class StreamPlan:
     wavers: bool = False
     astray: bool = False
     poison: frozenset[int] = frozenset()
+    below: tuple[str, ...] = ()
     acks: int = 0
     letters: str = ""
     priorities: tuple[int, ...] = ()
@@ -165,6 +178,29 @@ class RoutePlan:
 
 
 @dataclass(frozen=True, slots=True)
+class SubscriberPlan:
+    """A subscriber of topics.
+
+    Attributes:
+        host: index of the machine with the topics.
+        pattern: which of them.
+        durable: the name of its subscription; empty if that is not durable.
+        kind: see ``topics.KINDS``.
+        max_unacked: its limit; None for that of the topic.
+    """
+
+    host: int
+    pattern: str
+    durable: str
+    kind: str
+    max_unacked: int | None
+
+    def describe(self) -> str:
+        """In a few words."""
+        return f"{self.kind} {self.pattern} {self.durable}".rstrip()
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """Everything on which a run of a seed depends.
 
@@ -178,6 +214,7 @@ class Plan:
         is_secure: whether the hosts have keys, and know each other by them.
         routes: of the hosts that have some.
         links: pairs of hosts that know each other; none: all do.
+        subscribers: of topics; the first gets everything.
     """
 
     seed: int
@@ -190,6 +227,7 @@ class Plan:
     is_secure: bool = True
     routes: tuple[RoutePlan, ...] = ()
     links: tuple[tuple[int, int], ...] = ()
+    subscribers: tuple[SubscriberPlan, ...] = ()
 
     def describe(self) -> dict[str, Any]:
         """The options for people, without defaults."""
@@ -205,6 +243,7 @@ class Plan:
             "secure": self.is_secure,
             **({"links": [f"{one}-{other}" for one, other in self.links]} if self.links else {}),
             "streams": [stream.describe() for stream in self.streams],
+            **({"subscribers": [one.describe() for one in self.subscribers]} if self.subscribers else {}),
             "network": network,
             "faults": kinds,
             "faults_end_s": self.faults_end_ns / SECOND,

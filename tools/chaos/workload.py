@@ -18,7 +18,8 @@ from triack.queues.packing import ADMIN, DEAD_LETTER, Outgoing, Properties
 from triack.queues.stages import STAGES, Stage
 from triack.tools.chaos.history import Batch, History, Part, StreamHistory, body_of, identify
 from triack.tools.chaos.host import Host
-from triack.tools.chaos.plan import LASTING_MS, LETTERS, StreamPlan
+from triack.tools.chaos.plan import LASTING_MS, LETTERS, StreamPlan, SubscriberPlan
+from triack.tools.chaos.subscribers import Subscriber
 from triack.tools.sim.disk import ProcessCrashed
 from triack.tools.sim.world import World
 
@@ -55,7 +56,7 @@ class Sender:
         self.plan = plan
         self.host = host
         self.to = to
-        self.where = to.name if to.identity.keys else to.address
+        self.where = "" if to is host else to.name if to.identity.keys else to.address
         self.next = 0
         self.siblings: list[Sender] = []
         self._waits = False
@@ -142,10 +143,15 @@ class Sender:
         live_ms, read_ms, now_ms = self.plan.live_ms, self.plan.read_ms, engine.wall.ms(self._world.now_ns)
         if read_ms:
             self._history.limited(self.index, number, now_ms + read_ms)
-        elif not (live_ms or self._properties):
+        below = self.plan.below
+        if not (live_ms or read_ms or below or self._properties):
             return body
         return Outgoing(
-            body, self._properties, now_ms + live_ms if live_ms else 0, receive_by_ms=now_ms + read_ms if read_ms else 0
+            body,
+            self._properties,
+            now_ms + live_ms if live_ms else 0,
+            receive_by_ms=now_ms + read_ms if read_ms else 0,
+            topic=below[number % len(below)] if below else None,
         )
 
     def _note_claim(self, number: int, stage: Stage, reason: str | None) -> None:
@@ -260,9 +266,11 @@ class AnswerReader:
     What is missing is seen in the session logs.
     """
 
-    def __init__(self, host: Host, history: History) -> None:
+    def __init__(self, host: Host, history: History, plans: list[StreamPlan]) -> None:
         self.host = host
         self._history = history
+        # An express message is none that a crash repeats: what comes again there is another one.
+        self._durable = all(plan.delivery != "express" for plan in plans if plan.acks)
         self._seen: set[tuple[object, MessageClass]] = set()
 
     def begin(self) -> None:
@@ -283,8 +291,7 @@ class AnswerReader:
         while (lease := engine.take(mailbox, self.host.world.now_ns)) is not None:
             properties = lease.packet.open().properties or [{}] * (lease.index + 1)
             about = properties[lease.index].get("correlation_id"), class_in(properties, lease.index)
-            # An express message may come again after a crash, and is then another one for those that see it.
-            if about in self._seen and not lease.redelivered and lease.packet.delivery != Delivery.EXPRESS:
+            if about in self._seen and not lease.redelivered and self._durable:
                 self._history.violations.append(("answers", f"{about[1].label} of {about[0]} came twice"))
             self._seen.add(about)
             mailbox.acknowledge(lease)
@@ -297,9 +304,16 @@ class Workload:
         plans: the streams.
         hosts: the machines, by the plans' indices.
         world: the clock.
+        subscribers: the subscribers of topics.
     """
 
-    def __init__(self, plans: tuple[StreamPlan, ...], hosts: list[Host], world: World) -> None:
+    def __init__(
+        self,
+        plans: tuple[StreamPlan, ...],
+        hosts: list[Host],
+        world: World,
+        subscribers: tuple[SubscriberPlan, ...] = (),
+    ) -> None:
         self.history = History(
             [
                 _history_of(index, plan, plans, hosts[plan.sender], hosts[plan.receiver], relayed=bool(hosts[0].routes))
@@ -320,14 +334,24 @@ class Workload:
             if plan.is_read
         ]
         self._own = own
+        asking = {hosts[plan.sender]: None for plan in plans if plan.acks}
+        self._subscribers = [
+            Subscriber(plan, hosts[plan.host], world, f"subscriber {index}", None if index else self.history)
+            for index, plan in enumerate(subscribers)
+        ]
         self._answers = [
-            AnswerReader(host, self.history) for host in {hosts[it.sender]: None for it in plans if it.acks}
+            AnswerReader(host, self.history, [plan for plan in plans if hosts[plan.sender] is host]) for host in asking
         ]
 
     def begin(self) -> None:
-        """Let everyone work."""
+        """Let everyone work; publishers once the subscription that gets everything is there."""
         for sender in self._own:
-            sender.begin()
+            if sender.plan.below:
+                self._subscribers[0].await_ready(sender.begin)
+            else:
+                sender.begin()
+        for subscriber in self._subscribers:
+            subscriber.begin()
         for reader in self.readers:
             reader.begin()
         for answers in self._answers:
@@ -335,6 +359,8 @@ class Workload:
 
     def finish(self) -> None:
         """Every host sends a last message, so that each pair meets once more; read messages are still forwarded."""
+        for subscriber in self._subscribers:
+            subscriber.heal()
         for sender in self.senders:
             sender.lift_limits()
         for sender in self._own:
@@ -380,7 +406,7 @@ def _history_of(
 def _refusals_of(plan: StreamPlan, to: Host) -> frozenset[str]:
     """Why the destination may refuse messages of a stream; nothing else may."""
     limits = to.settings.limits
-    quota = limits.quota_of(plan.queue)
+    quota = to.settings.quota_of(plan.queue)
     reasons = {RejectReason.ACCESS_DENIED} if plan.forbidden or plan.wavers else set()
     if plan.astray:
         reasons |= {RejectReason.HOP_COUNT_EXCEEDED, RejectReason.ROUTE_LOOP, RejectReason.NO_ROUTE}

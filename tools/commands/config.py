@@ -116,7 +116,7 @@ def _template_lines(given: dict[KeyPath, str]) -> Iterator[str]:
     for section, about in SECTIONS.items():
         yield ""
         yield f"# {about}"
-        yield f"{'' if section == ('node',) else '# '}{header_of(section, 'orders', 'plant-b')}"
+        yield f"{'' if section == ('node',) else '# '}{header_of(section, 'orders', 'plant-b', 'Games')}"
         for key in KEYS.values():
             if key.path[:-1] == section:
                 yield from _key_lines(key, given.get(key.path))
@@ -132,11 +132,11 @@ def _key_lines(key: Key, given: str | None) -> Iterator[str]:
         yield f"# {key.name} = {write_value(key, key.default)}"
 
 
-def header_of(section: KeyPath, queue: str, peer: str) -> str:
-    """The line that begins a table, with these names for a queue and a peer."""
+def header_of(section: KeyPath, queue: str, peer: str, topic: str) -> str:
+    """The line that begins a table, with these names for a queue, a peer and a root of topics."""
     if section[0] == "routes":
         return "[[routes]]"
-    names = {"queues": queue, "peers": peer}
+    names = {"queues": queue, "peers": peer, "topics": topic}
     return f"[{written_path(tuple(names[section[0]] if part == '*' else part for part in section))}]"
 
 

@@ -17,6 +17,7 @@ import triack.sync
 from triack.base.errors import NodeClosed, UsageError
 from triack.base.reasons import Trouble
 from triack.node.shell.stats import HistogramStats, LinkStats, NodeStats, OutgoingStats, QueueStats, SessionStats
+from triack.node.shell.topic_stats import SubscriptionStats, TopicStats
 from triack.ordering.tiers import TIER_LABELS
 
 __all__ = ["FAMILIES", "LOOK_S", "NodeCollector"]
@@ -90,6 +91,21 @@ def _queue(name: str, sentence: str, read: Callable[[QueueStats], float | None],
         return (((name,), value) for name, it in stats.queues.items() if (value := read(it)) is not None)
 
     return Family(f"queue_{name}", sentence, ("queue",), samples, counter)
+
+
+def _topic(name: str, sentence: str, read: Callable[[TopicStats], float | None], *, counter: bool = False) -> Family:
+    def samples(stats: NodeStats) -> Iterator[Sample]:
+        return (((root,), value) for root, it in stats.topics.items() if (value := read(it)) is not None)
+
+    return Family(f"topic_{name}", sentence, ("topic",), samples, counter)
+
+
+def _durable(name: str, sentence: str, read: Callable[[SubscriptionStats], float | None]) -> Family:
+    def samples(stats: NodeStats) -> Iterator[Sample]:
+        every = ((root, one) for root, it in stats.topics.items() for one in it.subscriptions if one.durable)
+        return (((root, one.name), value) for root, one in every if (value := read(one)) is not None)
+
+    return Family(f"subscription_{name}", sentence, ("topic", "subscription"), samples)
 
 
 def _merged(samples: Iterable[Sample], join: Callable[[float, float], float]) -> Iterator[Sample]:
@@ -181,6 +197,14 @@ FAMILIES: Final = (
     _queue("full", "1 when the queue has reached its quota.", lambda it: it.is_full),
     _queue("arrived", "Messages that came into the queue.", lambda it: it.arrived, counter=True),
     _queue("left", "Messages acknowledged, expired, moved or purged.", lambda it: it.left, counter=True),
+    _topic("messages", "Messages that some subscription wants.", lambda it: it.messages),
+    _topic("bytes", "Size of the packets that hold them.", lambda it: it.bytes),
+    _topic("waiting", "Messages that are not dispatched, as subscriptions have no room.", lambda it: it.waiting),
+    _topic("full", "Whether publishers wait, or are refused, at its quota.", lambda it: it.is_full),
+    _topic("arrived", "Messages published to it.", lambda it: it.arrived, counter=True),
+    _topic("discarded", "Messages dropped for slow subscriptions.", lambda it: it.discarded, counter=True),
+    _durable("pending", "Messages that wait for a durable subscription.", lambda it: it.pending),
+    _durable("oldest_seconds", "Age of the oldest of them.", lambda it: it.oldest_s),
     _outgoing("messages", "Messages that have not arrived yet.", lambda it: it.messages),
     _outgoing("packets", "Packets that the ack of their class has not freed.", lambda it: it.packets),
     _outgoing("bytes", "Of their bodies.", lambda it: it.bytes),

@@ -23,7 +23,7 @@ from triack.base.printable import counted, escaped, escaped_json
 from triack.tools.commands.common import FloatRange, console_on
 from triack.tools.replay.checks.catalogue import CHECKS
 from triack.tools.replay.engines.follow import follow
-from triack.tools.replay.log.schema import Timeline, Verdict, Violation
+from triack.tools.replay.log.schema import READER_COUNTS, Timeline, Verdict, Violation
 from triack.tools.replay.run import ENGINES, follow_on_spark, replay, write_page
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ _EXIT_UNREAD: Final = 2
 """Something cannot be read, or there is no verdict at all. Click takes the same number for a command line that it does
 not understand. No failure of the replay itself ends with 1, which says that a promise was broken."""
 _FINDINGS_SHOWN: Final = 10
+_READERS_SHOWN: Final = 20
 """At most this many, so that the numbers above them stay on a small terminal."""
 _UNREAD_SHOWN: Final = 10
 """At most this many, for the same reason."""
@@ -182,6 +183,7 @@ def show(verdict: Verdict, console: Console) -> None:
     numbers.add_row("messages per second", f"{verdict.messages_per_second:,.0f}")
     console.print(numbers)
     timeline = verdict.timeline or Timeline()
+    _show_readers(timeline, console)
     _show_coverage(verdict, timeline, console)
     _show_findings(verdict, timeline, console)
     for node in verdict.unfinished if verdict.verdict == "fail" else ():
@@ -191,6 +193,16 @@ def show(verdict: Verdict, console: Console) -> None:
         )
     if verdict.report:
         console.print(f"report: {_safe(verdict.report)}")
+
+
+def _show_readers(timeline: Timeline, console: Console) -> None:
+    """Say what each subscription got."""
+    readers = sorted(timeline.readers.items())
+    for (node, topic, subscription, pattern), counts in readers[:_READERS_SHOWN]:
+        got = ", ".join(f"{counts.get(what, 0):,} {what}" for what in READER_COUNTS)
+        console.print(f"{_safe(f'{node} topic {topic}, subscription {subscription} to {pattern}')}: {got}")
+    if len(readers) > _READERS_SHOWN:
+        console.print(f"... and {len(readers) - _READERS_SHOWN:,} subscriptions more; --report FILE writes all of them")
 
 
 def _safe(text: str) -> str:
@@ -239,12 +251,15 @@ def describe(finding: Violation, timeline: Timeline) -> str:
     """
     where = [f"node {timeline.name(finding.node)}"] if finding.node else []
     where += [f"session {finding.session}"] if finding.session else []
+    where += [f"topic {finding.topic}"] if finding.topic else []
+    where += [f"subscription {finding.subscription}"] if finding.subscription else []
     if finding.origin:
         queue = timeline.streams.get((finding.origin, finding.stream))
         stream = f"origin {timeline.name(finding.origin)} stream {finding.stream} sequence {finding.sequence}"
         where.append(f"{stream} to queue {queue}" if queue is not None else stream)
     if finding.number >= 0:
-        several = f"numbers {finding.number} to {finding.last}"
-        where.append(several if finding.last > finding.number else f"number {finding.number}")
+        what = "place" if finding.topic else "number"
+        several = f"{what}s {finding.number} to {finding.last}"
+        where.append(several if finding.last > finding.number else f"{what} {finding.number}")
     where += [f"{finding.file} line {finding.line}"] if finding.file else []
     return f"{', '.join(where)}: {timeline.named(finding.evidence)}"

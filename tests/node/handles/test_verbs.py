@@ -87,8 +87,8 @@ def test_every_verb_of_a_node_reaches_over_the_control_socket() -> None:
     """By a row of its own name, or by those of what it gives: readers, transactions, pages."""
     by_rows = {row.declared for row in VERBS.values()}
     others = {name for name, verb in verbs_of(Verbs).items() if plain_function(verb) not in by_rows}
-    sending = {"reply", "send_nowait", "send_to", "transaction"}
-    assert others == {"browse", "consume", "failed", "handler", "receive"} | sending
+    sending = {"publish", "reply", "send_nowait", "send_to", "transaction"}
+    assert others == {"browse", "consume", "failed", "handler", "receive", "subscribe"} | sending
 
 
 def test_a_node_without_async_is_opened_as_any_other() -> None:

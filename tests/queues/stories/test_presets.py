@@ -8,7 +8,7 @@ from triack.base.units import MS, SECOND
 from triack.node.handles.policies import PRESETS, hornetq, solace
 from triack.queues.node_settings import NodeSettings
 
-GIVEN_UP_S = {"DEFAULT": 2, "MSMQ": 20, "SOLACE": 2, "HORNETQ": 30, "AMPS": 2}
+GIVEN_UP_S = {"DEFAULT": 2, "MSMQ": 20, "SOLACE": 2, "HORNETQ": 30, "AMPS": 2, "WSO2": 2}
 """``a silent peer is given up after``, on a short path."""
 
 

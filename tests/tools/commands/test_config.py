@@ -50,7 +50,8 @@ def test_a_new_file_without_its_comment_signs_says_what_is_in_force_without_it(f
     wanted = NodeSettings(ack_events=AckTrigger(), queue_redelivery=found.queue_redelivery)
     session = replace(wanted.session, ack_trigger=AckTrigger(), store_ack_trigger=AckTrigger())
     limits = replace(wanted.limits, queue_quota=found.limits.queue_quota)
-    assert found == replace(wanted, session=session, limits=limits)
+    topic = replace(wanted.topic, quota=wanted.limits.quota)
+    assert found == replace(wanted, session=session, limits=limits, topic=topic, topics={"Games": topic})
 
 
 def test_a_variable_names_the_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

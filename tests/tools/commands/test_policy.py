@@ -17,18 +17,26 @@ def told(*arguments: str) -> list[str]:
     return done.output.splitlines()
 
 
-def test_the_list_has_all_five_with_their_numbers() -> None:
+def test_the_list_has_all_of_them_with_their_numbers() -> None:
     lines = told("list")
-    assert [line.split()[0] for line in lines] == ["POLICY", "DEFAULT", "MSMQ", "SOLACE", "HORNETQ", "AMPS"]
+    assert [line.split()[0] for line in lines] == ["POLICY", "DEFAULT", "MSMQ", "SOLACE", "HORNETQ", "AMPS", "WSO2"]
     assert [" ".join(line.split()[1:]) for line in lines[1:]] == [
         "64 32 packets 0.5 - 30",
         "64 32 packets 0.5 20 30",
         "50 16 packets 1 - 2",
         "65535 10485760 bytes 2 30 30",
         "65535 - 1 - 30",
+        "64 32 packets 0.5 - 30",
     ]
     rows = [json.loads(line) for line in told("list", "--json")]
-    assert [row["ack_after"] for row in rows] == ["32 packets", "32 packets", "16 packets", "10485760 bytes", None]
+    assert [row["ack_after"] for row in rows] == [
+        "32 packets",
+        "32 packets",
+        "16 packets",
+        "10485760 bytes",
+        None,
+        "32 packets",
+    ]
 
 
 def test_each_value_says_where_it_is_from() -> None:
@@ -51,4 +59,4 @@ def test_an_unknown_name_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["policy", "show", "kafka"])
     assert ended.value.code == 2
-    assert capsys.readouterr().err == "triack: no policy KAFKA; there are DEFAULT, MSMQ, SOLACE, HORNETQ, AMPS\n"
+    assert capsys.readouterr().err == "triack: no policy KAFKA; there are DEFAULT, MSMQ, SOLACE, HORNETQ, AMPS, WSO2\n"

@@ -290,7 +290,7 @@ def as_range(event: str, fields: Record) -> Record:
         fields["packets"] = 1
         if "count" in fields:
             fields["counts"] = [[1, fields.pop("count")]]
-    elif event == "handed":
+    elif event == "handed" and "ranges" not in fields:
         first, last = fields.pop("first"), fields.pop("last")
         fields |= {"place": first, "counts": [[1, last - first + 1]]}
     return fields

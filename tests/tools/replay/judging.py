@@ -9,11 +9,12 @@ from tests.tools.replay.end_faults import END_FAULTS
 from tests.tools.replay.faults import FAULTS, ready
 from tests.tools.replay.relays import RELAY_FAULTS, Relayed
 from tests.tools.replay.rule_faults import RULE_FAULTS, restarted
+from tests.tools.replay.topic_faults import TOPIC_FAULTS
 from triack.tools.replay.engines.local_engine import judge_records
 from triack.tools.replay.judges.judge import Judge
 from triack.tools.replay.log.schema import Verdict
 
-PLANTED = (*FAULTS, *ACK_FAULTS, *END_FAULTS, *RULE_FAULTS, *RELAY_FAULTS, *ADMIN_FAULTS)
+PLANTED = (*FAULTS, *ACK_FAULTS, *END_FAULTS, *RULE_FAULTS, *RELAY_FAULTS, *ADMIN_FAULTS, *TOPIC_FAULTS)
 
 
 def plant(name: str) -> tuple[World, set[tuple[str, int, int, int]]]:
@@ -24,6 +25,10 @@ def plant(name: str) -> tuple[World, set[tuple[str, int, int, int]]]:
         relayed.end()
         relayed.number()
         return relayed, expected
+    if name in TOPIC_FAULTS:
+        topics, expected = TOPIC_FAULTS[name]()
+        topics.number()
+        return topics, expected
     world = restarted() if name in RULE_FAULTS else ready()
     expected = (FAULTS | ACK_FAULTS | END_FAULTS | RULE_FAULTS | ADMIN_FAULTS)[name](world)
     world.end()

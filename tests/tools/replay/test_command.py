@@ -99,7 +99,9 @@ def test_only_the_first_findings_are_shown() -> None:
 def test_nodes_and_queues_have_their_names() -> None:
     """Within the evidence, too; the log that is missing is named by its id as well, because files carry no names."""
     timeline = Timeline(names={"a" * 32: "alpha", "b" * 32: "beta"}, streams={("b" * 32, 1): "orders"})
-    found = Violation("lost", "a" * 32, "", "b" * 32, 1, 5, 7, f"ack that {'b' * 32} and {'c' * 32} did not send")
+    found = Violation(
+        "lost", "a" * 32, "", "b" * 32, 1, 5, 7, evidence=f"ack that {'b' * 32} and {'c' * 32} did not send"
+    )
     verdict = Verdict(findings=[found], violations={"lost": 1}, timeline=timeline, missing=[f"node {'b' * 32}"])
     text = shown(verdict)
     where = "node alpha, origin beta stream 1 sequence 5 to queue orders, number 7"

@@ -27,6 +27,7 @@ class System:
         library: the Python module that it needs, or "".
         server: the program that it needs, or "".
         package: where that comes from.
+        fans_out: whether it can send each message to several readers.
     """
 
     name: str
@@ -37,6 +38,7 @@ class System:
     library: str = ""
     server: str = ""
     package: str = ""
+    fans_out: bool = False
 
     def check(self) -> None:
         """Raise TriackError if something is not installed, with how to get it."""
@@ -56,7 +58,7 @@ class System:
 SYSTEMS = {
     system.name: system
     for system in (
-        System("triack", "own", "OwnOutlet", "OwnInlet", "what each row says"),
+        System("triack", "own", "OwnOutlet", "OwnInlet", "what each row says", fans_out=True),
         System("tcp", "tcp", "TcpOutlet", "TcpInlet", "received; lost with either process"),
         System(
             "outbox",
@@ -75,6 +77,7 @@ SYSTEMS = {
             library="redis",
             server="redis-server",
             package="redis-server",
+            fans_out=True,
         ),
         System(
             "nats",
@@ -85,6 +88,7 @@ SYSTEMS = {
             library="nats",
             server="nats-server",
             package="nats-server",
+            fans_out=True,
         ),
         System(
             "rabbitmq",

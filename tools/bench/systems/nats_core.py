@@ -2,12 +2,14 @@
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Self
 
 import nats
 from nats.aio.msg import Msg
 
 from triack.tools.bench.application import Inlet, Outlet, Sink
+from triack.tools.bench.work import Work
 
 __all__ = ["NatsInlet", "NatsOutlet"]
 
@@ -46,24 +48,31 @@ class NatsInlet(Inlet):
 
     def __init__(self, options: dict[str, Any]) -> None:
         self._url = f"nats://127.0.0.1:{options['server']['port']}"
-        self._sink: Sink | None = None
+        self._readers = Work(**options["work"]).readers or 1
+        self._sinks: Sequence[Sink] = ()
 
     async def __aenter__(self) -> Self:
         self._nats = await nats.connect(self._url)
-        await self._nats.subscribe(
-            _SUBJECT, cb=self._take, pending_msgs_limit=PENDING_BYTES, pending_bytes_limit=PENDING_BYTES
-        )
+        for number in range(self._readers):
+            take = partial(self._take, number)
+            await self._nats.subscribe(
+                _SUBJECT, cb=take, pending_msgs_limit=PENDING_BYTES, pending_bytes_limit=PENDING_BYTES
+            )
         await self._nats.flush()
         return self
 
     async def __aexit__(self, *error: object) -> None:
         await self._nats.close()
 
-    async def _take(self, message: Msg) -> None:
-        if self._sink is not None:
-            self._sink.take([message.data])
+    async def _take(self, number: int, message: Msg) -> None:
+        if self._sinks:
+            self._sinks[number].take([message.data])
 
     async def run(self, sink: Sink) -> None:
         """Take the messages."""
-        self._sink = sink
+        await self.run_all([sink])
+
+    async def run_all(self, sinks: Sequence[Sink]) -> None:
+        """The same with a subscription for each."""
+        self._sinks = sinks
         await asyncio.Event().wait()

@@ -23,10 +23,13 @@ from triack.transport.endpoint import Endpoint, Tls
 __all__ = ["HUB", "QUEUE", "RECEIVER", "SENDER", "Counting", "End", "OwnInlet", "OwnOutlet", "settings_of"]
 
 SENDER, RECEIVER, HUB, QUEUE = "sender", "receiver", "hub", "bench"
+TOPIC = "Bench"
 ACKS = "acks"
 """The queue of the sender for administration messages."""
 WANTED = triack.Acks.POSITIVE_ARRIVAL | triack.Acks.POSITIVE_RECEIVE
 ARRIVED, RECEIVED = triack.MessageClass.ACK_REACH_QUEUE, triack.MessageClass.ACK_RECEIVE
+JOURNAL = triack.Journal(messages=100_000_000, size_bytes=64 * 1024**3)
+"""So large that it keeps all of a run."""
 LOOK_AGAIN_S = 0.01
 """Between two looks at how many answers have come; it adds nothing to what is measured."""
 LOOK_FIRST, LOOK_EVERY = 16, 64
@@ -39,10 +42,12 @@ class _Store(Store):
     """A store that counts its commits; each is synced before it returns."""
 
     commits = 0
+    stored_bytes = 0
 
     def apply(self, commit: Commit) -> None:
         super().apply(commit)
         self.commits += 1
+        self.stored_bytes += sum(len(body) for row in commit.messages for body in row.bodies)
 
     @property
     def is_synced(self) -> bool:
@@ -96,6 +101,7 @@ class Counting(Platform):
         store = self._store
         return {
             "commits": store.commits if store is not None else 0,
+            "stored_bytes": store.stored_bytes if store is not None else 0,
             "synced": store is not None and store.is_synced,
             "datagrams": self.datagrams,
             "wire_bytes": self.bytes,
@@ -106,13 +112,14 @@ class Counting(Platform):
 
 def settings_of(work: Work) -> triack.NodeSettings:
     """Default settings, except those that the row names."""
+    limits = triack.Limits(queue_journal={QUEUE: JOURNAL} if work.journal else {})
     if work.transport == "tcp":
         session = triack.SessionSettings(max_unacked_packet=work.window)
-        return triack.NodeSettings(session=session, stream_datagram_bytes=work.datagram_bytes)
+        return triack.NodeSettings(session=session, limits=limits, stream_datagram_bytes=work.datagram_bytes)
     session = triack.SessionSettings(
         max_unacked_packet=work.window, max_datagram_bytes=work.datagram_bytes, congestion=work.congestion
     )
-    return triack.NodeSettings(session=session)
+    return triack.NodeSettings(session=session, limits=limits)
 
 
 def _log_bytes(log: str | None) -> int:
@@ -170,7 +177,7 @@ class OwnOutlet(Outlet):
         self._end = End(options)
         work, found = self._end.work, options["found"]
         self._delivery = triack.Delivery[work.delivery.upper()]
-        self._destination = f"{found['address'] if work.insecure else RECEIVER}/{QUEUE}"
+        self._destination = f"{found['address'] if work.insecure else RECEIVER}/{place_of(work)}"
         self._in_flight = work.in_flight
         self.batch = max(1, min(Outlet.batch, work.in_flight // 8))
         self._marks: deque[tuple[int, triack.Receipts]] = deque()
@@ -234,25 +241,42 @@ class OwnOutlet(Outlet):
         return {**self._end.facts(), "answered_s": self._answered_s}
 
 
+def place_of(work: Work) -> str:
+    """Where messages go: to a queue, or to a topic where each has many readers."""
+    return f"topic:{TOPIC}" if work.readers else QUEUE
+
+
+async def _read(messages: triack.Consumer, sink: Sink) -> None:
+    while True:
+        sink.take([message.body for message in await messages.get_many()])
+
+
 class OwnInlet(Inlet):
     """A node that receives."""
 
     def __init__(self, options: dict[str, Any]) -> None:
         self._end = End(options)
+        self._readers = contextlib.AsyncExitStack()
 
     async def __aenter__(self) -> Self:
         options, work = self._end.options, self._end.work
         listen = f"{work.transport}://{options.get('host', '127.0.0.1')}:{options.get('port', 0)}"
         # The sender would bypass the link between them if it knew the address.
         announce = "" if options.get("is_behind") else None
-        self._node = await self._end.open(RECEIVER, listen=listen, queues=[QUEUE], announce=announce)
+        place = place_of(work)
+        self._node = await self._end.open(RECEIVER, listen=listen, queues=[place], announce=announce)
         if hub_key := options.get("hub_key"):
-            await self._node.trust(HUB, hub_key, send=[QUEUE], relays_for=[SENDER])
+            await self._node.trust(HUB, hub_key, send=[place], relays_for=[SENDER])
         elif not work.insecure:
-            await self._node.trust(SENDER, options["sender_key"], send=[QUEUE])
+            await self._node.trust(SENDER, options["sender_key"], send=[place])
+        # Before the sender hears of this node: a subscription gets what arrives after it began.
+        self._subscriptions = [
+            await self._readers.enter_async_context(self._node.subscribe(TOPIC)) for _ in range(work.readers)
+        ]
         return self
 
     async def __aexit__(self, *error: object) -> None:
+        await self._readers.aclose()
         await self._end.close()
 
     def found(self) -> Facts:
@@ -262,8 +286,11 @@ class OwnInlet(Inlet):
     async def run(self, sink: Sink) -> None:
         """Hand messages to the application as they come, in lists."""
         async with self._node.receive(QUEUE) as messages:
-            while True:
-                sink.take([message.body for message in await messages.get_many()])
+            await _read(messages, sink)
+
+    async def run_all(self, sinks: Sequence[Sink]) -> None:
+        """The same with a subscription for each."""
+        await asyncio.gather(*map(_read, self._subscriptions, sinks))
 
     def facts(self) -> Facts:
         """The counts of the node."""

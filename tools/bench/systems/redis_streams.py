@@ -1,5 +1,6 @@
 """Redis Streams: a stream with a group of readers; the server syncs every write before it answers."""
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -54,11 +55,13 @@ class RedisInlet(Inlet):
 
     def __init__(self, options: dict[str, Any]) -> None:
         self._redis = Redis(port=options["server"]["port"])
+        self._readers = Work(**options["work"]).readers
         self._count = 1 if Work(**options["work"]).mode == "single" else BATCH
 
     async def __aenter__(self) -> Self:
         await self._redis.delete(_STREAM)
-        await self._redis.xgroup_create(_STREAM, _GROUP, id="0", mkstream=True)
+        for group in (_GROUP, *map(_group_of, range(self._readers))):
+            await self._redis.xgroup_create(_STREAM, group, id="0", mkstream=True)
         return self
 
     async def __aexit__(self, *error: object) -> None:
@@ -66,13 +69,24 @@ class RedisInlet(Inlet):
 
     async def run(self, sink: Sink) -> None:
         """Read, look, acknowledge."""
+        await self._read(_GROUP, sink)
+
+    async def run_all(self, sinks: Sequence[Sink]) -> None:
+        """The same with a group for each."""
+        await asyncio.gather(*(self._read(_group_of(number), sink) for number, sink in enumerate(sinks)))
+
+    async def _read(self, group: str, sink: Sink) -> None:
         while True:
-            found: Any = await self._redis.xreadgroup(_GROUP, "one", {_STREAM: ">"}, count=self._count, block=WAIT_MS)
+            found: Any = await self._redis.xreadgroup(group, "one", {_STREAM: ">"}, count=self._count, block=WAIT_MS)
             entries = _entries(found)
             if not entries:
                 continue
             sink.take([fields[_FIELD] for _, fields in entries])
-            await self._redis.xack(_STREAM, _GROUP, *(number for number, _ in entries))
+            await self._redis.xack(_STREAM, group, *(number for number, _ in entries))
+
+
+def _group_of(number: int) -> str:
+    return f"{_GROUP} {number}"
 
 
 def _entries(found: Any) -> list[tuple[bytes, dict[bytes, bytes]]]:

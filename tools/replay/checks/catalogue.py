@@ -180,6 +180,76 @@ CHECKS: Final[dict[str, Check]] = {
         "docs/session-log.md",
         "who was told",
     ),
+    # Topics.
+    "topic_lost": Check(
+        "What is placed in a topic is assigned and handed to each subscription that is to get it, or stays pending.",
+        "A subscriber that misses one message of many never notices.",
+        "docs/topics.md, what a subscription gets",
+        "the messages, by their places, and the subscription that missed them",
+    ),
+    "topic_before_join": Check(
+        "A subscription gets nothing that had arrived before it began.",
+        "It would act on what was over before it was there.",
+        "docs/topics.md, what a subscription gets",
+        "the messages, and after which place it began",
+    ),
+    "topic_astray": Check(
+        "A subscription gets only messages of names that its pattern matches.",
+        "Its application would act on what it never asked for.",
+        "docs/topics.md, names and patterns",
+        "the messages, and the pattern",
+    ),
+    "topic_twice": Check(
+        "No message is handed to a subscription again unless it came back or its node started, and then it is marked.",
+        "Exactly once for each subscription is the promise.",
+        "docs/topics.md, what a subscription gets",
+        "the messages, and the subscription",
+    ),
+    "topic_order": Check(
+        "Messages of a topic are placed, dispatched and handed to each subscription in their order.",
+        "A reader that sees the second step before the first acts on a world that never was.",
+        "docs/topics.md, what a subscription gets",
+        "the messages, and what had gone before them",
+    ),
+    "none_rule": Check(
+        "Under `discard_none` and `discard_allowed` a message is dispatched when, and as soon as, one of the "
+        "subscriptions that get it has room, or there is none.",
+        "Earlier, and nothing slows the publisher; later, and one stalled subscription stops all others.",
+        "WSO2 Message Broker, Configuring the Message Delivery Strategy",
+        "the messages, and which subscriptions had no room",
+    ),
+    "slowest_rule": Check(
+        "Under `slowest_sub_rate` a message is dispatched when, and as soon as, all subscriptions that get it have "
+        "room.",
+        "Earlier, and the slowest subscriber is buried in what it cannot take.",
+        "WSO2 Message Broker, Configuring the Message Delivery Strategy",
+        "the messages, and which subscriptions had no room",
+    ),
+    "discard_rule": Check(
+        "Only under `discard_allowed`, and only when a message is dispatched to a subscription with more than "
+        "`max_unacked` pending, it loses one: its eldest, if that was dispatched more than `delivery_timeout` ago.",
+        "A loss that is allowed is a bounded one.",
+        "WSO2 Message Broker, Configuring the Message Delivery Strategy",
+        "what was dropped, and what it loses by the rule",
+    ),
+    "content_freed_early": Check(
+        "A message of a topic is deleted only when no subscription wants it, nor will get it.",
+        "It is stored once for all of them: deleted early, it is lost to each that comes later.",
+        "docs/topics.md, what is stored",
+        "the messages, and who wanted them",
+    ),
+    "subscription_forgotten": Check(
+        "After a restart of its node a durable subscription is there, unless it was ended.",
+        "What is published meanwhile is lost to it, and nobody hears of that.",
+        "docs/topics.md, durable subscriptions",
+        "the subscription and its pattern",
+    ),
+    "ack_wait": Check(
+        "With an `ack_wait`, a message that its reader holds for that long comes back then, and not before.",
+        "Too late, and a reader that hangs keeps it; too early, and it is processed twice.",
+        "WSO2 Message Broker, AndesAckWaitTimeOut",
+        "the messages, and how long they were in hand",
+    ),
     # The order ack.
     "order_ack_before_commit": Check(
         "An order ack never says more than its node had committed.",
@@ -386,6 +456,7 @@ CHECKS: Final[dict[str, Check]] = {
 """All checks, in the order in which the report shows them."""
 
 IN_TIME: Final = (
+    "ack_wait", "none_rule", "slowest_rule", "topic_lost",
     "at_once", "half_window", "idle_delay", "idle_open", "order_ack_late", "resend_tiers", "silence", "store_ack_late",
     "store_silence", "unsent",
 )  # fmt: skip
@@ -410,6 +481,8 @@ MACHINES: Final[dict[str, tuple[str, ...]]] = {
         "previous_raised",
     ),
     "queues/transit/transit_words": ("order_ack_made_up", "word_astray"),
+    "queues/topics/strategies": ("none_rule", "slowest_rule", "discard_rule"),
+    "queues/topics/trie": ("topic_astray", "topic_before_join"),
     "queues/streams/group_commit": ("store_ack_before_commit", "order_ack_before_commit"),
     "queues/mailboxes/expiry": ("expired",),
     "queues/mailboxes/mailbox": ("not_handed", "unmarked", "duplicates_delivered", "order", "priority_order"),

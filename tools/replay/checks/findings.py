@@ -264,6 +264,8 @@ class Output:
             where.pop("stream", -1),
             where.pop("sequence", -1),
             where.pop("number", -1),
+            where.pop("topic", ""),
+            where.pop("subscription", ""),
             evidence,
             incarnation=record["incarnation"],
             n=record["n"],

@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
+KINDS: Final = (("segment",), ("session",), ("stream", "topic"))
+"""The kinds of units: those of a later group have news of an earlier one."""
 Work = Callable[[Iterator[dict[str, Any]]], Iterator[Row]]
 
 KNOWN: Final = f"{DEALT}, upto int"
@@ -76,9 +78,9 @@ def judge_batch(
     # Of a table of Arrow Spark makes rows in its plan, without a job.
     news = before.sparkSession.createDataFrame(pa.Table.from_batches([pack(rows)]), DEALT)
     frames: list[DataFrame] = []
-    for kind in ("segment", "session", "stream"):
+    for kinds in KINDS:
         work = partial(go_on, forgets=forgets, cuts=cuts)
-        judged = _judge_kind(kind, news, before, tasks, work).persist()
+        judged = _judge_kinds(kinds, news, before, tasks, work).persist()
         frames.append(judged)
         news = news.unionByName(judged)
     known = news.where(f"kind = 'found' OR place = {STATE}")
@@ -102,17 +104,18 @@ def in_force(table: DataFrame) -> DataFrame:
     return owned.join(newest, "whose", "left").where("newest IS NULL OR upto = newest").drop("whose", "newest")
 
 
-def _judge_kind(kind: str, news: DataFrame, before: DataFrame, tasks: int, work: Work) -> DataFrame:
-    """Let all units of a kind go on that have news."""
-    mine = news.where(f.col("kind") == kind)
-    units = f.broadcast(mine.select("unit"))
-    states = before.where((f.col("kind") == kind) & (f.col("place") == STATE)).join(units, "unit", "left_semi")
+def _judge_kinds(kinds: Sequence[str], news: DataFrame, before: DataFrame, tasks: int, work: Work) -> DataFrame:
+    """Let all units of some kinds go on that have news."""
+    mine = news.where(f.col("kind").isin(*kinds))
+    units = f.broadcast(mine.select("kind", "unit"))
+    known = before.where(f.col("kind").isin(*kinds) & (f.col("place") == STATE))
+    states = known.join(units, ["kind", "unit"], "left_semi")
     # A unit's states come before all that is new, and the last one follows the others.
     states = states.withColumn("incarnation", f.lit(STATE).cast("bigint")).withColumn("n", f.col("upto").cast("bigint"))
     ordered = (
         mine.unionByName(states.drop("upto"))
         .repartition(tasks, "unit")
-        .sortWithinPartitions("unit", "node", "incarnation", "n", "place")
+        .sortWithinPartitions("kind", "unit", "node", "incarnation", "n", "place")
     )
     return ordered.mapInArrow(each(work), DEALT)
 

@@ -54,7 +54,7 @@ VIOLATIONS: Final = ", ".join(
     f"`{field.name}` {'bigint' if field.type == 'int' else 'string'}" for field in fields(Violation)
 )
 """A violation: the fields of ``schema.Violation``."""
-IDENTITY: Final = [field.name for field in fields(Violation)[:7]]
+IDENTITY: Final = [field.name for field in fields(Violation)[:9]]
 """Two findings that agree in these are the same."""
 FIRST_OF_EACH: Final = 1_000
 """Violations of a check that the driver takes: more than a page shows, and no more memory however many there are."""
@@ -133,16 +133,16 @@ def deal_records(records: DataFrame) -> DataFrame:
     return ordered.mapInArrow(_over(_deal_rows), DEALT)
 
 
-def judge(dealt: DataFrame, kind: str, tasks: int) -> DataFrame:
-    """Judge each node's records of the units of a kind; return what is found, the parts, and facts for streams.
+def judge(dealt: DataFrame, kinds: Sequence[str], tasks: int) -> DataFrame:
+    """Judge each node's records of the units of some kinds; return what is found, the parts, and facts for streams.
 
     Args:
         dealt: what ``deal_files`` returned, and for streams the facts of their sessions.
-        kind: ``session`` or ``stream``.
+        kinds: ``session``, or ``stream`` and ``topic``.
         tasks: how many share the work: each costs the start of a Python.
     """
-    mine = dealt.where(f.col("kind") == kind).repartition(tasks, "unit", "node")
-    ordered = mine.sortWithinPartitions("unit", "node", "incarnation", "n", "place")
+    mine = dealt.where(f.col("kind").isin(*kinds)).repartition(tasks, "unit", "node")
+    ordered = mine.sortWithinPartitions("kind", "unit", "node", "incarnation", "n", "place")
     return ordered.mapInArrow(each(_judge_parts), DEALT)
 
 
@@ -296,7 +296,9 @@ def _join_parts(rows: Iterator[dict[str, Any]]) -> Iterator[Row]:
 
 def unit_of(kind: str, name: str) -> Unit:
     """Return the unit that a row names."""
-    return (kind, *name.rsplit("/", 1)) if kind == "stream" else (kind, name)
+    if kind == "stream":
+        return (kind, *name.rsplit("/", 1))
+    return (kind, *name.split("/", 1)) if kind == "topic" else (kind, name)
 
 
 def opened(rows: Iterable[dict[str, Any]]) -> Iterator[tuple[tuple[str, int, int], list[Record]]]:
@@ -510,9 +512,9 @@ def keep_found(dealt: DataFrame, kept: list[DataFrame]) -> DataFrame:
     kept.append(dealt.persist())
     (size,) = dealt.where(f.col("kind") != COUNTED).agg(f.sum(f.length("data"))).first() or (0,)
     tasks = 1 + (size or 0) // TASK_BYTES
-    sessions = judge(dealt, "session", tasks).persist()
+    sessions = judge(dealt, ["session"], tasks).persist()
     kept.append(sessions)
-    streams = judge(dealt.unionByName(sessions.where("kind = 'stream'")), "stream", tasks).persist()
+    streams = judge(dealt.unionByName(sessions.where("kind = 'stream'")), ["stream", "topic"], tasks).persist()
     kept.append(streams)
     judged = sessions.unionByName(streams)
     found = dealt.unionByName(judged).where("kind = 'found'").unionByName(join(judged, tasks)).persist()

@@ -63,7 +63,7 @@ class AtOnce:
         ways: dict[tuple[object, ...], list[tuple[Unit, list[Record] | None]]] = {}
         for record in block:
             get = record.get
-            about = record["event"], get("session"), get("origin"), get("stream"), get("queue")
+            about = record["event"], get("session"), get("origin"), get("stream"), get("topic"), get("queue")
             way = ways.get(about)
             if way is None:
                 way = ways[about] = [(unit, self._pile(unit, record, piles)) for unit in units_of(record)]

@@ -16,20 +16,27 @@ from triack.tools.replay.checks.findings import Due, Life, Output, Record
 from triack.tools.replay.judges.queue_judge import is_judged, queue_unit
 from triack.tools.replay.log.ranges import Span
 from triack.tools.replay.report.report_charts import Charts
+from triack.tools.replay.topics.topic_check import QUEUE
 
 Unit = tuple[str, ...]
-"""The judge of a record: ``("session", id)``, ``("stream", origin, stream)``, or that of a queue (``queue_unit``)."""
+"""The judge of a record: ``("session", id)``, ``("stream", origin, stream)``, ``("topic", node, topic)``, or that of a
+queue (``queue_unit``).
+"""
 RECOVERY: Final = (
     "node_started", "node_continued", "start_before", "position_recovered", "queued", "transit_committed",
+    "topic_opened", "placed", "subscribed",
 )  # fmt: skip
 """With these records a start reports what it found on its disk."""
-MARKED: Final = ("queued", "transit_committed")
+MARKED: Final = ("queued", "transit_committed", "placed", "subscribed")
 """Those of them that a node also writes later: unless they are marked as recovered."""
 
 SESSION_EVENTS: Final = frozenset(name for name, event in EVENTS.items() if "session" in event.fields)
 STREAM_EVENTS: Final = frozenset(
     name for name, event in EVENTS.items() if any("stream" in (*event.fields, *more) for more in event.variants)
-)
+) - {"placed"}
+TOPIC_EVENTS: Final = frozenset(
+    name for name, event in EVENTS.items() if any("topic" in (*event.fields, *more) for more in event.variants)
+) | {"committed"}
 
 
 class Segment(NamedTuple):
@@ -219,7 +226,19 @@ def units_of(record: Record) -> list[Unit]:
         units.append(("stream", record["origin"], str(record["stream"])))
         if is_judged(record):
             units.append(queue_unit(record))
+    if event in TOPIC_EVENTS and (topic := topic_of(record)) is not None:
+        units.append(("topic", record["node"], topic))
     return units
+
+
+def topic_of(record: Record) -> str | None:
+    """Return the topic that a record is about, None if it is about none."""
+    if "topic" in record:
+        topic: str = record["topic"]
+        return topic
+    if record["event"] == "committed" and record["queue"].startswith(QUEUE):
+        return str(record["queue"].removeprefix(QUEUE))
+    return None
 
 
 def report_gap(out: Output, record: Record, before: int, *dues: Due) -> None:

@@ -1,8 +1,9 @@
 """The judge: one set of state machines for all engines, so that they cannot disagree.
 
-Records are dealt out to units, one for each session, each stream, and each queue of a node. A session's findings about
-the packets of a stream go to that stream as facts. Within a unit the records of each node come in its order, and a fact
-behind the record that it follows from; the order between two nodes does not matter. An engine has no other duty.
+Records are dealt out to units, one for each session, each stream, and each queue and each topic of a node. A session's
+findings about the packets of a stream go to that stream as facts. Within a unit the records of each node come in its
+order, and a fact behind the record that it follows from; the order between two nodes does not matter. An engine has no
+other duty.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ from triack.tools.replay.judges.session_judge import SessionJudge
 from triack.tools.replay.judges.stream_judge import StreamJudge
 from triack.tools.replay.log.schema import BROKEN, Timeline, Verdict, Violation
 from triack.tools.replay.report.report_tables import fill_tables, join_links
+from triack.tools.replay.topics.topic_check import TopicJudge
 
-UnitJudge = SessionJudge | StreamJudge | QueueJudge
+UnitJudge = SessionJudge | StreamJudge | QueueJudge | TopicJudge
 
 
 def order_of(record: Record) -> tuple[str, int, int, bool, bool]:
@@ -32,6 +34,8 @@ def judge_of(unit: Unit, out: Output, *, forgets: bool = False) -> UnitJudge:
     """Return a new judge of a unit."""
     if unit[0] == "session":
         return SessionJudge(unit[1], out)
+    if unit[0] == "topic":
+        return TopicJudge(unit[1], unit[2], out)
     if unit[2].startswith(MARK):
         return QueueJudge(unit[1], out)
     return StreamJudge(unit[1], int(unit[2]), out, forgets=forgets)
@@ -49,6 +53,9 @@ def join_parts(mine: UnitJudge, other: object) -> None:
     """Merge another node's part of the same unit into one; nodes are joined by their ids, in order."""
     if isinstance(mine, SessionJudge):
         assert isinstance(other, SessionJudge)
+        mine.join(other)
+    elif isinstance(mine, TopicJudge):
+        assert isinstance(other, TopicJudge)
         mine.join(other)
     elif isinstance(mine, QueueJudge):
         assert isinstance(other, QueueJudge)

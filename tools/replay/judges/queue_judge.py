@@ -26,8 +26,8 @@ EVENTS: Final = frozenset({"committed", "handed", "returned"})
 """What a queue's judge looks at."""
 IN_ARRIVAL_ORDER: Final = "dead-letter"
 """A queue that is read without regard to priorities."""
-SYSTEM_MARK: Final = "$"
-"""With this the names of the node's own queues begin."""
+APART: Final = ("$", "topic:")
+"""With these the names of the node's own queues begin, and of topics, which have no priorities."""
 BATCHES: Final = 2
 """So many batches after its commit a message certainly waits."""
 WAITING_MAX: Final = 65_536
@@ -47,7 +47,7 @@ def queue_unit(record: Record) -> tuple[str, ...]:
 def is_judged(record: Record) -> bool:
     """Whether the judge of a queue must see a record."""
     queue = record.get("queue", "")
-    return record["event"] in EVENTS and queue != IN_ARRIVAL_ORDER and not queue.startswith(SYSTEM_MARK)
+    return record["event"] in EVENTS and queue != IN_ARRIVAL_ORDER and not queue.startswith(APART)
 
 
 def priority_in(record: Record) -> int:
@@ -123,15 +123,22 @@ class QueueJudge:
     def _hand(self, stream: Stream, priority: int, record: Record) -> None:
         if record["at_ns"] != self._batch_ns:
             self._batch, self._batch_ns = self._batch + 1, record["at_ns"]
+        if "chosen" in record:
+            # A reader asked for it: it comes before all others, whatever its priority is.
+            self._come_back(priority, record)
+            return
         first = record["number"]
         last = first + sum(packets for packets, _ in record["counts"]) - 1
         since = self._leave(stream, first, last)
         if since is not None:
             self._judge(priority, max(since, self._filled.get(stream, 0)), record)
+        self._come_back(priority, record)
+        self._handed[priority] = self._batch, record["n"]
+
+    def _come_back(self, priority: int, record: Record) -> None:
         if record["redelivered"] and priority in self._back:
             self._back[priority] = max(0, self._back[priority] - _messages_of(record))
             self._back_until[priority] = self._batch
-        self._handed[priority] = self._batch, record["n"]
 
     def _leave(self, stream: Stream, first: int, last: int) -> int | None:
         """Packets are handed out: return the batch before which the first of them came; None if that is unknown."""

@@ -89,7 +89,8 @@ class Violation:
         origin: id of the node the packet comes from, or empty.
         stream, sequence: where in the origin's streams, or -1.
         number: the packet's number in its sequence; the session's packet number in checks of sessions; the record's
-            serial in ``log_gap``; the attempt in ``resend_tiers``. -1 if there is none.
+            serial in ``log_gap``; the attempt in ``resend_tiers``; a message's place in the topic. -1 if there is none.
+        topic, subscription: of what, where it is about a topic.
         evidence: one sentence with the numbers that break the promise.
         last: the last number, if more than one in a row break it in the same way.
         value: how many messages are concerned, where that is counted.
@@ -106,6 +107,8 @@ class Violation:
     stream: int = -1
     sequence: int = -1
     number: int = -1
+    topic: str = ""
+    subscription: str = ""
     evidence: str = ""
     last: int = -1
     value: int = 0
@@ -120,9 +123,10 @@ class Violation:
         self.last = max(self.last, self.number)
 
     @property
-    def identity(self) -> tuple[str, str, str, str, int, int, int]:
+    def identity(self) -> tuple[str, str, str, str, int, int, int, str, str]:
         """Two findings that agree in this are the same: all but the evidence."""
-        return self.check, self.node, self.session, self.origin, self.stream, self.sequence, self.number
+        where = self.node, self.session, self.origin, self.stream, self.sequence, self.number
+        return self.check, *where, self.topic, self.subscription
 
 
 @dataclass(slots=True)
@@ -290,6 +294,10 @@ POLICY_SHOWN: Final = (
 """The fields of a ``session_opened`` that the report shows."""
 
 
+READER_COUNTS: Final = ("delivered", "settled", "pending", "discarded")
+"""What the report tells of each subscription."""
+
+
 @dataclass(slots=True)
 class Timeline:
     """The data of the report beside the verdict; series over time are in buckets of wall time.
@@ -317,6 +325,8 @@ class Timeline:
         streams: (origin, stream) -> the queue that its messages are for; both are as in the records.
         ways: (origin, stream) -> the hops of a stream that relays pass on, as (from, to); all are node ids.
         dwell: (origin, stream, relay) -> latency bucket -> packets that were in transit there for so long.
+        readers: (node's name, topic, subscription, pattern) -> what (``delivered``, ``settled``, ``pending`` or
+            ``discarded``) -> messages.
         starts: the starts of nodes, in order.
         flows: what became of the messages of each stream.
         trips: (from, to) -> narrow bucket -> round trips from a packet sent to its session ack.
@@ -344,6 +354,7 @@ class Timeline:
     streams: dict[tuple[str, int], str] = field(default_factory=dict)
     ways: dict[tuple[str, int], list[tuple[str, str]]] = field(default_factory=dict)
     dwell: dict[tuple[str, int, str], dict[int, int]] = field(default_factory=dict)
+    readers: dict[tuple[str, str, str, str], dict[str, int]] = field(default_factory=dict)
     policies: dict[tuple[str, str], dict[tuple[int, ...], int]] = field(default_factory=dict)
     starts: list[StartLine] = field(default_factory=list)
     flows: Flows = field(default_factory=Flows)

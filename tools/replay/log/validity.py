@@ -35,7 +35,7 @@ _IDS: Final = {
     "session": (re.compile(r"[0-9a-f]{16}"), "16 hex digits"),
 }
 """The pattern of each id, and its description."""
-_NAMES: Final = frozenset({"name", "queue", "peer_name", "address"})
+_NAMES: Final = frozenset({"name", "queue", "peer_name", "address", "topic", "below", "subscription", "pattern"})
 """Texts that others may have made up; all other texts are words of the schema, such as reasons."""
 _TIMES: Final = ("at_ns", "wall_ns")
 """Clock readings; one of a clock that was never set, or was set back, may be below zero."""

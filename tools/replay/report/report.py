@@ -194,6 +194,9 @@ def _where(finding: Violation, timeline: Timeline, called: Mapping[str, str]) ->
             parts.append((what, timeline.name(node), node))
     if finding.session:
         parts.append(("between", called.get(finding.session, finding.session), finding.session))
+    for what, name in (("topic", finding.topic), ("subscription", finding.subscription)):
+        if name:
+            parts.append((what, name, ""))
     for what, number in (("stream", finding.stream), ("sequence", finding.sequence), ("number", finding.number)):
         if number != -1:
             several = what == "number" and finding.last > number

@@ -180,6 +180,8 @@ class Charts:
         self._queue(record, "committed", record["node"], record["count"])
 
     def _handed(self, record: Record) -> None:
+        if "queue" not in record:
+            return  # the message of a topic: it has as many readers as there are subscriptions
         what = "handed again" if record["redelivered"] else "handed"
         self._queue(record, what, record["node"], sum(packets * each for packets, each in record["counts"]))
 

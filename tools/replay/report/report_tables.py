@@ -59,6 +59,8 @@ def fill_tables(timeline: Timeline, numbers: Mapping[str, int]) -> None:
             count, place, *queue = rest
             node = _only(called.get(place, {place}), place)
             _add(timeline.queues.setdefault((timeline.names.get(node, node), "\t".join(queue)), {}), count, value)
+        elif what == "reader":
+            _count_reader(timeline, rest, value)
         elif what == "policy":
             node, *values = rest[: 1 + len(POLICY_SHOWN)]
             ends = node, "\t".join(rest[1 + len(POLICY_SHOWN) :])
@@ -106,6 +108,12 @@ def _called_takers(parts: list[tuple[list[str], int]]) -> dict[tuple[str, int], 
             name = "\t".join(rest[2:]).removeprefix("called ")
             called.setdefault((rest[0], int(rest[1])), []).append(name or rest[0])
     return called
+
+
+def _count_reader(timeline: Timeline, rest: list[str], value: int) -> None:
+    node, count, topic, subscription, pattern = rest
+    reader = timeline.names.get(node, node), topic, subscription, pattern
+    _add(timeline.readers.setdefault(reader, {}), count, value)
 
 
 def _count_link(timeline: Timeline, node: str, peer: str, what: str, value: int) -> None:

@@ -36,7 +36,8 @@ def test_a_lie_in_what_is_left_is_found_as_in_the_whole() -> None:
         cuts = random_cuts(log, random)
         places = [(start, at) for start, mine in log.items() for at in range(max(1, cuts[start]), len(mine))]
         for start, at in random.sample(places, min(LIES, len(places))):
-            lie = random.choice(list(lies_about(log, start, at)))
+            # A class that there is not ends the reading of a file.
+            lie = random.choice([lie for lie in lies_about(log, start, at) if lie.field != "class"])
             removed, left = cut(lie.records, cuts)
             whole, rest = judged([*removed, *left]), judged(left, past_of(removed))
             assert (rest.verdict, rest.violations) == (whole.verdict, whole.violations), (seed, cuts, lie.kind)

@@ -61,5 +61,5 @@ def test_reasons_are_those_of_the_machines() -> None:
 
 def test_the_evidence_does_not_tell_findings_apart() -> None:
     """Two judges say the same thing in other words."""
-    one, other = (Violation("lost", "n", "s", "o", 1, 5, 7, said) for said in ("so", "thus"))
-    assert one.identity == other.identity == ("lost", "n", "s", "o", 1, 5, 7)
+    one, other = (Violation("lost", "n", "s", "o", 1, 5, 7, evidence=said) for said in ("so", "thus"))
+    assert one.identity == other.identity == ("lost", "n", "s", "o", 1, 5, 7, "", "")

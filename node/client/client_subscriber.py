@@ -1,0 +1,50 @@
+"""Reading a subscription of a node in another process."""
+
+from typing import Any, Self
+
+from triack.node.client.client_consumer import ClientConsumer
+from triack.node.control.control_frames import Caller, Header
+from triack.node.shell.holding import task_name
+from triack.queues.node_settings import Redelivery
+
+__all__ = ["ClientSubscriber"]
+
+
+class ClientSubscriber(ClientConsumer):
+    """An async iterator over the messages of one subscription; also an async context manager. See ``Subscriber``.
+
+    It begins with ``async with``, or with the first request for a message. When the process of the node ends, it goes
+    on with the next one: a subscription that is not durable then begins anew, and gets nothing of what came meanwhile.
+
+    Args:
+        client: the way to the node.
+        pattern: the topics.
+        redelivery: as for ``Verbs.subscribe``.
+        auto: whether a message is acknowledged when the next one is asked for.
+        name: of the reader.
+        **about: the other arguments of the subscription, for the call.
+    """
+
+    def __init__(
+        self,
+        client: Caller,
+        pattern: str,
+        redelivery: Redelivery | None,
+        *,
+        auto: bool,
+        name: str | None,
+        **about: Any,
+    ) -> None:
+        super().__init__(client, f"topic:{pattern}", redelivery, auto=auto, hand_over_timeout=None, name=name)
+        self._about = {"pattern": pattern, **about}
+
+    def __repr__(self) -> str:
+        return f"<ClientSubscriber to {self._about['pattern']}>"
+
+    async def _ask_for_reader(self, name: str) -> Header:
+        begun, _ = await self._client.call("subscribe", **self._about, redelivery=self._redelivery, name=name)
+        return begun
+
+    async def __aenter__(self) -> Self:
+        await self._begin_on(await self._client.connected(), self._name or task_name())
+        return self

@@ -1,0 +1,137 @@
+"""Statistics of topics and of the subscriptions to them, as typed values; ``stats`` has those of the node."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from triack.base.units import MS, SECOND
+from triack.node.shell.holding import Holding
+from triack.queues.node_settings import Strategy
+from triack.queues.topics.subscription import Subscription
+from triack.queues.topics.topic_root import TopicRoot
+from triack.queues.topics.topics import Topics
+
+__all__ = ["SubscriptionStats", "TopicStats", "describe_topics", "gather_topics", "read_topics"]
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionStats:
+    """One subscription.
+
+    Attributes:
+        name: of a durable one, its name; of any other, one that the node has given it.
+        pattern: the topics that it takes.
+        durable: whether it goes on while nobody reads it.
+        shared: whether it may have several readers at a time.
+        readers: how many it has.
+        pending: messages that it has got and not acknowledged, those in hand included.
+        in_hand: messages in the hands of its readers.
+        bytes: size of the packets that hold the pending ones: they stay on the disk for it.
+        oldest_s: seconds since the oldest message that waits was sent; None when none waits.
+        max_unacked: pending messages at which it has no room for its topic's strategy; durable ones always have.
+        discarded: messages that were dropped for it since the node started.
+        late_acks: acknowledgements, and returns, of messages that were its reader's no longer.
+        redelivered: messages that came back.
+    """
+
+    name: str
+    pattern: str
+    durable: bool
+    shared: bool
+    readers: int
+    pending: int
+    in_hand: int
+    bytes: int
+    oldest_s: float | None
+    max_unacked: int
+    discarded: int
+    late_acks: int
+    redelivered: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopicStats:
+    """The topics below one root.
+
+    Attributes:
+        strategy: when messages go to subscriptions that are not durable.
+        messages: messages that some subscription wants, or that are not dispatched.
+        bytes: size of the packets that hold them; each is stored once.
+        oldest_s: seconds since the oldest of them was sent; None when there are none.
+        waiting: messages that the strategy has not dispatched, as subscriptions have no room.
+        is_full: whether it has reached its quota, so that publishers wait or are refused.
+        arrived: messages that were published to it since the node started.
+        discarded: messages that were dropped for slow subscriptions since then, each time for one of them.
+        subscriptions: those to topics below it.
+    """
+
+    strategy: Strategy
+    messages: int
+    bytes: int
+    oldest_s: float | None
+    waiting: int
+    is_full: bool
+    arrived: int
+    discarded: int
+    subscriptions: list[SubscriptionStats] = field(default_factory=list)
+
+
+def gather_topics(topics: Topics, holding: Holding, now_ms: int) -> dict[str, TopicStats]:
+    """The statistics of all topics, by their roots."""
+    found = sorted(topics.roots, key=lambda root: root.topic)
+    return {root.topic: _topic(root, holding, now_ms) for root in found}
+
+
+def _topic(root: TopicRoot, holding: Holding, now_ms: int) -> TopicStats:
+    return TopicStats(
+        root.settings.strategy,
+        root.length,
+        root.size_bytes,
+        _age_s(root.oldest_ms, now_ms),
+        root.last_place - root.dispatched,
+        root.fill.is_full,
+        root.left + root.length - root.restored,
+        root.discarded,
+        [_subscription(one, holding, now_ms) for one in root.subscriptions],
+    )
+
+
+def _subscription(one: Subscription, holding: Holding, now_ms: int) -> SubscriptionStats:
+    held = [packet for _, packets in holding.of(one.name) for packet in packets]
+    return SubscriptionStats(
+        one.title,
+        one.pattern,
+        one.durable,
+        one.shared,
+        len(one.listeners),
+        one.length,
+        sum([packet.bits.bit_count() for packet in held]),
+        one.size_bytes,
+        _age_s(one.oldest_ms, now_ms),
+        one.max_unacked,
+        one.discarded,
+        one.late_acks,
+        one.redelivered,
+    )
+
+
+def _age_s(oldest_ms: int | None, now_ms: int) -> float | None:
+    return None if oldest_ms is None else max(0, now_ms - oldest_ms) * MS / SECOND
+
+
+def describe_topics(topics: dict[str, TopicStats]) -> dict[str, Any]:
+    """For JSON."""
+    return {
+        root: _fields(it) | {"subscriptions": [_fields(one) for one in it.subscriptions]} for root, it in topics.items()
+    }
+
+
+def _fields(it: Any) -> dict[str, Any]:
+    return {name: getattr(it, name) for name in it.__slots__}
+
+
+def read_topics(found: dict[str, Any]) -> dict[str, TopicStats]:
+    """Read the output of ``describe_topics``, after JSON."""
+    return {
+        root: TopicStats(**(it | {"subscriptions": [SubscriptionStats(**one) for one in it["subscriptions"]]}))
+        for root, it in found.items()
+    }

@@ -1,0 +1,84 @@
+"""Lies about topics that change no promise: of subscriptions that get nothing any more, limits that none reaches."""
+
+from proof.lies.mutate import Lie, Log, Record
+from triack.tools.replay.topics.patterns import full_name, matches
+
+__all__ = [
+    "ABOUT_TOPICS",
+    "gets_nothing",
+    "is_idle",
+    "is_out_of_reach",
+    "names_alike",
+    "reaches_nobody",
+    "says_it_again",
+]
+
+ABOUT_TOPICS = ("topic_opened", "subscribed", "unsubscribed", "subscription_changed")
+"""Records of a topic or a subscription as a whole."""
+_SAYS_NOTHING = (*ABOUT_TOPICS, "late_ack", "content_freed")
+"""Records from which nothing follows for a message."""
+
+
+def _behind(lie: Lie, log: Log) -> list[Record]:
+    """The records of the node behind the lie, of later starts, too."""
+    node, start = lie.start
+    later = [it for (whose, when), some in sorted(log.items()) if whose == node and when > start for it in some]
+    return [*log[lie.start][lie.at + 1 :], *later]
+
+
+def is_idle(lie: Lie, log: Log) -> bool:
+    """Whether no message of the topic is mentioned behind the record in that start, and none was before."""
+    mine = [it for it in log[lie.start] if "topic" in it and it["event"] not in _SAYS_NOTHING]
+    if lie.field == "first":
+        mine = [it for it in mine if it["event"] == "placed" and not it.get("recovered")]
+    topics = {lie.truth["topic"], lie.said.get("topic")}
+    return not any(it["topic"] in topics for it in mine)
+
+
+def gets_nothing(lie: Lie, log: Log) -> bool:
+    """Whether the subscription is not mentioned behind the record, and nothing of its names is placed in that start."""
+    name = lie.truth["subscription"]
+    begun = [it for some in log.values() for it in some if it["event"] == "subscribed" and it["subscription"] == name]
+    behind = _behind(lie, log) if any(it["durable"] for it in begun) else log[lie.start][lie.at + 1 :]
+    if any(it.get("subscription") == name and it["event"] != "unsubscribed" for it in behind):
+        return False
+    patterns = {it["pattern"] for it in (begun if "pattern" not in lie.truth else [lie.truth, lie.said])}
+    since = 0 if lie.truth.get("recovered") else lie.at
+    placed = [it for it in log[lie.start][since:] if it["event"] == "placed" and it["topic"] == lie.truth["topic"]]
+    names = {full_name(it["topic"], it["below"]) for it in placed}
+    return not any(matches(pattern, name) for pattern in patterns for name in names)
+
+
+def reaches_nobody(lie: Lie, log: Log) -> bool:
+    """Whether messages were dispatched to no subscription."""
+    behind = [it for it in log[lie.start][lie.at + 1 :] if it.get("topic") == lie.truth["topic"]]
+    return lie.event == "dispatched" and not (behind and behind[0]["event"] == "assigned")
+
+
+def is_out_of_reach(lie: Lie, log: Log) -> bool:
+    """Whether a limit binds nobody: durable subscriptions follow no strategy, and others did not get so many."""
+    if lie.event not in ("subscribed", "subscription_changed") or lie.field not in ("max_unacked", "ack_wait_ns"):
+        return False
+    if lie.truth.get("durable", True) and lie.field == "max_unacked":
+        return True
+    name = lie.truth["subscription"]
+    got = sum(it["count"] for it in log[lie.start] if it["event"] == "assigned" and it["subscription"] == name)
+    return lie.field == "max_unacked" and got < min(lie.truth["max_unacked"], lie.said["max_unacked"])
+
+
+def names_alike(lie: Lie, log: Log) -> bool:
+    """Whether another pattern, or another name, means the same to everything that was placed, or to all patterns."""
+    records = [it for (node, _), some in log.items() if node == lie.start[0] for it in some]
+    if lie.event == "subscribed" and lie.field == "pattern":
+        names = [full_name(it["topic"], it["below"]) for it in records if it["event"] == "placed"]
+        return all(matches(lie.truth["pattern"], name) == matches(lie.said["pattern"], name) for name in names)
+    if lie.event == "placed" and lie.field == "below":
+        patterns = {it["pattern"] for it in records if it["event"] == "subscribed"}
+        one, other = (full_name(it["topic"], it["below"]) for it in (lie.truth, lie.said))
+        return all(matches(pattern, one) == matches(pattern, other) for pattern in patterns)
+    return False
+
+
+def says_it_again(lie: Lie, _: Log) -> bool:
+    """Whether a record that sets something sets it twice, while a start says what it found."""
+    return lie.kind == "repeat" and (lie.event == "topic_opened" or bool(lie.truth.get("recovered")))

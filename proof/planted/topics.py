@@ -1,0 +1,96 @@
+"""Mistakes of topics: ``queues/topics/``."""
+
+from collections.abc import Iterable
+
+from proof.planted.bug import Bugs, Patch
+from triack.base.commit import StoreContent
+from triack.base.ranges import NumberSet
+from triack.queues.mailboxes.queued_packet import QueuedPacket
+from triack.queues.topics import topic_root
+from triack.queues.topics.strategies import room_of
+from triack.queues.topics.subscription import Subscription
+from triack.queues.topics.topic_root import Dispatch, TopicRoot
+from triack.queues.topics.topics import Topics
+from triack.tools.chaos.topics import TOPICS_FROM
+
+__all__ = ["BUGS"]
+
+BUGS = Bugs(first=TOPICS_FROM)
+
+
+@BUGS.by_seeds("a subscription gets messages that arrived before it and had not been dispatched")
+def _joiner(patch: Patch) -> None:
+    enter = TopicRoot.enter
+
+    def enter_early(self: TopicRoot, subscription: Subscription) -> None:
+        if not subscription.durable:
+            subscription.after = self.dispatched
+            subscription.reader.done = NumberSet(self.dispatched)
+        enter(self, subscription)
+
+    patch.setattr(TopicRoot, "enter", enter_early)
+
+
+@BUGS.by_seeds("messages that are too old are discarded though no other is dispatched")
+def _timer(patch: Patch) -> None:
+    dispatch = TopicRoot.dispatch
+
+    def dispatch_late(self: TopicRoot, now_ns: int) -> Dispatch | None:
+        for one in self.subscriptions:
+            if self.settings.strategy == "discard_allowed" and not one.durable and one.length > one.max_unacked:
+                list(self._discard(one, 1, now_ns))
+        return dispatch(self, now_ns)
+
+    patch.setattr(TopicRoot, "dispatch", dispatch_late)
+
+
+@BUGS.by_seeds("the newest message is discarded, not the eldest")
+def _newest(patch: Patch) -> None:
+    def newest(self: Subscription) -> tuple[QueuedPacket, int] | None:
+        root = self.root
+        assert isinstance(root, TopicRoot)
+        waiting = [
+            packet
+            for packet in root.contents.walk(self.reader.done.cumulative + 1)
+            if packet.last_place <= self.limit and packet.first_place not in self.reader.done
+        ]
+        mine = [packet for packet in waiting if root.takes(self, packet.topic)]
+        return (mine[-1], mine[-1].count - 1) if mine and not self.reader.acked(mine[-1]) else None
+
+    patch.setattr(Subscription, "eldest", newest)
+
+
+@BUGS.by_seeds("a message of a topic is deleted once one subscription is done with it")
+def _freed(patch: Patch) -> None:
+    patch.setattr(TopicRoot, "release", lambda self, packet: self.free(packet, "all"))
+
+
+@BUGS.by_seeds("the slowest subscription stops nobody")
+def _slowest(patch: Patch) -> None:
+    def room(strategy: str, pending: Iterable[tuple[int, int]], most: int) -> int:
+        del strategy
+        return room_of("discard_none", pending, most)
+
+    patch.setattr(topic_root, "room_of", room)
+
+
+@BUGS.by_seeds("durable subscriptions end with their node")
+def _forgotten(patch: Patch) -> None:
+    restore = Topics.restore
+
+    def restore_none(self: Topics, content: StoreContent) -> None:
+        content.subscriptions = []
+        restore(self, content)
+
+    patch.setattr(Topics, "restore", restore_none)
+
+
+@BUGS.by_seeds("a subscription that stalls stops those that have room")
+def _stalls(patch: Patch) -> None:
+    """As if each topic had the strategy of the slowest one."""
+
+    def room(strategy: str, pending: Iterable[tuple[int, int]], most: int) -> int:
+        del strategy
+        return room_of("slowest_sub_rate", pending, most)
+
+    patch.setattr(topic_root, "room_of", room)

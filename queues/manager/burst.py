@@ -1,0 +1,34 @@
+"""Datagrams of one conversation that came together, on their way to its session."""
+
+from triack.base.datagram import Header, Opened
+from triack.queues.peers.link import Conversation
+
+__all__ = ["Burst"]
+
+
+class Burst:
+    """Opened datagrams of one conversation that came together.
+
+    Attributes:
+        conversation: their conversation.
+        newest: the header with the greatest counter, when one has opened.
+        payloads, counters: of each datagram.
+        size_bytes: of all datagrams.
+    """
+
+    __slots__ = ("conversation", "counters", "newest", "payloads", "size_bytes")
+
+    def __init__(self, conversation: Conversation, newest: Header) -> None:
+        self.conversation = conversation
+        # Until a datagram has opened, its counter is not authentic.
+        self.newest = Header(newest.kind, newest.connection_id, -1, newest.epoch)
+        self.payloads: list[bytes] = []
+        self.counters: list[int] = []
+        self.size_bytes = 0
+
+    def add(self, opened: Opened, overhead_bytes: int) -> None:
+        """Add opened datagrams, each ``overhead_bytes`` longer than its payload."""
+        self.payloads += opened.payloads
+        self.counters += opened.counters
+        self.size_bytes += sum(map(len, opened.payloads)) + overhead_bytes * len(opened.payloads)
+        self.newest.counter = max(self.newest.counter, *opened.counters, -1)

@@ -1,0 +1,156 @@
+"""The contents of a topic that subscriptions still want: the youngest in memory, those before them on the disk.
+
+Promise: their memory has a limit, however far behind a subscription is; a content that is only on the disk takes a few
+bytes (``shelf``). Fast subscriptions read the young contents, which are in memory once for all of them. A subscription
+that is behind fetches what it reads.
+"""
+
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import islice
+
+from triack.queues.mailboxes.line import PACKET_BYTES, Cache
+from triack.queues.mailboxes.queued_packet import QueuedPacket
+from triack.queues.mailboxes.shelf import Shelf
+
+__all__ = ["Contents"]
+
+DEAD_MAX = 256
+"""Places of contents that have gone, in the list of all, before it is made anew: as much work as those were."""
+
+
+class Contents:
+    """The contents of one topic, in the order of their places.
+
+    Args:
+        cache: the memory of all queues of the node.
+        set_expiry: called with a content and when it expires, by the wall clock in milliseconds; with None for the
+            content, when the next one expires that is only on the disk.
+
+    Attributes:
+        wanted: the number of subscriptions that still want a content in memory, and one more before its dispatch; by
+            its first place.
+        cached_bytes: memory of those in memory.
+    """
+
+    __slots__ = ("_cache", "_growing", "_left", "_places", "_ready", "_set_expiry", "_shelf", "cached_bytes", "wanted")
+
+    def __init__(self, cache: Cache, set_expiry: Callable[[QueuedPacket | None, int | None], None]) -> None:
+        self._cache = cache
+        self._set_expiry = set_expiry
+        self._ready: dict[int, QueuedPacket] = {}
+        # The first places of those in memory, ascending, and of some that have gone.
+        self._places: list[int] = []
+        self._shelf = Shelf()
+        # How many packets each block of the shelf still has, by its first place.
+        self._left = Counter[int]()
+        self._growing = 0
+        self.wanted: dict[int, int] = {}
+        self.cached_bytes = 0
+
+    def append(self, packet: QueuedPacket, wanted: int) -> None:
+        """Add a content behind all others; so many subscriptions want it."""
+        if packet.keys and not packet.pieces and not self._ready:
+            self._shelve(packet)
+            return
+        place = packet.first_place
+        self._ready[place] = packet
+        self._places.append(place)
+        self.wanted[place] = wanted
+        self._count(packet, 1)
+        if packet.receive_by_ms:
+            self._set_expiry(packet, packet.receive_by_ms)
+        while self.cached_bytes > self._cache.limit_bytes and len(self._ready) > 1:
+            self._shelve(self._pop(next(iter(self._ready))))
+
+    def _count(self, packet: QueuedPacket, sign: int) -> None:
+        size_bytes = sign * (PACKET_BYTES + (packet.size_bytes if packet.pieces else 0))
+        self.cached_bytes += size_bytes
+        self._cache.used_bytes += size_bytes
+
+    def _pop(self, place: int) -> QueuedPacket:
+        packet = self._ready.pop(place)
+        del self.wanted[place]
+        self._count(packet, -1)
+        if packet.receive_by_ms:
+            self._set_expiry(packet, None)
+        if len(self._places) > 2 * len(self._ready) + DEAD_MAX:
+            self._places = list(self._ready)
+        return packet
+
+    def _shelve(self, packet: QueuedPacket) -> None:
+        self._shelf.add(replace(packet, content=None))  # a reader may have this one in hand
+        start = self._shelf.block_of(packet.first_place)
+        self._left[start] += 1
+        if start != self._growing:
+            self._drop_empty(self._growing)
+            self._growing = start
+        if packet.receive_by_ms:
+            self._set_expiry(None, self._shelf.next_expiry_ms)
+
+    def trim(self, most: int, last: int) -> None:
+        """Keep the eldest contents only on the disk, up to a place, as long as at most so many want each of them."""
+        while self._ready:
+            place, packet = next(iter(self._ready.items()))
+            if self.wanted[place] > most or packet.last_place > last:
+                return
+            self._shelve(self._pop(place))
+
+    def remove(self, packet: QueuedPacket) -> bool:
+        """Remove a content. Returns whether it was here."""
+        place = packet.first_place
+        if place in self._ready:
+            self._pop(place)
+            return True
+        if not self._shelf or not self._shelf.remove(place):
+            return False
+        start = self._shelf.block_of(place)
+        self._left[start] -= 1
+        self._drop_empty(start)
+        return True
+
+    def _drop_empty(self, start: int) -> None:
+        """Drop the block that begins at a place, if nothing is left of it and it does not grow."""
+        if not self._left[start]:
+            del self._left[start]
+            self._shelf.drop_block(start)
+
+    def walk(self, place: int) -> Iterator[QueuedPacket]:
+        """Yield the contents that have a message at this place or later, in order. Some may have gone meanwhile.
+
+        Those that are only on the disk are objects of their own for each walk.
+        """
+        if self._shelf and not (self._ready and place >= next(iter(self._ready))):
+            for packet in self._shelf.walk(place):
+                if packet.last_place >= place:
+                    yield packet
+        places, ready = self._places, self._ready
+        for first in islice(places, max(0, bisect_right(places, place) - 1), None):
+            found = ready.get(first)
+            if found is not None and found.last_place >= place:
+                yield found
+
+    def following(self, place: int) -> QueuedPacket | None:
+        """The first content that has a message at this place or later."""
+        return next(self.walk(place), None)
+
+    def is_ready(self, packet: QueuedPacket) -> bool:
+        """Whether this object is a content in memory, the same for all subscriptions."""
+        return self._ready.get(packet.first_place) is packet
+
+    def load(self, packet: QueuedPacket, pieces: list[bytes]) -> None:
+        """The body of a content was fetched from the disk."""
+        if self.is_ready(packet):
+            self._count(packet, -1)
+            packet.pieces = pieces
+            self._count(packet, 1)
+        else:
+            packet.pieces = pieces
+
+    def poll_expired(self, now_ms: int, most: int) -> list[QueuedPacket]:
+        """Expired contents that are only on the disk; the caller removes them. More may be due at once."""
+        expired = self._shelf.poll_expired(now_ms, most)
+        self._set_expiry(None, self._shelf.next_expiry_ms)
+        return expired

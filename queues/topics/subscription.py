@@ -1,0 +1,567 @@
+"""A subscription to topics: a queue that reads the contents of a root, which other subscriptions read as well.
+
+Promise: a subscription that is not read costs a few numbers, however many messages wait for it: how many there are, and
+which places are done, as ranges. Handing out, failures, waits and expiry are those of a queue.
+
+    ..after] too old for it | done, as ranges | handed out, or to be handed out ..limit] | not dispatched yet
+
+A *durable* subscription has each message that matches from its arrival on: its limit is the place of the youngest
+message. Any other one has a message from its dispatch on (``strategies``).
+"""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby
+from operator import attrgetter
+from typing import Any, Protocol
+
+from triack.base.commit import SubscriptionRow
+from triack.base.errors import StoreDamaged
+from triack.base.names import TOPIC_PREFIX
+from triack.base.ranges import NumberSet, Range
+from triack.queues.mailboxes.handed import settled_runs
+from triack.queues.mailboxes.line import Cache, Line, Lines, Share
+from triack.queues.mailboxes.mailbox import Lease, Mailbox, Notices, QueuedPacket, Run
+from triack.queues.mailboxes.progress import Progress
+from triack.queues.topics.contents import Contents
+
+__all__ = ["Root", "Subscription", "ranges_of"]
+
+AHEAD_MAX = 64
+"""Contents that one subscription takes from the disk at a time: few enough that thousands of slow ones take little."""
+FETCH_AHEAD_BYTES = 256 * 1024
+"""Bodies of them that are fetched at a time, for the same reason."""
+
+
+class Root(Protocol):
+    """What a subscription needs of its topic's root.
+
+    Attributes:
+        queue_id: its number in the store.
+        topic: its name.
+        last_place: the place of the youngest message.
+        dispatched: the place of the last message that was dispatched.
+        contents: the messages that subscriptions want.
+    """
+
+    queue_id: int
+    topic: str
+    last_place: int
+    dispatched: int
+    contents: Contents
+
+    def takes(self, subscription: "Subscription", topic: str) -> bool:
+        """Whether a subscription's pattern stands for a topic."""
+
+    def release(self, packet: QueuedPacket) -> None:
+        """A subscription wants a content no more."""
+
+    def stir(self) -> None:
+        """A subscription has room again."""
+
+    def handle_left(self, subscription: "Subscription") -> None:
+        """The holder of a subscription that is not durable has gone."""
+
+
+class _Line(Line):
+    """The messages that a subscription has still to read: a view of the contents of its root.
+
+    Attributes:
+        place: from here on nothing was handed out, except of the first packet.
+    """
+
+    __slots__ = ("_ahead", "_gone", "_of", "_root", "_seen", "place")
+
+    def __init__(self, subscription: "Subscription", root: Root, after: int) -> None:
+        super().__init__(Share(Cache()), lambda _packet, _at_ms: None, 0)
+        self._of = subscription
+        self._root = root
+        self.place = after + 1
+        # The first packet, if it is in memory for all subscriptions.
+        self._seen: QueuedPacket | None = None
+        # Packets that this subscription alone has taken from the disk, by their places.
+        self._ahead: dict[int, QueuedPacket] = {}
+        # Packets that expired.
+        self._gone: set[int] = set()
+
+    def first(self) -> QueuedPacket | None:
+        """See ``Line``."""
+        reader, limit = self._of.reader, self._of.limit
+        while self.place <= limit:
+            packet = self._seen or next(iter(self._ahead.values()), None) or self._look(limit)
+            if packet is None:
+                return None
+            if packet.first_place in reader.done or packet.first_place in self._gone:
+                self._pass(packet)
+                continue
+            return packet if max(reader.line(0).next, packet.first_place) <= limit else None
+        return None
+
+    def _look(self, limit: int) -> QueuedPacket | None:
+        """Find the next packet; those before it are not for this subscription."""
+        root, ahead = self._root, self._ahead
+        for packet in root.contents.walk(self.place):
+            if packet.first_place > limit:
+                break
+            if not root.takes(self._of, packet.topic):
+                continue
+            if root.contents.is_ready(packet):
+                if not ahead:
+                    self._sweep(packet.first_place - 1)
+                    self._seen = packet
+                break
+            if not ahead:
+                self._sweep(packet.first_place - 1)
+            ahead[packet.first_place] = packet
+            if len(ahead) == AHEAD_MAX:
+                break
+        if self._seen is None and not ahead:
+            self._sweep(limit)
+            return None
+        return self._seen or next(iter(ahead.values()))
+
+    def _sweep(self, last: int) -> None:
+        """Nothing up to a place waits for this subscription: its done messages become one range."""
+        if last >= self.place:
+            self._of.reader.done.add_run(self.place, last)
+            self.place = last + 1
+
+    def _pass(self, packet: QueuedPacket) -> None:
+        self._seen = None
+        self._ahead.pop(packet.first_place, None)
+        self._gone.discard(packet.first_place)
+        self.place = packet.last_place + 1
+
+    def drop_first(self) -> None:
+        """See ``Line``."""
+        packet = self._seen or next(iter(self._ahead.values()))
+        self._pass(packet)
+
+    def remove(self, packet: QueuedPacket) -> bool:
+        """See ``Line``."""
+        if packet.last_place < self.place or packet.first_place in self._gone:
+            return False
+        self._gone.add(packet.first_place)
+        return True
+
+    def walk(self, place: int) -> Iterator[QueuedPacket]:
+        """See ``Line``."""
+        for packet in self._root.contents.walk(max(place, self.place)):
+            if packet.first_place > self._of.limit:
+                return
+            if self._root.takes(self._of, packet.topic) and packet.first_place not in self._gone:
+                yield packet
+
+    def missing(self) -> list[int]:
+        """See ``Line``."""
+        keys: list[int] = []
+        size_bytes = 0
+        for packet in [self._seen] if self._seen is not None else self._ahead.values():
+            if packet.pieces or size_bytes > FETCH_AHEAD_BYTES:
+                break
+            keys.extend(packet.keys)
+            size_bytes += packet.size_bytes
+        return keys
+
+    def load(self, bodies: dict[int, bytes]) -> None:
+        """See ``Line``."""
+        for packet in [self._seen] if self._seen is not None else self._ahead.values():
+            if packet.keys and not packet.pieces:
+                if any(key not in bodies for key in packet.keys):
+                    break
+                self._root.contents.load(packet, [bodies[key] for key in packet.keys])
+
+
+class _OneLine(Lines):
+    """The line of a subscription, in place of those of a queue: its messages come in the order of their arrival."""
+
+    def __init__(self, line: _Line) -> None:
+        super().__init__(Share(Cache()), lambda _packet, _at_ms: None)
+        self._by_priority = {0: line}
+        self.by_rank = [line]
+
+
+class Subscription(Mailbox):
+    """One subscription.
+
+    Args:
+        root: its topic's root.
+        notices: notices to the owner of all subscriptions.
+        title: its name.
+        pattern: the topics that it takes.
+        durable: whether it goes on while nobody reads it; it has this number in the store. 0: not durable.
+        shared: whether it may have several holders at a time.
+        after: the place of the last message that is too old for it.
+        max_unacked: how many messages may be pending before it has no room.
+        ack_wait_ns: how long a message may be in hand; 0: without limit.
+
+    Attributes:
+        discarded: number of messages that were dropped for it.
+        late_acks: number of acknowledgements, and returns, of messages that were its reader's no longer.
+        redelivered: number of messages that came back.
+        overdue: number of those that the node took back, as they were in hand for too long.
+        title: as given; ``name`` has the pattern, too.
+    """
+
+    __slots__ = (
+        "_ended",
+        "_partly",
+        "_restored",
+        "_told",
+        "_view",
+        "ack_wait_ns",
+        "after",
+        "discarded",
+        "late_acks",
+        "max_unacked",
+        "overdue",
+        "pattern",
+        "redelivered",
+        "root",
+        "row_id",
+        "shared",
+        "title",
+    )
+
+    def __init__(
+        self,
+        root: Root,
+        notices: Notices,
+        title: str,
+        pattern: str,
+        *,
+        durable: int = 0,
+        shared: bool = False,
+        after: int,
+        max_unacked: int,
+        ack_wait_ns: int = 0,
+    ) -> None:
+        super().__init__(root.queue_id, f"{TOPIC_PREFIX}{pattern}/{title}", notices, in_arrival_order=True)
+        self.root = root
+        self.title = title
+        self.pattern = pattern
+        self.row_id = durable
+        self.shared = shared
+        self.after = after
+        self.max_unacked = max_unacked
+        self.ack_wait_ns = ack_wait_ns
+        self.reader.begin(NumberSet(after))
+        self._view = _Line(self, root, after)
+        self._lines = _OneLine(self._view)
+        self._ended = False
+        # Packets that are partly done, or had setbacks; the store has their progress.
+        self._partly: dict[int, QueuedPacket] = {}
+        self._restored: dict[int, bytes] = {}
+        self.discarded = self.late_acks = self.redelivered = self.overdue = 0
+        # What came back, and what was handed out before, until the session log has it.
+        self._told: list[tuple[str, dict[str, Any]]] = []
+
+    @property
+    def durable(self) -> bool:
+        """Whether it goes on while nobody reads it."""
+        return self.row_id > 0
+
+    @property
+    def limit(self) -> int:
+        """The place of the last message that it may have."""
+        return self.root.last_place if self.row_id else self.root.dispatched
+
+    @property
+    def has_ended(self) -> bool:
+        """See ``Mailbox``."""
+        return self._ended
+
+    def leave(self, listener: Callable[[], None]) -> None:
+        """See ``Mailbox``."""
+        super().leave(listener)
+        if not (self.row_id or self.listeners or self._ended):
+            self.root.handle_left(self)
+
+    def end(self) -> None:
+        """It has ended: nothing can be read from it."""
+        self.end_run()
+        self._ended = True
+        self.length = 0
+        self.wake()
+
+    # ---- filling
+
+    def wants(self, packet: QueuedPacket) -> bool:
+        """Whether a content whose topic it takes, and that it may have, is not done."""
+        return packet.first_place > self.after and packet.first_place not in self.reader.done
+
+    def assign(self, packet: QueuedPacket, messages: int, *, first: bool) -> None:
+        """It gets messages of a content; ``first`` says whether they are the first of that."""
+        self.length += messages
+        self.last_place = packet.last_place
+        if first:
+            self.size_bytes += packet.size_bytes
+
+    def pending(self, packet: QueuedPacket) -> bool:
+        """At the start: it has a content of earlier processes. Returns whether it wants that."""
+        if not self.wants(packet):
+            return False
+        self.assign(packet, packet.count, first=True)
+        progress = self._restored.pop(packet.first_place, None)
+        if progress is not None:
+            known = Progress.decode(progress, packet.number, 0)
+            self.reader.restore(packet, known)
+            self._partly[packet.first_place] = packet
+            self.length -= self.reader.acked(packet).bit_count()
+        return True
+
+    # ---- handing out
+
+    def _next_run(self, now_ms: int) -> Run | None:
+        returned = self.reader.line(0).returned
+        if returned.coming or returned.passed:
+            returned.handle_time(now_ms)
+            self.set_resume(now_ms)
+            if returned.coming:
+                found = returned.pop(now_ms)
+                return None if found is None else self._run_of(*found, found[1] + 1, redelivered=True)
+        while (packet := self._view.first()) is not None and packet.pieces:
+            first, end = self._neighbours_in(packet)
+            if first == packet.count:
+                self._view.drop_first()
+            elif first >= end:
+                break  # the rest is not dispatched yet
+            elif not self._must_wait(packet, first, now_ms):
+                return self._run_of(packet, first, end, redelivered=packet.restored)
+            elif returned.coming:
+                break  # it keeps the order
+        return None
+
+    def _neighbours_in(self, packet: QueuedPacket) -> tuple[int, int]:
+        """The next neighbours in a packet that it may have, see ``ReaderState.next_waiting``."""
+        first, end = self.reader.next_waiting(packet)
+        self.reader.line(0).next = packet.first_place + first
+        return first, min(end, self.limit - packet.first_place + 1)
+
+    def _must_wait(self, packet: QueuedPacket, index: int, now_ms: int) -> bool:
+        """Whether a message is in a wait that began before a restart; it comes back after that."""
+        its, setbacks = self.reader.line(0), self.reader.setbacks
+        wait = setbacks.wait_of(its.next, now_ms) if setbacks.waits else None
+        if wait is None:
+            return False
+        its.next += 1
+        its.returned.put(packet, index, wait)
+        self.set_resume(now_ms)
+        return True
+
+    def _run_of(self, packet: QueuedPacket, first: int, end: int, *, redelivered: bool) -> Run:
+        failures = self._failures_in(packet, first, end)
+        return Run(packet, first, end, self.reader.setbacks, failures, redelivered=redelivered)
+
+    def dead_properties(self, packet: QueuedPacket) -> dict[str, str]:
+        """See ``Mailbox``."""
+        return {"dead_destination": f"{TOPIC_PREFIX}{packet.topic}", "dead_subscription": self.title}
+
+    def described(self, runs: Iterable[Run]) -> Iterator[dict[str, Any]]:
+        """See ``Mailbox``."""
+        if ranges := ranges_of(runs):
+            yield {**self.record_fields, "ranges": ranges}
+
+    def note_returned(self, lease: Lease, *, overdue: bool) -> None:
+        """See ``Mailbox``. What was handed out before is told before it."""
+        self.redelivered += 1
+        self.overdue += overdue
+        fields = {**self.record_fields, "ranges": [(lease.place, lease.place)], "overdue": overdue}
+        self._told += [*self._told_handed(), ("returned", fields)]
+        self.notices.read[self] = None
+
+    def take_told(self) -> list[tuple[str, dict[str, Any]]]:
+        """What was handed out and came back since the last call, in order, as records of the session log."""
+        told, self._told = [*self._told, *self._told_handed()], []
+        return told
+
+    def _told_handed(self) -> list[tuple[str, dict[str, Any]]]:
+        return [
+            ("handed", {**self.record_fields, "ranges": ranges, "redelivered": redelivered})
+            for redelivered, some in groupby(self.take_runs(), key=attrgetter("redelivered"))
+            for ranges in _ascending(ranges_of(some))
+        ]
+
+    @property
+    def record_fields(self) -> dict[str, Any]:
+        """Its fields in the session log."""
+        return {"topic": self.root.topic, "subscription": self.title}
+
+    # ---- coming back
+
+    def acknowledge_many(self, done: list[tuple[QueuedPacket, int]]) -> None:
+        """See ``Mailbox``."""
+        reader, notices = self.reader, self.notices
+        settled = notices.settled.setdefault(self, {})
+        messages = 0
+        for packet, bits in done:
+            fresh = 0 if self._ended else reader.acknowledge(packet, bits)
+            if fresh != bits:
+                self._note_late(packet, bits ^ fresh)
+            if not fresh:
+                continue
+            messages += fresh.bit_count()
+            settled[packet] = settled.get(packet, 0) | fresh
+            self._handle_done(packet)
+        self.length -= messages
+        self.left += messages
+        if messages and not self.row_id:
+            self.root.stir()
+
+    def _handle_done(self, packet: QueuedPacket) -> None:
+        """Messages of a packet are done."""
+        place, setbacks = packet.first_place, self.reader.setbacks
+        if place in self.reader.begun:
+            self._note_change(packet)
+            return
+        if setbacks.failures or setbacks.waits:
+            setbacks.forget(packet.places)
+        self._partly.pop(place, None)
+        self.size_bytes -= packet.size_bytes
+        if self.row_id:
+            self.notices.dirty[self] = None
+        self.root.release(packet)
+
+    def _note_late(self, packet: QueuedPacket, bits: int) -> None:
+        self.late_acks += bits.bit_count()
+        fields = {**self.record_fields, "ranges": ranges_of(settled_runs({packet: bits}))}
+        self._told += [*self._told_handed(), ("late_ack", fields)]
+        self.notices.read[self] = None
+
+    @property
+    def tells_senders(self) -> bool:
+        """A publisher is told that a message has arrived, and not what each subscription does with it."""
+        return False
+
+    @property
+    def ignores_late(self) -> bool:
+        """See ``Mailbox``."""
+        return True
+
+    def note_late(self, lease: Lease) -> None:
+        """See ``Mailbox``."""
+        self._note_late(lease.packet, 1 << lease.index)
+
+    def handle_late(self, lease: Lease) -> bool:
+        """See ``Mailbox``."""
+        if self._ended:
+            return True
+        if self.reader.acked(lease.packet) >> lease.index & 1:
+            self._note_late(lease.packet, 1 << lease.index)
+            return True
+        return False
+
+    def _note_change(self, packet: QueuedPacket) -> None:
+        if self.row_id and packet.keys:
+            self._partly[packet.first_place] = packet
+            self.notices.dirty[self] = None
+
+    # ---- dropping
+
+    def eldest(self) -> tuple[QueuedPacket, int] | None:
+        """The eldest message that is pending, packet and index."""
+        done = self.reader.done
+        for packet in self.root.contents.walk(done.cumulative + 1):
+            if packet.first_place > self.limit:
+                return None
+            if packet.first_place in done or not self.root.takes(self, packet.topic):
+                continue
+            if packet.first_place > done.cumulative + 1:
+                done.take_run(done.cumulative + 1, packet.first_place - 1)  # nothing there waits for it
+            acked = self.reader.acked(packet)
+            return packet, (~acked & (acked + 1)).bit_length() - 1
+        return None
+
+    def discard(self, packet: QueuedPacket, index: int) -> None:
+        """Drop a message for this subscription."""
+        self.end_run()
+        place = packet.first_place + index
+        self.reader.keep_returned(lambda _, at: at != place)
+        self.reader.acknowledge(packet, 1 << index)
+        self.length -= 1
+        self.left += 1
+        self.discarded += 1
+        self._handle_done(packet)
+
+    def expire(self, packets: Any) -> dict[QueuedPacket, list[int]]:
+        """See ``Mailbox``. Without a dead letter if it is not durable: it would have lost the message anyhow."""
+        expired = super().expire(packets)
+        if self.row_id:
+            return expired
+        for packet, indices in expired.items():
+            if not indices:
+                continue
+            self.reader.acknowledge(packet, sum([1 << index for index in indices]))
+            # Of the others it has got none yet.
+            assigned = sum([packet.first_place + index <= self.limit for index in indices])
+            self.length -= assigned
+            self.left += assigned
+            self._handle_done(packet)
+        self.root.stir()
+        return {}
+
+    # ---- the disk
+
+    def row(self) -> SubscriptionRow:
+        """What the store keeps of it."""
+        done = self.reader.done
+        partly = {place: self.reader.progress_of(it).encode().decode() for place, it in self._partly.items()}
+        progress = [self.shared, self.max_unacked, self.ack_wait_ns, self.after, done.cumulative, done.ranges, partly]
+        return SubscriptionRow(self.row_id, self.title, self.root.queue_id, self.pattern, json.dumps(progress).encode())
+
+    @classmethod
+    def restore(cls, row: SubscriptionRow, root: Root, notices: Notices) -> "Subscription":
+        """A subscription of the store, before its contents are ``pending``. Raises StoreDamaged."""
+        try:
+            shared, max_unacked, ack_wait_ns, after, cumulative, ranges, partly = json.loads(row.progress)
+            found = cls(
+                root,
+                notices,
+                row.name,
+                row.pattern,
+                durable=row.id,
+                shared=shared,
+                after=after,
+                max_unacked=max_unacked,
+                ack_wait_ns=ack_wait_ns,
+            )
+            found.reader.begin(NumberSet(cumulative, [(first, last) for first, last in ranges]))
+            found._view.place = cumulative + 1
+            found._restored = {int(place): progress.encode() for place, progress in partly.items()}
+        except (ValueError, TypeError, AttributeError, RecursionError) as cause:
+            raise StoreDamaged(f"subscription {row.name} cannot be read") from cause
+        return found
+
+    @property
+    def highest(self) -> int:
+        """The greatest place that it knows of."""
+        return max(self.after, self.reader.done.highest)
+
+    def counts(self) -> Counter[str]:
+        """Its counts, by name."""
+        return Counter(discarded=self.discarded, late_acks=self.late_acks, redelivered=self.redelivered)
+
+
+def _ascending(ranges: list[Range]) -> Iterator[list[Range]]:
+    """The ranges in lists, each of which ascends."""
+    part: list[Range] = []
+    for one in ranges:
+        if part and one[0] <= part[-1][1]:
+            yield part
+            part = []
+        part.append(one)
+    if part:
+        yield part
+
+
+def ranges_of(runs: Iterable[Run]) -> list[Range]:
+    """The places of messages that were drawn, as ranges; neighbours are joined."""
+    ranges: list[Range] = []
+    for run in runs:
+        first, last = run.packet.first_place + run.first, run.packet.first_place + run.next - 1
+        if ranges and ranges[-1][1] + 1 == first:
+            ranges[-1] = ranges[-1][0], last
+        elif last >= first:
+            ranges.append((first, last))
+    return ranges

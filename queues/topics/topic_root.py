@@ -1,0 +1,498 @@
+"""The topics below one root: the queue in which their messages arrive, and from which subscriptions read.
+
+Promise: a content is kept once, however many subscriptions want it, and is deleted with the commit in which the last of
+them is done with it. Messages have their places in the order in which they arrived, and are dispatched in that order.
+
+    arrives -> in a commit (express: in memory) -> has its place: durable subscriptions have it
+    -> dispatched: the others that match have it -> nobody wants it any more: deleted with the next commit
+
+Quotas, unfinished large messages and charges are those of a queue (``Mailbox``).
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, Protocol
+
+from triack.base.delivery import DURABLE
+from triack.base.names import LEVEL_END, TOPIC_PREFIX, StreamId
+from triack.base.ranges import Range
+from triack.base.units import in_ns
+from triack.queues.mailboxes.mailbox import Mailbox, Notices, QueuedPacket, Run
+from triack.queues.mailboxes.progress import Progress
+from triack.queues.node_settings import Quota, Topic
+from triack.queues.packing import fragment_range, topic_of
+from triack.queues.topics.contents import Contents
+from triack.queues.topics.dispatch_times import DispatchTimes
+from triack.queues.topics.strategies import over_limit, room_of
+from triack.queues.topics.subscription import Subscription
+from triack.queues.topics.trie import Trie
+
+__all__ = ["Dispatch", "TopicRoot"]
+
+MATCHES_MAX = 4_096
+"""Names whose subscriptions are remembered: more than most applications publish to in turns. Any other is matched."""
+
+
+LOOK_MESSAGES = 1_000
+"""After this many messages a root looks which subscriptions are behind: as many as may be pending by default, and the
+look costs little beside them."""
+
+
+class _Takers(NamedTuple):
+    """The subscriptions that take a topic."""
+
+    durable: tuple[Subscription, ...]
+    others: tuple[Subscription, ...]
+
+
+class Owner(Protocol):
+    """The owner of all topics."""
+
+    def handle_stirred(self, root: "TopicRoot") -> None:
+        """Something may be dispatched, or is to be recorded."""
+
+    def handle_growing(self, root: "TopicRoot") -> None:
+        """More places must be reserved with the next commit."""
+
+    def handle_left(self, subscription: Subscription) -> None:
+        """The holder of a subscription that is not durable has gone."""
+
+    def handle_expired(self, subscription: Subscription, packets: list[QueuedPacket]) -> None:
+        """Contents have expired for a durable subscription: make dead letters of them."""
+
+
+class Dispatch(NamedTuple):
+    """Messages that the strategy let go at one moment, for the session log.
+
+    Attributes:
+        first, last: their places.
+        assigned: how many each subscription got.
+        discarded: messages dropped for subscriptions: the place, the age, and what is pending then.
+    """
+
+    first: int
+    last: int
+    assigned: dict[Subscription, int]
+    discarded: list[tuple[Subscription, int, int, int]]
+
+
+class TopicRoot(Mailbox):
+    """The topics below one root.
+
+    Args:
+        queue_id: its number in the store.
+        name: ``topic:`` and the root's name.
+        notices: notices to the owner of all queues.
+        quota: its limits.
+        settings: its strategy.
+        after: no place up to this one may be given again; it is the last one that the store has reserved.
+        owner: hears of what happens here.
+
+    Attributes:
+        topic: the root's name.
+        settings: as given.
+        dispatched: the place of the last message that was dispatched.
+        contents: the messages that subscriptions want.
+        subscriptions: those to topics below it.
+        next_place: the place of the next message to arrive.
+        placed: contents that have got their places, until the session log has them.
+        reserved: the last place that the store has reserved.
+        freed: places of contents that nobody wants any more, and whether anybody did, until then.
+        discarded: number of messages that were dropped for slow subscriptions.
+        unheard: number of messages that no subscription wanted.
+        restoring: whether it is being restored: a large message that began in an earlier process may be whole later.
+    """
+
+    __slots__ = (
+        "_adding",
+        "_awaited",
+        "_behind",
+        "_coming",
+        "_early",
+        "_large",
+        "_looked",
+        "_matches",
+        "_owner",
+        "_times",
+        "_trie",
+        "contents",
+        "discarded",
+        "dispatched",
+        "freed",
+        "next_place",
+        "placed",
+        "reserved",
+        "restoring",
+        "settings",
+        "subscriptions",
+        "topic",
+        "unheard",
+    )
+
+    def __init__(
+        self,
+        queue_id: int,
+        name: str,
+        notices: Notices,
+        quota: Quota,
+        settings: Topic,
+        *,
+        after: int,
+        owner: Owner,
+    ) -> None:
+        super().__init__(queue_id, name, notices, quota, in_arrival_order=True)
+        self.topic = name.removeprefix(TOPIC_PREFIX)
+        self.settings = settings
+        self.last_place = self.dispatched = after
+        self.next_place = after + 1
+        self.reserved = after
+        self.contents = Contents(notices.cache, self._set_deadline)
+        self.subscriptions: dict[Subscription, None] = {}
+        self.placed: list[QueuedPacket] = []
+        self.freed: dict[str, list[Range]] = {}
+        self.unheard = self.discarded = 0
+        self.restoring = False
+        self._owner = owner
+        self._trie = Trie[Subscription]()
+        self._matches: dict[str, _Takers] = {}
+        self._times = DispatchTimes(in_ns(settings.delivery_timeout_s))
+        # The places of durable contents whose commit has not returned, ascending, and express ones that come behind.
+        self._awaited: deque[int] = deque()
+        self._early: deque[QueuedPacket] = deque()
+        # Of unfinished large messages: how much has come, and the place once all has.
+        self._coming: dict[tuple[StreamId, int], int] = {}
+        self._large: dict[tuple[StreamId, int], int] = {}
+        self._adding = 0
+        # The number of subscriptions that nobody reads, or that are far behind, at the last look.
+        self._behind = 0
+        self._looked = after
+
+    def set_settings(self, settings: Topic) -> None:
+        """Another strategy is in force, from the next dispatch on."""
+        if settings.delivery_timeout_s != self.settings.delivery_timeout_s:
+            self._times.set_timeout(in_ns(settings.delivery_timeout_s))
+        self.settings = settings
+        self.stir()
+
+    def stir(self) -> None:
+        """Something may be dispatched, or is to be recorded."""
+        self._owner.handle_stirred(self)
+
+    # ---- subscriptions
+
+    def enter(self, subscription: Subscription) -> None:
+        """A subscription begins."""
+        self.subscriptions[subscription] = None
+        self._trie.add(subscription.pattern, subscription)
+        self._matches.clear()
+
+    def end(self, subscription: Subscription) -> None:
+        """A subscription ends: contents that only it wanted are deleted with the next commit."""
+        limit = subscription.limit
+        wanted = [
+            packet
+            for packet in self.contents.walk(subscription.reader.done.cumulative + 1)
+            if packet.first_place <= limit
+            and packet.first_place not in subscription.reader.done
+            and self.takes(subscription, packet.topic)
+        ]
+        del self.subscriptions[subscription]
+        self._trie.remove(subscription.pattern, subscription)
+        self._matches.clear()
+        subscription.end()
+        for packet in wanted:
+            self.release(packet)
+        self.notices.idled[self] = None
+        self.stir()
+
+    def handle_left(self, subscription: Subscription) -> None:
+        """The holder of a subscription that is not durable has gone."""
+        self._owner.handle_left(subscription)
+
+    def _takers(self, topic: str) -> _Takers:
+        found = self._matches.get(topic)
+        if found is None:
+            if len(self._matches) >= MATCHES_MAX:
+                self._matches.clear()
+            matching = self._trie.match(topic)
+            durable = tuple(one for one in matching if one.durable)
+            found = self._matches[topic] = _Takers(durable, tuple(one for one in matching if not one.durable))
+        return found
+
+    def takes(self, subscription: Subscription, topic: str) -> bool:
+        """Whether a subscription's pattern stands for a topic."""
+        takers = self._takers(topic)
+        return subscription in (takers.durable if subscription.durable else takers.others)
+
+    @property
+    def is_idle(self) -> bool:
+        """See ``Mailbox``."""
+        return super().is_idle and not self.subscriptions
+
+    # ---- arriving
+
+    @property
+    def takes_runs(self) -> bool:
+        """Each packet has the name of its topic."""
+        return False
+
+    def charge(self, packet: QueuedPacket, head: bytes, progress: Progress | None = None) -> None:
+        """See ``Mailbox``; a message has its place in the order of the commits from here on."""
+        if packet.charged_bytes:
+            return
+        fragment = fragment_range(head, packet.size_bytes)
+        if not packet.topic and packet.pieces and (fragment is None or not fragment[1]):
+            below = topic_of(packet.pieces[0])
+            packet.topic = LEVEL_END.join([self.topic, below]) if below else self.topic
+        super().charge(packet, head, progress)
+        if fragment is None:
+            self._place(packet, packet.count)
+        else:
+            ordinal, _, length, total_bytes = fragment
+            message = StreamId(packet.origin, packet.stream), ordinal
+            come = self._coming.get(message, 0) + length
+            if come < total_bytes:
+                self._coming[message] = come
+            else:
+                self._coming.pop(message, None)
+                self._place(packet, 1)
+
+    def _place(self, packet: QueuedPacket, messages: int) -> None:
+        """A message is whole with this packet: give it its place, unless an earlier process did."""
+        if packet.first_place:
+            self.next_place = max(self.next_place, packet.first_place + messages)
+            return
+        packet.first_place = self.next_place
+        self.next_place += messages
+        if self.next_place > self.reserved:
+            self._owner.handle_growing(self)
+        if packet.delivery in DURABLE and not packet.restored:
+            self._awaited.append(packet.first_place)
+
+    def put(self, packet: QueuedPacket, head: bytes, progress: Progress | None = None) -> None:
+        """See ``Mailbox``."""
+        self.charge(packet, head)
+        awaited, early = self._awaited, self._early
+        if packet.keys and awaited and awaited[0] == packet.first_place:
+            awaited.popleft()
+        super().put(packet, head, progress)
+        while early and not (awaited and awaited[0] < early[0].first_place):
+            self._add(early.popleft(), None)
+
+    def _put_fragment(
+        self,
+        packet: QueuedPacket,
+        fragment: tuple[int, int, int, int],
+        progress: Progress | None,
+    ) -> None:
+        message = StreamId(packet.origin, packet.stream), fragment[0]
+        if packet.first_place:
+            self._large[message] = packet.first_place
+        self._adding = self._large.get(message, 0)
+        super()._put_fragment(packet, fragment, progress)
+        self._adding = 0
+        if not self.partials.expects(packet.origin, packet.stream, fragment[0]):
+            self._large.pop(message, None)
+
+    def _drop_partials(self, stream: StreamId, ordinals: list[int]) -> None:
+        for ordinal in ordinals:
+            self._coming.pop((stream, ordinal), None)
+            self._large.pop((stream, ordinal), None)
+        super()._drop_partials(stream, ordinals)
+
+    def _add(self, packet: QueuedPacket, progress: Progress | None) -> None:  # noqa: ARG002 - it has no reader itself
+        packet.first_place = packet.first_place or self._adding
+        if not packet.keys and self._awaited and self._awaited[0] < packet.first_place:
+            self._early.append(packet)  # durable messages came before it, and their commit has not returned
+            return
+        self.last_place = packet.last_place
+        self.length += packet.count
+        self.size_bytes += packet.size_bytes
+        durable = [one for one in self._takers(packet.topic).durable if one.after < packet.first_place]
+        self.placed.append(packet)
+        if self.restoring:
+            self._restore(packet, durable)
+            return
+        for one in durable:
+            one.assign(packet, packet.count, first=True)
+        self.contents.append(packet, len(durable) + 1)
+        for one in durable:
+            one.wake()
+        self.stir()
+
+    def _restore(self, packet: QueuedPacket, durable: list[Subscription]) -> None:
+        """A content of an earlier process: whatever that had dispatched, only durable subscriptions are left."""
+        self.dispatched = self.last_place
+        wanting = sum([one.pending(packet) for one in durable])
+        self.contents.append(packet, wanting)
+        if not wanting:
+            self.free(packet, "all" if durable else "nobody")
+
+    # ---- dispatching
+
+    def dispatch(self, now_ns: int) -> Dispatch | None:
+        """Let go what the strategy lets go. Returns what went, or None."""
+        first, assigned = self.dispatched + 1, dict[Subscription, int]()
+        if self.last_place - self._looked >= LOOK_MESSAGES:
+            self._looked = self.last_place
+            self._behind = sum([not one.listeners or one.length > one.max_unacked for one in self.subscriptions])
+        discarded: list[tuple[Subscription, int, int, int]] = []
+        for packet in self.contents.walk(first):
+            if packet.last_place > self.last_place:
+                break
+            if not self._dispatch_content(packet, assigned, discarded, now_ns):
+                break
+        else:
+            self.dispatched = self.last_place
+        for one in assigned:
+            one.wake()
+        return Dispatch(first, self.dispatched, assigned, discarded) if self.dispatched >= first else None
+
+    def _dispatch_content(
+        self,
+        packet: QueuedPacket,
+        assigned: dict[Subscription, int],
+        discarded: list[tuple[Subscription, int, int, int]],
+        now_ns: int,
+    ) -> bool:
+        """Let go as many messages of the next content as may go. Returns whether all of them have."""
+        place, settings = packet.first_place, self.settings
+        durable, others = self._takers(packet.topic)
+        takers = [one for one in others if one.wants(packet)]
+        begin = max(place, self.dispatched + 1)
+        count = room_of(
+            settings.strategy, [(one.length, one.max_unacked) for one in takers], packet.last_place - begin + 1
+        )
+        if not count:
+            self.dispatched = begin - 1
+            return False
+        is_first = begin == place
+        if is_first and place in self.contents.wanted:
+            self.contents.wanted[place] += len(takers)
+        self.dispatched = begin + count - 1
+        self._times.add(self.dispatched, now_ns)
+        for one in takers:
+            over = over_limit(one.length, one.max_unacked, count) if settings.strategy == "discard_allowed" else 0
+            one.assign(packet, count, first=is_first)
+            assigned[one] = assigned.get(one, 0) + count
+            discarded += self._discard(one, over, now_ns)
+        if self.dispatched < packet.last_place:
+            return False
+        if is_first and not takers and not any(one.after < place for one in durable):
+            self.unheard += packet.count
+            self.free(packet, "nobody")
+        else:
+            self.release(packet)
+        return True
+
+    def _discard(self, one: Subscription, most: int, now_ns: int) -> Iterator[tuple[Subscription, int, int, int]]:
+        """Drop the eldest messages of a subscription, so many at most, that were dispatched too long ago."""
+        timeout_ns = in_ns(self.settings.delivery_timeout_s)
+        for _ in range(most):
+            eldest = one.eldest()
+            if eldest is None:
+                return
+            packet, index = eldest
+            place = packet.first_place + index
+            age_ns = now_ns - self._times.of(place)
+            if age_ns <= timeout_ns:
+                return
+            one.discard(packet, index)
+            self.discarded += 1
+            yield one, place, age_ns, one.length
+
+    # ---- leaving
+
+    def release(self, packet: QueuedPacket) -> None:
+        """A subscription wants a content no more, or it was dispatched."""
+        place, wanted = packet.first_place, self.contents.wanted
+        left = wanted.get(place)
+        if left is None:
+            if packet.last_place > self.dispatched or any(map(self._wants(packet), self._all_takers(packet))):
+                return
+        elif left > 1:
+            wanted[place] = left - 1
+            if left - 1 <= self._behind:
+                self.contents.trim(self._behind, self.dispatched)
+            return
+        self.free(packet, "all")
+
+    def _all_takers(self, packet: QueuedPacket) -> Iterator[Subscription]:
+        takers = self._takers(packet.topic)
+        yield from takers.others
+        yield from takers.durable
+
+    @staticmethod
+    def _wants(packet: QueuedPacket) -> Callable[[Subscription], bool]:
+        return lambda one: one.wants(packet)
+
+    def free(self, packet: QueuedPacket, reason: str) -> None:
+        """Delete a content with the next commit."""
+        if not self.contents.remove(packet):
+            return
+        self._changed.pop(packet.first_place, None)
+        self.length -= packet.count
+        self.left += packet.count
+        self.size_bytes -= packet.size_bytes
+        if packet.keys:
+            self._orphans += packet.keys
+            self.notices.dirty[self] = None
+        self._release(packet, packet.count, packet.charged_bytes)
+        ranges = self.freed.setdefault(reason, [])
+        if ranges and ranges[-1][1] + 1 == packet.first_place:
+            ranges[-1] = ranges[-1][0], packet.last_place
+        else:
+            ranges.append((packet.first_place, packet.last_place))
+        self.stir()
+
+    def note_told(self, packet: QueuedPacket) -> None:
+        """See ``Mailbox``."""
+        if self.contents.is_ready(packet):
+            super().note_told(packet)
+
+    def poll_expired(self, now_ms: int, most: int) -> list[QueuedPacket]:
+        """See ``Mailbox``."""
+        return self.contents.poll_expired(now_ms, most)
+
+    def expire(self, packets: object) -> dict[QueuedPacket, list[int]]:
+        """Let contents expire for each subscription that does not have them in hand. See ``Mailbox``."""
+        assert isinstance(packets, list)
+        for packet in packets:
+            takers = self._takers(packet.topic)
+            for one in takers.durable:
+                if one.wants(packet):
+                    self._owner.handle_expired(one, [packet])
+            if packet.first_place > self.dispatched:
+                self._skip(packet, takers)
+                continue
+            for one in takers.others:
+                if one.wants(packet):
+                    one.expire([packet])
+        return {}
+
+    def _skip(self, packet: QueuedPacket, takers: _Takers) -> None:
+        """A content expires before its dispatch: subscriptions that are not durable never get it."""
+        for one in takers.others:
+            if one.after < packet.first_place:
+                one.reader.acknowledge(packet, (1 << packet.count) - 1)
+        if packet.first_place in self.contents.wanted:
+            self.release(packet)
+
+    # ---- not read as a queue
+
+    def open_run(self, now_ms: int) -> Run | None:  # noqa: ARG002 - a queue looks at it
+        """Nothing is read from a root, but from its subscriptions."""
+        return None
+
+    def waiting(self, after: tuple[int, int] = (0, 0)) -> Iterator[tuple[QueuedPacket, int]]:
+        """The messages that some subscription wants, in order. See ``Mailbox``."""
+        begin = after[1] + 1
+        for packet in self.contents.walk(begin):
+            for index in range(max(0, begin - packet.first_place), packet.count):
+                yield packet, index
+
+    @property
+    def oldest_ms(self) -> int | None:
+        """See ``Mailbox``."""
+        first = self.contents.following(0)
+        return None if first is None else first.sent_at_ms

@@ -1,0 +1,448 @@
+"""The topics of a node, and the subscriptions to them.
+
+Promise: a durable subscription is on the disk before ``subscribe`` is over for its caller, and its row changes with the
+commit that acknowledges its messages. What the session log has of topics is in the order in which it happened.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from struct import Struct
+from typing import Any
+
+from triack.base.commit import OWN_STATE, StoreContent, SubscriptionRow
+from triack.base.delivery import LABELS
+from triack.base.errors import QueueNotFound, StoreDamaged, SubscriptionMismatch
+from triack.base.names import LEVEL_END, TOPIC_PREFIX, what_else
+from triack.base.news import AckWaitOver, MessagesDiscarded
+from triack.base.reasons import DropReason
+from triack.base.units import SECOND, in_ns
+from triack.queues.mailboxes.handed import settled_runs
+from triack.queues.mailboxes.in_hand import InHand
+from triack.queues.mailboxes.local_commit import LocalCommit, LocalTurn
+from triack.queues.mailboxes.local_queues import LocalQueues
+from triack.queues.mailboxes.mailbox import Mailbox, Notices, QueuedPacket
+from triack.queues.node_settings import NodeSettings
+from triack.queues.topics.subscription import Subscription, ranges_of
+from triack.queues.topics.topic_root import Dispatch, TopicRoot
+
+__all__ = ["Topics", "placed_fields"]
+
+PLACES = 1 << 20
+"""Places that a commit reserves for a root: so many that few commits do, and after a restart no place comes twice."""
+_KEY = f"{OWN_STATE}places:"
+_PLACE = Struct("!Q")
+
+
+class Topics:
+    """All topics of a node.
+
+    Args:
+        settings: the strategies.
+        queues: the queues of the node; the roots are among them.
+        drops: counts drops, by reason.
+        record: writes to the session log.
+
+    Attributes:
+        subscriptions: by their names.
+    """
+
+    def __init__(
+        self,
+        settings: NodeSettings,
+        queues: LocalQueues,
+        drops: Counter[DropReason],
+        record: Callable[..., None],
+    ) -> None:
+        self._settings = settings
+        self._queues = queues
+        self._drops = drops
+        self._record = record
+        self.subscriptions: dict[str, Subscription] = {}
+        main = queues.notices
+        # A reader that dies with messages in hand does not count for a subscription: a note has room for one reader.
+        self._notices = Notices(drops, main.disk, main.express, main.cache, InHand(None))
+        self._notices.expiring, self._notices.resuming, self._notices.wanting = (
+            main.expiring,
+            main.resuming,
+            main.wanting,
+        )
+        self._stirred: dict[TopicRoot, None] = {}
+        self._opened: list[TopicRoot] = []
+        self._next_row = 1
+        self._numbered = 0
+        self._deleted: list[int] = []
+        # Roots that need more places.
+        self._growing: dict[TopicRoot, None] = {}
+        # Of the store: subscriptions by the queue of their root, and the last place that was reserved, by root.
+        self._rows: dict[int, list[SubscriptionRow]] = {}
+        self._reserved: dict[str, int] = {}
+        self._left: list[Subscription] = []
+        # Messages that were dropped, or overdue, and not yet reported; and when that was reported last.
+        self._dropped = Counter[Subscription]()
+        self._overdue = Counter[Subscription]()
+        self._told_ns: dict[tuple[Subscription, bool], int] = {}
+        self._restoring = True
+        queues.make_topic = self._make_root
+
+    # ---- starting
+
+    def restore(self, content: StoreContent) -> None:
+        """Take what the store has of topics, before its queues are restored. Raises StoreDamaged."""
+        for key, value in content.state.items():
+            if key.startswith(_KEY):
+                if len(value) != _PLACE.size:
+                    raise StoreDamaged(f"places of topic {key.removeprefix(_KEY)}: wrong length")
+                self._reserved[key.removeprefix(_KEY)] = _PLACE.unpack(value)[0]
+        for row in content.subscriptions:
+            self._next_row = max(self._next_row, row.id + 1)
+            self._rows.setdefault(row.queue, []).append(row)
+
+    def handle_restored(self, now_ns: int) -> None:
+        """The queues are restored, and with them the contents: go on behind all places that were ever given."""
+        for root in list(self._opened):
+            root.last_place = root.dispatched = root.next_place - 1
+            root.restoring = False
+        self._restoring = False
+        self._rows.clear()
+        self._note_opened(now_ns, recovered=True)
+
+    def _make_root(self, queue_id: int, name: str) -> Mailbox:
+        topic = name.removeprefix(TOPIC_PREFIX)
+        rows = self._rows.get(queue_id, [])
+        settings = self._settings
+        root = TopicRoot(
+            queue_id,
+            name,
+            self._queues.notices,
+            settings.quota_of(name),
+            settings.topic_of(topic),
+            after=self._reserved.get(topic, 0),
+            owner=self,
+        )
+        root.pause = self._queues.pauses.of_queue(name)
+        root.restoring = self._restoring
+        for row in rows:
+            subscription = Subscription.restore(row, root, self._notices)
+            self.subscriptions[subscription.title] = subscription
+            root.enter(subscription)
+            root.last_place = root.dispatched = max(root.last_place, subscription.highest)
+        root.next_place = root.last_place + 1
+        self._opened.append(root)
+        self._stirred[root] = None
+        return root
+
+    def handle_stirred(self, root: TopicRoot) -> None:
+        """Something may be dispatched, or is to be recorded."""
+        self._stirred[root] = None
+
+    def handle_growing(self, root: TopicRoot) -> None:
+        """More places must be reserved with the next commit."""
+        self._growing[root] = None
+
+    def handle_left(self, subscription: Subscription) -> None:
+        """The holder of a subscription that is not durable has gone."""
+        self._left.append(subscription)
+
+    def handle_expired(self, subscription: Subscription, packets: list[QueuedPacket]) -> None:
+        """Contents have expired for a durable subscription: make dead letters of them."""
+        self._queues.expiry.expire(subscription, packets)
+
+    # ---- subscribing
+
+    def subscribe(
+        self,
+        pattern: str,
+        turn: LocalTurn,
+        *,
+        durable: str | None = None,
+        shared: bool = False,
+        max_unacked: int | None = None,
+        ack_wait_ns: int | None = None,
+    ) -> Subscription:
+        """Begin a subscription, or find the durable one of that name, which has the limits of its holder from now on.
+
+        It gets what arrives from now on. A durable one is on the disk with the next commit.
+
+        Args:
+            pattern: the topics; it was checked.
+            turn: the call.
+            durable: its name; None for one that ends with its holder.
+            shared: whether it may have several holders at a time.
+            max_unacked: how many messages may be pending before it has no room; None: as the settings say.
+            ack_wait_ns: how long a message may be in hand; 0: without limit; None: as the settings say.
+
+        Raises:
+            SubscriptionMismatch: the subscription of that name is another one, or has a holder with other limits.
+        """
+        topic = pattern.split(LEVEL_END, maxsplit=1)[0]
+        settings = self._settings.topic_of(topic)
+        max_unacked = max_unacked or settings.max_unacked
+        ack_wait_ns = in_ns(settings.ack_wait_s or 0) if ack_wait_ns is None else ack_wait_ns
+        known = self.subscriptions.get(durable) if durable else None
+        if known is not None:
+            if known.pattern != pattern or known.shared != shared:
+                kind = "shared" if known.shared else "not shared"
+                raise SubscriptionMismatch(
+                    f"subscribe to {pattern}: subscription {durable} is to {known.pattern}, and {kind}; "
+                    f"unsubscribe {durable} first"
+                )
+            if (known.max_unacked, known.ack_wait_ns) != (max_unacked, ack_wait_ns):
+                self._change(known, max_unacked, ack_wait_ns, turn.now_ns)
+            return known
+        root = self._queues.make_queue(f"{TOPIC_PREFIX}{topic}", turn.commit)
+        assert isinstance(root, TopicRoot)
+        self.note(turn.now_ns)
+        row_id = 0
+        if durable:
+            row_id, self._next_row = self._next_row, self._next_row + 1
+        else:
+            self._numbered += 1
+        subscription = Subscription(
+            root,
+            self._notices,
+            durable or f"${self._numbered}",
+            pattern,
+            durable=row_id,
+            shared=shared,
+            after=root.last_place,
+            max_unacked=max_unacked,
+            ack_wait_ns=ack_wait_ns,
+        )
+        self.subscriptions[subscription.title] = subscription
+        root.enter(subscription)
+        if row_id:
+            turn.commit.subscriptions[row_id] = subscription.row()
+        self._note_begun(subscription, turn.now_ns)
+        self._stirred[root] = None
+        return subscription
+
+    def _change(self, known: Subscription, max_unacked: int, ack_wait_ns: int, now_ns: int) -> None:
+        """A durable subscription has other limits."""
+        if known.listeners:
+            raise SubscriptionMismatch(
+                f"subscribe to {known.pattern}: subscription {known.title} has a reader with max_unacked="
+                f"{known.max_unacked}, ack_wait_s={known.ack_wait_ns / SECOND:g}; give the same"
+            )
+        self.note(now_ns)
+        known.max_unacked, known.ack_wait_ns = max_unacked, ack_wait_ns
+        self._notices.dirty[known] = None
+        about = {"max_unacked": max_unacked, "ack_wait_ns": ack_wait_ns}
+        self._record("subscription_changed", now_ns, **known.record_fields, **about)
+
+    def named(self, name: str) -> Subscription:
+        """The subscription with this name, as in ``Message.queue``. Raises QueueNotFound."""
+        found = self.subscriptions.get(name.rpartition("/")[2])
+        if found is None or found.name != name:
+            known = [one.name for one in self.subscriptions.values()]
+            raise QueueNotFound(f"receive from {name}: a topic is read by subscribing; {what_else(name, known)}")
+        return found
+
+    def end(self, subscription: Subscription, reason: str, now_ns: int) -> None:
+        """End a subscription, with the next commit if it is durable."""
+        self.note(now_ns)
+        root = subscription.root
+        assert isinstance(root, TopicRoot)
+        del self.subscriptions[subscription.title]
+        root.end(subscription)
+        for overdue in (False, True):
+            self._told_ns.pop((subscription, overdue), None)
+        self._notices.dirty.pop(subscription, None)
+        self._notices.wanting.pop(subscription, None)
+        self._notices.resuming.set(subscription, None)
+        if subscription.durable:
+            self._deleted.append(subscription.row_id)
+        self._record("unsubscribed", now_ns, **subscription.record_fields, reason=reason)
+
+    def handle_settings(self, settings: NodeSettings) -> None:
+        """Other strategies are in force."""
+        self._settings = settings
+        for root in self.roots:
+            if root.settings != settings.topic_of(root.topic):
+                root.set_settings(settings.topic_of(root.topic))
+                self._opened.append(root)
+
+    @property
+    def roots(self) -> list[TopicRoot]:
+        """The roots of all topics."""
+        return [root for root in self._queues.mailboxes.values() if isinstance(root, TopicRoot)]
+
+    # ---- going on
+
+    def advance(self, now_ns: int) -> None:
+        """Let go what the strategies let go, and end subscriptions whose holders have gone."""
+        while self._left:
+            left, self._left = self._left, []
+            for subscription in left:
+                if not subscription.has_ended and not subscription.listeners:
+                    self.end(subscription, "closed", now_ns)
+        if not self._stirred:
+            return
+        stirred, self._stirred = self._stirred, {}
+        self.note(now_ns, stirred)
+        for root in stirred:
+            dispatch = root.dispatch(now_ns)
+            if dispatch is not None:
+                self._note_dispatch(root, dispatch, now_ns)
+            if root.unheard:
+                self._drops[DropReason.NO_SUBSCRIBER] += root.unheard
+                root.unheard = 0
+            self._note_freed(root, now_ns)
+
+    def take_news(self, now_ns: int) -> list[MessagesDiscarded | AckWaitOver]:
+        """News for the operator since the last call; of one subscription at most one of a kind a second."""
+        news: list[MessagesDiscarded | AckWaitOver] = []
+        if not (self._dropped or self._overdue):
+            return news
+        kinds: tuple[tuple[Counter[Subscription], type[MessagesDiscarded | AckWaitOver]], ...] = (
+            (self._dropped, MessagesDiscarded),
+            (self._overdue, AckWaitOver),
+        )
+        for counts, kind in kinds:
+            for one in list(counts):
+                told_ns = self._told_ns.get((one, kind is AckWaitOver))
+                if told_ns is None or now_ns - told_ns >= SECOND:
+                    if not one.has_ended:
+                        self._told_ns[one, kind is AckWaitOver] = now_ns
+                    news.append(kind(one.root.topic, one.title, counts.pop(one)))
+        return news
+
+    # ---- commits
+
+    def complete(self, group: LocalCommit) -> None:
+        """Add to a commit what was acknowledged for durable subscriptions, before it goes to the disk."""
+        commit = group.commit
+        for subscription in self._notices.dirty:
+            assert isinstance(subscription, Subscription)
+            commit.subscriptions[subscription.row_id] = subscription.row()
+        self._notices.dirty.clear()
+        self._notices.idled.clear()
+        for row_id in self._deleted:
+            commit.subscriptions.pop(row_id, None)
+        commit.subscription_deletes += self._deleted
+        self._deleted = []
+        for root in self._growing:
+            root.reserved = root.next_place + PLACES
+            commit.state[f"{_KEY}{root.topic}"] = _PLACE.pack(root.reserved)
+        self._growing.clear()
+
+    # ---- the session log
+
+    def note(self, now_ns: int, roots: dict[TopicRoot, None] | None = None) -> None:
+        """Log what has arrived in topics, was handed out, came back, or is settled since the last call."""
+        self._note_opened(now_ns)
+        for root in roots if roots is not None else self._stirred:
+            self._note_placed(root, now_ns)
+        notices = self._notices
+        for mailbox in notices.read:
+            assert isinstance(mailbox, Subscription)
+            for event, fields in mailbox.take_told():
+                if fields.get("overdue"):
+                    self._overdue[mailbox] += 1
+                self._record(event, now_ns, **fields)
+        notices.read.clear()
+        notices.purged.clear()  # they are settled as well
+        for mailbox, settled in notices.settled.items():
+            assert isinstance(mailbox, Subscription)
+            if ranges := ranges_of(settled_runs(settled)):
+                self._record("settled", now_ns, **mailbox.record_fields, ranges=ranges)
+        notices.settled.clear()
+
+    def _note_opened(self, now_ns: int, *, recovered: bool = False) -> None:
+        opened, self._opened = self._opened, []
+        for root in opened:
+            settings = root.settings
+            timeout_ns = in_ns(settings.delivery_timeout_s)
+            about = {"strategy": settings.strategy, "delivery_timeout_ns": timeout_ns, "first": root.next_place}
+            self._record("topic_opened", now_ns, topic=root.topic, **about)
+            if recovered:
+                for subscription in root.subscriptions:
+                    self._note_begun(subscription, now_ns, recovered=True)
+                self._note_placed(root, now_ns, recovered=True)
+                self._note_freed(root, now_ns)
+
+    def _note_begun(self, subscription: Subscription, now_ns: int, *, recovered: bool = False) -> None:
+        self._record(
+            "subscribed",
+            now_ns,
+            **subscription.record_fields,
+            pattern=subscription.pattern,
+            durable=subscription.durable,
+            after=subscription.after,
+            max_unacked=subscription.max_unacked,
+            ack_wait_ns=subscription.ack_wait_ns,
+            **({"recovered": True} if recovered else {}),
+        )
+
+    def _note_placed(self, root: TopicRoot, now_ns: int, *, recovered: bool = False) -> None:
+        placed, root.placed = root.placed, []
+        for fields in placed_fields(root.topic, placed, recovered=recovered):
+            self._record("placed", now_ns, **fields)
+
+    def _note_dispatch(self, root: TopicRoot, it: Dispatch, now_ns: int) -> None:
+        self._record("dispatched", now_ns, topic=root.topic, first=it.first, last=it.last)
+        for one, count in it.assigned.items():
+            self._record("assigned", now_ns, **one.record_fields, first=it.first, last=it.last, count=count)
+        for one, first, last, age_ns, pending in _joined(it.discarded):
+            self._dropped[one] += last - first + 1
+            about = {"first": first, "last": last, "age_ns": age_ns, "pending": pending}
+            self._record("discarded", now_ns, **one.record_fields, **about)
+
+    def _note_freed(self, root: TopicRoot, now_ns: int) -> None:
+        freed, root.freed = root.freed, {}
+        for reason, ranges in freed.items():
+            self._record("content_freed", now_ns, topic=root.topic, ranges=sorted(ranges), reason=reason)
+
+
+def placed_fields(topic: str, placed: Iterable[QueuedPacket], *, recovered: bool) -> Iterator[dict[str, Any]]:
+    """Yield the fields of a `placed` record for each series of packets of one name whose numbers and places go on.
+
+    Args:
+        topic: the root.
+        placed: the packets, by their places.
+        recovered: whether the store had them at the start.
+    """
+    fields: dict[str, Any] = {}
+    about: tuple[object, ...] = ()
+    for packet in placed:
+        stream = packet.origin, packet.stream, packet.sequence, packet.delivery, packet.topic
+        goes_on = (*stream, packet.number, packet.first_place)
+        if fields and goes_on == about:
+            counts = fields["counts"]
+            if counts[-1][1] == packet.count:
+                counts[-1][0] += 1
+            else:
+                counts.append([1, packet.count])
+        else:
+            if fields:
+                yield fields
+            fields = {
+                "class": LABELS[packet.delivery],
+                "origin": packet.origin.hex(),
+                "stream": packet.stream,
+                "sequence": packet.sequence,
+                "topic": topic,
+                "below": packet.topic.partition(LEVEL_END)[2],
+                "number": packet.number,
+                "counts": [[1, packet.count]],
+                "at_place": packet.first_place,
+                **({"recovered": True} if recovered else {}),
+            }
+        about = (*stream, packet.number + 1, packet.last_place + 1)
+    if fields:
+        yield fields
+
+
+def _joined(
+    discarded: Iterable[tuple[Subscription, int, int, int]],
+) -> Iterator[tuple[Subscription, int, int, int, int]]:
+    """Yield discarded messages of one subscription that follow each other as one: the first and the last place."""
+    last: tuple[Subscription, int, int, int, int] | None = None
+    for one, place, age_ns, pending in discarded:
+        if last is not None and last[0] is one and last[2] == place - 1:
+            last = one, last[1], place, age_ns, pending
+            continue
+        if last is not None:
+            yield last
+        last = one, place, place, age_ns, pending
+    if last is not None:
+        yield last

@@ -1,0 +1,86 @@
+"""Which subscriptions take a topic: their patterns, by levels.
+
+Promise: a match costs as many steps as the name has levels, and as there are ``*`` on the way, however many patterns
+there are; and one step for each pattern that it finds.
+"""
+
+from typing import Generic, TypeVar
+
+from triack.base.names import ALL_BELOW, LEVEL_END, ONE_LEVEL
+
+__all__ = ["Trie"]
+
+T = TypeVar("T")
+
+
+class _Level(Generic[T]):
+    """The patterns that begin alike.
+
+    Attributes:
+        below: by the next level.
+        here: those that end here.
+        all: those whose last level is ``#``.
+    """
+
+    __slots__ = ("all", "below", "here")
+
+    def __init__(self) -> None:
+        self.below: dict[str, _Level[T]] = {}
+        self.here: dict[T, None] = {}
+        self.all: dict[T, None] = {}
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is left of it."""
+        return not (self.below or self.here or self.all)
+
+
+class Trie(Generic[T]):
+    """Values by pattern. A value may have several patterns; ``match`` gives it once."""
+
+    __slots__ = ("_top",)
+
+    def __init__(self) -> None:
+        self._top: _Level[T] = _Level()
+
+    def add(self, pattern: str, value: T) -> None:
+        """Add a value under a pattern that ``check_pattern`` accepts."""
+        levels, ends = _divide(pattern)
+        at = self._top
+        for level in levels:
+            at = at.below.setdefault(level, _Level())
+        (at.all if ends else at.here)[value] = None
+
+    def remove(self, pattern: str, value: T) -> None:
+        """Remove a value that was added under this pattern."""
+        levels, ends = _divide(pattern)
+        path = [self._top]
+        for level in levels:
+            path.append(path[-1].below[level])
+        del (path[-1].all if ends else path[-1].here)[value]
+        for level, above, at in reversed(list(zip(levels, path, path[1:], strict=False))):
+            if at.is_empty:
+                del above.below[level]
+
+    def match(self, name: str) -> list[T]:
+        """The values of all patterns that stand for a name, each once, in the order of their patterns' levels."""
+        found: dict[T, None] = {}
+        reached = [self._top]
+        for level in name.split(LEVEL_END):
+            following: list[_Level[T]] = []
+            for at in reached:
+                found.update(at.all)
+                following += [at.below[key] for key in (level, ONE_LEVEL) if key in at.below]
+            reached = following
+            if not reached:
+                return list(found)
+        for at in reached:
+            found.update(at.all)
+            found.update(at.here)
+        return list(found)
+
+
+def _divide(pattern: str) -> tuple[list[str], bool]:
+    """The levels of a pattern, and whether it stands for all names below them, too."""
+    levels = pattern.split(LEVEL_END)
+    return (levels[:-1], True) if levels[-1] == ALL_BELOW else (levels, False)

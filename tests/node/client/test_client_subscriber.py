@@ -1,0 +1,42 @@
+"""Subscribing over the control socket, and without ``async``."""
+
+from pathlib import Path
+
+import pytest
+
+import triack
+from tests.node.nodes import WAIT
+from triack.node.client.client import Client
+
+
+async def test_a_client_publishes_and_subscribes(node: triack.Node, client: Client) -> None:
+    async with client.subscribe("Games.#") as reader:
+        await client.publish("Games.Cricket", b"1", label="l")
+        message = await reader.get(WAIT)
+        assert (message.body, message.topic, message.label) == (b"1", "Games.Cricket", "l")
+    await client.flush()
+    assert not node.stats().topics["Games"].subscriptions
+
+
+async def test_a_client_reads_a_durable_subscription_and_ends_it(node: triack.Node, client: Client) -> None:
+    async with client.subscribe("Games.#", durable="audit") as reader:
+        await node.publish("Games.Cricket", b"1")
+        assert (await reader.get(WAIT)).body == b"1"
+        with pytest.raises(triack.SubscriptionBusy):
+            async with client.subscribe("Games.#", durable="audit"):
+                pass
+    await node.publish("Games.Cricket", b"2")
+    async with client.transaction() as tx:
+        assert (await tx.receive("topic:Games.#/audit", WAIT)).body == b"2"
+    (shown,) = (await client.stats()).topics["Games"].subscriptions
+    assert (shown.name, shown.pending) == ("audit", 0)
+    await client.unsubscribe("audit")
+    assert not node.stats().topics["Games"].subscriptions
+
+
+def test_a_program_without_async_publishes_and_subscribes(tmp_path: Path) -> None:
+    with triack.sync.open("a", data=tmp_path, insecure=True) as node:
+        with node.subscribe("Games.#", durable="audit") as reader:
+            node.publish("Games.Cricket", b"1")
+            assert reader.get(WAIT).topic == "Games.Cricket"
+        node.unsubscribe("audit")

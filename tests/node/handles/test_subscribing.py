@@ -1,0 +1,170 @@
+"""Publishing and subscribing on a real node."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+import triack
+from tests.node.nodes import WAIT, make, quick
+
+
+async def read(subscriber: triack.Subscriber, count: int) -> list[bytes]:
+    return [(await subscriber.get(WAIT)).body for _ in range(count)]
+
+
+async def test_each_subscription_gets_each_message_that_matches_once() -> None:
+    async with make() as node, node.subscribe("Games.#") as one, node.subscribe("Games.*") as other:
+        for delivery in triack.Delivery:
+            await node.publish("Games.Cricket", delivery.label.encode(), delivery=delivery)
+            await node.flush()
+        await node.publish("Games.Cricket.Scores", b"deep", label="l")
+        await node.publish("Plays.Hamlet", b"other")
+        assert await read(one, 3) == await read(other, 3)
+        last = await one.get(WAIT)
+        assert (last.body, last.topic, last.label) == (b"deep", "Games.Cricket.Scores", "l")
+
+
+async def test_a_durable_subscription_gets_all_that_came_while_nobody_read_it(tmp_path: Path) -> None:
+    async with make(data=tmp_path) as node:
+        async with node.subscribe("Games.#", durable="audit") as audit:
+            await node.publish("Games.Cricket", b"1", until="queued")
+            assert await read(audit, 1) == [b"1"]
+        await node.publish("Games.Cricket", b"2", until="queued")
+        await node.publish("Games.Cricket", b"y" * 100_000, until="queued")
+    async with make(data=tmp_path) as node:
+        await node.publish("Games.Cricket", b"3")
+        async with node.subscribe("Games.#", durable="audit") as audit:
+            assert await read(audit, 3) == [b"2", b"y" * 100_000, b"3"]
+        await node.flush()
+        assert node.stats().topics["Games"].messages == 0
+
+
+async def test_one_reader_at_a_time_unless_it_is_shared() -> None:
+    async with make() as node, node.subscribe("Games.#", durable="audit"):
+        with pytest.raises(triack.SubscriptionBusy):
+            node.subscribe("Games.#", durable="audit")
+        with pytest.raises(triack.SubscriptionMismatch):
+            node.subscribe("Games.*", durable="audit")
+        async with (
+            node.subscribe("Games.#", durable="work", shared=True) as one,
+            node.subscribe("Games.#", durable="work", shared=True) as other,
+        ):
+            await node.publish("Games.Cricket", b"1")
+            await node.publish("Games.Cricket", b"2")
+            assert {*await read(one, 1), *await read(other, 1)} == {b"1", b"2"}
+
+
+async def test_a_transaction_receives_from_a_subscription() -> None:
+    async with make() as node, node.subscribe("Games.#", durable="audit"):
+        await node.publish("Games.Cricket", b"1")
+        tx = node.transaction()
+        message = await tx.receive("topic:Games.#/audit", WAIT)
+        tx.rollback(failed=False)
+        async with node.transaction() as tx:
+            again = await tx.receive(message.queue, WAIT)
+            await tx.send("topic:Games.Chess", b"2")
+        assert (again.id, again.redelivered) == (message.id, True)
+        async with node.transaction() as tx:
+            assert (await tx.receive(message.queue, WAIT)).topic == "Games.Chess"
+
+
+async def test_the_end_of_a_subscription_reaches_its_reader_and_its_transaction() -> None:
+    async with make() as node, node.subscribe("Games.#", durable="audit") as audit:
+        await node.publish("Games.Cricket", b"1")
+        tx = node.transaction()
+        await tx.receive("topic:Games.#/audit", WAIT)
+        waiting = asyncio.create_task(audit.get())
+        await asyncio.sleep(0)
+        await node.unsubscribe("audit")
+        with pytest.raises(triack.SubscriptionEnded):
+            await waiting
+        with pytest.raises(triack.SubscriptionEnded):
+            await tx.commit()
+        with pytest.raises(triack.QueueNotFound, match="there is no such subscription"):
+            await node.unsubscribe("audit")
+
+
+async def test_a_message_in_hand_for_too_long_comes_again_and_its_late_ack_is_counted() -> None:
+    settings = quick(redelivery=triack.Redelivery(first_wait_s=0))
+    async with make(settings=settings) as node, node.subscribe("Games.#", ack="manual", ack_wait_s=0.05) as reader:
+        await node.publish("Games.Cricket", b"1")
+        first = await reader.get(WAIT)
+        again = await reader.get(WAIT)
+        first.ack()
+        assert again.redelivered
+        assert again.failures >= 1
+        (shown,) = node.stats().topics["Games"].subscriptions
+        assert shown.late_acks == 1
+
+
+async def test_a_dead_letter_of_a_subscription_is_moved_and_not_sent_again() -> None:
+    async with make() as node, node.subscribe("Games.#", durable="audit", ack="manual") as audit:
+        await node.publish("Games.Cricket", b"1")
+        (await audit.get(WAIT)).reject(dead=True)
+        await node.flush()
+        (letter,) = [it async for it in node.browse("dead-letter")]
+        assert letter.destination == "topic:Games.Cricket"
+        assert await node.requeue() == 0
+        with pytest.raises(triack.UsageError, match="it came by subscription audit: move it to a queue"):
+            await node.requeue([letter.id])
+        assert await node.move("dead-letter", "q") == 1
+
+
+async def test_what_waits_for_a_subscription_is_browsed_and_purged_and_a_topic_is_not() -> None:
+    async with make() as node, node.subscribe("Games.#", durable="audit"), node.subscribe("Games.#", durable="b"):
+        await node.publish("Games.Cricket", b"1")
+        assert [it.body async for it in node.browse("topic:Games.#/audit")] == [b"1"]
+        assert [it.body async for it in node.browse("topic:Games")] == [b"1"]
+        with pytest.raises(triack.UsageError, match="each of its subscriptions has its own messages"):
+            await node.purge("topic:Games")
+        assert await node.purge("topic:Games.#/audit") == 1
+        pending = {one.name: one.pending for one in node.stats().topics["Games"].subscriptions}
+        assert pending == {"audit": 0, "b": 1}
+
+
+async def test_a_peer_publishes_in_each_class_and_in_a_transaction() -> None:
+    async with make("hub", scheme="memory") as hub, make("pub", peers={"hub": "memory://hub"}) as pub:
+        async with hub.subscribe("Games.#") as reader:
+            for delivery in triack.Delivery:
+                await pub.send("hub/topic:Games.Cricket", b"1", delivery=delivery)
+                await pub.send_many("hub/topic:Games.Chess", [b"2", b"3"], delivery=delivery)
+            async with pub.transaction() as tx:
+                await tx.send("hub/topic:Games", b"4")
+            await pub.drain(WAIT)
+            found = [await reader.get(WAIT) for _ in range(10)]
+        assert sorted((it.topic or "", it.body) for it in found) == sorted(
+            [("Games", b"4")] + 3 * [("Games.Cricket", b"1"), ("Games.Chess", b"2"), ("Games.Chess", b"3")]
+        )
+
+
+@pytest.mark.parametrize(
+    ("pattern", "more"),
+    [
+        ("", {}),
+        ("#", {}),
+        ("*.Cricket", {}),
+        ("Games.#.Scores", {}),
+        ("Games..Cricket", {}),
+        ("Games.#", {"shared": True}),
+        ("Games.#", {"durable": "a b"}),
+        ("Games.#", {"max_unacked": 0}),
+        ("Games.#", {"ack_wait_s": 0}),
+        ("Games.#", {"ack": "never"}),
+    ],
+)
+async def test_arguments_that_make_no_subscription_are_refused(pattern: str, more: dict[str, object]) -> None:
+    async with make() as node:
+        with pytest.raises(triack.UsageError):
+            node.subscribe(pattern, **more)  # type: ignore[arg-type]
+        assert not node.stats().topics.get("Games")
+
+
+async def test_a_node_with_a_fixed_set_of_queues_has_the_topics_in_it() -> None:
+    async with make(queues=["topic:Games"]) as node, node.subscribe("Games.#") as reader:
+        await node.publish("Games.Cricket", b"1")
+        assert await read(reader, 1) == [b"1"]
+        with pytest.raises(triack.QueueNotFound):
+            node.subscribe("Plays.#")
+        with pytest.raises(triack.QueueNotFound):
+            await node.publish("Plays.Hamlet", b"1")

@@ -1,0 +1,217 @@
+"""What each strategy does with a fast subscription A and a slow one B: the same for any number of messages a packet."""
+
+import pytest
+
+from tests.queues.topics.bench import Bench
+from triack.base.delivery import Delivery
+from triack.base.reasons import DropReason
+from triack.base.units import SECOND
+from triack.queues.node_settings import Quota
+
+PER_PACKET = pytest.mark.parametrize("per_packet", [1, 50])
+HOUR = 3_600 * SECOND
+
+
+@PER_PACKET
+def test_discard_none_gives_the_fast_one_all_and_the_slow_one_waits_in_constant_memory(per_packet: int) -> None:
+    bench = Bench(per_packet, max_unacked=3)
+    fast, slow = bench.subscribe(), bench.subscribe()
+    read: list[int] = []
+    for _ in range(20):
+        bench.publish(50)
+        read += bench.read(fast)
+    assert read == list(range(1_000))
+    assert slow.length == 1_000
+    assert not slow.reader.begun
+    assert slow.reader.done.gaps == 0
+    assert bench.read(slow) == list(range(1_000))
+
+
+@PER_PACKET
+def test_the_slowest_subscription_stops_all_and_one_ack_lets_one_message_go(per_packet: int) -> None:
+    bench = Bench(per_packet, strategy="slowest_sub_rate", max_unacked=3)
+    fast, slow = bench.subscribe(), bench.subscribe()
+    bench.publish(10)
+    assert bench.read(fast) == [0, 1, 2]
+    assert slow.length == 3
+    assert bench.read(slow, 1) == [0]
+    assert bench.read(fast) == [3]
+    assert slow.length == 3
+    bench.topics.end(slow, "closed", bench.now_ns)
+    bench.step()
+    assert bench.read(fast) == [4, 5, 6, 7, 8, 9]
+
+
+@PER_PACKET
+def test_discard_allowed_drops_one_message_at_a_put_when_the_eldest_is_too_old(per_packet: int) -> None:
+    bench = Bench(per_packet, strategy="discard_allowed", max_unacked=3, delivery_timeout_s=60)
+    fast, slow = bench.subscribe(), bench.subscribe()
+    for second in (0, 20, 40, 59):
+        bench.now_ns = second * SECOND
+        bench.publish(1)
+        bench.read(fast)
+    assert (slow.length, slow.discarded) == (4, 0)
+    first = bench.take(slow)
+    assert first is not None
+    bench.now_ns = 61 * SECOND
+    bench.publish(1)
+    bench.read(fast)
+    assert (slow.length, slow.discarded) == (4, 1)
+    bench.now_ns = HOUR
+    bench.step()
+    assert (slow.length, slow.discarded) == (4, 1)  # no timer drops anything
+    slow.acknowledge(first)
+    bench.step()
+    assert (slow.length, slow.late_acks) == (4, 1)
+    bench.now_ns = 2 * HOUR
+    bench.publish(10)
+    assert bench.read(fast) == list(range(5, 15))
+    assert (slow.length, slow.discarded) == (10, 5)  # the eldest is young then
+    assert bench.read(slow) == list(range(5, 15))
+    assert [place for it in bench.of("discarded") for place in range(it["first"], it["last"] + 1)] == [1, 2, 3, 4, 5]
+
+
+@PER_PACKET
+def test_when_all_are_at_their_limit_the_first_ack_of_any_goes_on(per_packet: int) -> None:
+    bench = Bench(per_packet, max_unacked=3)
+    one, other = bench.subscribe(), bench.subscribe()
+    bench.publish(5)
+    assert (one.length, other.length, bench.root.dispatched) == (3, 3, 3)
+    assert bench.read(other, 1) == [0]
+    assert (one.length, other.length, bench.root.dispatched) == (4, 3, 4)
+
+
+@PER_PACKET
+def test_a_joiner_gets_nothing_that_came_before_it_and_is_not_asked_for_room_for_it(per_packet: int) -> None:
+    bench = Bench(per_packet, strategy="slowest_sub_rate", max_unacked=3)
+    slow = bench.subscribe()
+    bench.publish(9)
+    joiner = bench.subscribe(max_unacked=1)
+    bench.publish(1)
+    assert bench.read(joiner) == []
+    assert bench.read(slow) == list(range(10))
+    assert bench.read(joiner) == [9]
+
+
+@PER_PACKET
+def test_two_subscriptions_that_match_get_one_copy_each(per_packet: int) -> None:
+    bench = Bench(per_packet)
+    one, all_below = bench.subscribe("Games.*"), bench.subscribe("Games.#")
+    bench.publish(3)
+    bench.publish(2, "Cricket.Scores")
+    assert bench.read(one) == [0, 1, 2]
+    assert bench.read(all_below) == [0, 1, 2, 3, 4]
+
+
+def test_a_message_for_nobody_is_dropped_and_counted() -> None:
+    bench = Bench(50)
+    bench.subscribe("Games.Chess", durable="chess")
+    bench.publish(3, delivery=Delivery.RECOVERABLE)
+    bench.step()
+    assert bench.drops[DropReason.NO_SUBSCRIBER] == 3
+    assert not bench.rows
+    assert bench.of("content_freed")[0]["reason"] == "nobody"
+
+
+@PER_PACKET
+def test_a_content_goes_with_the_commit_of_the_last_subscription_that_wants_it(per_packet: int) -> None:
+    bench = Bench(per_packet)
+    fast, audit = bench.subscribe(), bench.subscribe(durable="audit")
+    bench.publish(4, delivery=Delivery.TRANSACTIONAL)
+    assert bench.read(fast) == [0, 1, 2, 3]
+    assert bench.rows
+    assert bench.read(audit, 3) == [0, 1, 2]
+    assert len(bench.rows) == 1
+    assert bench.read(audit) == [3]
+    assert not bench.rows
+    assert bench.root.length == bench.root.fill.bytes.value == 0
+
+
+@PER_PACKET
+def test_the_end_of_a_subscription_frees_what_it_alone_wanted(per_packet: int) -> None:
+    bench = Bench(per_packet)
+    fast, audit = bench.subscribe(), bench.subscribe(durable="audit")
+    bench.publish(4, delivery=Delivery.TRANSACTIONAL)
+    bench.read(fast)
+    bench.topics.end(audit, "unsubscribed", bench.now_ns)
+    bench.step()
+    assert not bench.rows
+    assert not bench.store.subscriptions
+    assert bench.root.length == 0
+
+
+@PER_PACKET
+def test_a_durable_subscription_goes_on_after_a_restart_where_it_was(per_packet: int) -> None:
+    bench = Bench(per_packet)
+    audit, chess = bench.subscribe(durable="audit"), bench.subscribe("Games.Chess", durable="chess")
+    bench.publish(3, delivery=Delivery.TRANSACTIONAL)
+    bench.publish(2, "Chess", delivery=Delivery.TRANSACTIONAL)
+    assert bench.read(audit, 2) == [0, 1]
+    bench = bench.restart()
+    audit, chess = bench.topics.subscriptions["audit"], bench.topics.subscriptions["chess"]
+    assert (audit.length, chess.length) == (3, 2)
+    bench.publish(1, delivery=Delivery.TRANSACTIONAL)
+    assert bench.read(audit) == [2, 3, 4, 5]
+    assert bench.read(chess) == [3, 4]
+    assert not bench.rows
+
+
+def test_no_place_is_given_twice_after_a_restart() -> None:
+    bench = Bench(1)
+    bench.subscribe(durable="audit")
+    bench.publish(5, delivery=Delivery.TRANSACTIONAL)
+    bench.read(bench.topics.subscriptions["audit"])
+    last = bench.root.last_place
+    bench = bench.restart()
+    bench.publish(1, delivery=Delivery.TRANSACTIONAL)
+    assert bench.of("placed")[-1]["at_place"] > last
+
+
+def test_publishers_wait_at_the_quota_whatever_a_subscriber_does() -> None:
+    bench = Bench(1, quota=Quota(messages=5))
+    slow = bench.subscribe()
+    bench.publish(5)
+    assert bench.root.fill.is_full
+    bench.read(slow, 3)
+    assert not bench.root.fill.is_full
+
+
+def test_an_express_message_keeps_its_place_behind_durable_ones_whose_commit_is_under_way() -> None:
+    bench = Bench(1)
+    reader = bench.subscribe()
+    bench.publish(1, delivery=Delivery.TRANSACTIONAL)
+    step, bench.step = bench.step, lambda: None  # type: ignore[method-assign]
+    bench.publish(1, delivery=Delivery.TRANSACTIONAL)
+    bench.publish(1)
+    bench.publish(1, delivery=Delivery.TRANSACTIONAL)
+    bench.step = step  # type: ignore[method-assign]
+    bench.step()
+    assert bench.read(reader) == [0, 1, 2, 3]
+
+
+def test_a_subscription_behind_reads_from_the_disk_what_others_have_in_memory_no_longer() -> None:
+    bench = Bench(1)
+    fast, slow = bench.subscribe(), bench.subscribe()
+    bench.queues.notices.cache.limit_bytes = 5_000
+    for _ in range(30):
+        bench.publish(20, delivery=Delivery.TRANSACTIONAL)
+        bench.read(fast)
+    assert bench.root.contents.cached_bytes <= 5_000
+    assert bench.read(slow) == list(range(600))
+    assert not bench.rows
+
+
+@PER_PACKET
+def test_expired_messages_are_dead_letters_of_durable_subscriptions_alone(per_packet: int) -> None:
+    bench = Bench(per_packet)
+    other, audit = bench.subscribe(), bench.subscribe(durable="audit")
+    bench.publish(2, delivery=Delivery.TRANSACTIONAL, receive_by_ms=1_000)
+    bench.publish(1, delivery=Delivery.TRANSACTIONAL)
+    bench.now_ns = 2 * SECOND
+    bench.queues.handle_timer(bench.now_ns)
+    bench.queues.expiry.dead_letter_expired(bench.turn())
+    bench.step()
+    assert bench.queues.mailboxes["dead-letter"].length == 2
+    assert bench.read(other) == [2]
+    assert bench.read(audit) == [2]
+    assert (other.length, audit.length) == (0, 0)

@@ -1,0 +1,121 @@
+"""Plans of machines with topics: publishers, and subscribers that are slow, do nothing, or come and go.
+
+One durable subscription gets everything and is read like a queue, so the promises of queues are judged by it. The
+others make trouble: they have the strategy stop, drop or go on, and pin what the quota counts. Most faults hit the
+machine with the topics, before any effect: that is at each step of a commit, too.
+"""
+
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Final, get_args
+
+from triack.base.names import TOPIC_PREFIX
+from triack.base.units import MS, SECOND
+from triack.queues.node_settings import Limits, NodeSettings, Quota, Strategy, Topic
+from triack.tools.chaos.machines import draw_host, draw_stream
+from triack.tools.chaos.plan import Fault, HostPlan, Plan, StreamPlan, SubscriberPlan
+from triack.tools.sim.faults import Faults
+
+__all__ = ["GAMES", "KINDS", "TOPICS_FROM", "draw_topics"]
+
+TOPICS_FROM: Final = 2_000_000
+"""Seeds from here on draw topics; those below keep the plans that they have always had."""
+GAMES: Final = "Games"
+NAMES: Final = ("", "Chess", "Chess.Blitz", "Go")
+"""The names of topics below the root."""
+PATTERNS: Final = (f"{GAMES}.#", f"{GAMES}.#", f"{GAMES}.*", f"{GAMES}.Chess.#", f"{GAMES}.Go", f"{GAMES}.*.Blitz")
+KINDS: Final = ("quick", "slow", "dead", "flapping")
+"""A subscriber takes all that there is, now and then one message, nothing, or goes away and comes again."""
+LIMITS: Final = (1, 3, 20, 1_000)
+"""Messages that may be pending."""
+QUOTA_BYTES: Final = 4_000
+"""Some dozens of messages: less than what a dead subscriber pins."""
+QUOTA_SHARE: Final = 1 / 3
+FAULT_SHARE: Final = 2 / 3
+COUNT_MAX: Final = 60
+_ENDS_S = (2, 4, 4, 8)
+_CRASHES = ("kill", "kill", "kill", "power-loss", "stop")
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """How many machines there are, and which of them has the topics: it publishes, too."""
+
+    hosts: int
+    hub: int
+
+
+def draw_topics(seed: int, random: Random) -> Plan:
+    """The plan of a seed, which never changes."""
+    shape = random.choice([_Shape(1, 0), _Shape(2, 1), _Shape(2, 1), _Shape(3, 2)])
+    hosts = [draw_host(random, "abc"[index], "udp") for index in range(shape.hosts)]
+    hosts[shape.hub] = _with_topics(hosts[shape.hub], random)
+    end_ns = random.choice(_ENDS_S) * SECOND
+    faults = _draw_faults(shape, end_ns, random) if random.random() < FAULT_SHARE else []
+    return Plan(
+        seed, tuple(hosts), _draw_streams(shape, random), _draw_network(random),
+        tuple(sorted(faults, key=lambda fault: fault.at_ns)), end_ns, subscribers=_draw_subscribers(shape, random),
+    )  # fmt: skip
+
+
+def _with_topics(host: HostPlan, random: Random) -> HostPlan:
+    topic = Topic(
+        strategy=random.choice(get_args(Strategy)),
+        max_unacked=random.choice(LIMITS),
+        delivery_timeout_s=random.choice([0.2, 1.0, 60.0]),
+        quota=Quota(size_bytes=QUOTA_BYTES) if random.random() < QUOTA_SHARE else None,
+    )
+    settings: NodeSettings = replace(host.settings, topics={GAMES: topic}, limits=Limits())
+    return replace(host, settings=settings)
+
+
+def _draw_streams(shape: _Shape, random: Random) -> tuple[StreamPlan, ...]:
+    streams: list[StreamPlan] = []
+    for delivery in ("transactional", "recoverable", "express", "transactional"):
+        if not streams or random.random() < FAULT_SHARE:
+            plan = draw_stream(random, random.randrange(shape.hosts), shape.hub, delivery)
+            below = tuple(random.choice(NAMES) for _ in range(random.choice([1, 1, 4])))
+            gap_ns, count = min(plan.gap_ns, 300 * MS), min(plan.count, COUNT_MAX)
+            large_bytes, size_bytes = min(plan.large_bytes, QUOTA_BYTES // 4), min(plan.size_bytes, 100)
+            plan = replace(plan, large_bytes=large_bytes, size_bytes=size_bytes, live_ms=0, is_read=False)
+            streams.append(replace(plan, gap_ns=gap_ns, count=count, below=below))
+    return tuple(replace(stream, queue=f"{TOPIC_PREFIX}{GAMES}") for stream in streams)
+
+
+def _draw_subscribers(shape: _Shape, random: Random) -> tuple[SubscriberPlan, ...]:
+    first = SubscriberPlan(shape.hub, f"{GAMES}.#", "all", "quick", 1_000)
+    others = [
+        SubscriberPlan(
+            shape.hub,
+            random.choice(PATTERNS),
+            f"durable{number}" if random.random() < 1 / 3 else "",
+            random.choice(KINDS),
+            random.choice([None, *LIMITS]),
+        )
+        for number in range(random.choice([1, 2, 2, 3, 5]))
+    ]
+    return (first, *others)
+
+
+def _draw_network(random: Random) -> Faults:
+    return Faults(
+        loss=random.choice([0.0, 0.0, 0.1]),
+        duplicate=random.choice([0.0, 0.1]),
+        reorder=random.choice([0.0, 0.1]),
+        delay_ns=random.choice([MS // 10, 5 * MS]),
+        jitter_ns=random.choice([0, MS]),
+    )
+
+
+def _draw_faults(shape: _Shape, end_ns: int, random: Random) -> list[Fault]:
+    return [
+        Fault(
+            random.randrange(end_ns),
+            random.choice(_CRASHES),
+            random.choice([shape.hub, shape.hub, random.randrange(shape.hosts)]),
+            after=random.choice([0, random.randrange(60)]),
+            for_ns=random.randrange(1, random.choice([50 * MS, SECOND])),
+            again=random.choice([-1, -1, random.randrange(30)]),
+        )
+        for _ in range(random.randint(1, 6))
+    ]

@@ -1,0 +1,216 @@
+"""``triack topic``: publish to the topics of a node, read them, and look at the subscriptions to them.
+
+If a process runs the node of the data directory, the command asks that process; if not, it opens the directory.
+"""
+
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+import triack
+from triack.base.delivery import Delivery
+from triack.base.errors import QueueNotFound, UsageError, WaitTimeout
+from triack.base.names import what_else
+from triack.base.printable import counted
+from triack.tools.commands.common import (
+    CommandGroup,
+    FloatRange,
+    existing_data_option,
+    json_line,
+    json_option,
+    run,
+    verbose_option,
+    write_table,
+)
+from triack.tools.commands.visiting import Host, stats_of, visit
+from triack.tools.operate.amounts import age_of
+
+__all__ = ["topic"]
+
+
+@click.group(cls=CommandGroup, no_args_is_help=False)
+def topic() -> None:
+    """Publish to topics of a node, subscribe to them, and look at them.
+
+    A topic has a name of levels, such as Games.Cricket. Works while the node runs; all but `subscribe` without
+    --durable works while it does not, too.
+    """
+
+
+@topic.command("list")
+@verbose_option
+@json_option
+@existing_data_option
+def list_topics(*, data: Path, as_json: bool) -> int:
+    """List the topics of the node by the first level of their names, and how much subscriptions still want of each."""
+
+    async def work(node: Host) -> int:
+        topics = (await stats_of(node)).topics
+        if as_json:
+            for root, it in topics.items():
+                click.echo(json_line({"topic": root, **asdict(it)}))
+            return 0
+        write_table(
+            ("TOPIC", "STRATEGY", "SUBSCRIPTIONS", "MESSAGES", "BYTES", "OLDEST", "NOT DISPATCHED"),
+            [
+                [
+                    root,
+                    it.strategy,
+                    str(len(it.subscriptions)),
+                    str(it.messages),
+                    str(it.bytes),
+                    age_of(it.oldest_s),
+                    str(it.waiting or "-"),
+                ]
+                for root, it in topics.items()
+            ],
+        )
+        return 0
+
+    return run(visit(data, work, only_looks=True))
+
+
+@topic.command()
+@verbose_option
+@click.argument("root", metavar="ROOT")
+@json_option
+@existing_data_option
+def show(*, data: Path, root: str, as_json: bool) -> int:
+    """Show the subscriptions to topics below ROOT, the first level of their names: what is pending for each."""
+
+    async def work(node: Host) -> int:
+        topics = (await stats_of(node)).topics
+        if root not in topics:
+            raise QueueNotFound(f"there is no topic {root}; {what_else(root, topics)}")
+        it = topics[root]
+        if as_json:
+            click.echo(json_line({"topic": root, **asdict(it)}))
+            return 0
+        full = ", at its quota" if it.is_full else ""
+        waiting = f", {counted(it.waiting, 'message')} not dispatched" if it.waiting else ""
+        click.echo(f"{root}: {it.strategy}, {counted(it.messages, 'message')}, {it.bytes} bytes{waiting}{full}")
+        if it.subscriptions:
+            _write_subscriptions(it.subscriptions)
+        return 0
+
+    return run(visit(data, work, only_looks=True))
+
+
+def _write_subscriptions(subscriptions: list[triack.SubscriptionStats]) -> None:
+    head = ("SUBSCRIPTION", "PATTERN", "", "READERS", "PENDING", "IN HAND", "OLDEST", "BYTES", "DISCARDED", "LATE")
+    write_table(
+        (*head, "REDELIVERED"),
+        [
+            [
+                one.name,
+                one.pattern,
+                ("shared" if one.shared else "durable") if one.durable else "-",
+                str(one.readers),
+                str(one.pending),
+                str(one.in_hand),
+                age_of(one.oldest_s),
+                str(one.bytes),
+                str(one.discarded),
+                str(one.late_acks),
+                str(one.redelivered),
+            ]
+            for one in subscriptions
+        ],
+    )
+
+
+@topic.command()
+@verbose_option
+@click.argument("name", metavar="NAME")
+@click.option(
+    "--class",
+    "delivery",
+    type=click.Choice([one.label for one in Delivery]),
+    default=Delivery.TRANSACTIONAL.label,
+    help="The delivery class.  [default: transactional]",
+)
+@existing_data_option
+def publish(*, data: Path, name: str, delivery: str) -> int:
+    """Publish each line of standard input to the topic NAME."""
+
+    async def work(node: Host) -> int:
+        published = 0
+        for line in sys.stdin.buffer:
+            await node.publish(name, line.rstrip(b"\r\n"), delivery=Delivery[delivery.upper()])
+            published += 1
+        await node.flush()
+        click.echo(f"{counted(published, 'message')} published")
+        return 0
+
+    return run(visit(data, work))
+
+
+@topic.command()
+@verbose_option
+@click.argument("pattern", metavar="PATTERN")
+@click.option("--durable", metavar="NAME", help="As the durable subscription NAME, which is made if there is none.")
+@click.option("--shared", is_flag=True, help="Others may read the durable subscription meanwhile.")
+@click.option("--count", type=click.IntRange(min=1), metavar="N", help="End after N messages.")
+@click.option("--timeout", type=FloatRange(min=0), metavar="S", help="End after S seconds without a message.")
+@json_option
+@existing_data_option
+def subscribe(
+    *,
+    data: Path,
+    pattern: str,
+    durable: str | None,
+    shared: bool,
+    count: int | None,
+    timeout: float | None,
+    as_json: bool,
+) -> int:
+    """Write each message of the topics that PATTERN stands for as a line: `Games.*`, `Games.#` or a name.
+
+    It gets what arrives from now on; a durable subscription also what has arrived since it was made.
+    """
+
+    async def work(node: Host) -> int:
+        if isinstance(node, triack.Node) and durable is None:
+            raise UsageError(
+                f"subscribe to {pattern}: no process runs the node, so nothing arrives; say --durable NAME"
+            )
+        written = 0
+        async with node.subscribe(pattern, durable=durable, shared=shared) as messages:
+            while count is None or written < count:
+                try:
+                    message = await messages.get(timeout)
+                except WaitTimeout:
+                    if count is None:
+                        return 0
+                    raise
+                sys.stdout.buffer.write(_line_of(message, as_json=as_json))
+                sys.stdout.buffer.flush()
+                written += 1
+        return 0
+
+    return run(visit(data, work))
+
+
+def _line_of(message: triack.Message, *, as_json: bool) -> bytes:
+    if not as_json:
+        return message.body + b"\n"
+    shown: dict[str, Any] = {"topic": message.topic, "id": message.id, "redelivered": message.redelivered}
+    return json_line(shown | {"body": message.body.decode(errors="replace")}).encode() + b"\n"
+
+
+@topic.command()
+@verbose_option
+@click.argument("name", metavar="NAME")
+@existing_data_option
+def unsubscribe(*, data: Path, name: str) -> int:
+    """End the durable subscription NAME. What waits for it alone is gone."""
+
+    async def work(node: Host) -> int:
+        await node.unsubscribe(name)
+        click.echo(f"subscription {name} has ended")
+        return 0
+
+    return run(visit(data, work))

@@ -1,0 +1,1 @@
+"""What a topic promises each of its subscriptions."""

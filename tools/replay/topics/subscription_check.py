@@ -1,0 +1,357 @@
+"""What a topic promises one subscription: each message that is its own, once, in order, and none that is not.
+
+A subscription that is not durable has a message once that is dispatched, a durable one once that is placed:
+
+    AHEAD --handed--> IN HAND --settled--> DONE
+    IN HAND --returned--> TRIED --handed--> IN HAND
+    IN HAND --start--> TRIED
+    AHEAD, TRIED --settled, expired--> DONE
+    AHEAD, IN HAND, TRIED --discarded--> DROPPED
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from triack.tools.replay.checks.findings import EVER, LATE_NS, Due, Output, Record, awake, settled
+from triack.tools.replay.log.ranges import RangeSet, Span, size
+
+__all__ = ["Subscription"]
+
+
+_EVER: Final = 1 << 63
+"""A place behind all that a record can name."""
+
+
+class Subscription:
+    """One subscription of a topic.
+
+    Args:
+        record: the ``subscribed`` with which it began.
+        out: takes what is found.
+
+    Attributes:
+        name: the node's name for it.
+        pattern: which names it takes.
+        durable: whether it outlives its node.
+        after: the last place that it gets nothing of.
+        max_unacked: how many messages may be pending before it has no room.
+        ack_wait_ns: how long a message may be in hand; 0: without limit.
+        since: the start in which it began.
+        kept: whether it is known to be on the disk: a commit has followed, or a start has found it.
+        pending: how many messages are its own and not done.
+        delivered: how many were handed out, each once.
+        settled: how many it is done with.
+        discarded: how many were dropped for it.
+        open: the places of the messages that are its own and not done.
+    """
+
+    __slots__ = (
+        "_ahead",
+        "_begun_ns",
+        "_dropped",
+        "_hand",
+        "_hands",
+        "_maybe",
+        "_noted",
+        "_out",
+        "_passed",
+        "_top",
+        "_topic",
+        "_tried",
+        "_unsure",
+        "ack_wait_ns",
+        "after",
+        "delivered",
+        "discarded",
+        "durable",
+        "kept",
+        "max_unacked",
+        "name",
+        "open",
+        "pattern",
+        "pending",
+        "settled",
+        "since",
+    )  # fmt: skip
+
+    def __init__(self, record: Record, out: Output) -> None:
+        self._out = out
+        self._topic: str = record["topic"]
+        self.name: str = record["subscription"]
+        self.pattern: str = record["pattern"]
+        self.durable: bool = record["durable"]
+        self.after: int = record["after"]
+        self.max_unacked: int = record["max_unacked"]
+        self.ack_wait_ns: int = record["ack_wait_ns"]
+        self.since: int = record["incarnation"]
+        self.kept: bool = record.get("recovered", False)
+        self._begun_ns: int = record["at_ns"]
+        self.pending = self.delivered = self.settled = self.discarded = 0
+        self.open = RangeSet()
+        # Of these: those that were never handed out, that are in hand, and that were in hand at some time.
+        self._ahead = RangeSet()
+        self._hand = RangeSet()
+        self._tried = RangeSet()
+        self._dropped = RangeSet()
+        # The highest place that was handed out, and since when messages are in hand, where that is limited.
+        self._top = 0
+        # What was passed over, with the record that shows it.
+        self._passed: list[tuple[int, int, Record]] = []
+        self._noted = RangeSet()
+        self._hands: list[tuple[int, int, Record]] = []
+        # What was settled, and when, that no commit is known to have. If the process dies, it may come again.
+        self._unsure: list[tuple[int, Span]] = []
+        self._maybe = RangeSet()
+
+    @property
+    def room(self) -> int:
+        """How many messages more it has room for."""
+        return max(0, self.max_unacked - self.pending)
+
+    def take(self, first: int, last: int) -> None:
+        """Messages are its own from now on."""
+        for low, high in self.open.put(first, last):
+            self.pending += high - low + 1
+            self._ahead.add(low, high)
+
+    def eldest(self, number: int) -> list[Span]:
+        """Return the places of that many of its eldest messages."""
+        spans: list[Span] = []
+        for first, last in self.open:
+            if number <= 0:
+                break
+            spans.append((first, min(last, first + number - 1)))
+            number -= last - first + 1
+        return spans
+
+    def _drop(self, first: int, last: int) -> list[Span]:
+        """Messages are its own no longer. Returns those that were."""
+        taken = self.open.take(first, last)
+        self.pending -= size(taken)
+        for messages in (self._ahead, self._tried):
+            messages.take(first, last)
+        self._let_go(first, last)
+        return taken
+
+    def _let_go(self, first: int, last: int) -> list[Span]:
+        taken = self._hand.take(first, last)
+        if self._hands and taken:
+            self._hands = [
+                (low, high, record)
+                for begin, end, record in self._hands
+                for low, high in ((begin, min(end, first - 1)), (max(begin, last + 1), end))
+                if low <= high
+            ]
+        return taken
+
+    # ---- records
+
+    def handle_handed(self, record: Record, limit: int) -> list[tuple[str, Span]]:
+        """Messages were handed to the application.
+
+        Args:
+            record: says which.
+            limit: the last place that it may have.
+
+        Returns:
+            What is not its own, with the name of the check that says so; without one where only its name can tell.
+        """
+        foreign: list[tuple[str, Span]] = []
+        for first, last in record["ranges"]:
+            self._revive(first, last)
+            foreign += self._foreign(first, last, limit)
+            for low, high in self.open.overlap(first, last):
+                self._hand_out(record, low, high)
+        return foreign
+
+    def _hand_out(self, record: Record, first: int, last: int) -> None:
+        for low, high in self._hand.overlap(first, last):
+            self._report(record, "topic_twice", "handed out again while it was in hand", low, high)
+        fresh = self._ahead.take(first, last)
+        old = self._tried.overlap(first, last)
+        if old and not record["redelivered"]:
+            self._report(record, "topic_twice", "handed out again as if it were new", *_ends(old))
+        if fresh:
+            self._judge_order(record, fresh)
+            self.delivered += size(fresh)
+        self._hand.add(first, last)
+        self._tried.add(first, last)
+        if self.ack_wait_ns:
+            self._hands.append((first, last, record))
+
+    def _judge_order(self, record: Record, fresh: Sequence[Span]) -> None:
+        first = fresh[0][0]
+        if first < self._top:
+            self._report(record, "topic_order", f"handed out behind {self._top}", *_ends(fresh))
+        for low, high in self._ahead.overlap(0, first - 1):
+            self._passed += [(begin, end, record) for begin, end in self._noted.put(low, high)]
+        self._top = max(self._top, fresh[-1][1])
+
+    def handle_settled(self, record: Record, limit: int) -> list[tuple[str, Span]]:
+        """It is done with messages. Arguments and result are those of ``handle_handed``."""
+        foreign: list[tuple[str, Span]] = []
+        for first, last in record["ranges"]:
+            self._revive(first, last)
+            foreign += self._foreign(first, last, limit)
+            taken = self._drop(first, last)
+            self.settled += size(taken)
+            self._unsure += [(record["at_ns"], span) for span in taken] if self.durable else []
+        return foreign
+
+    def handle_commit(self, before_ns: int) -> None:
+        """A commit has returned that began after this time: what was settled until then is done for good."""
+        self.kept = self.kept or self._begun_ns < before_ns
+        sure = 0
+        while sure < len(self._unsure) and self._unsure[sure][0] < before_ns:
+            sure += 1
+        del self._unsure[:sure]
+
+    def handle_expired(self, record: Record, limit: int) -> list[tuple[str, Span]]:
+        """Messages were too old, and are its own no longer. Arguments and result are those of ``handle_handed``."""
+        for first, last in record["ranges"]:
+            for low, high in self._hand.overlap(first, last):
+                self._report(record, "topic_lost", "expired while it was in hand", low, high)
+        if record["wall_ns"] < record["receive_by_ms"] * 1_000_000:
+            evidence = f"expired {record['receive_by_ms'] - record['wall_ns'] // 1_000_000} ms too early"
+            self._report(record, "topic_lost", evidence, *_ends(record["ranges"]))
+        return self.handle_settled(record, limit)
+
+    def handle_returned(self, record: Record) -> None:
+        """Messages came back from the application."""
+        for first, last in record["ranges"]:
+            for low, high in self._hand.missing(first, last):
+                self._report(record, "claims", "came back, and was not in hand", low, high)
+            if record["overdue"]:
+                self._judge_overdue(record, first, last)
+            self._let_go(first, last)
+
+    def _judge_overdue(self, record: Record, first: int, last: int) -> None:
+        if not self.ack_wait_ns:
+            self._report(record, "ack_wait", "given back as overdue, and there is no limit", first, last)
+        for begin, end, handed in self._hands:
+            low, high, length_ns = max(begin, first), min(end, last), record["at_ns"] - handed["at_ns"]
+            if low <= high and length_ns + LATE_NS < self.ack_wait_ns:
+                evidence = f"given back as overdue after {length_ns} ns, and {self.ack_wait_ns} ns are allowed"
+                self._report(record, "ack_wait", evidence, low, high)
+
+    def handle_late(self, record: Record) -> None:
+        """The application acknowledged messages that are its no longer."""
+        for first, last in record["ranges"]:
+            for low, high in self._hand.overlap(first, last):
+                self._report(record, "topic_lost", "acknowledged while it was in hand, and ignored", low, high)
+
+    def handle_discarded(self, spans: Iterable[Span], kept: RangeSet) -> None:
+        """Messages were dropped for it; ``kept`` are those that are there."""
+        for span in spans:
+            taken = self._drop(*span)
+            self.discarded += size(taken)
+            for low, high in taken:
+                self._dropped.add(low, high)
+        self._dropped.take(0, kept.lowest - 1 if kept else self._top)
+
+    def handle_time(self, record: Record) -> bool:
+        """A record of its node is written: a message in hand may be there for too long.
+
+        Returns:
+            Whether something is in hand that is to come back in time.
+        """
+        while self._hands and record["at_ns"] > self._until_ns(self._hands[0][2]):
+            first, last, handed = self._hands.pop(0)
+            self._report_held(handed, first, last, record["at_ns"])
+        return bool(self._hands)
+
+    def _until_ns(self, handed: Record) -> int:
+        return int(handed["at_ns"]) + self.ack_wait_ns + LATE_NS
+
+    def _report_held(self, handed: Record, first: int, last: int, until_ns: int, *dues: Due) -> None:
+        evidence = f"in hand for longer than {self.ack_wait_ns} ns, and did not come back"
+        due = awake(handed, handed["at_ns"], self._until_ns(handed), until_ns)
+        self._report(handed, "ack_wait", evidence, first, last, due, *dues)
+
+    def finish(self, record: Record) -> None:
+        """Judge what holds at the end of a log whose last record of the topic is this one."""
+        self.end()
+        for first, last, handed in self._hands:
+            due = Due("log", record["node"], record["incarnation"], end_ns=self._until_ns(handed))
+            self._report_held(handed, first, last, EVER, due)
+
+    def end(self) -> None:
+        """Judge what holds when it has ended."""
+        for first, last, handed in self._passed:
+            for low, high in self._ahead.overlap(first, last):
+                evidence = f"passed over: {handed['ranges'][0][0]} was handed out, and this never"
+                self._report(handed, "topic_lost", evidence, low, high)
+
+    # ---- starts
+
+    def restart(self, gone: Iterable[Span]) -> None:
+        """The node starts again, and has the durable subscription still.
+
+        Args:
+            gone: the express messages of the topic, which it had in memory.
+        """
+        for span in gone:
+            self._drop(*span)
+        self._hand = RangeSet()
+        self._hands.clear()
+        for _, (low, high) in self._unsure:
+            self._maybe.add(low, high)
+        self._unsure = []
+
+    def cut(self, first: int) -> None:
+        """The places from one on are given anew: express messages had them, which are gone."""
+        self._drop(first, _EVER)
+        for messages in (self._maybe, self._noted, self._dropped):
+            messages.take(first, _EVER)
+        self._passed = [(low, min(high, first - 1), record) for low, high, record in self._passed if low < first]
+        self._top = min(self._top, first - 1)
+
+    def missing(self, there: RangeSet) -> list[Span]:
+        """Return which of its messages a start has not found, and forget them."""
+        lost = [part for span in list(self.open) for part in there.missing(*span)]
+        for span in lost:
+            self._drop(*span)
+        return lost
+
+    def forget(self, first: int, last: int) -> None:
+        """Messages were deleted although they were its own."""
+        self._drop(first, last)
+
+    def _revive(self, first: int, last: int) -> None:
+        """Messages that a crash may have kept from being settled are its own again."""
+        for low, high in self._maybe.take(first, last):
+            self.settled -= high - low + 1
+            self.pending += high - low + 1
+            self.open.add(low, high)
+            self._tried.add(low, high)
+
+    # ---- what is not its own
+
+    def _foreign(self, first: int, last: int, limit: int) -> list[tuple[str, Span]]:
+        """Return which of these are not its own, each with the check that says why, where that is known."""
+        found: list[tuple[str, Span]] = []
+        for begin, end in self.open.missing(first, last):
+            rest = RangeSet([(begin, end)])
+            for check, spans in (
+                ("topic_before_join", [(begin, self.after)]),
+                ("discard_rule", self._dropped.overlap(begin, end)),
+                ("topic_order", [(limit + 1, end)]),
+                ("", [(begin, end)]),
+            ):
+                found += [(check, span) for low, high in spans for span in rest.take(low, high)]
+        return found
+
+    def _report(self, record: Record, check: str, evidence: str, first: int, last: int, *dues: Due) -> None:
+        self.report(record, check, evidence, first, *dues, last=last)
+
+    def report(self, record: Record, check: str, evidence: str, first: int, *dues: Due, **more: Any) -> None:
+        """Report a violation that concerns it."""
+        mine = settled(record["node"], self.since, record["incarnation"])
+        where = {"topic": self._topic, "subscription": self.name, "number": first}
+        self._out.report(record, check, evidence, mine, *dues, **where, **more)
+
+
+def _ends(spans: Sequence[Sequence[int]]) -> tuple[int, int]:
+    return spans[0][0], spans[-1][1]

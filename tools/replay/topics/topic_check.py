@@ -1,0 +1,556 @@
+"""What one topic of one node promises: each subscription gets what it is to get, and what it wants is kept for it.
+
+Fed with the records of the topic in their order. ``subscription_check.py`` has what a single subscription is promised,
+``dispatch_check.py`` the rules of the strategies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from itertools import pairwise
+from typing import Any, ClassVar, Final
+
+from triack.base.printable import counted, printable
+from triack.tools.replay.checks.findings import EVER, LATE_NS, UNSENT_NS, Due, Output, Record, awake, settled
+from triack.tools.replay.log.ranges import RangeSet, Span
+from triack.tools.replay.log.schema import EXPRESS, READER_COUNTS
+from triack.tools.replay.topics.contents import Contents
+from triack.tools.replay.topics.dispatch_check import ALLOWED, GRAINS, RULES, Drop, Owed, to_drop, up_to
+from triack.tools.replay.topics.patterns import full_name, matches
+from triack.tools.replay.topics.subscription_check import Subscription
+
+__all__ = ["QUEUE", "TopicJudge"]
+
+QUEUE: Final = "topic:"
+"""How the name of the queue begins that the messages of a topic arrive in."""
+NAMED_MAX: Final = 8
+"""Subscriptions that a finding names."""
+_FOLLOWS: Final = ("assigned", "discarded")
+"""Records that belong to the ``dispatched`` before them."""
+
+
+class TopicJudge:
+    """Judges one topic of one node.
+
+    Args:
+        node, topic: which one.
+        out: takes what is found.
+    """
+
+    def __init__(self, node: str, topic: str, out: Output) -> None:
+        self._node = node
+        self._topic = topic
+        self._out = out
+        self._strategy = ""
+        self._timeout_ns = 0
+        self._contents = Contents()
+        # Those that go on, by name, and what was counted of those that ended, by name and pattern.
+        self._subscriptions: dict[str, Subscription] = {}
+        self._ended: dict[str, Subscription] = {}
+        self._totals: dict[tuple[str, str], dict[str, int]] = {}
+        # The names of those of which something is in hand that is to come back in time.
+        self._timed: set[str] = set()
+        # Levels below the topic -> the subscriptions that match; cleared when one begins or ends.
+        self._matching: dict[str, list[Subscription]] = {}
+        self._start = 0
+        self._last: Record = {}
+        self._owed: Owed | None = None
+        # Since when the strategy could let a message go.
+        self._waits: Record = {}
+        # How many messages were committed, by origin, stream and sequence, that have no places yet; and when.
+        self._unplaced: dict[tuple[str, int, int], int] = {}
+        self._unplaced_ns = 0
+        self._committed_ns = 0
+        # The number of the last packet that got places, by the same.
+        self._numbers: dict[tuple[str, int, int], int] = {}
+        # Whether the start has opened it; and while it says what it found, the messages and the subscriptions.
+        self._recovering = self._opened = False
+        self._found = RangeSet()
+        self._found_names: set[str] = set()
+        # The next place when the start before ended: what lies behind it has come with a commit without a record.
+        self._seen = 0
+
+    def see(self, record: Record) -> None:
+        """Look at the next record."""
+        event = record["event"]
+        if record["incarnation"] != self._start:
+            self._restart(record)
+        if event == "life":
+            return
+        if self._recovering and event != "topic_opened" and not record.get("recovered"):
+            self._end_recovery(record)
+        if self._owed is not None and event not in _FOLLOWS:
+            self._require_owed(record)
+        if not self._opened and event != "topic_opened":
+            self._opened = True
+            due = Due("given", self._node, self._start, end_ns=self._start)
+            self._claim(record, f"{event}, and the topic was not opened in this start", -1, due)
+        self._judge_unplaced(record)
+        self._last = record
+        handle = self._OF_ONE.get(event)
+        if handle is None:
+            self._SEES[event](self, record)
+        else:
+            subscription = self._subscriptions.get(record["subscription"])
+            if subscription is None:
+                self._judge_unknown(record)
+            else:
+                handle(self, subscription, record)
+        self._judge_waiting(record)
+        for name in list(self._timed):
+            subscription = self._subscriptions.get(name)
+            if subscription is None or not subscription.handle_time(record):
+                self._timed.discard(name)
+
+    # ---- the whole topic
+
+    def go_on(self, *, forgets: bool) -> None:
+        """Go on from a summary: what is done is forgotten anyway."""
+
+    def join(self, other: TopicJudge) -> None:
+        """Take over the records of another node: a topic is of one node alone."""
+        raise AssertionError(f"topic {self._topic} of {self._node} joined with that of {other._node}")
+
+    def split(self, _heard: Mapping[str, tuple[int, int]]) -> dict[str, TopicJudge]:
+        """Return a judge for each node: there is one."""
+        return {self._node: self}
+
+    def finish(self) -> None:
+        """Judge what holds at the end of the log; more of it may follow."""
+        if not self._last:
+            return
+        for subscription in self._subscriptions.values():
+            subscription.finish(self._last)
+            if subscription.durable:
+                later = Due("started", self._node, self._start + 1, end_ns=EVER)
+                self._report_forgotten(self._last, subscription, later)
+        for (name, pattern), counts in self._counts().items():
+            whose = f"{printable(self._topic)}\t{printable(name)}\t{printable(pattern)}"
+            for what, count in counts.items():
+                self._out.count(f"reader\t{self._node}\t{what}\t{whose}", count)
+
+    def _counts(self) -> dict[tuple[str, str], dict[str, int]]:
+        counts = {key: dict(known) for key, known in self._totals.items()}
+        for subscription in self._subscriptions.values():
+            _add(counts.setdefault((subscription.name, subscription.pattern), {}), subscription)
+        return counts
+
+    # ---- starts
+
+    def _restart(self, record: Record) -> None:
+        gone = self._contents.restart()
+        for name, subscription in list(self._subscriptions.items()):
+            if subscription.durable:
+                subscription.restart(gone)
+            else:
+                subscription.end()
+                self._end(name)
+        self._start = record["incarnation"]
+        self._opened = False
+        self._committed_ns = 0
+        self._recovering = True
+        self._found, self._found_names = RangeSet(), set()
+        self._seen = self._contents.next
+        self._owed, self._waits = None, {}
+        self._unplaced.clear()
+
+    def _end_recovery(self, record: Record) -> None:
+        """The start has said what it found."""
+        self._recovering = False
+        self._ended.clear()
+        for first, last in self._found:
+            for low, high, below in self._contents.named(first, last):
+                for subscription in self._takers(below):
+                    known = self._seen if subscription.since < self._start else 0
+                    subscription.take(max(low, subscription.after + 1, known), high)
+        for name, subscription in list(self._subscriptions.items()):
+            if name not in self._found_names:
+                self._report_forgotten(record, subscription)
+                self._end(name)
+                continue
+            for first, last in subscription.missing(self._found):
+                evidence = "wanted, and not there after the start of its node"
+                subscription.report(record, "topic_lost", evidence, first, last=last)
+        self._contents.kept = RangeSet(self._found)
+        self._found = RangeSet()
+
+    def _report_forgotten(self, record: Record, subscription: Subscription, *dues: Due) -> None:
+        evidence = f"durable subscription to {subscription.pattern!r}, gone after a start, and nobody ended it"
+        if not subscription.kept:
+            return  # its commit may not have returned before its process ended
+        self._out.report(
+            record, "subscription_forgotten", evidence, settled(self._node, subscription.since, record["incarnation"]),
+            *dues, topic=self._topic, subscription=subscription.name,
+        )  # fmt: skip
+
+    # ---- messages
+
+    def _on_opened(self, record: Record) -> None:
+        self._opened = True
+        self._strategy, self._timeout_ns = record["strategy"], record["delivery_timeout_ns"]
+        contents, first = self._contents, record["first"]
+        if first < contents.next:
+            if not self._recovering or contents.kept.overlap(first, contents.next):
+                self._claim(record, f"the next place is {first}, and {contents.next - 1} was given before", first)
+            # Those were places of express messages, which ended with their process.
+            contents.cut(first)
+            for subscription in self._subscriptions.values():
+                subscription.cut(first)
+        self._seen = min(self._seen, first)
+        contents.next = first
+        if self._recovering:
+            # What a start finds was dispatched, or lost its subscriptions that are not durable.
+            contents.dispatched = contents.next - 1
+        if first < 1:
+            self._claim(record, f"the next place is {first}, and they count from 1", first)
+        if self._strategy not in RULES:
+            self._claim(record, f"the unknown strategy {self._strategy!r}", first)
+
+    def _on_committed(self, record: Record) -> None:
+        at_ns, before_ns = record["at_ns"], self._committed_ns
+        if record["class"] != EXPRESS and at_ns > before_ns:
+            # One commit at a time: this one began after the one before it had returned.
+            self._committed_ns = at_ns
+            for subscription in self._subscriptions.values():
+                if subscription.durable:
+                    subscription.handle_commit(before_ns)
+        key = record["origin"], record["stream"], record["sequence"]
+        if record["count"]:
+            self._unplaced_ns = self._unplaced_ns if self._unplaced else record["at_ns"]
+            self._unplaced[key] = self._unplaced.get(key, 0) + record["count"]
+
+    def _judge_unplaced(self, record: Record) -> None:
+        """What was committed has a place soon: express messages wait for the commits of what came before them."""
+        if self._unplaced and record["at_ns"] - self._unplaced_ns > UNSENT_NS:
+            due = awake(record, self._unplaced_ns, self._unplaced_ns + UNSENT_NS, record["at_ns"])
+            for (origin, stream, sequence), count in self._unplaced.items():
+                evidence = f"committed, and in no place of the topic; {counted(count, 'message')}"
+                where = {"origin": origin, "stream": stream, "sequence": sequence}
+                self._report(record, "topic_lost", evidence, -1, due, **where)
+            self._unplaced.clear()
+
+    def _on_placed(self, record: Record) -> None:
+        first = record["at_place"]
+        last = first + sum(packets * each for packets, each in record["counts"]) - 1
+        contents, key = self._contents, (record["origin"], record["stream"], record["sequence"])
+        if record.get("recovered"):
+            self._found.add(first, last)
+            if any(below != record["below"] for *_, below in contents.named(first, last)):
+                self._claim(record, f"found as {record['below']!r}, and placed under another name", first)
+            contents.put(first, last, record["below"], record["class"])
+            contents.next = max(contents.next, last + 1)
+            contents.dispatched = max(contents.dispatched, last)
+            return
+        self._judge_place(record, first, last, key)
+        contents.put(first, last, record["below"], record["class"])
+        contents.next = last + 1
+        for subscription in self._takers(record["below"]):
+            if subscription.durable:
+                subscription.take(max(first, subscription.after + 1), last)
+
+    def _judge_place(self, record: Record, first: int, last: int, key: tuple[str, int, int]) -> None:
+        contents, number = self._contents, record["number"]
+        if contents.next and first != contents.next:
+            self._claim(record, f"the places {first} to {last}, where {contents.next} is the next", first)
+        before = self._numbers.get(key, 0)
+        if record["class"] == "transactional" and number <= before:
+            where = {"origin": key[0], "stream": key[1], "sequence": key[2]}
+            self._report(record, "topic_order", f"packet {number} got its place behind {before}", first, **where)
+        self._numbers[key] = number + sum(packets for packets, _ in record["counts"]) - 1
+        if key in self._unplaced:
+            self._unplaced[key] -= last - first + 1
+            if self._unplaced[key] < 0:
+                self._claim(record, f"{counted(-self._unplaced[key], 'message')} in a place, and not committed", first)
+            if self._unplaced[key] <= 0:
+                del self._unplaced[key]
+        else:
+            self._claim(record, "messages in places, and not committed", first, settled(self._node, 1, self._start))
+
+    def _takers(self, below: str) -> list[Subscription]:
+        """Return the subscriptions that take messages of a name."""
+        found = self._matching.get(below)
+        if found is None:
+            name = full_name(self._topic, below)
+            found = [it for it in self._subscriptions.values() if matches(it.pattern, name)]
+            self._matching[below] = found
+        return found
+
+    def _on_freed(self, record: Record) -> None:
+        contents = self._contents
+        for first, last in record["ranges"]:
+            for low, high, below in contents.named(first, last):
+                for subscription in self._takers(below):
+                    self._judge_wanted(record, subscription, low, high)
+            for low, high in contents.free(first, last):
+                due = settled(self._node, 1, self._start)
+                self._claim(record, f"deleted, and not there: {low} to {high}", low, due)
+
+    def _judge_wanted(self, record: Record, subscription: Subscription, first: int, last: int) -> None:
+        """What a subscription wants, or will get, is kept. What has expired nobody gets."""
+        for low, high in subscription.open.overlap(first, last):
+            evidence = f"deleted ({record['reason']}) while the subscription wants it"
+            subscription.report(record, "content_freed_early", evidence, low, last=high)
+            subscription.forget(low, high)
+        if record["reason"] in ("all", "nobody") and not subscription.durable:
+            begin = max(first, self._contents.dispatched + 1, subscription.after + 1)
+            if begin <= last:
+                evidence = f"deleted ({record['reason']}) before it was dispatched to the subscription"
+                subscription.report(record, "content_freed_early", evidence, begin, last=last)
+
+    # ---- subscriptions
+
+    def _on_subscribed(self, record: Record) -> None:
+        name, expected = record["subscription"], self._contents.next - 1
+        known = self._subscriptions.get(name)
+        if record.get("recovered"):
+            self._found_names.add(name)
+            known = known or self._revive(name)
+            if known is not None:
+                known.kept = True
+            if not record["durable"]:
+                self._claim_of(record, "found in the store, and not durable")
+            if known is not None and (known.after, known.pattern) != (record["after"], record["pattern"]):
+                evidence = f"after {record['after']}, to {record['pattern']!r}; it began after {known.after}"
+                self._claim_of(record, f"{evidence}, to {known.pattern!r}")
+            if known is None:
+                # Its record may be lost with the process that made it; so it has got nothing since.
+                self._begin(record)
+            return
+        if known is not None:
+            self._claim_of(record, "began, and had not ended")
+            self._end(name)
+        if self._contents.next and record["after"] != expected:
+            check = "topic_before_join" if record["after"] < expected else "topic_lost"
+            evidence = f"begins after {record['after']}, and {expected} is the last place that was given"
+            self._report(record, check, evidence, record["after"], subscription=name)
+        self._begin(record)
+
+    def _begin(self, record: Record) -> None:
+        subscription = Subscription(record, self._out)
+        self._subscriptions[subscription.name] = subscription
+        self._matching.clear()
+
+    def _revive(self, name: str) -> Subscription | None:
+        """A process that died before its commit had returned has a subscription still that was to end."""
+        subscription = self._ended.pop(name, None)
+        if subscription is not None:
+            counts = self._totals[subscription.name, subscription.pattern]
+            for what in READER_COUNTS:
+                counts[what] -= getattr(subscription, what)
+            self._subscriptions[name] = subscription
+            self._matching.clear()
+        return subscription
+
+    def _end(self, name: str) -> None:
+        subscription = self._subscriptions.pop(name)
+        self._matching.clear()
+        subscription.restart([])
+        if not subscription.durable:
+            subscription.pending = 0
+        _add(self._totals.setdefault((name, subscription.pattern), {}), subscription)
+        if subscription.durable:
+            self._ended[name] = subscription
+
+    def _on_unsubscribed(self, subscription: Subscription, record: Record) -> None:
+        subscription.end()
+        self._end(record["subscription"])
+
+    def _on_changed(self, subscription: Subscription, record: Record) -> None:
+        subscription.max_unacked, subscription.ack_wait_ns = record["max_unacked"], record["ack_wait_ns"]
+
+    def _limit(self, subscription: Subscription) -> int:
+        """The last place that a subscription may have."""
+        return self._contents.next - 1 if subscription.durable else self._contents.dispatched
+
+    def _on_handed(self, subscription: Subscription, record: Record) -> None:
+        foreign = subscription.handle_handed(record, self._limit(subscription))
+        self._timed.add(subscription.name)
+        self._judge_foreign(subscription, record, foreign, "handed out")
+
+    def _on_settled(self, subscription: Subscription, record: Record) -> None:
+        foreign = subscription.handle_settled(record, self._limit(subscription))
+        self._judge_foreign(subscription, record, foreign, "settled")
+
+    def _on_expired(self, subscription: Subscription, record: Record) -> None:
+        foreign = subscription.handle_expired(record, self._limit(subscription))
+        self._judge_foreign(subscription, record, foreign, "expired")
+
+    def _judge_foreign(
+        self, subscription: Subscription, record: Record, foreign: list[tuple[str, Span]], what: str
+    ) -> None:
+        """Say of messages that are not a subscription's own why they are not."""
+        said = {
+            "topic_before_join": f"{what}, and arrived before the subscription began, after {subscription.after}",
+            "discard_rule": f"{what} after it was dropped",
+            "topic_order": f"{what} before it was dispatched",
+            "topic_astray": f"{what}, and the name does not match {subscription.pattern!r}",
+            "topic_twice": f"{what}, and the subscription was done with it",
+        }
+        for check, (first, last) in foreign:
+            if check:
+                subscription.report(record, check, said[check], first, last=last)
+                continue
+            astray = RangeSet(
+                (low, high)
+                for low, high, below in self._contents.named(first, last)
+                if not matches(subscription.pattern, full_name(self._topic, below))
+            )
+            for low, high in astray:
+                subscription.report(record, "topic_astray", said["topic_astray"], low, last=high)
+            for low, high in astray.missing(first, last):
+                subscription.report(record, "topic_twice", said["topic_twice"], low, last=high)
+
+    def _judge_unknown(self, record: Record) -> None:
+        """A record of a subscription that is not there. Late acknowledgements may come after its end."""
+        if record["event"] != "late_ack":
+            due = settled(self._node, 1, self._start)
+            self._claim_of(record, f"{record['event']}, and there is no such subscription", due)
+
+    # ---- dispatch
+
+    def _on_dispatched(self, record: Record) -> None:
+        first, last, contents = record["first"], record["last"], self._contents
+        if first <= contents.dispatched:
+            self._report(record, "topic_order", f"dispatched behind {contents.dispatched}", first, last=last)
+        for low, high in contents.kept.overlap(contents.dispatched + 1, first - 1):
+            self._report(record, "topic_order", f"passed over: {first} was dispatched before it", low, last=high)
+        if last >= contents.next:
+            self._claim(record, f"dispatched {first} to {last}, and {contents.next} has not arrived", first)
+            last = contents.next - 1
+        got: dict[str, int] = {}
+        parts: list[tuple[Subscription, Span]] = []
+        for low, high, below in contents.named(max(first, contents.dispatched + 1), last):
+            takers = [it for it in self._takers(below) if not it.durable and it.after < high]
+            cuts = sorted({low, high + 1, *(it.after + 1 for it in takers if it.after >= low)})
+            for begin, end in pairwise(cuts):
+                eligible = [it for it in takers if it.after < begin]
+                self._judge_room(record, (begin, end - 1), eligible, got)
+                parts += [(it, (begin, end - 1)) for it in eligible]
+        for subscription, span in parts:
+            subscription.take(*span)
+        contents.dispatch(first, last, record["at_ns"])
+        self._waits = {}
+        drops = {name: self._drop_of(record, name, count) for name, count in got.items()}
+        self._owed = Owed(record, got, drops)
+
+    def _judge_room(self, record: Record, span: Span, eligible: list[Subscription], got: dict[str, int]) -> None:
+        """Messages of one name go to all that are eligible for them: count them, and find those that had to stay."""
+        (first, last), most = span, up_to(self._strategy, eligible, got)
+        if most is not None and last - first + 1 > most and self._strategy in RULES:
+            full = [it.name for it in eligible if it.room <= got.get(it.name, 0) + most]
+            evidence = f"dispatched, and without room were {', '.join(full[:NAMED_MAX])}"
+            self._report(record, RULES[self._strategy], evidence, first + most, last=last)
+        for subscription in eligible:
+            got[subscription.name] = got.get(subscription.name, 0) + last - first + 1
+
+    def _drop_of(self, record: Record, name: str, count: int) -> Drop:
+        """Return what a subscription may lose, and has to lose, that got some messages."""
+        if self._strategy != ALLOWED:
+            return Drop([], 0, 0)
+        return to_drop(self._subscriptions[name], count, self._contents, record["at_ns"], self._timeout_ns)
+
+    def _on_assigned(self, subscription: Subscription, record: Record) -> None:
+        name, count, owed = record["subscription"], record["count"], self._owed
+        if owed is None or not owed.is_of(record):
+            self._claim_of(record, f"assigned {record['first']} to {record['last']}, which were not dispatched now")
+            return
+        due = owed.counts.pop(name, 0)
+        if count == due:
+            return
+        check = "topic_lost" if count < due else "topic_astray"
+        if count > due and record["first"] <= subscription.after:
+            check = "topic_before_join"
+        evidence = (
+            f"{counted(count, 'message')} of {record['first']} to {record['last']} assigned, and {due} are its own"
+        )
+        subscription.report(record, check, evidence, record["first"], last=record["last"])
+
+    def _on_discarded(self, subscription: Subscription, record: Record) -> None:
+        """Some of the eldest messages are dropped; there may be several records of one subscription."""
+        drop = self._owed.drops.get(record["subscription"]) if self._owed is not None else None
+        first, last = record["first"], record["last"]
+        dropped = subscription.open.overlap(first, last)
+        last_ns = next((at_ns for *_, at_ns in self._contents.dates(last, last)), record["at_ns"])
+        subscription.handle_discarded(dropped, self._contents.kept)
+        if drop is None or not drop.take(dropped):
+            evidence = f"dropped, and by the rule it loses {_said(drop.may if drop is not None else [])}"
+            subscription.report(record, "discard_rule", evidence, first, last=last)
+            return
+        short_ns = record["at_ns"] - last_ns - record["age_ns"]
+        if not 0 <= short_ns <= self._timeout_ns // GRAINS or record["pending"] < subscription.max_unacked:
+            evidence = f"{record['age_ns']} ns old, {record['pending']} pending, after {record['at_ns'] - last_ns} ns"
+            subscription.report(record, "discard_rule", evidence, first, last=last)
+
+    def _require_owed(self, record: Record) -> None:
+        """The records that follow from a ``dispatched`` stand right behind it."""
+        owed, self._owed = self._owed, None
+        if owed is None:
+            return
+        first, last = owed.record["first"], owed.record["last"]
+        for name, count in owed.counts.items():
+            evidence = f"of the messages that were dispatched {count} are its own, and were not assigned to it"
+            self._subscriptions[name].report(record, "topic_lost", evidence, first, last=last)
+        for name, drop in owed.drops.items():
+            if drop.taken < drop.must:
+                evidence = f"not dropped, and by the rule the subscription loses {_said(drop.may)}"
+                first, last = drop.may[0][0], drop.may[-1][1]
+                self._subscriptions[name].report(record, "discard_rule", evidence, first, last=last)
+
+    def _judge_waiting(self, record: Record) -> None:
+        """What the strategy lets go goes at once."""
+        head = self._contents.kept.next(self._contents.dispatched + 1) if not self._recovering else None
+        if head is None or not self._may_go(head):
+            self._waits = {}
+        elif not self._waits:
+            self._waits = record
+        elif record["at_ns"] - self._waits["at_ns"] > LATE_NS:
+            evidence = f"not dispatched for {record['at_ns'] - self._waits['at_ns']} ns, although it may go"
+            due = awake(record, self._waits["at_ns"], self._waits["at_ns"] + LATE_NS, record["at_ns"])
+            self._report(record, RULES[self._strategy], evidence, head, due)
+
+    def _may_go(self, place: int) -> bool:
+        named = next(self._contents.named(place, place), None)
+        if named is None or self._strategy not in RULES:
+            return False
+        takers = [it for it in self._takers(named[2]) if not it.durable and it.after < place]
+        return up_to(self._strategy, takers, {}) != 0
+
+    # ---- reports
+
+    def _report(self, record: Record, check: str, evidence: str, first: int, *dues: Due, **more: Any) -> None:
+        self._out.report(record, check, evidence, *dues, topic=self._topic, number=first, **more)
+
+    def _claim(self, record: Record, evidence: str, first: int, *dues: Due) -> None:
+        self._report(record, "claims", evidence, first, *dues)
+
+    def _claim_of(self, record: Record, evidence: str, *dues: Due) -> None:
+        self._report(record, "claims", evidence, -1, *dues, subscription=record["subscription"])
+
+    _OF_ONE: ClassVar[dict[str, Callable[[TopicJudge, Subscription, Record], None]]] = {
+        "assigned": _on_assigned,
+        "discarded": _on_discarded,
+        "handed": _on_handed,
+        "settled": _on_settled,
+        "returned": lambda _, subscription, record: subscription.handle_returned(record),
+        "expired": _on_expired,
+        "late_ack": lambda _, subscription, record: subscription.handle_late(record),
+        "unsubscribed": _on_unsubscribed,
+        "subscription_changed": _on_changed,
+    }
+    _SEES: ClassVar[dict[str, Callable[[TopicJudge, Record], None]]] = {
+        "topic_opened": _on_opened,
+        "committed": _on_committed,
+        "placed": _on_placed,
+        "subscribed": _on_subscribed,
+        "dispatched": _on_dispatched,
+        "content_freed": _on_freed,
+    }
+
+
+def _said(spans: list[Span]) -> str:
+    return ", ".join(f"{first} to {last}" if first < last else str(first) for first, last in spans) or "none"
+
+
+def _add(counts: dict[str, int], subscription: Subscription) -> None:
+    for what in READER_COUNTS:
+        counts[what] = counts.get(what, 0) + getattr(subscription, what)
