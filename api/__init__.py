@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         DeadLettersWaiting,
         EventsMissed,
         GapFound,
+        JournalFull,
         LinkDown,
         LinkUp,
         MessagesDiscarded,
@@ -65,6 +66,12 @@ if TYPE_CHECKING:
         SessionStats,
         TransitStats,
     )
+    from triack.node.shell.stream_stats import (
+        IncomingStreamStats,
+        OutgoingStreamStats,
+        StreamsStats,
+        TransitStreamStats,
+    )
     from triack.node.shell.topic_stats import SubscriptionStats, TopicStats
     from triack.node.shell.troubles import TroubleStats
     from triack.ordering.order_settings import OrderSettings
@@ -74,6 +81,7 @@ if TYPE_CHECKING:
     from triack.queues.message_classes import Acks, MessageClass
     from triack.queues.node_settings import (
         DeadLetters,
+        Journal,
         KeySettings,
         Limits,
         NodeSettings,
@@ -123,6 +131,9 @@ __all__ = [
     "HandlerOptions",
     "HoldStats",
     "HolderStats",
+    "IncomingStreamStats",
+    "Journal",
+    "JournalFull",
     "KeySettings",
     "Limits",
     "LinkDown",
@@ -140,6 +151,7 @@ __all__ = [
     "OpenInvitation",
     "OrderSettings",
     "OutgoingStats",
+    "OutgoingStreamStats",
     "PeerHalted",
     "PeerSilent",
     "PeerUnknown",
@@ -161,6 +173,7 @@ __all__ = [
     "StreamHeld",
     "Strategy",
     "StreamsNearLimit",
+    "StreamsStats",
     "Subscriber",
     "SubscriptionStats",
     "Tls",
@@ -168,6 +181,7 @@ __all__ = [
     "TopicStats",
     "Transaction",
     "TransitStats",
+    "TransitStreamStats",
     "TroubleStats",
     "connect",
     "msmq_name",
@@ -204,6 +218,9 @@ _HOMES = {
     "run": "triack.node.shell.running:run",
     "HoldStats": "triack.node.shell.stats:HoldStats",
     "HolderStats": "triack.node.shell.stats:HolderStats",
+    "IncomingStreamStats": "triack.node.shell.stream_stats:IncomingStreamStats",
+    "Journal": "triack.queues.node_settings:Journal",
+    "JournalFull": "triack.base.news:JournalFull",
     "KeySettings": "triack.queues.node_settings:KeySettings",
     "Limits": "triack.queues.node_settings:Limits",
     "LinkDown": "triack.base.news:LinkDown",
@@ -220,6 +237,7 @@ _HOMES = {
     "OpenInvitation": "triack.node.shell.enrolling:OpenInvitation",
     "OrderSettings": "triack.ordering.order_settings:OrderSettings",
     "OutgoingStats": "triack.node.shell.stats:OutgoingStats",
+    "OutgoingStreamStats": "triack.node.shell.stream_stats:OutgoingStreamStats",
     "PeerHalted": "triack.base.news:PeerHalted",
     "PeerSilent": "triack.base.news:PeerSilent",
     "PeerUnknown": "triack.base.news:PeerUnknown",
@@ -240,6 +258,7 @@ _HOMES = {
     "StoreLow": "triack.base.news:StoreLow",
     "StreamHeld": "triack.base.news:StreamHeld",
     "StreamsNearLimit": "triack.base.news:StreamsNearLimit",
+    "StreamsStats": "triack.node.shell.stream_stats:StreamsStats",
     "Strategy": "triack.queues.node_settings:Strategy",
     "Subscriber": "triack.node.handles.subscribing:Subscriber",
     "SubscriptionStats": "triack.node.shell.topic_stats:SubscriptionStats",
@@ -248,6 +267,7 @@ _HOMES = {
     "TopicStats": "triack.node.shell.topic_stats:TopicStats",
     "Transaction": "triack.node.handles.transaction:Transaction",
     "TransitStats": "triack.node.shell.stats:TransitStats",
+    "TransitStreamStats": "triack.node.shell.stream_stats:TransitStreamStats",
     "TroubleStats": "triack.node.shell.troubles:TroubleStats",
     "connect": "triack.node.client.client:connect_to",
     "msmq_name": "triack.queues.format_names:msmq_name",

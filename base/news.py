@@ -8,6 +8,7 @@ __all__ = [
     "DeadLettersWaiting",
     "EventsMissed",
     "GapFound",
+    "JournalFull",
     "LinkDown",
     "LinkUp",
     "MessagesDiscarded",
@@ -166,6 +167,23 @@ class DeadLettersWaiting:
 
 
 @dataclass(frozen=True, slots=True)
+class JournalFull:
+    """A journal has reached its quota. Reported once until it has room.
+
+    Attributes:
+        queue: the journal, ``$journal.`` and the name of its queue.
+        messages: how many copies are in it.
+        bytes: of the packets that hold them.
+        when_full: what happens now: ``drop oldest``, ``stop`` or ``hold``, see ``Journal``.
+    """
+
+    queue: str
+    messages: int
+    bytes: int
+    when_full: str
+
+
+@dataclass(frozen=True, slots=True)
 class StoreLow:
     """The disk has less room than the reserve, or enough of it again. While it is low nothing new is accepted for it.
 
@@ -274,6 +292,7 @@ NodeEvent = (
     | CallRefused
     | DeadLettersWaiting
     | QueueOverQuota
+    | JournalFull
     | StoreLow
     | StreamHeld
     | StreamsNearLimit

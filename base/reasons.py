@@ -101,6 +101,9 @@ class DropReason(Reason):
         "An administration message was refused, had expired or was purged, or no way leads to its queue.",
     )
     EXPIRED_DISCARDED = "expired-discarded", "A message expired, and is gone, as its node keeps no such letters."
+    JOURNAL_FULL = "journal-full", "A journal had no room, or the disk too little, for a copy of a message."
+    JOURNAL_REPLACED = "journal-replaced", "The oldest copy in a journal gave way to newer ones."
+    JOURNAL_EXPIRED = "journal-expired", "A copy had been in its journal for as long as it is kept."
     NO_SUBSCRIBER = "no-subscriber", "A message was published to a topic for which there was no subscription."
     TRANSIT_LOST = (
         "transit-lost",
@@ -140,6 +143,7 @@ class HoldReason(Reason):
     )
     PEER_MEMORY = "peer-memory", "Its origin's express messages in the destination's memory have reached their limit."
     PAUSED = "paused", "An operator of the destination lets nothing come into its queue."
+    JOURNAL_FULL = "journal-full", "The journal of its queue has reached its quota, and is set to hold its senders."
     STORE_LOW = "store-low", "The disk of the destination has less room than its reserve."
     STORE_BUSY = "store-busy", "Packets that wait for the destination's disk have reached their limit in memory."
     TOO_MANY_STREAMS = "too-many-streams", "The destination keeps as many streams of its origin as one peer may have."
@@ -293,6 +297,11 @@ class Trouble(StrEnum):
         "dead-letters",
         "{about} has {detail} dead letters, and none is refused yet",
         "read why with triack queue show {about} --data DIR, then requeue or purge them",
+    )
+    JOURNAL_FULL = (
+        "journal-full",
+        "{about} has reached its quota: {detail}",
+        "read or purge {about}, or raise its limits in the settings of the node",
     )
     STREAMS_FULL = (
         "streams-full",

@@ -107,8 +107,14 @@ FIELDS: Final[dict[str, Field]] = {
     "lost": Field(bool, "no way leads to the queue for the answers: they were dropped"),
     "message_class": Field(int, "what happened, by MSMQ's number of a message class ([guide.md](guide.md))"),
     "receive_by_ms": Field(int, "wall clock at which they were to have been received, milliseconds since 1970"),
+    "messages": Field(int, "the most unacknowledged messages of the queue"),
+    "size_bytes": Field(int, "the most bytes of the packets that hold them"),
+    "when_full": Field(str, "what happens then: `hold` or `reject`"),
+    "by_settings": Field(bool, "whether the settings of the node say so, and no operator"),
+    "kept": Field(bool, "whether the journal has the copies"),
     "recovered": Field(bool, "true when read from the store at the start"),
     "redelivered": Field(bool, "whether they may have been handed out before"),
+    "chosen": Field(bool, "whether a reader asked for it by its id, so that it was handed out before its turn"),
     "reason": Field(str, "why, by name; [reasons.md](reasons.md) lists them all, but for those of topics"),
     "attempt": Field(int, "which resend of the sequence since its last progress, from 1"),
     "interval_ns": Field(int, "the wait that just ended, in nanoseconds"),
@@ -421,11 +427,14 @@ EVENTS: Final[dict[str, Event]] = {
         (*_PACKETS, "reason"),
     ),
     "handed": Event(
-        "messages of one or more packets were handed to the application; or of a topic, to that of a subscription",
+        "messages of one or more packets were handed to the application; `chosen` when a reader asked for one by its "
+        "id, so that it came before its turn; or of a topic, to that of a subscription",
         ("redelivered",),
         (
             (*_STREAM, "queue", "number", "place", "counts"),
+            (*_STREAM, "queue", "number", "place", "counts", "chosen"),
             (*_STREAM, "queue", "number", "place", "counts", "priority"),
+            (*_STREAM, "queue", "number", "place", "counts", "chosen", "priority"),
             (*_SUBSCRIPTION, "ranges"),
         ),
     ),
@@ -437,6 +446,12 @@ EVENTS: Final[dict[str, Event]] = {
         "that follows from that",
         (),
         ((*_STREAM, "queue", "number", "place", "counts"), (*_SUBSCRIPTION, "ranges")),
+    ),
+    "journaled": Event(
+        "messages of one or more packets are copied into the journal of their queue by the commit that begins now, and "
+        "that removes them; not `kept` where the journal has no room. A process that dies before it returns has them "
+        "again",
+        (*_STREAM, "queue", "number", "place", "counts", "kept"),
     ),
     "returned": Event(
         "messages of one or more packets came back unsettled from the application: they are handed "
@@ -528,6 +543,10 @@ EVENTS: Final[dict[str, Event]] = {
         ("queue", "arrivals"),
     ),
     "queue_resumed": Event("an operator has resumed a paused queue", ("queue",)),
+    "queue_quota_set": Event(
+        "an operator has set the quota of a queue of this node, or has left it to the settings again",
+        ("queue", "messages", "size_bytes", "when_full", "by_settings"),
+    ),
     "dropped": Event(
         "datagrams were dropped; written when the node stops and at most once a second", ("reason", "count")
     ),
@@ -544,6 +563,7 @@ SHARED: Final = (
 SHARING: Final = frozenset(EVENTS) - {
     "node_started", "node_continued", "node_stopped", "start_before", "woke_late", "position_recovered",
     "session_opened", "session_closed", "rollback_detected", "dropped", "queue_paused", "queue_resumed",
+    "queue_quota_set",
     "topic_opened", "subscribed", "unsubscribed", "subscription_changed",
 }  # fmt: skip
 """Events whose records come again and again for one session or stream."""

@@ -23,6 +23,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from itertools import islice
+from typing import NamedTuple
 
 from triack.base.delivery import FREED_BY, Ack, Delivery, Role
 from triack.ordering.hold import Hold, HoldState
@@ -30,7 +31,14 @@ from triack.ordering.order_settings import OrderSettings
 from triack.ordering.slow_start import SlowStart
 from triack.ordering.tiers import ResendTimer
 
-__all__ = ["TRANSITIONS", "OutgoingSequence", "StreamPacket", "StreamPacketEvent", "StreamPacketState"]
+__all__ = [
+    "TRANSITIONS",
+    "LastOrderAck",
+    "OutgoingSequence",
+    "StreamPacket",
+    "StreamPacketEvent",
+    "StreamPacketState",
+]
 
 
 class StreamPacketState(IntEnum):
@@ -187,6 +195,20 @@ class _Whole:
     unacked: set[int]
 
 
+class LastOrderAck(NamedTuple):
+    """The last order ack of a sequence, as MSMQ shows it to operators (EodLastAck, EodLastAckTime, EodLastAckCount).
+
+    Attributes:
+        number: the last packet that it covers.
+        at_ns: when it came last, by the monotonic clock.
+        times: how often it has come.
+    """
+
+    number: int
+    at_ns: int
+    times: int
+
+
 class OutgoingSequence:
     """One stream's packets, from the one appended first to the one freed last.
 
@@ -199,6 +221,8 @@ class OutgoingSequence:
 
     Attributes:
         freed_by: the ack that lets this node forget a packet.
+        last_ack: the last order ack in this process; None before the first.
+        resends: packets that went out again for want of an order ack, in this process.
     """
 
     __slots__ = (
@@ -213,7 +237,9 @@ class OutgoingSequence:
         "entries",
         "freed_by",
         "hold",
+        "last_ack",
         "next_number",
+        "resends",
         "sequence",
         "start",
         "tier",
@@ -244,6 +270,8 @@ class OutgoingSequence:
         # A relay answers for all packets up to this number, by its newest word; 0 for none.
         self._waits_until, self._waits_turn = 0, 0
         self._whole: _Whole | None = None
+        self.last_ack: LastOrderAck | None = None
+        self.resends = 0
 
     # ---- inputs
 
@@ -309,6 +337,10 @@ class OutgoingSequence:
         """The destination has everything up to ``number``. Returns the freed packets, in order."""
         if sequence != self.sequence or self.freed_by is not Ack.ORDER or number >= self.next_number:
             return []
+        before = self.last_ack
+        times = before.times + 1 if before is not None and before.number == number else 1
+        if before is None or number >= before.number:
+            self.last_ack = LastOrderAck(number, now_ns, times)
         covered: list[StreamPacket] = []
         for candidate in self.entries.values():
             if candidate.number > number:
@@ -420,6 +452,7 @@ class OutgoingSequence:
             return []
         self.tier.handle_expired(now_ns, resends=bool(again))
         if again:
+            self.resends += len(again)
             self.start.handle_resend(len(again))
             self._send_again(again, StreamPacketEvent.SEND_AGAIN)
         return again
@@ -525,6 +558,11 @@ class OutgoingSequence:
     def waits_at_relay(self) -> bool:
         """Whether a relay answers for packets, as long as its session lasts."""
         return self._waits_until > 0
+
+    @property
+    def relay_has(self) -> int:
+        """The last packet for which a relay answers; 0 for none."""
+        return self._waits_until
 
     @property
     def awaits_order_ack(self) -> bool:

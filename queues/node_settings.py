@@ -155,6 +155,34 @@ class Quota:
             raise UsageError(f"Quota: when_full must be hold or reject, not {self.when_full!r}")
 
 
+WhenJournalFull = Literal["drop oldest", "stop", "hold"]
+"""What happens when the quota of a journal is full."""
+
+
+@dataclass(frozen=True, slots=True)
+class Journal:
+    """Limits of a journal: copies of the messages that readers took from a queue. They count for no other quota.
+
+    Attributes:
+        messages: at most.
+        size_bytes: of the packets that hold them, at most.
+        when_full: ``drop oldest`` drops the oldest copies that no reader has in hand; ``stop`` makes no copies until
+            there is room, as MSMQ does; ``hold`` lets the senders of the queue wait until there is room.
+        keep_s: seconds for which a copy is kept; None for any time.
+    """
+
+    messages: int = 100_000
+    size_bytes: int = 256 * 1024 * 1024
+    when_full: WhenJournalFull = "drop oldest"
+    keep_s: float | None = 604_800.0
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+        if self.when_full not in get_args(WhenJournalFull):
+            known = ", ".join(get_args(WhenJournalFull))
+            raise UsageError(f"Journal: when_full must be one of {known}, not {self.when_full!r}")
+
+
 WhenLettersFull = Literal["drop oldest", "keep", "discard expired"]
 """What happens to dead letters when their quota is full."""
 
@@ -192,6 +220,8 @@ class Limits:
         quota: limits of each queue except the dead-letter queue.
         queue_quota: the same for some queues, by name.
         dead_letters: limits of the dead-letter queue, and what happens when it is full.
+        journal: limits of journals, where ``queue_journal`` says nothing else.
+        queue_journal: the queues that have a journal, by name, with its limits.
         node_quota_bytes: limit of all other queues together.
         peer_quota_bytes: limit of what one peer has in them.
         peer_memory_bytes: memory that one peer can fill: half with unread express messages, the rest with out-of-order
@@ -210,6 +240,8 @@ class Limits:
     quota: Quota = field(default_factory=Quota)
     queue_quota: Mapping[str, Quota] = field(default_factory=dict)
     dead_letters: DeadLetters = field(default_factory=DeadLetters)
+    journal: Journal = field(default_factory=Journal)
+    queue_journal: Mapping[str, Journal] = field(default_factory=dict)
     node_quota_bytes: int = 8 * 1024**3
     peer_quota_bytes: int = 2 * 1024**3
     peer_memory_bytes: int = 16 * 1024 * 1024
@@ -231,6 +263,10 @@ class Limits:
             )
         for queue, quota in self.queue_quota.items():
             check_kind(f"Limits: queue_quota of {check_queue(queue)}", quota, Quota)
+
+        check_kind("Limits: journal", self.journal, Journal)
+        for queue, journal in self.queue_journal.items():
+            check_kind(f"Limits: queue_journal of {check_name(f'$journal.{queue}')}", journal, Journal)
 
     def quota_of(self, queue: str) -> Quota:
         """Limits of that queue."""

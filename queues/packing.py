@@ -59,6 +59,7 @@ __all__ = [
     "count_of",
     "fragment_range",
     "join_fragments",
+    "kept_until",
     "messages_in",
     "move_times",
     "pack",
@@ -600,6 +601,12 @@ def check(body: bytes, *, may_have_priority: bool = True) -> None:
         _check_batch(body)
     else:
         unpack(body)
+
+
+def kept_until(body: bytes, receive_by_ms: int) -> bytes:
+    """A body, or one piece of a message, as a journal keeps it: nobody is told of it, and it ends at that time."""
+    kind, count, ordinal, sent_at_ms, _ = _HEAD.unpack_from(body)
+    return _HEAD.pack(kind & ~CARES, count, ordinal, sent_at_ms, receive_by_ms) + body[_HEAD.size :]
 
 
 def move_times(body: bytes, by_ms: int) -> bytes:

@@ -31,6 +31,7 @@ COMMANDS = {
     "reload": ("triack.tools.commands.config:reload", "Let a running node read its file of settings again."),
     "config": ("triack.tools.commands.config:config", "Check, show and begin files of settings, triack.toml."),
     "queue": ("triack.tools.commands.queue:queue", "Look into queues, and steer what waits in them."),
+    "stream": ("triack.tools.commands.stream:stream", "Show why single streams do not move, and when they are sent."),
     "topic": ("triack.tools.commands.topic:topic", "Publish to topics, subscribe to them, and look at them."),
     "route": ("triack.tools.commands.route:route", "Show by which neighbours messages go, and why."),
     "request": ("triack.tools.operate.request:request", "Send one message, and write the answer to it."),

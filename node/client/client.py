@@ -37,6 +37,7 @@ from triack.node.handles.consuming import Handler
 from triack.node.handles.derived import Said, as_on
 from triack.node.handles.handling import Handlers
 from triack.node.handles.message import way_back
+from triack.node.handles.queue_admin import check_after, younger_than
 from triack.node.handles.send_many import send_to_each
 from triack.node.handles.subscribing import check_reading, check_subscription
 from triack.node.handles.verbs import Verbs
@@ -369,6 +370,7 @@ class Client(Asking):
     invite = asked(Verbs.invite, lambda self, header, _: ClientInvitation(self, header))
     queue_lengths = asked(Verbs.queue_lengths)
     stats = asked(Verbs.stats)
+    streams = asked(Verbs.streams)
     requeue = asked(Verbs.requeue)
     move = asked(Verbs.move)
     purge = asked(Verbs.purge)
@@ -377,7 +379,9 @@ class Client(Asking):
     explain_route = asked(Verbs.explain_route)
     purge_transit = asked(Verbs.purge_transit)
     release = asked(Verbs.release)
+    peek = asked(Verbs.peek)
     pause = asked(Verbs.pause)
+    set_quota = asked(Verbs.set_quota)
     resume = asked(Verbs.resume)
     create_queue = asked(Verbs.create_queue)
     ping = asked(Verbs.ping)
@@ -518,6 +522,8 @@ class Client(Asking):
     @as_on(Verbs.browse)
     async def browse(self, said: Said) -> AsyncIterator[BrowsedMessage]:
         """Ask for one page after the other."""
+        after = said["after"]
+        check_after(said["queue"], after)
         last: Position = ()
         epoch: int | None = None  # places in a queue are those of one life of the node
         while True:
@@ -527,7 +533,7 @@ class Client(Asking):
             messages = [BrowsedMessage.read(described, body) for described, body in page]
             if not messages:
                 return
-            for message in messages:
+            for message in younger_than(after, messages):
                 yield message
             last = messages[-1].position
 

@@ -19,6 +19,7 @@ from triack.node.handles.message import Keeper, Message
 from triack.node.handles.transaction import DONE
 from triack.node.shell.event_loop import run_at_home
 from triack.node.shell.holding import task_name
+from triack.queues.mailboxes.lookup import Wanted
 from triack.queues.node_settings import Redelivery
 
 __all__ = ["ClientConsumer"]
@@ -68,6 +69,20 @@ class ClientConsumer:
     async def get(self, timeout: float | None = None) -> Message:
         """The next message; see ``Consumer.get``."""
         header, content = await self._ask("get", timeout)
+        return self._take(header, [header], [content])[0]
+
+    async def get_by_id(self, id: str, timeout: float | None = 0) -> Message:  # noqa: A002 - as users name it
+        """Take the message with an id, whatever waits before it; see ``Consumer.get_by_id``."""
+        Wanted.by_id(id)
+        return await self._get_chosen(timeout, id=id, correlation_id=None)
+
+    async def get_by_correlation_id(self, correlation_id: str, timeout: float | None = 0) -> Message:
+        """Take the first message with a correlation id; see ``Consumer.get_by_correlation_id``."""
+        Wanted.by_correlation_id(correlation_id)
+        return await self._get_chosen(timeout, id=None, correlation_id=correlation_id)
+
+    async def _get_chosen(self, timeout: float | None, **wanted: str | None) -> Message:
+        header, content = await self._ask("get_chosen", timeout, **wanted)
         return self._take(header, [header], [content])[0]
 
     async def get_many(self, most: int = BATCH_MESSAGES, timeout: float | None = None) -> list[Message]:

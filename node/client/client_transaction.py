@@ -31,6 +31,7 @@ from triack.node.handles.transaction import (
 )
 from triack.node.shell.event_loop import run_at_home
 from triack.node.shell.holding import task_name
+from triack.queues.mailboxes.lookup import Wanted
 
 __all__ = ["ClientTransaction"]
 
@@ -157,6 +158,20 @@ class ClientTransaction(Asking):
         """Check the timeout before the call."""
         check_timeout(f"receive from {said['queue']}", said["timeout"])
         return message_of(*await ask(self, Transaction.receive, said), ONLY_THE_TRANSACTION)
+
+    @as_on(Transaction.receive_by_id)
+    async def receive_by_id(self, said: Said) -> Message:
+        """Check the id and the timeout before the call."""
+        Wanted.by_id(said["id"])
+        check_timeout(f"receive from {said['queue']}", said["timeout"])
+        return message_of(*await ask(self, Transaction.receive_by_id, said), ONLY_THE_TRANSACTION)
+
+    @as_on(Transaction.receive_by_correlation_id)
+    async def receive_by_correlation_id(self, said: Said) -> Message:
+        """Check the correlation id and the timeout before the call."""
+        Wanted.by_correlation_id(said["correlation_id"])
+        check_timeout(f"receive from {said['queue']}", said["timeout"])
+        return message_of(*await ask(self, Transaction.receive_by_correlation_id, said), ONLY_THE_TRANSACTION)
 
     @as_on(Transaction.remember)
     def remember(self, said: Said) -> Done:

@@ -42,10 +42,11 @@ def build_settings(layers: Layers, policy: str) -> NodeSettings:
     """The settings that are in force."""
     settings = _build(layers, PRESETS.get(policy, NodeSettings()), _NODE)
     quotas = {name: _build(layers, settings.limits.quota, path) for name, path in _of_queues(layers, "quota")}
+    kept = {name: _build(layers, settings.limits.journal, path) for name, path in _of_queues(layers, "journal")}
     waits = {name: _build(layers, settings.redelivery, path) for name, path in _of_queues(layers, "redelivery")}
     topics = {name: _build_topic(layers, settings, name) for name in _roots_in(layers)}
     _check_idle_delay(layers, settings)
-    limits = replace(settings.limits, queue_quota=quotas)
+    limits = replace(settings.limits, queue_quota=quotas, queue_journal=kept)
     return replace(settings, queue_redelivery=waits, limits=limits, topics={**settings.topics, **topics})
 
 

@@ -83,26 +83,27 @@ class Config:
             return self.peers.get(path[1])
         if path[0] == "routes":
             return getattr(self.routes[int(path[1])], path[2])
-        if path[0] == "queues":
-            limits, name = self.settings.limits, path[1]
-            of = limits.quota_of(name) if path[2] == "quota" else self.settings.redelivery_of(name)
-            return getattr(of, path[3])
-        if path[0] == "topics":
-            name = path[1]
-            topic = self.settings.topic_of(name)
-            return getattr(
-                topic if len(path) == TOPIC_KEY else self.settings.quota_of(f"{TOPIC_PREFIX}{name}"), path[-1]
-            )
+        if path[0] in ("queues", "topics"):
+            return getattr(self._named(path), path[-1])
         if path[0] == "node":
             return getattr(self.node if hasattr(self.node, path[1]) else self.settings, path[1])
         return attrgetter(".".join(path))(self.settings)
+
+    def _named(self, path: KeyPath) -> object:
+        """The settings in force of a queue, or of the topics below a root, or a part of them."""
+        settings, name = self.settings, path[1]
+        if path[0] == "topics":
+            return settings.topic_of(name) if len(path) == TOPIC_KEY else settings.quota_of(f"{TOPIC_PREFIX}{name}")
+        if path[2] == "journal":
+            return settings.limits.queue_journal.get(name, settings.limits.journal)
+        return settings.limits.quota_of(name) if path[2] == "quota" else settings.redelivery_of(name)
 
     def _source(self, key: Key, path: KeyPath) -> str:
         said = self.said.get(path)
         if said is not None:
             return said.where
         if path[0] in ("queues", "topics") and len(path) > TOPIC_KEY:
-            return "limits.quota" if path[2] == "quota" else "redelivery"
+            return "redelivery" if path[2] == "redelivery" else f"limits.{path[2]}"
         if self.policy and path[0] not in NAMED and self.value(path) != key.default:
             return f"policy {self.policy.lower()}"
         return "default"

@@ -17,7 +17,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from triack.node.config.quantities import SECONDS, SIZES
 from triack.node.files.access import DEFAULT_SUITE
-from triack.queues.node_settings import NodeSettings, Quota, Redelivery, Topic
+from triack.queues.node_settings import Journal, NodeSettings, Quota, Redelivery, Topic
 from triack.queues.routes import Route
 from triack.queues.stages import Stage, StageName
 
@@ -135,11 +135,17 @@ _ABOUT: Mapping[KeyPath, str] = {
     ("limits",): "What the node stores, and what its peers may fill.",
     ("limits", "quota"): "Limits of each queue except the dead-letter queue.",
     ("limits", "dead_letters"): "Limits of the dead-letter queue.",
+    ("limits", "journal"): "Limits of journals: copies of what readers took from the queues that have one.",
     ("limits", "transit_quota"): "Limits of all messages that wait here for other nodes.",
     ("keys",): "Keys with which messages are sent once.",
     ("ack_events",): "When acknowledgements are reported to the program.",
     ("blocking",): "The stage that messages have reached when a call that sends them returns.",
     ("queues", "*", "quota"): "Limits of one queue; what is not said here is as in [limits.quota].",
+    (
+        "queues",
+        "*",
+        "journal",
+    ): "Keep what readers take from one queue; what is not said here is as in [limits.journal].",
     ("queues", "*", "redelivery"): "When failed messages of one queue come again; otherwise as in [redelivery].",
     ("topics", "*"): "Topics below one root, the first level of their names; those of `*` are for all others.",
     ("topics", "*", "quota"): "Limits of the messages that subscriptions want; otherwise as in [limits.quota].",
@@ -204,6 +210,7 @@ def _all_keys() -> dict[KeyPath, Key]:
         *_keys_of(NodeTable, ("node",), NodeTable()),
         *_keys_of(NodeSettings, ("node",), NodeSettings()),
         *_keys_of(Quota, ("queues", "*", "quota"), Quota()),
+        *_keys_of(Journal, ("queues", "*", "journal"), Journal()),
         *_keys_of(Redelivery, ("queues", "*", "redelivery"), Redelivery()),
         *_keys_of(Topic, ("topics", "*"), Topic()),
         *_keys_of(PeerTable, ("peers", "*"), PeerTable()),

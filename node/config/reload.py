@@ -17,7 +17,15 @@ from triack.node.shell.engine_handle import EngineHandle
 
 __all__ = ["Change", "Reload", "may_change"]
 
-_TABLES = (("queues",), ("peers",), ("routes",), ("redelivery",), ("limits", "quota"), ("limits", "dead_letters"))
+_TABLES = (
+    ("queues",),
+    ("peers",),
+    ("routes",),
+    ("redelivery",),
+    ("limits", "quota"),
+    ("limits", "dead_letters"),
+    ("limits", "journal"),
+)
 _KEYS = (
     ("limits", "node_quota_bytes"),
     ("limits", "peer_quota_bytes"),
@@ -109,6 +117,8 @@ def _mixed(running: Config, fresh: Config) -> Config:
         old.limits,
         quota=new.limits.quota,
         queue_quota=new.limits.queue_quota,
+        journal=new.limits.journal,
+        queue_journal=new.limits.queue_journal,
         dead_letters=new.limits.dead_letters,
         node_quota_bytes=new.limits.node_quota_bytes,
         peer_quota_bytes=new.limits.peer_quota_bytes,

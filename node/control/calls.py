@@ -478,6 +478,15 @@ class Calls:
         fields, content = content_of(message)  # before its body is let go
         return {"message": self._hold(header, [message]), "reader": header["reader"], **fields}, content
 
+    async def _get_chosen(self, header: Header) -> Answer:
+        reader = self._reader(header)
+        if header["id"] is not None:
+            message = await reader.get_by_id(header["id"], header["timeout"])
+        else:
+            message = await reader.get_by_correlation_id(header["correlation_id"], header["timeout"])
+        fields, content = content_of(message)  # before its body is let go
+        return {"message": self._hold(header, [message]), "reader": header["reader"], **fields}, content
+
     async def _get_many(self, header: Header) -> Answer:
         most = min(header["most"], BATCH_MESSAGES)
         batch = await self._reader(header).get_many(most, header["timeout"])
@@ -620,6 +629,7 @@ _STEPS: dict[str, Callable[[Calls, Header], Awaitable[Answer]]] = {
     "subscribe": Calls._subscribe,
     "get": Calls._get,
     "get_many": Calls._get_many,
+    "get_chosen": Calls._get_chosen,
     "draw": Calls._draw,
     "close": Calls._close,
     "begin": Calls._begin,

@@ -16,10 +16,13 @@ from triack.node.handles.reloading import Reloaded
 from triack.node.shell.enrolling import EnrolledPeer
 from triack.node.shell.ping_answer import PingAnswer
 from triack.node.shell.stats import describe_stats, read_stats
+from triack.node.shell.stream_stats import describe_streams, read_streams
+from triack.queues.manager.browse import BrowsedMessage
 from triack.queues.routes import Route
 from triack.queues.streams.ack_events import AckEvent, AckKind
 
 __all__ = [
+    "BROWSED",
     "COUNT",
     "INVITATION",
     "KEY",
@@ -36,6 +39,7 @@ __all__ = [
     "RELOADED",
     "REMEMBERED",
     "STATS",
+    "STREAMS",
     "WAITS_FOR",
     "WAS_PAUSED",
     "WATCH",
@@ -163,6 +167,10 @@ def read_reloaded(header: Header, _content: bytes) -> Reloaded:
 
 
 NOTHING = Result(lambda _it, _keep: ({}, b""), lambda _header, _content: None)
+BROWSED = Result(
+    lambda it, _keep: ({"browsed": it.describe()}, it.body),
+    lambda header, content: BrowsedMessage.read(header["browsed"], content),
+)
 COUNT = Result(lambda count, _keep: ({"count": count}, b""), lambda header, _content: int(header["count"]))
 WAS_PAUSED = Result(lambda it, _keep: ({"was_paused": it}, b""), lambda header, _content: bool(header["was_paused"]))
 MADE = Result(lambda made, _keep: ({"made": made}, b""), lambda header, _content: bool(header["made"]))
@@ -180,6 +188,10 @@ LENGTHS = Result(
 STATS = Result(
     lambda stats, _keep: ({}, json.dumps(describe_stats(stats)).encode()),
     lambda _header, content: read_stats(json.loads(content)),
+)
+STREAMS = Result(
+    lambda streams, _keep: ({}, json.dumps(describe_streams(streams)).encode()),
+    lambda _header, content: read_streams(json.loads(content)),
 )
 MESSAGE = Result(lambda message, _keep: content_of(message))
 MESSAGES = Result(lambda messages, _keep: contents_of(messages))

@@ -20,6 +20,7 @@ from triack.node.control.client_messages import name_of
 from triack.node.control.control_frames import Header, cut
 from triack.node.control.intake import Producer
 from triack.node.control.told import (
+    BROWSED,
     COUNT,
     INVITATION,
     KEY,
@@ -37,6 +38,7 @@ from triack.node.control.told import (
     REMEMBERED,
     ROUTES,
     STATS,
+    STREAMS,
     TEXTS,
     WAITS_FOR,
     WAS_PAUSED,
@@ -55,6 +57,7 @@ from triack.node.handles.transaction import Transaction
 from triack.node.handles.verbs import Verbs
 from triack.node.shell.enrolling import OpenInvitation
 from triack.node.shell.outgoing_message import MessageProperties, as_bytes, check_size
+from triack.queues.node_settings import WhenFull
 from triack.queues.routes import Route, check_routes
 
 __all__ = ["VERBS", "Argument", "Kind", "On", "Verb", "check_call", "may_repeat", "row_of"]
@@ -146,6 +149,7 @@ _ARGUMENTS: Mapping[Any, Argument] = {
     str | None: TEXT_OR_NULL,
     int: NUMBER,
     int | None: NUMBER_OR_NULL,
+    WhenFull | None: TEXT_OR_NULL,
     bool: TRUTH,
     float: SECONDS,
     float | None: SECONDS,
@@ -367,6 +371,14 @@ VERBS: Mapping[str, Verb] = {
         _row(Verbs.unsubscribe),
         _step("get", may_wait=True, reader=NUMBER, timeout=SECONDS),
         _step("get_many", may_wait=True, reader=NUMBER, most=MOST, timeout=SECONDS),
+        _step(
+            "get_chosen",
+            may_wait=True,
+            reader=NUMBER,
+            timeout=SECONDS,
+            id=TEXT_OR_NULL,
+            correlation_id=TEXT_OR_NULL,
+        ),
         _step("draw", may_wait=True, reader=NUMBER, most=MOST, timeout=SECONDS, about=TRUTH),
         _step("close", reader=NUMBER),
         # Transactions.
@@ -375,6 +387,14 @@ VERBS: Mapping[str, Verb] = {
         _row(Transaction.send_many, name="tx_send_many", on=On.TRANSACTION),
         _row(Transaction.receive, MESSAGE, name="tx_receive", on=On.TRANSACTION, may_wait=True),
         _row(Transaction.receive_many, MESSAGES, name="tx_receive_many", on=On.TRANSACTION, may_wait=True),
+        _row(Transaction.receive_by_id, MESSAGE, name="tx_receive_by_id", on=On.TRANSACTION, may_wait=True),
+        _row(
+            Transaction.receive_by_correlation_id,
+            MESSAGE,
+            name="tx_receive_by_correlation_id",
+            on=On.TRANSACTION,
+            may_wait=True,
+        ),
         _row(Transaction.remember, name="tx_remember", on=On.TRANSACTION),
         _row(Transaction.expect, name="tx_expect", on=On.TRANSACTION),
         _step("commit", transaction=NUMBER),
@@ -399,6 +419,7 @@ VERBS: Mapping[str, Verb] = {
         _row(Verbs.create_queue, MADE),
         _row(Verbs.ping, PONG, repeats=True),
         _row(Verbs.stats, STATS, may_wait=False, repeats=True),
+        _row(Verbs.streams, STREAMS, may_wait=False, repeats=True),
         _row(Verbs.queue_lengths, LENGTHS, may_wait=False, repeats=True),
         _row(Verbs.recall, REMEMBERED, may_wait=False, repeats=True),
         _step("browse", may_wait=False, repeats=True, queue=TEXT, after=SIZES),
@@ -406,7 +427,9 @@ VERBS: Mapping[str, Verb] = {
         _row(Verbs.move, COUNT),
         _row(Verbs.purge, COUNT),
         _row(Verbs.release, COUNT),
+        _row(Verbs.peek, BROWSED, may_wait=True, repeats=True),
         _row(Verbs.pause),
+        _row(Verbs.set_quota, repeats=True),
         _row(Verbs.resume, WAS_PAUSED),
     )
 }

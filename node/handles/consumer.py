@@ -10,10 +10,12 @@ from typing import Literal, Self, TypeVar
 from triack.base.checks import LONGEST_LIFE_S, check_kind, check_most, check_timeout
 from triack.base.errors import NodeClosed, UsageError, WaitTimeout
 from triack.base.units import in_ns
+from triack.node.handles.choosing import choose
 from triack.node.handles.in_flight import InFlight, Keeping
 from triack.node.handles.message import Keeper, Message
 from triack.node.shell.engine_handle import EngineHandle
 from triack.node.shell.holding import Reader
+from triack.queues.mailboxes.lookup import Wanted
 from triack.queues.mailboxes.mailbox import Lease, Mailbox
 from triack.queues.node_settings import Redelivery
 
@@ -129,6 +131,56 @@ class Consumer:
         await self._end_turn()
         return await in_time(timeout, self._mailbox, self._arrived, partial(self._next_many, most))
 
+    async def get_by_id(self, id: str, timeout: float | None = 0) -> Message:  # noqa: A002 - as users name it
+        """Take the message with an id, whatever waits before it.
+
+        Args:
+            id: its ``Message.id``.
+            timeout: seconds to wait for it, None for no limit.
+
+        Returns:
+            The message, as from ``get``.
+
+        Raises:
+            WaitTimeout: it did not wait there in that time: it never came, has left, has expired, or a reader has it.
+            UsageError: that is no id of a message, or the timeout is no number of seconds.
+            HandOverEnded: with ``ack="auto"``, the message before it had been taken back; the consumer goes on.
+            NodeClosed, StoreFailed: the node or this consumer has ended.
+        """
+        return await self._get_chosen(Wanted.by_id(id), timeout)
+
+    async def get_by_correlation_id(self, correlation_id: str, timeout: float | None = 0) -> Message:
+        """Take the first message with a correlation id, whatever waits before it.
+
+        The first such call reads the queue; later ones use an index in memory.
+
+        Args:
+            correlation_id: as its sender set it.
+            timeout: seconds to wait for it, None for no limit.
+
+        Returns:
+            The message, as from ``get``.
+
+        Raises:
+            WaitTimeout: it did not wait there in that time: it never came, has left, has expired, or a reader has it.
+            UsageError: the correlation id is no text, or the timeout is no number of seconds.
+            HandOverEnded: with ``ack="auto"``, the message before it had been taken back; the consumer goes on.
+            NodeClosed, StoreFailed: the node or this consumer has ended.
+        """
+        return await self._get_chosen(Wanted.by_correlation_id(correlation_id), timeout)
+
+    async def _get_chosen(self, wanted: Wanted, timeout: float | None) -> Message:
+        check_timeout(f"receive from {self._mailbox.name}", timeout)
+        self._turn += 1
+        await self._end_turn()
+        run = await choose(self._port, self._mailbox, wanted, timeout, self._check_open)
+        self._draw = _draw_nothing  # messages drawn one by one later are behind it
+        return self._hands.take_chosen(run, self._keeper)
+
+    def _check_open(self) -> None:
+        if not self._finalizer.alive:
+            raise NodeClosed(f"receive from {self._mailbox.name}: the consumer is closed")
+
     async def _end_turn(self) -> None:
         """Acknowledge the messages received before, and now and then let other tasks run."""
         if self._turn >= TURN_MESSAGES:
@@ -155,8 +207,7 @@ class Consumer:
     async def _wait_for(self, take: Callable[[], T | None]) -> T:
         """Take from the queue; waits until there is something."""
         while True:
-            if not self._finalizer.alive:
-                raise NodeClosed(f"receive from {self._mailbox.name}: the consumer is closed")
+            self._check_open()
             self._arrived.clear()
             taken = take()
             if taken is not None:

@@ -340,6 +340,13 @@ class InFlight:
         self._begin(held)
         return held.take(drawn, held if keeper is None else Keeping(held, keeper))
 
+    def take_chosen(self, run: Run, keeper: Keeper | None) -> Message:
+        """Hold the message that ``Engine.choose`` has drawn."""
+        held = InFlightList(self)
+        self._begin(held)
+        drawn = [(run, range(run.first, run.next))]
+        return held.take(drawn, held if keeper is None else Keeping(held, keeper))[0]
+
     def give_back(self, lease: Lease, *, failed: bool, delay_ms: int | None = None, dead: bool = False) -> None:
         """A message that was just let go comes again, or is dead."""
         self._port.give_back([(self._mailbox, lease)], Return(failed, delay_ms, self._redelivery, dead=dead))

@@ -68,6 +68,14 @@ class Message:
         return self._run.lease(self._index)
 
     @property
+    def place(self) -> int:
+        """Its place in the queue: younger messages have greater ones.
+
+        It stays the same as long as the process of the node runs; ``Node.browse(after=place)`` goes on behind it.
+        """
+        return self.lease.place
+
+    @property
     def redelivered(self) -> bool:
         """Whether it may have been handed out before."""
         return self._run.redelivered

@@ -18,7 +18,7 @@ from triack.base.checks import check_between
 from triack.base.errors import UsageError
 from triack.ordering.order_settings import OrderSettings
 from triack.queues.blocking import Blocking
-from triack.queues.node_settings import ALL_ROOTS, NodeSettings, Reconnect, Strategy, Topic
+from triack.queues.node_settings import ALL_ROOTS, Journal, Limits, NodeSettings, Reconnect, Strategy, Topic
 from triack.session.protocol.settings import WINDOW_MAX, SessionSettings
 
 __all__ = [
@@ -94,6 +94,7 @@ def msmq(
         reconnect=Reconnect(first_s=wait_s, most_s=wait_s, unanswered_most_s=wait_s, jitter=0),
         messages_per_packet=1,
         time_to_reach_queue_s=_LONG_LIVE_S,
+        limits=Limits(journal=Journal(when_full="stop")),
     )
 
 
@@ -302,6 +303,7 @@ SOURCES: dict[str, dict[str, str]] = {
         "messages_per_packet": "registry, MaxUnackedPacket, which counts messages",
         "time_to_reach_queue_s": "registry, MachineCache\\LongLiveTime",
         "survives": "[MS-MQMQ] 2.2.20.4, recoverable messages are persisted before they are acknowledged",
+        "limits.journal.when_full": "MSMQ, JournalQuota: once it is exceeded, no more copies are made",
     },
     "SOLACE": {
         "session.max_unacked_packet": "Solace API, ADPublishWindowSize",

@@ -5,22 +5,24 @@ never lost, and never there twice. Messages in the hands of a reader are not tou
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator
 from functools import cache
 from typing import Any
 
 from triack.base.checks import check_kind, check_texts, check_timeout
 from triack.base.delivery import TRANSACTIONAL_PRIORITY, Delivery
-from triack.base.errors import QueueNotFound, UsageError
+from triack.base.errors import QueueNotFound, UsageError, WaitTimeout
 from triack.base.names import what_else
+from triack.node.handles.choosing import fetch
 from triack.node.handles.message import absolute
 from triack.node.shell.driver import Driver
 from triack.node.shell.engine_handle import MESSAGE_OVERHEAD_BYTES, EngineHandle
 from triack.node.shell.prepared import published
+from triack.node.shell.stream_stats import StreamsStats, gather_streams
 from triack.queues.admin_acks import Told
 from triack.queues.mailboxes.mailbox import Lease, Mailbox
 from triack.queues.mailboxes.resolver import RemoteQueue, local_queue
-from triack.queues.mailboxes.system_queues import DEAD_LETTER_QUEUE, SystemQueue, is_reserved
+from triack.queues.mailboxes.system_queues import DEAD_LETTER_QUEUE, SystemQueue, is_reserved, system_queue
 from triack.queues.manager.browse import (
     BrowsedMessage,
     Position,
@@ -34,14 +36,14 @@ from triack.queues.manager.browse import (
     sights_on_the_way,
 )
 from triack.queues.manager.engine import Engine
-from triack.queues.manager.jobs import Look
 from triack.queues.message_classes import MessageClass
+from triack.queues.node_settings import Quota, WhenFull
 from triack.queues.packing import ADMIN, CLASS, DEATH, NO_DEAD_LETTER, Outgoing, Unpacked
 from triack.queues.streams.outgoing_stream import OutgoingStream
 from triack.queues.topics.topic_root import TopicRoot
 from triack.transport.address import Destination
 
-__all__ = ["PAGE_MESSAGES", "QueueAdmin", "as_ids"]
+__all__ = ["PAGE_MESSAGES", "QueueAdmin", "as_ids", "check_after", "younger_than"]
 
 PAGE_MESSAGES = 256
 """Messages looked at, or moved in one commit, at a time: a few milliseconds of work."""
@@ -68,13 +70,35 @@ class QueueAdmin:
 
     # ---- looking
 
-    async def browse(self, queue: str) -> AsyncIterator[BrowsedMessage]:
+    async def browse(self, queue: str, after: int = 0) -> AsyncIterator[BrowsedMessage]:
         """See ``Node.browse``."""
+        check_after(queue, after)
         last: Position = ()
         while page := await self.page(queue, last):
-            for message in page:
+            for message in younger_than(after, page):
                 yield message
             last = page[-1].position
+
+    async def peek(self, queue: str, timeout: float | None) -> BrowsedMessage:
+        """See ``Node.peek``."""
+        check_timeout(f"peek at {queue}", timeout)
+        mailbox = self._port.mailbox(queue)
+        arrived, loop = asyncio.Event(), asyncio.get_running_loop()
+        end = None if timeout is None else loop.time() + timeout
+        mailbox.listeners.append(arrived.set)
+        try:
+            while True:
+                arrived.clear()
+                if page := await self.page(queue, ()):
+                    return page[0]
+                try:
+                    async with asyncio.timeout_at(end):
+                        await arrived.wait()
+                except TimeoutError:
+                    raise WaitTimeout(f"no message waits in queue {queue} after {timeout} s") from None
+                self._port.check_alive()
+        finally:
+            mailbox.leave(arrived.set)
 
     async def page(self, queue: str, after: Position) -> list[BrowsedMessage]:
         """The next messages of a queue behind a position; none at its end. Lets other tasks run before that."""
@@ -100,23 +124,23 @@ class QueueAdmin:
         ways = (sights_on_the_way(outgoing, self._engine.node_id, after) for outgoing in where)
         return cut_page((sight for way in ways for sight in way), PAGE_MESSAGES)
 
+    def streams(self, name: object) -> StreamsStats:
+        """See ``Node.streams``."""
+        if not isinstance(name, str):
+            raise UsageError(f"streams of {name!r}: the name of a peer or of a queue is text")
+        name = self._canonical(name.removesuffix("/"))
+        found = gather_streams(self._engine, self._clock(), name)
+        if not (found.outgoing or found.incoming or found.transit):
+            every = gather_streams(self._engine, self._clock())
+            known = {it.name for it in every.outgoing} | {it.name for it in every.incoming}
+            known |= {it.name for it in every.transit}
+            if name not in self._engine.queues.mailboxes and not self._port.knows(name):
+                raise QueueNotFound(f"no stream leads to or from {name}; {what_else(name, sorted(known))}")
+        return found
+
     async def _fetch(self, page: list[Sight]) -> dict[int, bytes]:
         read = missing(page)
-        if read is None:
-            return {}
-        done: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
-
-        def waiter(error: Exception | None) -> None:
-            if not done.done():
-                done.set_result(error)
-
-        look = Look(read.table, read.keys, waiter=waiter)
-        self._engine.look(look)
-        self._port.wake()
-        error = await done
-        if error is not None:
-            raise error
-        return look.bodies
+        return {} if read is None else await fetch(self._port, read)
 
     def _find(self, queue: object) -> Mailbox | list[OutgoingStream]:
         """A queue of this node, or the outgoing queues to a destination, one for each class. Raises QueueNotFound."""
@@ -303,6 +327,33 @@ class QueueAdmin:
         await self._port.commit()
         return was_paused
 
+    async def set_quota(
+        self, queue: object, messages: int | None, size_bytes: int | None, when_full: WhenFull | None
+    ) -> None:
+        """See ``Node.set_quota``."""
+        self._port.check_alive()
+        name = self._own_name(queue)
+        if system := system_queue(name):
+            raise UsageError(f"quota of {name}: the node itself works with that queue; {system.why_no_quota}")
+        before = self._engine.queues.quota_of(name)
+        quota = Quota(
+            before.messages if messages is None else messages,
+            before.size_bytes if size_bytes is None else size_bytes,
+            before.when_full if when_full is None else when_full,
+        )
+        by_settings = messages is None and size_bytes is None and when_full is None
+        self._engine.set_quota(name, None if by_settings else quota, self._clock())
+        await self._port.commit()
+
+    def _own_name(self, queue: object) -> str:
+        """The name of a queue of this node. Raises QueueNotFound; UsageError for another thing than text."""
+        if not isinstance(queue, str):
+            raise UsageError(f"quota of {queue!r}: the name of a queue is text")
+        mailboxes = self._engine.queues.mailboxes
+        if queue in mailboxes or queue in self._engine.queues.set_quotas.by_name:
+            return queue
+        raise QueueNotFound(f"there is no queue {queue} of this node; {what_else(queue, mailboxes)}")
+
     def _pausable(self, queue: object) -> str:
         """The name by which a queue is paused, see ``Pauses``. Raises QueueNotFound, AddressError, UsageError."""
         self._port.check_alive()
@@ -350,6 +401,21 @@ class QueueAdmin:
 def _class_of(priority: int) -> Delivery:
     """The class in which a message is moved: it keeps its priority, and a transactional one has none."""
     return Delivery.TRANSACTIONAL if priority == TRANSACTIONAL_PRIORITY else Delivery.RECOVERABLE
+
+
+def check_after(queue: str, after: object) -> None:
+    """Raises UsageError for what is no place in a queue."""
+    if type(after) is not int or after < 0:
+        raise UsageError(f"browse {queue}: after must be the place of a message, not {after!r}")
+
+
+def younger_than(after: int, page: Iterable[BrowsedMessage]) -> Iterator[BrowsedMessage]:
+    """The messages of a page that came after the one with that place; 0: all. Raises UsageError for outgoing ones."""
+    for message in page:
+        if after and message.place is None:
+            raise UsageError(f"browse {message.queue}: only messages in a queue of this node have a place")
+        if not after or (message.place or 0) > after:
+            yield message
 
 
 def addressed(destination: str, outgoing: OutgoingStream, message: Outgoing) -> tuple[OutgoingStream, Outgoing]:

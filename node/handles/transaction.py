@@ -12,6 +12,7 @@ from triack.base.commit import OWN_STATE
 from triack.base.delivery import DURABLE, Delivery
 from triack.base.errors import HandOverEnded, NodeClosed, StateChanged, UsageError, WaitTimeout
 from triack.base.printable import counted
+from triack.node.handles.choosing import choose
 from triack.node.handles.consumer import BATCH_BYTES, BATCH_MESSAGES, in_time
 from triack.node.handles.message import Message, delay_ms_of, way_back
 from triack.node.handles.receipt import Receipt, Waits, accept, check_bounded, check_stage
@@ -20,6 +21,7 @@ from triack.node.handles.taken import Taken
 from triack.node.shell.engine_handle import MESSAGE_OVERHEAD_BYTES, EngineHandle, Prepared, PreparedList
 from triack.node.shell.holding import Reader
 from triack.node.shell.outgoing_message import MessageProperties
+from triack.queues.mailboxes.lookup import Wanted
 from triack.queues.mailboxes.mailbox import Lease, Mailbox, Run
 from triack.queues.mailboxes.queued_packet import bits_of
 from triack.queues.mailboxes.redelivery import Return
@@ -181,16 +183,70 @@ class Transaction:
         check_most(queue, most)
         return await self._take(queue, most, timeout)
 
-    async def _take(self, queue: str, most: int, timeout: float | None) -> list[Message]:
+    async def receive_by_id(
+        self,
+        queue: str,
+        id: str,  # noqa: A002 - as users name it
+        timeout: float | None = 0,
+    ) -> Message:
+        """Take the message with an id with the commit; a rollback puts it back and counts a failure.
+
+        Args:
+            queue: its name, as for ``Node.receive``.
+            id: its ``Message.id``.
+            timeout: seconds to wait for it, None for no limit.
+
+        Raises:
+            WaitTimeout: it did not wait there in that time; the transaction goes on.
+            UsageError: that is no id of a message, or the timeout is no number of seconds.
+            QueueNotFound, NodeClosed, StoreFailed: as for ``receive``.
+        """
+        return await self._take_chosen(queue, Wanted.by_id(id), timeout)
+
+    async def receive_by_correlation_id(self, queue: str, correlation_id: str, timeout: float | None = 0) -> Message:
+        """Take the first message with a correlation id with the commit; see ``receive_by_id``.
+
+        Args:
+            queue: its name, as for ``Node.receive``.
+            correlation_id: as its sender set it.
+            timeout: seconds to wait for it, None for no limit.
+
+        Raises:
+            WaitTimeout, QueueNotFound, NodeClosed, StoreFailed: as for ``receive_by_id``.
+            UsageError: the correlation id is no text, or the timeout is no number of seconds.
+        """
+        return await self._take_chosen(queue, Wanted.by_correlation_id(correlation_id), timeout)
+
+    async def _take_chosen(self, queue: str, wanted: Wanted, timeout: float | None) -> Message:
         self._check_open()
         check_timeout(f"receive from {queue}", timeout)
-        mailbox = self._port.mailbox(queue)
-        run: Run | None = await self._await_run(mailbox, timeout)
+        mailbox, arrived = self._port.mailbox(queue), asyncio.Event()
+        self._waiting.add(arrived)
+        try:
+            run = await choose(self._port, mailbox, wanted, timeout, self._check_open, arrived)
+        finally:
+            self._waiting.discard(arrived)
+        self._begin_step(queue)
+        drawn = range(run.first, run.next)
+        self._taken.add(self._steps, mailbox, run, drawn)
+        body = run.packet.open().bodies[run.first]
+        return Message(body, queue, run, run.first, ONLY_THE_TRANSACTION, self._port.name_of)
+
+    def _begin_step(self, queue: str) -> int:
+        """A step receives from a queue."""
         if self._finalizer is None:
             self._finalizer = weakref.finalize(self, self._taken.drop, asyncio.get_running_loop())
             self._finalizer.atexit = False
         step = self._next_step()
         self._taken.begin(step, queue)
+        return step
+
+    async def _take(self, queue: str, most: int, timeout: float | None) -> list[Message]:
+        self._check_open()
+        check_timeout(f"receive from {queue}", timeout)
+        mailbox = self._port.mailbox(queue)
+        run: Run | None = await self._await_run(mailbox, timeout)
+        step = self._begin_step(queue)
         taken: list[Message] = []
         size_bytes = 0
         while run is not None:

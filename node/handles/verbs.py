@@ -28,8 +28,9 @@ from triack.node.shell.link_events import Events
 from triack.node.shell.outgoing_message import MessageProperties
 from triack.node.shell.ping_answer import PingAnswer
 from triack.node.shell.stats import NodeStats
+from triack.node.shell.stream_stats import StreamsStats
 from triack.queues.manager.browse import BrowsedMessage
-from triack.queues.node_settings import Redelivery
+from triack.queues.node_settings import Redelivery, WhenFull
 from triack.queues.stages import Stage, StageName
 
 __all__ = ["Verbs"]
@@ -266,19 +267,40 @@ class Verbs(Sending, Acknowledging, Trusting, Requesting, Reloading, Routing, Su
 
     # ---- looking and steering
 
-    def browse(self, queue: str) -> AsyncIterator[BrowsedMessage]:
+    async def peek(self, queue: str, timeout: float | None = None) -> BrowsedMessage:
+        """Look at the first message that waits in a queue of this node, and wait for one if there is none.
+
+        It changes nothing: the message stays, and any reader may take it meanwhile.
+
+        Args:
+            queue: its name, as for ``receive``.
+            timeout: seconds to wait for a message, None for no limit.
+
+        Raises:
+            WaitTimeout: none came in time.
+            AddressError: no queue can have that name.
+            QueueNotFound: the node has a fixed set of queues without this one.
+            UsageError: the timeout is no number of seconds.
+            NodeClosed, StoreFailed: the node has ended, or was not started.
+        """
+        return await self._steering.peek(queue, timeout)
+
+    def browse(self, queue: str, after: int = 0) -> AsyncIterator[BrowsedMessage]:
         """Look at the messages that wait in a queue, in order: ``async for message in node.browse("orders")``.
 
         It changes nothing. It does not show messages that readers have in hand.
 
         Args:
             queue: a queue of this node, or a destination from ``stats().outgoing``, for messages on their way there.
+            after: only messages that came into a queue of this node after the one with this place (``Message.place``,
+                ``BrowsedMessage.place``).
 
         Raises:
             QueueNotFound: there is no such queue.
+            UsageError: ``after`` is no place, or the queue is none of this node.
             NodeClosed, StoreFailed: the node has ended, or was not started.
         """
-        return self._steering.browse(queue)
+        return self._steering.browse(queue, after)
 
     async def requeue(
         self,
@@ -402,6 +424,32 @@ class Verbs(Sending, Acknowledging, Trusting, Requesting, Reloading, Routing, Su
         """
         return await self._steering.resume(queue)
 
+    async def set_quota(
+        self,
+        queue: str,
+        *,
+        messages: int | None = None,
+        size_bytes: int | None = None,
+        when_full: WhenFull | None = None,
+    ) -> None:
+        """Set the quota of a queue of this node. It goes before that of the settings, restarts included.
+
+        What is in the queue stays there, even if it is more.
+
+        Args:
+            queue: its name.
+            messages: the most unacknowledged messages; None: as it is.
+            size_bytes: the most bytes of the packets that hold them; None: as it is.
+            when_full: ``hold`` lets senders wait, ``reject`` rejects their messages; None: as it is. With none of the
+                three, the queue has the quota of the settings again.
+
+        Raises:
+            QueueNotFound: there is no such queue.
+            UsageError: the node itself works with the queue, or a limit is not valid.
+            NodeClosed, StoreFailed: the node has ended, or was not started.
+        """
+        await self._steering.set_quota(queue, messages, size_bytes, when_full)
+
     async def create_queue(self, queue: str) -> bool:
         """Make a queue of this node before the first message for it arrives.
 
@@ -450,3 +498,19 @@ class Verbs(Sending, Acknowledging, Trusting, Requesting, Reloading, Routing, Su
             NodeClosed: the node was not started.
         """
         return self._port.stats()
+
+    def streams(self, name: str) -> StreamsStats:
+        """The state of single streams at this moment: why they do not move, and when they are sent again.
+
+        Args:
+            name: a peer, or a destination ``peer/queue``, or a queue of this node, for all that comes into it.
+
+        Returns:
+            The streams to and from that peer or queue, and those that this node passes on.
+
+        Raises:
+            QueueNotFound: there is no such peer, queue or stream.
+            UsageError: the name is no text.
+            NodeClosed: the node was not started.
+        """
+        return self._steering.streams(name)

@@ -20,6 +20,7 @@ from triack.base.news import (
     CallRefused,
     DeadLettersWaiting,
     GapFound,
+    JournalFull,
     LinkDown,
     LinkUp,
     MessagesDiscarded,
@@ -39,6 +40,7 @@ from triack.node.files import operator_log
 from triack.node.shell.enrolling import Enrolling
 from triack.node.shell.link_events import EventFeed
 from triack.node.shell.platform import Log, Platform
+from triack.node.shell.troubles import JOURNAL_FULL
 from triack.node.shell.worker import DiskFigures, Worker
 from triack.queues.mailboxes.system_queues import system_queue
 from triack.queues.manager.closing import Departure, count_by, left_behind, way_made
@@ -259,6 +261,9 @@ class Driver:
                 operator_log.warning(f"{cause}; {remedy}", node=self._name, host=host, trouble=trouble)
             case QueueOverQuota() | DeadLettersWaiting():
                 self._tell_full(event)
+            case JournalFull(queue, messages, size_bytes, when_full):
+                why = f"{queue} has reached its quota: {JOURNAL_FULL[when_full]}"
+                operator_log.warning(why, node=self._name, queue=queue, messages=messages, bytes=size_bytes)
             case StreamsNearLimit(peer, streams, limit, incoming, is_full):
                 whose = "from" if incoming else "to"
                 why = f"{streams} streams {whose} {peer} are live, of at most {limit}"

@@ -48,7 +48,7 @@ from triack.node.shell.outgoing_message import (
     check_size,
     with_properties,
 )
-from triack.node.shell.ping_answer import PingAnswer
+from triack.node.shell.ping_answer import PingAnswer, ask
 from triack.node.shell.platform import Platform
 from triack.node.shell.prepared import (
     MESSAGE_OVERHEAD_BYTES,
@@ -67,7 +67,6 @@ from triack.queues.mailboxes.resolver import LocalQueue, RemoteQueue, Target
 from triack.queues.mailboxes.system_queues import SystemQueue
 from triack.queues.manager.closing import Departure, count_by, left_behind
 from triack.queues.manager.engine import Engine
-from triack.queues.manager.pings import Pong
 from triack.queues.node_settings import NodeSettings, Redelivery
 from triack.queues.packing import ADMIN, Outgoing
 from triack.queues.peers.dialer import WaitsFor
@@ -709,6 +708,11 @@ class EngineHandle:
         self._engine.acknowledge(mailbox, done)
         self.wake()
 
+    @property
+    def engine(self) -> Engine:
+        """The engine, for parts of the node that wait for what it does."""
+        return self._engine
+
     def take_with_commit(self, mailbox: Mailbox, done: list[tuple[QueuedPacket, int]]) -> None:
         """The same for messages that a transaction received: only its commit makes them done."""
         self._engine.queues.take(mailbox, done)
@@ -820,27 +824,8 @@ class EngineHandle:
             raise type(link.suspended)(
                 str(link.suspended), peer=link.suspended.peer, rolled_back=link.suspended.rolled_back
             )
-        answered: asyncio.Future[Pong] = asyncio.get_running_loop().create_future()
-
-        def handle_answer(answer: Pong | TriackError) -> None:
-            if answered.done():
-                return
-            if isinstance(answer, TriackError):
-                answered.set_exception(answer)
-            else:
-                answered.set_result(answer)
-
-        ping = self._engine.pings.begin(link, handle_answer, now_ns)
-        self.wake()
-        try:
-            async with asyncio.timeout(timeout):
-                return PingAnswer.of(await answered)
-        except TimeoutError:
-            missing = self._engine.handshakes.waits_for_session(link)
-            why = link.silent or (f"no session, as there is no {missing.value}" if missing else "no answer")
-            raise WaitTimeout(f"ping {peer}: {why} within {timeout:g} s") from None
-        finally:
-            self._engine.pings.end(ping)
+        handshakes = self._engine.handshakes
+        return await ask(self._engine.pings, link, handshakes.waits_for_session, self.wake, timeout, now_ns)
 
     def why_ill(self, hung_s: float) -> str | None:
         """Why the node's store does not work; None while it does. It costs no more for many queues.

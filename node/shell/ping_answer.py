@@ -1,13 +1,18 @@
-"""The answer to a ping, as applications see it."""
+"""The answer to a ping, as applications see it, and the wait for it."""
 
+import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Self
 
+from triack.base.errors import TriackError, WaitTimeout
 from triack.base.paths import address_in
 from triack.base.units import SECOND
-from triack.queues.manager.pings import Pong
+from triack.queues.manager.pings import Pings, Pong
+from triack.queues.peers.dialer import WaitsFor
+from triack.queues.peers.link import Link
 
-__all__ = ["PingAnswer"]
+__all__ = ["PingAnswer", "ask"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,3 +45,48 @@ class PingAnswer:
             pong.clock_ahead_ms / 1_000,
             pong.datagram_bytes,
         )
+
+
+async def ask(
+    pings: Pings,
+    link: Link,
+    missing_of: Callable[[Link], WaitsFor | None],
+    wake: Callable[[], None],
+    timeout: float,
+    now_ns: int,
+) -> PingAnswer:
+    """Ping a peer, and wait for its answer.
+
+    Args:
+        pings: of the engine.
+        link: the link to the peer.
+        missing_of: what a link lacks before it has a session.
+        wake: lets the engine work.
+        timeout: seconds to wait.
+        now_ns: the monotonic clock.
+
+    Raises:
+        WaitTimeout: no answer in that time; with the last known cause.
+        TriackError: the node has ended.
+    """
+    answered: asyncio.Future[Pong] = asyncio.get_running_loop().create_future()
+
+    def handle_answer(answer: Pong | TriackError) -> None:
+        if answered.done():
+            return
+        if isinstance(answer, TriackError):
+            answered.set_exception(answer)
+        else:
+            answered.set_result(answer)
+
+    ping = pings.begin(link, handle_answer, now_ns)
+    wake()
+    try:
+        async with asyncio.timeout(timeout):
+            return PingAnswer.of(await answered)
+    except TimeoutError:
+        missing = missing_of(link)
+        why = link.silent or (f"no session, as there is no {missing.value}" if missing else "no answer")
+        raise WaitTimeout(f"ping {link.peer}: {why} within {timeout:g} s") from None
+    finally:
+        pings.end(ping)

@@ -16,12 +16,15 @@ from triack.base.reasons import HoldReason
 from triack.base.survival import Survives
 from triack.base.units import SECOND
 from triack.node.shell.holding import HeldPacket, Holding, Reader
+from triack.node.shell.queue_states import QueueState, StateNow, state_of, state_of_outgoing, state_of_transit
+from triack.node.shell.stream_stats import StreamsStats, describe_streams, gather_streams, read_streams
 from triack.node.shell.topic_stats import TopicStats, describe_topics, gather_topics, read_topics
 from triack.node.shell.troubles import TroubleStats, find_troubles
 from triack.node.shell.worker import DiskFigures
 from triack.queues.histogram import Histogram
 from triack.queues.mailboxes.mailbox import Mailbox
 from triack.queues.manager.engine import Engine
+from triack.queues.node_settings import Quota
 from triack.queues.pauses import Pause
 from triack.queues.peers.dialer import WaitsFor
 from triack.queues.peers.link import Conversation, Link
@@ -82,6 +85,12 @@ class QueueStats:
         left: messages that have gone from it since: acknowledged, expired, moved or purged.
         holders: the readers that have messages in hand, or whose handlers failed with messages that wait.
         paused_s: seconds since an operator paused it, so that readers wait; None when it is not paused.
+        state: ``local``, ``full`` or ``paused``.
+        waits_for: what has to happen before it hands out or accepts messages again; None for nothing.
+        max_messages: its quota of messages.
+        max_bytes: its quota of bytes.
+        when_full: what happens then: ``hold`` or ``reject``; for dead letters as ``DeadLetters`` says.
+        quota_is_set: whether an operator has set its quota, so that the settings do not count.
         by_priority: ``messages`` by priority: eight numbers, that of priority 0 first.
     """
 
@@ -93,6 +102,12 @@ class QueueStats:
     left: int
     holders: list[HolderStats] = field(default_factory=list)
     paused_s: float | None = None
+    state: str = QueueState.LOCAL.value
+    waits_for: str | None = None
+    max_messages: int = Quota().messages
+    max_bytes: int = Quota().size_bytes
+    when_full: str = Quota().when_full
+    quota_is_set: bool = False
     by_priority: list[int] = field(default_factory=list)
 
     @property
@@ -133,6 +148,10 @@ class OutgoingStats:
         via: the peer that they go to: the relay on the way to ``peer``, or else ``peer`` itself.
         stalled_s: seconds since a message arrived there, or since the first of those that wait was sent, if that is
             later; None when no message waits.
+        state: ``connected``, ``waiting``, ``held``, ``paused``, ``suspended``, or ``inactive`` without messages.
+        waits_for: what its messages wait for: ``key``, ``address``, ``answer`` and ``restart`` as of its link, ``room``
+            with the reason, ``resume``, ``start`` while no process runs the node, an ack that frees them once all are
+            sent, or ``relay`` when a relay has all of them; None when they wait for nothing, or there are none.
         priority: of its messages.
     """
 
@@ -147,6 +166,8 @@ class OutgoingStats:
     paused_s: float | None = None
     via: str = ""
     stalled_s: float | None = None
+    state: str = QueueState.INACTIVE.value
+    waits_for: str | None = None
     priority: int = 0
 
 
@@ -181,6 +202,8 @@ class TransitStats:
         bytes: of these packets.
         oldest_s: seconds since the first of them came, or since this node started.
         held: why the next hop lets them wait, by the names of docs/reasons.md; None if it does not.
+        state: ``connected``, ``waiting``, ``held`` or ``suspended``.
+        waits_for: as of ``OutgoingStats``, or ``route`` while no route or peer leads to their destination.
         priority: theirs.
     """
 
@@ -194,6 +217,8 @@ class TransitStats:
     bytes: int
     oldest_s: float
     held: str | None
+    state: str
+    waits_for: str | None
     priority: int = 0
 
 
@@ -305,6 +330,7 @@ class NodeStats:
             this node.
         acks: acks that left, by kind (``session``, ``store``, ``order``) and by trigger.
         tier_resends: packets that were sent again for want of an order ack, by resend tier.
+        streams: the state of its streams, a thousand of each kind at most; ``Node.streams`` has any of them.
         declined_letters: messages that ended without a dead letter, as their senders want none, by reason.
         admin_acks: administration messages that this node has queued since it started, by class.
     """
@@ -332,6 +358,7 @@ class NodeStats:
     time_in_queue: HistogramStats = field(default_factory=HistogramStats)
     acks: dict[str, dict[str, int]] = field(default_factory=dict)
     tier_resends: dict[str, int] = field(default_factory=dict)
+    streams: StreamsStats = field(default_factory=StreamsStats)
 
 
 def gather(engine: Engine, drops: Mapping[str, int], disk: DiskFigures, holding: Holding, now_ns: int) -> NodeStats:
@@ -349,7 +376,7 @@ def gather(engine: Engine, drops: Mapping[str, int], disk: DiskFigures, holding:
     now_ms = engine.wall.ms(now_ns)
     return NodeStats(
         queues={
-            name: _queue(mailbox, holding, now_ms, now_ns)
+            name: _queue(engine, mailbox, holding, now_ms, now_ns)
             for name, mailbox in sorted(engine.queues.mailboxes.items())
             if not name.startswith(TOPIC_PREFIX)
         },
@@ -367,6 +394,7 @@ def gather(engine: Engine, drops: Mapping[str, int], disk: DiskFigures, holding:
                 _paused_s(engine.outbox.pauses.of_stream(outgoing.peer, outgoing.queue), now_ms),
                 outgoing.via,
                 engine.outbox.latency.stalled_ns(outgoing, now_ns) / SECOND if outgoing.sequence.entries else None,
+                *_words(state_of_outgoing(engine, outgoing)),
                 outgoing.priority,
             )
             for outgoing in engine.outbox.streams
@@ -381,7 +409,7 @@ def gather(engine: Engine, drops: Mapping[str, int], disk: DiskFigures, holding:
             # Streams of several priorities that wait for the same reason are one line.
             for it in dict.fromkeys((*engine.inbox.admission.holds.streams, *engine.transits.holds.waiting.streams))
         ],
-        transit=[_transit(stream, now_ns) for stream in engine.transits.streams if stream.sequence.entries],
+        transit=[_transit(engine, stream, now_ns) for stream in engine.transits.streams if stream.sequence.entries],
         sessions=[_session(it) for it in engine.handshakes.conversations.values() if _is_open(it)],
         drops=dict(dropped),
         closes=dict(engine.closes),
@@ -399,6 +427,7 @@ def gather(engine: Engine, drops: Mapping[str, int], disk: DiskFigures, holding:
         time_in_queue=_histogram(engine.queues.waits),
         acks=_by_kind(engine.acks),
         tier_resends=dict(engine.outbox.resends),
+        streams=gather_streams(engine, now_ns),
     )
 
 
@@ -419,6 +448,7 @@ def describe_stats(stats: NodeStats) -> dict[str, Any]:
     found["topics"] = describe_topics(stats.topics)
     found["sessions"] = [_describe_session(session) for session in stats.sessions]
     found["troubles"] = [_fields(trouble) for trouble in stats.troubles]
+    found["streams"] = describe_streams(stats.streams)
     found |= {name: _fields(getattr(stats, name)) for name in _HISTOGRAMS}
     return found
 
@@ -465,14 +495,16 @@ def read_stats(found: dict[str, Any]) -> NodeStats:
         store_busy_s=found["store_busy_s"],
         acks=found["acks"],
         tier_resends=found["tier_resends"],
+        streams=read_streams(found["streams"]),
         **{name: HistogramStats(**found[name]) for name in _HISTOGRAMS},
     )
 
 
-def _queue(mailbox: Mailbox, holding: Holding, now_ms: int, now_ns: int) -> QueueStats:
+def _queue(engine: Engine, mailbox: Mailbox, holding: Holding, now_ms: int, now_ns: int) -> QueueStats:
     waits = bool(mailbox.reader.returned)
     held = [one for one in holding.of(mailbox.name) if one[1] or waits]
     sent_ms = [one.packet.sent_at_ms for _, packets in held for one in packets]
+    state, waits_for = _words(state_of(mailbox))
     oldest_ms = min([*sent_ms, *([] if mailbox.oldest_ms is None else [mailbox.oldest_ms])], default=None)
     return QueueStats(
         mailbox.length,
@@ -483,6 +515,12 @@ def _queue(mailbox: Mailbox, holding: Holding, now_ms: int, now_ns: int) -> Queu
         left=mailbox.left,
         holders=[_holder(reader, packets, now_ns) for reader, packets in held],
         paused_s=_paused_s(mailbox.pause, now_ms),
+        state=state,
+        waits_for=waits_for,
+        max_messages=mailbox.fill.messages.limit,
+        max_bytes=mailbox.fill.bytes.limit,
+        when_full=engine.queues.when_full(mailbox.name),
+        quota_is_set=mailbox.name in engine.queues.set_quotas.by_name,
         by_priority=list(mailbox.lengths),
     )
 
@@ -491,7 +529,11 @@ def _paused_s(pause: Pause | None, now_ms: int) -> float | None:
     return None if pause is None else max(0, now_ms - pause.since_ms) / 1_000
 
 
-def _transit(stream: TransitStream, now_ns: int) -> TransitStats:
+def _words(now: StateNow) -> tuple[str, str | None]:
+    return now.state.value, now.waits_for
+
+
+def _transit(engine: Engine, stream: TransitStream, now_ns: int) -> TransitStats:
     entries = stream.sequence.entries.values()
     return TransitStats(
         stream.final,
@@ -504,6 +546,7 @@ def _transit(stream: TransitStream, now_ns: int) -> TransitStats:
         sum([entry.size_bytes for entry in entries]),
         (now_ns - min([entry.came_ns for entry in entries])) / SECOND,
         stream.held or None,
+        *_words(state_of_transit(engine, stream)),
         stream.priority,
     )
 

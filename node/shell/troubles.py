@@ -5,19 +5,25 @@ from dataclasses import dataclass
 
 from triack.base.reasons import HoldReason, Trouble
 from triack.base.units import SECOND
-from triack.queues.mailboxes.system_queues import DEAD_LETTER_QUEUE
+from triack.queues.mailboxes.system_queues import DEAD_LETTER_QUEUE, is_journal
 from triack.queues.manager.engine import Engine
 from triack.queues.peers.dialer import WaitsFor
 from triack.queues.peers.link import Link
 from triack.queues.streams.holds import Holds
 
-__all__ = ["TroubleStats", "find_troubles"]
+__all__ = ["JOURNAL_FULL", "TroubleStats", "find_troubles"]
 
 _MISSING = {WaitsFor.KEY: Trouble.NO_KEY, WaitsFor.ADDRESS: Trouble.NO_ADDRESS}
 _UNRESOLVED = "cannot resolve"
 """How the transport begins what it says of a host name that it does not find (``transport/resolve.py``)."""
 _NO_ANSWER = "no answer"
 """How the event of a silent peer begins when the system has reported no error (``queues/manager/link_news.py``)."""
+JOURNAL_FULL = {
+    "drop oldest": "its oldest copies give way to new ones",
+    "stop": "nothing more is copied into it",
+    "hold": "the senders of its queue wait",
+}
+"""What happens while a journal is full."""
 _TOLD_HERE = (HoldReason.QUEUE_FULL, HoldReason.STORE_LOW, HoldReason.STORE_BUSY)
 """Reasons of this node for which there is another row, or which end with the next job of the disk."""
 
@@ -101,10 +107,12 @@ def _room(engine: Engine, now_ns: int) -> Iterator[TroubleStats]:
         yield _row(Trouble.QUEUE_PAUSED, name, since_s=max(0, engine.wall.ms(now_ns) - pause.since_ms) / 1_000)
     admission = engine.inbox.admission
     for name, mailbox in sorted(engine.queues.mailboxes.items()):
-        if mailbox.fill.is_full:
+        if mailbox.fill.is_full and not is_journal(name):
             yield _row(Trouble.QUEUE_FULL, name)
     if many := engine.queues.many_letters:
         yield _row(Trouble.DEAD_LETTERS, DEAD_LETTER_QUEUE, f"{many:,}")
+    for name, when_full in engine.jobs.journals.full:
+        yield _row(Trouble.JOURNAL_FULL, name, JOURNAL_FULL[when_full])
     if admission.store_low:
         yield _row(Trouble.STORE_LOW, "disk", f"{admission.room_bytes} bytes")
     for peer, is_full in (*admission.near_limit, *engine.outbox.retirement.near_limit):

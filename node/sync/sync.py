@@ -174,7 +174,9 @@ class _Face(Generic[N]):
     explain_route = waited(Verbs.explain_route)
     purge_transit = waited(Verbs.purge_transit)
     release = waited(Verbs.release)
+    peek = waited(Verbs.peek)
     pause = waited(Verbs.pause)
+    set_quota = waited(Verbs.set_quota)
     resume = waited(Verbs.resume)
     transaction = waited(Verbs.transaction, SyncTransaction)
     trust = waited(Verbs.trust)
@@ -185,6 +187,7 @@ class _Face(Generic[N]):
     create_queue = waited(Verbs.create_queue)
     ping = waited(Verbs.ping)
     stats = waited(Verbs.stats)
+    streams = waited(Verbs.streams)
     queue_lengths = waited(Verbs.queue_lengths)
     recall = waited(Verbs.recall)
 
@@ -236,12 +239,14 @@ class _Face(Generic[N]):
     unsubscribe = waited(Verbs.unsubscribe)
     publish = waited(Verbs.publish, SyncReceipt)
 
-    def browse(self, queue: str) -> Iterator[BrowsedMessage]:
+    def browse(self, queue: str, after: int = 0) -> Iterator[BrowsedMessage]:
         """Look at the messages that wait in a queue, and change nothing: ``for message in node.browse("orders")``.
 
         See ``Node.browse``.
         """
-        found: Iterator[BrowsedMessage] = self._perform(lambda node: settled(node, "browse", (queue,), {}), _iterate)
+        found: Iterator[BrowsedMessage] = self._perform(
+            lambda node: settled(node, "browse", (queue, after), {}), _iterate
+        )
         return found
 
     def events(self) -> Iterator[NodeEvent]:

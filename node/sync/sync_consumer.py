@@ -49,6 +49,22 @@ class SyncConsumer(OverLoopUntilExit[Consumer | ClientConsumer]):
 
         return self._loop.wait(draw(), _put_back)
 
+    def get_by_id(self, id: str, timeout: float | None = 0) -> Message:  # noqa: A002 - as users name it
+        """Take the message with an id, whatever waits before it; see ``Consumer.get_by_id``."""
+
+        async def draw() -> Message:
+            return thread_safe(self._loop, await self._inner.get_by_id(id, timeout))
+
+        return self._loop.wait(draw(), _put_back)
+
+    def get_by_correlation_id(self, correlation_id: str, timeout: float | None = 0) -> Message:
+        """Take the first message with a correlation id; see ``Consumer.get_by_correlation_id``."""
+
+        async def draw() -> Message:
+            return thread_safe(self._loop, await self._inner.get_by_correlation_id(correlation_id, timeout))
+
+        return self._loop.wait(draw(), _put_back)
+
     def get_many(self, most: int = BATCH_MESSAGES, timeout: float | None = None) -> list[Message]:
         """The next messages, in order; see ``Consumer.get_many``."""
 

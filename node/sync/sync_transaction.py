@@ -27,6 +27,8 @@ class SyncTransaction(OverLoopUntilExit[Transaction | ClientTransaction]):
     reply = waited(Transaction.reply, perform="_step")
     receive = waited(Transaction.receive, perform="_step")
     receive_many = waited(Transaction.receive_many, perform="_step")
+    receive_by_id = waited(Transaction.receive_by_id, perform="_step")
+    receive_by_correlation_id = waited(Transaction.receive_by_correlation_id, perform="_step")
     remember = waited(Transaction.remember, _nothing)
     expect = waited(Transaction.expect, _nothing)
     commit = waited(Transaction.commit, lambda loop, receipts: [SyncReceipt(loop, receipt) for receipt in receipts])

@@ -122,6 +122,8 @@ RIGHT: dict[str, set[str]] = {
     "dropped": set(),
     "queue_paused": set(),
     "queue_resumed": set(),
+    "queue_quota_set": set(),
+    "journaled": set(),
 }  # fmt: skip
 """By event, the checks that may find a lie about it: those of what it says. Checks of the whole record come on top."""
 ANY = {"clock", "clocks", "log_gap", "damaged", "incomplete"}

@@ -7,9 +7,10 @@ from triack.base.delivery import Delivery
 from triack.queues.admin_acks import Told
 from triack.queues.mailboxes.local_queues import LocalQueues
 from triack.queues.mailboxes.mailbox import Mailbox, QueuedPacket
+from triack.queues.mailboxes.progress import Progress
 from triack.queues.manager.admin_desk import AdminDesk
 from triack.queues.message_classes import MessageClass
-from triack.queues.packing import Unpacked
+from triack.queues.packing import Unpacked, fragment_range
 from triack.queues.streams.outgoing_stream import OutgoingStream
 
 __all__ = ["BUGS"]
@@ -31,8 +32,15 @@ def _before_the_commit(patch: Patch) -> None:
 
 @BUGS.by_seeds("an answer is told again after a restart")
 def _after_a_restart(patch: Patch) -> None:
-    """Nothing is kept of the large messages that were told of."""
-    patch.setattr(Mailbox, "note_told", lambda self, packet: None)
+    """Of each packet that a node finds on its disk, the arrival is told as if it had just come."""
+    put = Mailbox.put
+
+    def anew(self: Mailbox, packet: QueuedPacket, head: bytes, progress: Progress | None = None) -> None:
+        put(self, packet, head, progress)
+        if packet.restored and packet.cares and fragment_range(head, packet.size_bytes) is None:
+            self.notices.whole.append((self, packet))
+
+    patch.setattr(Mailbox, "put", anew)
 
 
 @BUGS.by_seeds("readers are told of with the commit after theirs")

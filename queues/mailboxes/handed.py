@@ -82,6 +82,7 @@ def _begin(queue: str, run: Run) -> dict[str, Any]:
         "number": packet.number,
         "place": run.first,
         "counts": [],
+        **({"chosen": True} if run.chosen else {}),
     }
 
 
@@ -95,6 +96,7 @@ def _follows(before: Run, after: Run) -> bool:
         and other.sequence == one.sequence
         and other.origin == one.origin
         and after.redelivered is before.redelivered
+        and not (after.chosen or before.chosen)
     )
 
 

@@ -8,7 +8,8 @@ comes.
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from heapq import merge
 from itertools import chain
 from operator import attrgetter
 
@@ -149,6 +150,19 @@ class Line:
         self._share.count(-_memory_of(packet))
         return True
 
+    def find(self, place: int) -> QueuedPacket | None:
+        """The packet that has that place, if it waits. One that is only on the disk gets a temporary object."""
+        packet = next(self.walk(place), None)
+        return packet if packet is not None and place in packet.places else None
+
+    def supply(self, packet: QueuedPacket, pieces: Sequence[bytes]) -> bool:
+        """Give a packet that ``find`` returned its body. Returns whether it is in memory, and no temporary object."""
+        is_ready = self._ready.get(packet.first_place) is packet
+        if pieces and not packet.pieces:
+            packet.pieces = pieces
+            self._share.count(packet.size_bytes if is_ready else 0)
+        return is_ready
+
     def walk(self, place: int) -> Iterator[QueuedPacket]:
         """Yield the packets that have a message at this place or later, read-only."""
         packets = chain(self._ready.values(), self._shelf.walk(place))
@@ -232,6 +246,14 @@ class Lines:
         """Expired packets that are only on the disk; the caller removes them. More may be due at once."""
         return [packet for line in self.by_rank for packet in line.poll_expired(now_ms, most)]
 
+    def walk(self, place: int) -> Iterator[QueuedPacket]:
+        """Yield the packets that have a message at this place or later, in the order of their places, read-only."""
+        return merge(*(line.walk(place) for line in self.by_rank), key=_FIRST_PLACE_OF)
+
+    def find(self, place: int) -> QueuedPacket | None:
+        """The packet that has that place, if it waits; see ``Line.find``."""
+        return next((found for line in self.by_rank if (found := line.find(place)) is not None), None)
+
     @property
     def lacks_bodies(self) -> bool:
         """Whether a line has a first packet whose body is only on the disk."""
@@ -248,6 +270,7 @@ class Lines:
 
 
 _PRIORITY_OF = attrgetter("priority")
+_FIRST_PLACE_OF = attrgetter("first_place")
 
 
 def _memory_of(packet: QueuedPacket) -> int:

@@ -35,12 +35,15 @@ from triack.queues.mailboxes.run import Run
 from triack.queues.mailboxes.system_queues import (
     DEAD_LETTER_QUEUE,
     DEAD_LETTER_STREAM,
+    JOURNAL_PREFIX,
     STANDING_QUEUES,
+    is_journal,
     is_reserved,
+    journal_of,
     system_queue,
 )
 from triack.queues.message_classes import MessageClass, class_at_queue
-from triack.queues.node_settings import NodeSettings
+from triack.queues.node_settings import Limits, NodeSettings, Quota
 from triack.queues.packing import (
     CLASS,
     DEAD_LETTER,
@@ -57,6 +60,7 @@ from triack.queues.packing import (
     write_properties,
 )
 from triack.queues.pauses import Pauses
+from triack.queues.set_quotas import SetQuotas
 
 __all__ = ["LocalQueues"]
 
@@ -75,6 +79,7 @@ class LocalQueues:
 
     Attributes:
         pauses: the queues that an operator has paused.
+        set_quotas: the quotas that an operator has set.
         mailboxes: the queues, by name.
         is_fixed: whether only declared queues may exist.
         notices: notices of the queues.
@@ -91,6 +96,7 @@ class LocalQueues:
         untold: packets that care of which messages were acknowledged since the last commit began: their queue, and
             which messages.
         tell: takes what happens to messages whose senders may want to know.
+        keep_copy: takes a packet of a journaled queue that is done; returns whether the commit may delete it.
         may_leave: whether a node may have its dead letters put into a queue, by its id and the queue's name.
     """
 
@@ -114,6 +120,7 @@ class LocalQueues:
         self._record = record
         self.in_hand = InHand(words)
         self.pauses = Pauses()
+        self.set_quotas = SetQuotas()
         self.mailboxes: dict[str, Mailbox] = {}
         self._next_queue_id = 1
         self.notices = Notices(
@@ -136,6 +143,7 @@ class LocalQueues:
         self.make_topic: Callable[[int, str], Mailbox] = partial(Mailbox, notices=self.notices)
         self.untold: dict[QueuedPacket, tuple[str, int]] = {}
         self.tell: Tell = nobody_told
+        self.keep_copy: Callable[[Mailbox, QueuedPacket], bool] = lambda *_: True
         self.may_leave: Callable[[bytes, str], bool] = lambda *_: True
 
     # ---- starting
@@ -143,6 +151,7 @@ class LocalQueues:
     def restore(self, content: StoreContent, turn: LocalTurn, jumps: ClockJumps) -> None:
         """Restore the queues from the store, and create the declared ones."""
         self.pauses.restore(content.state)
+        self.set_quotas.restore(content.state)
         for queue_id, name in content.queues:
             self.mailboxes[name] = self._new_mailbox(queue_id, name)
             self._next_queue_id = max(self._next_queue_id, queue_id + 1)
@@ -181,6 +190,8 @@ class LocalQueues:
             mailbox.put(packet, head_here(jumps.move_queued(index.head), turn.now_ms), progress)
         for mailbox in self.mailboxes.values():
             mailbox.restored = mailbox.length
+            if not is_journal(mailbox.name) and system_queue(mailbox.name) is None:
+                self._set_journal(mailbox)
         if self.notices.settles:
             turn.waiters.append(self._handle_settled)
         else:
@@ -220,15 +231,23 @@ class LocalQueues:
             mailbox = self.mailboxes[name] = self._new_mailbox(self._next_queue_id, name)
             self._next_queue_id += 1
             commit.queues.append((mailbox.queue_id, name))
+            self._handle_made(name)
         return mailbox
+
+    def _handle_made(self, name: str) -> None:
+        """A queue was made: if it is a journal, the queue that it belongs to may have to wait for its room."""
+        owner = self.mailboxes.get(name.removeprefix(JOURNAL_PREFIX)) if is_journal(name) else None
+        if owner is not None:
+            self._set_journal(owner)
 
     def _new_mailbox(self, queue_id: int, name: str) -> Mailbox:
         limits, system = self._settings.limits, system_queue(name)
         if name.startswith(TOPIC_PREFIX):
             return self.make_topic(queue_id, name)
         if system is None:
-            mailbox = Mailbox(queue_id, name, self.notices, limits.quota_of(name))
+            mailbox = Mailbox(queue_id, name, self.notices, self.quota_of(name))
             mailbox.pause = self.pauses.of_queue(name)
+            self._set_journal(mailbox)
             return mailbox
         return Mailbox(
             queue_id,
@@ -238,6 +257,38 @@ class LocalQueues:
             is_apart=system.is_apart,
             in_arrival_order=system.in_arrival_order,
         )
+
+    def quota_of(self, name: str) -> Quota:
+        """Limits of a queue: those that an operator has set, or else those of the settings."""
+        return self.set_quotas.by_name.get(name) or self._settings.quota_of(name)
+
+    def when_full(self, name: str) -> str:
+        """What happens to messages for a queue that is full."""
+        is_letters = name == DEAD_LETTER_QUEUE
+        if is_journal(name):
+            limits = self._settings.limits
+            return limits.queue_journal.get(name.removeprefix(JOURNAL_PREFIX), limits.journal).when_full
+        return self._settings.limits.dead_letters.when_full if is_letters else self.quota_of(name).when_full
+
+    def handle_quota(self, name: str) -> None:
+        """The quota of a queue was set; what is in it stays there."""
+        mailbox = self.mailboxes.get(name)
+        if mailbox is not None:
+            mailbox.fill.set_quota(self.quota_of(name))
+            mailbox.fill.is_told = mailbox.fill.is_told and mailbox.fill.is_full
+        self.notices.relieved = True
+
+    @property
+    def limits(self) -> Limits:
+        """The limits in force."""
+        return self._settings.limits
+
+    def _set_journal(self, mailbox: Mailbox) -> None:
+        """Let a queue have a journal, or none, as the settings say."""
+        journal = self._settings.limits.queue_journal.get(mailbox.name)
+        mailbox.journal = journal is not None
+        holds = journal is not None and journal.when_full == "hold"
+        mailbox.holder = self.mailboxes.get(journal_of(mailbox.name)) if holds else None
 
     def handle_paused(self, name: str) -> None:
         """A queue of this node was paused or resumed."""
@@ -253,7 +304,9 @@ class LocalQueues:
         self.notices.disk.set_limits(limits.peer_quota_bytes, limits.node_quota_bytes)
         for mailbox in self.mailboxes.values():
             system = system_queue(mailbox.name)
-            mailbox.fill.set_quota(settings.quota_of(mailbox.name) if system is None else system.quota(limits))
+            mailbox.fill.set_quota(self.quota_of(mailbox.name) if system is None else system.quota(limits))
+            if system is None:
+                self._set_journal(mailbox)
         self.notices.relieved = True
 
     def make_room(self) -> None:
@@ -264,6 +317,7 @@ class LocalQueues:
             name = mailbox.name
             if mailbox.is_idle and name not in kept and self.mailboxes.get(name) is mailbox:
                 self._removed.append(self.mailboxes.pop(name).queue_id)
+                self._handle_made(name)
                 self.on_removed(name)
 
     # ---- arrivals
@@ -443,6 +497,10 @@ class LocalQueues:
             changed, gone = mailbox.take_changes()
             for packet in changed:
                 if mailbox.reader.is_done(packet):
+                    if mailbox.journal and not self.keep_copy(mailbox, packet):
+                        # Its body comes from the disk first. Until then the row says that all of it is done.
+                        group.commit.progress[packet.keys[0]] = mailbox.reader.progress_of(packet).encode()
+                        continue
                     gone += packet.keys
                     if packet in self.in_hand.cells:
                         group.local.settled.append(packet)
@@ -525,15 +583,32 @@ class LocalQueues:
         system = system_queue(mailbox.name)
         return failures > self._settings.max_redeliveries and (system is None or system.gives_up)
 
+    def why_dead(self, mailbox: Mailbox, run: Run) -> DeadReason | None:
+        """Why the next message of a run is not handed out, or None."""
+        try:
+            run.packet.open()
+        except ProtocolError:
+            return DeadReason.BAD_BODY
+        # A message that was given back too often is dead since then; readers' deaths show only at the next start.
+        if run.killed and self.is_over(mailbox, run.failures_of(run.first)):
+            return DeadReason.READER_DIED
+        return None
+
     def dead_letter(self, mailbox: Mailbox, lease: Lease, reason: str, turn: LocalTurn) -> None:
         """Move a message from a queue to the dead-letter queue, or where its sender wants it, in one commit."""
         packet, index = lease.packet, lease.index
+        if is_journal(mailbox.name):
+            mailbox.acknowledge(lease)
+            self._drops[DropReason.JOURNAL_EXPIRED] += 1
+            return
+        mailbox.exclude(lease)
         try:
             content = packet.open()
             body, ordinal = content.bodies[index], content.first_ordinal + index
             properties = dict(content.properties[index]) if content.properties else {}
             priority = content.priority
             if packet.cares and mailbox.tells_senders:
+                self.tell_read(turn.now_ns)  # in the order in which it happened
                 self._tell(mailbox.name, packet, content, (index,), class_at_queue(reason), turn.now_ns)
         except ProtocolError:
             body, ordinal, properties, priority = b"".join(packet.pieces), packet.number, {}, packet.priority

@@ -14,7 +14,7 @@ allows it.
 """
 
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from heapq import merge as merge_sorted
 from itertools import groupby, islice, takewhile
 from typing import Any
@@ -32,9 +32,10 @@ from triack.queues.mailboxes.partials import Partial, Partials
 from triack.queues.mailboxes.progress import Progress
 from triack.queues.mailboxes.queued_packet import Lease, QueuedPacket, merge
 from triack.queues.mailboxes.quotas import NO_LIMIT, Account, Fill
-from triack.queues.mailboxes.reader_state import ReaderState
+from triack.queues.mailboxes.reader_state import ReaderLine, ReaderState
 from triack.queues.mailboxes.redelivery import Wait
 from triack.queues.mailboxes.run import NO_FAILURES, Run
+from triack.queues.mailboxes.system_queues import is_journal
 from triack.queues.node_settings import Quota
 from triack.queues.packing import cares_of, count_of, fragment_range, priority_of, receive_by_of, sent_at_of
 from triack.queues.pauses import Pause
@@ -59,6 +60,7 @@ class Notices:
         filled: queues that have become full since the last check, each reported once until it has room.
         purged: messages purged since the last log record, with the name of their queue.
         returned: the same for messages that came back from applications.
+        taken: express packets of journaled queues that are done.
         settled: durable messages that are done, as bits of their packets, and are in no commit that has begun.
         whole: large messages that have become whole and may have to be told of, see ``LocalQueues.tell_whole``.
         expiring: when the waiting messages of a packet expire, by the wall clock in milliseconds, see
@@ -91,6 +93,7 @@ class Notices:
         "returned",
         "settled",
         "settles",
+        "taken",
         "wanting",
         "whole",
     )
@@ -109,6 +112,7 @@ class Notices:
         self.filled: list[QueueOverQuota] = []
         self.purged: list[tuple[str, list[Lease]]] = []
         self.returned: list[tuple[str, list[Lease]]] = []
+        self.taken: list[tuple[Mailbox, QueuedPacket]] = []
         self.settled: dict[Mailbox, dict[QueuedPacket, int]] = {}
         self.whole: deque[tuple[Mailbox, QueuedPacket]] = deque()
         self.expiring = Deadlines[tuple[Mailbox, QueuedPacket | None]]()
@@ -149,6 +153,8 @@ class Mailbox:
         partials: incomplete large messages.
         pause: since when an operator has paused it, or None: while it is paused, no reader gets anything.
         reader: what was done with its messages.
+        journal: whether a journal keeps what readers take.
+        holder: the journal whose lack of room holds its senders; None for none.
     """
 
     __slots__ = (
@@ -160,8 +166,10 @@ class Mailbox:
         "_share",
         "fetching",
         "fill",
+        "holder",
         "in_arrival_order",
         "is_apart",
+        "journal",
         "last_place",
         "left",
         "length",
@@ -211,6 +219,8 @@ class Mailbox:
         self._runs: list[Run] = []
         self.partials = Partials()
         self.reader = ReaderState()
+        self.journal = False
+        self.holder: Mailbox | None = None
         self.last_place = 0
         notices.idled[self] = None
 
@@ -297,7 +307,7 @@ class Mailbox:
         fill.messages.add(messages)
         if size_bytes:
             fill.bytes.add(size_bytes)
-        if fill.is_full and not fill.is_told:
+        if fill.is_full and not fill.is_told and not is_journal(self.name):
             fill.is_told = True
             self.notices.filled.append(QueueOverQuota(self.name, fill.messages.value, fill.bytes.value))
         if not size_bytes:
@@ -323,6 +333,14 @@ class Mailbox:
     def is_idle(self) -> bool:
         """Whether it is empty, and has no listeners."""
         return not (self.fill.bytes.value or self._runs or self._changed or self._orphans or self.listeners)
+
+    def charge_copies(self, packets: list[QueuedPacket]) -> None:
+        """Count copies that a journal is about to get; their counts are known."""
+        size_bytes = 0
+        for packet in packets:
+            packet.charged_bytes = packet.size_bytes
+            size_bytes += packet.size_bytes
+        self._count(packets[0], sum([packet.count for packet in packets]), size_bytes, len(packets))
 
     # ---- putting
 
@@ -416,7 +434,7 @@ class Mailbox:
         self.length += count
         self.lengths[packet.priority] += count
         if progress is not None and self.reader.is_done(packet):
-            self._note_change(packet)
+            self.note_change(packet)
             self._release(packet, 0, packet.charged_bytes)
             return
         self.size_bytes += packet.size_bytes
@@ -456,8 +474,13 @@ class Mailbox:
 
     @property
     def takes_arrivals(self) -> bool:
-        """Whether an operator lets messages come into it."""
-        return self.pause is None or not self.pause.arrivals
+        """Whether an operator, and its journal, let messages come into it."""
+        return (self.pause is None or not self.pause.arrivals) and not self.is_held_by_journal
+
+    @property
+    def is_held_by_journal(self) -> bool:
+        """Whether its journal has no room for copies, and is set to hold its senders."""
+        return self.holder is not None and self.holder.fill.is_full
 
     # ---- bodies on the disk
 
@@ -563,8 +586,9 @@ class Mailbox:
             run = self._next_run_of(line, now_ms)
             if run is not None:
                 return run
-            first = line.first()
-            if first is not None and not first.pieces and not self.reader.line(line.priority).returned.coming:
+            first, its = line.first(), self.reader.line(line.priority)
+            back = its.returned.coming
+            if first is not None and not first.pieces and not (back and back[0][0] < its.next):
                 # It comes as soon as its body is here. Nothing of a lower priority goes before it.
                 return None
         return None
@@ -573,19 +597,23 @@ class Mailbox:
         """The next run of one line."""
         reader, its = self.reader, self.reader.line(line.priority)
         returned, setbacks = its.returned, reader.setbacks
+        until = 0
         if returned.coming or returned.passed:
             returned.handle_time(now_ms)
             self.set_resume(now_ms)
             if returned.coming:
-                if (found := returned.pop(now_ms)) is None:
-                    return None
-                back, index = found
-                failures = self._failures_in(back, index, index + 1)
-                return Run(back, index, index + 1, setbacks, failures, redelivered=True)
+                until = returned.coming[0][0]
+                if until < its.next:
+                    return self._returned_run(its, now_ms)
+        # A message that was chosen and came back stays in its place: older ones go first.
         while (packet := line.first()) is not None:
+            if until and packet.first_place > until:
+                break
             if not packet.pieces:
                 return None
             first, end = reader.next_waiting(packet)
+            if until and packet.first_place + first > until:
+                break
             its.next = packet.first_place + first
             if first == packet.count:
                 line.drop_first()
@@ -599,7 +627,17 @@ class Mailbox:
                 self.set_resume(now_ms)
                 if wait.keep_order:
                     return None
-        return None
+        return self._returned_run(its, now_ms) if until else None
+
+    def _returned_run(self, its: ReaderLine, now_ms: int) -> Run | None:
+        """The first message that came back to a line; None while it, and everything younger, waits."""
+        if (found := its.returned.pop(now_ms)) is None:
+            return None
+        back, index = found
+        failures = self._failures_in(back, index, index + 1)
+        run = Run(back, index, index + 1, self.reader.setbacks, failures, redelivered=True, apart=True)
+        run.chosen = self.reader.was_chosen(back, index)
+        return run
 
     def _failures_in(self, packet: QueuedPacket, first: int, end: int) -> Mapping[int, int]:
         """How often neighbouring messages have failed, by index, without those that have not."""
@@ -614,8 +652,8 @@ class Mailbox:
         run.stop()
         packet, place = run.packet, run.packet.first_place
         its = self.reader.line(packet.priority)
-        if place + run.first < its.next:
-            # It was a returned message: the line itself has been read beyond it.
+        if run.apart:
+            # It was a returned message: the line itself goes on where it was.
             if run.next == run.first:
                 its.returned.put(packet, run.first, None)
             return
@@ -629,6 +667,49 @@ class Mailbox:
         runs, self._runs = self._runs, []
         self.notices.idled[self] = None
         return [run for run in runs if run.next > run.first]
+
+    # ---- out of turn
+
+    def unindexed(self, after: int) -> Iterator[QueuedPacket]:
+        """Packets that wait and have a place after that one, in order. Ends the open run."""
+        self.end_run()
+        return self._lines.walk(after + 1)
+
+    def choose(self, place: int, pieces: Sequence[bytes], now_ms: int) -> Run | None:
+        """Hand out the message at a place, whatever waits before it. ``pieces``: its packet, if only the disk has it.
+
+        Returns a run of this message, already drawn; None when it is not there, has to wait, or the queue is paused.
+        """
+        self.end_run()
+        reader = self.reader
+        if self.pause is not None or reader.wait_of(place, now_ms) is not None:
+            return None
+        back = next((packet for at, packet in reader.returned if at == place), None)
+        packet = back or self._lines.find(place)
+        if packet is None or packet.has_expired(now_ms):
+            return None
+        index = place - packet.first_place
+        if back is not None:
+            reader.keep_returned(lambda _, at: at != place)
+        else:
+            is_ready = self._lines.of(packet).supply(packet, pieces)
+            if not packet.pieces or not reader.choose(packet, index):
+                return None
+            if is_ready:  # a temporary object gets no note, so that the death of its reader does not count
+                self.notices.in_hand.open(packet)
+        redelivered, failures = packet.restored or back is not None, self._failures_in(packet, index, index + 1)
+        run = Run(packet, index, index + 1, reader.setbacks, failures, redelivered=redelivered, apart=True)
+        run.chosen = reader.was_chosen(packet, index)
+        run.draw()
+        if not self._runs:
+            self.notices.read[self] = None
+        self._runs.append(run)
+        return run
+
+    def body_keys(self, place: int) -> Sequence[int]:
+        """The keys of the bodies to fetch before the message at a place can be handed out; none when it is here."""
+        packet = self._lines.find(place)
+        return () if packet is None or packet.pieces else packet.keys
 
     # ---- coming back
 
@@ -655,13 +736,17 @@ class Mailbox:
         reader, lengths = self.reader, self.lengths
         begun, setbacks, changed = reader.begun, reader.setbacks, self._changed
         for packet, bits in done:
+            place = packet.first_place
+            early = reader.chosen and place in reader.chosen
             fresh = reader.acknowledge(packet, bits)
             if not fresh:
                 continue
             messages += (count := fresh.bit_count())
             lengths[packet.priority] -= count
-            place = packet.first_place
             if place not in begun:  # the whole packet is done
+                if early:
+                    self.end_run()
+                    self._lines.of(packet).remove(packet)
                 if setbacks.failures or setbacks.waits:
                     setbacks.forget(packet.places)
                 if packet.receive_by_ms:
@@ -674,23 +759,31 @@ class Mailbox:
                 if not changed:
                     notices.dirty[self] = None
                 changed[place] = packet
+            elif self.journal and place not in begun:
+                notices.taken.append((self, packet))
         if messages:
             self.length -= messages
             self.left += messages
             self._release(done[0][0], messages, charged_bytes, packets)
 
+    def exclude(self, lease: Lease) -> None:
+        """A message is about to be done that no reader took: its journal has no copy of it."""
+        if self.journal and not self.reader.acked(lease.packet) >> lease.index & 1:
+            excluded, place = self.reader.excluded, lease.packet.first_place
+            excluded[place] = excluded.get(place, 0) | 1 << lease.index
+
     def count_failure(self, lease: Lease, *, died: bool = False) -> int:
         """A message could not be processed. Returns its number of failures."""
         setbacks = self.reader.setbacks
         failures = setbacks.count_death(lease.place) if died else setbacks.count_failure(lease.place)
-        self._note_change(lease.packet)
+        self.note_change(lease.packet)
         return failures
 
     def note_told(self, packet: QueuedPacket) -> None:
         """The next commit tells the sender of a large message that it is here."""
         if not self.reader.is_done(packet):
             self.reader.told.add(packet.first_place)
-            self._note_change(packet)
+            self.note_change(packet)
 
     def failures_of(self, lease: Lease) -> int:
         """Number of failures of a message, deaths of its reader included; 0 when its packet is done."""
@@ -713,7 +806,7 @@ class Mailbox:
             self._set_deadline(packet, packet.receive_by_ms)
         if wait is not None:
             self.reader.setbacks.waits[lease.place] = wait
-            self._note_change(packet)
+            self.note_change(packet)
             self.set_resume(wait.until_ms - wait.length_ms)
         self.wake()
 
@@ -767,6 +860,7 @@ class Mailbox:
             taken += [lease for lease in takewhile(lambda one: one.place <= last, leases) if lease.place in wanted]
         self.notices.purged.append((self.name, taken))
         for lease in taken:
+            self.exclude(lease)
             self.acknowledge(lease)
         self._forget_done(taken)
         return taken
@@ -815,7 +909,8 @@ class Mailbox:
 
     # ---- the next commit
 
-    def _note_change(self, packet: QueuedPacket) -> None:
+    def note_change(self, packet: QueuedPacket) -> None:
+        """The next commit holds what was done with a packet."""
         if not self._changed:
             self.notices.dirty[self] = None
         self._changed[packet.first_place] = packet

@@ -75,17 +75,20 @@ class Progress:
     Attributes:
         acked: bit i is set when message i is done.
         setbacks: of its messages.
+        excluded: bit i is set when message i is done, and no reader took it: a journal has no copy of it.
         told: whether the sender of a large message, which asks for it, has been told that it is here.
     """
 
     acked: int = 0
     setbacks: Setbacks = field(default_factory=Setbacks)
     told: bool = False
+    excluded: int = 0
 
     def encode(self) -> bytes:
         """The bytes for the disk."""
         its = self.setbacks
-        return json.dumps([hex(self.acked), its.failures, its.deaths, its.waits, *([1] if self.told else [])]).encode()
+        more: list[object] = [int(self.told), hex(self.excluded)] if self.excluded else [1] if self.told else []
+        return json.dumps([hex(self.acked), its.failures, its.deaths, its.waits, *more]).encode()
 
     @classmethod
     def decode(cls, progress: bytes, number: int, now_ms: int, moved_ms: int = 0) -> "Progress":
@@ -101,12 +104,14 @@ class Progress:
             StoreDamaged: it cannot be read.
         """
         try:
-            acked, failures, deaths, waits, *told = json.loads(progress)
+            acked, failures, deaths, waits, *more = json.loads(progress)
+            told = bool(more and more[0])
+            excluded = str(more[1]) if len(more) > 1 else "0x0"
             setbacks = Setbacks(
                 {int(index): times for index, times in failures.items()},
                 {int(index): times for index, times in deaths.items()},
                 {int(index): Wait(*wait).after_restart(now_ms, moved_ms) for index, wait in waits.items()},
             )
-            return cls(int(acked, 16), setbacks, told=bool(told))
+            return cls(int(acked, 16), setbacks, told=told, excluded=int(excluded, 16))
         except (ValueError, TypeError, AttributeError, RecursionError) as cause:
             raise StoreDamaged(f"progress of packet {number} cannot be read") from cause

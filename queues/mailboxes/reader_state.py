@@ -16,6 +16,7 @@ from bisect import bisect_left
 from collections.abc import Callable
 
 from triack.base.ranges import NumberSet
+from triack.queues.mailboxes.lookup import Lookup
 from triack.queues.mailboxes.progress import Progress, Setbacks
 from triack.queues.mailboxes.queued_packet import QueuedPacket, bits_of, indices_of
 from triack.queues.mailboxes.redelivery import Wait
@@ -49,10 +50,13 @@ class ReaderState:
         done: the places of packets whose messages are all acknowledged.
         begun: partly acknowledged packets, by their first places: bit i is set when message i is acknowledged.
         setbacks: setbacks of messages of packets that are not done, by place.
+        chosen: messages that were handed out before their turn and are not done, as bits by first places of packets.
+        excluded: messages of a journaled queue that are done and that no reader took, as bits by first places.
+        lookup: the index of ids and correlation ids; None until somebody asks for a message by one.
         told: the places of large messages whose senders know that they are here.
     """
 
-    __slots__ = ("_last_done", "begun", "done", "lines", "setbacks", "told")
+    __slots__ = ("_last_done", "begun", "chosen", "done", "excluded", "lines", "lookup", "setbacks", "told")
 
     def __init__(self) -> None:
         self.lines: dict[int, ReaderLine] = {}
@@ -60,7 +64,10 @@ class ReaderState:
         self._last_done = 0  # the last of them
         self.setbacks = Setbacks()
         self.begun: dict[int, int] = {}
+        self.chosen: dict[int, int] = {}
         self.told: set[int] = set()
+        self.excluded: dict[int, int] = {}
+        self.lookup: Lookup | None = None
 
     def line(self, priority: int) -> ReaderLine:
         """What it did with a line."""
@@ -98,6 +105,8 @@ class ReaderState:
         """Restore what an earlier process did with a packet, which has its place already."""
         first_place, its = packet.first_place, progress.setbacks
         self.acknowledge(packet, progress.acked & bits_of(range(packet.count)))
+        if progress.excluded:
+            self.excluded[first_place] = progress.excluded
         if not self.is_done(packet):
             self.setbacks.add_part(first_place, its)
             if progress.told:
@@ -107,8 +116,8 @@ class ReaderState:
 
     def progress_of(self, packet: QueuedPacket) -> Progress:
         """The progress of a partly done packet, which must survive a restart."""
-        told = packet.first_place in self.told
-        return Progress(self.acked(packet), self.setbacks.part(packet.places), told=told)
+        told, excluded = packet.first_place in self.told, self.excluded.get(packet.first_place, 0)
+        return Progress(self.acked(packet), self.setbacks.part(packet.places), told=told, excluded=excluded)
 
     # ---- handing out
 
@@ -122,6 +131,8 @@ class ReaderState:
         apart = line.apart
         first = line.next - place if line.next > place else 0
         acked = self.begun.get(place, 0)
+        if self.chosen:
+            acked |= self.chosen.get(place, 0)
         if not acked:
             if place <= self._last_done and place in self.done:
                 return count, count  # the last messages were acknowledged before their turn
@@ -141,7 +152,20 @@ class ReaderState:
     def ahead(self, packet: QueuedPacket) -> list[int]:
         """The indices of a packet's messages that were never handed out, and are not done."""
         first = max(self.line(packet.priority).next - packet.first_place, 0)
-        return indices_of(bits_of(range(first, packet.count)) & ~self.acked(packet))
+        gone = self.acked(packet) | self.chosen.get(packet.first_place, 0)
+        return indices_of(bits_of(range(first, packet.count)) & ~gone)
+
+    def choose(self, packet: QueuedPacket, index: int) -> bool:
+        """Hand out a message before its turn. Returns whether it was AHEAD."""
+        place, bit = packet.first_place, 1 << index
+        if place + index < self.line(packet.priority).next or (self.acked(packet) | self.chosen.get(place, 0)) & bit:
+            return False
+        self.chosen[place] = self.chosen.get(place, 0) | bit
+        return True
+
+    def was_chosen(self, packet: QueuedPacket, index: int) -> bool:
+        """Whether a message was handed out before its turn, and is not done."""
+        return bool(self.chosen) and bool(self.chosen.get(packet.first_place, 0) >> index & 1)
 
     # ---- done
 
@@ -152,6 +176,12 @@ class ReaderState:
         if not before and place <= self._last_done and place in self.done:
             return 0
         acked = before | bits
+        if self.chosen and place in self.chosen:
+            left = self.chosen[place] & ~acked
+            if left:
+                self.chosen[place] = left
+            else:
+                del self.chosen[place]
         if acked + 1 == 1 << packet.count:
             if before:
                 del begun[place]
@@ -167,6 +197,10 @@ class ReaderState:
     def is_done(self, packet: QueuedPacket) -> bool:
         """Whether every message of a packet is acknowledged."""
         return packet.first_place in self.done
+
+    def is_past(self, place: int) -> bool:
+        """Whether the packet of that first place is done, or its message in a packet that is."""
+        return place in self.done
 
     def acked(self, packet: QueuedPacket) -> int:
         """Which messages of a packet are acknowledged: bit i is set when message i is."""

@@ -29,6 +29,7 @@ class Run:
         setbacks: of the reader, by place.
         failures: how often messages had failed when the run began, by index, without those that had not.
         redelivered: whether they may have been handed out before.
+        apart: whether they are handed out before or after their turn: they came back, or were chosen.
 
     Attributes:
         packet: the packet of the messages.
@@ -36,9 +37,11 @@ class Run:
         next: the index of the next to be drawn: those from ``first`` up to it are handed out.
         end: the index after the last of them.
         redelivered: whether they may have been handed out before.
+        apart: whether they are handed out before or after their turn: they came back, or were chosen.
+        chosen: whether a reader has chosen them, so that they are in no order.
     """
 
-    __slots__ = ("_failures", "_setbacks", "end", "first", "next", "packet", "redelivered")
+    __slots__ = ("_failures", "_setbacks", "apart", "chosen", "end", "first", "next", "packet", "redelivered")
 
     def __init__(
         self,
@@ -49,11 +52,14 @@ class Run:
         failures: Mapping[int, int] = NO_FAILURES,
         *,
         redelivered: bool,
+        apart: bool = False,
     ) -> None:
         self.packet = packet
         self.first = self.next = first
         self.end = end
         self.redelivered = redelivered
+        self.apart = apart
+        self.chosen = False
         self._setbacks = setbacks
         self._failures = failures
 

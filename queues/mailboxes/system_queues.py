@@ -12,12 +12,15 @@ from triack.queues.node_settings import Limits, Quota
 __all__ = [
     "DEAD_LETTER_QUEUE",
     "DEAD_LETTER_STREAM",
+    "JOURNAL_PREFIX",
     "REPLY_QUEUE",
     "STANDING_QUEUES",
     "SYSTEM_QUEUES",
     "SystemQueue",
     "Writer",
+    "is_journal",
     "is_reserved",
+    "journal_of",
     "system_queue",
 ]
 
@@ -27,6 +30,8 @@ DEAD_LETTER_QUEUE: Final = "dead-letter"
 """Without the prefix: it is the oldest system queue, and users' tools have its name."""
 REPLY_QUEUE: Final = f"{PREFIX}replies"
 """A reply that answers no request is dropped there."""
+JOURNAL_PREFIX: Final = f"{PREFIX}journal."
+"""Before the name of a queue: its journal."""
 DEAD_LETTER_STREAM: Final = 0
 """The number of no stream: dead letters are numbered by their ordinals at their origins."""
 
@@ -52,6 +57,7 @@ class SystemQueue(NamedTuple):
         gives_up: whether a message of it that fails too often goes to the dead-letter queue.
         quota: its quota, by the limits of the node.
         overflow: addition to the operator's event when it is over its quota.
+        why_no_quota: where its limits are, for an operator who would set a quota.
         in_arrival_order: whether it is read in the order of arrival, whatever the priorities of its messages are.
     """
 
@@ -63,6 +69,7 @@ class SystemQueue(NamedTuple):
     gives_up: bool
     quota: Callable[[Limits], Quota]
     overflow: Callable[[Limits], str]
+    why_no_quota: str
     in_arrival_order: bool = False
 
     @property
@@ -94,6 +101,7 @@ _TABLE = (
         gives_up=False,
         quota=_letters,
         overflow=_letters_overflow,
+        why_no_quota="its limits are those of limits.dead_letters, as it holds no sender",
         in_arrival_order=True,
     ),
     SystemQueue(
@@ -105,6 +113,7 @@ _TABLE = (
         gives_up=True,
         quota=_replies,
         overflow=lambda _: "",
+        why_no_quota=f"its limits are those of limits.queue_quota of {REPLY_QUEUE}",
     ),
 )
 SYSTEM_QUEUES: Final = {queue.name: queue for queue in _TABLE}
@@ -115,7 +124,39 @@ STANDING_QUEUES: Final = tuple(queue.name for queue in _TABLE if queue.stands)
 
 def system_queue(name: str) -> SystemQueue | None:
     """The row of a system queue; None for any other name."""
-    return SYSTEM_QUEUES.get(name)
+    return _journal(name) if name.startswith(JOURNAL_PREFIX) else SYSTEM_QUEUES.get(name)
+
+
+def journal_of(queue: str) -> str:
+    """The name of the journal of a queue."""
+    return JOURNAL_PREFIX + queue
+
+
+def is_journal(name: str) -> bool:
+    """Whether a queue is a journal."""
+    return name.startswith(JOURNAL_PREFIX)
+
+
+def _journal(name: str) -> SystemQueue:
+    """The row of a journal."""
+    queue = name.removeprefix(JOURNAL_PREFIX)
+
+    def quota(limits: Limits) -> Quota:
+        journal = limits.queue_journal.get(queue, limits.journal)
+        return Quota(journal.messages, journal.size_bytes)
+
+    return SystemQueue(
+        name,
+        f"copies of the messages that readers took from {queue}",
+        Writer.NODE,
+        stands=False,
+        is_apart=True,
+        gives_up=False,
+        quota=quota,
+        overflow=lambda _: "",
+        why_no_quota="its limits are those of limits.journal and of limits.queue_journal",
+        in_arrival_order=True,
+    )
 
 
 def is_reserved(name: str) -> bool:

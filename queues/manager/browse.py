@@ -71,6 +71,11 @@ class BrowsedMessage:
     position: Position
 
     @property
+    def place(self) -> int | None:
+        """Its place in a queue of this node, see ``Message.place``; None for a message on its way."""
+        return None if "/" in self.queue else place_of(self.position)
+
+    @property
     def reason(self) -> str | None:
         """Why it is a dead letter (docs/reasons.md)."""
         return self._text("dead_reason")

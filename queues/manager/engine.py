@@ -6,18 +6,19 @@ and when ``next_deadline`` has come, the host calls ``poll`` and carries out its
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, assert_never
 
 from triack.base.clock import WallClock
-from triack.base.commit import StoreContent
+from triack.base.commit import Commit, StoreContent
 from triack.base.datagram import Channels, Header, Kind, connection_id_of, read_header
 from triack.base.delivery import Delivery
 from triack.base.errors import ProtocolError, TriackError
 from triack.base.peers import Directory
-from triack.base.reasons import DeadReason, DropReason
+from triack.base.reasons import DropReason
 from triack.base.units import MS
 from triack.queues.clock_jumps import ClockJumps
+from triack.queues.journals.journals import Journals
 from triack.queues.mailboxes.in_hand import InHand
 from triack.queues.mailboxes.local_queues import LocalQueues
 from triack.queues.mailboxes.mailbox import Lease, Mailbox, QueuedPacket, Run
@@ -34,6 +35,7 @@ from triack.queues.manager.link_news import News
 from triack.queues.manager.pings import Pings, clock_of
 from triack.queues.manager.recorder import Recorder, start_record
 from triack.queues.manager.session_event_router import SessionEventRouter
+from triack.queues.manager.steering import Steering
 from triack.queues.manager.transmitter import Giving, Transmitter
 from triack.queues.manager.watching import Watching
 from triack.queues.node_settings import NodeSettings
@@ -64,7 +66,7 @@ if TYPE_CHECKING:
 __all__ = ["Engine"]
 
 
-class Engine:
+class Engine(Steering):
     """One queue manager without its I/O.
 
     Args:
@@ -222,6 +224,9 @@ class Engine:
             drops=self.drops,
         )
 
+    def _commit(self) -> Commit:
+        return self.jobs.group.commit
+
     def _make_desk(self) -> tuple[AdminDesk, Jobs]:
         """Make the part of this node that tells senders what happened, and the jobs of the store, which hold it."""
         desk = AdminDesk(
@@ -231,15 +236,16 @@ class Engine:
             self.routes,
             self._directory,
             name_of=self.name_of,
-            commit=lambda: self.jobs.group.commit,
+            commit=self._commit,
             drops=self.drops,
             record=self._record,
         )
         self.queues.tell = self.outbox.dead_lettering.tell = self.transits.letters.tell = desk.tell
         self.outbox.note_asked = desk.note_asked
         parts = self.queues, self.inbox, self.outbox, self.transits, desk
+        journals = Journals(self.queues, lambda: self.inbox.admission.store_low, self.drops, self._record)
         topics = Topics(self.settings, self.queues, self.drops, self._record)
-        return desk, Jobs(*parts, self.wall, self.handshakes.number, topics=topics)
+        return desk, Jobs(*parts, self.wall, self.handshakes.number, journals=journals, topics=topics)
 
     def _make_transmitter(self) -> Transmitter:
         """Make the transmitter that serves the conversations."""
@@ -317,10 +323,7 @@ class Engine:
     def outgoing_stream(
         self, where: str, queue: str, delivery: Delivery, priority: int | None = None
     ) -> OutgoingStream:
-        """The outgoing queue to a queue; ``where`` is a peer's name or an address, empty for a queue of this node.
-
-        The class must permit the priority; None is for the default of the class.
-        """
+        """The outgoing queue to a queue; ``where`` is a peer's name or an address, empty for a queue of this node."""
         return self.outgoing_to(self.resolver.resolve(where, queue), delivery, priority)
 
     def outgoing_to(self, target: Target, delivery: Delivery, priority: int | None = None) -> OutgoingStream:
@@ -372,27 +375,6 @@ class Engine:
         """Keep a value of the application with the next commit; None removes it."""
         self.jobs.group.commit.state[key] = value
 
-    def pause(self, name: str, *, arrivals: bool, now_ns: int) -> None:
-        """Pause a queue with the next commit, and at once; see ``Pauses`` for its name."""
-        commit = self.jobs.group.commit
-        self.queues.pauses.pause(name, arrivals=arrivals, now_ms=self.wall.ms(now_ns), commit=commit)
-        self._record("queue_paused", now_ns, queue=name, arrivals=arrivals)
-        self._handle_paused(name)
-
-    def resume(self, name: str, now_ns: int) -> bool:
-        """Resume a queue with the next commit, and at once. Returns whether it was paused."""
-        if not self.queues.pauses.resume(name, self.jobs.group.commit):
-            return False
-        self._record("queue_resumed", now_ns, queue=name)
-        self._handle_paused(name)
-        return True
-
-    def _handle_paused(self, name: str) -> None:
-        if "/" in name:
-            self.outbox.handle_paused()
-        elif name in self.queues.mailboxes:
-            self.queues.handle_paused(name)
-
     def make_queue(self, name: str) -> Mailbox:
         """The queue of that name."""
         return self.queues.make_queue(name, self.jobs.group.commit)
@@ -413,23 +395,12 @@ class Engine:
             if run.packet.has_expired(now_ms):
                 self.queues.expiry.expire(mailbox, [run.packet])
                 continue
-            reason = self._why_dead(mailbox, run)
+            reason = self.queues.why_dead(mailbox, run)
             if reason is None:
                 if not run.first and not run.redelivered:
                     self.queues.waits.observe((now_ms - run.packet.sent_at_ms) * MS, run.packet.count)
                 return run
             self.queues.dead_letter(mailbox, run.lease(run.draw()), reason, self.jobs.turn(now_ns))
-        return None
-
-    def _why_dead(self, mailbox: Mailbox, run: Run) -> DeadReason | None:
-        """Why the next message of a run is not handed out, or None."""
-        try:
-            run.packet.open()
-        except ProtocolError:
-            return DeadReason.BAD_BODY
-        # A message that was given back too often is dead since then; readers' deaths show only at the next start.
-        if run.killed and self.queues.is_over(mailbox, run.failures_of(run.first)):
-            return DeadReason.READER_DIED
         return None
 
     def draw_runs(self, mailbox: Mailbox, most: int, most_bytes: int, now_ns: int) -> list[tuple[Run, range]]:
@@ -455,6 +426,15 @@ class Engine:
             most = 0 if killed else most - len(indices)
             most_bytes -= run.size_of(indices)
         return drawn
+
+    def choose(self, mailbox: Mailbox, place: int, pieces: Sequence[bytes], now_ns: int) -> Run | None:
+        """Hand out one message, whatever waits before it; see ``Mailbox.choose``."""
+        run = None if self.queues.settles else mailbox.choose(place, pieces, self.wall.ms(now_ns))
+        reason = None if run is None else self.queues.why_dead(mailbox, run)
+        if run is not None and reason is not None:
+            self.queues.dead_letter(mailbox, run.lease(run.first), reason, self.jobs.turn(now_ns))
+            return None
+        return run
 
     def take(self, mailbox: Mailbox, now_ns: int) -> Lease | None:
         """The next message of a queue, for readers that take one at a time; see ``open_run``."""
@@ -717,6 +697,7 @@ class Engine:
             *outbox.retirement.take_news(),
             *self.transits.holds.waiting.take_news(),
             *self.queues.take_news(),
+            *self.jobs.journals.take_news(),
             *self.callers.take_news(),
             *self.topics.take_news(now_ns),
         ):

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from triack.base.clock import WallClock
 from triack.base.commit import Commit, Read
 from triack.base.units import MS
+from triack.queues.journals.journals import JournalRead, Journals
 from triack.queues.mailboxes.expiry import Expired
 from triack.queues.mailboxes.local_queues import LocalQueues
 from triack.queues.manager.admin_desk import AdminDesk, WholeRead
@@ -46,12 +47,14 @@ class Jobs:
         outbox: the outgoing queues, for their part.
         transits: the streams in transit, for their part.
         desk: administration messages about large messages, for their part.
+        journals: the journals, for their part.
         wall: the time of day.
         number: called with every commit before it goes to the disk.
         topics: the topics of this node, for their part.
 
     Attributes:
         group: the next commit.
+        journals: as given.
         topics: as given.
         running: the store's current job, or None.
     """
@@ -71,6 +74,7 @@ class Jobs:
         "_transits",
         "_wall",
         "group",
+        "journals",
         "running",
         "topics",
     )
@@ -85,6 +89,7 @@ class Jobs:
         wall: WallClock,
         number: Callable[[Commit], None],
         *,
+        journals: Journals,
         topics: Topics,
     ) -> None:
         self.group = GroupCommit()
@@ -96,6 +101,7 @@ class Jobs:
         self._outbox = outbox
         self._transits = transits
         self._desk = desk
+        self.journals = journals
         self._number = number
         self._read_next = False
         self._lazy_until_ns: int | None = None
@@ -144,9 +150,11 @@ class Jobs:
         self._inbox.complete(self.group)
         self._queues.complete(self.group)
         self.topics.complete(self.group)
+        self.journals.handle_express(turn)
         group = self.group
         if not group.is_awaited and (not group.commit.removes or (not at_once and self._may_wait(turn.now_ns))):
             return self._next_read()
+        self.journals.keep(turn)
         self._runs_adding = self.adds_any
         self.group = GroupCommit()
         self._lazy_until_ns = None
@@ -168,6 +176,7 @@ class Jobs:
             self._outbox.poll_fetch()
             or self._transits.poll_fetch()
             or self._desk.poll_fetch()
+            or self.journals.poll_fetch()
             or self._queues.expiry.poll_fetch()
             or self._queues.poll_fetch()
         )
@@ -181,12 +190,15 @@ class Jobs:
             self._transits.handle_committed(job, now_ns)
             self._inbox.handle_committed(job, now_ns)
             self._queues.handle_committed(job)
+            self.journals.handle_committed()
             for waiter in job.waiters:
                 waiter(None)
         elif isinstance(job, Look):
             job.waiter(None)
         elif isinstance(job, WholeRead):
             self._desk.handle_fetched(job)
+        elif isinstance(job, JournalRead):
+            self.journals.handle_fetched(job)
         elif isinstance(job, Expired):
             self._queues.expiry.handle_fetched(job)
         elif job.table == "outgoing":

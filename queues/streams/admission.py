@@ -267,7 +267,7 @@ class Admission:
 
     def _overfull(self, stream: IncomingStream, body: bytes) -> RejectReason | None:
         fragment = fragment_range(body[:HEAD_BYTES], len(body))
-        quota = self._settings.quota_of(stream.queue)
+        quota = self._queues.quota_of(stream.queue)
         if fragment is not None and fragment[3] > quota.size_bytes:
             return RejectReason.TOO_LARGE
         mailbox = self._mailboxes.get(stream.queue)
@@ -301,7 +301,7 @@ class Admission:
         if self._must_wait(stream):
             return True
         mailbox = self._mailboxes.get(stream.queue)
-        if not self._is_full(stream, mailbox) or self._settings.quota_of(stream.queue).when_full == "reject":
+        if not self._is_full(stream, mailbox) or self._queues.quota_of(stream.queue).when_full == "reject":
             return False
         if mailbox is None:
             return True
@@ -323,7 +323,7 @@ class Admission:
         )
 
     def _is_paused(self, queue: str) -> bool:
-        """Whether an operator lets nothing come into a queue."""
+        """Whether an operator, or a journal without room, lets nothing come into a queue."""
         mailbox = self._mailboxes.get(queue)
         return mailbox is not None and not mailbox.takes_arrivals
 
@@ -337,7 +337,7 @@ class Admission:
         if stream.delivery not in DURABLE:
             size_bytes += packets * EXPRESS_OVERHEAD_BYTES
             # Packets in flight when their sender is asked to stop are taken, unless the queue rejects when full.
-            refuses = self._settings.quota_of(stream.queue).when_full == "reject"
+            refuses = self._queues.quota_of(stream.queue).when_full == "reject"
             return (self.express.takes if refuses else self.express.stays_within)(origin, size_bytes)
         waits = self.store_low or not self.waiting.takes(origin, size_bytes)
         return not waits and self.disk.takes(origin, size_bytes)
@@ -354,8 +354,8 @@ class Admission:
     def _why(self, stream: IncomingStream) -> HoldReason:
         """Why a stream waits: the resource that has no room for it."""
         durable, mailbox = stream.delivery in DURABLE, self._mailboxes.get(stream.queue)
-        if self._is_paused(stream.queue):
-            return HoldReason.PAUSED
+        if mailbox is not None and not mailbox.takes_arrivals:
+            return HoldReason.JOURNAL_FULL if mailbox.is_held_by_journal else HoldReason.PAUSED
         if durable and self.store_low:
             return HoldReason.STORE_LOW
         if mailbox is not None and mailbox.fill.is_full and not self._is_left(mailbox):

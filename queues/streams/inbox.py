@@ -142,6 +142,11 @@ class Inbox:
             self.positions.handle_committed(stream)
         self.admission.count_early(stream)
 
+    @property
+    def streams(self) -> list[IncomingStream]:
+        """Every incoming stream that has not ended."""
+        return [it for streams in self._streams.values() for it in streams.values() if not it.has_ended]
+
     def _find(self, origin: bytes, stream: int) -> IncomingStream | None:
         return self._streams.get(origin, {}).get(stream)
 
@@ -170,7 +175,7 @@ class Inbox:
 
     def refuses(self, name: str, *, durable: bool) -> bool:
         """Whether a queue takes no more messages of this node, and is set to reject instead of letting it wait."""
-        return self._settings.quota_of(name).when_full == "reject" and not self.has_room(name, durable=durable)
+        return self._queues.quota_of(name).when_full == "reject" and not self.has_room(name, durable=durable)
 
     # ---- packets
 
@@ -293,6 +298,7 @@ class Inbox:
         else:
             return False
         stream.handle_heard(conversation, priority_of(header.body))
+        stream.rejected = 0
         accepted = (header.sequence, header.number, run.last, sum(run.counts))
         queued = mailbox.charge_run(run, delivery)
         if any(run.receive_by_ms):
@@ -325,12 +331,14 @@ class Inbox:
             # Nobody says which of its packets will not come, so the oldest gaps are those that will not be filled.
             stream.filter.forget_oldest()
         if stream.is_too_early(header, crowded=admission.early.is_full(header.origin)):
+            stream.rejected += 1
             record_rejected(self._record, header, stream.delivery, RejectReason.HOLD_FULL, now_ns)
             return True
         if stream.delivery not in DURABLE:
             return False
         if not admission.must_wait(stream, header) or admission.refusal(stream, arrival[0], header.body):
             return False
+        stream.rejected += 1
         record_rejected(self._record, header, stream.delivery, RejectReason.HELD_BACK, now_ns)
         if stream.ordered:
             # Acknowledge what came before it: nothing more will be taken for a while.
@@ -428,6 +436,7 @@ class Inbox:
             self._held_at[stream] = stream.sequence.position
         if outcome in (Outcome.ACCEPTED, Outcome.OUT_OF_ORDER):
             return
+        stream.rejected += 1
         if outcome is not Outcome.DUPLICATE:
             record_rejected(self._record, header, stream.delivery, outcome.value, turn.now_ns)
         elif self._reject_again(stream, header, arrival, turn):
@@ -443,9 +452,9 @@ class Inbox:
             self._take(stream, header, arrival, turn)
             if not durable:
                 record_accepted(self._record, {stream: turn.arrivals.accepted.pop(stream)}, turn.now_ns)
-        elif (
-            not self._reject_again(stream, header, arrival, turn) and durable and not stream.filter.has_skipped(header)
-        ):
+            return
+        stream.rejected += 1
+        if not self._reject_again(stream, header, arrival, turn) and durable and not stream.filter.has_skipped(header):
             turn.arrivals.store_ack(*arrival)
 
     def _take(self, stream: IncomingStream, header: SequenceHeader, arrival: Arrival, turn: Turn) -> None:
@@ -457,6 +466,7 @@ class Inbox:
             self._reject(stream, header, arrival, reason, turn)
 
     def _accept(self, stream: IncomingStream, header: SequenceHeader, arrival: Arrival, turn: Turn) -> None:
+        stream.rejected = 0
         body = header.body
         accepted = (header.sequence, header.number, header.number, messages_in(body))
         turn.arrivals.accepted.setdefault(stream, []).append(accepted)
@@ -493,6 +503,7 @@ class Inbox:
         turn: Turn,
     ) -> None:
         """Reject a packet permanently; its origin is notified when the rejection is on disk."""
+        stream.rejected += 1
         stream.rejections.add(header, reason)
         arrival[0].withhold(stream.delivery, arrival[1])
         refused = (header.sequence, header.number, header.number, REFUSED)

@@ -45,6 +45,7 @@ class IncomingStream:
         rejections: rejected packets that its origin may not know of yet.
         may_send: whether its origin may send to the queue; None before the first check.
         acked: the position in the last order ack or accept.
+        acked_at_ns: when the last order ack left, by the monotonic clock; 0 for none in this process.
         priority: that of its newest packet.
         via: the conversation that its newest packet came by; None when that is over.
         heard: whether any packet has come since the start of this node.
@@ -54,11 +55,13 @@ class IncomingStream:
         has_ended: whether its origin has said that it ended; the next commits forget it.
         relay: the neighbour that brings its packets, by name; empty when their origin itself sends them.
         from_name: the name of its origin where a relay has passed them first; empty without a relay.
+        rejected: packets that were not accepted since the last one that was, duplicates among them.
         refused_from: the lowest number on the disk as rejected, or None; after a crash it is rejected again.
     """
 
     __slots__ = (
         "acked",
+        "acked_at_ns",
         "begun",
         "delivery",
         "early_bytes",
@@ -73,6 +76,7 @@ class IncomingStream:
         "priority",
         "queue",
         "refused_from",
+        "rejected",
         "rejections",
         "relay",
         "sequence",
@@ -93,6 +97,7 @@ class IncomingStream:
         self.rejections = Rejections()
         self.may_send: bool | None = None
         self.acked: Position = (0, 0)
+        self.acked_at_ns = 0
         self.via: Conversation | None = None
         self.heard = False
         self.priority = default_priority(delivery)
@@ -103,6 +108,7 @@ class IncomingStream:
         self.relay = ""
         self.from_name = ""
         self.refused_from: int | None = None
+        self.rejected = 0
 
     @classmethod
     def restore(cls, row: PositionRow, settings: OrderSettings) -> "IncomingStream":

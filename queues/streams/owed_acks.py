@@ -128,6 +128,7 @@ class OwedAcks:
     def _send(self, stream: IncomingStream, conversation: Conversation, now_ns: int) -> None:
         self.sent[stream.sequence.ack.cause.value] += 1
         sequence, number = stream.acked = stream.claimable
+        stream.acked_at_ns = now_ns
         if conversation.peer_id == stream.origin:
             content = encode_order_ack(stream.origin, stream.number, sequence, number)
         else:

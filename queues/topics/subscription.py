@@ -319,8 +319,7 @@ class Subscription(Mailbox):
             returned.handle_time(now_ms)
             self.set_resume(now_ms)
             if returned.coming:
-                found = returned.pop(now_ms)
-                return None if found is None else self._run_of(*found, found[1] + 1, redelivered=True)
+                return self._returned_run(self.reader.line(0), now_ms)
         while (packet := self._view.first()) is not None and packet.pieces:
             first, end = self._neighbours_in(packet)
             if first == packet.count:

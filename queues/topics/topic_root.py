@@ -45,6 +45,30 @@ class _Takers(NamedTuple):
     others: tuple[Subscription, ...]
 
 
+class _Large:
+    """Unfinished large messages.
+
+    Attributes:
+        come: how much has come, by stream and ordinal.
+        places: the places of those that are whole once their last piece is put.
+        adding: the place of the message that is put now.
+    """
+
+    __slots__ = ("adding", "come", "places")
+
+    def __init__(self) -> None:
+        self.come: dict[tuple[StreamId, int], int] = {}
+        self.places: dict[tuple[StreamId, int], int] = {}
+        self.adding = 0
+
+
+class _Behind(NamedTuple):
+    """How many subscriptions nobody reads, or are far behind, when the youngest message had this place."""
+
+    subscriptions: int
+    looked_at: int
+
+
 class Owner(Protocol):
     """The owner of all topics."""
 
@@ -104,13 +128,10 @@ class TopicRoot(Mailbox):
     """
 
     __slots__ = (
-        "_adding",
         "_awaited",
         "_behind",
-        "_coming",
         "_early",
         "_large",
-        "_looked",
         "_matches",
         "_owner",
         "_times",
@@ -159,13 +180,8 @@ class TopicRoot(Mailbox):
         # The places of durable contents whose commit has not returned, ascending, and express ones that come behind.
         self._awaited: deque[int] = deque()
         self._early: deque[QueuedPacket] = deque()
-        # Of unfinished large messages: how much has come, and the place once all has.
-        self._coming: dict[tuple[StreamId, int], int] = {}
-        self._large: dict[tuple[StreamId, int], int] = {}
-        self._adding = 0
-        # The number of subscriptions that nobody reads, or that are far behind, at the last look.
-        self._behind = 0
-        self._looked = after
+        self._large = _Large()
+        self._behind = _Behind(0, after)
 
     def set_settings(self, settings: Topic) -> None:
         """Another strategy is in force, from the next dispatch on."""
@@ -250,11 +266,11 @@ class TopicRoot(Mailbox):
         else:
             ordinal, _, length, total_bytes = fragment
             message = StreamId(packet.origin, packet.stream), ordinal
-            come = self._coming.get(message, 0) + length
+            come = self._large.come.get(message, 0) + length
             if come < total_bytes:
-                self._coming[message] = come
+                self._large.come[message] = come
             else:
-                self._coming.pop(message, None)
+                self._large.come.pop(message, None)
                 self._place(packet, 1)
 
     def _place(self, packet: QueuedPacket, messages: int) -> None:
@@ -287,21 +303,21 @@ class TopicRoot(Mailbox):
     ) -> None:
         message = StreamId(packet.origin, packet.stream), fragment[0]
         if packet.first_place:
-            self._large[message] = packet.first_place
-        self._adding = self._large.get(message, 0)
+            self._large.places[message] = packet.first_place
+        self._large.adding = self._large.places.get(message, 0)
         super()._put_fragment(packet, fragment, progress)
-        self._adding = 0
+        self._large.adding = 0
         if not self.partials.expects(packet.origin, packet.stream, fragment[0]):
-            self._large.pop(message, None)
+            self._large.places.pop(message, None)
 
     def _drop_partials(self, stream: StreamId, ordinals: list[int]) -> None:
         for ordinal in ordinals:
-            self._coming.pop((stream, ordinal), None)
-            self._large.pop((stream, ordinal), None)
+            self._large.come.pop((stream, ordinal), None)
+            self._large.places.pop((stream, ordinal), None)
         super()._drop_partials(stream, ordinals)
 
     def _add(self, packet: QueuedPacket, progress: Progress | None) -> None:  # noqa: ARG002 - it has no reader itself
-        packet.first_place = packet.first_place or self._adding
+        packet.first_place = packet.first_place or self._large.adding
         if not packet.keys and self._awaited and self._awaited[0] < packet.first_place:
             self._early.append(packet)  # durable messages came before it, and their commit has not returned
             return
@@ -333,9 +349,9 @@ class TopicRoot(Mailbox):
     def dispatch(self, now_ns: int) -> Dispatch | None:
         """Let go what the strategy lets go. Returns what went, or None."""
         first, assigned = self.dispatched + 1, dict[Subscription, int]()
-        if self.last_place - self._looked >= LOOK_MESSAGES:
-            self._looked = self.last_place
-            self._behind = sum([not one.listeners or one.length > one.max_unacked for one in self.subscriptions])
+        if self.last_place - self._behind.looked_at >= LOOK_MESSAGES:
+            behind = sum([not one.listeners or one.length > one.max_unacked for one in self.subscriptions])
+            self._behind = _Behind(behind, self.last_place)
         discarded: list[tuple[Subscription, int, int, int]] = []
         for packet in self.contents.walk(first):
             if packet.last_place > self.last_place:
@@ -412,8 +428,8 @@ class TopicRoot(Mailbox):
                 return
         elif left > 1:
             wanted[place] = left - 1
-            if left - 1 <= self._behind:
-                self.contents.trim(self._behind, self.dispatched)
+            if left - 1 <= self._behind.subscriptions:
+                self.contents.trim(self._behind.subscriptions, self.dispatched)
             return
         self.free(packet, "all")
 

@@ -12,7 +12,7 @@ from triack.base.delivery import DURABLE, Delivery
 from triack.base.errors import NodeClosed
 from triack.base.session_log import COMMON, EVENTS, FIELDS, SCHEMA_VERSION
 from triack.base.units import SECOND
-from triack.queues.node_settings import Limits, NodeSettings, Quota
+from triack.queues.node_settings import Journal, Limits, NodeSettings, Quota
 from triack.queues.packing import Outgoing
 from triack.tools.chaos.run import run_seed
 from triack.tools.chaos.topics import TOPICS_FROM
@@ -103,12 +103,23 @@ def held() -> SimNode:
 def purged() -> SimNode:
     """A node with a queue from which a person took a message by hand."""
     world = World(1)
-    a, b = world.node("a"), world.node("b")
+    limits = Limits(queue_journal={"q": Journal()})
+    a, b = world.node("a"), world.node("b", NodeSettings(limits=limits))
     a.send(b, "q", b"1", b"2")
     assert world.run(5 * SECOND, lambda: not a.busy)
     mailbox = b.live.queues.mailboxes["q"]
     assert len(mailbox.withdraw([packet.first_place + index for packet, index in mailbox.waiting()][:1])) == 1
     world.run(SECOND)
+    run = b.live.choose(mailbox, 2, (), world.now_ns)
+    assert run is not None
+    b.live.acknowledge(mailbox, [(run.packet, 2)])
+    world.run(SECOND)
+    outgoing = b.live.outgoing_stream(b.address, "q", Delivery.RECOVERABLE, 5)
+    b.live.submit(outgoing, b"3", 1)
+    b.drain()
+    world.run(SECOND)
+    assert b.live.choose(mailbox, 3, (), world.now_ns) is not None
+    b.live.set_quota("q", Quota(9), world.now_ns)
     b.live.pause("q", arrivals=True, now_ns=world.now_ns)
     assert b.live.resume("q", world.now_ns)
     b.finish(b.live, NodeClosed("the test ends"), world.now_ns)

@@ -207,6 +207,24 @@ async def _answered(row: Row, options: Options, meter: Meter, result: Result) ->
         result.figures["rate"].values.append(rates[True])
 
 
+async def _journaled(row: Row, options: Options, meter: Meter, result: Result) -> None:
+    """The same with a journal of everything that is read, and without any, in turns."""
+    own, work = system_of("triack"), options.shaped(row.work)
+    for number in range(options.runs):
+        rates: dict[bool, float] = {}
+        for journal in (True, False):
+            named = replace(row, name=f"{row.name} {'journaled' if journal else 'plain'}")
+            outcome = await _one(own, named, number, replace(work, journal=journal), options, meter, {})
+            if journal:
+                result.handle(outcome)
+            elif outcome.flaw:
+                result.verified = False
+                result.note(outcome.flaw)
+            rates[journal] = outcome.rate
+        result.figures["of plain"].values.append(100 * rates[True] / rates[False] if rates[False] else 0.0)
+        result.figures["rate"].values.append(rates[True])
+
+
 _KINDS: dict[str, Callable[[Row, Options, Meter, Result], Awaitable[None]]] = {
     "transfer": _transfer,
     "latency": _transfer,
@@ -215,6 +233,7 @@ _KINDS: dict[str, Callable[[Row, Options, Meter, Result], Awaitable[None]]] = {
     "relayed": _relayed,
     "fanned out": _fanned_out,
     "answered": _answered,
+    "journaled": _journaled,
     "link": measure_link,
     "policies": measure_policies,
     "idle": measure_idle,

@@ -67,7 +67,7 @@ class Row:
     """One row.
 
     Attributes:
-        name: ``T1`` to ``T15``.
+        name: ``T1`` to ``T16``.
         text: a description.
         goals: the measured figures, the headline first.
         work: of one run; rows of another kind change parts of it.
@@ -218,6 +218,14 @@ ROWS = {
             replace(_T1, messages=100_000, acks=True),
             "answered",
             "no peer tells a sender of the reader",
+        ),
+        Row(
+            "T16",
+            "T1, and a journal keeps all that is read; beside T1 in turns",
+            (Goal("of plain", "% of the rate", 70, 50), Goal("rate", "msg/s", None, None)),
+            replace(_T1, journal=True),
+            "journaled",
+            "no peer has a journal of a queue",
         ),
     )
 }

@@ -42,6 +42,7 @@ class Work:
         in_flight_bytes: the limit of sent bytes that have not arrived.
         log: whether a session log is written.
         insecure: without keys.
+        journal: whether the receiver's queue has a journal of everything that is read.
         acks: whether the sender asks for administration messages about every message, and reads them.
         complete: whether the run ends when everything has arrived, and not with the time.
         readers: readers that get each message; 0 for one reader that takes it.
@@ -61,6 +62,7 @@ class Work:
     log: bool = True
     insecure: bool = False
     acks: bool = False
+    journal: bool = False
     complete: bool = True
     readers: int = 0
 

@@ -305,9 +305,10 @@ def _ends_soon(host: HostPlan, live_max: int, retire_s: float) -> HostPlan:
 def ask_for_answers(plan: Plan, random: Random) -> Plan:
     """The same plan, in which some senders ask for administration messages, or want their dead letters elsewhere.
 
-    Not where a disk lies or a store is an older copy: then the same may happen twice, and be told twice.
+    Not where a disk lies or a store is an older copy: then the same may happen twice, and be told twice. Nor between
+    nodes without keys: no name leads back to one that has not called again since a restart.
     """
-    if any(fault.kind in DISHONEST for fault in plan.faults):
+    if not plan.is_secure or any(fault.kind in DISHONEST for fault in plan.faults):
         return plan
     streams = []
     for stream in plan.streams:

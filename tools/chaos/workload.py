@@ -266,9 +266,11 @@ class AnswerReader:
     What is missing is seen in the session logs.
     """
 
-    def __init__(self, host: Host, history: History) -> None:
+    def __init__(self, host: Host, history: History, plans: list[StreamPlan]) -> None:
         self.host = host
         self._history = history
+        # An express message is none that a crash repeats: what comes again there is another one.
+        self._durable = all(plan.delivery != "express" for plan in plans if plan.acks)
         self._seen: set[tuple[object, MessageClass]] = set()
 
     def begin(self) -> None:
@@ -289,8 +291,7 @@ class AnswerReader:
         while (lease := engine.take(mailbox, self.host.world.now_ns)) is not None:
             properties = lease.packet.open().properties or [{}] * (lease.index + 1)
             about = properties[lease.index].get("correlation_id"), class_in(properties, lease.index)
-            # An express message may come again after a crash, and is then another one for those that see it.
-            if about in self._seen and not lease.redelivered and lease.packet.delivery != Delivery.EXPRESS:
+            if about in self._seen and not lease.redelivered and self._durable:
                 self._history.violations.append(("answers", f"{about[1].label} of {about[0]} came twice"))
             self._seen.add(about)
             mailbox.acknowledge(lease)
@@ -333,12 +334,13 @@ class Workload:
             if plan.is_read
         ]
         self._own = own
+        asking = {hosts[plan.sender]: None for plan in plans if plan.acks}
         self._subscribers = [
             Subscriber(plan, hosts[plan.host], world, f"subscriber {index}", None if index else self.history)
             for index, plan in enumerate(subscribers)
         ]
         self._answers = [
-            AnswerReader(host, self.history) for host in {hosts[it.sender]: None for it in plans if it.acks}
+            AnswerReader(host, self.history, [plan for plan in plans if hosts[plan.sender] is host]) for host in asking
         ]
 
     def begin(self) -> None:

@@ -7,18 +7,21 @@ import base64
 import os
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, TextIO, TypeVar
+from typing import Any, TextIO, TypeVar, get_args
 
 import click
 
 import triack
 from triack.base.errors import QueueNotFound
+from triack.base.names import what_else
 from triack.base.printable import counted
+from triack.node.shell.queue_states import QueueState
 from triack.queues.mailboxes.system_queues import DEAD_LETTER_QUEUE
+from triack.queues.node_settings import WhenFull
 from triack.tools.commands.common import (
     CommandGroup,
     FloatRange,
@@ -30,7 +33,7 @@ from triack.tools.commands.common import (
     write_table,
 )
 from triack.tools.commands.visiting import Host, stats_of, visit
-from triack.tools.operate.amounts import age_of
+from triack.tools.operate.amounts import age_of, size_of
 
 __all__ = ["queue"]
 
@@ -119,7 +122,7 @@ def list_queues(*, data: Path, sort: str, older_s: float | None, waiting: bool, 
             return 0
         in_hand = any(it["in_hand"] for it in rows)
         write_table(
-            ("QUEUE", "", "MESSAGES", *(["IN HAND"] if in_hand else []), "BYTES", "OLDEST", "WAITS FOR"),
+            ("QUEUE", "", "MESSAGES", *(["IN HAND"] if in_hand else []), "BYTES", "OLDEST", "STATE", "WAITS FOR"),
             [
                 [
                     it["queue"],
@@ -128,6 +131,7 @@ def list_queues(*, data: Path, sort: str, older_s: float | None, waiting: bool, 
                     *([str(it["in_hand"] or "-")] if in_hand else []),
                     str(it["bytes"]),
                     age_of(it["oldest_s"]),
+                    it["state"],
                     it["waits_for"] or "-",
                 ]
                 for it in rows
@@ -158,8 +162,13 @@ def show(*, data: Path, name: str, as_json: bool) -> int:
             shown["oldest_s"] = max(shown["oldest_s"] or 0, _seconds_since(message.sent_at))
             if message.reason is not None:
                 reasons[message.reason, message.destination or "-"] += 1
-        here = (await stats_of(node)).queues.get(name)
+        stats = await stats_of(node)
+        here = stats.queues.get(name)
+        if here is not None and (here.quota_is_set or isinstance(node, triack.Client)):
+            limits = {"max_messages": here.max_messages, "max_bytes": here.max_bytes, "when_full": here.when_full}
+            shown |= limits | {"quota_is_set": here.quota_is_set}
         shown["in_hands"] = 0 if here is None else max(0, here.messages - shown["waiting"])
+        shown |= next((_words(it) for it in _rows(stats) if it["queue"] == name), {"state": None, "waits_for": None})
         shown["holders"] = [] if here is None else [asdict(holder) for holder in here.holders]
         if here is not None:
             shown["oldest_s"] = here.oldest_s
@@ -174,6 +183,10 @@ def show(*, data: Path, name: str, as_json: bool) -> int:
         delayed = f", {shown['delayed']} of them until their next attempt" if shown["delayed"] else ""
         oldest = "" if shown["oldest_s"] is None else f", the oldest for {age_of(shown['oldest_s'])}"
         click.echo(f"{name}: {shown['waiting']} waiting, {shown['bytes']} bytes{oldest}{delayed}{readers}")
+        if shown["state"] not in (None, QueueState.LOCAL.value):
+            click.echo(f"{shown['state']}{', waits for ' + shown['waits_for'] if shown['waits_for'] else ''}")
+        if here is not None and here.quota_is_set:
+            click.echo(_quota_of(here))
         if len(by_priority) > 1:
             write_table(("PRIORITY", "WAITING"), [[str(priority), str(count)] for priority, count in by_priority])
         if shown["holders"]:
@@ -333,6 +346,46 @@ def resume(*, data: Path, name: str) -> int:
     return run(visit(data, work))
 
 
+@queue.command()
+@verbose_option
+@_queue_argument
+@click.option("--messages", type=click.IntRange(min=1), metavar="N", help="The most messages that may wait in it.")
+@click.option("--bytes", "size_bytes", type=click.IntRange(min=1), metavar="N", help="The same for their bytes.")
+@click.option(
+    "--when-full",
+    type=click.Choice(get_args(WhenFull)),
+    help="Let senders wait, or reject their messages, which become dead letters there.",
+)
+@click.option("--reset", is_flag=True, help="Have the quota of the settings again.")
+@existing_data_option
+def quota(
+    *, data: Path, name: str, messages: int | None, size_bytes: int | None, when_full: WhenFull | None, reset: bool
+) -> int:
+    """Set the quota of a queue of the node, or show it. It goes before that of the settings, restarts included."""
+    given = (messages, size_bytes, when_full) != (None, None, None)
+    if given and reset:
+        raise click.UsageError("--reset takes the quota of the settings: leave out --messages, --bytes and --when-full")
+
+    async def work(node: Host) -> int:
+        if given or reset:
+            await node.set_quota(name, messages=messages, size_bytes=size_bytes, when_full=when_full)
+        known = (await stats_of(node)).queues
+        if name not in known:
+            raise QueueNotFound(f"there is no queue {name} of this node; {what_else(name, known)}")
+        if isinstance(node, triack.Node) and not known[name].quota_is_set:
+            click.echo(f"{name}: as the settings say; no process runs the node, so they are not known here")
+        else:
+            click.echo(f"{name}: {_quota_of(known[name])}")
+        return 0
+
+    return run(visit(data, work))
+
+
+def _quota_of(it: triack.QueueStats) -> str:
+    by = "set by an operator" if it.quota_is_set else "as the settings say"
+    return f"at most {counted(it.max_messages, 'message')} and {size_of(it.max_bytes)}, then {it.when_full}; {by}"
+
+
 # ---- steering
 
 
@@ -392,6 +445,7 @@ def _rows(stats: triack.NodeStats) -> list[dict[str, Any]]:
     rows = {
         name: _row(name, "in")
         | {"messages": it.messages, "in_hand": it.in_hand, "bytes": it.bytes, "oldest_s": it.oldest_s}
+        | {"state": it.state, "waits_for": it.waits_for}
         | _pause(it.paused_s)
         for name, it in stats.queues.items()
     }
@@ -400,30 +454,29 @@ def _rows(stats: triack.NodeStats) -> list[dict[str, Any]]:
         row = rows.setdefault(name, _row(name, "out"))
         row["messages"] += it.messages
         row["bytes"] += it.bytes
-        if it.messages:
-            row["waits_for"] = stats.links[it.via].waits_for or _room(it.held) or row["waits_for"]
+        if row["state"] is None or it.messages:
+            # Of several classes, that of one with messages.
+            row |= {"state": it.state, "waits_for": it.waits_for or row["waits_for"]}
         row |= _pause(it.paused_s)
-    return [*rows.values(), *(_transit_row(it, stats.links) for it in stats.transit)]
+    return [*rows.values(), *map(_transit_row, stats.transit)]
 
 
-def _transit_row(it: triack.TransitStats, links: Mapping[str, triack.LinkStats]) -> dict[str, Any]:
-    link = links.get(it.via)
-    waits_for = (_room(it.held) or (link and link.waits_for)) if it.via else "route"
+def _transit_row(it: triack.TransitStats) -> dict[str, Any]:
     row = _row(f"{it.final}/{it.queue}", f"from {it.came_by}") | {"messages": it.messages, "bytes": it.bytes}
-    return row | {"oldest_s": it.oldest_s, "waits_for": waits_for}
+    return row | {"oldest_s": it.oldest_s, "state": it.state, "waits_for": it.waits_for}
 
 
 def _row(name: str, kind: str) -> dict[str, Any]:
     figures = {"messages": 0, "in_hand": 0, "bytes": 0, "oldest_s": None}
-    return {"queue": name, "kind": kind, **figures, "paused_s": None, "waits_for": None}
+    return {"queue": name, "kind": kind, **figures, "paused_s": None, "state": None, "waits_for": None}
+
+
+def _words(row: dict[str, Any]) -> dict[str, Any]:
+    return {"state": row["state"], "waits_for": row["waits_for"]}
 
 
 def _pause(paused_s: float | None) -> dict[str, Any]:
     return {} if paused_s is None else {"paused_s": paused_s, "waits_for": f"resume, paused for {age_of(paused_s)}"}
-
-
-def _room(held: str | None) -> str | None:
-    return None if held is None else f"room: {held}"
 
 
 def _as_json(message: triack.BrowsedMessage) -> str:

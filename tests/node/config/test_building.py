@@ -4,7 +4,7 @@ from pathlib import Path
 
 from tests.node.config.files import problems_of, read
 from triack import policies
-from triack.queues.node_settings import NodeSettings, Quota, Redelivery, Topic
+from triack.queues.node_settings import Journal, NodeSettings, Quota, Redelivery, Topic
 from triack.queues.routes import Route
 
 
@@ -32,6 +32,20 @@ def test_a_queue_has_what_is_not_said_of_it_from_all_queues(tmp_path: Path) -> N
     assert settings.limits.quota_of("orders") == Quota(messages=10, size_bytes=1_024)
     assert settings.limits.quota_of("others") == Quota(messages=10)
     assert settings.redelivery_of("orders") == Redelivery(first_wait_s=0)
+
+
+def test_a_queue_has_a_journal_when_its_table_says_anything_of_one(tmp_path: Path) -> None:
+    """The rest is as for all journals; with MSMQ's policy a full one gets no more copies."""
+    text = """
+    [node]
+    policy = "MSMQ"
+    [queues.orders]
+    journal = { messages = 5, keep_s = "none" }
+    """
+    journals = read(tmp_path, text).settings.limits.queue_journal
+    assert journals == {"orders": Journal(messages=5, when_full="stop", keep_s=None)}
+    bad = "[queues.orders]\njournal.when_full = 'burn'\n"
+    assert "drop oldest" in problems_of(tmp_path, bad)[0]
 
 
 def test_a_root_of_topics_has_settings_of_its_own(tmp_path: Path) -> None:

@@ -34,6 +34,7 @@ def arrived(client: Told) -> triack.Message:
         "origin": "ab" * 16,
         "queue": "q",
         "redelivered": True,
+        "topic": "",
         "failures": 2,
         "sender": "shop",
     }

@@ -168,3 +168,11 @@ async def test_a_node_with_a_fixed_set_of_queues_has_the_topics_in_it() -> None:
             node.subscribe("Plays.#")
         with pytest.raises(triack.QueueNotFound):
             await node.publish("Plays.Hamlet", b"1")
+
+
+async def test_a_message_of_a_subscription_is_not_chosen() -> None:
+    async with make() as node, node.subscribe("Games.#") as reader:
+        receipt = await node.publish("Games.Cricket", b"1", until="queued")
+        with pytest.raises(triack.UsageError, match="only come in their order"):
+            await reader.get_by_id(receipt.id)
+        assert await read(reader, 1) == [b"1"]

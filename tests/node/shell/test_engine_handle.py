@@ -17,8 +17,8 @@ VERBS = {
     *("start", "close", "failed", "address", "node_id"),
     *("key", "trust", "revoke", "invite", "enrol", "reload", "routes", "set_routes", "explain_route", "purge_transit"),
     *("send", "send_many", "send_nowait", "transaction", "flush", "drain", "recall", "reply", "request"),
-    *("receive", "consume", "handler", "queue_lengths", "stats", "events", "acknowledgements", "ping"),
-    *("browse", "create_queue", "requeue", "move", "purge", "release", "pause", "resume"),
+    *("receive", "consume", "handler", "queue_lengths", "stats", "streams", "events", "acknowledgements", "ping"),
+    *("browse", "create_queue", "requeue", "move", "purge", "release", "pause", "resume", "set_quota", "peek"),
 }
 
 

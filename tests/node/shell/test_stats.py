@@ -17,7 +17,8 @@ from triack.tools.replay.log.files import parse_records
 async def test_a_queue_has_depth_bytes_and_age() -> None:
     """Also while readers have it in hand, and after they gave it back."""
     async with make() as node:
-        assert node.stats().queues == {"dead-letter": triack.QueueStats(0, 0, None, False, 0, 0)}
+        empty = triack.QueueStats(0, 0, None, False, 0, 0, when_full="drop oldest", by_priority=[0] * 8)
+        assert node.stats().queues == {"dead-letter": empty}
         for _ in range(3):
             await (await node.send("q", b"x" * 100)).queued(WAIT)
         await asyncio.sleep(0.05)
@@ -29,7 +30,9 @@ async def test_a_queue_has_depth_bytes_and_age() -> None:
             for message in [await reader.get(WAIT) for _ in range(3)]:
                 message.ack()
             await node.flush()
-        assert node.stats().queues["q"] == triack.QueueStats(0, 0, None, is_full=False, arrived=3, left=3)
+        assert node.stats().queues["q"] == triack.QueueStats(
+            0, 0, None, is_full=False, arrived=3, left=3, by_priority=[0] * 8
+        )
 
 
 async def test_what_came_and_what_left_is_counted_from_the_start_of_the_process(tmp_path: Path) -> None:
@@ -62,7 +65,7 @@ async def test_links_and_sessions_are_seen_from_both_ends() -> None:
         assert 0 < link.session.round_trip_s < 5
         assert stats.sessions == [link.session]
         assert (b.stats().links, [session.peer for session in b.stats().sessions]) == ({}, ["a"])
-        sent = triack.OutgoingStats(b.address, "q", triack.TRANSACTIONAL, 0, 0, 0, 20, via=b.address)
+        sent = triack.OutgoingStats(b.address, "q", triack.TRANSACTIONAL, 0, 0, 0, 20, via=b.address, state="connected")
         assert stats.outgoing == [sent]
 
 

@@ -44,7 +44,7 @@ def test_dead_letters_are_looked_at_sent_again_and_removed(tmp_path: Path, *, ru
     assert listed == {
         "dead-letter": ["in", "2", "-"],
         "orders": ["in", "1", "-"],
-        NOBODY: ["out", "1", "answer"],
+        NOBODY: ["out", "1", "answer" if running else "start"],
     }
     assert {json.loads(line)["queue"] for line in run("list", "--json", *at)} == set(listed)
     first, second = run("browse", "dead-letter", *at)
@@ -79,7 +79,17 @@ def test_what_a_reader_has_is_shown_and_taken_back(tmp_path: Path) -> None:
     assert head.endswith("1 in the hands of readers")
     assert holder.split()[:3] == ["packer", "-", "1"]
     assert json.loads(run("show", "orders", "--json", *at)[0])["holders"][0]["name"] == "packer"
-    assert run("list", *at)[0].split() == ["QUEUE", "MESSAGES", "IN", "HAND", "BYTES", "OLDEST", "WAITS", "FOR"]
+    assert run("list", *at)[0].split() == [
+        "QUEUE",
+        "MESSAGES",
+        "IN",
+        "HAND",
+        "BYTES",
+        "OLDEST",
+        "STATE",
+        "WAITS",
+        "FOR",
+    ]
     assert run("release", "orders", *at) == ["1 message taken back"]
     assert run("show", "orders", *at)[0].startswith("orders: 1 waiting, 7 bytes, the oldest for ")
     with pytest.raises(triack.HandOverEnded):
@@ -100,6 +110,30 @@ def test_a_queue_is_paused_and_resumed(tmp_path: Path, *, running: bool) -> None
     assert all(it.startswith("resume, paused for ") for it in waits), waits
     assert run("resume", NOBODY, *at) == [f"{NOBODY} is resumed"]
     assert run("resume", NOBODY, *at) == [f"{NOBODY} was not paused"]
+    if running:
+        node.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("running", [True, False], ids=["running", "at rest"])
+def test_the_quota_of_a_queue_is_set_shown_and_left_to_the_settings_again(tmp_path: Path, *, running: bool) -> None:
+    """Only what is named changes. A system queue has its limits elsewhere."""
+    node, at = fill(tmp_path), ("--data", tmp_path)
+    if not running:
+        node.close()
+    by_settings = "orders: at most 10,000,000 messages and 1.0 GiB, then hold; as the settings say"
+    if not running:
+        by_settings = "orders: as the settings say; no process runs the node, so they are not known here"
+    assert run("quota", "orders", *at) == [by_settings]
+    was_set = "orders: at most 5 messages and 1.0 GiB, then hold; set by an operator"
+    assert run("quota", "orders", "--messages", "5", *at) == [was_set]
+    assert run("quota", "orders", "--when-full", "reject", *at) == [was_set.replace("hold", "reject")]
+    assert run("show", "orders", *at)[1] == was_set.replace("hold", "reject").removeprefix("orders: ")
+    assert json.loads(run("show", "orders", "--json", *at)[0])["max_messages"] == 5
+    assert run("quota", "orders", "--reset", *at) == [by_settings]
+    refused = command("queue", "quota", "dead-letter", "--messages", "5", *at)
+    assert refused.returncode == 2
+    assert b"its limits are those of limits.dead_letters" in refused.stderr
     if running:
         node.close()
 
@@ -201,3 +235,28 @@ def test_nothing_that_destroys_is_suggested(tmp_path: Path) -> None:
         assert (done.returncode, b"purge" in done.stderr.replace(typed.encode(), b"")) == (2, False)
     assert b"did you mean browse?" in command("queue", "browes").stderr
     assert b"remove" not in command("trust", "remov").stderr.replace(b"command remov;", b"")
+
+
+@pytest.mark.parametrize("running", [False, True])
+def test_messages_are_sent_with_priorities_and_counted_by_them(tmp_path: Path, *, running: bool) -> None:
+    """From the command line, with the node or through it; a class without priorities says so before it reads a line."""
+
+    def work() -> None:
+        at = ("--data", tmp_path, "--insecure")
+        for priority, lines in (("7", b"urgent\n"), ("0", b"1\n2\n")):
+            options = ("--class", "recoverable", "--priority", priority)
+            assert command("send", "orders", *options, *at, stdin=lines).returncode == 0
+        refused = command("send", "orders", "--priority", "7", *at, stdin=b"x\n")
+        assert (refused.returncode, b"have priority 0, not 7" in refused.stderr) == (2, True)
+        shown = command("queue", "show", "orders", "--data", tmp_path).stdout.decode().splitlines()
+        assert [line.split() for line in shown[1:]] == [["PRIORITY", "WAITING"], ["7", "1"], ["0", "2"]]
+        as_json = json.loads(command("queue", "show", "orders", "--json", "--data", tmp_path).stdout)
+        assert as_json["by_priority"] == {"7": 1, "0": 2}
+        browsed = command("queue", "browse", "orders", "--json", "--data", tmp_path).stdout.splitlines()
+        assert [json.loads(line)["priority"] for line in browsed] == [7, 0, 0]
+
+    if running:
+        with triack.sync.open("a", data=tmp_path, insecure=True):
+            work()
+    else:
+        work()

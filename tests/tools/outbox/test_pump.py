@@ -170,7 +170,7 @@ async def test_it_ends_with_its_node_and_runs_once(sqlite: Connect, tmp_path: Pa
 @pytest.mark.parametrize(
     ("properties", "why"),
     [
-        ('{"priority": 1}', "priority is no property of messages"),
+        ('{"priority": 1}', "all of them have priority 0, not 1"),
         ('{"delivery": "x"}', "delivery is no property of messages"),
         ('{"label": 1}', "label must be text"),
         ('{"time_to_reach_queue": "soon"}', "its properties cannot be read"),

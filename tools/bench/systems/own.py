@@ -28,6 +28,8 @@ ACKS = "acks"
 """The queue of the sender for administration messages."""
 WANTED = triack.Acks.POSITIVE_ARRIVAL | triack.Acks.POSITIVE_RECEIVE
 ARRIVED, RECEIVED = triack.MessageClass.ACK_REACH_QUEUE, triack.MessageClass.ACK_RECEIVE
+JOURNAL = triack.Journal(messages=100_000_000, size_bytes=64 * 1024**3)
+"""So large that it keeps all of a run."""
 LOOK_AGAIN_S = 0.01
 """Between two looks at how many answers have come; it adds nothing to what is measured."""
 LOOK_FIRST, LOOK_EVERY = 16, 64
@@ -110,13 +112,14 @@ class Counting(Platform):
 
 def settings_of(work: Work) -> triack.NodeSettings:
     """Default settings, except those that the row names."""
+    limits = triack.Limits(queue_journal={QUEUE: JOURNAL} if work.journal else {})
     if work.transport == "tcp":
         session = triack.SessionSettings(max_unacked_packet=work.window)
-        return triack.NodeSettings(session=session, stream_datagram_bytes=work.datagram_bytes)
+        return triack.NodeSettings(session=session, limits=limits, stream_datagram_bytes=work.datagram_bytes)
     session = triack.SessionSettings(
         max_unacked_packet=work.window, max_datagram_bytes=work.datagram_bytes, congestion=work.congestion
     )
-    return triack.NodeSettings(session=session)
+    return triack.NodeSettings(session=session, limits=limits)
 
 
 def _log_bytes(log: str | None) -> int:

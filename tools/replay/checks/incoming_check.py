@@ -31,7 +31,8 @@ class HandedOut:
     """The messages of one sequence that left the queue.
 
     Attributes:
-        any: packets with a message that was handed out.
+        any: packets with a message that was handed out in its turn, or came again.
+        chosen: packets with a message that a reader has chosen, before its turn.
         whole: packets whose messages were all handed out as new.
         parts: packet -> messages that were handed out as new, of the others.
         marked: packet -> messages that were handed out as redelivered.
@@ -40,10 +41,11 @@ class HandedOut:
         taken: packet -> messages that were purged, or expired, in this life.
     """
 
-    __slots__ = ("any", "expired", "marked", "parts", "removed", "taken", "whole")
+    __slots__ = ("any", "chosen", "expired", "marked", "parts", "removed", "taken", "whole")
 
     def __init__(self) -> None:
         self.any = RangeSet()
+        self.chosen = RangeSet()
         self.whole = RangeSet()
         self.parts: dict[int, RangeSet] = {}
         self.marked: dict[int, RangeSet] = {}
@@ -179,6 +181,7 @@ class Incoming(Side[Receiver]):
                 receiver.out.parts.clear()
                 receiver.out.whole = RangeSet()
                 receiver.out.any = RangeSet()
+                receiver.out.chosen = RangeSet()
             else:
                 receiver.settling.start(int(record["incarnation"]) - 1)
             for span in receiver.arrived:
@@ -529,10 +532,13 @@ class Incoming(Side[Receiver]):
             else:
                 receiver.out.whole.add(first, first + packets - 1)
             first += packets
-        receiver.out.any.add(number, last)
+        if "chosen" not in record:
+            receiver.out.any.add(number, last)
+        else:
+            receiver.out.chosen.add(number, last)
         if receiver.out.expired:
             self._judge_expired(record, receiver.out.expired)
-        if record["class"] == TRANSACTIONAL:
+        if record["class"] == TRANSACTIONAL and "chosen" not in record:
             self._judge_handed_order(record, last)
 
     def _judge_settled(self, record: Record, receiver: Receiver) -> None:
@@ -542,12 +548,14 @@ class Incoming(Side[Receiver]):
             last = number + packets - 1
             fresh = not receiver.out.any.overlap(number, last)
             if not place and self._are_whole(receiver, number, last, messages):
-                spans = settling.hand_packets(record, number, last, fresh=fresh)
+                chosen = "chosen" in record
+                spans = settling.hand_packets(record, number, last, fresh=fresh, chosen=chosen)
             else:
                 spans = []
                 for each in range(number, last + 1):
                     handed = each, place, place + messages - 1
-                    if settling.hand_messages(record, handed, receiver.counts.get(each), fresh=fresh):
+                    count, chosen = receiver.counts.get(each), "chosen" in record
+                    if settling.hand_messages(record, handed, count, fresh=fresh, chosen=chosen):
                         spans.append((each, each))
                     place = 0
             for low, high in spans:
@@ -587,7 +595,7 @@ class Incoming(Side[Receiver]):
         taken = {each for removed in (receiver.out.removed, receiver.out.expired) for each in removed}
         for low, high in receiver.out.any.missing(record["number"], last):
             for each in range(low, high + 1):
-                if each not in taken:
+                if each not in taken and each not in receiver.out.chosen:
                     evidence, known = "settled, and never handed out, purged or expired", given(self.node, last=start)
                     self._at(record, "claims", evidence, sequence, known, number=each)
 

@@ -117,17 +117,22 @@ class Settling:
                 self.again.add(number, first, last, None)
         self.hand = Messages()
 
-    def hand_packets(self, record: Record, first: int, last: int, *, fresh: bool) -> list[Span]:
-        """Whole packets are handed out. Returns those that must not be handed out any more."""
-        self._note_passed(record, fresh=fresh)
-        self.hand.add_packets(first, last)
+    def hand_packets(self, record: Record, first: int, last: int, *, fresh: bool, chosen: bool) -> list[Span]:
+        """Whole packets are handed out. Returns those that must not be handed out any more.
+
+        After a crash, chosen ones come again in their turn, and so behind others that were never handed out.
+        """
+        if not chosen:
+            self._note_passed(record, fresh=fresh)
+            self.hand.add_packets(first, last)
         self.again.take_packets(first, last)
         return self.done.whole.overlap(first, last)
 
-    def hand_messages(self, record: Record, numbers: Numbers, count: int | None, *, fresh: bool) -> bool:
-        """Some messages of a packet are handed out; returns whether one must not be any more."""
-        self._note_passed(record, fresh=fresh)
-        self.hand.add(*numbers, count)
+    def hand_messages(self, record: Record, numbers: Numbers, count: int | None, *, fresh: bool, chosen: bool) -> bool:
+        """Some messages of a packet are handed out; returns whether one must not be any more. See above."""
+        if not chosen:
+            self._note_passed(record, fresh=fresh)
+            self.hand.add(*numbers, count)
         self.again.take(*numbers, count)
         return self.is_done(numbers)
 

@@ -123,15 +123,22 @@ class QueueJudge:
     def _hand(self, stream: Stream, priority: int, record: Record) -> None:
         if record["at_ns"] != self._batch_ns:
             self._batch, self._batch_ns = self._batch + 1, record["at_ns"]
+        if "chosen" in record:
+            # A reader asked for it: it comes before all others, whatever its priority is.
+            self._come_back(priority, record)
+            return
         first = record["number"]
         last = first + sum(packets for packets, _ in record["counts"]) - 1
         since = self._leave(stream, first, last)
         if since is not None:
             self._judge(priority, max(since, self._filled.get(stream, 0)), record)
+        self._come_back(priority, record)
+        self._handed[priority] = self._batch, record["n"]
+
+    def _come_back(self, priority: int, record: Record) -> None:
         if record["redelivered"] and priority in self._back:
             self._back[priority] = max(0, self._back[priority] - _messages_of(record))
             self._back_until[priority] = self._batch
-        self._handed[priority] = self._batch, record["n"]
 
     def _leave(self, stream: Stream, first: int, last: int) -> int | None:
         """Packets are handed out: return the batch before which the first of them came; None if that is unknown."""

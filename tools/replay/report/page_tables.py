@@ -125,6 +125,7 @@ def tables_of(verdict: Verdict, timeline: Timeline, sessions: list[Session], out
     streams = _streams(timeline)
     tables = [
         _queues(verdict, timeline, streams),
+        _readers(timeline),
         _stream_table(verdict, streams),
         _latency(verdict, streams),
         _outage_table(timeline, outages),
@@ -247,6 +248,29 @@ def _queues(verdict: Verdict, timeline: Timeline, streams: list[Row]) -> Table:
         " application are messages of all classes, and those of the system's own queues."
     )
     return Table("queues", "Queues", columns, rows, note, {"destination": "all", **sums}, _flow_says(verdict, sums))
+
+
+_READER_COUNTS: Final = ("delivered", "settled", "pending", "discarded")
+
+
+def _readers(timeline: Timeline) -> Table:
+    columns = (
+        Column("node", "node"),
+        Column("topic", "topic"),
+        Column("subscription", "subscription"),
+        Column("pattern", "pattern"),
+        *(Column(name, name, "count") for name in _READER_COUNTS),
+    )
+    rows: list[Row] = [
+        dict(zip(("node", "topic", "subscription", "pattern"), names, strict=True))
+        | {name: counts.get(name, 0) for name in _READER_COUNTS}
+        for names, counts in sorted(timeline.readers.items())
+    ]
+    note = (
+        "Messages of topics, each once for each subscription that was to get it. Pending: not settled by the end of the"
+        " log."
+    )
+    return Table("readers", "Subscriptions", columns, rows, note)
 
 
 def _is_handed(counts: Mapping[str, int]) -> bool:

@@ -1,0 +1,154 @@
+"""Taking one message of a queue by its id or its correlation id, whatever waits before it.
+
+The first such call reads the queue once, page by page, and makes an index of it (``queues/mailboxes/lookup.py``); later
+ones read what has come since. A body that is only on the disk is fetched when its message is taken.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+
+from triack.base.commit import Read
+from triack.base.errors import ProtocolError, UsageError, WaitTimeout
+from triack.node.shell.engine_handle import EngineHandle
+from triack.queues.mailboxes.lookup import Lookup, Wanted
+from triack.queues.mailboxes.mailbox import Mailbox, Run
+from triack.queues.mailboxes.queued_packet import QueuedPacket
+from triack.queues.manager.jobs import Look
+from triack.queues.packing import Unpacked, unpack_pieces
+from triack.queues.topics.subscription import Subscription
+
+__all__ = ["choose", "fetch"]
+
+PAGE_PACKETS = 256
+"""Packets read at a time: a few milliseconds of work."""
+PAGE_BYTES = 1024 * 1024
+"""The same for large packets."""
+
+
+async def choose(
+    port: EngineHandle,
+    mailbox: Mailbox,
+    wanted: Wanted,
+    timeout: float | None,
+    check: Callable[[], None],
+    arrived: asyncio.Event | None = None,
+) -> Run:
+    """Hand out a message of a queue, whatever waits before it.
+
+    Args:
+        port: the node.
+        mailbox: the queue.
+        wanted: which message.
+        timeout: seconds to wait for it; None for no limit. The search itself takes as long as it takes.
+        check: raises when the caller has ended.
+        arrived: set when there is a reason to look again, besides arrivals.
+
+    Returns:
+        A run of that message, already drawn: the caller must hold it before anything else happens.
+
+    Raises:
+        WaitTimeout: it does not wait there.
+        UsageError: the queue is a subscription, whose messages only come in their order.
+        NodeClosed, StoreFailed: the node has ended; or as ``check``.
+    """
+    if isinstance(mailbox, Subscription):
+        raise UsageError(f"choose a message of {mailbox.name}: those of a subscription only come in their order")
+    arrived = arrived or asyncio.Event()
+    end = None if timeout is None else asyncio.get_running_loop().time() + timeout
+    await port.commit()  # messages that were sent to it before wait in it from here on
+    mailbox.listeners.append(arrived.set)
+    try:
+        while True:
+            check()
+            arrived.clear()
+            run = await _find(port, mailbox, wanted, check)
+            if run is not None:
+                return run
+            try:
+                async with asyncio.timeout_at(end):
+                    await arrived.wait()
+            except TimeoutError:
+                raise WaitTimeout(f"no message with {wanted} waits in queue {mailbox.name}") from None
+    finally:
+        mailbox.leave(arrived.set)
+
+
+async def _find(port: EngineHandle, mailbox: Mailbox, wanted: Wanted, check: Callable[[], None]) -> Run | None:
+    lookup = mailbox.reader.lookup = mailbox.reader.lookup or Lookup()
+    further: list[int] = []
+    async for packet, content in _read(port, mailbox, lookup):
+        if not lookup.is_full:
+            lookup.add(packet, content)
+        elif content is not None:
+            further += wanted.places_in(packet, content)
+    lookup.compact(mailbox.reader.is_past)
+    returned = [
+        place for place, packet in mailbox.reader.returned if packet.pieces and place in _places_in(wanted, packet)
+    ]
+    for place in sorted({*lookup.find(wanted), *returned, *further}):
+        keys = mailbox.body_keys(place)
+        bodies = await fetch(port, Read("messages", list(keys))) if keys else {}
+        check()
+        port.check_alive()
+        run = port.engine.choose(mailbox, place, [bodies[key] for key in keys if key in bodies], port.clock())
+        port.wake()
+        if run is not None:
+            return run
+    return None
+
+
+def _places_in(wanted: Wanted, packet: QueuedPacket) -> list[int]:
+    content = _open(packet.pieces)
+    return [] if content is None else wanted.places_in(packet, content)
+
+
+async def _read(
+    port: EngineHandle, mailbox: Mailbox, lookup: Lookup
+) -> AsyncIterator[tuple[QueuedPacket, Unpacked | None]]:
+    """The packets that are not in the index, in order, with their messages."""
+    after = lookup.indexed_to
+    while page := _page_of(mailbox, after):
+        keys = [key for packet in page if not packet.pieces for key in packet.keys]
+        bodies = await fetch(port, Read("messages", keys)) if keys else {}
+        for packet in page:
+            pieces = packet.pieces or [bodies[key] for key in packet.keys if key in bodies]
+            # Another task may have added it meanwhile.
+            if packet.last_place > lookup.indexed_to:
+                yield packet, _open(pieces) if len(pieces) >= max(1, len(packet.keys)) else None
+        after = page[-1].last_place
+        await asyncio.sleep(0)
+
+
+def _page_of(mailbox: Mailbox, after: int) -> list[QueuedPacket]:
+    page: list[QueuedPacket] = []
+    size_bytes = 0
+    for packet in mailbox.unindexed(after):
+        page.append(packet)
+        size_bytes += packet.size_bytes
+        if len(page) == PAGE_PACKETS or size_bytes > PAGE_BYTES:
+            break
+    return page
+
+
+def _open(pieces: Sequence[bytes]) -> Unpacked | None:
+    try:
+        return unpack_pieces(pieces)
+    except ProtocolError:
+        return None
+
+
+async def fetch(port: EngineHandle, read: Read) -> dict[int, bytes]:
+    """Fetch bodies from the disk. Raises NodeClosed, StoreFailed."""
+    done: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
+
+    def waiter(error: Exception | None) -> None:
+        if not done.done():
+            done.set_result(error)
+
+    look = Look(read.table, read.keys, waiter=waiter)
+    port.engine.look(look)
+    port.wake()
+    error = await done
+    if error is not None:
+        raise error
+    return look.bodies

@@ -1,0 +1,134 @@
+"""The state of a queue in a word, and what it waits for, as an operator of MSMQ knows it from its management console.
+
+The words of outgoing queues are those of MSMQ's QueueState where it has one ([MS-MQDMPR] 3.1.1.3).
+"""
+
+from enum import StrEnum
+from typing import NamedTuple
+
+from triack.base.delivery import Ack
+from triack.queues.mailboxes.mailbox import Mailbox
+from triack.queues.manager.engine import Engine
+from triack.queues.peers.link import Link
+from triack.queues.streams.outgoing_stream import OutgoingStream
+from triack.queues.streams.transit_stream import TransitStream
+
+__all__ = ["QueueState", "StateNow", "again_ns", "state_of", "state_of_outgoing", "state_of_transit"]
+
+
+class QueueState(StrEnum):
+    """The state of a queue."""
+
+    LOCAL = "local"
+    """A queue of this node that accepts messages and hands them out."""
+    FULL = "full"
+    """A queue of this node that has reached its quota: it hands messages out, and accepts none."""
+    INACTIVE = "inactive"
+    """An outgoing queue without messages and without a session."""
+    CONNECTED = "connected"
+    """An outgoing queue that has a session with the next node."""
+    WAITING = "waiting"
+    """An outgoing queue whose messages cannot leave before something happens."""
+    HELD = "held"
+    """An outgoing queue for whose messages the destination has no room."""
+    PAUSED = "paused"
+    """An operator has paused it."""
+    SUSPENDED = "suspended"
+    """An outgoing queue to a peer with which nothing is exchanged, as one of the two stores is an older copy."""
+
+
+class StateNow(NamedTuple):
+    """The state of a queue.
+
+    Attributes:
+        state: in a word.
+        waits_for: what its messages wait for; None when they wait for nothing, or there are none.
+    """
+
+    state: QueueState
+    waits_for: str | None = None
+
+
+_FREEING = {Ack.SESSION: "session-ack", Ack.STORE: "store-ack", Ack.ORDER: "order-ack"}
+"""What sent packets wait for, by the ack that frees them."""
+
+
+def state_of(mailbox: Mailbox) -> StateNow:
+    """The state of a queue of this node."""
+    if mailbox.pause is not None:
+        return StateNow(QueueState.PAUSED, "resume")
+    return StateNow(QueueState.FULL, "readers") if mailbox.fill.is_full else StateNow(QueueState.LOCAL)
+
+
+def state_of_outgoing(engine: Engine, outgoing: OutgoingStream) -> StateNow:
+    """The state of an outgoing queue."""
+    link, sequence = engine.outbox.links[outgoing.via], outgoing.sequence
+    if outgoing.paused:
+        return StateNow(QueueState.PAUSED, "resume")
+    if engine.draining:
+        return _at_rest(busy=outgoing.busy)
+    reason = engine.outbox.holds.of(outgoing)
+    found = _state_of_link(engine, link, None if reason is None else reason.value, busy=outgoing.busy)
+    if found is not None:
+        return found
+    is_sent = sequence.entries and sequence.peek() is None
+    waits_for = _FREEING[sequence.freed_by] if is_sent and not outgoing.pending else None
+    if waits_for is not None and sequence.waits_at_relay and next(reversed(sequence.entries)) <= sequence.relay_has:
+        waits_for = "relay"  # which has all of it on its disk
+    return _unless_closed(link, waits_for)
+
+
+def state_of_transit(engine: Engine, stream: TransitStream) -> StateNow:
+    """The state of a stream of another node that passes through this one."""
+    if engine.draining:
+        return _at_rest(busy=bool(stream.sequence.entries))
+    if stream.way is None:
+        return StateNow(QueueState.WAITING, "route")
+    link, sequence = engine.outbox.links[stream.way.via], stream.sequence
+    found = _state_of_link(engine, link, stream.held or None, busy=bool(sequence.entries))
+    is_sent = sequence.entries and sequence.peek() is None
+    return found or _unless_closed(link, _FREEING[sequence.freed_by] if is_sent else None)
+
+
+def _at_rest(*, busy: bool) -> StateNow:
+    """The state of an outgoing queue of a node that closes, or that no process runs."""
+    return StateNow(QueueState.WAITING, "start") if busy else StateNow(QueueState.INACTIVE)
+
+
+def _state_of_link(engine: Engine, link: Link, held: str | None, *, busy: bool) -> StateNow | None:
+    """What stops all streams of a link, or this one's hold; None when neither does."""
+    if link.suspended is not None:
+        return StateNow(QueueState.SUSPENDED, "restart")
+    missing = engine.handshakes.waits_for_session(link)
+    if missing is not None and not busy:
+        return StateNow(QueueState.INACTIVE)
+    if missing is not None and (link.is_sending or link.conversation is not None):
+        return StateNow(QueueState.WAITING, missing.value)
+    return None if held is None else StateNow(QueueState.HELD, f"room: {held}")
+
+
+def _unless_closed(link: Link, waits_for: str | None) -> StateNow:
+    """Connected; or waiting when the session has ended as idle, and all packets were sent before."""
+    is_open = link.conversation is not None and link.conversation.is_live
+    return StateNow(QueueState.CONNECTED if is_open else QueueState.WAITING, waits_for)
+
+
+def again_ns(engine: Engine, stream: OutgoingStream | TransitStream, now: StateNow) -> int | None:
+    """When a stream is sent again, or its peer called again, if nothing happens before; None for no such time.
+
+    Args:
+        engine: the node's; one that is at rest or closes sends nothing again.
+        stream: the stream.
+        now: its state.
+    """
+    if engine.draining or now.state in (QueueState.PAUSED, QueueState.SUSPENDED, QueueState.INACTIVE):
+        return None
+    if now.state is QueueState.HELD:
+        return stream.sequence.hold.deadline_ns
+    via = stream.via if isinstance(stream, OutgoingStream) else "" if stream.way is None else stream.way.via
+    if now.waits_for == "answer":
+        link = engine.outbox.links[via]
+        return link.retry_at_ns if link.conversation is None else link.conversation.next_deadline()
+    if now.waits_for == "order-ack" and isinstance(stream, OutgoingStream):
+        return stream.sequence.tier.deadline_ns
+    return None

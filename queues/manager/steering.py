@@ -1,0 +1,68 @@
+"""The part of an engine by which an operator steers queues: pauses and quotas, which outlive restarts.
+
+Promise: what an operator says is in force at once, and durable with the next commit.
+"""
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+from triack.base.clock import WallClock
+from triack.queues.mailboxes.local_queues import LocalQueues
+from triack.queues.manager.jobs import Jobs
+from triack.queues.node_settings import Quota
+from triack.queues.streams.outbox import Outbox
+
+__all__ = ["Steering"]
+
+
+class Steering(ABC):
+    """What an engine does for an operator.
+
+    Attributes:
+        queues: the queues of this node.
+        outbox: its outgoing queues.
+        jobs: the next commit.
+        wall: the time of day.
+    """
+
+    queues: LocalQueues
+    outbox: Outbox
+    jobs: Jobs
+    wall: WallClock
+
+    @abstractmethod
+    def _record(self, event: str, now_ns: int, **fields: Any) -> None:
+        """Write to the session log."""
+
+    def pause(self, name: str, *, arrivals: bool, now_ns: int) -> None:
+        """Pause a queue with the next commit, and at once; see ``Pauses`` for its name."""
+        commit = self.jobs.group.commit
+        self.queues.pauses.pause(name, arrivals=arrivals, now_ms=self.wall.ms(now_ns), commit=commit)
+        self._record("queue_paused", now_ns, queue=name, arrivals=arrivals)
+        self._handle_paused(name)
+
+    def resume(self, name: str, now_ns: int) -> bool:
+        """Resume a queue with the next commit, and at once. Returns whether it was paused."""
+        if not self.queues.pauses.resume(name, self.jobs.group.commit):
+            return False
+        self._record("queue_resumed", now_ns, queue=name)
+        self._handle_paused(name)
+        return True
+
+    def set_quota(self, name: str, quota: Quota | None, now_ns: int) -> None:
+        """Set the quota of a queue of this node with the next commit, and at once; None: as the settings say."""
+        queues, commit = self.queues, self.jobs.group.commit
+        if quota is None:
+            queues.set_quotas.unset(name, commit)
+        else:
+            queues.set_quotas.set(name, quota, commit)
+        queues.handle_quota(name)
+        now = queues.quota_of(name)
+        limits = {"messages": now.messages, "size_bytes": now.size_bytes, "when_full": now.when_full}
+        self._record("queue_quota_set", now_ns, queue=name, **limits, by_settings=quota is None)
+
+    def _handle_paused(self, name: str) -> None:
+        if "/" in name:
+            self.outbox.handle_paused()
+        elif name in self.queues.mailboxes:
+            self.queues.handle_paused(name)

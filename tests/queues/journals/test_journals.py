@@ -1,0 +1,261 @@
+"""A journal has a copy of each message that a reader took, in the commit that removes it, as long as there is room."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from tests.queues.world import SimNode, World, numbered
+from triack.base.delivery import DURABLE, Delivery
+from triack.base.news import JournalFull
+from triack.base.reasons import DropReason, HoldReason
+from triack.base.units import MS, SECOND
+from triack.queues.mailboxes.redelivery import Return
+from triack.queues.manager.browse import see, sights_of
+from triack.queues.node_settings import Journal, Limits, NodeSettings
+from triack.queues.packing import Outgoing
+
+DAY = 86_400 * SECOND
+CLASSES = list(Delivery)
+
+
+def settings(journal: Journal | None = None, **more: object) -> NodeSettings:
+    limits = Limits(queue_journal={"q": journal or Journal()})
+    return replace(NodeSettings(limits=limits), **more)  # type: ignore[arg-type]
+
+
+def kept(node: SimNode, queue: str = "q") -> list[bytes]:
+    """The bodies in a journal."""
+    mailbox = node.live.queues.mailboxes.get(f"$journal.{queue}")
+    if mailbox is None:
+        return []
+    node.world.run(MS)
+    sights = list(sights_of(mailbox, (), node.world.now_ms))
+    read = {key: body for sight in sights for key, body in zip(sight.keys, sight.pieces, strict=False)}
+    return [message.body for message in see(sights, read)]
+
+
+def fill(world: World, node: SimNode, *bodies: bytes, delivery: Delivery = Delivery.TRANSACTIONAL) -> None:
+    node.send(node, "q", *bodies, delivery=delivery)
+    assert world.run(SECOND, lambda: node.length("q") >= len(bodies))
+
+
+@pytest.mark.parametrize("delivery", CLASSES)
+def test_what_readers_took_is_in_the_journal_and_nothing_else(delivery: Delivery) -> None:
+    """Remote and local senders alike, with the ids that the messages had."""
+    world = World(1)
+    a, b = world.node("a"), world.node("b", settings())
+    a.send(b, "q", *numbered(0, 50), delivery=delivery)
+    a.send(b, "other", b"x", delivery=delivery)
+    assert world.run(10 * SECOND, lambda: b.length("q") == 50)
+    b.read("q", 30)
+    b.read("other")
+    world.run(SECOND)
+    whole = len(kept(b))  # packets of which a message waits still are copied when they are done
+    assert kept(b) == numbered(0, whole)
+    assert whole <= 30
+    b.read("q")
+    world.run(SECOND)
+    assert kept(b) == numbered(0, 50)
+    assert "$journal.other" not in b.live.queues.mailboxes
+
+
+@pytest.mark.parametrize("delivery", DURABLE)
+def test_the_journal_outlives_a_restart(delivery: Delivery) -> None:
+    world = World(2)
+    node = world.node("a", settings())
+    fill(world, node, *numbered(0, 20), delivery=delivery)
+    node.read("q")
+    world.run(SECOND)
+    node.restart()
+    assert node.length("$journal.q") == 20
+    assert node.read_all("$journal.q") == numbered(0, 20)
+    assert node.length("$journal.q") == 0
+    world.run(SECOND)
+    assert "$journal.$journal.q" not in node.live.queues.mailboxes
+
+
+def purge(node: SimNode, place: int) -> None:
+    node.live.queues.mailboxes["q"].withdraw({place})
+
+
+def kill(node: SimNode, place: int) -> None:
+    mailbox = node.live.queues.mailboxes["q"]
+    lease = node.live.take(mailbox, node.world.now_ns)
+    assert lease is not None
+    node.live.give_back(mailbox, lease, Return(failed=True, dead=True), node.world.now_ns)
+
+
+@pytest.mark.parametrize("end", [purge, kill], ids=["purged", "dead"])
+def test_what_no_reader_took_is_not_in_the_journal(end: Callable[[SimNode, int], None]) -> None:
+    """The others of its packet are, one by one; also after a restart in between."""
+    world = World(3)
+    node = world.node("a", settings())
+    fill(world, node, *numbered(0, 5))
+    node.act(lambda: end(node, 1))
+    world.run(SECOND)
+    node.restart()
+    world.run(SECOND)
+    node.read_all("q")
+    world.run(SECOND)
+    assert kept(node) == numbered(1, 5)
+
+
+def test_a_packet_that_an_operator_ends_waits_for_its_body() -> None:
+    """Readers took its first messages, and its body is only on the disk after a restart."""
+    world = World(4)
+    node = world.node("a", settings())
+    fill(world, node, *numbered(0, 5))
+    node.read("q", 2)
+    world.run(SECOND)
+    node.restart()
+    node.act(lambda: node.live.queues.mailboxes["q"].withdraw({3, 4, 5}))
+    world.run(SECOND)
+    assert kept(node) == numbered(0, 2)
+    node.restart()
+    assert (node.length("q"), node.length("$journal.q")) == (0, 2)
+
+
+@pytest.mark.parametrize("delivery", CLASSES)
+def test_a_large_message_has_one_copy(delivery: Delivery) -> None:
+    world = World(5)
+    node = world.node("a", settings())
+    body = bytes(range(256)) * 1_000
+    fill(world, node, body, b"small", delivery=delivery)
+    node.read("q")
+    world.run(SECOND)
+    assert node.length("$journal.q") == 2
+    if delivery in DURABLE:
+        node.restart()
+        assert node.length("$journal.q") == 2
+    assert node.read_all("$journal.q") == [body, b"small"]
+
+
+def test_messages_that_expire_are_not_copied_and_copies_never_expire_like_them() -> None:
+    """The time to be received was for the queue."""
+    world = World(6)
+    node = world.node("a", settings(Journal(keep_s=None)))
+    outgoing = node.live.outgoing_stream(node.address, "q", Delivery.TRANSACTIONAL)
+    for body in (b"taken", b"late"):
+        node.live.submit(outgoing, Outgoing(body, receive_by_ms=world.now_ms + 60_000), len(body))
+        node.drain()
+        world.run(SECOND)
+    node.read("q", 1)
+    world.run(DAY)
+    assert kept(node) == [b"taken"]
+    assert node.length("dead-letter") == 1
+
+
+def test_copies_end_after_their_time_and_are_no_dead_letters() -> None:
+    world = World(7)
+    node = world.node("a", settings(Journal(keep_s=3_600.0)))
+    fill(world, node, *numbered(0, 3))
+    node.read("q")
+    world.run(SECOND)
+    node.restart()
+    world.run(3_500 * SECOND)
+    assert node.length("$journal.q") == 3
+    world.run(200 * SECOND)
+    assert (node.length("$journal.q"), node.length("dead-letter")) == (0, 0)
+    assert node.live.drops[DropReason.JOURNAL_EXPIRED] == 3
+
+
+def drained(world: World, node: SimNode, count: int) -> None:
+    for body in numbered(0, count):
+        fill(world, node, body)
+        node.read("q")
+        world.run(50 * MS)
+
+
+def test_the_oldest_copies_give_way_and_the_operator_hears_of_it_once() -> None:
+    world = World(8)
+    node = world.node("a", settings(Journal(messages=10), messages_per_packet=1))
+    drained(world, node, 25)
+    assert kept(node) == numbered(15, 25)
+    assert node.live.drops[DropReason.JOURNAL_REPLACED] == 15
+    told = [event for event in node.news if isinstance(event, JournalFull)]
+    assert [(event.queue, event.when_full) for event in told] == [("$journal.q", "drop oldest")]
+
+
+def test_a_journal_that_stops_gets_no_more_copies_until_it_has_room() -> None:
+    """Reading goes on, as in MSMQ."""
+    world = World(9)
+    node = world.node("a", settings(Journal(messages=4, when_full="stop"), messages_per_packet=1))
+    drained(world, node, 8)
+    assert kept(node) == numbered(0, 3)  # a quota is full when it is reached
+    assert node.live.drops[DropReason.JOURNAL_FULL] == 5
+    node.read("$journal.q")
+    world.run(SECOND)
+    fill(world, node, b"later")
+    node.read("q")
+    world.run(SECOND)
+    assert kept(node) == [b"later"]
+
+
+def test_a_journal_that_holds_lets_the_senders_of_its_queue_wait() -> None:
+    """Both ends say why; they go on when somebody has read it."""
+    world = World(10)
+    journal = Journal(messages=4, when_full="hold")
+    a, b = world.node("a"), world.node("b", settings(journal, messages_per_packet=1))
+    for body in numbered(0, 8):
+        a.send(b, "q", body)
+        world.run(SECOND)
+        b.read("q")
+        world.run(SECOND)
+    assert len(kept(b)) == 4
+    assert [it.reason for it in b.live.inbox.admission.holds.streams] == [HoldReason.JOURNAL_FULL]
+    assert [it.reason for it in a.live.outbox.holds.streams] == [HoldReason.JOURNAL_FULL]
+    for _ in range(10):
+        b.read("$journal.q")
+        world.run(10 * SECOND)
+        b.read("q")
+    assert not a.busy
+    assert b.received["q"] == numbered(0, 8)
+
+
+def test_without_room_on_the_disk_reading_goes_on_without_copies() -> None:
+    world = World(11)
+    node = world.node("a", settings())
+    fill(world, node, *numbered(0, 3))
+    node.live.inbox.admission.store_low = True
+    node.read("q")
+    world.run(SECOND)
+    assert (node.length("q"), kept(node)) == (0, [])
+    assert node.live.drops[DropReason.JOURNAL_FULL] == 3
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_a_crash_at_any_commit_leaves_no_message_in_both_and_none_in_neither(seed: int) -> None:
+    """Whatever is acknowledged, purged or given back meanwhile; the copies of purged messages are missing alone."""
+    world = World(seed)
+    random, node = world.random, world.node("a", settings(messages_per_packet=1 + seed % 5, body_cache_bytes=8_000))
+    bodies = numbered(0, 60)
+    fill(world, node, *bodies, delivery=random.choice(sorted(DURABLE)))
+    purged: set[bytes] = set()
+    for _ in range(60):
+        engine, mailbox, what = node.live, node.live.make_queue("q"), random.random()
+        if what < 0.6:
+            lease = engine.take(mailbox, world.now_ns)
+            if lease is not None and random.random() < 0.8:
+                engine.acknowledge(mailbox, [(lease.packet, 1 << lease.index)])
+            elif lease is not None:
+                engine.give_back(mailbox, lease, Return(failed=False), world.now_ns)
+        elif what < 0.7:
+            packet, index = next(mailbox.waiting(), (None, 0))
+            if packet is not None and packet.pieces:
+                purged.add(packet.open().bodies[index])
+                mailbox.withdraw({packet.first_place + index})
+        elif what < 0.85:
+            world.run(random.randint(1, 40) * MS)
+        else:
+            node.restart()
+        node.drain()
+    node.restart()
+    world.run(200 * SECOND)
+    before = list(node.read_all("$journal.q")) if "$journal.q" in node.live.queues.mailboxes else []
+    left = node.read_all("q")
+    world.run(SECOND)
+    copies = node.read_all("$journal.q")
+    assert not set(before) & set(left), "in both"
+    assert len(copies) == len(set(copies)), "twice"
+    assert set(bodies) - set(copies) <= purged, "in neither"
