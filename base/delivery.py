@@ -10,6 +10,7 @@ __all__ = [
     "FREED_BY",
     "LABELS",
     "PRIORITY_MAX",
+    "SYNC_FREED_BY",
     "TRANSACTIONAL_PRIORITY",
     "Ack",
     "Delivery",
@@ -48,6 +49,8 @@ class Ack(IntEnum):
     """The packet is on the next hop's disk; MSMQ's session ack says it in bits of its own ([MS-MQMQ] 2.2.20.4)."""
     ORDER = 2
     """The packet was accepted once, in order, at its destination, and is on disk there ([MS-MQQB] 2.2.4)."""
+    ONWARD = 3
+    """The next hop has passed the packet on, and the node behind it has it on its disk; of sync links (AMPS)."""
 
 
 class Role(IntEnum):
@@ -69,6 +72,13 @@ FREED_BY: dict[tuple[Delivery, Role], Ack] = {
 }
 """The acknowledgement that lets a sender forget a packet. No other one does ([MS-MQQB] 3.1.5.5 for the first two,
 3.1.1.6.2 for the third: a session ack never deletes a transactional packet at its origin)."""
+
+SYNC_FREED_BY: dict[tuple[Delivery, Role], Ack] = FREED_BY | {
+    (Delivery.RECOVERABLE, Role.ORIGIN): Ack.ONWARD,
+    (Delivery.RECOVERABLE, Role.TRANSIT): Ack.ONWARD,
+}
+"""The same over a sync link. The origin keeps a transactional packet for longer than that anyway, so that a relay need
+not."""
 
 DURABLE: frozenset[Delivery] = frozenset({Delivery.RECOVERABLE, Delivery.TRANSACTIONAL})
 """The classes that are on disk before they are sent, and before they are store-acknowledged."""

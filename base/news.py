@@ -10,8 +10,11 @@ __all__ = [
     "GapFound",
     "JournalFull",
     "LinkDown",
+    "LinkDowngraded",
     "LinkUp",
+    "LinkUpgraded",
     "MessagesDiscarded",
+    "NoRoute",
     "NodeEvent",
     "PeerHalted",
     "PeerSilent",
@@ -20,6 +23,7 @@ __all__ = [
     "StoreLow",
     "StreamHeld",
     "StreamsNearLimit",
+    "TransitOverQuota",
 ]
 
 
@@ -54,6 +58,32 @@ class LinkDown:
     peer: str
     node_id: str
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class LinkDowngraded:
+    """A synchronous link is asynchronous for now: what waits on it counts as passed on when its next hop has stored it.
+
+    Attributes:
+        peer: the neighbour that takes the messages.
+        oldest_s: for how long the oldest packet has waited for the word that it was passed on.
+        packets: how many wait for that.
+    """
+
+    peer: str
+    oldest_s: float
+    packets: int
+
+
+@dataclass(frozen=True, slots=True)
+class LinkUpgraded:
+    """A link that was downgraded is synchronous again.
+
+    Attributes:
+        peer: the neighbour that takes the messages.
+    """
+
+    peer: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,10 +311,48 @@ class EventsMissed:
     cause: str
 
 
+@dataclass(frozen=True, slots=True)
+class NoRoute:
+    """A neighbour has brought messages for a node to which no route of this one leads: they go back as dead letters.
+
+    Reported once for each until routes or peers change.
+
+    Attributes:
+        final: the node that they are for, as the neighbour calls it.
+        came_by: the neighbour.
+    """
+
+    final: str
+    came_by: str
+
+
+@dataclass(frozen=True, slots=True)
+class TransitOverQuota:
+    """What waits here for other nodes has reached a quota: a neighbour waits.
+
+    Reported once until all has left that this neighbour had brought.
+
+    Attributes:
+        came_by: the neighbour that has brought a message for which there is no room.
+        messages: how many wait here in all.
+        bytes: of those that this neighbour has brought.
+        all_bytes: of all of them.
+    """
+
+    came_by: str
+    messages: int
+    bytes: int
+    all_bytes: int
+
+
 NodeEvent = (
     EventsMissed
     | LinkUp
     | LinkDown
+    | LinkDowngraded
+    | LinkUpgraded
+    | NoRoute
+    | TransitOverQuota
     | PeerSilent
     | PeerUnknown
     | PeerHalted

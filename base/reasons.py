@@ -156,6 +156,7 @@ class FreedReason(Reason):
     """Why a relay answers for a packet no longer."""
 
     STORE_ACK = "store-ack", "It is on the disk of the next hop."
+    ONWARD_ACK = "onward-ack", "The next hop of a synchronous link has passed it on, and it is on the disk behind that."
     SESSION_ACK = "session-ack", "It is express, and has arrived at the next hop."
     REJECTED = "rejected", "Its destination, or a relay on the way there, does not accept it."
     EXPIRED = "expired", "Its time to reach the queue, or to be received, ran out here."

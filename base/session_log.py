@@ -124,6 +124,13 @@ FIELDS: Final[dict[str, Field]] = {
     "kind": Field(str, "which word about a stream: `order-ack` or `reject`"),
     "here": Field(int, "every packet up to this number that was not given up is on the relay's disk, or has left it"),
     "waits": Field(bool, "the relay answers for these packets until its next hop has them: nobody need resend them"),
+    "is_async": Field(bool, "store acks of the node that says so are enough from now on, or no longer"),
+    "sync": Field(bool, "true when the link that they go by is synchronous: a store ack does not pass them on"),
+    "awaited": Field(int, "packets that wait to be passed on by the next hop; 0: none"),
+    "oldest_ns": Field(int, "for how long the oldest packet has waited to be passed on by the next hop, nanoseconds"),
+    "downgrade_after_ns": Field(int, "for how long it may wait before the link is asynchronous, nanoseconds"),
+    "upgrade_below_ns": Field(int, "the link is synchronous again when it has waited for less, nanoseconds"),
+    "grace_ns": Field(int, "nanoseconds since the start of the node in which the link is not downgraded"),
     # Sessions.
     "session": Field(str, "id of the session, 16 hex digits, the same at both ends"),
     "peer": Field(str, "node id of the other end, 32 hex digits; empty if it never said"),
@@ -392,9 +399,10 @@ EVENTS: Final[dict[str, Event]] = {
         "from now on the relay answers for these packets no longer: one of the next commits deletes them. A process "
         "that dies before it returns has them again. `reason` is `store-ack` or `session-ack`, of the `session` that "
         "carried them to the next hop; `let-go`, when the next hop has no room and their origin has them still; "
-        "`rejected`, `expired` or `purged`, when they are dead letters here or their origin is told; `stale-sequence`",
+        "`rejected`, `expired` or `purged`, when they are dead letters here or their origin is told; `stale-sequence`; "
+        "over a synchronous link `onward-ack`, when the next hop has passed them on",
         (*_STREAM, "first", "last", "reason"),
-        ((), ("session",)),
+        ((), ("session",), ("sync",), ("session", "sync")),
     ),
     "control_relayed": Event(
         "the relay handed an order ack for everything up to `number`, or the rejection of packet `number`, on to a "
@@ -415,6 +423,25 @@ EVENTS: Final[dict[str, Event]] = {
         "the word ends with its session",
         (*_STREAM, "here", "waits"),
         (("session",),),
+    ),
+    "onward_ack_sent": Event(
+        "the node told its neighbour `peer`, whose link to it is synchronous, that the packets of `ranges` are on the "
+        "disk behind it",
+        (*_STREAM, "ranges", "is_async", "peer"),
+    ),
+    "onward_ack_received": Event(
+        "the next hop of a synchronous link said that the packets of `ranges` are on the disk behind it",
+        (*_STREAM, "ranges", "is_async"),
+        (("session",),),
+    ),
+    "link_downgraded": Event(
+        "`awaited` packets wait for the next hop of a synchronous link to pass them on, the oldest for too long: until "
+        "further notice its store acks are enough",
+        ("peer_name", "oldest_ns", "awaited", "downgrade_after_ns", "grace_ns"),
+    ),
+    "link_upgraded": Event(
+        "the oldest packet waits for less, or none does: the link is synchronous again",
+        ("peer_name", "oldest_ns", "awaited", "upgrade_below_ns"),
     ),
     "resend_scheduled": Event(
         "a resend tier ran out: unacknowledged packets of the sequence go out again",

@@ -6,6 +6,7 @@ arrives (``base.delivery.FREED_BY``) or it is removed. Its number never changes 
     WAITING_TO_SEND --sent--> WAITING_SESSION_ACK --session ack--> WAITING_STORE_ACK | WAITING_ORDER_ACK
     any --the ack that frees the class | removed--> DONE
     any of these --session closed, but not as idle | resend tier | held back--> WAITING_TO_SEND
+    WAITING_SESSION_ACK | WAITING_STORE_ACK --store ack over a synchronous link--> WAITING_ONWARD_ACK
     WAITING_TO_SEND --it waits at a relay--> WAITING_ORDER_ACK
     any --acknowledged, but not all of its message--> KEPT
     any --given up--> GIVEN_UP
@@ -25,7 +26,8 @@ from enum import IntEnum
 from itertools import islice
 from typing import NamedTuple
 
-from triack.base.delivery import FREED_BY, Ack, Delivery, Role
+from triack.base.delivery import FREED_BY, SYNC_FREED_BY, Ack, Delivery, Role
+from triack.base.ranges import Range
 from triack.ordering.hold import Hold, HoldState
 from triack.ordering.order_settings import OrderSettings
 from triack.ordering.slow_start import SlowStart
@@ -52,13 +54,15 @@ class StreamPacketState(IntEnum):
     """The next hop has it, perhaps in memory only."""
     WAITING_ORDER_ACK = 3
     """The next hop has it; the destination has not accepted it in order, as far as we know."""
-    KEPT = 4
+    WAITING_ONWARD_ACK = 4
+    """The next hop has it on its disk, and has not said that it has passed it on; of synchronous links."""
+    KEPT = 5
     """The ack that frees its class covers it; it stays, unsent, until all of its message is covered."""
-    GIVEN_UP = 5
+    GIVEN_UP = 6
     """It is no longer sent, and is removed as soon as its end is on disk, unless it is freed before."""
-    REJECTED = 6
+    REJECTED = 7
     """The same, and nothing frees it: its destination has refused its message for good."""
-    DONE = 7
+    DONE = 8
     """Freed or removed; nothing leaves this state."""
 
 
@@ -83,6 +87,8 @@ class StreamPacketEvent(IntEnum):
     """All of its message is covered, or it was removed."""
     WAITS = 8
     """A relay has it on its disk, where it waits."""
+    STORED_NOT_ONWARD = 9
+    """A store ack covers it, and the word that it was passed on is to free it."""
 
 
 _LATE = set(StreamPacketEvent) - {StreamPacketEvent.SENT}
@@ -109,10 +115,16 @@ TRANSITIONS: dict[StreamPacketState, dict[StreamPacketEvent, StreamPacketState]]
         StreamPacketState.WAITING_SESSION_ACK,
         RECEIVED_NOT_STORED=StreamPacketState.WAITING_STORE_ACK,
         RECEIVED_NOT_ORDERED=StreamPacketState.WAITING_ORDER_ACK,
+        STORED_NOT_ONWARD=StreamPacketState.WAITING_ONWARD_ACK,
         SEND_AGAIN=StreamPacketState.WAITING_TO_SEND,
     ),
     StreamPacketState.WAITING_STORE_ACK: _row(
-        StreamPacketState.WAITING_STORE_ACK, SEND_AGAIN=StreamPacketState.WAITING_TO_SEND
+        StreamPacketState.WAITING_STORE_ACK,
+        STORED_NOT_ONWARD=StreamPacketState.WAITING_ONWARD_ACK,
+        SEND_AGAIN=StreamPacketState.WAITING_TO_SEND,
+    ),
+    StreamPacketState.WAITING_ONWARD_ACK: _row(
+        StreamPacketState.WAITING_ONWARD_ACK, SEND_AGAIN=StreamPacketState.WAITING_TO_SEND
     ),
     StreamPacketState.WAITING_ORDER_ACK: _row(
         StreamPacketState.WAITING_ORDER_ACK, SEND_AGAIN=StreamPacketState.WAITING_TO_SEND
@@ -127,6 +139,7 @@ TRANSITIONS: dict[StreamPacketState, dict[StreamPacketEvent, StreamPacketState]]
 
 AFTER_SESSION_ACK: dict[Ack, StreamPacketEvent] = {
     Ack.STORE: StreamPacketEvent.RECEIVED_NOT_STORED,
+    Ack.ONWARD: StreamPacketEvent.RECEIVED_NOT_STORED,
     Ack.ORDER: StreamPacketEvent.RECEIVED_NOT_ORDERED,
 }
 """The event of a session ack for a packet, by the ack that frees its class, unless the session ack itself frees it."""
@@ -163,6 +176,7 @@ class StreamPacket:
         tickets: how many messages it is part of: those of a batch, and one for each fragment of a large message.
         reach_by_ms: wall clock time after which it is not worth sending, 0 for never.
         received, stored: whether the next hop has it, and has it on disk.
+        onward: the same of the node behind that, over a synchronous link; over others as ``stored``.
         sends: how often it was handed to a session.
         packet: the number that the current session gave it; 0 when it has not been sent in it.
         whole: the large message that it is a fragment of, or None.
@@ -184,6 +198,7 @@ class StreamPacket:
     packet: int = 0
     whole: "_Whole | None" = None
     ack_requested: bool = False
+    onward: bool = False
     cares: bool = False
 
 
@@ -223,11 +238,13 @@ class OutgoingSequence:
         freed_by: the ack that lets this node forget a packet.
         last_ack: the last order ack in this process; None before the first.
         resends: packets that went out again for want of an order ack, in this process.
+        sync: whether its link is synchronous now.
     """
 
     __slots__ = (
         "_ask_in",
         "_ended",
+        "_role",
         "_settings",
         "_to_send",
         "_waits_turn",
@@ -242,6 +259,7 @@ class OutgoingSequence:
         "resends",
         "sequence",
         "start",
+        "sync",
         "tier",
     )
 
@@ -254,6 +272,8 @@ class OutgoingSequence:
         role: Role = Role.ORIGIN,
     ) -> None:
         self.delivery = delivery
+        self._role = role
+        self.sync = False
         self.freed_by = FREED_BY[delivery, role]
         self.sequence = sequence
         self.next_number = next_number
@@ -329,9 +349,54 @@ class OutgoingSequence:
     def handle_store_ack(self, entries: Iterable[StreamPacket]) -> list[StreamPacket]:
         """The next hop has these packets on disk, or passes one that it refused. Returns the freed packets."""
         stored = [entry for entry in entries if entry.state is not _REJECTED]
+        if self.freed_by is Ack.ONWARD:
+            self.start.handle_taken(sum(not entry.stored for entry in stored))
         for entry in stored:
             entry.received = entry.stored = True
+            entry.onward = entry.onward or not self.sync
+        if self.freed_by is Ack.ONWARD:
+            for entry in stored:
+                _move(entry, StreamPacketEvent.STORED_NOT_ONWARD)
+            return self._free([entry for entry in stored if entry.onward])
         return self._free(stored) if self.freed_by is Ack.STORE else []
+
+    def set_sync(self, sync: bool) -> list[StreamPacket]:
+        """Its link is synchronous from now on, or no longer. Returns the packets that this frees."""
+        if sync is self.sync:
+            return []
+        self.sync = sync
+        self.freed_by = (SYNC_FREED_BY if sync else FREED_BY)[self.delivery, self._role]
+        if sync:
+            return []
+        stored = [entry for entry in self.entries.values() if entry.stored and entry.state is not _REJECTED]
+        for entry in stored:
+            entry.onward = True
+        return self._free(stored) if self.freed_by is Ack.STORE else []
+
+    def handle_onward(self, ranges: Iterable[Range]) -> tuple[list[StreamPacket], list[StreamPacket]]:
+        """A relay has passed packets on. Returns those that are here, and of these the ones that this frees.
+
+        Others are freed by their store ack. Without it the word may be about another copy, in a circle of relays, and
+        this one may be the only one.
+        """
+        entries, covered = self.entries, list[StreamPacket]()
+        for first, last in ranges:
+            numbers = range(first, last + 1) if last - first < len(entries) else entries
+            covered += [entries[it] for it in numbers if it in entries and first <= it <= last]
+        covered = [entry for entry in covered if entry.state is not _REJECTED]
+        for entry in covered:
+            entry.onward = True
+        freed = [entry for entry in covered if entry.stored] if self.freed_by is Ack.ONWARD else []
+        return covered, self._free(freed)
+
+    @property
+    def awaits_onward(self) -> bool:
+        """Whether packets wait for the word of the next hop that it has passed them on."""
+        return self.freed_by is Ack.ONWARD and any(entry.stored for entry in self.entries.values())
+
+    def relay_answers(self, entries: list[StreamPacket]) -> bool:
+        """Whether the next hop answers for all of these packets; they are here only until it has passed them on."""
+        return self.freed_by is Ack.ONWARD and all(entry.stored for entry in entries)
 
     def handle_order_ack(self, sequence: int, number: int, now_ns: int) -> list[StreamPacket]:
         """The destination has everything up to ``number``. Returns the freed packets, in order."""
@@ -369,17 +434,10 @@ class OutgoingSequence:
         Returns:
             The session's numbers of the packets that go out again: acks of those sendings no longer count.
         """
-        stopped = self.hold.stops
-        self.hold.handle_flow_control(turn, now_ns, stop=stop)
-        if self.freed_by is Ack.SESSION and not crowded:
-            # The destination takes those that were in flight, unless it had no place for their stream.
-            if self.start.credit is not None and not self.hold.stops:
-                self.start.handle_room()
+        # Express packets that were in flight are taken, unless there was no place for their stream.
+        keeps = self.freed_by is Ack.SESSION and not crowded
+        if not self.start.handle_flow_control(self.hold, turn, now_ns, stop=stop, keeps=keeps):
             return []
-        if not self.hold.stops:
-            self.start.handle_room()
-        elif not stopped:
-            self.start.handle_refused()
         again = [entry for entry in self.entries.values() if entry.state in _WAITING_FOR_ACKS]
         numbers = [entry.packet for entry in again if entry.packet]
         for entry in again:
@@ -595,7 +653,8 @@ class OutgoingSequence:
             # A packet that was sent twice in one session may be covered twice by one ack.
             if entry.state in _COVERED:
                 continue
-            taken += 1
+            # Over a synchronous link it has left room for others when it was stored.
+            taken += not (entry.stored and self.freed_by is Ack.ONWARD)
             whole = entry.whole
             if whole is None:
                 self._drop(entry)

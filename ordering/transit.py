@@ -23,7 +23,8 @@ from enum import Enum, IntEnum
 from itertools import islice
 from operator import attrgetter
 
-from triack.base.delivery import FREED_BY, Ack, Delivery, Role
+from triack.base.delivery import FREED_BY, SYNC_FREED_BY, Ack, Delivery, Role
+from triack.base.ranges import Range
 from triack.ordering.hold import Hold, HoldState
 from triack.ordering.slow_start import SlowStart
 
@@ -114,6 +115,8 @@ class TransitPacket:
         ack_requested: whether it asks for an order ack.
         sends: how often it was handed to a session.
         packet: the number that the current session gave it; 0 when it has not been sent in it.
+        stored: over a synchronous link: whether the next hop has it on its disk, by a store ack of this session.
+        passed: the same, and whether it has said that it has passed on a packet of that number.
     """
 
     number: int
@@ -130,6 +133,8 @@ class TransitPacket:
     sends: int = 0
     packet: int = 0
     state: TransitState = TransitState.ARRIVED
+    stored: bool = False
+    passed: bool = False
 
 
 class TransitSequence:
@@ -143,9 +148,21 @@ class TransitSequence:
         freed_by: the ack that lets this node forget a packet.
         entries: the packets that are here, by number, as they came.
         highest: the greatest number that was here in this sequence, since the start of this node.
+        sync: whether the link to the next hop is synchronous now.
     """
 
-    __slots__ = ("_next_place", "_to_send", "delivery", "entries", "freed_by", "highest", "hold", "sequence", "start")
+    __slots__ = (
+        "_next_place",
+        "_to_send",
+        "delivery",
+        "entries",
+        "freed_by",
+        "highest",
+        "hold",
+        "sequence",
+        "start",
+        "sync",
+    )
 
     awaits_order_ack = False
     """A relay sends nothing again for want of an order ack: its origin does."""
@@ -153,6 +170,7 @@ class TransitSequence:
     def __init__(self, delivery: Delivery, sequence: int) -> None:
         self.delivery = delivery
         self.freed_by = FREED_BY[delivery, Role.TRANSIT]
+        self.sync = False
         self.sequence = sequence
         self.entries: dict[int, TransitPacket] = {}
         self.highest = 0
@@ -212,6 +230,11 @@ class TransitSequence:
             self._send_again([entry])
         return sent
 
+    def move_behind(self, entry: TransitPacket) -> None:
+        """Give a packet a place behind all others of its stream."""
+        entry.place = self._next_place
+        self._next_place += 1
+
     def handle_stored(self, entries: list[TransitPacket]) -> None:
         """Packets are on the disk, or need not be: they may leave."""
         stored = [entry for entry in entries if entry.state is TransitState.ARRIVED]
@@ -239,25 +262,50 @@ class TransitSequence:
 
     def handle_ack(self, entries: Iterable[TransitPacket], ack: Ack) -> list[TransitPacket]:
         """The next hop acknowledges packets. Returns those that this frees."""
+        if ack is Ack.STORE and self.freed_by is Ack.ONWARD:
+            fresh = [entry for entry in entries if entry.state is _SENT and not entry.stored]
+            self.start.handle_taken(len(fresh))
+            for entry in fresh:
+                entry.stored = True
+            return self._free([entry for entry in fresh if entry.passed])
         if ack is not self.freed_by:
             return []
+        return self._free(entries)
+
+    def set_sync(self, sync: bool) -> list[TransitPacket]:
+        """The link to the next hop is synchronous from now on, or no longer. Returns the packets that this frees."""
+        self.sync = sync
+        self.freed_by = (SYNC_FREED_BY if sync else FREED_BY)[self.delivery, Role.TRANSIT]
+        return [] if sync else self._free([entry for entry in self.entries.values() if entry.stored])
+
+    def handle_onward(self, ranges: Iterable[Range]) -> list[TransitPacket]:
+        """The next hop has passed packets on. Returns those that this frees.
+
+        Others are freed by their store ack. Without it the word may be about another copy, in a circle of relays, and
+        this one may be the only one.
+        """
+        if self.freed_by is not Ack.ONWARD:
+            return []
+        entries, covered = self.entries, list[TransitPacket]()
+        for first, last in ranges:
+            numbers = range(first, last + 1) if last - first < len(entries) else entries
+            covered += [entries[it] for it in numbers if it in entries and first <= it <= last]
+        for entry in covered:
+            entry.passed = entry.state is _SENT
+        return self._free([entry for entry in covered if entry.stored])
+
+    def _free(self, entries: Iterable[TransitPacket]) -> list[TransitPacket]:
         freed = [entry for entry in entries if entry.state is not _DONE and entry.state is not _DEAD]
         self.remove(freed)
         return freed
 
     def handle_flow_control(self, turn: int, now_ns: int, *, stop: bool, crowded: bool = False) -> list[int]:
         """The next hop has no room for this stream, or has some again; see ``OutgoingSequence.handle_flow_control``."""
-        stopped = self.hold.stops
-        self.hold.handle_flow_control(turn, now_ns, stop=stop)
-        if self.freed_by is Ack.SESSION and not crowded:
-            if self.start.credit is not None and not self.hold.stops:
-                self.start.handle_room()
+        # Express packets that were in flight are taken, unless there was no place for their stream.
+        keeps = self.freed_by is Ack.SESSION and not crowded
+        if not self.start.handle_flow_control(self.hold, turn, now_ns, stop=stop, keeps=keeps):
             return []
-        if not self.hold.stops:
-            self.start.handle_room()
-        elif not stopped:
-            self.start.handle_refused()
-        again = [entry for entry in self.entries.values() if entry.state is _SENT]
+        again = [entry for entry in self.entries.values() if entry.state is _SENT and not entry.stored]
         numbers = [entry.packet for entry in again if entry.packet]
         for entry in again:
             entry.packet = 0
@@ -279,7 +327,7 @@ class TransitSequence:
         self.hold.handle_session_closed()
         self.start.handle_session_closed(not_stored=not_stored)
         for entry in self.entries.values():
-            entry.packet = 0
+            entry.packet, entry.stored, entry.passed = 0, False, False
         self._send_again([entry for entry in self.entries.values() if entry.state is _SENT])
 
     def give_up(self, entries: Iterable[TransitPacket]) -> None:
@@ -298,7 +346,7 @@ class TransitSequence:
         """Forget packets."""
         entries = [entry for entry in entries if entry.state is not _DONE]
         # Whatever has become of them, they leave room for others, as at the origin.
-        self.start.handle_taken(len(entries))
+        self.start.handle_taken(sum(not entry.stored for entry in entries))
         for entry in entries:
             _move(entry, TransitEvent.REMOVED)
             if self.entries.get(entry.number) is entry:

@@ -14,6 +14,8 @@
                the same, then reason length u8, reason
     ONWARD     kind u8, flags u8, origin 16 bytes, stream u32, sequence u64, turn u64, here u64; flag 1 says that they
                wait
+    ONWARD_ACK kind u8, flags u8, origin 16 bytes, stream u32, sequence u64, turn u64, then any number of ranges: first
+               u64, last u64; flag 1 says that its store acks count as such from now on
 
 ``origin`` and ``stream`` name a stream; ``sequence`` only grows; ``number`` counts from 1 within it. No stream has
 stream 0, which nodes give their dead letters. END comes from the origin: no stream of it to this destination with a
@@ -28,7 +30,9 @@ each node subtracts the time that it has kept it, so that no clocks have to agre
 receiver is to resolve it; it is empty if that is the receiver itself. ``from`` is the name that the first relay has for
 its origin; empty from the origin itself. Order acks and rejections of such data go back by the neighbour that it came
 by; ``by`` is the node that says so. ONWARD is from a relay to its neighbour: everything up to ``here`` is on its disk,
-or has left it.
+or has left it. Flag 2 of RELAYED says that the link is synchronous, so that its sender waits for ONWARD_ACK: the
+packets of these ranges are on the disk of the node behind the relay, and, if the link to that is synchronous, on that
+of the next one, and so on.
 """
 
 from collections.abc import Callable, Sequence
@@ -42,9 +46,11 @@ from triack.base.reasons import DropReason
 __all__ = [
     "HOPS_MAX",
     "NAME_BYTES_MAX",
+    "RANGES_MAX",
     "Answer",
     "EndPacket",
     "HoldPacket",
+    "OnwardAckPacket",
     "OnwardPacket",
     "OrderAckPacket",
     "Packet",
@@ -58,6 +64,7 @@ __all__ = [
     "encode_end",
     "encode_hold",
     "encode_onward",
+    "encode_onward_ack",
     "encode_order_ack",
     "encode_reject",
     "encode_relayed_order_ack",
@@ -83,17 +90,23 @@ _LEFT_AT = 47
 """Where ``left`` is in data that is relayed."""
 _RELAYED_ACK = Struct("!BB16sIQQB16s")
 _ONWARD = Struct("!BB16sIQQQ")
+_ONWARD_ACK = Struct("!BB16sIQQ")
+_RANGE = Struct("!QQ")
 _KIND_DATA, _KIND_ORDER_ACK, _KIND_REJECT, _KIND_HOLD, _KIND_END = 1, 2, 3, 4, 5
-_KIND_RELAYED, _KIND_RELAYED_ORDER_ACK, _KIND_RELAYED_REJECT, _KIND_ONWARD = 6, 7, 8, 9
+_KIND_RELAYED, _KIND_RELAYED_ORDER_ACK, _KIND_RELAYED_REJECT, _KIND_ONWARD, _KIND_ONWARD_ACK = 6, 7, 8, 9, 10
 _DATA_BEGIN, _RELAYED_BEGIN = bytes([_KIND_DATA]), bytes([_KIND_RELAYED])
 _FLAG_ASK = 0x01
 """The only flag of data."""
+_FLAG_AWAITED = 0x02
+"""Of relayed data."""
 _FLAG_STOP = 0x01
 """Of a hold."""
 _FLAG_ANSWER = 0x01
 """The only flag of an end."""
 _FLAG_WAITS = 0x01
 """The only flag of ONWARD."""
+_FLAG_ASYNC = 0x01
+"""The only flag of ONWARD_ACK."""
 
 HOPS_MAX = 29
 """The most relays that a packet passes: 0x1D, as in MSMQ, whose UserHeader counts them in five bits ([MS-MQMQ]
@@ -101,6 +114,8 @@ HOPS_MAX = 29
 NAME_BYTES_MAX = 124
 """Of a destination or an origin in the header of relayed data: the limit of a name (``base.names``)."""
 
+RANGES_MAX = 64
+"""Ranges in one ONWARD_ACK, about 1 KB: it fits any datagram, and packets that leave in order are one range."""
 REASON_BYTES_MAX = 255
 """Of a hold, as of a rejection, whose reason has one byte for its length."""
 NUMBER_MAX = 2**63 - 1
@@ -127,12 +142,13 @@ class SequenceHeader:
 
 @dataclass(slots=True)
 class RelayedHeader(SequenceHeader):
-    """The same of data that relays pass on; see the fields of RELAYED."""
+    """The same of data that relays pass on; see the fields of RELAYED. ``awaited``: for ONWARD_ACK."""
 
     hops: int
     left_ms: int
     final: str
     from_name: str
+    awaited: bool = False
 
 
 @dataclass(slots=True)
@@ -188,6 +204,22 @@ class OnwardPacket:
 
 
 @dataclass(slots=True)
+class OnwardAckPacket:
+    """A relay has passed packets on, and they are on the disk behind it.
+
+    ``ranges`` are the first and the last number of each run of them. ``is_async``: from now on this node's store acks
+    count as such, or no longer. ``turn`` grows with each such word.
+    """
+
+    origin: bytes
+    stream: int
+    sequence: int
+    turn: int
+    is_async: bool
+    ranges: list[tuple[int, int]]
+
+
+@dataclass(slots=True)
 class HoldPacket:
     """The destination has no room for a stream (``stop``), or has some again.
 
@@ -212,7 +244,7 @@ class EndPacket:
     answer: bool
 
 
-Answer = OrderAckPacket | RejectPacket | HoldPacket | OnwardPacket
+Answer = OrderAckPacket | RejectPacket | HoldPacket | OnwardPacket | OnwardAckPacket
 """What a neighbour says of packets that it was sent."""
 Packet = SequenceHeader | EndPacket | Answer
 """Every kind of content of a packet."""
@@ -250,7 +282,9 @@ class RelayedPacket:
     body: bytes
 
 
-def encode_relayed_run(first: SequenceHeader, final: str, from_name: str, run: Sequence[RelayedPacket]) -> list[bytes]:
+def encode_relayed_run(
+    first: SequenceHeader, final: str, from_name: str, run: Sequence[RelayedPacket], *, awaited: bool = False
+) -> list[bytes]:
     """Packets of one stream for a relay, or by one, as the contents of packets of a session.
 
     Args:
@@ -258,14 +292,16 @@ def encode_relayed_run(first: SequenceHeader, final: str, from_name: str, run: S
         final: see RELAYED.
         from_name: see RELAYED.
         run: each packet.
+        awaited: whether this node waits for ONWARD_ACK of them.
     """
+    waits = _FLAG_AWAITED if awaited else 0
     names = [first.queue.encode(), final.encode(), from_name.encode()]
     (queue_bytes, final_bytes, from_bytes), text = map(len, names), b"".join(names)
     pack, origin, stream, sequence = _RELAYED.pack, first.origin, first.stream, first.sequence
     return [
         pack(
             _KIND_RELAYED,
-            _FLAG_ASK if it.ack_requested else 0,
+            waits | _FLAG_ASK if it.ack_requested else waits,
             origin,
             stream,
             sequence,
@@ -334,6 +370,13 @@ def encode_onward(packet: OnwardPacket) -> bytes:
     return _ONWARD.pack(_KIND_ONWARD, flags, packet.origin, packet.stream, packet.sequence, packet.turn, packet.here)
 
 
+def encode_onward_ack(packet: OnwardAckPacket) -> bytes:
+    """A word of a relay about what it has passed on, as the content of an express packet."""
+    flags = _FLAG_ASYNC if packet.is_async else 0
+    head = _ONWARD_ACK.pack(_KIND_ONWARD_ACK, flags, packet.origin, packet.stream, packet.sequence, packet.turn)
+    return head + b"".join([_RANGE.pack(first, last) for first, last in packet.ranges])
+
+
 def decode(content: bytes) -> Packet:
     """Read a packet's content. Raises ProtocolError ``bad-packet``."""
     try:
@@ -367,7 +410,7 @@ def read_following_relayed(first: SequenceHeader, content: bytes) -> tuple[int, 
         return None
     if kind != _KIND_RELAYED or stream != first.stream or sequence != first.sequence or origin != first.origin:
         return None
-    if hops != first.hops or not previous < number <= NUMBER_MAX:
+    if hops != first.hops or not previous < number <= NUMBER_MAX or bool(flags & _FLAG_AWAITED) is not first.awaited:
         return None
     names = [first.queue.encode(), first.final.encode(), first.from_name.encode()]
     at = _RELAYED.size + sum(lengths)
@@ -421,6 +464,7 @@ def _decode_relayed(content: bytes) -> SequenceHeader:
         left_ms,
         content[queue_end:final_end].decode(),
         content[final_end:at].decode(),
+        bool(flags & _FLAG_AWAITED),
     )
 
 
@@ -442,6 +486,16 @@ def _decode_onward(content: bytes) -> OnwardPacket:
     if flags & ~_FLAG_WAITS or not stream or max(sequence, turn, here) > NUMBER_MAX:
         raise ProtocolError(DropReason.BAD_PACKET, "word of a relay out of range")
     return OnwardPacket(origin, stream, sequence, turn, here, bool(flags & _FLAG_WAITS))
+
+
+def _decode_onward_ack(content: bytes) -> OnwardAckPacket:
+    _, flags, origin, stream, sequence, turn = _ONWARD_ACK.unpack_from(content)
+    ranges = list(_RANGE.iter_unpack(content[_ONWARD_ACK.size :]))
+    if flags & ~_FLAG_ASYNC or not stream or max(sequence, turn) > NUMBER_MAX or len(ranges) > RANGES_MAX:
+        raise ProtocolError(DropReason.BAD_PACKET, "onward ack out of range")
+    if any(not 0 < first <= last <= NUMBER_MAX for first, last in ranges):
+        raise ProtocolError(DropReason.BAD_PACKET, "a range of an onward ack")
+    return OnwardAckPacket(origin, stream, sequence, turn, bool(flags & _FLAG_ASYNC), ranges)
 
 
 def _decode_order_ack(content: bytes) -> OrderAckPacket:
@@ -482,4 +536,5 @@ _DECODERS: dict[int, Callable[[bytes], Packet]] = {
     _KIND_RELAYED_ORDER_ACK: _decode_relayed_order_ack,
     _KIND_RELAYED_REJECT: _decode_relayed_reject,
     _KIND_ONWARD: _decode_onward,
+    _KIND_ONWARD_ACK: _decode_onward_ack,
 }

@@ -75,6 +75,11 @@ RULES: Final[dict[str, dict[str, Watch]]] = {
         "rejected": ("rejected", "claims"),
         "freed": ("lost", "forgotten"),
         "waits": ("resend_tiers", "close_without_full_resend"),
+        "stored_not_onward": "Whether an origin keeps its copy until a relay has passed it on is seen by nobody else.",
+    },
+    "ordering/onward.py": {
+        "too_old": ("downgrade_rule",),
+        "young": ("downgrade_rule",),
     },
     "ordering/transit.py": {
         "stored": ("store_ack_before_commit", "transit_forgotten", "queue"),

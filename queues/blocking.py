@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from triack.base.delivery import DURABLE, Delivery
 from triack.base.errors import UsageError
-from triack.queues.stages import STAGES, Stage, StageName, as_stage
+from triack.queues.stages import LAST_STAGES, Stage, StageName, as_stage
 
 __all__ = ["Blocking"]
 
@@ -29,7 +29,7 @@ class Blocking:
     def __post_init__(self) -> None:
         for name, lowest in (("durable", Delivery.RECOVERABLE), ("express", Delivery.EXPRESS)):
             stage = getattr(self, name)
-            if stage is not None and as_stage(stage) > STAGES[lowest]:
+            if stage is not None and as_stage(stage) > LAST_STAGES[lowest]:
                 raise UsageError(f"Blocking: {name} messages do not all have the stage {as_stage(stage).name.lower()}")
 
     def stage_of(self, delivery: Delivery) -> Stage | StageName | None:

@@ -7,18 +7,25 @@ way decides with routes of its own.
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from typing import Literal
 
-from triack.base.checks import check_kind
+from triack.base.checks import check_kind, check_settings
 from triack.base.errors import UsageError
 from triack.base.names import check_name
 from triack.base.peers import Directory
+from triack.base.units import SECOND
+from triack.ordering.onward import OnwardSettings
 
-__all__ = ["BY_HAND", "Route", "Routes", "Way", "check_routes"]
+__all__ = ["BY_HAND", "LinkName", "Route", "Routes", "Way", "check_routes"]
 
 BY_HAND = "@"
 """In a destination ``plant-b@hub``: to plant-b by way of hub, whatever the routes say. No name has it."""
 PATTERN_LETTERS_MAX = 256
 """Twice as many as in a name."""
+ONWARD_INTERVAL_S = 0.5
+"""Between two words about what was passed on: as long as an order ack waits for others by default."""
+LinkName = Literal["async", "sync"]
+"""How a link frees packets, by its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,14 +38,28 @@ class Route:
         via: the neighbour that takes the messages, a peer of this node.
         rename: how that neighbour calls the destination; empty when it uses the same name. Only for a ``to`` that is a
             name.
+        link: ``async``: this node lets go of a recoverable message when the neighbour has stored it, as MSMQ does.
+            ``sync``: when the neighbour has passed it on, and the node behind it has stored it, or the one behind that
+            if that link is synchronous, too. All routes by one neighbour say the same.
+        downgrade_after_s: a synchronous link is asynchronous while its oldest message has waited for longer. It has no
+            default, as only its owner knows how long senders may wait.
+        upgrade_below_s: it is synchronous again when the oldest has waited for less; None: half of that.
+        grace_s: for that long after its start the node does not downgrade the link.
+        onward_interval_s: how long this node gathers what it has passed on by this link before it tells those that wait
+            for that.
 
     Raises:
-        UsageError, AddressError: a name or a pattern is not valid.
+        UsageError, AddressError: a name or a pattern is not valid, or what is said of the link.
     """
 
     to: str
     via: str
     rename: str = ""
+    link: LinkName = "async"
+    downgrade_after_s: float | None = None
+    upgrade_below_s: float | None = None
+    grace_s: float = 0.0
+    onward_interval_s: float = ONWARD_INTERVAL_S
 
     def __post_init__(self) -> None:
         check_kind("Route: to", self.to, str)
@@ -53,6 +74,41 @@ class Route:
                 raise UsageError(
                     f"Route: rename is {self.rename!r}, and to is a pattern: many nodes cannot have one name"
                 )
+        self._check_link()
+
+    def _check_link(self) -> None:
+        """Check what is said of the link."""
+        if self.link not in ("async", "sync"):
+            raise UsageError(f"Route: link is {self.link!r}: write async or sync")
+        check_settings(self, may_be_zero=("grace_s",))
+        for name in ("grace_s", "onward_interval_s"):
+            check_kind(f"Route: {name}", getattr(self, name), int | float)
+        after_s, below_s = self.downgrade_after_s, self.upgrade_below_s
+        if self.link == "async":
+            for name in ("downgrade_after_s", "upgrade_below_s", "grace_s"):
+                if getattr(self, name):
+                    raise UsageError(f"Route: {name} is for a link that is sync, and this one is async")
+        elif after_s is None:
+            raise UsageError(
+                "Route: link is sync, and downgrade_after_s, which has no default, does not say how long its oldest "
+                "message may wait"
+            )
+        elif below_s is not None and below_s > after_s:
+            raise UsageError(f"Route: upgrade_below_s is {below_s}, more than downgrade_after_s, {after_s}")
+
+    @property
+    def about_link(self) -> tuple[object, ...]:
+        """What it says of the link: the same in all routes by one neighbour."""
+        return self.link, self.downgrade_after_s, self.upgrade_below_s, self.grace_s, self.onward_interval_s
+
+    @property
+    def sync(self) -> OnwardSettings | None:
+        """The bounds of a synchronous link; None of an asynchronous one."""
+        after_s = self.downgrade_after_s
+        if self.link == "async" or after_s is None:
+            return None
+        below_s = after_s / 2 if self.upgrade_below_s is None else self.upgrade_below_s
+        return OnwardSettings(*(round(seconds * SECOND) for seconds in (after_s, below_s, self.grace_s)))
 
     @property
     def is_pattern(self) -> bool:
@@ -67,6 +123,14 @@ def check_routes(operation: str, routes: object) -> tuple[Route, ...]:
     found = tuple(routes)
     for route in found:
         check_kind(f"{operation}: a route", route, Route)
+    first: dict[str, Route] = {}
+    for route in found:
+        other = first.setdefault(route.via, route)
+        if other.about_link != route.about_link:
+            raise UsageError(
+                f"{operation}: the routes to {other.to} and to {route.to} go by {route.via}, "
+                "and say different things of that link"
+            )
     return found
 
 
@@ -98,7 +162,7 @@ class Routes:
         routes: in the order in which they are tried.
     """
 
-    __slots__ = ("_directory", "_exact", "_patterns", "all")
+    __slots__ = ("_by_via", "_directory", "_exact", "_patterns", "all")
 
     def __init__(self, directory: Directory, routes: Iterable[Route] = ()) -> None:
         self._directory = directory
@@ -108,6 +172,7 @@ class Routes:
         """Have these, and no others."""
         self.all = tuple(routes)
         self._exact = {route.to: route for route in reversed(self.all) if not route.is_pattern}
+        self._by_via = {route.via: route for route in self.all}
         self._patterns = [route for route in self.all if route.is_pattern]
 
     def way(self, final: str) -> Way | None:
@@ -117,6 +182,16 @@ class Routes:
         peer of that name; the first route whose pattern matches.
         """
         return next(self._decisions(final), None)
+
+    def sync_link(self, via: str) -> OnwardSettings | None:
+        """The bounds of the link to a neighbour, if it is synchronous; None if not."""
+        route = self._by_via.get(via)
+        return None if route is None else route.sync
+
+    def onward_interval_ns(self, via: str) -> int:
+        """How long to gather what was passed on to a neighbour before those that wait for that are told."""
+        route = self._by_via.get(via)
+        return round((ONWARD_INTERVAL_S if route is None else route.onward_interval_s) * SECOND)
 
     def explain(self, final: str) -> list[str]:
         """Every rule that has something to say about a destination, the one that counts first."""

@@ -12,7 +12,7 @@ from triack.base.errors import RollbackDetected, UsageError
 from triack.ordering.outgoing import StreamPacket, StreamPacketState
 from triack.session.protocol.frames import Ask
 
-__all__ = ["STAGES", "Stage", "StageName", "StageTracker", "Waiter", "as_stage"]
+__all__ = ["LAST_STAGES", "STAGES", "Stage", "StageName", "StageTracker", "Waiter", "as_stage"]
 
 
 class Stage(IntEnum):
@@ -21,17 +21,20 @@ class Stage(IntEnum):
     Attributes:
         QUEUED: accepted here, and on this node's disk unless it is express.
         RECEIVED: session ack: it arrived at the next hop. The last stage of express messages.
-        STORED: store ack: it is on the next hop's disk. The last stage of recoverable messages.
+        STORED: store ack: it is on the next hop's disk.
+        ONWARD: over a synchronous link (``Route``): it is on the disk behind the next hop, too. Over others it is
+            reached with STORED. The last stage of recoverable messages.
         ORDERED: order ack: accepted once, in order, and on disk at its destination.
     """
 
     QUEUED = 0
     RECEIVED = 1
     STORED = 2
-    ORDERED = 3
+    ONWARD = 3
+    ORDERED = 4
 
 
-StageName = Literal["queued", "received", "stored", "ordered"]
+StageName = Literal["queued", "received", "stored", "onward", "ordered"]
 """A stage by its name in small letters: type checkers find one that is mistyped."""
 
 STAGES: dict[Delivery, Stage] = {
@@ -39,6 +42,8 @@ STAGES: dict[Delivery, Stage] = {
     Delivery.RECOVERABLE: Stage.STORED,
     Delivery.TRANSACTIONAL: Stage.ORDERED,
 }
+"""The stage at which a node lets go of a message of a class, over a link that is not synchronous."""
+LAST_STAGES: dict[Delivery, Stage] = STAGES | {Delivery.RECOVERABLE: Stage.ONWARD}
 """The last stage of each class."""
 _BY_NAME = {stage.name.lower(): stage for stage in Stage}
 _DONE = StreamPacketState.DONE  # a name of its own, as every packet is compared with it
@@ -268,4 +273,6 @@ def _common(waiting: dict[int, list[_Wait]], tickets: range) -> list[int]:
 def _reached(entry: StreamPacket, stage: Stage) -> bool:
     if entry.state is _DONE or stage is Stage.QUEUED:
         return True
-    return entry.received if stage is Stage.RECEIVED else entry.stored and stage is Stage.STORED
+    if stage is Stage.RECEIVED:
+        return entry.received
+    return entry.stored if stage is Stage.STORED else entry.onward and stage is Stage.ONWARD

@@ -283,6 +283,15 @@ class Session:
         """Ask the peer for every ack that it owes; a peer that then stays silent for the ack timeout is given up."""
         self._probing.ping_due = True
 
+    def stay(self, now_ns: int) -> None:
+        """It has nothing to do, and must not end for that: it is not idle before another interval has passed.
+
+        If nothing was heard of the peer for half of one, it is asked whether it is still there.
+        """
+        if now_ns - self._probing.heard_at_ns >= self.idle.interval_ns // 2:
+            self.ping()
+        self.idle.handle_packet(now_ns)
+
     def drain(self, now_ns: int) -> None:
         """Take no more packets, wait for the last acks, then close. Closes at once when it is not open."""
         if self.state is SessionState.OPEN:

@@ -16,7 +16,9 @@ from triack.node.files import operator_log
 from triack.tools.compiled import is_compiled
 
 TOGETHER = {
-    "spark": re.compile(r"tests/tools/(replay/((stories|engines)/)?test_spark_\w+|frames/test_\w+)\.py"),
+    "spark": re.compile(
+        r"tests/tools/(replay/((stories|engines)/)?test_spark_\w+|replay/tables/test_\w+|frames/test_\w+)\.py"
+    ),
     "wheel": re.compile(r"test_pages\.py::test_(the_commands_of_the_readme|a_plain_installation)"),
 }
 """Work that only one process does: it costs seconds."""

@@ -68,6 +68,7 @@ WALLS: dict[str, set[str]] = {
     "node/sync": {"node/files", "node/shell", "node/handles", "node/control", "node/client", "node"},
     "tools/replay/log": set(),
     "tools/replay/checks": {"tools/replay/log"},
+    "tools/replay/tables": {"tools/replay/log"},
     "tools/replay/transit": {"tools/replay/log", "tools/replay/checks"},
     "tools/replay/topics": {"tools/replay/log", "tools/replay/checks"},
     "tools/replay/report": {"tools/replay/log", "tools/replay/checks"},
@@ -78,7 +79,12 @@ WALLS: dict[str, set[str]] = {
         "tools/replay/topics",
         "tools/replay/report",
     },
-    "tools/replay/engines": {"tools/replay/log", "tools/replay/checks", "tools/replay/judges"},
+    "tools/replay/engines": {
+        "tools/replay/log",
+        "tools/replay/checks",
+        "tools/replay/judges",
+        "tools/replay/tables",
+    },
     "tools/replay": {"tools/replay/log", "tools/replay/checks", "tools/replay/report", "tools/replay/engines"},
 }
 WALL_EXCEPTIONS = {

@@ -37,6 +37,7 @@ def test_every_example_has_a_test() -> None:
         "test_orders_service.py",
         "replay.ipynb",
         "replay_job.py",
+        "tables_job.py",
     }
 
 
@@ -118,16 +119,17 @@ def test_the_code_of_the_page_on_testing(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.spark
-def test_the_notebook_and_the_job(tmp_path: Path) -> None:
-    """The notebook's cells run one behind the other, and then the job on the logs that they wrote.
+def test_the_notebook_and_the_jobs(tmp_path: Path) -> None:
+    """The notebook's cells run one behind the other, and then the jobs on the logs that they wrote.
 
     In one submission, as it is Java's start that takes long.
     """
     pytest.importorskip("pyspark")
     notebook = json.loads((EXAMPLES / "replay.ipynb").read_text())
     cells = ["".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code"]
-    job = f"import runpy\nrunpy.run_path({str(EXAMPLES / 'replay_job.py')!r}, run_name='__main__')\n"
-    (tmp_path / "both.py").write_text("\n".join([*cells, job]))
+    tables = f"import runpy\nrunpy.run_path({str(EXAMPLES / 'tables_job.py')!r}, run_name='__main__')\n"
+    job = f"runpy.run_path({str(EXAMPLES / 'replay_job.py')!r}, run_name='__main__')\n"
+    (tmp_path / "both.py").write_text("\n".join([*cells, tables, job]))
     submit = [str(Path(sys.executable).parent / "spark-submit"), "--master", "local[2]", *FEW_RECORDS.split()]
     done = subprocess.run(
         [*submit, "both.py", "logs"],
@@ -141,4 +143,7 @@ def test_the_notebook_and_the_job(tmp_path: Path) -> None:
     shown = done.stdout
     assert re.search(r"^pass 1000 1000 0$", shown, re.MULTILINE)
     assert re.search(r"^\|\s*node_started\|\s*2\|$", shown, re.MULTILINE)
+    assert re.search(r"^\|\s*plant\|orders\|1000\|\s*1000\|\s*0\|$", shown, re.MULTILINE)
+    assert "orders: 1,000 sent, 1,000 delivered, 0 pending" in shown
+    assert re.search(r"^orders .*: half within [\d.]+ ms, 99 % within [\d.]+ ms$", shown, re.MULTILINE)
     assert "pass: 1,000 messages sent, 1,000 delivered, 0 lost" in shown

@@ -11,7 +11,7 @@ from triack.node.config.layers import Layers
 from triack.node.files.access import SUITES
 from triack.node.handles.policies import PRESETS
 from triack.queues.node_settings import NodeSettings, Topic, check_root
-from triack.queues.routes import Route
+from triack.queues.routes import Route, check_routes
 from triack.transport.address import Address
 
 __all__ = ["build_node_table", "build_peers", "build_routes", "build_settings", "find_policy"]
@@ -208,6 +208,8 @@ def build_routes(layers: Layers) -> tuple[Route, ...]:
             layers.problem(layers.said[*table, name].where, (*table, name), why)
         for name in missing:
             layers.problem(_first_place(layers, table), table, f"{name} is missing")
+    if found:
+        _checked(layers, ("routes",), _first_place(layers, ("routes",)), lambda: check_routes("the file", found))
     return tuple(found)
 
 

@@ -9,7 +9,7 @@ from triack.base.errors import DeliveryFailed, UsageError, WaitTimeout
 from triack.base.reasons import DeadReason
 from triack.node.shell.engine_handle import EngineHandle, Prepared
 from triack.queues.packing import Outgoing
-from triack.queues.stages import STAGES, Stage, StageName, as_stage
+from triack.queues.stages import LAST_STAGES, Stage, StageName, as_stage
 from triack.queues.streams.accepted_keys import Accepted
 from triack.queues.streams.outgoing_stream import OutgoingStream
 
@@ -45,6 +45,15 @@ class Waits(ABC):
         power. MSMQ has the recoverable bits of its session ack for that ([MS-MQMQ] 2.2.20.4).
         """
         await self.reached(Stage.STORED, timeout)
+
+    async def onward(self, timeout: float | None = None) -> None:
+        """Wait until the message is on the disk behind the next hop, too, if the link to that is synchronous.
+
+        ``Route(link="sync")`` makes it so; with relays whose links are synchronous as well, it is on the disk at the
+        end of their chain. Over any other link, and while one is downgraded, this is as ``stored``. AMPS calls it
+        ``persisted``.
+        """
+        await self.reached(Stage.ONWARD, timeout)
 
     async def ordered(self, timeout: float | None = None) -> None:
         """Wait for the order ack, [MS-MQQB] 2.2.4: accepted once, in order, and on disk at its destination."""
@@ -208,6 +217,6 @@ def check_stage(stage: object, delivery: Delivery, timeout: float | None) -> Sta
     wanted = as_stage(stage)
     if timeout is not None:
         check_timeout(f"wait for {wanted.name.lower()}", timeout)
-    if wanted > STAGES[delivery]:
+    if wanted > LAST_STAGES[delivery]:
         raise UsageError(f"wait for {wanted.name.lower()}: {delivery.label} messages have no such stage")
     return wanted

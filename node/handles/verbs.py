@@ -64,9 +64,10 @@ class Verbs(Sending, Acknowledging, Trusting, Requesting, Reloading, Routing, Su
         """The events of this node from now on, until it ends: ``async for event in node.events()``.
 
         Returns:
-            An iterator over ``LinkUp``, ``LinkDown``, ``PeerSilent``, ``PeerUnknown``, ``PeerHalted``,
-            ``GapFound``, ``CallRefused``, ``QueueOverQuota``, ``DeadLettersWaiting``, ``StoreLow``, ``StreamHeld``,
-            ``StreamsNearLimit``, ``MessagesDiscarded`` and ``AckWaitOver``.
+            An iterator over ``LinkUp``, ``LinkDown``, ``LinkDowngraded``, ``LinkUpgraded``, ``PeerSilent``,
+            ``PeerUnknown``, ``PeerHalted``, ``GapFound``, ``CallRefused``, ``NoRoute``, ``QueueOverQuota``,
+            ``DeadLettersWaiting``, ``StoreLow``, ``StreamHeld``, ``StreamsNearLimit``, ``TransitOverQuota``,
+            ``MessagesDiscarded`` and ``AckWaitOver``.
 
         Raises:
             NodeClosed: the node was not started.

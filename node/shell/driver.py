@@ -22,9 +22,12 @@ from triack.base.news import (
     GapFound,
     JournalFull,
     LinkDown,
+    LinkDowngraded,
     LinkUp,
+    LinkUpgraded,
     MessagesDiscarded,
     NodeEvent,
+    NoRoute,
     PeerHalted,
     PeerSilent,
     PeerUnknown,
@@ -32,6 +35,7 @@ from triack.base.news import (
     StoreLow,
     StreamHeld,
     StreamsNearLimit,
+    TransitOverQuota,
 )
 from triack.base.printable import counted
 from triack.base.reasons import DropReason, HoldReason
@@ -244,7 +248,7 @@ class Driver:
     def _tell(self, event: NodeEvent) -> None:
         """Tell the program, and the operator."""
         match event:
-            case LinkUp() | LinkDown():
+            case LinkUp() | LinkDown() | LinkDowngraded() | LinkUpgraded():
                 self._tell_link(event)
             case PeerSilent(address, cause):
                 operator_log.warning(f"{cause}; trying on", node=self._name, to=address, drops=self.drops)
@@ -259,11 +263,8 @@ class Driver:
                 log(f"gap found: {cause}; {then}", node=self._name, peer=peer)
             case CallRefused(host, trouble, cause, remedy):
                 operator_log.warning(f"{cause}; {remedy}", node=self._name, host=host, trouble=trouble)
-            case QueueOverQuota() | DeadLettersWaiting():
+            case QueueOverQuota() | DeadLettersWaiting() | JournalFull():
                 self._tell_full(event)
-            case JournalFull(queue, messages, size_bytes, when_full):
-                why = f"{queue} has reached its quota: {JOURNAL_FULL[when_full]}"
-                operator_log.warning(why, node=self._name, queue=queue, messages=messages, bytes=size_bytes)
             case StreamsNearLimit(peer, streams, limit, incoming, is_full):
                 whose = "from" if incoming else "to"
                 why = f"{streams} streams {whose} {peer} are live, of at most {limit}"
@@ -271,18 +272,35 @@ class Driver:
                 operator_log.warning(why, node=self._name, peer=peer, streams=streams, limit=limit)
             case MessagesDiscarded() | AckWaitOver():
                 self._tell_subscription(event)
+            case NoRoute() | TransitOverQuota():
+                self._tell_transit(event)
             case StoreLow():
                 self._tell_room(event)
             case StreamHeld():
                 self._tell_held(event)
         self.events.put(event)
 
-    def _tell_link(self, event: LinkUp | LinkDown) -> None:
-        link, about = f"link to {event.peer} at {event.address}", {"peer": event.peer, "to": event.address}
-        if isinstance(event, LinkUp):
-            operator_log.info(f"{link} is up", node=self._name, **about)
-        else:
-            operator_log.info(f"{link} is down: {event.reason}", node=self._name, **about, reason=event.reason)
+    def _tell_link(self, event: LinkUp | LinkDown | LinkDowngraded | LinkUpgraded) -> None:
+        match event:
+            case LinkUp(address, peer):
+                operator_log.info(f"link to {peer} at {address} is up", node=self._name, peer=peer, to=address)
+            case LinkDown(address, peer, _, reason):
+                why = f"link to {peer} at {address} is down: {reason}"
+                operator_log.info(why, node=self._name, peer=peer, to=address, reason=reason)
+            case LinkDowngraded(peer, oldest_s, packets):
+                behind = f"{peer} has not passed on {counted(packets, 'packet')}, the oldest for {oldest_s:.1f} s"
+                operator_log.warning(f"{behind}: its link is asynchronous for now", node=self._name, peer=peer)
+            case LinkUpgraded(peer):
+                operator_log.info(f"link to {peer} is synchronous again", node=self._name, peer=peer)
+
+    def _tell_transit(self, event: NoRoute | TransitOverQuota) -> None:
+        peer = event.came_by
+        if isinstance(event, NoRoute):
+            why = f"no route leads to {event.final}, and {peer} sends to it by way of this node"
+            operator_log.warning(why, node=self._name, peer=peer, final=event.final)
+            return
+        why = f"what waits here for other nodes is over its quota: {peer} waits"
+        operator_log.warning(why, node=self._name, peer=peer, messages=event.messages, bytes=event.bytes)
 
     def _tell_subscription(self, event: MessagesDiscarded | AckWaitOver) -> None:
         topic, subscription, messages = event.topic, event.subscription, event.messages
@@ -293,14 +311,16 @@ class Driver:
             why = f"{whose} taken back from readers of subscription {subscription}, which had them for too long"
         operator_log.warning(why, node=self._name, topic=topic, subscription=subscription, messages=messages)
 
-    def _tell_full(self, event: QueueOverQuota | DeadLettersWaiting) -> None:
+    def _tell_full(self, event: QueueOverQuota | DeadLettersWaiting | JournalFull) -> None:
         queue, messages = event.queue, event.messages
         if isinstance(event, DeadLettersWaiting):
             why = f"{messages} messages wait in {queue}: read why they died, then requeue or purge them"
             operator_log.warning(why, node=self._name, queue=queue, messages=messages)
             return
         why = f"queue {queue} is over its quota"
-        if (system := system_queue(queue)) is not None:
+        if isinstance(event, JournalFull):
+            why = f"{queue} has reached its quota: {JOURNAL_FULL[event.when_full]}"
+        elif (system := system_queue(queue)) is not None:
             why += system.overflow(self.engine.settings.limits)
         operator_log.warning(why, node=self._name, queue=queue, messages=messages, bytes=event.bytes)
 

@@ -84,6 +84,8 @@ def state_of_transit(engine: Engine, stream: TransitStream) -> StateNow:
         return _at_rest(busy=bool(stream.sequence.entries))
     if stream.way is None:
         return StateNow(QueueState.WAITING, "route")
+    if engine.transits.pause_of(stream) is not None:
+        return StateNow(QueueState.PAUSED, "resume")
     link, sequence = engine.outbox.links[stream.way.via], stream.sequence
     found = _state_of_link(engine, link, stream.held or None, busy=bool(sequence.entries))
     is_sent = sequence.entries and sequence.peek() is None

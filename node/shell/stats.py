@@ -26,7 +26,6 @@ from triack.queues.mailboxes.mailbox import Mailbox
 from triack.queues.manager.engine import Engine
 from triack.queues.node_settings import Quota
 from triack.queues.pauses import Pause
-from triack.queues.peers.dialer import WaitsFor
 from triack.queues.peers.link import Conversation, Link
 from triack.queues.streams.transit_stream import TransitStream
 from triack.session.protocol.states import SessionState
@@ -202,7 +201,8 @@ class TransitStats:
         bytes: of these packets.
         oldest_s: seconds since the first of them came, or since this node started.
         held: why the next hop lets them wait, by the names of docs/reasons.md; None if it does not.
-        state: ``connected``, ``waiting``, ``held`` or ``suspended``.
+        paused_s: seconds since an operator paused their destination here; None when it is not paused.
+        state: ``connected``, ``waiting``, ``paused``, ``held`` or ``suspended``.
         waits_for: as of ``OutgoingStats``, or ``route`` while no route or peer leads to their destination.
         priority: theirs.
     """
@@ -217,6 +217,7 @@ class TransitStats:
     bytes: int
     oldest_s: float
     held: str | None
+    paused_s: float | None
     state: str
     waits_for: str | None
     priority: int = 0
@@ -288,6 +289,7 @@ class LinkStats:
             ``restart`` when it is suspended. None when nothing is missing, or there are no messages for it.
         session: the open session, or None.
         gaps: how often another node answered than the one that had acknowledged earlier messages.
+        mode: ``sync`` while the link is synchronous, by a route; else ``async``.
     """
 
     is_up: bool
@@ -297,6 +299,7 @@ class LinkStats:
     waits_for: str | None
     session: SessionStats | None
     gaps: int
+    mode: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -400,16 +403,15 @@ def gather(engine: Engine, drops: Mapping[str, int], disk: DiskFigures, holding:
             for outgoing in engine.outbox.streams
             if outgoing.peer
         ],
-        links={
-            peer: _link(link, engine.handshakes.waits_for(link), engine.outbox.links.resuming.gaps[peer])
-            for peer, link in engine.outbox.links.items()
-        },
+        links={peer: _link(link, engine) for peer, link in engine.outbox.links.items()},
         holds=[
             HoldStats(*it[:3], it.reason.value)
             # Streams of several priorities that wait for the same reason are one line.
             for it in dict.fromkeys((*engine.inbox.admission.holds.streams, *engine.transits.holds.waiting.streams))
         ],
-        transit=[_transit(engine, stream, now_ns) for stream in engine.transits.streams if stream.sequence.entries],
+        transit=[
+            _transit(engine, stream, now_ms, now_ns) for stream in engine.transits.streams if stream.sequence.entries
+        ],
         sessions=[_session(it) for it in engine.handshakes.conversations.values() if _is_open(it)],
         drops=dict(dropped),
         closes=dict(engine.closes),
@@ -533,7 +535,7 @@ def _words(now: StateNow) -> tuple[str, str | None]:
     return now.state.value, now.waits_for
 
 
-def _transit(engine: Engine, stream: TransitStream, now_ns: int) -> TransitStats:
+def _transit(engine: Engine, stream: TransitStream, now_ms: int, now_ns: int) -> TransitStats:
     entries = stream.sequence.entries.values()
     return TransitStats(
         stream.final,
@@ -546,6 +548,7 @@ def _transit(engine: Engine, stream: TransitStream, now_ns: int) -> TransitStats
         sum([entry.size_bytes for entry in entries]),
         (now_ns - min([entry.came_ns for entry in entries])) / SECOND,
         stream.held or None,
+        _paused_s(engine.transits.pause_of(stream), now_ms),
         *_words(state_of_transit(engine, stream)),
         stream.priority,
     )
@@ -576,7 +579,8 @@ def _is_open(conversation: Conversation | None) -> bool:
     return conversation is not None and conversation.session.state in (SessionState.OPEN, SessionState.DRAINING)
 
 
-def _link(link: Link, waits_for: WaitsFor | None, gaps: int) -> LinkStats:
+def _link(link: Link, engine: Engine) -> LinkStats:
+    waits_for = engine.handshakes.waits_for(link)
     session = _session(link.conversation) if link.conversation is not None and _is_open(link.conversation) else None
     return LinkStats(
         is_up=session is not None,
@@ -585,7 +589,8 @@ def _link(link: Link, waits_for: WaitsFor | None, gaps: int) -> LinkStats:
         suspended=None if link.suspended is None else str(link.suspended),
         waits_for=None if waits_for is None else waits_for.value,
         session=session,
-        gaps=gaps,
+        gaps=engine.outbox.links.resuming.gaps[link.peer],
+        mode=engine.outbox.sync_links.mode_of(link.peer).value,
     )
 
 

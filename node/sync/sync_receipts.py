@@ -19,6 +19,7 @@ class _SyncWaits(OverLoop[W]):
     queued = waited(Waits.queued)
     received = waited(Waits.received)
     stored = waited(Waits.stored)
+    onward = waited(Waits.onward)
     ordered = waited(Waits.ordered)
     reached = waited(Waits.reached)
 

@@ -217,5 +217,8 @@ def describe_packet(content: bytes) -> str:  # noqa: PLR0911 - one for each kind
         return f"sequence {packet.sequence} of stream {packet.stream} {what}"
     if isinstance(packet, wire.OnwardPacket):
         return f"{'waits' if packet.waits else 'waits no more'} up to {packet.here} of sequence {packet.sequence}"
+    if isinstance(packet, wire.OnwardAckPacket):
+        more = ", and store acks are enough" if packet.is_async else ""
+        return f"passed on {packet.ranges} of sequence {packet.sequence}{more}"
     said = b" ".join(unpack(packet.body).bodies).decode()
     return f"number {packet.number} after {packet.previous} of sequence {packet.sequence}, {said}"

@@ -8,6 +8,7 @@ from itertools import repeat
 from multiprocessing import get_context
 from typing import Any
 
+from proof.search.chain import CHAIN_SCOPES, search_chain
 from proof.search.relay import RELAY_SCOPES, search_relay
 from proof.search.scopes import SCOPES
 from proof.search.search import Search, SearchResult
@@ -20,9 +21,12 @@ FAIR_RUNS = 200
 
 
 def run_scope(index: int, states: int = STATES) -> SearchResult:
-    """Search one of ``SCOPES``, or of the scopes of a relay behind them, up to ``states`` states."""
-    if index >= len(SCOPES):
-        return search_relay(RELAY_SCOPES[index - len(SCOPES)], states, fair_runs=FAIR_RUNS)
+    """Search one of ``SCOPES``, or of the scopes behind them, up to ``states`` states: of a relay, and of a chain."""
+    relay, chain = index - len(SCOPES), index - len(SCOPES) - len(RELAY_SCOPES)
+    if chain >= 0:
+        return search_chain(CHAIN_SCOPES[chain], states)
+    if relay >= 0:
+        return search_relay(RELAY_SCOPES[relay], states, fair_runs=FAIR_RUNS)
     return Search(SCOPES[index]).run(states, fair_runs=FAIR_RUNS)
 
 
@@ -50,7 +54,7 @@ def run_all(states: int = STATES, say: Callable[[str], None] = lambda _line: Non
 
 def _results(states: int, jobs: int) -> Iterator[SearchResult]:
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        yield from pool.map(run_scope, range(len(SCOPES) + len(RELAY_SCOPES)), repeat(states))
+        yield from pool.map(run_scope, range(len(SCOPES) + len(RELAY_SCOPES) + len(CHAIN_SCOPES)), repeat(states))
 
 
 def as_json(result: SearchResult) -> dict[str, Any]:

@@ -73,7 +73,7 @@ class Journals:
         self._told: set[str] = set()
         # The journals that got a copy in this process.
         self._names: dict[str, None] = {}
-        queues.keep_copy = self.take
+        queues.notices.keep_copy = self.take
 
     def take(self, mailbox: Mailbox, packet: QueuedPacket) -> bool:
         """Take a packet of a journaled queue that is done. Returns whether the next commit may delete it."""

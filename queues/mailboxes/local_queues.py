@@ -96,7 +96,6 @@ class LocalQueues:
         untold: packets that care of which messages were acknowledged since the last commit began: their queue, and
             which messages.
         tell: takes what happens to messages whose senders may want to know.
-        keep_copy: takes a packet of a journaled queue that is done; returns whether the commit may delete it.
         may_leave: whether a node may have its dead letters put into a queue, by its id and the queue's name.
     """
 
@@ -143,7 +142,6 @@ class LocalQueues:
         self.make_topic: Callable[[int, str], Mailbox] = partial(Mailbox, notices=self.notices)
         self.untold: dict[QueuedPacket, tuple[str, int]] = {}
         self.tell: Tell = nobody_told
-        self.keep_copy: Callable[[Mailbox, QueuedPacket], bool] = lambda *_: True
         self.may_leave: Callable[[bytes, str], bool] = lambda *_: True
 
     # ---- starting
@@ -497,7 +495,7 @@ class LocalQueues:
             changed, gone = mailbox.take_changes()
             for packet in changed:
                 if mailbox.reader.is_done(packet):
-                    if mailbox.journal and not self.keep_copy(mailbox, packet):
+                    if mailbox.journal and not self.notices.keep_copy(mailbox, packet):
                         # Its body comes from the disk first. Until then the row says that all of it is done.
                         group.commit.progress[packet.keys[0]] = mailbox.reader.progress_of(packet).encode()
                         continue

@@ -61,6 +61,7 @@ class Notices:
         purged: messages purged since the last log record, with the name of their queue.
         returned: the same for messages that came back from applications.
         taken: express packets of journaled queues that are done.
+        keep_copy: takes a durable packet of a journaled queue that is done; returns whether the commit may delete it.
         settled: durable messages that are done, as bits of their packets, and are in no commit that has begun.
         whole: large messages that have become whole and may have to be told of, see ``LocalQueues.tell_whole``.
         expiring: when the waiting messages of a packet expire, by the wall clock in milliseconds, see
@@ -86,6 +87,7 @@ class Notices:
         "filled",
         "idled",
         "in_hand",
+        "keep_copy",
         "purged",
         "read",
         "relieved",
@@ -113,6 +115,7 @@ class Notices:
         self.purged: list[tuple[str, list[Lease]]] = []
         self.returned: list[tuple[str, list[Lease]]] = []
         self.taken: list[tuple[Mailbox, QueuedPacket]] = []
+        self.keep_copy: Callable[[Mailbox, QueuedPacket], bool] = lambda *_: True
         self.settled: dict[Mailbox, dict[QueuedPacket, int]] = {}
         self.whole: deque[tuple[Mailbox, QueuedPacket]] = deque()
         self.expiring = Deadlines[tuple[Mailbox, QueuedPacket | None]]()

@@ -51,9 +51,11 @@ from triack.queues.streams.group_commit import GroupCommit
 from triack.queues.streams.inbox import Inbox
 from triack.queues.streams.outbox import Outbox
 from triack.queues.streams.outgoing_stream import OutgoingStream, Row
+from triack.queues.sync_links import SyncLinks
 from triack.queues.topics.topics import Topics
 from triack.queues.transit.transit_door import TransitDoor
 from triack.queues.transit.transit_letters import TransitLetters
+from triack.queues.transit.transit_onward import TransitOnward
 from triack.queues.transit.transit_records import TransitRecords
 from triack.queues.transit.transit_words import TransitWords
 from triack.queues.transit.transits import Transits
@@ -139,18 +141,7 @@ class Engine(Steering):
             settings, queues, self.wall, self.drops, self._record, self._payer_of, words=content.in_hand
         )
         self.inbox = self._make_inbox()
-        self.outbox = Outbox(
-            content.node_id,
-            content.incarnation,
-            settings,
-            content_bytes=self._content_bytes,
-            wall=self.wall,
-            queues=self.queues,
-            has_room=self.inbox.has_room,
-            links=Links(settings.reconnect, random, calls=not address, lowest_share=settings.lowest_priority_share),
-            routes=self.routes,
-            record=self._record,
-        )
+        self.outbox = self._make_outbox(content, random, now_ns)
         self.handshakes = Handshakes(
             content,
             name=name,
@@ -203,6 +194,27 @@ class Engine(Steering):
             origins=self._origins,
         )
 
+    def _make_outbox(self, content: StoreContent, random: "Random", now_ns: int) -> Outbox:
+        """Make the part of this node that sends."""
+        return Outbox(
+            content.node_id,
+            content.incarnation,
+            self.settings,
+            content_bytes=self._content_bytes,
+            wall=self.wall,
+            queues=self.queues,
+            has_room=self.inbox.has_room,
+            links=Links(
+                self.settings.reconnect,
+                random,
+                calls=not self.address,
+                lowest_share=self.settings.lowest_priority_share,
+            ),
+            routes=self.routes,
+            sync_links=SyncLinks(self.routes, self._record, now_ns),
+            record=self._record,
+        )
+
     def _make_transits(self, name: str) -> Transits:
         """Make the part of this node that passes on what others send to others."""
         records, admission = TransitRecords(self._record), self.inbox.admission
@@ -218,9 +230,17 @@ class Engine(Steering):
             admission=admission,
             links=self.outbox.links,
             words=TransitWords(self.node_id, open_with=self.handshakes.open_with, records=records, drops=self.drops),
+            onward=TransitOnward(
+                open_with=self.handshakes.open_with,
+                interval_ns=self.routes.onward_interval_ns,
+                records=records,
+                drops=self.drops,
+            ),
+            sync_links=self.outbox.sync_links,
             letters=TransitLetters(self.queues.put_dead_letter, self.drops),
             records=records,
             wall=self.wall,
+            pauses=self.queues.pauses,
             drops=self.drops,
         )
 
@@ -309,11 +329,11 @@ class Engine(Steering):
         """Have these routes, and no others: what has not arrived yet goes by them from now on."""
         self._look(now_ns)
         self.routes.replace(routes)
-        self._handle_routes_changed()
+        self._handle_routes_changed(now_ns)
 
-    def _handle_routes_changed(self) -> None:
-        self.outbox.handle_routes_changed()
-        self.transits.handle_routes_changed()
+    def _handle_routes_changed(self, now_ns: int) -> None:
+        self.outbox.handle_routes_changed(self.jobs.turn(now_ns))
+        self.transits.handle_routes_changed(now_ns)
 
     def purge_transit(self, final: str, now_ns: int) -> int:
         """Remove what waits here for a node; see ``Transits.purge``."""
@@ -505,7 +525,7 @@ class Engine(Steering):
             self.drops[error.reason] += 1
         return taken
 
-    def _end_burst(self, run: "Burst | None", sender: str, now_ns: int) -> None:
+    def _end_burst(self, run: Burst | None, sender: str, now_ns: int) -> None:
         """Give the opened datagrams of one conversation to its session."""
         if run is None or not run.payloads:
             return
@@ -567,7 +587,7 @@ class Engine(Steering):
         """The directory has changed: sessions of peers that are no longer trusted end with the next ``poll``."""
         self._look(now_ns)
         self.inbox.handle_directory_changed()
-        self._handle_routes_changed()
+        self._handle_routes_changed(now_ns)
         self.callers.handle_directory_changed()
         self.handshakes.handle_directory_changed(now_ns)
 
@@ -642,6 +662,9 @@ class Engine(Steering):
             self.queues.handle_timer(now_ns)
             self.outbox.handle_timer(self.jobs.turn(now_ns))
             self.transits.handle_timer(self.jobs.turn(now_ns))
+            for peer in self.outbox.sync_links.handle_time(now_ns):
+                self.outbox.handle_link_mode(peer, self.jobs.turn(now_ns))
+                self.transits.handle_link_mode(peer, self.jobs.turn(now_ns))
 
     def next_deadline(self) -> int | None:
         """When ``poll`` must be called at the latest, or None. The host is idle until then."""
@@ -664,6 +687,7 @@ class Engine(Steering):
             self.queues.next_deadline(),
             self.outbox.next_deadline(),
             self.transits.next_deadline(),
+            self.outbox.sync_links.next_deadline(),
             self.watching.next_deadline(),
             self.jobs.next_deadline(),
         )
@@ -696,10 +720,12 @@ class Engine(Steering):
             *outbox.holds.take_news(),
             *outbox.retirement.take_news(),
             *self.transits.holds.waiting.take_news(),
+            *self.transits.news.take(),
             *self.queues.take_news(),
             *self.jobs.journals.take_news(),
             *self.callers.take_news(),
             *self.topics.take_news(now_ns),
+            *self.outbox.sync_links.take_news(),
         ):
             effects += [Tell(event) for event in news]
         if detected := self.handshakes.suspended.take_detected():

@@ -174,7 +174,7 @@ class Jobs:
             return self._looks.popleft()
         return (
             self._outbox.poll_fetch()
-            or self._transits.poll_fetch()
+            or self._transits.bodies.poll_fetch()
             or self._desk.poll_fetch()
             or self.journals.poll_fetch()
             or self._queues.expiry.poll_fetch()
@@ -204,7 +204,7 @@ class Jobs:
         elif job.table == "outgoing":
             self._outbox.handle_fetched(job)
         elif job.table == "transit":
-            self._transits.handle_fetched(job)
+            self._transits.bodies.handle_fetched(job)
         else:
             self._queues.handle_fetched(job)
 

@@ -224,8 +224,12 @@ class SessionEventRouter:
         elif isinstance(packet, wire.OnwardPacket):
             self._depend(conversation)
             self._outbox.handle_onward(packet, conversation.label, now_ns)
+        elif isinstance(packet, wire.OnwardAckPacket):
+            self._depend(conversation)
+            self._outbox.handle_onward_ack(packet, conversation.label, self._jobs.turn(now_ns))
         elif packet.reason != FreedReason.LET_GO:
-            self._outbox.handle_reject(packet.stream, packet.sequence, packet.number, packet.reason)
+            turn = self._jobs.turn(now_ns)
+            self._outbox.handle_reject(packet.stream, packet.sequence, packet.number, packet.reason, turn)
 
     def _take_packet(
         self, conversation: Conversation, number: int, packet: wire.SequenceHeader, delivery: Delivery, now_ns: int
@@ -235,6 +239,7 @@ class SessionEventRouter:
         if isinstance(packet, wire.RelayedHeader) and not self._transits.is_here(packet):
             self._transits.handle_packet(conversation, number, packet, delivery, turn)
         else:
+            self._transits.sync.onward.handle_arrived(conversation, packet, delivery, now_ns)
             self._inbox.handle_packet(conversation, number, packet, delivery, turn)
 
     def _take_word(self, conversation: Conversation, packet: wire.Answer, now_ns: int) -> None:
@@ -247,6 +252,9 @@ class SessionEventRouter:
             self._transits.handle_reject(conversation, packet, turn)
         elif isinstance(packet, wire.HoldPacket):
             self._transits.handle_hold(conversation, packet, now_ns)
+        elif isinstance(packet, wire.OnwardAckPacket):
+            self._depend(conversation)
+            self._transits.handle_onward_ack(conversation, packet, turn)
         else:
             raise ProtocolError(DropReason.NOT_OUR_PACKET)
 
@@ -278,6 +286,8 @@ class SessionEventRouter:
             header = run.header
             passes = isinstance(header, wire.RelayedHeader) and not self._transits.is_here(header)
             taker = self._transits if passes else self._inbox
+            if not passes:
+                self._transits.sync.onward.handle_arrived(conversation, header, delivery, now_ns)
             if taker.handle_run(conversation, run, delivery, self._jobs.turn(now_ns)):
                 continue
             for number, packet in enumerate(run.headers(), run.packet):
@@ -371,7 +381,7 @@ class SessionEventRouter:
         if link is not None and link.conversation is conversation and link.awaits_order_ack:
             conversation.session.ping()
 
-    def _on_idle(self, conversation: Conversation, _event: events.SessionIdle, _now_ns: int) -> None:
+    def _on_idle(self, conversation: Conversation, _event: events.SessionIdle, now_ns: int) -> None:
         """End the session, unless there is something to send that must not wait for another one.
 
         That is an order ack or, for a stream that waits for room, a packet that asks, or a repeated hold. A pending
@@ -383,8 +393,8 @@ class SessionEventRouter:
         serves = link is not None and link.conversation is conversation
         relies = link is not None and serves and self._outbox.relies_on(link)
         if relies or self._transits.holds_open(conversation):
-            # A word that ends with the session stands. Make sure that the neighbour is still there.
-            conversation.session.ping()
+            # A word that ends with the session stands.
+            conversation.session.stay(now_ns)
             return
         owed = inbox.order_acks.handle_request(conversation.peer_id, conversation.link_name)
         acks = any(stream.owes_ack and stream.via is conversation for stream in owed)

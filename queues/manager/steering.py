@@ -11,6 +11,7 @@ from triack.queues.mailboxes.local_queues import LocalQueues
 from triack.queues.manager.jobs import Jobs
 from triack.queues.node_settings import Quota
 from triack.queues.streams.outbox import Outbox
+from triack.queues.transit.transits import Transits
 
 __all__ = ["Steering"]
 
@@ -21,12 +22,14 @@ class Steering(ABC):
     Attributes:
         queues: the queues of this node.
         outbox: its outgoing queues.
+        transits: the streams of other nodes that pass through this one.
         jobs: the next commit.
         wall: the time of day.
     """
 
     queues: LocalQueues
     outbox: Outbox
+    transits: Transits
     jobs: Jobs
     wall: WallClock
 
@@ -64,5 +67,6 @@ class Steering(ABC):
     def _handle_paused(self, name: str) -> None:
         if "/" in name:
             self.outbox.handle_paused()
+            self.transits.handle_paused()
         elif name in self.queues.mailboxes:
             self.queues.handle_paused(name)

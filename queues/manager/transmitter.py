@@ -10,6 +10,7 @@ leaves by itself, so that the cause that lost a run of packets does not lose the
 from collections import Counter
 from collections.abc import Callable, Iterable
 from enum import IntEnum
+from typing import Any, Protocol
 
 from triack.base.clock import WallClock
 from triack.base.datagram import Kind
@@ -19,13 +20,12 @@ from triack.queues.manager.link_news import News
 from triack.queues.manager.pings import CLOCK, CLOCK_BYTES, Pings
 from triack.queues.manager.recorder import Recorder
 from triack.queues.peers.handshake import Handshakes
-from triack.queues.peers.link import Conversation, Link, Sending
+from triack.queues.peers.link import Conversation, Link
 from triack.queues.peers.path import CHALLENGE_BYTES
 from triack.queues.peers.session_port import SessionPort
 from triack.queues.streams.incoming_stream import IncomingStream
 from triack.queues.streams.outbox import Outbox
 from triack.queues.streams.outgoing_stream import OutgoingStream
-from triack.queues.streams.transit_stream import TransitStream
 from triack.queues.transit.transits import Transits
 from triack.session.protocol.events import TransmitKind
 from triack.session.protocol.states import SessionState
@@ -48,6 +48,19 @@ class Giving(IntEnum):
     """The node closes: order acks and rejections, and no packets of its own."""
     ALL = 2
     """Everything."""
+
+
+class _Source(Protocol):
+    """Has the packets of streams: of outgoing queues, or of streams in transit."""
+
+    def contents_of(self, stream: Any, run: Any, now_ns: int) -> tuple[list[bytes], Any, list[int]]:
+        """Contents, contexts and ``Ask`` of each of a run of packets that leave now."""
+
+    def want_bodies(self, stream: Any) -> None:
+        """The bodies of the next packets are only on the disk."""
+
+    def handle_handed_over(self, stream: Any) -> None:
+        """A session has taken packets of a stream."""
 
 
 class Transmitter:
@@ -180,42 +193,8 @@ class Transmitter:
             return
         while session.room and (turn := link.next_turn()) is not None:
             stream, packets = turn
-            if isinstance(stream, OutgoingStream):
-                self._fill_from(session, link, stream, packets, now_ns)
-            else:
-                self._pass_on(session, link, stream, packets, now_ns)
-
-    def _pass_on(self, session: SessionPort, link: Link, stream: Sending, limit: int, now_ns: int) -> None:
-        """Let a stream in transit have its turn, or as much of it as the window takes."""
-        assert isinstance(stream, TransitStream)
-        sequence, left = stream.sequence, min(session.room, limit)
-        while left and (run := sequence.peek_run(left)):
-            if run[0].body is None:
-                self._transits.want_bodies(stream)
-                link.withdraw(stream)
-                break
-            packet = session.send_packets(stream.delivery, *self._transits.contents_of(stream, run, now_ns))
-            if before := sequence.handle_sent(run, now_ns, packet=packet):
-                session.handle_freed(before)
-            link.handle_given(stream, len(run))
-            left -= len(run)
-        self._transits.handle_handed_over(stream)
-
-    def _fill_from(self, session: SessionPort, link: Link, outgoing: OutgoingStream, limit: int, now_ns: int) -> None:
-        """Let an outgoing queue have its turn, or as much of it as the window takes."""
-        sequence = outgoing.sequence
-        left = min(session.room, limit)
-        while left and (run := sequence.peek_run(left)):
-            if run[0].body is None:
-                self._outbox.want_bodies(outgoing)
-                link.withdraw(outgoing)
-                break
-            packet = session.send_packets(outgoing.delivery, *self._outbox.contents_of(outgoing, run, now_ns))
-            if before := sequence.handle_sent(run, now_ns, packet=packet):
-                session.handle_freed(before)
-            link.handle_given(outgoing, len(run))
-            left -= len(run)
-        self._outbox.handle_handed_over(outgoing)
+            source: _Source = self._outbox if isinstance(stream, OutgoingStream) else self._transits
+            _fill_from(source, session, link, stream, packets, now_ns)
 
     def _transmit(self, conversation: Conversation, batches: dict[str, list[bytes]], now_ns: int) -> None:
         session = conversation.session
@@ -274,3 +253,19 @@ class Transmitter:
         payload = content + CLOCK.pack(self._wall.ms(now_ns) if kind is Kind.RESPONSE else 0)
         data = conversation.channel.seal(kind, *conversation.session.take_counter(), payload, now_ns)
         batches.setdefault(address, []).append(data)
+
+
+def _fill_from(source: _Source, session: SessionPort, link: Link, stream: Any, limit: int, now_ns: int) -> None:
+    """Let a stream have its turn, or as much of it as the window takes."""
+    sequence, left = stream.sequence, min(session.room, limit)
+    while left and (run := sequence.peek_run(left)):
+        if run[0].body is None:
+            source.want_bodies(stream)
+            link.withdraw(stream)
+            break
+        packet = session.send_packets(stream.delivery, *source.contents_of(stream, run, now_ns))
+        if before := sequence.handle_sent(run, now_ns, packet=packet):
+            session.handle_freed(before)
+        link.handle_given(stream, len(run))
+        left -= len(run)
+    source.handle_handed_over(stream)

@@ -125,6 +125,9 @@ class SessionPort(Protocol):
     def ping(self) -> None:
         """Ask the peer for every ack that it owes."""
 
+    def stay(self, now_ns: int) -> None:
+        """It must not end as idle now: make sure that the peer is still there."""
+
     def drain(self, now_ns: int) -> None:
         """Take no more packets, wait for the last acks, then close."""
 

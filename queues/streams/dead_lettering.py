@@ -78,8 +78,16 @@ class DeadLettering:
         return entries
 
     def purge(self, outgoing: OutgoingStream) -> list[StreamPacket]:
-        """Give up all that waits in an outgoing queue. Returns the packets, which become dead letters."""
-        entries = [entry for entry in outgoing.sequence.entries.values() if entry.state not in _GIVEN_UP]
+        """Give up all that waits in an outgoing queue. Returns the packets, which become dead letters.
+
+        What a relay answers for stays until it has passed it on.
+        """
+        sequence = outgoing.sequence
+        entries = [
+            entry
+            for entry in sequence.entries.values()
+            if entry.state not in _GIVEN_UP and not sequence.relay_answers(sequence.message_of(entry))
+        ]
         for entry in entries:
             self.give_up(outgoing, entry, DeadReason.PURGED)
         return entries

@@ -3,6 +3,7 @@
 from triack.base.delivery import Delivery
 from triack.base.reasons import HoldReason
 from triack.ordering.outgoing import StreamPacket
+from triack.ordering.wire import OnwardAckPacket
 from triack.queues.mailboxes.handed import said_priority
 from triack.queues.streams.arrival_records import Record
 from triack.queues.streams.dead_message import DeadMessage
@@ -103,6 +104,16 @@ class DepartureRecords:
             "class": outgoing.delivery.label,
         }
         self._record("onward_received", now_ns, origin=self._origin, **said, here=here, waits=waits, session=session)
+
+    def onward_acked(self, outgoing: OutgoingStream, packet: OnwardAckPacket, session: str, now_ns: int) -> None:
+        """A relay has passed packets on, or has said that its store acks are enough."""
+        said = {
+            "stream": outgoing.stream_number,
+            "sequence": outgoing.sequence.sequence,
+            "class": outgoing.delivery.label,
+        }
+        told = {"ranges": [list(span) for span in packet.ranges], "is_async": packet.is_async}
+        self._record("onward_ack_received", now_ns, origin=self._origin, **said, **told, session=session)
 
     def _write(self, event: str, outgoing: OutgoingStream, first: int, last: int, now_ns: int, **more: object) -> None:
         self._record(

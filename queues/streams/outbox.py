@@ -17,12 +17,19 @@ from triack.base.clock import WallClock
 from triack.base.commit import HEAD_BYTES, Commit, OutgoingRow, OutgoingStreamRow, Read, StoreContent, key_of, split_key
 from triack.base.delivery import DURABLE, Delivery, default_priority
 from triack.base.names import TOPIC_PREFIX
-from triack.base.ranges import as_ranges
+from triack.base.ranges import Range, as_ranges
 from triack.base.reasons import DeadReason, HoldReason
 from triack.ordering.hold import HoldState
 from triack.ordering.outgoing import StreamPacket, StreamPacketState
 from triack.ordering.tiers import tier_label
-from triack.ordering.wire import OnwardPacket, RelayedPacket, SequenceHeader, encode_relayed_run, encode_run
+from triack.ordering.wire import (
+    OnwardAckPacket,
+    OnwardPacket,
+    RelayedPacket,
+    SequenceHeader,
+    encode_relayed_run,
+    encode_run,
+)
 from triack.queues.ack_latency import AckLatency
 from triack.queues.clock_jumps import ClockJumps
 from triack.queues.deadlines import Deadlines
@@ -44,6 +51,7 @@ from triack.queues.streams.ordinals import Ordinals
 from triack.queues.streams.outgoing_stream import OutgoingStream, Row
 from triack.queues.streams.retirement import ENDED, Retirement
 from triack.queues.streams.stream_state import StreamState
+from triack.queues.sync_links import SyncLinks
 from triack.session.protocol.frames import Ask
 
 __all__ = ["Outbox", "PacketContext"]
@@ -90,10 +98,12 @@ class Outbox:
         has_room: whether one of them takes one more message of this node itself, besides those that are coming.
         links: by peer, none yet.
         routes: the way to each destination.
+        sync_links: which links are synchronous.
         record: writes to the session log.
 
     Attributes:
         links: by peer.
+        sync_links: the synchronous ones, and how far they are behind.
         cached_bytes: bodies of packets that are in memory and on the disk.
         keys: of messages that are accepted once.
         dead_lettering: messages that were given up, until their dead letters exist.
@@ -117,9 +127,11 @@ class Outbox:
         has_room: HasRoom,
         links: Links,
         routes: Routes,
+        sync_links: SyncLinks,
         record: Record,
     ) -> None:
         self._routes = routes
+        self.sync_links = sync_links
         self._node_id = node_id
         self._settings = settings
         self._content_bytes = content_bytes
@@ -167,6 +179,8 @@ class Outbox:
                 by_ms = self._jumps.outgoing_ms(outgoing.sequence.sequence, number)
                 index.reach_by_ms = max(1, index.reach_by_ms + by_ms)
             outgoing.restore(index, number)
+            if outgoing.next_hop.awaited:
+                self.sync_links.add(outgoing.way, outgoing, [(number, number)], turn.now_ns)
         self.keys.restore(content.state, self._by_number, turn.now_ms, turn.commit, moved_ms=self._jumps.by_ms)
         self.links.resuming.restore(content.state)
         for outgoing in self._by_number.values():
@@ -230,6 +244,8 @@ class Outbox:
         self._by_number[outgoing.stream_number] = outgoing
         outgoing.paused = self.pauses.of_stream(outgoing.peer, outgoing.queue) is not None
         if outgoing.peer:
+            outgoing.next_hop.awaited = outgoing.durable and self.sync_links.awaits(outgoing.way)
+            outgoing.sequence.set_sync(self._is_sync(outgoing))
             self.links[outgoing.via].add(outgoing)
             self.retirement.handle_added(outgoing.via)
         return outgoing
@@ -241,8 +257,13 @@ class Outbox:
         self._deadlines.set(outgoing, None)
         self.keys.handle_ended(outgoing)
         self.latency.forget(outgoing)
+        self.sync_links.forget(outgoing)
         if outgoing.peer:
             self.links[outgoing.via].remove(outgoing)
+
+    def _is_sync(self, outgoing: OutgoingStream) -> bool:
+        """Whether packets of a stream have to be passed on before they count as stored for good."""
+        return outgoing.next_hop.awaited and not outgoing.next_hop.is_async and self.sync_links.is_sync(outgoing.way)
 
     def _look_at(self, outgoing: OutgoingStream) -> None:
         """An outgoing queue has changed: it may have something to send, or another deadline.
@@ -399,6 +420,8 @@ class Outbox:
     def _note_started(self, outgoing: OutgoingStream, entries: list[StreamPacket], now_ns: int) -> None:
         if entries:
             self.latency.handle_started(outgoing, entries[-1].number, now_ns)
+            if outgoing.next_hop.awaited:
+                self.sync_links.add(outgoing.way, outgoing, [(entries[0].number, entries[-1].number)], now_ns)
 
     def _finish_local(self, outgoing: OutgoingStream, entries: list[StreamPacket]) -> None:
         """A packet for a queue of this node has arrived as soon as it is committed."""
@@ -457,22 +480,18 @@ class Outbox:
         if outgoing.way is None or outgoing.way.is_direct:
             contents = encode_run(first, previous, ack_requested, [entry.body or b"" for entry in run])
         else:
-            contents = self._relay(first, outgoing.way.final, run, previous, ack_requested, self._wall.ms(now_ns))
+            packets = self._relay(run, previous, ack_requested, self._wall.ms(now_ns))
+            contents = encode_relayed_run(first, outgoing.way.final, "", packets, awaited=outgoing.next_hop.awaited)
         contexts = [PacketContext(outgoing, entry, before) for entry, before in zip(run, previous, strict=True)]
         return contents, contexts, awaited
 
     @staticmethod
     def _relay(
-        first: SequenceHeader,
-        final: str,
-        run: list[StreamPacket],
-        previous: list[int],
-        ack_requested: list[bool],
-        now_ms: int,
-    ) -> list[bytes]:
-        """The contents of packets that go to a relay."""
+        run: list[StreamPacket], previous: list[int], ack_requested: list[bool], now_ms: int
+    ) -> list[RelayedPacket]:
+        """Packets that go to a relay."""
         each = zip(run, previous, ack_requested, strict=True)
-        packets = [
+        return [
             RelayedPacket(
                 entry.number,
                 before,
@@ -483,7 +502,6 @@ class Outbox:
             )
             for entry, before, asks in each
         ]
-        return encode_relayed_run(first, final, "", packets)
 
     def handle_handed_over(self, outgoing: OutgoingStream) -> None:
         """A session has taken packets of an outgoing queue: a resend tier may have begun."""
@@ -516,13 +534,15 @@ class Outbox:
                 self._free(outgoing, freed, turn)
             if sequence.hold.handle_progress() or sequence.start.credit is not None:
                 self._look_at(outgoing)
-            outgoing.stages.handle_progress(entries, Stage.STORED)
+            if outgoing.next_hop.is_async:
+                self.sync_links.remove(outgoing.way, outgoing, _ranges(entries))
+            outgoing.stages.handle_progress(entries, Stage.STORED if sequence.sync else Stage.ONWARD)
 
     def leads(self, stream: int, peer_id: bytes) -> bool:
         """Whether a node is the neighbour to which a stream goes or went: only that node may answer for its packets."""
         outgoing = self._by_number.get(stream)
-        if outgoing is not None and outgoing.former:
-            names: tuple[str, ...] = (outgoing.via, *outgoing.former)
+        if outgoing is not None and outgoing.next_hop.former:
+            names: tuple[str, ...] = (outgoing.via, *outgoing.next_hop.former)
         else:
             names = (self.retirement.peer_of(stream) if outgoing is None else outgoing.via,)
         links = (self.links.get(name) for name in names if name)
@@ -537,8 +557,35 @@ class Outbox:
         freed = outgoing.sequence.handle_order_ack(sequence, number, turn.now_ns)
         if freed:
             outgoing.sequence.hold.handle_progress()
+            self.sync_links.remove(outgoing.way, outgoing, _ranges(freed))
         self._free(outgoing, freed, turn)
         self._look_at(outgoing)
+
+    def handle_onward_ack(self, packet: OnwardAckPacket, session: str, turn: Turn) -> None:
+        """A relay has passed packets on, or says that its store acks are enough from now on."""
+        outgoing = self._by_number.get(packet.stream)
+        if outgoing is None or outgoing.sequence.sequence != packet.sequence:
+            return
+        self._records.onward_acked(outgoing, packet, session, turn.now_ns)
+        covered, freed = outgoing.sequence.handle_onward(packet.ranges)
+        self.sync_links.remove(outgoing.way, outgoing, packet.ranges)
+        self._free(outgoing, freed, turn)
+        outgoing.stages.handle_progress(covered, Stage.ONWARD)
+        if outgoing.next_hop.handle_word(packet.turn, is_async=packet.is_async):
+            if packet.is_async:
+                stored = [entry for entry in outgoing.sequence.entries.values() if entry.stored]
+                self.sync_links.remove(outgoing.way, outgoing, _ranges(stored))
+            self._set_sync(outgoing, turn)
+
+    def handle_link_mode(self, peer: str, turn: Turn) -> None:
+        """A synchronous link is asynchronous for now, or synchronous again."""
+        for outgoing in list(self.links[peer].streams):
+            self._set_sync(outgoing, turn)
+
+    def _set_sync(self, outgoing: OutgoingStream, turn: Turn) -> None:
+        freed = outgoing.sequence.set_sync(self._is_sync(outgoing))
+        self._free(outgoing, freed, turn)
+        outgoing.stages.handle_progress(list(outgoing.sequence.entries.values()), Stage.ONWARD)
 
     def handle_onward(self, packet: OnwardPacket, session: str, now_ns: int) -> None:
         """A relay says how far it has a stream, and whether that waits there: then it need not go out again."""
@@ -549,7 +596,7 @@ class Outbox:
             self._records.onward(outgoing, packet.here, session, now_ns, waits=packet.waits)
             self._look_at(outgoing)
 
-    def handle_reject(self, stream: int, sequence: int, number: int, reason: str) -> None:
+    def handle_reject(self, stream: int, sequence: int, number: int, reason: str, turn: Turn) -> None:
         """The destination has permanently rejected a packet, and so its message, and has not delivered it."""
         outgoing = self._by_number.get(stream)
         if outgoing is None or outgoing.sequence.sequence != sequence:
@@ -557,7 +604,20 @@ class Outbox:
         entry = outgoing.sequence.entries.get(number)
         if entry is None or entry.state is StreamPacketState.REJECTED:
             return
-        self._forget_sent(outgoing, self.dead_lettering.reject(outgoing, entry, reason))
+        if not self._leave_to_relay(outgoing, entry, reason, turn):
+            self._forget_sent(outgoing, self.dead_lettering.reject(outgoing, entry, reason))
+
+    def _leave_to_relay(self, outgoing: OutgoingStream, entry: StreamPacket, reason: str, turn: Turn) -> bool:
+        """If a relay answers for a message that has ended, its dead letter is there: forget the copy that is here."""
+        entries = outgoing.sequence.message_of(entry)
+        if not outgoing.sequence.relay_answers(entries):
+            return False
+        for part in entries:
+            outgoing.sequence.remove(part)
+            outgoing.handle_removed(part, reason)
+        self.sync_links.remove(outgoing.way, outgoing, _ranges(entries))
+        self._free(outgoing, entries, turn)
+        return True
 
     def handle_hold(self, stream: int, turn: int, now_ns: int, *, stop: bool, reason: str = "") -> None:
         """The destination has no room for a stream, for a named reason, or has some again."""
@@ -604,7 +664,11 @@ class Outbox:
 
     def relies_on(self, link: Link) -> bool:
         """Whether a relay has said that it answers for packets, which counts as long as the session of its link."""
-        return any(outgoing.sequence.waits_at_relay for outgoing in link.streams if outgoing.relayed)
+        return any(
+            outgoing.sequence.waits_at_relay or outgoing.sequence.awaits_onward
+            for outgoing in link.streams
+            if outgoing.relayed
+        )
 
     def _free(self, outgoing: OutgoingStream, entries: list[StreamPacket], turn: Turn) -> None:
         self._let_go(outgoing, entries)
@@ -639,11 +703,12 @@ class Outbox:
 
     # ---- sessions come and go
 
-    def handle_routes_changed(self) -> None:
+    def handle_routes_changed(self, turn: Turn) -> None:
         """Routes or peers have changed: streams whose way is another one now send all that is not freed by that."""
         for outgoing in self._by_number.values():
             way = self._routes.way_of(outgoing.peer) if outgoing.peer else None
-            if way is None or way == outgoing.way:
+            is_sync = outgoing.durable and self.sync_links.awaits(way)
+            if way is None or (way == outgoing.way and is_sync is outgoing.next_hop.awaited):
                 continue
             before = self.links[outgoing.via]
             if before.conversation is not None:
@@ -652,7 +717,13 @@ class Outbox:
                 before.conversation.wake()
             before.remove(outgoing)
             outgoing.go_by(way)
+            self.sync_links.forget(outgoing)
+            outgoing.next_hop.awaited = is_sync
+            outgoing.next_hop.handle_session_closed()
             outgoing.sequence.handle_session_closed()
+            if is_sync:
+                self.sync_links.add(way, outgoing, _ranges(outgoing.sequence.entries.values()), turn.now_ns)
+            self._set_sync(outgoing, turn)
             self.holds.free(outgoing)
             link = self.links[way.via]
             link.add(outgoing)
@@ -702,8 +773,16 @@ class Outbox:
                 for entry in outgoing.sequence.unconfirmed():
                     self.dead_lettering.give_up(outgoing, entry, DeadReason.SESSION_LOST)
             outgoing.sequence.handle_session_closed(idle=link.idle, not_stored=not_stored)
+            if outgoing.next_hop.awaited:
+                self._handle_word_lost(outgoing)
             self.holds.free(outgoing)  # its destination holds it again if it must
             self._look_at(outgoing)
+
+    def _handle_word_lost(self, outgoing: OutgoingStream) -> None:
+        """A session is over: its relay tells nothing more of what is here no longer, and has to say anew what it is."""
+        self.sync_links.keep(outgoing, _ranges(outgoing.sequence.entries.values()))
+        outgoing.next_hop.handle_session_closed()
+        outgoing.sequence.set_sync(self._is_sync(outgoing))
 
     # ---- giving up
 
@@ -717,7 +796,8 @@ class Outbox:
             if not key.paused:
                 self._resend_due(key, turn.now_ns)
             for entry in key.poll_expired(turn.now_ms, LETTERS_MAX):
-                self.dead_lettering.give_up(key, entry, DeadReason.REACH_QUEUE_TIMEOUT)
+                if not self._leave_to_relay(key, entry, DeadReason.REACH_QUEUE_TIMEOUT, turn):
+                    self.dead_lettering.give_up(key, entry, DeadReason.REACH_QUEUE_TIMEOUT)
             self._look_at(key)
 
     def _resend_due(self, outgoing: OutgoingStream, now_ns: int) -> None:
@@ -740,6 +820,7 @@ class Outbox:
                 outgoing.sequence.remove(entry)
                 outgoing.handle_removed(entry, reason)
             self._let_go(outgoing, left)
+            self.sync_links.remove(outgoing.way, outgoing, _ranges(left))
             if not outgoing.sequence.entries:
                 self.latency.forget(outgoing)
             self._look_at(outgoing)
@@ -807,3 +888,7 @@ class Outbox:
     def unfinished(self) -> bool:
         """Whether anything submitted is not yet in a packet."""
         return bool(self.unpacked)
+
+
+def _ranges(entries: Iterable[StreamPacket]) -> list[Range]:
+    return as_ranges(sorted([entry.number for entry in entries]))

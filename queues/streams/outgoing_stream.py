@@ -18,6 +18,7 @@ from triack.queues.routes import Way
 from triack.queues.stages import Stage, StageTracker
 from triack.queues.streams.ack_events import AckEvents
 from triack.queues.streams.stream_state import StreamState
+from triack.queues.sync_links import NextHop
 
 __all__ = ["OutgoingStream", "Row"]
 
@@ -48,7 +49,7 @@ class OutgoingStream:
         priority: of all its messages; None for the default of their class.
 
     Attributes:
-        former: the neighbours by which it went before, in this process.
+        next_hop: what is known of the node that its packets go to, and of those that they went to before.
         readers: the event readers that report the outcome of its messages.
         recovered: number of its messages that were restored at the start: an earlier process may have sent them.
         life: state of its stream.
@@ -64,8 +65,8 @@ class OutgoingStream:
         "committing",
         "delivery",
         "durable",
-        "former",
         "life",
+        "next_hop",
         "numbered",
         "paused",
         "peer",
@@ -103,7 +104,7 @@ class OutgoingStream:
     ) -> None:
         self.way = way
         self.relayed = relayed or (way is not None and not way.is_direct)
-        self.former: tuple[str, ...] = ()
+        self.next_hop = NextHop()
         self.stream_number = stream
         self.peer = peer
         self.queue = queue
@@ -165,7 +166,8 @@ class OutgoingStream:
     def go_by(self, way: Way) -> None:
         """Its packets go by another way from now on."""
         if way.via != self.via:
-            self.former = (*(name for name in self.former if name != way.via), self.via)
+            former = self.next_hop.former
+            self.next_hop.former = (*(name for name in former if name != way.via), self.via)
         self.way = way
         self.relayed = self.relayed or not way.is_direct
 

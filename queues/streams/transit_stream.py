@@ -4,9 +4,12 @@ from triack.base.commit import TransitIndex, TransitStreamRow
 from triack.base.delivery import DURABLE, Delivery
 from triack.base.names import StreamId
 from triack.ordering.transit import TransitPacket, TransitSequence
+from triack.ordering.wire import RelayedPacket, SequenceHeader, encode_relayed_run
 from triack.queues.deadlines import Deadlines
 from triack.queues.peers.link import Conversation
 from triack.queues.routes import Way
+from triack.queues.sync_links import NextHop
+from triack.session.protocol.frames import Ask
 
 __all__ = ["TransitContext", "TransitStream"]
 
@@ -33,6 +36,7 @@ class TransitStream:
         judged_by: the conversation that may send it here, as of the last check; None before the next one.
         noted: the neighbour and the hops that are known as its way back.
         turn: number of holds sent for it.
+        paused: whether an operator has paused what goes to its destination.
         turn_key: the streams that share its turns, see ``queues.peers.turns``: no origin takes the turns of another.
         held: why the next hop lets it wait; empty if it does not.
         messages: number of messages that are here.
@@ -40,9 +44,12 @@ class TransitStream:
         has_share: whether it has all that it may have of the room.
         stopped: the conversations that were asked to wait with it.
         word: turn of the last word about whether its packets wait here, see ``ordering.wire`` ONWARD.
+        awaited: whether its neighbour waits for the word that packets were passed on, as the last one said that came.
+        next_hop: what is known of the node that its packets go to.
     """
 
     __slots__ = (
+        "awaited",
         "delivery",
         "durable",
         "expiries",
@@ -53,9 +60,11 @@ class TransitStream:
         "id",
         "judged_by",
         "messages",
+        "next_hop",
         "noted",
         "number",
         "ordered",
+        "paused",
         "priority",
         "queue",
         "sequence",
@@ -98,12 +107,15 @@ class TransitStream:
         self.judged_by: Conversation | None = None
         self.noted = ("", 0)
         self.turn = 0
+        self.paused = False
         self.held = ""
         self.messages = 0
         self.size_bytes = 0
         self.has_share = False
         self.stopped: dict[Conversation, str] = {}
         self.word = 0
+        self.awaited = False
+        self.next_hop = NextHop()
 
     @classmethod
     def restore(cls, row: TransitStreamRow) -> "TransitStream":
@@ -156,6 +168,43 @@ class TransitStream:
             self.ordered,
             self.priority,
         )
+
+    def contents_of(
+        self, run: list[TransitPacket], now_ms: int, *, hurries: bool
+    ) -> tuple[list[bytes], list["TransitContext"], list[int]]:
+        """Contents, contexts and ``Ask`` of each of a run of packets that leave now.
+
+        ``hurries``: its acks are awaited without any delay.
+        """
+        assert self.way is not None
+        sequence = self.sequence
+        previous = [sequence.previous_of(entry) for entry in run]
+        packets = [
+            RelayedPacket(
+                entry.number,
+                before,
+                entry.hops + 1,
+                max(1, entry.left_by_ms - now_ms) if entry.left_by_ms else 0,
+                entry.ack_requested or entry.sends > 0,
+                entry.body or b"",
+            )
+            for entry, before in zip(run, previous, strict=True)
+        ]
+        first = SequenceHeader(*self.id, sequence.sequence, run[0].number, 0, self.queue, False, b"")
+        contents = encode_relayed_run(first, self.way.final, self.from_name, packets, awaited=self.next_hop.awaited)
+        each = zip(run, previous, strict=True)
+        contexts = [TransitContext(self, entry, before, entry.hops + 1) for entry, before in each]
+        asks = [int(entry.ack_requested) for entry in run]
+        if hurries or sequence.start.credit is not None:
+            # As at an origin: the stream stands still until these are taken, and no ack delay is to be added.
+            asks[-1] = asks[-1] or Ask.WITH_STORE
+        return contents, contexts, asks
+
+    @property
+    def pausable(self) -> tuple[str, ...]:
+        """The names of its destination by which an operator may pause it."""
+        direct = self.way.via if self.way is not None and self.way.is_direct else ""
+        return tuple(dict.fromkeys(name for name in (self.final, direct) if name))
 
     @property
     def destination(self) -> str:

@@ -1,9 +1,9 @@
 """Session log records of streams in transit (docs/session-log.md). Formatting only."""
 
-from triack.base.ranges import as_ranges
+from triack.base.ranges import Range, as_ranges
 from triack.base.reasons import FreedReason, RejectReason
 from triack.ordering.transit import TransitPacket
-from triack.ordering.wire import RelayedHeader
+from triack.ordering.wire import OnwardAckPacket, RelayedHeader
 from triack.queues.streams.arrival_records import Record
 from triack.queues.streams.transit_stream import TransitStream
 
@@ -38,7 +38,9 @@ class TransitRecords:
         self, stream: TransitStream, entries: list[TransitPacket], reason: FreedReason, now_ns: int, session: str = ""
     ) -> None:
         """This node answers for packets no longer; ``session`` has carried them to the next hop."""
-        more = {"session": session} if session else {}
+        more: dict[str, object] = {"session": session} if session else {}
+        if stream.sequence.sync:
+            more["sync"] = True
         for first, last in as_ranges(sorted(entry.number for entry in entries)):
             self._write("transit_freed", stream, now_ns, first=first, last=last, reason=reason, **more)
 
@@ -92,6 +94,33 @@ class TransitRecords:
     def waits(self, stream: TransitStream, here: int, peer_id: bytes, now_ns: int, *, waits: bool) -> None:
         """A neighbour was told how far a stream is here, and whether it waits."""
         self._write("onward_sent", stream, now_ns, here=here, waits=waits, peer=peer_id.hex())
+
+    def told_onward(
+        self, stream: TransitStream, ranges: list[Range], peer_id: bytes, now_ns: int, *, is_async: bool
+    ) -> None:
+        """A neighbour was told what was passed on, or that store acks are enough."""
+        said = {"ranges": [list(span) for span in ranges], "is_async": is_async, "peer": peer_id.hex()}
+        self._write("onward_ack_sent", stream, now_ns, **said)
+
+    def told_ends_here(self, header: RelayedHeader, label: str, peer_id: bytes, now_ns: int) -> None:
+        """A neighbour was told that a stream goes no further, so that store acks are enough."""
+        self._record(
+            "onward_ack_sent",
+            now_ns,
+            origin=header.origin.hex(),
+            stream=header.stream,
+            sequence=header.sequence,
+            ranges=[],
+            is_async=True,
+            peer=peer_id.hex(),
+            **{"class": label},
+        )
+
+    def onward_acked(self, stream: TransitStream, packet: OnwardAckPacket, session: str, now_ns: int) -> None:
+        """The next hop has passed packets on, or has said that its store acks are enough."""
+        ranges = [list(span) for span in packet.ranges]
+        said = {"ranges": ranges, "is_async": packet.is_async, "session": session}
+        self._write("onward_ack_received", stream, now_ns, **said)
 
     def _write(self, event: str, stream: TransitStream, now_ns: int, **more: object) -> None:
         self._record(

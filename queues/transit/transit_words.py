@@ -12,7 +12,7 @@ from triack.base.errors import ProtocolError
 from triack.base.names import StreamId
 from triack.base.reasons import DropReason
 from triack.base.units import SECOND
-from triack.ordering.transit import TransitState
+from triack.ordering.transit import TransitPacket, TransitState
 from triack.ordering.wire import (
     HOPS_MAX,
     OnwardPacket,
@@ -142,9 +142,10 @@ class TransitWords:
         key = _key(conversation, StreamId(header.origin, header.stream))
         return conversation.put_control((key, header.number), Control(content, (packet,)))
 
-    def reject(self, stream: TransitStream, number: int, reason: str, now_ns: int) -> None:
-        """A transactional packet has ended here, and its origin has it still."""
-        packet = RelayedReject(*stream.id, stream.sequence.sequence, number, reason, 0, self._node_id)
+    def reject(self, stream: TransitStream, entry: TransitPacket, reason: str, now_ns: int) -> None:
+        """A packet has ended here of which its origin, or a neighbour, has a copy still."""
+        packet = RelayedReject(*stream.id, stream.sequence.sequence, entry.number, reason, 0, self._node_id)
+        self.tell_keeper(stream, entry, packet, now_ns)
         self._send_reject(packet, None, now_ns)
 
     def pass_reject(self, conversation: Conversation, packet: RelayedReject, now_ns: int) -> None:
@@ -152,6 +153,12 @@ class TransitWords:
         packet.hops += 1
         if packet.hops < HOPS_MAX:
             self._send_reject(packet, conversation, now_ns)
+
+    def tell_keeper(self, stream: TransitStream, entry: TransitPacket, packet: RelayedReject, now_ns: int) -> None:
+        """A packet has ended whose neighbour has a copy until it is passed on; that may not be the nearest one."""
+        keeper, upstream = self._open_with(entry.via), self._upstream(stream.id, None)
+        if stream.awaited and keeper is not None and (upstream is None or upstream.link_name != entry.via):
+            self._hand_reject(keeper, packet, now_ns)
 
     def _send_reject(self, packet: RelayedReject, but: Conversation | None, now_ns: int) -> None:
         stream = StreamId(packet.origin, packet.stream)
@@ -163,6 +170,10 @@ class TransitWords:
             else:
                 back.keep(packet)
             return
+        self._hand_reject(upstream, packet, now_ns)
+
+    def _hand_reject(self, upstream: Conversation, packet: RelayedReject, now_ns: int) -> None:
+        stream = StreamId(packet.origin, packet.stream)
         control = Control(encode_relayed_reject(packet))
         if upstream.put_control((_key(upstream, stream), packet.number), control):
             named = packet.origin, packet.stream, packet.sequence, packet.number

@@ -8,12 +8,12 @@ queue.
 """
 
 from collections import Counter, OrderedDict, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from itertools import groupby
 from operator import attrgetter
 
 from triack.base.clock import WallClock
-from triack.base.commit import HEAD_BYTES, Read, StoreContent, TransitRow, key_of, split_key
+from triack.base.commit import HEAD_BYTES, StoreContent, TransitRow, key_of, split_key
 from triack.base.delivery import Ack, Delivery
 from triack.base.errors import AddressError, ProtocolError
 from triack.base.names import StreamId, check_name
@@ -25,37 +25,36 @@ from triack.ordering.transit import Taken, TransitPacket, TransitState
 from triack.ordering.wire import (
     HOPS_MAX,
     HoldPacket,
+    OnwardAckPacket,
     RelayedHeader,
     RelayedOrderAck,
-    RelayedPacket,
     RelayedReject,
-    SequenceHeader,
-    encode_relayed_run,
 )
 from triack.queues.deadlines import Deadlines
 from triack.queues.mailboxes.expiry import LETTERS_MAX
 from triack.queues.mailboxes.incoming_run import IncomingRun
 from triack.queues.node_settings import STREAM_BYTES, NodeSettings
 from triack.queues.packing import fragment_range, messages_in, priority_of
+from triack.queues.pauses import Pause, Pauses
 from triack.queues.peers.link import Conversation, Link, Links
 from triack.queues.routes import Way
 from triack.queues.streams.admission import Admission
 from triack.queues.streams.group_commit import GroupCommit, Turn
 from triack.queues.streams.transit_stream import TransitContext, TransitStream
+from triack.queues.sync_links import SyncLinks
+from triack.queues.transit.transit_bodies import TransitBodies
 from triack.queues.transit.transit_door import TransitDoor
 from triack.queues.transit.transit_holds import TransitHolds
 from triack.queues.transit.transit_letters import TransitLetters
+from triack.queues.transit.transit_news import TransitNews
+from triack.queues.transit.transit_onward import TransitOnward
 from triack.queues.transit.transit_records import TransitRecords
 from triack.queues.transit.transit_room import TransitRoom
+from triack.queues.transit.transit_sync import TransitSync
 from triack.queues.transit.transit_words import TransitWords
-from triack.session.protocol.frames import Ask
 
 __all__ = ["Transits"]
 
-FETCH_AHEAD_PACKETS = 2_048
-"""Bodies fetched from the disk at once, as for outgoing queues."""
-FETCH_AHEAD_BYTES = 8 * 1024 * 1024
-"""The same for large packets."""
 IDLE_NS = 60 * SECOND
 """How long a stream is kept when nothing of it is here: streams pause, and a row costs little."""
 NOT_STORED_NS = 100 * MS
@@ -74,15 +73,20 @@ class Transits:
         admission: limits of memory and disk that arrivals share.
         links: by peer.
         words: what goes back to origins.
+        onward: what neighbours are told that wait for packets to be passed on.
+        sync_links: which links are synchronous.
         letters: dead letters of packets in transit.
         records: writes to the session log.
         wall: the time of day.
+        pauses: what an operator has paused.
         drops: counts dropped packets, by reason.
 
     Attributes:
-        cached_bytes: bodies of durable packets that are in memory and on the disk.
+        sync: what goes by synchronous links.
+        bodies: those that only the disk has, until they are needed.
         letters: dead letters of packets in transit.
         room: how much may wait here.
+        news: what an operator may want to know of it.
         holds: the streams that neighbours were asked to hold back.
     """
 
@@ -94,9 +98,12 @@ class Transits:
         admission: Admission,
         links: Links,
         words: TransitWords,
+        onward: TransitOnward,
+        sync_links: SyncLinks,
         letters: TransitLetters,
         records: TransitRecords,
         wall: WallClock,
+        pauses: Pauses,
         drops: Counter[DropReason],
     ) -> None:
         self._settings = settings
@@ -104,9 +111,11 @@ class Transits:
         self._admission = admission
         self._links = links
         self._words = words
+        self.sync = TransitSync(onward, sync_links, records, self._free_passed)
         self.letters = letters
         self._records = records
         self._wall = wall
+        self._pauses = pauses
         self._drops = drops
         self._streams: dict[StreamId, TransitStream] = {}
         self._by_number: dict[int, TransitStream] = {}
@@ -114,13 +123,12 @@ class Transits:
         self._next_number = 1
         self._free_numbers: deque[int] = deque()
         self._idle: OrderedDict[TransitStream, int] = OrderedDict()
-        self._wanting: dict[TransitStream, None] = {}
-        self._fetching: dict[int, tuple[TransitStream, TransitPacket]] = {}
         # The numbers of forgotten streams whose rows are still there.
         self._gone: list[int] = []
         self._deadlines = Deadlines[TransitStream]()
-        self.cached_bytes = 0
+        self.bodies = TransitBodies(letters, self._look_at, settings.body_cache_bytes)
         self.room = TransitRoom(settings.limits, admission)
+        self.news = TransitNews()
         self.holds = TransitHolds(self.room.lacks)
 
     # ---- starting
@@ -145,6 +153,7 @@ class Transits:
             self._words.note(stream, stream.via, min((entry.hops for entry in entries), default=HOPS_MAX))
             if entries:
                 self._records.committed(stream, entries, now_ns, recovered=True)
+                self.sync.handle_stored(stream, entries, now_ns)
                 self._words.handle_more(now_ns)
             stream.sequence.handle_stored(entries)
             self._look_at(stream)
@@ -162,6 +171,8 @@ class Transits:
             self._by_link.get(before.via, {}).pop(stream, None)
         if way is not None:
             self._by_link.setdefault(way.via, {})[stream] = None
+        stream.paused = self.pause_of(stream) is not None
+        self.sync.lead(stream)
 
     @property
     def is_empty(self) -> bool:
@@ -194,6 +205,7 @@ class Transits:
                 self._drops[DropReason.CONTROL_OVERFLOW] += 1
             return
         self._words.note(stream, conversation.link_name, header.hops)
+        self.sync.note_awaited(stream, header, turn.now_ns)
         taken = stream.sequence.judge(header.sequence, header.number, header.hops)
         if taken is Taken.STALE:
             self._refuse(conversation, packet, header, delivery, RejectReason.STALE_SEQUENCE, turn)
@@ -220,6 +232,8 @@ class Transits:
             return False
         if (stream.via, header.hops) != stream.noted or not self.room.takes(stream, conversation, run):
             return False
+        if stream.awaited or header.awaited:
+            self.sync.note_awaited(stream, header, turn.now_ns)
         left_by_ms = self._left_by(run.lefts_ms, turn.now_ms)
         step, count = run.previous_step, len(run.bodies)
         entries = [
@@ -296,7 +310,7 @@ class Transits:
             self._idle[stream] = now_ns
             self._admission.let_in(conversation, stream)
         elif stream.way != way:
-            self._go_by(stream, way)
+            self._go_by(stream, way, now_ns)
         if stream.via != conversation.link_name and not stream.sequence.entries:
             self._admission.streams.add(stream.via.encode(), -STREAM_BYTES)
             stream.via, stream.from_name = conversation.link_name, self._from(conversation, header)
@@ -378,27 +392,29 @@ class Transits:
             stream.sequence.handle_stored(entries)
             self._look_at(stream)
             return
-        turn.commit.transit += [
-            TransitRow(
-                key_of(stream.number, it.place),
-                it.number,
-                it.messages,
-                it.previous,
-                it.hops,
-                it.left_by_ms,
-                it.body or b"",
-            )
-            for it in entries
-        ]
+        turn.commit.transit += [self._row(stream, it, it.body or b"") for it in entries]
         turn.commit.transit_streams[stream.number] = stream.row()
         self._admission.waiting.add(conversation.peer_id, sum([entry.size_bytes for entry in entries]))
         turn.passing.started.append((stream, entries, conversation.peer_id))
         turn.arrivals.stored.setdefault(conversation, []).extend(packets)
 
+    @staticmethod
+    def _row(stream: TransitStream, it: TransitPacket, body: bytes) -> TransitRow:
+        """A packet as the store keeps it."""
+        key = key_of(stream.number, it.place)
+        return TransitRow(key, it.number, it.messages, it.previous, it.hops, it.left_by_ms, body)
+
     def _handle_duplicate(
         self, stream: TransitStream, conversation: Conversation, packet: int, header: RelayedHeader, turn: Turn
     ) -> None:
-        again = stream.sequence.handle_duplicate(header.number, header.previous, ack_requested=header.ack_requested)
+        sequence, entry = stream.sequence, stream.sequence.entries[header.number]
+        before = entry.previous
+        again = sequence.handle_duplicate(header.number, header.previous, ack_requested=header.ack_requested)
+        if stream.durable and entry.previous < before:
+            # A row cannot be changed: it moves to a place of its own, in one commit.
+            turn.commit.transit_deletes += self._spans(stream, [entry])
+            sequence.move_behind(entry)
+            turn.commit.transit.append(self._row(stream, entry, header.body))
         if stream.durable:
             # It is on disk, or will be with the next commit.
             turn.arrivals.store_ack(conversation, packet)
@@ -416,6 +432,8 @@ class Transits:
     ) -> None:
         """Refuse a packet at the door: its origin still has it. Nothing is remembered, as routes change."""
         self._records.refused(header, delivery.label, reason, turn.now_ns)
+        if reason is RejectReason.NO_ROUTE:
+            self.news.handle_no_route(header.final, conversation.link_name)
         conversation.withhold(delivery, packet)
         if not self._words.refuse(conversation, packet, header, reason):
             self._drops[DropReason.CONTROL_OVERFLOW] += 1
@@ -433,6 +451,8 @@ class Transits:
     ) -> None:
         self._records.held_back(header, stream.delivery.label, turn.now_ns)
         conversation.withhold(stream.delivery, packet)
+        if reason is HoldReason.TRANSIT_FULL:
+            self.news.handle_full(stream.via, self.room)
         if not self.holds.stop(stream, conversation, reason, (packet,)):
             self._drops[DropReason.CONTROL_OVERFLOW] += 1
 
@@ -441,6 +461,8 @@ class Transits:
         if self.is_empty and self._words.next_deadline() is None:
             return
         self.holds.go()
+        self.news.handle_room(self.room)
+        self.sync.onward.poll(now_ns)
         self._words.tell_waits(self._streams.values(), now_ns)
 
     # ---- commits
@@ -472,13 +494,11 @@ class Transits:
         for stream, entries, peer_id in group.passing.started:
             self._admission.waiting.add(peer_id, -sum([entry.size_bytes for entry in entries]))
             self._records.committed(stream, entries, now_ns)
+            self.sync.handle_stored(stream, entries, now_ns)
             stream.sequence.handle_stored(entries)
             if stream.sequence.ordered:
                 self._words.handle_more(now_ns)
-            for entry in entries:
-                self.cached_bytes += entry.size_bytes
-                if self.cached_bytes > self._settings.body_cache_bytes:
-                    self._release_body(entry)
+            self.bodies.handle_stored(entries)
             self._look_at(stream)
         for stream, entries in group.passing.dead:
             left = [entry for entry in entries if stream.sequence.entries.get(entry.number) is entry]
@@ -496,42 +516,23 @@ class Transits:
 
     def _look_at(self, stream: TransitStream) -> None:
         """A stream has changed: it may have something to send, or another deadline."""
-        at_ns, expiry_ms = stream.sequence.hold.deadline_ns, stream.expiries.earliest()
+        at_ns, expiry_ms = None if stream.paused else stream.sequence.hold.deadline_ns, stream.expiries.earliest()
         if expiry_ms is not None:
             expiry_ns = self._wall.ns(expiry_ms)
             at_ns = expiry_ns if at_ns is None else min(at_ns, expiry_ns)
         self._deadlines.set(stream, at_ns)
-        if stream.way is not None and stream not in self._wanting and stream.sequence.peek() is not None:
+        if stream.way is None or stream.paused or stream in self.bodies.wanting:
+            return
+        if stream.sequence.peek() is not None:
             self._links[stream.way.via].offer(stream)
 
     def contents_of(
         self, stream: TransitStream, run: list[TransitPacket], now_ns: int
     ) -> tuple[list[bytes], list[TransitContext], list[int]]:
         """Contents, contexts and ``Ask`` of each of a run of packets that leave now."""
-        assert stream.way is not None
-        previous, now_ms = [stream.sequence.previous_of(entry) for entry in run], self._wall.ms(now_ns)
-        packets = [
-            RelayedPacket(
-                entry.number,
-                before,
-                entry.hops + 1,
-                max(1, entry.left_by_ms - now_ms) if entry.left_by_ms else 0,
-                entry.ack_requested or entry.sends > 0,
-                entry.body or b"",
-            )
-            for entry, before in zip(run, previous, strict=True)
-        ]
-        origin, number = stream.id
-        first = SequenceHeader(origin, number, stream.sequence.sequence, run[0].number, 0, stream.queue, False, b"")
-        contents = encode_relayed_run(first, stream.way.final, stream.from_name, packets)
-        each = zip(run, previous, strict=True)
-        contexts = [TransitContext(stream, entry, before, entry.hops + 1) for entry, before in each]
-        asks = [int(entry.ack_requested) for entry in run]
-        if stream.sequence.start.credit is not None or (stream.durable and self.room.is_scarce(stream)):
-            # As at an origin: the stream stands still until these are taken, or soon will, as no more of it fits here.
-            # No ack delay is to be added.
-            asks[-1] = asks[-1] or Ask.WITH_STORE
-        return contents, contexts, asks
+        # As no more of it fits here, no ack delay is to be added.
+        hurries = stream.durable and self.room.is_scarce(stream)
+        return stream.contents_of(run, self._wall.ms(now_ns), hurries=hurries)
 
     def handle_handed_over(self, stream: TransitStream) -> None:
         """A session has taken packets of a stream."""
@@ -539,27 +540,40 @@ class Transits:
 
     def want_bodies(self, stream: TransitStream) -> None:
         """The bodies of the next packets are only on the disk."""
-        self._wanting[stream] = None
-
-    def _release_body(self, entry: TransitPacket) -> None:
-        if entry.body is not None:
-            self.cached_bytes -= entry.size_bytes
-            entry.body = None
+        self.bodies.wanting[stream] = None
 
     # ---- acknowledgements of the next hop
 
     def handle_acks(self, contexts: Iterable[TransitContext], ack: Ack, conversation: Conversation, turn: Turn) -> None:
         """A session or store ack of the next hop covers packets."""
         for stream, some in groupby(contexts, key=_STREAM_OF):
-            sequence = stream.sequence
-            freed = sequence.handle_ack([context.entry for context in some], ack)
+            sequence, entries = stream.sequence, [context.entry for context in some]
+            freed = sequence.handle_ack(entries, ack)
             if freed:
-                reason = FreedReason.STORE_ACK if ack is Ack.STORE else FreedReason.SESSION_ACK
+                self.sync.handle_freed(stream, freed, turn.now_ns)
+                reason = _ACKED[sequence.freed_by]
                 self._free(stream, freed, reason, turn, conversation.label)
                 if stream.durable:
                     self._links.resuming.handle_freed(conversation.link_name, conversation.peer_id)
             if sequence.hold.handle_progress() or sequence.start.credit is not None:
                 self._look_at(stream)
+
+    def handle_onward_ack(self, conversation: Conversation, packet: OnwardAckPacket, turn: Turn) -> None:
+        """The next hop has passed packets on, or says that its store acks are enough from now on."""
+        stream = self._sent_to(StreamId(packet.origin, packet.stream), conversation)
+        if stream is not None and stream.way is not None and stream.way.via == conversation.link_name:
+            self.sync.handle_onward_ack(stream, conversation, packet, turn)
+
+    def handle_link_mode(self, peer: str, turn: Turn) -> None:
+        """A synchronous link is asynchronous for now, or synchronous again."""
+        self.sync.handle_link_mode(self._by_link.get(peer, ()), self._links[peer].conversation, turn)
+
+    def _free_passed(
+        self, stream: TransitStream, entries: list[TransitPacket], reason: FreedReason, turn: Turn, session: str
+    ) -> None:
+        """Packets that the next hop had stored are freed by another word than a store ack."""
+        self._forget_sent(stream, entries)
+        self._free(stream, entries, reason, turn, session)
 
     def _free(
         self, stream: TransitStream, entries: list[TransitPacket], reason: FreedReason, turn: Turn, session: str = ""
@@ -574,6 +588,7 @@ class Transits:
         """Remove packets that no ack has freed."""
         self._forget_sent(stream, entries)
         stream.sequence.remove(entries)
+        self.sync.handle_gone(stream, entries)
         self._free(stream, entries, reason, turn)
         self._words.handle_let_go(stream, turn.now_ns)
 
@@ -582,7 +597,7 @@ class Transits:
         stream.sequence.remove(entries)
         for entry in entries:
             if stream.durable:
-                self._release_body(entry)
+                self.bodies.release(entry)
             entry.body = None
             if entry.left_by_ms:
                 stream.expiries.set(entry.number, None)
@@ -606,9 +621,10 @@ class Transits:
     def _forget(self, stream: TransitStream) -> None:
         """Forget a stream of which nothing is here; its row goes with the next commit."""
         self._idle.pop(stream, None)
-        self._wanting.pop(stream, None)
+        self.bodies.wanting.pop(stream, None)
         self._deadlines.set(stream, None)
         self.holds.forget(stream)
+        self.sync.forget(stream)
         self._lead(stream, None)
         del self._streams[stream.id], self._by_number[stream.number]
         self._admission.handle_place(stream.via.encode())
@@ -642,14 +658,26 @@ class Transits:
             entry = stream.sequence.entries.get(packet.number)
             # If it was not sent, the word is about an earlier copy; what comes of this one is not known yet.
             is_sent = entry is not None and entry.state is TransitState.SENT
+            if entry is not None and is_sent and packet.reason != FreedReason.LET_GO:
+                self._words.tell_keeper(stream, entry, packet, turn.now_ns)
             if entry is not None and is_sent and packet.reason == FreedReason.LET_GO:
                 self._handle_given_back(stream, entry, turn)
+            elif entry is not None and is_sent and self._next_answers(stream, entry, packet, conversation):
+                self._let_go(stream, [entry], FreedReason.REJECTED, turn)
             elif entry is not None and is_sent:
                 self._give_up(stream, [entry], packet.reason, turn, certain=True)
         if packet.reason == FreedReason.LET_GO:
             # It is between neighbours: the origin has the packet, and sends it again.
             return
         self._words.pass_reject(conversation, packet, turn.now_ns)
+
+    @staticmethod
+    def _next_answers(
+        stream: TransitStream, entry: TransitPacket, packet: RelayedReject, conversation: Conversation
+    ) -> bool:
+        """Whether the next hop had stored a packet before it was refused, so that its dead letter is there."""
+        refused_behind = packet.by != conversation.peer_id
+        return stream.delivery is Delivery.RECOVERABLE and (refused_behind or entry.stored)
 
     def _handle_given_back(self, stream: TransitStream, entry: TransitPacket, turn: Turn) -> None:
         """The destination has held a packet for long, as one before it is missing.
@@ -679,7 +707,8 @@ class Transits:
     def ask_for_room(self, link: Link) -> bool:
         """Let one of the held streams send a packet now. Returns whether there is one that will."""
         for stream in self._by_link.get(link.peer, ()):
-            if stream.sequence.hold.state is not HoldState.GOING and stream.sequence.ask_for_room():
+            is_held = stream.sequence.hold.state is not HoldState.GOING and not stream.paused
+            if is_held and stream.sequence.ask_for_room():
                 self._look_at(stream)
                 return True
         return False
@@ -693,6 +722,14 @@ class Transits:
         them still. Express ones are lost, and counted. ``certain``: they were not delivered.
         """
         if stream.delivery is Delivery.RECOVERABLE:
+            if stream.awaited and not certain:
+                # The neighbour has a copy, and waits for the word that this one was passed on.
+                for entry in entries:
+                    self._words.reject(stream, entry, reason, turn.now_ns)
+            if kept := [entry for entry in entries if entry.stored]:
+                # The next hop answers for these.
+                self._let_go(stream, kept, _said(reason), turn)
+                entries = [entry for entry in entries if entry.state is not TransitState.DONE]
             self._forget_sent(stream, entries)
             stream.sequence.give_up(entries)
             for entry in entries:
@@ -719,6 +756,7 @@ class Transits:
     def handle_session_closed(self, conversation: Conversation) -> None:
         """A session is over, and with it what was said in it."""
         self.holds.handle_session_closed(conversation)
+        self.sync.onward.handle_session_closed(conversation)
         self._words.handle_session_closed(conversation)
 
     def handle_link_closed(self, link: Link, *, not_stored: bool) -> None:
@@ -726,28 +764,46 @@ class Transits:
         for stream in self._by_link.get(link.peer, ()):
             stream.held = ""
             stream.sequence.handle_session_closed(not_stored=not_stored)
+            self.sync.handle_link_closed(stream)
             self._look_at(stream)
+
+    def handle_paused(self) -> None:
+        """Some outgoing queue was paused or resumed."""
+        for stream in self._streams.values():
+            before, stream.paused = stream.paused, self.pause_of(stream) is not None
+            if stream.paused and not before and stream.way is not None:
+                self._links[stream.way.via].withdraw(stream)
+            self._look_at(stream)
+
+    def pause_of(self, stream: TransitStream) -> Pause | None:
+        """The pause of what a stream goes to, or None."""
+        found = (self._pauses.of_stream(name, stream.queue) for name in stream.pausable)
+        return next((pause for pause in found if pause is not None), None)
 
     def holds_open(self, conversation: Conversation) -> bool:
         """Whether a session must not end as idle: its neighbour relies on what was said in it."""
-        return self._words.holds_open(conversation)
+        return self._words.holds_open(conversation) or self.sync.onward.holds_open(conversation)
 
-    def handle_routes_changed(self) -> None:
+    def handle_routes_changed(self, now_ns: int) -> None:
         """Routes, peers or their permissions have changed."""
+        self.news.handle_routes_changed()
         for stream in self._streams.values():
             stream.judged_by = None
             way = self._door.way_of(stream.final)
-            if way != stream.way:
-                self._go_by(stream, way)
+            if way != stream.way or stream.next_hop.awaited is not self.sync.awaits(stream, way):
+                self._go_by(stream, way, now_ns)
 
-    def _go_by(self, stream: TransitStream, way: Way | None) -> None:
+    def _go_by(self, stream: TransitStream, way: Way | None, now_ns: int) -> None:
         """The packets of a stream that are not freed go by another way from now on."""
         self._forget_sent(stream, list(stream.sequence.entries.values()))
         if stream.way is not None:
             self._links[stream.way.via].withdraw(stream)
-        self._lead(stream, way)
+        self.sync.forget(stream)
         stream.held = ""
         stream.sequence.handle_session_closed()
+        self._lead(stream, way)
+        arrived = [entry for entry in stream.sequence.entries.values() if entry.state is not TransitState.ARRIVED]
+        self.sync.handle_stored(stream, arrived, now_ns)
         self._words.note(stream, *stream.noted)
         self._look_at(stream)
 
@@ -774,7 +830,7 @@ class Transits:
                 expired.append(entry)
         if expired and stream.sequence.ordered:
             for entry in expired:
-                self._words.reject(stream, entry.number, DeadReason.REACH_QUEUE_TIMEOUT, turn.now_ns)
+                self._words.reject(stream, entry, DeadReason.REACH_QUEUE_TIMEOUT, turn.now_ns)
         if expired:
             self._give_up(stream, expired, DeadReason.REACH_QUEUE_TIMEOUT, turn)
 
@@ -789,7 +845,7 @@ class Transits:
             purged += sum(entry.messages for entry in entries)
             if entries and stream.sequence.ordered:
                 for entry in entries:
-                    self._words.reject(stream, entry.number, DeadReason.PURGED, turn.now_ns)
+                    self._words.reject(stream, entry, DeadReason.PURGED, turn.now_ns)
             if entries:
                 self._give_up(stream, entries, DeadReason.PURGED, turn)
         return purged
@@ -800,46 +856,8 @@ class Transits:
         if self._idle:
             idle_ns = next(iter(self._idle.values())) + IDLE_NS
             at_ns = idle_ns if at_ns is None else min(at_ns, idle_ns)
-        waits_ns = self._words.next_deadline()
-        return at_ns if waits_ns is None else waits_ns if at_ns is None else min(at_ns, waits_ns)
-
-    # ---- bodies on the disk
-
-    def poll_fetch(self) -> Read | None:
-        """Which bodies to fetch next, or None."""
-        if not self._wanting and not self.letters.waits:
-            return None
-        keys: dict[int, tuple[TransitStream, TransitPacket]] = {}
-        size_bytes = 0
-        for stream, entry in self._missing():
-            keys[key_of(stream.number, entry.place)] = stream, entry
-            size_bytes += entry.size_bytes
-            if len(keys) == FETCH_AHEAD_PACKETS or size_bytes >= FETCH_AHEAD_BYTES:
-                break
-        self._fetching = keys
-        return Read("transit", list(keys)) if keys else None
-
-    def _missing(self) -> Iterator[tuple[TransitStream, TransitPacket]]:
-        """Packets whose bodies are needed next: for dead letters, then of the streams that want some."""
-        yield from self.letters.missing()
-        for stream in list(self._wanting):
-            missing = [entry for entry in stream.sequence.upcoming(FETCH_AHEAD_PACKETS) if entry.body is None]
-            yield from ((stream, entry) for entry in missing)
-            if not missing:
-                del self._wanting[stream]
-                self._look_at(stream)
-
-    def handle_fetched(self, read: Read) -> None:
-        """Bodies have come from the disk."""
-        fetching, self._fetching = self._fetching, {}
-        for key, (_, entry) in fetching.items():
-            body = read.bodies.get(key)
-            if body is not None and entry.body is None and entry.state is not TransitState.DONE:
-                entry.body = body
-                self.cached_bytes += entry.size_bytes
-        for stream in dict.fromkeys(stream for stream, _ in fetching.values()):
-            self._wanting.pop(stream, None)
-            self._look_at(stream)
+        others_ns = (self._words.next_deadline(), self.sync.onward.next_deadline())
+        return min([it for it in (at_ns, *others_ns) if it is not None], default=None)
 
     # ---- queries
 
@@ -849,6 +867,12 @@ class Transits:
         return list(self._streams.values())
 
 
+_ACKED: dict[Ack, FreedReason] = {
+    Ack.SESSION: FreedReason.SESSION_ACK,
+    Ack.STORE: FreedReason.STORE_ACK,
+    Ack.ONWARD: FreedReason.ONWARD_ACK,
+}
+"""Why this node answers for packets no longer that an ack has freed, by the ack that frees them."""
 _FREED_FOR: dict[str, FreedReason] = {
     DeadReason.REACH_QUEUE_TIMEOUT: FreedReason.EXPIRED,
     DeadReason.PURGED: FreedReason.PURGED,

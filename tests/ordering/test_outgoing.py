@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from proof.search import stillness
 from tests.ordering.pair import make_entry
-from triack.base.delivery import DURABLE, FREED_BY, Ack, Delivery, Role
+from triack.base.delivery import DURABLE, FREED_BY, SYNC_FREED_BY, Ack, Delivery, Role
 from triack.base.units import SECOND
 from triack.ordering.order_settings import OrderSettings
 from triack.ordering.outgoing import (
@@ -100,13 +100,18 @@ def test_the_table_names_one_ack_for_each_class() -> None:
         Delivery.RECOVERABLE: Ack.STORE,
         Delivery.TRANSACTIONAL: Ack.ORDER,
     }
-    assert set(AFTER_SESSION_ACK) == {Ack.STORE, Ack.ORDER}
+    assert set(AFTER_SESSION_ACK) == {Ack.STORE, Ack.ORDER, Ack.ONWARD}
+    assert {delivery: SYNC_FREED_BY[delivery, Role.ORIGIN] for delivery in Delivery} == {
+        Delivery.EXPRESS: Ack.SESSION,
+        Delivery.RECOVERABLE: Ack.ONWARD,
+        Delivery.TRANSACTIONAL: Ack.ORDER,
+    }
     assert {Delivery.RECOVERABLE, Delivery.TRANSACTIONAL} == DURABLE
     assert [delivery.label for delivery in Delivery] == ["express", "recoverable", "transactional"]
 
 
 @pytest.mark.parametrize("delivery", Delivery)
-@pytest.mark.parametrize("ack", Ack)
+@pytest.mark.parametrize("ack", [Ack.SESSION, Ack.STORE, Ack.ORDER])
 def test_each_ack_frees_only_its_class(delivery: Delivery, ack: Ack) -> None:
     """An ack of one layer never frees what belongs to another, and the right one frees once."""
     out = make(1, delivery)
@@ -495,6 +500,35 @@ def test_what_leaves_again_in_one_session_says_which_number_it_had() -> None:
     assert [entry.packet for entry in run[1:]] == [10, 9]
 
 
+# ---- synchronous links
+
+
+def test_over_a_synchronous_link_a_packet_is_freed_when_it_was_passed_on() -> None:
+    """Its store ack moves it; a word about others frees nothing; a session that closes sends it again."""
+    out = make(3, Delivery.RECOVERABLE)
+    assert out.set_sync(True) == []
+    send(out)
+    assert out.handle_store_ack(list(out.entries.values())) == []
+    assert set(states(out).values()) == {StreamPacketState.WAITING_ONWARD_ACK}
+    assert out.awaits_onward
+    covered, freed = out.handle_onward([(2, 2), (7, 2**60)])
+    assert ([entry.number for entry in covered], freed) == ([2], covered)
+    out.handle_session_closed(idle=True)
+    assert send(out) == [(1, 0), (3, 0)]
+    assert [entry.number for entry in out.set_sync(False)] == [1, 3]
+    assert not out.entries
+
+
+def test_a_hold_of_a_relay_brings_back_only_what_it_has_not_stored() -> None:
+    """What it has stored waits there, and goes out again with another session alone."""
+    out = make(2, Delivery.RECOVERABLE)
+    out.set_sync(True)
+    send(out)
+    out.handle_store_ack([out.entries[1]])
+    out.handle_flow_control(1, 0, stop=True)
+    assert states(out) == {1: StreamPacketState.WAITING_ONWARD_ACK, 2: StreamPacketState.WAITING_TO_SEND}
+
+
 # ---- the states of an entry
 
 NEXT = {
@@ -508,6 +542,9 @@ NEXT = {
     (StreamPacketState.WAITING_STORE_ACK, StreamPacketEvent.SEND_AGAIN): StreamPacketState.WAITING_TO_SEND,
     (StreamPacketState.WAITING_ORDER_ACK, StreamPacketEvent.SEND_AGAIN): StreamPacketState.WAITING_TO_SEND,
     (StreamPacketState.WAITING_TO_SEND, StreamPacketEvent.WAITS): StreamPacketState.WAITING_ORDER_ACK,
+    (StreamPacketState.WAITING_SESSION_ACK, StreamPacketEvent.STORED_NOT_ONWARD): StreamPacketState.WAITING_ONWARD_ACK,
+    (StreamPacketState.WAITING_STORE_ACK, StreamPacketEvent.STORED_NOT_ONWARD): StreamPacketState.WAITING_ONWARD_ACK,
+    (StreamPacketState.WAITING_ONWARD_ACK, StreamPacketEvent.SEND_AGAIN): StreamPacketState.WAITING_TO_SEND,
 }
 
 

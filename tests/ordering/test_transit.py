@@ -238,3 +238,18 @@ def test_what_the_next_hop_gives_back_goes_out_again() -> None:
     assert send(sequence, 2) == [1, 2]
     sequence.handle_given_back(sequence.entries[2])
     assert (sequence.entries[2].packet, send(sequence)) == (0, [2, 3])
+
+
+def test_over_a_synchronous_link_a_word_needs_the_store_ack_of_this_copy() -> None:
+    """In a circle of relays it may be about another copy of that number; whichever comes last frees the packet."""
+    relay = TransitSequence(Delivery.RECOVERABLE, 1)
+    relay.set_sync(True)
+    entries = [TransitPacket(number, b"", 0, 1, 0, 0, 0, "a", 0) for number in (1, 2)]
+    relay.add(entries)
+    relay.handle_stored(entries)
+    assert relay.handle_onward([(1, 2)]) == []
+    relay.handle_sent(relay.peek_run(2), 0, packet=1)
+    assert relay.handle_ack(entries[:1], Ack.STORE) == []
+    assert relay.handle_onward([(1, 2)]) == entries[:1]
+    assert relay.handle_ack(entries[1:], Ack.STORE) == entries[1:]
+    assert not relay.entries

@@ -24,11 +24,13 @@ RELAYED = wire.encode_relayed_run(HEADER, "b", "a", [FIRST_RELAYED])[0]
 ACK_BACK = wire.RelayedOrderAck(ORIGIN, 1, 3, 9, 2, b"d" * 16)
 REJECT_BACK = wire.RelayedReject(ORIGIN, 1, 3, 9, "no-route", 2, b"r" * 16)
 WAITS = wire.OnwardPacket(ORIGIN, 1, 3, 4, 9, waits=True)
+PASSED = wire.OnwardAckPacket(ORIGIN, 1, 3, 4, True, [(1, 7), (9, 9)])
 BY_RELAYS = [
     RELAYED,
     wire.encode_relayed_order_ack(ACK_BACK),
     wire.encode_relayed_reject(REJECT_BACK),
     wire.encode_onward(WAITS),
+    wire.encode_onward_ack(PASSED),
 ]
 NUMBER = st.integers(1, wire.NUMBER_MAX)
 
@@ -93,7 +95,10 @@ def test_what_goes_by_relays_reads_back() -> None:
     assert (read.hops, read.left_ms, read.final, read.from_name) == (2, 5_000, "b", "a")
     assert read == replace(read, **{name: getattr(HEADER, name) for name in ("origin", "stream", "number", "queue")})
     assert (wire.left_of(RELAYED), wire.is_relayed(RELAYED), wire.is_data(RELAYED)) == (5_000, True, False)
-    assert [decode(content) for content in BY_RELAYS[1:]] == [ACK_BACK, REJECT_BACK, WAITS]
+    assert [decode(content) for content in BY_RELAYS[1:]] == [ACK_BACK, REJECT_BACK, WAITS, PASSED]
+    awaited = wire.encode_relayed_run(HEADER, "b", "a", [FIRST_RELAYED], awaited=True)[0]
+    assert decode(awaited) == replace(read, awaited=True)
+    assert wire.read_following_relayed(read, awaited) is None
     assert len(RELAYED) == wire.relayed_header_bytes("orders", "b") - wire.NAME_BYTES_MAX + len(b"a") + len(b"9")
 
 
@@ -161,7 +166,7 @@ def test_malformed_contents_are_refused(content: bytes, why: str) -> None:
 @pytest.mark.parametrize(
     "content",
     [*CONTENTS, *BY_RELAYS],
-    ids=["data", "order-ack", "reject", "hold", "end", "relayed", "ack-back", "reject-back", "onward"],
+    ids=["data", "order-ack", "reject", "hold", "end", "relayed", "ack-back", "reject-back", "onward", "onward-ack"],
 )
 def test_damage_is_read_or_refused(content: bytes) -> None:
     """Every truncation and every flipped bit gives a value or a ProtocolError, nothing else."""
@@ -179,7 +184,7 @@ def test_damage_is_read_or_refused(content: bytes) -> None:
     assert refused >= 40
 
 
-@given(st.binary(max_size=100), st.sampled_from(range(1, 10)))
+@given(st.binary(max_size=100), st.sampled_from(range(1, 11)))
 def test_noise_is_read_or_refused(noise: bytes, kind: int) -> None:
     """Random bytes of a known kind raise nothing but ProtocolError."""
     try:

@@ -1,9 +1,13 @@
 """Which neighbour messages for a node go to, and why."""
 
+from typing import Any
+
 import pytest
 
 from triack.base.errors import AddressError, UsageError
 from triack.base.peers import Directory, Peer
+from triack.base.units import SECOND
+from triack.ordering.onward import OnwardSettings
 from triack.queues.routes import Route, Routes, Way, check_routes
 
 PEERS = Directory([Peer("hub"), Peer("plant-a")])
@@ -82,3 +86,33 @@ def test_routes_of_callers_are_checked() -> None:
     for wrong in ("*", 5, ["*"]):
         with pytest.raises(UsageError, match="open a"):
             check_routes("open a", wrong)
+
+
+def test_a_synchronous_link_needs_an_age() -> None:
+    """Its other bounds have defaults; an asynchronous one has none."""
+    route = Route("plant-*", "hub", link="sync", downgrade_after_s=10)
+    assert route.sync == OnwardSettings(10 * SECOND, 5 * SECOND, 0)
+    assert Routes(PEERS, [route]).sync_link("hub") == route.sync
+    assert Routes(PEERS, ROUTES).sync_link("hub") is None
+    assert Routes(PEERS, ROUTES).onward_interval_ns("nobody") == SECOND // 2
+    wrong: tuple[dict[str, Any], ...] = (
+        {"link": "sync"},
+        {"link": "both"},
+        {"downgrade_after_s": 1},
+        {"grace_s": 1},
+        {"link": "sync", "downgrade_after_s": 1, "upgrade_below_s": 2},
+        {"link": "sync", "downgrade_after_s": -1},
+        {"onward_interval_s": 0},
+        {"onward_interval_s": None},
+    )
+    for said in wrong:
+        with pytest.raises(UsageError, match="Route"):
+            Route("plant-*", "hub", **said)
+
+
+def test_routes_by_one_neighbour_say_the_same_of_its_link() -> None:
+    """A link is one thing."""
+    routes = [Route("plant-*", "hub", link="sync", downgrade_after_s=10), Route("*", "hub")]
+    with pytest.raises(UsageError, match=r"open a: the routes to plant-\* and to \* go by hub"):
+        check_routes("open a", routes)
+    assert check_routes("open a", [routes[0], Route("*", "other")])

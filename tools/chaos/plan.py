@@ -22,6 +22,7 @@ __all__ = [
     "RoutePlan",
     "StreamPlan",
     "SubscriberPlan",
+    "SyncPlan",
 ]
 
 LETTERS = "letters"
@@ -200,6 +201,21 @@ class SubscriberPlan:
         return f"{self.kind} {self.pattern} {self.durable}".rstrip()
 
 
+@dataclass(frozen=True)
+class SyncPlan:
+    """All links of these hosts are synchronous.
+
+    Attributes:
+        hosts: their indices.
+        age_s: how long the oldest message may wait.
+        interval_s: how long relays gather what they have passed on.
+    """
+
+    hosts: tuple[int, ...] = ()
+    age_s: float = 1.0
+    interval_s: float = 1.0
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """Everything on which a run of a seed depends.
@@ -215,6 +231,7 @@ class Plan:
         routes: of the hosts that have some.
         links: pairs of hosts that know each other; none: all do.
         subscribers: of topics; the first gets everything.
+        sync: the hosts whose links are synchronous.
     """
 
     seed: int
@@ -228,6 +245,7 @@ class Plan:
     routes: tuple[RoutePlan, ...] = ()
     links: tuple[tuple[int, int], ...] = ()
     subscribers: tuple[SubscriberPlan, ...] = ()
+    sync: SyncPlan = SyncPlan()
 
     def describe(self) -> dict[str, Any]:
         """The options for people, without defaults."""
@@ -242,6 +260,7 @@ class Plan:
             "limits": [host.name for host in self.hosts if host.settings.limits != Limits()],
             "secure": self.is_secure,
             **({"links": [f"{one}-{other}" for one, other in self.links]} if self.links else {}),
+            **({"sync": list(self.sync.hosts)} if self.sync.hosts else {}),
             "streams": [stream.describe() for stream in self.streams],
             **({"subscribers": [one.describe() for one in self.subscribers]} if self.subscribers else {}),
             "network": network,

@@ -131,7 +131,14 @@ class _Scene:
         """The routes of a host; one for any destination comes last."""
         mine = sorted((route for route in routes if route.host == host), key=lambda route: route.to < 0)
         names = [host.name for host in self.plan.hosts]
-        return tuple(Route(names[route.to] if route.to >= 0 else "*", names[route.via]) for route in mine)
+        return tuple(self._route(host, names[route.to] if route.to >= 0 else "*", names[route.via]) for route in mine)
+
+    def _route(self, host: int, to: str, via: str) -> Route:
+        """A route of a host, with a synchronous link if the plan says so."""
+        sync = self.plan.sync
+        if host not in sync.hosts:
+            return Route(to, via, onward_interval_s=sync.interval_s)
+        return Route(to, via, link="sync", downgrade_after_s=sync.age_s, onward_interval_s=sync.interval_s)
 
     def _lose_notes(self, index: int) -> None:
         """A machine was without power: nobody knows which messages were in hand there."""
@@ -330,7 +337,7 @@ class _Scene:
             return
         to, via = (self.plan.hosts[index].name for index in (fault.after, fault.other))
         kept = [known for known in host.routes if known.to != to]
-        routes = host.routes = (Route(to, via), *kept)
+        routes = host.routes = (self._route(fault.host, to, via), *kept)
         host.act(lambda: host.live.set_routes(routes, self.world.now_ns))
 
     def _mishandle(self, host: Host, fault: Fault) -> None:

@@ -12,7 +12,7 @@ from triack.base.units import MS, SECOND
 from triack.queues.node_settings import Limits, Quota
 from triack.session.protocol.settings import SessionSettings
 from triack.tools.chaos.machines import draw_host, draw_stream
-from triack.tools.chaos.plan import Fault, HostPlan, Plan, RoutePlan, StreamPlan
+from triack.tools.chaos.plan import Fault, HostPlan, Plan, RoutePlan, StreamPlan, SyncPlan
 from triack.tools.sim.faults import Faults
 
 __all__ = ["RELAYED_FROM", "TOPOLOGIES", "draw_relayed"]
@@ -25,6 +25,7 @@ AWAY_SHARE: Final = 1 / 12
 """Few: a run of three virtual days takes as long as ten others."""
 OLD_COPY_SHARE: Final = 1 / 10
 QUOTA_SHARE: Final = 1 / 4
+SYNC_SHARE: Final = 1 / 3
 KIND_SHARE: Final = 1 / 2
 """Of each kind of fault, and of each class beside transactional."""
 QUOTA_BYTES: Final = 4_096
@@ -116,7 +117,16 @@ def draw_relayed(seed: int, random: Random) -> Plan:
     return Plan(
         seed, tuple(hosts), _draw_streams(topology, random), _draw_network(random),
         tuple(sorted(faults, key=lambda fault: fault.at_ns)), end_ns, routes=topology.routes, links=topology.links,
+        sync=_draw_sync(topology, random),
     )  # fmt: skip
+
+
+def _draw_sync(topology: Topology, random: Random) -> SyncPlan:
+    """Of a third of all plans, some hosts whose links are synchronous; drawn last, so that the rest stays as it was."""
+    if random.random() >= SYNC_SHARE:
+        return SyncPlan()
+    hosts = [host for host in range(topology.hosts) if random.random() < KIND_SHARE] or [0]
+    return SyncPlan(tuple(hosts), random.choice([0.2, 1.0, 5.0]), random.choice([0.01, 0.5]))
 
 
 def _draw_streams(topology: Topology, random: Random) -> tuple[StreamPlan, ...]:

@@ -72,6 +72,34 @@ def compact(directory: Path, output: Path | None) -> None:
 
 
 @log.command()
+@click.argument("directories", metavar="DIR...", nargs=-1, required=True)
+@click.option("--out", metavar="DIR", required=True, help="Where to; of any file system that Spark knows.")
+@click.option("--master", metavar="M", help="The Spark cluster.  [default: spark-submit's, or this machine]")
+def tables(directories: tuple[str, ...], out: str, master: str | None) -> None:
+    """Write what session logs say as tables of Parquet files.
+
+    A run takes what is new or has grown since the last one; docs/tables.md describes the tables. The exit status is 0,
+    or 1 if the logs break a promise, which the table of violations shows.
+    """
+    from triack.tools.replay.run import on_spark
+
+    def work(spark: Any) -> Any:
+        from triack.replay import write
+
+        return write(spark, directories, out)
+
+    try:
+        done = on_spark(master, work)
+    except ReplayError as error:
+        click.echo(f"triack log tables: {escaped(str(error))}", err=True)
+        sys.exit(EXIT_ERROR)
+    new = f"{counted(done.files, 'file')} new or grown: {counted(done.records, 'record')}"
+    click.echo(f"{new}, {counted(done.violations, 'violation')} in all")
+    if done.violations:
+        sys.exit(EXIT_BROKEN)
+
+
+@log.command()
 @click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
 @click.option("--keep", metavar="AGE", type=Age(), required=True, help="Keep what is younger, as 30d, 12h or 90m.")
 @click.option("--node", "nodes", metavar="NAME", multiple=True, help="Of this node alone; may be repeated.")

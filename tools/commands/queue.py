@@ -463,7 +463,7 @@ def _rows(stats: triack.NodeStats) -> list[dict[str, Any]]:
 
 def _transit_row(it: triack.TransitStats) -> dict[str, Any]:
     row = _row(f"{it.final}/{it.queue}", f"from {it.came_by}") | {"messages": it.messages, "bytes": it.bytes}
-    return row | {"oldest_s": it.oldest_s, "state": it.state, "waits_for": it.waits_for}
+    return row | {"oldest_s": it.oldest_s, "state": it.state, "waits_for": it.waits_for} | _pause(it.paused_s)
 
 
 def _row(name: str, kind: str) -> dict[str, Any]:

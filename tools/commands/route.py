@@ -38,7 +38,8 @@ def list_routes(*, data: Path, as_json: bool) -> int:
             for it in routes:
                 click.echo(json_line(asdict(it)))
         elif routes:
-            write_table(("TO", "VIA", "WHICH CALLS IT"), [[it.to, it.via, it.rename or "-"] for it in routes])
+            rows = [[it.to, it.via, it.link, it.rename or "-"] for it in routes]
+            write_table(("TO", "VIA", "LINK", "WHICH CALLS IT"), rows)
         return 0
 
     return run(visit(data, work))

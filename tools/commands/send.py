@@ -21,7 +21,7 @@ from triack.node.control.tasks import first_of
 from triack.node.files import operator_log
 from triack.node.shell.outgoing_message import MessageProperties, with_properties
 from triack.queues.packing import MAX_BODY_BYTES
-from triack.queues.stages import STAGES
+from triack.queues.stages import LAST_STAGES, STAGES
 from triack.tools.commands.common import (
     FloatRange,
     json_option,
@@ -221,7 +221,7 @@ def send(
 def _stage_of(delivery: triack.Delivery, name: str | None) -> triack.Stage:
     """The stage to wait for. Raises UsageError when the class has no such stage."""
     until = STAGES[delivery] if name is None else triack.Stage[name.upper()]
-    if until > STAGES[delivery]:
+    if until > LAST_STAGES[delivery]:
         raise click.UsageError(f"--until {name}: {delivery.label} messages have no such stage")
     return until
 

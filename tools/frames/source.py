@@ -1,40 +1,71 @@
 """Session logs as a data source of Spark: ``spark.read.format("triack").load("logs")``.
 
-Python's workers find and read the files, with PyArrow's file systems. ``load`` leaves that to Spark, which uses
-whatever the cluster is configured for.
+Python's workers find and read the files, with PyArrow's file systems. ``load`` gives it the files that it has listed;
+paths of other machines it leaves to Spark, which uses whatever the cluster is configured for.
+
+Spark pushes filters into it: comparisons of a column with a value, ``in`` and ``is not null``. Rows that do not pass
+are never made. Of a segment of another node, or behind the end of a time, the rest is not even read, so damage there is
+not noticed. Spark tells no data source in Python which columns it needs: name them by ``schema``, or ``columns`` of
+``load``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import partial
+from heapq import heappop, heappush
 from typing import TYPE_CHECKING
+from weakref import WeakSet
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
-from triack.base.errors import ReplayError
-from triack.replay.tables import TABLE, tabulate
+from triack.base.errors import ReplayError, UsageError
+from triack.replay.records import COLUMNS, TABLE, TESTS, Wanted, column, expand, tabulate
+from triack.tools.replay.engines.spark_files import TASK_BYTES, list_files, processors, tabulate_files
+from triack.tools.replay.log.columns import SPARK_COLUMNS
 from triack.tools.replay.log.files import Reading
-from triack.tools.replay.log.listing import SUFFIXES, by_either_name, is_remote, list_logs, local_path, refusal_of
+from triack.tools.replay.log.listing import (
+    SUFFIXES,
+    Listed,
+    by_either_name,
+    is_remote,
+    list_logs,
+    local_path,
+    refusal_of,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyarrow.fs import FileSystem
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.datasource import Filter
     from pyspark.sql.types import StructType
 
 
+_known: WeakSet[SparkSession] = WeakSet()
+"""The sessions that know the source."""
+
+
 def register(spark: SparkSession) -> None:
-    """Let ``spark.read.format("triack")`` read session logs.
+    """Let ``spark.read.format("triack")`` read session logs, with filters pushed down.
 
     Args:
         spark: the Spark session; its workers need Triack and PyArrow.
     """
-    spark.dataSource.register(TriackSource)
+    # A source that takes filters must not be used without this.
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    if spark not in _known:
+        spark.dataSource.register(TriackSource)
+        _known.add(spark)
 
 
 class TriackSource(DataSource):
-    """The records of session logs; one path, a directory or a segment, with or without a scheme."""
+    """The records of session logs: directories, files and patterns, with or without a scheme."""
 
     @classmethod
     def name(cls) -> str:
@@ -45,70 +76,181 @@ class TriackSource(DataSource):
         """The columns of ``triack.replay.load``."""
         return TABLE
 
-    def reader(self, schema: StructType) -> TriackReader:  # noqa: ARG002 - there is one schema
-        """Return the reader of the path."""
-        return TriackReader(self.options.get("path", ""))
+    def reader(self, schema: StructType) -> TriackReader:
+        """Return the reader of the paths.
+
+        Args:
+            schema: the columns that are wanted, of those of ``schema``.
+
+        Raises:
+            UsageError: there is no such column, or it has another type.
+        """
+        for field in schema:
+            known, given = column(field.name), f"`{field.name}` {field.dataType.simpleString()}"
+            if known != given:
+                raise UsageError(f"this column of session logs is {known}, not {given}")
+        one = [self.options["path"]] if "path" in self.options else []
+        paths = [*one, *json.loads(self.options.get("paths", "[]"))]
+        files = json.loads(self.options.get("files", "[]"))
+        tasks = int(self.options.get("tasks", os.cpu_count() or 1))
+        return TriackReader(paths, tuple(schema.fieldNames()), [Listed(*it) for it in files], tasks)
 
 
 @dataclass
-class Segment(InputPartition):
-    """One file, which one task reads.
+class Segments(InputPartition):
+    """The files that one task reads.
 
     Attributes:
-        path: its name: of this machine, or in its file system.
-        size: bytes that it had when it was listed.
+        files: their names, of this machine or in their file system, and the bytes that they had when they were listed.
         root: the path that was asked for, which tells the file system; empty for this machine.
     """
 
-    path: str
-    size: int
+    files: list[Listed]
     root: str = ""
 
 
 class TriackReader(DataSourceReader):
-    """Finds the logs under a path, and reads them.
+    """Finds the logs under paths, and reads them.
 
     Args:
-        path: where they are.
+        paths: where they are.
+        columns: the columns that are wanted.
+        files: they are known already, and the paths are none.
+        tasks: how many tasks run at a time.
     """
 
-    def __init__(self, path: str) -> None:
-        self._path = path
+    def __init__(
+        self, paths: Sequence[str], columns: Sequence[str], files: Sequence[Listed] = (), tasks: int = 1
+    ) -> None:
+        self._paths = list(paths)
+        self._files = list(files)
+        self._tasks = tasks
+        self._wanted = Wanted(tuple(columns))
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name for it
+        """Take the filters that can be tested while a log is read; return the others."""
+        tests = []
+        for it in filters:
+            test = type(it).__name__
+            path: tuple[str, ...] = getattr(it, "attribute", ())
+            if test in TESTS and len(path) == 1 and path[0] in SPARK_COLUMNS:
+                tests.append((path[0], test, getattr(it, "value", None)))
+            else:
+                yield it
+        self._wanted = Wanted(self._wanted.columns, tuple(tests))
 
     def partitions(self) -> Sequence[InputPartition]:
-        """One for each file that has something in it.
+        """As many as tasks run at a time, or one for every 16 MiB; each has about as much to read.
 
         Raises:
-            ReplayError: there is none, or something that looks like a log cannot be read.
+            ReplayError: there is no log, or something that looks like one cannot be read.
         """
-        if not is_remote(self._path):
-            listing = list_logs([local_path(self._path)]).require_all()
-            return [Segment(listed.path, listed.size) for listed in listing.logs]
-        from pyarrow.fs import FileSelector, FileType
-
-        system, root = _system(self._path)
-        info = system.get_file_info(root)
-        if info.type == FileType.NotFound:
-            raise ReplayError(f"no such directory: {self._path}")
-        there = [info] if info.is_file else system.get_file_info(FileSelector(root, recursive=True))
-        found = [it for it in there if it.is_file and it.size and refusal_of(it.base_name) is not None]
-        for it in found:
-            if why := refusal_of(it.base_name):
-                raise ReplayError(f"{it.path} {why}")
-        if not found:
-            raise ReplayError(f"no session log (*{', *'.join(SUFFIXES)}) in {self._path}")
-        return [Segment(it.path, it.size, self._path) for it in sorted(found, key=lambda it: it.path)]
+        if self._files:
+            return _packed(self._files, "", self._tasks)
+        if not self._paths:
+            raise ReplayError('no path was given: load("logs") reads what is in a directory')
+        here = [path for path in self._paths if not is_remote(path)]
+        parts: list[InputPartition] = []
+        if here:
+            listing = list_logs(map(local_path, expand(here))).require_all()
+            parts += _packed(listing.logs, "", self._tasks)
+        for path in self._paths:
+            if is_remote(path):
+                parts += _packed(_list_away(path), path, self._tasks)
+        return parts
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the records of a file."""
-        assert isinstance(partition, Segment)
-        content = None
-        if partition.root:
-            system, _ = _system(partition.root)
-            opened = by_either_name(partition.path, lambda path: system.open_input_stream(path, compression=None))
-            with opened as file:
-                content = file.read()
-        return tabulate(Reading(partition.path, content), partition.size)
+        """Yield the records of the files of a task."""
+        assert isinstance(partition, Segments)
+        for path, size in partition.files:
+            content = None
+            if partition.root:
+                system, _ = _system(_fixed(partition.root))
+                opened = by_either_name(path, lambda name: system.open_input_stream(name, compression=None))  # noqa: B023
+                with opened as file:
+                    content = file.read()
+            yield from tabulate(Reading(path, content), size, self._wanted)
+
+
+def load(spark: SparkSession, *paths: str, columns: Sequence[str] | None = None) -> DataFrame:
+    """Return the records of session logs, and of Parquet files that were made of them.
+
+    Files of this machine are read by the data source ``triack``; Spark pushes filters into it.
+
+    Args:
+        spark: the Spark session; its workers need Triack and PyArrow.
+        paths: directories with logs (searched in depth), or single files, as of ``triack replay`` on Spark; patterns
+            where no file has that name.
+        columns: the only columns that are wanted, which are read in less time; None for all.
+
+    Raises:
+        UsageError: there is no column of a name.
+        ReplayError: a path does not exist, or something that looks like a log cannot be read, which a table cannot
+            express. Damage in a log fails the job that reads it.
+    """
+    schema = ", ".join(column(name) for name in columns) if columns is not None else TABLE
+    listing = list_files(spark, expand(paths)).require_all()
+    if any(is_remote(it.path) for it in listing.logs):
+        wanted = Wanted(tuple(columns) if columns is not None else COLUMNS)
+        return tabulate_files(spark, listing).mapInArrow(partial(_load_files, wanted), schema)
+    register(spark)
+    files = json.dumps([[it.path, it.size] for it in listing.logs])
+    reader = spark.read.format("triack").schema(schema).option("files", files)
+    return reader.option("tasks", processors(spark)).load()
+
+
+def _load_files(wanted: Wanted, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        for row in batch.to_pylist():
+            yield from tabulate(Reading(os.fsdecode(row["name"]), row["content"]), row["size"], wanted)
+
+
+def _packed(files: Sequence[Listed], root: str, tasks: int) -> list[InputPartition]:
+    """Deal files out to tasks, the largest first, each to the task with the least to read."""
+    count = max(1, min(len(files), max(tasks, sum(it.size for it in files) // TASK_BYTES)))
+    heap: list[tuple[int, int]] = [(0, at) for at in range(count)]
+    parts = [Segments([], root) for _ in range(count)]
+    for it in sorted(files, key=lambda it: (-it.size, it.path)):
+        size, at = heappop(heap)
+        parts[at].files.append(it)
+        heappush(heap, (size + it.size, at))
+    return list(parts)
+
+
+def _fixed(path: str) -> str:
+    """Return the part of a path before any pattern: a directory."""
+    found = _MAGIC.search(path)
+    return path if found is None else path[: path.rindex("/", 0, found.start())]
+
+
+_MAGIC = re.compile(r"[*?\[]")
+
+
+def _list_away(path: str) -> list[Listed]:
+    """Return the logs in a path of another machine, or in those that a pattern stands for.
+
+    Raises:
+        ReplayError: there is none, or something that looks like a log cannot be read.
+    """
+    from pyarrow.fs import FileSelector, FileType
+
+    system, root = _system(_fixed(path))
+    pattern = root + path[len(_fixed(path)) :]
+    info = system.get_file_info(root)
+    if info.type == FileType.NotFound:
+        raise ReplayError(f"no such directory: {path}")
+    there = [info] if info.is_file else system.get_file_info(FileSelector(root, recursive=True))
+    found = [it for it in there if it.is_file and it.size and refusal_of(it.base_name) is not None]
+    if pattern != root:
+        # A pattern names files, or directories that are searched in depth.
+        depth = pattern.count("/") + 1
+        found = [it for it in found if fnmatchcase("/".join(it.path.split("/")[:depth]), pattern)]
+    for it in found:
+        if why := refusal_of(it.base_name):
+            raise ReplayError(f"{it.path} {why}")
+    if not found:
+        raise ReplayError(f"no session log (*{', *'.join(SUFFIXES)}) in {path}")
+    return [Listed(it.path, it.size) for it in found]
 
 
 def _system(path: str) -> tuple[FileSystem, str]:

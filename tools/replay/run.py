@@ -13,9 +13,10 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from triack.base.errors import ReplayError
+from triack.tools.replay.choosing import choose
 from triack.tools.replay.engines.local_engine import replay_local
 from triack.tools.replay.log.files import in_order
 from triack.tools.replay.log.listing import is_remote, list_logs, local_path
@@ -24,10 +25,10 @@ from triack.tools.replay.log.schema import Timeline, Verdict, Violation
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+Done = TypeVar("Done")
+
 ENGINES: Final = ("auto", "local", "spark")
 """The default first."""
-LOCAL_BYTES_MAX: Final = 64 * 1024 * 1024
-"""Logs smaller than this are judged in less time than Spark needs to start, and easily fit into memory."""
 _NO_REASON: Final = re.compile(r"^\s*(at |\.\.\. |$)|spark-class: ")
 """Lines of a dying Java process that do not say why: where in its code it was, and its launcher's complaint."""
 
@@ -48,8 +49,9 @@ def replay(
     Args:
         paths: directories with logs of any number of nodes, or single segments; or one of them. Spark takes names with
             schemes, too, and patterns in these.
-        engine: ``spark``; ``local`` for plain Python without Spark; ``auto`` for what suits the size, and is installed.
-            All read the same files and give the same verdict, which says which one it was.
+        engine: ``spark``; ``local`` for plain Python without Spark; ``auto`` for the one that is done first, as far as
+            bytes, files and free processors tell, and is installed. All read the same files and give the same verdict,
+            which says which one it was, and why.
         master: the Spark cluster; None for a session that is open, for what ``spark-submit`` says, or else for all
             processors of this machine.
         report: where to write the HTML page; the violations go beside it. None for no report.
@@ -66,10 +68,12 @@ def replay(
 
         make_way(report)
     given = [str(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]
+    why = ""
     if engine == "auto":
-        engine = _choose(given, master)
+        engine, why = _choose(given, master)
 
     def finish(verdict: Verdict, violations: Iterable[Violation]) -> None:
+        verdict.chosen = why
         if report is not None:
             write_page(verdict, given, report, violations)
 
@@ -82,19 +86,23 @@ def replay(
             with telling(spark, say) if say is not None else contextlib.nullcontext():
                 return replay_spark(spark, given, finish)
 
-        return _on_spark(master, work)
+        return on_spark(master, work)
     listing = list_logs(map(local_path, given))
     verdict = replay_local(in_order(listing), say, listing)
     finish(verdict, verdict.findings)
     return verdict
 
 
-def _choose(paths: list[str], master: str | None) -> str:
-    """Return the engine that suits the logs. Without Spark, the local engine judges large logs too, only slowly."""
-    if master is not None or any(map(is_remote, paths)):
-        return "spark"
-    size_bytes = sum(listed.size for listed in list_logs(map(local_path, paths)).logs)
-    return "local" if size_bytes < LOCAL_BYTES_MAX or missing_of_spark() is not None else "spark"
+def _choose(paths: list[str], master: str | None) -> tuple[str, str]:
+    """Return the engine that suits the logs, and why."""
+    if master is not None:
+        return "spark", "spark: a master was named"
+    if any(map(is_remote, paths)):
+        return "spark", "spark: a path is of another machine"
+    engine, why = choose(list_logs(map(local_path, paths)).logs)
+    if engine == "spark" and (missing := missing_of_spark()) is not None:
+        return "local", f"local: {missing}"
+    return engine, why
 
 
 def write_page(verdict: Verdict, paths: Iterable[str], report: Path, violations: Iterable[Violation]) -> None:
@@ -160,10 +168,19 @@ def follow_on_spark(
             spark, given, tell, until_idle_s=until_idle_s, checkpoint=checkpoint, stop=stop, finish=finish
         )
 
-    return _on_spark(master, follow)
+    return on_spark(master, follow)
 
 
-def _on_spark(master: str | None, work: Callable[[SparkSession], Verdict]) -> Verdict:
+def on_spark(master: str | None, work: Callable[[SparkSession], Done]) -> Done:
+    """Work with a Spark session: with one that is open, or with one that is stopped afterwards.
+
+    Args:
+        master: as of ``replay``.
+        work: gets the session.
+
+    Raises:
+        ReplayError: Spark is not installed, does not start, or fails.
+    """
     require_spark(master)
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession

@@ -1,5 +1,6 @@
 """Settings are built over those of a policy; the classes themselves say what is wrong."""
 
+from dataclasses import fields
 from pathlib import Path
 
 from tests.node.config.files import problems_of, read
@@ -150,7 +151,7 @@ def test_routes_are_in_their_order_and_each_mistake_has_its_line(tmp_path: Path)
         "5: routes.1: via is missing",
         "8: routes.2.to: is 'a/b': a route is for nodes, without queues and without @",
         "12: routes.3.via: name 'h b': ' ' is not a letter, a digit or one of . _ - $",
-        "13: routes.3.by: there is no such key; there is rename, to, via",
+        f"13: routes.3.by: there is no such key; there is {', '.join(sorted(field.name for field in fields(Route)))}",
     ]
     assert problems_of(tmp_path, "[routes]\nto = 'a'\n") == [
         "triack.toml:2: routes.to: write each route as a table of its own, [[routes]]"
@@ -160,3 +161,14 @@ def test_routes_are_in_their_order_and_each_mistake_has_its_line(tmp_path: Path)
 def test_a_part_that_its_owner_refuses_is_told_at_the_part(tmp_path: Path) -> None:
     (told,) = problems_of(tmp_path, "[limits]\nmemory_bytes = 5\n[limits.transit_quota]\nwhen_full = 'reject'\n")
     assert told.startswith("triack.toml:4: limits.transit_quota: when_full must be hold")
+
+
+def test_a_route_makes_its_link_synchronous(tmp_path: Path) -> None:
+    """Routes by one neighbour must agree, and the mistake is at one of them."""
+    sync = '[[routes]]\nto = "plant-*"\nvia = "hub"\nlink = "sync"\ndowngrade_after_s = 10\n'
+    found = read(tmp_path, sync)
+    assert found.routes == (Route("plant-*", "hub", link="sync", downgrade_after_s=10),)
+    (said,) = problems_of(tmp_path, sync.replace("downgrade_after_s = 10", ""))
+    assert said.startswith("triack.toml:4: routes.0.link: is sync, and downgrade_after_s, which has no default,")
+    (said,) = problems_of(tmp_path, sync + '[[routes]]\nto = "*"\nvia = "hub"\n')
+    assert "go by hub, and say different things of that link" in said

@@ -6,6 +6,7 @@ from typing import Any, get_origin, get_type_hints
 
 from triack.node.config.keys import KEYS, SECTIONS, NodeTable, key_at, part_of, written_path
 from triack.queues.node_settings import NodeSettings
+from triack.queues.routes import Route
 
 
 def leaves(kind: Any, before: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
@@ -32,7 +33,7 @@ def test_every_setting_is_a_key_with_the_same_name() -> None:
         *(("topics", "*", name) for name in ("strategy", "max_unacked", "delivery_timeout_s", "ack_wait_s")),
         *(("topics", "*", "quota", name) for name in ("messages", "size_bytes", "when_full")),
         ("peers", "*", "address"),
-        *(("routes", "*", name) for name in ("to", "via", "rename")),
+        *(("routes", "*", one.name) for one in fields(Route)),
     }
 
 

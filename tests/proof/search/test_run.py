@@ -10,6 +10,7 @@ from proof.planted.bug import Bug
 from proof.planted.catalogue import BUGS
 from proof.planted.run import search_for
 from proof.planted.worlds import RECOVERABLE
+from proof.search.chain import CHAIN_SCOPES
 from proof.search.relay import RELAY_SCOPES
 from proof.search.run import run_all
 from proof.search.scope import Scope
@@ -43,7 +44,7 @@ def test_all_scopes_are_searched_and_told_of() -> None:
     """In the order of the list, whichever process is done first."""
     said: list[str] = []
     results = run_all(10, said.append, jobs=2)
-    names = [scope.name for scope in (*SCOPES, *RELAY_SCOPES)]
+    names = [scope.name for scope in (*SCOPES, *RELAY_SCOPES, *CHAIN_SCOPES)]
     assert [result.scope for result in results] == names
     assert [line.partition(":")[0] for line in said] == names
     assert {result.violation for result in results} == {None}

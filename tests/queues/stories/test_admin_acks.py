@@ -240,3 +240,21 @@ def test_each_answer_is_in_the_log() -> None:
     keys = ("origin", "stream", "sequence", "class")
     assert {key: record[key] for key in keys} == {key: accepted[key] for key in keys}
     assert (record["number"], record["place"], record["count"], record["message_class"]) == (1, 0, 3, 2)
+
+
+def test_a_reader_whose_process_dies_before_its_commit_is_told_of_once() -> None:
+    """No note in memory may count the message as done: its answer would never be sent."""
+    a, b = two()
+    ask(a, "b", b"1", acks=Acks.POSITIVE_RECEIVE)
+    a.world.run(SECOND)
+    mailbox = b.live.make_queue("q")
+    lease = b.live.take(mailbox, b.world.now_ns)
+    assert lease is not None
+    b.live.acknowledge(mailbox, [(lease.packet, 1 << lease.index)])
+    b.end()
+    b.start()
+    a.world.run(5 * SECOND)
+    assert classes(a) == []
+    assert b.read_all("q") == [b"1"]
+    a.world.run(5 * SECOND)
+    assert classes(a) == [RECEIVED]

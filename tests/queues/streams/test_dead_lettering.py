@@ -20,8 +20,9 @@ def test_a_refusal_that_comes_before_the_letter_is_part_of_it(refused: bool) -> 
     outbox = node.engine.outbox
     outbox.dead_lettering.purge(outgoing)
     if refused:
-        outbox.handle_reject(outgoing.stream_number, outgoing.sequence.sequence, entry.number, "queue-not-found")
-        outbox.handle_reject(outgoing.stream_number, outgoing.sequence.sequence, entry.number, "queue-not-found")
+        refusal = outgoing.stream_number, outgoing.sequence.sequence, entry.number, "queue-not-found"
+        outbox.handle_reject(*refusal, node.engine.jobs.turn(node.now_ns))
+        outbox.handle_reject(*refusal, node.engine.jobs.turn(node.now_ns))
     node.poll()
     (letter,) = letters(node)
     assert (letter["dead_reason"], letter["dead_maybe_delivered"]) == ("purged", not refused)

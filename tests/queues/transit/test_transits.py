@@ -29,14 +29,14 @@ def test_a_restart_finds_all_that_waited(delivery: Delivery) -> None:
     before = r.live.transits.room.disk.total_bytes, r.live.transits.room.messages.value, net.waiting("r")
     r.restart()
     after = r.live.transits.room.disk.total_bytes, r.live.transits.room.messages.value, net.waiting("r")
-    assert (before, r.live.transits.cached_bytes) == (after, 0)
+    assert (before, r.live.transits.bodies.cached_bytes) == (after, 0)
     b.start()
     assert net.world.run(100 * SECOND, lambda: net.is_done("a"))
     assert sorted(b.read_all("q")) == numbered(0, 200)
     assert (
         r.live.transits.room.disk.total_bytes,
         r.live.transits.room.messages.value,
-        r.live.transits.cached_bytes,
+        r.live.transits.bodies.cached_bytes,
     ) == (0, 0, 0)
 
 
@@ -109,7 +109,7 @@ def test_bodies_beyond_the_cache_are_read_from_the_disk() -> None:
     post(a, "b", *numbered(0, 300))
     assert net.world.run(20 * SECOND, lambda: net.waiting("r") > 5)
     net.world.run(SECOND)
-    assert r.live.transits.cached_bytes <= 6_000
+    assert r.live.transits.bodies.cached_bytes <= 6_000
     b.start()
     assert net.world.run(100 * SECOND, lambda: net.is_done("a"))
     assert (b.read_all("q"), r.reads > 0) == (numbered(0, 300), True)

@@ -29,6 +29,7 @@ def test_each_fault_comes_to_a_share_of_the_seeds() -> None:
     assert sum(any(fault.for_ns == AWAY_NS for fault in plan.faults) for plan in plans) >= 10
     quotas = [host.settings.limits.peer_transit_bytes for plan in plans for host in plan.hosts]
     assert quotas.count(QUOTA_BYTES) >= 20
+    assert 100 <= sum(bool(plan.sync.hosts) for plan in plans) <= 180
     assert all(any(stream.astray for stream in plan.streams) == (len(plan.links) == 4 and len(plan.hosts) == 5
                and (1, 3) in plan.links) for plan in plans)  # fmt: skip
 
@@ -40,5 +41,14 @@ def test_every_promise_is_kept(name: str) -> None:
     """Two seeds of each; ``triack chaos --first 1000000`` goes on."""
     first = RELAYED_FROM + list(TOPOLOGIES).index(name)
     for seed in (first, first + len(TOPOLOGIES)):
+        outcome = run_seed(seed)
+        assert outcome.violations == [], seed
+
+
+@pytest.mark.slow
+def test_every_promise_is_kept_over_synchronous_links() -> None:
+    """One seed of each topology whose hosts wait until messages were passed on."""
+    for at in range(len(TOPOLOGIES)):
+        seed = next(seed for seed in SEEDS if seed % len(TOPOLOGIES) == at and draw(seed).sync.hosts)
         outcome = run_seed(seed)
         assert outcome.violations == [], seed

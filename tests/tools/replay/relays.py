@@ -308,6 +308,36 @@ def waiting_at_a_relay() -> Relayed:
     return ended(world)
 
 
+@honest
+def over_synchronous_links() -> Relayed:
+    """Rho's link is synchronous, too: it frees the packet on beta's word, and tells alpha then."""
+    world = Relayed()
+    numbers = world.bring(KEPT, 2)
+    arrived = world.second.send(KEPT, numbers, 1)
+    world.commit(KEPT, numbers)
+    world.second.ack(arrived)
+    where = {"cls": KEPT, **place(KEPT), "ranges": [[1, 2]], "is_async": False}
+    world.rho.write("onward_ack_received", **where, session=world.second.session)
+    world.free(KEPT, numbers, "onward-ack", sync=True)
+    world.rho.write("onward_ack_sent", **where, peer=ALPHA)
+    world.alpha.write("onward_ack_received", **where, session=world.first.session)
+    return ended(world)
+
+
+@honest
+def a_link_that_is_behind() -> Relayed:
+    """Rho's link is asynchronous for a while, as its oldest packet has waited for too long."""
+    world = Relayed()
+    numbers = world.bring(KEPT, 1)
+    world.clock.tick(1_000 * MS)
+    said = {"peer_name": "beta", "awaited": 1}
+    bounds = {"downgrade_after_ns": 900 * MS, "grace_ns": 500 * MS}
+    world.rho.write("link_downgraded", **said, oldest_ns=901 * MS, **bounds)
+    world.pass_on(KEPT, numbers)
+    world.rho.write("link_upgraded", **said | {"awaited": 0}, oldest_ns=0, upgrade_below_ns=450 * MS)
+    return ended(world)
+
+
 def at(check: str, cls: str, *numbers: int) -> Expected:
     """What must be found, of packets of a class."""
     return {(check, CLASS_STREAMS[cls], SEQUENCE, number) for number in numbers}
@@ -499,3 +529,94 @@ def store_ack_before_the_relay_has_it(world: Relayed) -> Expected:
     numbers = world.queue(KEPT, 1)
     world.first.ack(world.first.send(KEPT, numbers, 0))
     return at("store_ack_before_commit", KEPT, 1) | at("lost", KEPT, 1)
+
+
+@lie
+def told_before_the_store_ack(world: Relayed) -> Expected:
+    """Rho says that a packet is stored behind it as soon as it has sent it."""
+    numbers = world.bring(KEPT, 1)
+    world.second.send(KEPT, numbers, 1)
+    where = {"cls": KEPT, **place(KEPT), "ranges": [[1, 1]], "is_async": False}
+    world.rho.write("onward_ack_sent", **where, peer=ALPHA)
+    return at("onward_early", KEPT, 1)
+
+
+@lie
+def told_on_the_store_ack_of_a_synchronous_link(world: Relayed) -> Expected:
+    """Rho's own link is synchronous: that beta has the packet is not enough."""
+    numbers = world.bring(TX, 2)
+    arrived = world.second.send(TX, numbers, 1)
+    world.commit(TX, numbers)
+    world.second.ack(arrived)
+    world.free(TX, numbers, sync=True)
+    where = {"cls": TX, **place(TX), "ranges": [[1, 2]], "is_async": False}
+    world.rho.write("onward_ack_sent", **where, peer=ALPHA)
+    return at("onward_early", TX, 1, 2)
+
+
+@lie
+def freed_by_the_store_ack_of_a_synchronous_link(world: Relayed) -> Expected:
+    """Rho forgets a recoverable packet that beta has not passed on."""
+    numbers = world.bring(KEPT, 1)
+    arrived = world.second.send(KEPT, numbers, 1)
+    world.commit(KEPT, numbers)
+    world.second.ack(arrived)
+    world.free(KEPT, numbers, sync=True)
+    return at("freed_too_early", KEPT, 1)
+
+
+@lie
+def freed_by_a_word_that_had_not_come(world: Relayed) -> Expected:
+    """Beta has passed nothing on."""
+    numbers = world.bring(KEPT, 1)
+    arrived = world.second.send(KEPT, numbers, 1)
+    world.commit(KEPT, numbers)
+    world.second.ack(arrived)
+    world.free(KEPT, numbers, "onward-ack", sync=True)
+    return at("freed_too_early", KEPT, 1)
+
+
+def downgraded(world: Relayed, oldest_ns: int, grace_ns: int = 0) -> None:
+    """Rho's link to beta is downgraded."""
+    bounds = {"downgrade_after_ns": 1_000 * MS, "grace_ns": grace_ns}
+    world.rho.write("link_downgraded", peer_name="beta", awaited=1, oldest_ns=oldest_ns, **bounds)
+
+
+@lie
+def downgraded_when_young(world: Relayed) -> Expected:
+    """The oldest packet has waited for just as long as it may."""
+    downgraded(world, 1_000 * MS)
+    return {("downgrade_rule", -1, -1, -1)}
+
+
+@lie
+def downgraded_in_the_grace(world: Relayed) -> Expected:
+    """Rho has just started."""
+    downgraded(world, 1_001 * MS, grace_ns=3_600_000 * MS)
+    return {("downgrade_rule", -1, -1, -1)}
+
+
+@lie
+def upgraded_when_old(world: Relayed) -> Expected:
+    """The oldest packet has waited for as long as makes the link asynchronous."""
+    downgraded(world, 1_001 * MS)
+    world.rho.write("link_upgraded", peer_name="beta", awaited=1, oldest_ns=500 * MS, upgrade_below_ns=500 * MS)
+    return {("downgrade_rule", -1, -1, -1)}
+
+
+@lie
+def downgraded_twice(world: Relayed) -> Expected:
+    """The link was asynchronous already."""
+    downgraded(world, 1_001 * MS)
+    downgraded(world, 1_002 * MS)
+    return {("downgrade_rule", -1, -1, -1)}
+
+
+@lie
+def passed_on_what_never_came(world: Relayed) -> Expected:
+    """Beta says that it has passed on a packet that rho has never had."""
+    numbers = world.bring(KEPT, 1)
+    world.pass_on(KEPT, numbers)
+    where = {"cls": KEPT, **place(KEPT), "ranges": [[1, 3]], "is_async": False}
+    world.rho.write("onward_ack_received", **where, session=world.second.session)
+    return at("claims", KEPT, 2)

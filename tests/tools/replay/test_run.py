@@ -137,10 +137,11 @@ def test_small_logs_are_judged_here(tmp_path: Path) -> None:
 
 def test_large_logs_are_judged_here_where_there_is_no_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A job that runs each night does not end on the day on which its logs have grown."""
-    monkeypatch.setattr(run, "LOCAL_BYTES_MAX", 1)
+    monkeypatch.setattr(run, "choose", lambda _: ("spark", "spark: it is done first"))
     monkeypatch.setattr(run, "missing_of_spark", lambda: "replay on Spark needs PySpark")
     healthy().save(tmp_path)
-    assert replay(tmp_path).engine == "local"
+    verdict = replay(tmp_path)
+    assert (verdict.engine, verdict.chosen) == ("local", "local: replay on Spark needs PySpark")
 
 
 def test_a_segment_may_be_renamed_before_the_engine_is_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

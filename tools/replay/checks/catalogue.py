@@ -150,6 +150,19 @@ CHECKS: Final[dict[str, Check]] = {
         "base/delivery.py, FREED_BY",
         "the packets, and the session",
     ),
+    "onward_early": Check(
+        "A relay says that packets are stored behind it only when the ack of its next hop has said so.",
+        "The node before it forgets a recoverable message on that word, as its link is synchronous.",
+        "ordering/onward.py",
+        "the packets",
+    ),
+    "downgrade_rule": Check(
+        "A synchronous link is downgraded only when its oldest packet has waited for longer than it may, and not in "
+        "the grace after a start; it is upgraded when the oldest has waited for less than the bound.",
+        "A link that is asynchronous without need lets go of messages that only one disk has.",
+        "ordering/onward.py, TRANSITIONS",
+        "the peer, the age and the bound",
+    ),
     "hop_limit": Check(
         "No packet passes more than 29 relays.",
         "Where routes lead in a ring, a packet without a limit never stops.",
@@ -445,6 +458,13 @@ CHECKS: Final[dict[str, Check]] = {
         "docs/session-log.md",
         "both serials",
     ),
+    # The replay itself.
+    "engines_disagree": Check(
+        "What the judges count in logs that they pass, a second count in expressions of Spark counts, too.",
+        "A judge that is wrong must not pass logs in silence.",
+        "tools/replay/tables/counts.py",
+        "both counts",
+    ),
 }
 """All checks, in the order in which the report shows them."""
 
@@ -465,6 +485,7 @@ MACHINES: Final[dict[str, tuple[str, ...]]] = {
     "ordering/outgoing": ("close_without_full_resend", "queue", "unsent"),
     "ordering/rejections": ("rejected",),
     "ordering/tiers": ("resend_tiers",),
+    "ordering/onward": ("downgrade_rule", "onward_early"),
     "ordering/transit": (
         "transit_forgotten",
         "freed_too_early",
@@ -473,6 +494,7 @@ MACHINES: Final[dict[str, tuple[str, ...]]] = {
         "hops_step",
         "previous_raised",
     ),
+    "queues/transit/transit_onward": ("onward_early", "word_astray"),
     "queues/transit/transit_words": ("order_ack_made_up", "word_astray"),
     "queues/topics/strategies": ("none_rule", "slowest_rule", "discard_rule"),
     "queues/topics/subscription": ("topic_twice", "topic_order", "topic_lost", "ack_wait"),

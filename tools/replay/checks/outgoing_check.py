@@ -310,6 +310,14 @@ class Outgoing(Side[Sender]):
         sender.waited[session] = max(sender.waited.get(session, 0), sender.waiting)
         self._tiers.handle_onward(record)
 
+    def handle_onward_ack(self, record: Record) -> None:
+        """The next hop of a synchronous link has passed packets on."""
+        sender, due = self._sequence(record), settled(self.node, last=record["incarnation"])
+        for first, last in record["ranges"]:
+            for low, high in sender.queued.missing(first, last):
+                evidence = "passed on by the next hop, and never queued"
+                self._at(record, "claims", evidence, record["sequence"], due, number=low, last=high)
+
     def handle_scheduled(self, record: Record) -> None:
         """A resend tier ran out."""
         sender = self._sequence(record)

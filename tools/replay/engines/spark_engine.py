@@ -38,6 +38,7 @@ from triack.tools.replay.log.listing import OPEN_SUFFIX, Listing
 from triack.tools.replay.log.schema import BROKEN, UNPROVEN, Verdict, Violation
 from triack.tools.replay.log.series import Series
 from triack.tools.replay.log.validity import complaint
+from triack.tools.replay.tables.counts import Tee, disagreements, open_packed, totals
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -46,7 +47,8 @@ if TYPE_CHECKING:
 DEALT: Final = "kind string, unit string, node string, incarnation bigint, n bigint, place int, data binary"
 """A chunk on its way to its judge: ``kind`` and ``unit`` name the judge, the others its place among the chunks.
 
-Of kind ``found`` are findings, numbers and the like, as JSON.
+Of kind ``found`` are findings, numbers and the like, as JSON; of kind ``counted`` records as columns, for the second
+count.
 """
 VIOLATIONS: Final = ", ".join(
     f"`{field.name}` {'bigint' if field.type == 'int' else 'string'}" for field in fields(Violation)
@@ -60,13 +62,13 @@ BATCH_BYTES: Final = 4 << 20
 """One batch from Python to Spark: enough that the batch costs nothing, little enough to stay small."""
 TASK_BYTES: Final = 8 << 20
 """Chunks that are judged by one task: a second's work or so, and many tasks of a large log."""
-TASK_RECORDS: Final = 100_000
-"""Records of a table that are dealt out by one task: a few seconds' work."""
 GC_THRESHOLD: Final = (50_000, 20, 100)
 """In a worker: records are many small objects that live for a moment, in no circles. Python's own threshold of 700 has
 it look through them again and again, for a sixth of its time."""
 STATE: Final = -1
 """The place of a row with the state of its unit: before all that is new to it."""
+COUNTED: Final = "counted"
+"""The kind of a row with records for the second count."""
 PART: Final = "part"
 """The kind of a row with one node's part of a unit, as far as it was judged."""
 PENDING: Final = 2_048
@@ -127,8 +129,7 @@ def resumed_part(unit: Unit, state: bytes) -> Part:
 
 def deal_records(records: DataFrame) -> DataFrame:
     """Do the same with a table of records, as ``triack.replay.load`` returns it."""
-    tasks = 1 + records.count() // TASK_RECORDS
-    ordered = records.repartition(tasks, "file").sortWithinPartitions("file", "line")
+    ordered = records.repartition("file").sortWithinPartitions("file", "line")
     return ordered.mapInArrow(_over(_deal_rows), DEALT)
 
 
@@ -225,15 +226,16 @@ def _deal_segments(
     path: str, segments: Iterable[tuple[int, Iterable[Record]]], *, at_once: bool
 ) -> Generator[Row, None, int]:
     """Deal out the segments of a file; return how many records they have."""
-    count = 0
+    count, tee = 0, Tee()
     for line, records in segments:
         out = Output()
         journal = Journal(path, out, line)
         judging = AtOnce(journal)
-        yield from rows_of(deal((judging if at_once else journal).read(records)))
+        yield from rows_of(deal((judging if at_once else journal).read(tee.read(records))))
         yield from _parts_of(journal, judging)
         yield from results(out)
         count += journal.records
+        yield from ((COUNTED, "", "", 0, 0, 0, data) for data in tee.take())
     return count
 
 
@@ -478,7 +480,9 @@ def judge_dealt(
     with judging() as kept:
         found = Found(keep_found(dealt, kept))
         found.files += loaded.read if loaded is not None else []
-        return conclude_found(found, listing or Listing(), kept, finish)
+        # What was removed from pruned logs, no count of the rest can know.
+        counted = dealt if loaded is None or loaded.past is None else None
+        return conclude_found(found, listing or Listing(), kept, finish, counted)
 
 
 @contextmanager
@@ -506,7 +510,7 @@ def keep_found(dealt: DataFrame, kept: list[DataFrame]) -> DataFrame:
         kept: takes the frames that are in Spark's cache from now on.
     """
     kept.append(dealt.persist())
-    (size,) = dealt.agg(f.sum(f.length("data"))).first() or (0,)
+    (size,) = dealt.where(f.col("kind") != COUNTED).agg(f.sum(f.length("data"))).first() or (0,)
     tasks = 1 + (size or 0) // TASK_BYTES
     sessions = judge(dealt, ["session"], tasks).persist()
     kept.append(sessions)
@@ -523,6 +527,7 @@ def conclude_found(
     listing: Listing,
     kept: list[DataFrame],
     finish: Callable[[Verdict, Iterable[Violation]], None] | None,
+    counted: DataFrame | None = None,
 ) -> Verdict:
     """Return the verdict over what was found.
 
@@ -531,6 +536,7 @@ def conclude_found(
         listing: what there was to read.
         kept: takes the frames that are in Spark's cache from now on.
         finish: as of ``replay_spark``.
+        counted: what was dealt out, for the second count; None for none.
     """
     verdict = Verdict(engine="spark")
     found.summarize(verdict, listing)
@@ -547,9 +553,24 @@ def conclude_found(
         verdict.findings = first_of_each(violations)
     totals = {(row["check"], row["standing"]): row["count"] for row in counts}
     accuse(verdict, totals, _lost(violations) if ("lost", BROKEN) in totals else {})
+    if counted is not None and verdict.verdict == "pass":
+        _compare(verdict, counted, kept)
     if finish is not None:
         finish(verdict, _all_of(verdict, violations))
     return verdict
+
+
+def _compare(verdict: Verdict, dealt: DataFrame, kept: list[DataFrame]) -> None:
+    """Count a second time what the judges have passed, and report where the counts differ.
+
+    The second count knows no clock and no missing log, so it has nothing to say of other verdicts.
+    """
+    records = open_packed(dealt.where(f.col("kind") == COUNTED).select("data")).persist()
+    kept.append(records)
+    told = disagreements(verdict, totals(records))
+    if told:
+        verdict.findings = [Violation("engines_disagree", evidence=evidence) for evidence in told]
+        verdict.violations = {"engines_disagree": len(told)}
 
 
 def _lost(violations: DataFrame) -> dict[tuple[str, int], int]:

@@ -76,7 +76,7 @@ def tabulate_files(spark: SparkSession, listing: Listing) -> DataFrame:
     import pyarrow as pa
 
     here = [it for it in listing.logs if not is_remote(it.path)]
-    tasks = min(len(here), sum(it.size for it in here) // TASK_BYTES + _processors(spark))
+    tasks = min(len(here), sum(it.size for it in here) // TASK_BYTES + processors(spark))
     # From large to small, one after the other to each task: so each has about as much to do.
     here.sort(key=lambda it: -it.size)
     rows = {
@@ -110,7 +110,8 @@ def read_files(spark: SparkSession, names: list[str]) -> dict[str, bytes]:
     return contents
 
 
-def _processors(spark: SparkSession) -> int:
+def processors(spark: SparkSession) -> int:
+    """Return how many tasks Spark runs at a time; over Spark Connect nobody tells."""
     return 1 if is_connect() else spark.sparkContext.defaultParallelism
 
 

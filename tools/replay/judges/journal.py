@@ -109,6 +109,8 @@ class Journal:
         self._stood: list[Span] = []
         self._before: Record = {}
         self._met: set[Unit] = set()
+        # By peer: whether its link is downgraded, as the last record of the segment says.
+        self._modes: dict[str, bool] = {}
 
     def read(self, records: Iterable[Record]) -> Iterator[tuple[Unit, Record]]:
         """Check the next records as they come, and yield them with their units."""
@@ -174,6 +176,8 @@ class Journal:
                 self._out.report(record, "node_life", "what is known of the start before, not behind node_started")
         if event == "woke_late":
             self._stand(record, last)
+        elif event in ("link_downgraded", "link_upgraded"):
+            self._judge_mode(record)
         if self._stopped:
             self._out.report(record, "node_life", f"{event} after node_stopped")
         if not self._ready:
@@ -191,6 +195,28 @@ class Journal:
         else:
             evidence = f"stood still from {since_ns} ns on, and wrote a record at {last.get('at_ns', 0)} ns"
             self._out.report(record, "claims", evidence)
+
+    def _judge_mode(self, record: Record) -> None:
+        """A synchronous link changed its mode: only for the age of its oldest packet, and not in the grace."""
+        peer, oldest_ns = record["peer_name"], record["oldest_ns"]
+        is_down = record["event"] == "link_downgraded"
+        if is_down and oldest_ns <= record["downgrade_after_ns"]:
+            said = f"downgraded when its oldest packet had waited for {oldest_ns} ns, of {record['downgrade_after_ns']}"
+        elif (
+            is_down
+            and self._first["event"] == "node_started"
+            and (record["at_ns"] - self._first["at_ns"] < record["grace_ns"])
+        ):
+            said = f"downgraded {record['at_ns'] - self._first['at_ns']} ns after the start, in the grace"
+        elif not is_down and record["awaited"] and oldest_ns >= record["upgrade_below_ns"]:
+            said = f"upgraded when its oldest packet had waited for {oldest_ns} ns, of {record['upgrade_below_ns']}"
+        elif self._modes.get(peer, not is_down) is is_down:
+            said = "downgraded twice" if is_down else "upgraded twice"
+        else:
+            said = ""
+        self._modes[peer] = is_down
+        if said:
+            self._out.report(record, "downgrade_rule", f"the link to {peer} was {said}")
 
     def _report_break(self, record: Record, last: Record) -> None:
         """A record does not simply follow the one before it."""

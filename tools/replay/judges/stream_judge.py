@@ -298,6 +298,17 @@ class StreamJudge(LaneReporter):
     def _on_onward_received(self, record: Record) -> None:
         self._sender(record["node"]).handle_onward(record)
 
+    def _on_onward_ack_sent(self, record: Record) -> None:
+        self._told.setdefault((record["node"], record["peer"]), record)
+        if record["ranges"]:
+            self._relay(record["node"]).handle_onward_ack_sent(record)
+
+    def _on_onward_ack_received(self, record: Record) -> None:
+        if record["node"] == self._origin:
+            self._sender(record["node"]).handle_onward_ack(record)
+        else:
+            self._relay(record["node"]).handle_onward_ack(record)
+
     def _on_committed(self, record: Record) -> None:
         first, last, count = record["first"], record["last"], record["count"]
         if first <= last:
@@ -773,6 +784,8 @@ class StreamJudge(LaneReporter):
         "route_refused": _to_receiver(Incoming.handle_route_refused),
         "onward_sent": _on_onward_sent,
         "onward_received": _on_onward_received,
+        "onward_ack_sent": _on_onward_ack_sent,
+        "onward_ack_received": _on_onward_ack_received,
         "order_ack_sent": _on_order_ack_sent,
         "order_ack_received": _on_order_ack_received,
         "hold_received": _on_hold,

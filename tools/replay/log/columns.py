@@ -7,7 +7,7 @@ lists. A file of columns has the records of segments, one segment after the othe
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -34,24 +34,27 @@ _TYPES: Final[dict[type, pa.DataType]] = {
 SCHEMA: Final = pa.schema([(name, _TYPES[field.type]) for name, field in (COMMON | FIELDS).items()])
 """Every field of every event."""
 _SPARK_TYPES: Final = {int: "bigint", str: "string", bool: "boolean", list: "array<array<bigint>>"}
-SPARK_SCHEMA: Final = ", ".join(f"`{name}` {_SPARK_TYPES[field.type]}" for name, field in (COMMON | FIELDS).items())
-"""The same in Spark's notation."""
+SPARK_COLUMNS: Final = {name: f"`{name}` {_SPARK_TYPES[field.type]}" for name, field in (COMMON | FIELDS).items()}
+"""The same in Spark's notation, by name."""
+SPARK_SCHEMA: Final = ", ".join(SPARK_COLUMNS.values())
+"""All of them."""
 
 
-def pack(records: list[Record]) -> pa.RecordBatch:
+def pack(records: list[Record], names: Sequence[str] = SCHEMA.names) -> pa.RecordBatch:
     """Return records as columns.
 
     Args:
         records: of one version, with all their fields.
+        names: the columns, of the schema.
 
     Raises:
         ReplayError: a number that no column holds.
     """
     try:
-        columns = [pa.array([record.get(name) for record in records], SCHEMA.field(name).type) for name in SCHEMA.names]
+        columns = [pa.array([record.get(name) for record in records], SCHEMA.field(name).type) for name in names]
     except (pa.ArrowInvalid, OverflowError) as error:
         raise ReplayError(f"a record from {records[0].get('n')} on is damaged: {error}") from error
-    return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
+    return pa.RecordBatch.from_arrays(columns, list(names))
 
 
 def unpack(batch: pa.RecordBatch) -> list[Record]:

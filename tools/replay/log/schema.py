@@ -52,7 +52,9 @@ FOR_EVER: Final = tuple(
     reason for reason in REJECT_REASONS if reason not in ("duplicate", "stale-sequence", "hold-full", "held-back")
 )
 """The permanent ones: the packet is never accepted."""
-FREED_REASONS: Final = ("store-ack", "session-ack", "rejected", "expired", "let-go", "purged", "stale-sequence")
+FREED_REASONS: Final = (
+    "store-ack", "onward-ack", "session-ack", "rejected", "expired", "let-go", "purged", "stale-sequence",
+)  # fmt: skip
 """Why a relay may answer for a packet no longer."""
 HOLD_REASONS: Final = (
     "queue-full",
@@ -153,6 +155,7 @@ class Verdict:
         violations: how many violations each check found; checks without any are absent.
         late: the same for limits of time that a process missed because it stood still, and said so.
         engine: ``spark`` or ``local``.
+        chosen: why it was that one, if the replay chose it.
         findings: the violations themselves, sorted, without those that are late.
         report: where the page was written, if it was.
         timeline: what its plots show.
@@ -180,6 +183,7 @@ class Verdict:
     violations: dict[str, int] = field(default_factory=dict)
     late: dict[str, int] = field(default_factory=dict)
     engine: str = ""
+    chosen: str = field(default="", compare=False)
     findings: list[Violation] = field(default_factory=list)
     report: str | None = None
     timeline: Timeline | None = None

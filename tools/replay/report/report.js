@@ -14,6 +14,7 @@
     return `${ns} ns`;
   }
   const number = value => value.toLocaleString("en-US", {maximumSignificantDigits: 4});
+  const brief = value => value.toLocaleString("en-US", {notation: "compact", maximumSignificantDigits: 3});
   const when = ms => new Date(ms).toISOString().slice(11, 23);
 
   // Text of others is never markup.
@@ -107,9 +108,9 @@
         {type: "slider", filterMode: "none", height: 16, bottom: 4, brushSelect: false, showDataShadow: false,
          labelFormatter: "", borderColor: colour("edge"), fillerColor: colour("filler"), handleSize: "140%"},
       ] : [],
-      // The same for all plots, so that one time is at one place in all of them.
+      // The same for all plots but that of sessions, whose rows have names: one time is at one place in all of them.
       grid: {
-        left: isNarrow() ? (plot.kind === "sessions" ? 96 : 48) : (plot.kind === "sessions" ? 150 : 72), right: 16,
+        left: isNarrow() ? (plot.kind === "sessions" ? 96 : 48) : (plot.kind === "sessions" ? 150 : 72), right: 28,
         top: isTimed ? 44 : 24, bottom: isTimed ? 46 : 24, outerBoundsMode: "none",
       },
       // The axis of times has no labels within a second: below some seconds it is one of numbers.
@@ -121,7 +122,7 @@
         ? {type: "category", data: plot.rows, axisLabel: {...label, width: isNarrow() ? 84 : 138, overflow: "truncate"},
            axisLine: line, splitLine: {show: true, ...split}}
         : {type: plot.log ? "log" : "value", name: plot.unit, nameTextStyle: {color: ink, align: "left"}, nameGap: 6,
-           axisLabel: {...label, formatter: number}, splitLine: split, minInterval: plot.unit.includes("/") || plot.log ? 0 : 1},
+           axisLabel: {...label, formatter: brief}, splitLine: split, minInterval: plot.unit.includes("/") || plot.log ? 0 : 1},
       series: isTimed ? seriesOf(plot)
         : [{type: "bar", data: points.map(it => it[2]), color: colour("blue"), barCategoryGap: "8%", animation: false}],
     };

@@ -22,7 +22,7 @@ HOPS_MAX: Final = 29
 relay, because a judge that uses the code it judges proves nothing."""
 GIVEN_UP: Final = ("rejected", "expired", "purged", "stale-sequence")
 """Reasons for which a packet goes no further: it is a dead letter at the relay, or at its origin."""
-ACKED: Final = ("store-ack", "session-ack")
+ACKED: Final = ("store-ack", "session-ack", "onward-ack")
 
 
 class Passed:
@@ -33,9 +33,13 @@ class Passed:
         taken: what was here at any time in this start.
         held: what is here.
         given_up: what goes no further from here.
+        onward: what is stored behind here, in this start.
+        heard: what the next hop of a synchronous link has passed on, in this start.
     """
 
-    __slots__ = ("acked", "again", "beyond", "brought", "cls", "given_up", "held", "sent", "since", "taken")
+    __slots__ = (
+        "acked", "again", "beyond", "brought", "cls", "given_up", "heard", "held", "onward", "sent", "since", "taken",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.cls = EXPRESS
@@ -43,6 +47,8 @@ class Passed:
         self.taken = RangeSet()
         self.held = RangeSet()
         self.given_up = RangeSet()
+        self.onward = RangeSet()
+        self.heard = RangeSet()
         # By session: what it carried to the next hop, and of which the ack has come that frees.
         self.sent: defaultdict[str, RangeSet] = defaultdict(RangeSet)
         self.acked: defaultdict[str, RangeSet] = defaultdict(RangeSet)
@@ -55,7 +61,7 @@ class Passed:
 
     def restart(self) -> None:
         """The process is gone: what it had in memory, too."""
-        self.taken = RangeSet()
+        self.taken, self.onward, self.heard = RangeSet(), RangeSet(), RangeSet()
         self.sent.clear()
         self.acked.clear()
         self.again.clear()
@@ -260,21 +266,52 @@ class Passing(Side[Passed]):
             self._at(record, "claims", f"unknown reason {reason!r}", sequence, number=first, last=last)
         for low, high in known.held.missing(first, last):
             self._at(record, "claims", "freed, and was not in transit", sequence, number=low, last=high)
-        if said := self._fault_of(known.cls, reason):
+        if said := self._fault_of(known.cls, reason, is_sync=record.get("sync", False)):
             self._at(record, "freed_too_early", said, sequence, number=first, last=last)
+        elif reason == "onward-ack":
+            for low, high in known.heard.missing(first, last):
+                evidence = "freed as passed on by the next hop, which had not said so"
+                self._at(record, "freed_too_early", evidence, sequence, number=low, last=high)
+            # The word names a number. That the next hop has this copy of it is told by the store ack alone.
+            self._judge_ack(record, known)
         elif reason in ACKED:
             self._judge_ack(record, known)
+            if not record.get("sync"):
+                known.onward.add(first, last)
         if reason in GIVEN_UP:
             known.given_up.add(first, last)
         for low, high, since_ns in known.drop(first, last):
             if reason in ACKED:
                 self._note_dwell(record, size([(low, high)]), since_ns)
 
+    def handle_onward_ack(self, record: Record) -> None:
+        """The next hop of a synchronous link has passed packets on."""
+        known, due = self._sequence(record), settled(self.node, last=record["incarnation"])
+        for first, last in record["ranges"]:
+            # The next hop may speak of what was here before a start.
+            for low, high in known.brought.numbers.missing(first, last):
+                evidence = "passed on by the next hop, and had never come here"
+                self._at(record, "claims", evidence, record["sequence"], due, number=low, last=high)
+            known.heard.add(first, last)
+            known.onward.add(first, last)
+
+    def handle_onward_ack_sent(self, record: Record) -> None:
+        """The relay told a neighbour which packets are stored behind it."""
+        known = self._sequence(record)
+        for first, last in record["ranges"]:
+            for low, high in known.onward.missing(first, last):
+                evidence = "said to be stored behind the relay, and no ack of the next hop had said so"
+                self._at(record, "onward_early", evidence, record["sequence"], number=low, last=high)
+
     @staticmethod
-    def _fault_of(delivery: str, reason: str) -> str:
+    def _fault_of(delivery: str, reason: str, *, is_sync: bool) -> str:
         """Why a class is not freed for a reason, or an empty string."""
         if reason == "session-ack" and delivery != EXPRESS:
             return f"{delivery}, and freed by a session ack"
+        if reason == "store-ack" and delivery == RECOVERABLE and is_sync:
+            return f"{delivery}, and freed by a store ack of a synchronous link"
+        if reason == "onward-ack" and delivery != RECOVERABLE:
+            return f"{delivery}, and freed as it was passed on"
         if reason == "store-ack" and delivery == EXPRESS:
             return f"{delivery}, and freed by a store ack"
         if reason == "let-go" and delivery == RECOVERABLE:

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 import triack
+from tests.tools.bench.measuring import measured
 from triack.node.shell.platform import PLATFORM
 from triack.tools.bench.systems.own import Counting, settings_of
 from triack.tools.bench.work import Work, make_ring, noise_of
@@ -37,3 +38,11 @@ async def test_commits_and_datagrams_are_counted(tmp_path: Path, data: str | Non
     assert found["datagrams"] >= 2
     assert found["wire_bytes"] > 100
     assert found["looked"] > 0
+
+
+@pytest.mark.slow
+async def test_a_sender_reads_two_answers_to_each_message(tmp_path: Path) -> None:
+    """T15 with few messages, beside a plain run."""
+    result = await measured("T15", tmp_path, 2_000)
+    assert result.verified, result.notes
+    assert result.figures["of plain"].values[0] > 0

@@ -19,8 +19,11 @@ SILENT = {
 
 
 def test_every_check_has_a_planted_lie() -> None:
-    """No check without a test that sees it fail, and no lie of an unknown check."""
-    assert {check for name in PLANTED for check, *_ in plant(name)[1]} == set(CHECKS)
+    """No check without a test that sees it fail, and no lie of an unknown check.
+
+    `engines_disagree` is found by Spark alone, of judges that lie: `tests/tools/replay/tables/test_counts.py`.
+    """
+    assert {check for name in PLANTED for check, *_ in plant(name)[1]} == set(CHECKS) - {"engines_disagree"}
 
 
 def test_every_check_is_explained() -> None:

@@ -1,0 +1,171 @@
+"""The synchronous links of a node: how far each is behind, and whether it is asynchronous for now.
+
+A packet is awaited from the moment in which it is on this node's disk until the neighbour has passed it on. That does
+not depend on whether it is still here: over a link that is asynchronous for now this node lets go of it earlier.
+"""
+
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass
+
+from triack.base.news import LinkDowngraded, LinkUpgraded
+from triack.base.ranges import Range
+from triack.base.units import SECOND
+from triack.ordering.onward import Awaited, LinkMode, SyncLink
+from triack.queues.routes import Routes, Way
+
+__all__ = ["NextHop", "SyncLinks"]
+
+Record = Callable[..., None]
+
+
+@dataclass(slots=True)
+class NextHop:
+    """What one stream knows of the node that its packets go to.
+
+    Attributes:
+        awaited: whether the link is synchronous, by the routes, so that the node says what it has passed on.
+        is_async: whether it has said, in this session, that its store acks are enough.
+        turn: turn of its last word about that.
+        former: the neighbours by which the stream went before, in this process, by name.
+    """
+
+    awaited: bool = False
+    is_async: bool = False
+    turn: int = 0
+    former: tuple[str, ...] = ()
+
+    def handle_word(self, turn: int, *, is_async: bool) -> bool:
+        """It says whether its store acks are enough. Returns whether the word is newer than those before."""
+        if turn <= self.turn:
+            return False
+        self.turn, self.is_async = turn, is_async
+        return True
+
+    def handle_session_closed(self) -> None:
+        """What it has said ends with the session."""
+        self.turn, self.is_async = 0, False
+
+
+class SyncLinks:
+    """The synchronous links of a node.
+
+    Args:
+        routes: say which links are synchronous.
+        record: writes to the session log.
+        start_ns: when the node started.
+    """
+
+    __slots__ = ("_awaited", "_by_link", "_changed", "_links", "_news", "_record", "_routes", "_start_ns")
+
+    def __init__(self, routes: Routes, record: Record, start_ns: int) -> None:
+        self._routes = routes
+        self._record = record
+        self._start_ns = start_ns
+        self._links: dict[str, SyncLink] = {}
+        self._awaited: dict[Hashable, Awaited] = {}
+        self._by_link: dict[str, dict[Hashable, Awaited]] = {}
+        self._changed: dict[str, None] = {}
+        self._news: list[LinkDowngraded | LinkUpgraded] = []
+
+    # ---- which links
+
+    def awaits(self, way: Way | None) -> bool:
+        """Whether packets that go by a way wait for the word that they were passed on."""
+        return way is not None and not way.is_direct and self._routes.sync_link(way.via) is not None
+
+    def is_sync(self, way: Way | None) -> bool:
+        """The same, and the link is not asynchronous for now."""
+        return way is not None and self.awaits(way) and self._link(way.via).mode is LinkMode.SYNC
+
+    def mode_of(self, via: str) -> LinkMode:
+        """How the link to a neighbour frees packets now."""
+        return LinkMode.ASYNC if self._routes.sync_link(via) is None else self._link(via).mode
+
+    def _link(self, via: str) -> SyncLink:
+        settings, link = self._routes.sync_link(via), self._links.get(via)
+        assert settings is not None
+        if link is None or link.settings != settings:
+            before, link = link, SyncLink(settings, self._start_ns)
+            link.mode = link.mode if before is None else before.mode
+            self._links[via] = link
+        return link
+
+    # ---- packets
+
+    def add(self, way: Way | None, stream: Hashable, ranges: Iterable[Range], now_ns: int) -> None:
+        """Packets of a stream that go by a way are on the disk."""
+        if way is None or not self.awaits(way):
+            return
+        awaited = self._awaited.setdefault(stream, Awaited())
+        self._by_link.setdefault(way.via, {})[stream] = awaited
+        for first, last in ranges:
+            awaited.add(first, last, now_ns)
+        self._changed[way.via] = None
+
+    def remove(self, way: Way | None, stream: Hashable, ranges: Iterable[Range]) -> None:
+        """Packets of a stream were passed on, or are awaited no longer for another reason."""
+        awaited = self._awaited.get(stream)
+        if awaited is not None and way is not None:
+            awaited.remove(ranges)
+            self._changed[way.via] = None
+
+    def keep(self, stream: Hashable, ranges: list[Range]) -> None:
+        """A session is over: of packets that are here no longer nothing will be heard."""
+        awaited = self._awaited.get(stream)
+        if awaited is not None:
+            awaited.keep(ranges)
+
+    def forget(self, stream: Hashable) -> None:
+        """A stream has ended, or goes by another way."""
+        if self._awaited.pop(stream, None) is not None:
+            for streams in self._by_link.values():
+                streams.pop(stream, None)
+
+    # ---- time
+
+    def handle_time(self, now_ns: int) -> list[str]:
+        """Compare ages with bounds. Returns the neighbours whose links have changed their mode."""
+        changed: list[str] = []
+        looked, self._changed = self._changed, {}
+        for via in looked:
+            if self._routes.sync_link(via) is None:
+                self._by_link.pop(via, None)
+                continue
+            link, since_ns = self._link(via), self._since_ns(via)
+            if link.handle_oldest(since_ns, now_ns):
+                self._tell(via, link, since_ns, now_ns)
+                changed.append(via)
+            if link.deadline_ns(since_ns) is not None:
+                self._changed[via] = None
+        return changed
+
+    def next_deadline(self) -> int | None:
+        """When ``handle_time`` must be called, or None."""
+        at_ns: int | None = None
+        for via in self._changed:
+            if self._routes.sync_link(via) is not None:
+                link_ns = self._link(via).deadline_ns(self._since_ns(via))
+                at_ns = link_ns if at_ns is None else at_ns if link_ns is None else min(at_ns, link_ns)
+        return at_ns
+
+    def _since_ns(self, via: str) -> int | None:
+        """Since when the oldest packet waits that goes by a link."""
+        times = [awaited.since_ns for awaited in self._by_link.get(via, {}).values()]
+        return min((since_ns for since_ns in times if since_ns is not None), default=None)
+
+    def _tell(self, via: str, link: SyncLink, since_ns: int | None, now_ns: int) -> None:
+        settings, oldest_ns = link.settings, 0 if since_ns is None else now_ns - since_ns
+        packets = sum([awaited.packets for awaited in self._by_link.get(via, {}).values()])
+        said = {"peer_name": via, "oldest_ns": oldest_ns, "awaited": packets}
+        if link.mode is LinkMode.ASYNC:
+            bounds = {"downgrade_after_ns": settings.downgrade_after_ns, "grace_ns": settings.grace_ns}
+            self._record("link_downgraded", now_ns, **said, **bounds)
+            self._news.append(LinkDowngraded(via, oldest_ns / SECOND, packets))
+        else:
+            self._record("link_upgraded", now_ns, **said, upgrade_below_ns=settings.upgrade_below_ns)
+            self._news.append(LinkUpgraded(via))
+
+    def take_news(self) -> list[LinkDowngraded | LinkUpgraded]:
+        """The events since the last call."""
+        news, self._news = self._news, []
+        return news

@@ -1,0 +1,161 @@
+"""What this node tells those that wait for it: which packets it has passed on over their synchronous links to it.
+
+Promise: a packet is told of only after it is stored behind this node, and no later than the interval of the link that
+it went by. A word names packets and claims nothing of others: a relay does not know which numbers it has never seen.
+Words end with their session. The neighbour sends again what it was not told of, and is told when that is passed on.
+
+While the link onward is asynchronous for now, and of streams that end here, the neighbour is told that this node's
+store acks are enough.
+"""
+
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterable
+
+from triack.base.delivery import Delivery
+from triack.base.names import StreamId
+from triack.base.ranges import Range
+from triack.base.reasons import DropReason
+from triack.ordering.wire import RANGES_MAX, OnwardAckPacket, RelayedHeader, SequenceHeader, encode_onward_ack
+from triack.queues.peers.control import Control
+from triack.queues.peers.link import Conversation
+from triack.queues.streams.transit_stream import TransitStream
+from triack.queues.transit.transit_records import TransitRecords
+
+__all__ = ["TransitOnward"]
+
+ONWARD_KEY = -4
+"""Key of the first such word, in place of a number, among control packets: each has one of its own, further down."""
+
+
+class TransitOnward:
+    """The words of a relay about what it has passed on.
+
+    Args:
+        open_with: an open conversation with a neighbour, by its name among links; None when there is none.
+        interval_ns: how long words to a neighbour upstream wait for others, by the neighbour that packets go to.
+        records: writes to the session log.
+        drops: counts dropped packets, by reason.
+    """
+
+    __slots__ = ("_drops", "_due", "_ended", "_interval_ns", "_open_with", "_passed", "_records", "_told", "_turn")
+
+    def __init__(
+        self,
+        *,
+        open_with: Callable[[str], Conversation | None],
+        interval_ns: Callable[[str], int],
+        records: TransitRecords,
+        drops: Counter[DropReason],
+    ) -> None:
+        self._open_with = open_with
+        self._interval_ns = interval_ns
+        self._records = records
+        self._drops = drops
+        # What was passed on and not told yet, and when it must be.
+        self._passed: dict[TransitStream, list[Range]] = {}
+        self._due: OrderedDict[TransitStream, int] = OrderedDict()
+        # The streams of which a neighbour knows that store acks are enough.
+        self._told: dict[TransitStream, Conversation] = {}
+        self._ended: dict[Conversation, set[StreamId]] = {}
+        self._turn = 0
+
+    # ---- packets that come
+
+    def handle_arrived(
+        self, conversation: Conversation, header: SequenceHeader, delivery: Delivery, now_ns: int
+    ) -> None:
+        """A packet for a queue of this node came: nobody is behind it to whom it could be passed on."""
+        if not isinstance(header, RelayedHeader) or not header.awaited:
+            return
+        stream, told = StreamId(header.origin, header.stream), self._ended.setdefault(conversation, set())
+        if stream not in told and self._say(conversation, stream, header.sequence, [], is_async=True):
+            told.add(stream)
+            self._records.told_ends_here(header, delivery.label, conversation.peer_id, now_ns)
+
+    def handle_awaited(self, stream: TransitStream, *, is_async: bool, now_ns: int) -> None:
+        """A packet came whose neighbour waits for it to be passed on, or the link onward has changed its mode."""
+        upstream = self._open_with(stream.via)
+        if upstream is None or is_async is (self._told.get(stream) is upstream):
+            return
+        if not self._tell(stream, upstream, [], is_async=is_async, now_ns=now_ns):
+            return
+        if is_async:
+            self._told[stream] = upstream
+        else:
+            self._told.pop(stream, None)
+
+    # ---- packets that are passed on
+
+    def handle_passed(self, stream: TransitStream, ranges: Iterable[Range], now_ns: int) -> None:
+        """Packets of a stream are stored behind this node."""
+        if not stream.awaited or stream.way is None:
+            return
+        self._passed.setdefault(stream, []).extend(ranges)
+        if stream not in self._due:
+            self._due[stream] = now_ns + self._interval_ns(stream.way.via)
+
+    def poll(self, now_ns: int) -> None:
+        """Tell what is due."""
+        for stream in [stream for stream, due_ns in self._due.items() if due_ns <= now_ns]:
+            del self._due[stream]
+            ranges, upstream = _joined(self._passed.pop(stream)), self._open_with(stream.via)
+            # Without a session its neighbour sends again what it was not told of.
+            if upstream is None:
+                continue
+            is_async = self._told.get(stream) is upstream
+            for at in range(0, len(ranges), RANGES_MAX):
+                self._tell(stream, upstream, ranges[at : at + RANGES_MAX], is_async=is_async, now_ns=now_ns)
+
+    def _tell(
+        self, stream: TransitStream, upstream: Conversation, ranges: list[Range], *, is_async: bool, now_ns: int
+    ) -> bool:
+        said = self._say(upstream, stream.id, stream.sequence.sequence, ranges, is_async=is_async)
+        if said:
+            self._records.told_onward(stream, ranges, upstream.peer_id, now_ns, is_async=is_async)
+        return said
+
+    def _say(
+        self, upstream: Conversation, stream: StreamId, sequence: int, ranges: list[Range], *, is_async: bool
+    ) -> bool:
+        name = stream.number if stream.origin == upstream.peer_id else stream
+        self._turn += 1
+        content = encode_onward_ack(OnwardAckPacket(*stream, sequence, self._turn, is_async, ranges))
+        said = upstream.put_control((name, ONWARD_KEY - self._turn), Control(content))
+        if not said:
+            self._drops[DropReason.CONTROL_OVERFLOW] += 1
+        return said
+
+    # ---- ends
+
+    def handle_session_closed(self, conversation: Conversation) -> None:
+        """A word ends with its session."""
+        self._ended.pop(conversation, None)
+        for stream in [stream for stream, told in self._told.items() if told is conversation]:
+            del self._told[stream]
+
+    def forget(self, stream: TransitStream) -> None:
+        """A stream is forgotten."""
+        self._due.pop(stream, None)
+        self._passed.pop(stream, None)
+        self._told.pop(stream, None)
+
+    def holds_open(self, conversation: Conversation) -> bool:
+        """Whether a session must not end as idle, as something has to be said in it, or was said that ends with it."""
+        return any(told is conversation for told in self._told.values()) or any(
+            stream.awaited and stream.via == conversation.link_name for stream in self._due
+        )
+
+    def next_deadline(self) -> int | None:
+        """When ``poll`` must be called, or None."""
+        return min(self._due.values(), default=None)
+
+
+def _joined(ranges: list[Range]) -> list[Range]:
+    """The same numbers as few ranges, ascending."""
+    joined: list[Range] = []
+    for first, last in sorted(ranges):
+        if joined and first <= joined[-1][1] + 1:
+            joined[-1] = joined[-1][0], max(last, joined[-1][1])
+        else:
+            joined.append((first, last))
+    return joined

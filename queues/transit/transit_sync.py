@@ -1,0 +1,141 @@
+"""Streams in transit over synchronous links: what frees their packets now, and what those before are told.
+
+Promise: a recoverable packet that goes by a synchronous link stays here until the next hop has passed it on, unless the
+link is asynchronous for now. Only what is stored behind this node in that sense is told to neighbours that wait for it.
+"""
+
+from collections.abc import Callable, Iterable
+
+from triack.base.ranges import Range, as_ranges
+from triack.base.reasons import FreedReason
+from triack.ordering.transit import TransitPacket
+from triack.ordering.wire import OnwardAckPacket, RelayedHeader
+from triack.queues.peers.link import Conversation
+from triack.queues.routes import Way
+from triack.queues.streams.group_commit import Turn
+from triack.queues.streams.transit_stream import TransitStream
+from triack.queues.sync_links import SyncLinks
+from triack.queues.transit.transit_onward import TransitOnward
+from triack.queues.transit.transit_records import TransitRecords
+
+__all__ = ["Free", "TransitSync"]
+
+Free = Callable[[TransitStream, list[TransitPacket], FreedReason, Turn, str], None]
+"""Called with a stream, packets of it that are freed, why, the turn, and the session that has carried them."""
+
+
+class TransitSync:
+    """The synchronous side of all streams in transit.
+
+    Args:
+        onward: what neighbours are told that wait for packets to be passed on.
+        links: which links are synchronous.
+        records: writes to the session log.
+        free: called with packets that this node answers for no longer.
+
+    Attributes:
+        onward: as above.
+    """
+
+    __slots__ = ("_free", "_links", "_records", "onward")
+
+    def __init__(self, onward: TransitOnward, links: SyncLinks, records: TransitRecords, free: Free) -> None:
+        self.onward = onward
+        self._links = links
+        self._records = records
+        self._free = free
+
+    # ---- the way of a stream
+
+    def awaits(self, stream: TransitStream, way: Way | None) -> bool:
+        """Whether packets of a stream have to be passed on by the next hop of a way."""
+        return stream.durable and self._links.awaits(way)
+
+    def lead(self, stream: TransitStream) -> None:
+        """A stream goes by another way from now on."""
+        stream.next_hop.awaited = self.awaits(stream, stream.way)
+        stream.next_hop.handle_session_closed()
+        stream.sequence.set_sync(self._is_sync(stream))
+
+    def _is_sync(self, stream: TransitStream) -> bool:
+        """Whether packets of a stream have to be passed on by the next hop before they count as stored for good."""
+        return stream.next_hop.awaited and not stream.next_hop.is_async and self._links.is_sync(stream.way)
+
+    def _is_behind(self, stream: TransitStream) -> bool:
+        """Whether the link onward is synchronous by the routes, and asynchronous for now."""
+        return stream.next_hop.awaited and not self._links.is_sync(stream.way)
+
+    def handle_link_closed(self, stream: TransitStream) -> None:
+        """The session with the next hop is over, and with it what was said in it."""
+        if stream.next_hop.awaited:
+            self._links.keep(stream, ranges_of(stream.sequence.entries.values()))
+            stream.next_hop.handle_session_closed()
+            stream.sequence.set_sync(self._is_sync(stream))
+
+    def forget(self, stream: TransitStream) -> None:
+        """A stream is forgotten, or goes by another way."""
+        self.onward.forget(stream)
+        self._links.forget(stream)
+
+    # ---- packets
+
+    def note_awaited(self, stream: TransitStream, header: RelayedHeader, now_ns: int) -> None:
+        """Note whether the neighbour waits for packets to be passed on."""
+        stream.awaited = header.awaited and stream.durable
+        if stream.awaited:
+            self.onward.handle_awaited(stream, is_async=self._is_behind(stream), now_ns=now_ns)
+
+    def handle_stored(self, stream: TransitStream, entries: list[TransitPacket], now_ns: int) -> None:
+        """Packets are on the disk here: over a synchronous link they wait from now on."""
+        if stream.next_hop.awaited:
+            self._links.add(stream.way, stream, ranges_of(entries), now_ns)
+
+    def handle_gone(self, stream: TransitStream, entries: list[TransitPacket]) -> None:
+        """Packets end here: nobody waits for them."""
+        self._links.remove(stream.way, stream, ranges_of(entries))
+
+    def handle_freed(self, stream: TransitStream, entries: list[TransitPacket], now_ns: int) -> None:
+        """The next hop has packets on its disk, and nothing else is awaited of it now.
+
+        Over a link that is asynchronous for now they are told of, but still awaited.
+        """
+        if stream.sequence.sync or not (stream.awaited or stream.next_hop.is_async):
+            return
+        ranges = ranges_of(entries)
+        self.onward.handle_passed(stream, ranges, now_ns)
+        if stream.next_hop.is_async:
+            self._links.remove(stream.way, stream, ranges)
+
+    # ---- words
+
+    def handle_onward_ack(
+        self, stream: TransitStream, conversation: Conversation, packet: OnwardAckPacket, turn: Turn
+    ) -> None:
+        """The next hop has passed packets on, or says that its store acks are enough from now on."""
+        if packet.sequence != stream.sequence.sequence or not stream.next_hop.awaited:
+            return
+        self._records.onward_acked(stream, packet, conversation.label, turn.now_ns)
+        self._links.remove(stream.way, stream, packet.ranges)
+        if freed := stream.sequence.handle_onward(packet.ranges):
+            self._free(stream, freed, FreedReason.ONWARD_ACK, turn, conversation.label)
+        self.onward.handle_passed(stream, packet.ranges, turn.now_ns)
+        if stream.next_hop.handle_word(packet.turn, is_async=packet.is_async):
+            self._set_sync(stream, conversation, turn)
+
+    def handle_link_mode(self, streams: Iterable[TransitStream], conversation: Conversation | None, turn: Turn) -> None:
+        """The link of these streams is asynchronous for now, or no longer: tell those that wait for it."""
+        for stream in list(streams):
+            self._set_sync(stream, conversation, turn)
+            if stream.awaited:
+                self.onward.handle_awaited(stream, is_async=self._is_behind(stream), now_ns=turn.now_ns)
+
+    def _set_sync(self, stream: TransitStream, conversation: Conversation | None, turn: Turn) -> None:
+        freed = stream.sequence.set_sync(self._is_sync(stream))
+        if freed and conversation is not None:
+            self.handle_freed(stream, freed, turn.now_ns)
+            self._free(stream, freed, FreedReason.STORE_ACK, turn, conversation.label)
+
+
+def ranges_of(entries: Iterable[TransitPacket]) -> list[Range]:
+    """The numbers of packets."""
+    return as_ranges(sorted([entry.number for entry in entries]))

@@ -1,0 +1,53 @@
+"""What neighbours are told of packets that were passed on."""
+
+from tests.queues.relays import line, post
+from tests.queues.transit.stories.test_sync_links import make_sync
+from tests.queues.world import numbered
+from triack.base.delivery import Delivery
+from triack.base.units import MS, SECOND
+from triack.ordering.wire import RANGES_MAX
+
+
+def test_words_are_gathered_for_the_interval() -> None:
+    """However many packets pass in it; what was told twice is told once."""
+    net = line("arb")
+    make_sync(net, "a")
+    r = net["r"]
+    post(net["a"], "b", *numbered(0, 200, 400), delivery=Delivery.RECOVERABLE)
+    assert net.world.run(5 * SECOND, lambda: net["b"].length("q") == 200)
+    assert net.world.run(5 * SECOND, lambda: net.is_done("a"))
+    words = r.log("onward_ack_sent")
+    assert len(words) <= 3
+    last = max(record["number"] for record in net["b"].log("packet_received") if "number" in record)
+    told = [number for word in words for first, end in word["ranges"] for number in range(first, end + 1)]
+    assert sorted(told) == list(range(1, last + 1))
+
+
+def test_nobody_is_told_who_does_not_wait() -> None:
+    """Over asynchronous links there is no word at all."""
+    net = line("arb")
+    post(net["a"], "b", *numbered(0, 20), delivery=Delivery.RECOVERABLE)
+    assert net.world.run(5 * SECOND, lambda: net.is_done("a"))
+    net.world.run(2 * SECOND)
+    assert net["r"].log("onward_ack_sent") == []
+
+
+def test_many_gaps_are_told_in_several_words() -> None:
+    """A word holds as many ranges as fit any datagram."""
+    net = line("arb")
+    make_sync(net, "a")
+    a, r = net["a"], net["r"]
+    for body in numbered(0, 200):
+        post(a, "b", body, delivery=Delivery.RECOVERABLE)
+        net.world.run(MS)
+    assert net.world.run(20 * SECOND, lambda: net.is_done("a"))
+    (stream,) = r.live.transits.streams
+    stream.awaited = True
+    r.live.transits.sync.onward.handle_passed(
+        stream, [(number, number) for number in range(1, 201, 2)], net.world.now_ns
+    )
+    words = len(r.log("onward_ack_sent"))
+    r.drain()
+    net.world.run(3 * SECOND)
+    sizes = [len(record["ranges"]) for record in r.log("onward_ack_sent")[words:]]
+    assert sizes == [RANGES_MAX, 100 - RANGES_MAX]

@@ -1,0 +1,42 @@
+"""Streams in transit whose links are synchronous: what a change of mode does with what is here."""
+
+from dataclasses import replace
+
+from tests.queues.relays import line, post
+from tests.queues.transit.stories.test_sync_links import make_sync
+from tests.queues.world import numbered
+from triack.base.delivery import Ack, Delivery
+from triack.base.units import SECOND
+
+
+def test_routes_make_a_link_synchronous_and_asynchronous_again() -> None:
+    """What is here waits for the other word from then on; asynchronous, it leaves as soon as the next hop has it."""
+    net = line("arsb")
+    r = net["r"]
+    net["b"].crash()
+    make_sync(net, "r")
+    post(net["a"], "b", *numbered(0, 5), delivery=Delivery.RECOVERABLE)
+    assert net.world.run(5 * SECOND, lambda: net.waiting("s") == 1)
+    net.world.run(SECOND)
+    (stream,) = r.live.transits.streams
+    assert (stream.sequence.freed_by, net.waiting("r")) == (Ack.ONWARD, 1)
+    r.routes = tuple(replace(it, link="async", downgrade_after_s=None) for it in r.routes)
+    r.act(lambda: r.live.set_routes(r.routes, net.world.now_ns))
+    assert net.world.run(5 * SECOND, lambda: not net.waiting("r"))
+    assert stream.sequence.freed_by is Ack.STORE
+    net["b"].revive()
+    assert net.world.run(30 * SECOND, lambda: net.is_done("a"))
+    assert net["b"].read_all("q") == numbered(0, 5)
+
+
+def test_transactional_packets_leave_a_relay_with_the_store_ack() -> None:
+    """Their origin has them in any case; it hears that they were passed on when they were."""
+    net = line("arsb")
+    make_sync(net, "a", "r", interval_s=0.1)
+    net["b"].crash()
+    post(net["a"], "b", *numbered(0, 5))
+    assert net.world.run(5 * SECOND, lambda: net.waiting("s") == 1 and not net.waiting("r"))
+    net.world.run(2 * SECOND)
+    assert net["a"].log("onward_ack_received") == []
+    net["b"].revive()
+    assert net.world.run(30 * SECOND, lambda: bool(net["a"].log("onward_ack_received")))

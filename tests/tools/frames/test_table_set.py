@@ -1,0 +1,132 @@
+"""The tables of docs/tables.md: of logs, and as files that a run adds to."""
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.tools.replay.builder import ALPHA, BETA, healthy
+from triack.base.errors import ReplayError
+from triack.tools.replay.engines.local_engine import replay_local
+from triack.tools.replay.log.files import find_logs
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+
+def rows_of(table: "DataFrame") -> list[str]:
+    """The rows of a table, without where its files are."""
+    names = sorted(set(table.columns) - {"batch", "day"})
+    return sorted(map(repr, table.select(*names).collect()))
+
+
+def test_the_sums_of_the_tables_are_those_of_the_verdict(spark: "SparkSession", tmp_path: Path) -> None:
+    from triack import replay
+
+    healthy().save(tmp_path)
+    verdict = replay_local(find_logs([tmp_path]))
+    tables = replay.tables(replay.load(spark, str(tmp_path)).cache())
+    assert set(tables) >= {
+        "segments", "nodes", "sessions", "packets", "acks", "commits", "deliveries", "streams", "queues", "links",
+        "resends", "violations",
+    }  # fmt: skip
+    (sums,) = tables.queues.selectExpr("sum(sent) sent", "sum(delivered) delivered", "sum(pending) pending").collect()
+    assert (sums.sent, sums.delivered, sums.pending) == (verdict.sent, verdict.delivered, verdict.pending)
+    assert tables.segments.selectExpr("sum(records)").first() == (verdict.records,)
+    assert tables.nodes.count() == verdict.starts
+    assert {(it.node, it.peer) for it in tables.links.collect()} == {(ALPHA, BETA), (BETA, ALPHA)}
+    assert tables.violations.count() == 0
+    with pytest.raises(AttributeError, match="no table 'queue'; there are segments,"):
+        tables.queue  # noqa: B018
+
+
+def test_a_run_adds_what_is_new_and_a_run_that_died_is_made_again(
+    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a segment that has grown and was renamed, the records behind those that are there."""
+    from triack import replay
+
+    logs, out, whole = tmp_path / "logs", tmp_path / "out", tmp_path / "whole"
+    healthy().save(whole)
+    for file in sorted(whole.rglob("*.jsonl*")):
+        part = logs / file.relative_to(whole)
+        part.parent.mkdir(parents=True, exist_ok=True)
+        if file.name.endswith(".open"):
+            part.write_bytes(b"".join(file.read_bytes().splitlines(keepends=True)[:5]))
+        else:
+            part.write_bytes(file.read_bytes())
+    first = replay.write(spark, [str(logs)], str(out))
+    assert first.files == len(list(logs.rglob("*.jsonl*")))
+    for part in logs.rglob("*.open"):
+        part.with_suffix("").write_bytes((whole / part.relative_to(logs)).read_bytes())
+        part.unlink()
+    with monkeypatch.context() as dying:
+        dying.setattr("triack.replay.table_set._FILES", "no schema")
+        with pytest.raises(Exception, match="UNSUPPORTED_DATATYPE"):
+            replay.write(spark, [str(logs)], str(out))
+    second = replay.write(spark, [str(logs)], str(out))
+    assert second.records == replay_local(find_logs([whole])).records - first.records
+    assert replay.write(spark, [str(logs)], str(out))[:2] == (0, 0)
+    kept, fresh = replay.read_tables(spark, str(out)), replay.tables(replay.load(spark, str(logs)).cache())
+    for name in ("nodes", "sessions", "packets", "acks", "commits", "deliveries", "streams", "queues", "links"):
+        assert [row.replace(".open'", "'") for row in rows_of(kept[name])] == rows_of(fresh[name])
+
+
+def test_tables_of_another_version_are_refused(
+    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from triack import replay
+
+    healthy().save(tmp_path / "logs")
+    rows = [("a", 1, 0)]
+    spark.createDataFrame(rows, "file string, size_bytes bigint, version int").write.parquet(
+        str(tmp_path / "out/files/batch=0")
+    )
+    with pytest.raises(ReplayError, match="has tables of version 0, and this Triack writes 1: name another directory"):
+        replay.write(spark, [str(tmp_path / "logs")], str(tmp_path / "out"))
+
+
+def test_the_code_of_the_page(spark: "SparkSession", tmp_path: Path) -> None:
+    """Each block of it runs, one behind the other, on logs of nodes that had lost each other for a while."""
+    healthy().save(tmp_path / "logs")
+    page = (Path(__file__).parents[3] / "docs/tables.md").read_text()
+    # Spark's workers may have another working directory than this test.
+    page = page.replace('"logs"', repr(str(tmp_path / "logs"))).replace('"tables")', f"{str(tmp_path / 'tables')!r})")
+    blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    known: dict[str, object] = {"spark": spark}
+    for block in blocks[:-1]:
+        exec(block, known)
+    from triack import replay
+
+    replay.write(spark, [str(tmp_path / "logs")], str(tmp_path / "tables"))
+    exec(blocks[-1], known)
+    assert len(blocks) == 5
+
+
+def test_the_page_has_every_table_and_column(spark: "SparkSession", records: "DataFrame") -> None:
+    from triack import replay
+
+    page = (Path(__file__).parents[3] / "docs/tables.md").read_text()
+    tables = replay.tables(records)
+    for name in set(tables) - {"violations", "starts", "openings"}:
+        (row,) = (line for line in page.splitlines() if line.startswith(f"| `{name}` |"))
+        named = set(re.findall(r"`(\w+)`", row)) | {"node", "start", "n", "at_ns", "wall_ns", "file", "line", "peer"}
+        named |= {"origin", "stream", "sequence", "session", "queue", "peer_name", *messages_of(name)}
+        assert set(tables[name].columns) <= named, name
+
+
+def messages_of(name: str) -> set[str]:
+    """Columns of a table that its row calls those of another one."""
+    streams = {"sent", "delivered", "pending", "lost", "duplicates_delivered", "out_of_order"}
+    sessions = {
+        "sent_packets",
+        "resent_packets",
+        "received_packets",
+        "duplicate_packets",
+        "sent_bytes",
+        "received_bytes",
+    }
+    return {"queues": streams, "links": sessions}.get(name, set())

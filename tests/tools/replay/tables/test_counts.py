@@ -1,0 +1,75 @@
+"""The second count: as the judges count, in every log that they pass; and against them when they are wrong."""
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from proof.lies.logs import honest_files, wide_files
+from tests.tools.replay.builder import World
+from tests.tools.replay.faults import rename
+from tests.tools.replay.harmless import HARMLESS
+from tests.tools.replay.judging import plant, verdict_of
+from tests.tools.replay.relays import Relayed
+from triack.tools.replay.engines.local_engine import replay_local
+from triack.tools.replay.log.files import find_logs
+from triack.tools.replay.log.schema import Verdict
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+
+def save_honest(directory: Path) -> None:
+    """Logs that the judges pass: hand-made ones, and of real nodes with losses, kills, restarts, expiry and relays."""
+    worlds: list[World] = [Relayed(), *(make() for make in HARMLESS.values())]
+    for at, world in enumerate(worlds, start=1):
+        if verdict_of(world).verdict == "pass":
+            rename(world, f"{at:04x}").save(directory, number=False)
+    # A run with wide windows has its seed's ids, too, so each seed is there once.
+    for seed, files in {**dict(honest_files(8)), **dict(wide_files(2))}.items():
+        run = directory / f"seed{seed}"
+        run.mkdir()
+        for name, content in files.items():
+            (run / Path(name).name).write_bytes(content)
+        if replay_local(find_logs([run])).verdict != "pass":
+            shutil.rmtree(run)
+
+
+def test_two_counts_of_every_honest_log_agree(spark: "SparkSession", tmp_path: Path) -> None:
+    from triack.tools.replay.engines.spark_engine import replay_spark
+
+    save_honest(tmp_path)
+    local, judged = replay_local(find_logs([tmp_path])), replay_spark(spark, [str(tmp_path)])
+    assert (local.verdict, judged.verdict, judged.violations) == ("pass", "pass", {})
+    assert local.sent > 1_000
+    assert local.resends > 100
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        ("committed_twice", "duplicates delivered: the judges count 0, Spark's expressions 10"),
+        ("order_ack_too_early", "acked early: the judges count none, Spark's expressions 4"),
+    ],
+)
+def test_a_judge_that_is_blind_is_found_out(
+    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str, said: str
+) -> None:
+    """Whatever the judges and their planted lies agree on wrongly: here a judge finds nothing at all."""
+    from triack.tools.replay.engines import spark_engine
+    from triack.tools.replay.judges import conclusion
+
+    plant(fault)[0].save(tmp_path)
+
+    def summarize(verdict: Verdict, *rest: Any) -> None:
+        conclusion.summarize(verdict, *rest)
+        verdict.duplicates_delivered = 0
+
+    monkeypatch.setattr(spark_engine, "summarize", summarize)
+    monkeypatch.setattr(spark_engine, "accuse", lambda *_: None)
+    judged = spark_engine.replay_spark(spark, [str(tmp_path)])
+    assert judged.verdict == "fail"
+    assert said in [it.evidence for it in judged.findings if it.check == "engines_disagree"]

@@ -1,0 +1,201 @@
+"""Records of session logs as a table of Spark, and the judges over it.
+
+The table has a column for each field of the schema (docs/session-log.md), null where a record has none, and the file
+and line of each record. It may be written, joined and filtered like any other; the judges want all records of what
+they judge.
+"""
+
+from __future__ import annotations
+
+import glob
+import operator
+import os
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from triack.base.errors import ReplayError, UsageError
+from triack.base.printable import escaped
+from triack.base.session_log import COMMON, FIELDS
+from triack.tools.replay.engines.spark_engine import Found, deal_records, judge_dealt, judging, keep_found
+from triack.tools.replay.log.columns import BATCH_RECORDS, SPARK_COLUMNS, SPARK_SCHEMA, pack
+from triack.tools.replay.log.files import Reading, Record
+from triack.tools.replay.log.listing import PARQUET_SUFFIX, is_remote, local_path
+from triack.tools.replay.log.schema import BROKEN, Verdict
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+TABLE: Final = f"{SPARK_SCHEMA}, `file` string, `line` bigint"
+"""The columns of the table."""
+COLUMNS: Final = (*COMMON, *FIELDS, "file", "line")
+"""Their names: the judges want all of them, also those that are null everywhere."""
+_PLACE: Final = {"file": "`file` string", "line": "`line` bigint"}
+_TYPES: Final = {**SPARK_COLUMNS, **_PLACE}
+
+
+def column(name: str) -> str:
+    """Return a column of the table in Spark's notation.
+
+    Raises:
+        UsageError: there is no column of that name.
+    """
+    if name not in _TYPES:
+        raise UsageError(f"session logs have no column {name!r}; docs/session-log.md lists them")
+    return _TYPES[name]
+
+
+def expand(paths: Iterable[str]) -> list[str]:
+    """Return paths of this machine with the names that patterns stand for in the place of these.
+
+    A name that is there stands for itself, whatever characters it has. Spark expands patterns of other machines.
+
+    Raises:
+        ReplayError: a path is empty, which is not the working directory, or nothing has the name of a pattern.
+    """
+    found: list[str] = []
+    for path in paths:
+        if not path:
+            raise ReplayError("an empty path names no logs: give a directory or a file")
+        name = path if is_remote(path) else local_path(path)
+        if is_remote(path) or os.path.lexists(name) or not glob.has_magic(name):
+            found.append(path)
+            continue
+        matches = sorted(glob.glob(name, recursive=True))  # noqa: PTH207 - a path may be absolute or not
+        if not matches:
+            raise ReplayError(f"no name of a file or directory is like {path}")
+        found += matches
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which part of the table is wanted.
+
+    Attributes:
+        columns: their names, in order.
+        tests: column, test and value: rows that do not pass all of them are left out.
+    """
+
+    columns: tuple[str, ...] = ()
+    tests: tuple[tuple[str, str, Any], ...] = ()
+
+    def passes(self, record: Record) -> bool:
+        """Whether a record passes all tests. As in SQL, nothing is like a value that is not there."""
+        for name, test, value in self.tests:
+            own = record.get(name)
+            if own is None or not TESTS[test](own, value):
+                return False
+        return True
+
+    def is_over(self, record: Record) -> bool:
+        """Whether no later record of a segment passes either: it is of another node or start, or too late."""
+        for name, test, value in self.tests:
+            constant = name in ("node", "incarnation")
+            rising = name in ("n", "at_ns", "wall_ns") and test in ("EqualTo", "LessThan", "LessThanOrEqual")
+            if constant and not TESTS[test](record[name], value):
+                return True
+            if rising and record[name] > value:
+                return True
+        return False
+
+
+TESTS: Final[dict[str, Callable[[Any, Any], bool]]] = {
+    "EqualTo": operator.eq,
+    "GreaterThan": operator.gt,
+    "GreaterThanOrEqual": operator.ge,
+    "LessThan": operator.lt,
+    "LessThanOrEqual": operator.le,
+    "In": lambda own, values: own in values,
+    "IsNotNull": lambda own, _: own is not None,
+}
+"""The filters of Spark that are tested while a log is read, by their names there."""
+
+
+def tabulate(reading: Reading, size: int, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+    """Yield the records of a file as batches of the table.
+
+    Args:
+        reading: the file.
+        size: bytes that it had when it was listed.
+        wanted: which columns and rows. What lies behind the last row that can be wanted is not read.
+
+    Raises:
+        ReplayError: it is damaged, or not all of it was read.
+    """
+    file, line, is_whole = escaped(reading.path), 0, True
+    names = [name for name in wanted.columns if name not in _PLACE]
+    some: list[Record] = []
+    lines: list[int] = []
+    for _, records in reading.segments():
+        for record in records:
+            line += 1
+            if wanted.passes(record):
+                some.append(record)
+                lines.append(line)
+            elif wanted.tests and wanted.is_over(record):
+                is_whole = False
+                break
+            if len(some) == BATCH_RECORDS:
+                yield _batch(some, names, file, lines, wanted.columns)
+                some, lines = [], []
+        if not is_whole and not reading.path.endswith(PARQUET_SUFFIX):
+            break
+        # Of a file with several segments, the rest of one that is over.
+        line += sum(1 for _ in records)
+    if some:
+        yield _batch(some, names, file, lines, wanted.columns)
+    if is_whole:
+        reading.compare(size)
+    if reading.fault:
+        raise ReplayError(f"{file} {reading.fault}")
+
+
+def _batch(
+    records: list[Record], names: list[str], file: str, lines: list[int], columns: tuple[str, ...]
+) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    made = dict(zip(names, pack(records, names).columns, strict=True))
+    made["file"] = pa.array([file] * len(records), pa.string())
+    made["line"] = pa.array(lines, pa.int64())
+    return pa.RecordBatch.from_arrays([made[name] for name in columns], list(columns))
+
+
+def violations(records: DataFrame) -> DataFrame:
+    """Judge records; return the promises that they break, each with what shows it.
+
+    The judges run now. The result stays in Spark's cache until ``unpersist()``.
+
+    Args:
+        records: a table as ``load`` returns it.
+
+    Raises:
+        UsageError: the table lacks columns.
+        ReplayError: a log is damaged.
+    """
+    with judging() as kept:
+        found = Found(keep_found(_dealt(records), kept)).violations.where(f"standing = {BROKEN}").persist()
+        found.count()
+    return found
+
+
+def verdict(records: DataFrame) -> Verdict:
+    """Judge records; return the verdict that ``triack replay`` gives of them.
+
+    Args:
+        records: a table as ``load`` returns it.
+
+    Raises:
+        UsageError: the table lacks columns.
+        ReplayError: a log is damaged.
+    """
+    return judge_dealt(_dealt(records))
+
+
+def _dealt(records: DataFrame) -> DataFrame:
+    missing = set(COLUMNS) - set(records.columns)
+    if missing:
+        raise UsageError(f"this is no table of triack.replay.load: it lacks {', '.join(sorted(missing))}")
+    return deal_records(records)

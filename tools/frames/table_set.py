@@ -1,0 +1,202 @@
+"""The tables of docs/tables.md: of logs, lazily; and as Parquet files that a run adds to.
+
+``write`` keeps facts in batches: ``OUT/packets/batch=0/day=2026-01-31/...``. A batch counts when its files are in the
+table ``files``, which is written last: a run that dies leaves a batch that the next run writes anew, under the same
+number. What is made of facts (``SUMMARIES``) is made of all batches, by each run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from pyspark.sql import functions as f
+from pyspark.sql.types import DateType, IntegerType
+
+from triack.base.errors import ReplayError
+from triack.base.printable import escaped
+from triack.replay.records import TABLE, expand, violations
+from triack.replay.source import load
+from triack.tools.replay.engines.spark_files import list_files
+from triack.tools.replay.log.listing import complete
+from triack.tools.replay.tables.facts import FACTS
+from triack.tools.replay.tables.summaries import SUMMARIES, summarize
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from pyspark.sql import DataFrame, SparkSession
+
+TABLES_VERSION: Final = 1
+"""Of the tables' columns and of the layout of their files; a directory of another version is refused."""
+VIOLATIONS: Final = "violations"
+_FILES: Final = "file string, size_bytes bigint, version int"
+
+
+class Tables(Mapping[str, "DataFrame"]):
+    """Tables by their names, also as attributes: ``tables["packets"]`` is ``tables.packets``.
+
+    Nothing is computed before a table is used. ``violations`` runs the judges as soon as it is named.
+
+    Args:
+        frames: all tables but the violations.
+        records: what the judges judge; None where violations are no table.
+    """
+
+    def __init__(self, frames: Mapping[str, DataFrame], records: DataFrame | None) -> None:
+        self._frames = dict(frames)
+        self._records = records
+
+    def __getitem__(self, name: str) -> DataFrame:
+        if name == VIOLATIONS and self._records is not None and name not in self._frames:
+            self._frames[name] = violations(self._records)
+        return self._frames[name]
+
+    def __getattr__(self, name: str) -> DataFrame:
+        if name.startswith("_") or name not in self:
+            raise AttributeError(f"no table {name!r}; there are {', '.join(self)}")
+        return self[name]
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self._frames
+        if self._records is not None and VIOLATIONS not in self._frames:
+            yield VIOLATIONS
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def register(self, prefix: str = "") -> None:
+        """Give each table but the violations its name in Spark's SQL.
+
+        Args:
+            prefix: what the names begin with.
+        """
+        for name, frame in self._frames.items():
+            frame.createOrReplaceTempView(f"{prefix}{name}")
+
+
+def tables(records: DataFrame) -> Tables:
+    """Return the tables of records; see docs/tables.md.
+
+    Args:
+        records: a table as ``load`` returns it. Cache it if several tables are used: each reads the logs anew.
+    """
+    facts = {name: make(records) for name, make in FACTS.items()}
+    return Tables({**facts, **summarize(facts)}, records)
+
+
+def read_tables(spark: SparkSession, out: str) -> Tables:
+    """Return the tables that ``triack log tables`` wrote.
+
+    Args:
+        spark: the Spark session.
+        out: the directory, of any file system of Spark.
+
+    Raises:
+        ReplayError: it has none, or such of another version.
+    """
+    batch, _ = _known(spark, out)
+    if not batch:
+        raise ReplayError(f"{out} has no tables: triack log tables writes them")
+    made = {name: spark.read.parquet(f"{out}/{name}") for name in (*SUMMARIES, VIOLATIONS)}
+    return Tables({**_read_facts(spark, out, batch), **made}, None)
+
+
+def _read_facts(spark: SparkSession, out: str, batches: int) -> dict[str, DataFrame]:
+    """Return the facts of all batches that were written to their end."""
+    nothing = spark.createDataFrame([], TABLE)
+    facts = {}
+    for name, make in FACTS.items():
+        # Where there are no rows, Parquet has no files that would tell the columns.
+        schema = make(nothing).schema.add("batch", IntegerType()).add("day", DateType())
+        facts[name] = spark.read.schema(schema).parquet(f"{out}/{name}").where(f.col("batch") < batches)
+    return facts
+
+
+class Written(NamedTuple):
+    """The result of a run.
+
+    Attributes:
+        files: how many files were new, or had grown.
+        records: how many of their records no earlier run had taken.
+        violations: how many broken promises the table of violations has.
+    """
+
+    files: int
+    records: int
+    violations: int
+
+
+def write(spark: SparkSession, paths: Iterable[str], out: str) -> Written:
+    """Write the tables of session logs as Parquet files; of logs that an earlier run wrote, what is new.
+
+    Args:
+        spark: the Spark session.
+        paths: as of ``load``; by the same names in each run, as a file is known by its name.
+        out: the directory, of any file system of Spark; not within the logs.
+
+    Raises:
+        ReplayError: there are no logs, one cannot be read, or the directory has tables of another version.
+    """
+    given = expand(paths)
+    listing = list_files(spark, given).require_all()
+    batch, known = _known(spark, out)
+    new = {it.path: it.size for it in listing.logs if known.get(escaped(complete(it.path)), -1) < it.size}
+    records = 0
+    if new:
+        rows = load(spark, *new).persist()
+        fresh = _unknown(rows, spark, out, batch)
+        records = fresh.count()
+        for name, make in FACTS.items():
+            _write_facts(make(fresh), name, f"{out}/{name}/batch={batch}")
+        read = [(escaped(complete(path)), size, TABLES_VERSION) for path, size in new.items()]
+        spark.createDataFrame(read, _FILES).coalesce(1).write.mode("overwrite").parquet(f"{out}/files/batch={batch}")
+        rows.unpersist()
+    facts = _read_facts(spark, out, batch + bool(new))
+    for name, frame in summarize(facts).items():
+        frame.coalesce(1).write.mode("overwrite").parquet(f"{out}/{name}")
+    found = violations(load(spark, *given))
+    found.coalesce(1).write.mode("overwrite").parquet(f"{out}/{VIOLATIONS}")
+    broken = found.count()
+    found.unpersist()
+    return Written(len(new), records, broken)
+
+
+def _known(spark: SparkSession, out: str) -> tuple[int, dict[str, int]]:
+    """Return the number of the next batch, and the size of each file that earlier ones took."""
+    from pyspark.errors import AnalysisException
+
+    try:
+        rows = spark.read.parquet(f"{out}/files").collect()
+    except AnalysisException as error:
+        if error.getCondition() != "PATH_NOT_FOUND":
+            raise
+        return 0, {}
+    for row in rows:
+        if row["version"] != TABLES_VERSION:
+            said = f"has tables of version {row['version']}, and this Triack writes {TABLES_VERSION}"
+            raise ReplayError(f"{out} {said}: name another directory")
+    sizes: dict[str, int] = {}
+    for row in rows:
+        sizes[row["file"]] = max(row["size_bytes"], sizes.get(row["file"], 0))
+    return 1 + max(row["batch"] for row in rows), sizes
+
+
+def _unknown(records: DataFrame, spark: SparkSession, out: str, batch: int) -> DataFrame:
+    """Return the records that no earlier batch has."""
+    if not batch:
+        return records
+    file = f.regexp_replace("file", r"\.open$", "")
+    segments = _read_facts(spark, out, batch)["segments"]
+    taken = segments.groupBy(file.alias("taken_file"), f.col("node").alias("taken_node"), "start").agg(
+        f.max("last_n").alias("taken_n")
+    )
+    same = (file == taken["taken_file"]) & (records["node"] == taken["taken_node"])
+    joined = records.join(f.broadcast(taken), same & (records["incarnation"] == taken["start"]), "left")
+    return joined.where("taken_n is null or n > taken_n").select(*records.columns)
+
+
+def _write_facts(frame: DataFrame, name: str, path: str) -> None:
+    time = "begin_wall_ns" if name == "segments" else "wall_ns"
+    day = f.to_date(f.timestamp_seconds(f.expr(f"{time} div 1000000000")))
+    frame.withColumn("day", day).repartition("day").write.partitionBy("day").mode("overwrite").parquet(path)
