@@ -512,10 +512,9 @@ EVENTS: Final[dict[str, Event]] = {
     "subscribed": Event(
         "a subscription has begun, and gets what is placed from now on; one record for each topic that its pattern "
         "can match, also for a topic that begins later. The next commit has a durable one: a process that dies before "
-        "that returns has it no more. `recovered`: it was in the store at the start. `peer` is the node that asked for "
-        "it, if another one did",
+        "that returns has it no more. `recovered`: it was in the store at the start",
         (*_SUBSCRIPTION, "pattern", "durable", "after", "max_unacked", "ack_wait_ns"),
-        ((), ("recovered",), ("peer",), ("peer", "recovered")),
+        ((), ("recovered",)),
     ),
     "unsubscribed": Event(
         "a subscription has ended, and nothing waits for it any more. `reason` is `unsubscribed`, `closed` when the "

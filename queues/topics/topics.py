@@ -313,7 +313,8 @@ class Topics:
         commit = group.commit
         for subscription in self._notices.dirty:
             assert isinstance(subscription, Subscription)
-            commit.subscriptions[subscription.row_id] = subscription.row()
+            if subscription.durable:
+                commit.subscriptions[subscription.row_id] = subscription.row()
         self._notices.dirty.clear()
         self._notices.idled.clear()
         for row_id in self._deleted:

@@ -15,10 +15,12 @@ from triack.base.units import SECOND
 from triack.queues.node_settings import Journal, Limits, NodeSettings, Quota
 from triack.queues.packing import Outgoing
 from triack.tools.chaos.run import run_seed
+from triack.tools.chaos.topics import TOPICS_FROM
 from triack.tools.chaos.topologies import RELAYED_FROM
 from triack.tools.replay.log.files import parse_records
 
 SEEDS = 30
+TOPICAL = 40
 RELAYED = 12
 """Three of each topology."""
 
@@ -42,7 +44,11 @@ def complaint(record: dict[str, Any]) -> str:
 @pytest.fixture(scope="module")
 def records() -> list[dict[str, Any]]:
     """The records of nodes in worlds with everything that can happen."""
-    seeds = (*range(SEEDS), *range(RELAYED_FROM, RELAYED_FROM + RELAYED))
+    seeds = (
+        *range(SEEDS),
+        *range(RELAYED_FROM, RELAYED_FROM + RELAYED),
+        *range(TOPICS_FROM, TOPICS_FROM + TOPICAL),
+    )
     logs = [log for seed in seeds for log in run_seed(seed).logs.values()]
     nodes = (*busy_world(0), *rolled_back(), purged(), expired(), held(), recovered(), *ended())
     logs += [b"".join(node.records) for node in nodes]
@@ -152,6 +158,11 @@ def test_everything_in_the_schema_is_written(records: list[dict[str, Any]]) -> N
         ("node_started", True),
         ("node_continued", True),
         ("start_before", True),
+        # Of subscriptions whose holders acknowledge late, or change, or whose messages expire: applications do that.
+        ("subscription_changed", True),
+        ("late_ack", True),
+        ("expired", True),
+        ("admin_ack_queued", True),
     }
 
 
