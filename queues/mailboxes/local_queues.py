@@ -6,6 +6,7 @@ given back or expired leaves the queue in one commit with its consequences, such
 
 from collections import Counter
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby
 from operator import itemgetter
@@ -63,6 +64,14 @@ from triack.queues.pauses import Pauses
 from triack.queues.set_quotas import SetQuotas
 
 __all__ = ["LocalQueues"]
+
+
+@dataclass(slots=True)
+class _Warning:
+    """What the operator hears of the dead letters: whether there are many, and what is not told yet."""
+
+    is_on: bool = False
+    news: list[DeadLettersWaiting] = field(default_factory=list)
 
 
 class LocalQueues:
@@ -136,8 +145,7 @@ class LocalQueues:
         self.dead_letters: Counter[str] = Counter()
         self.waits = Histogram(WAIT_BOUNDS_S)
         self.declined_letters: Counter[str] = Counter()
-        self._are_many = False
-        self._news: list[DeadLettersWaiting] = []
+        self._warning = _Warning()
         self.on_removed: Callable[[str], None] = lambda _: None
         self.make_topic: Callable[[int, str], Mailbox] = partial(Mailbox, notices=self.notices)
         self.untold: dict[QueuedPacket, tuple[str, int]] = {}
@@ -476,16 +484,18 @@ class LocalQueues:
 
     def take_news(self) -> list[DeadLettersWaiting]:
         """News for the operator since the last call."""
-        news, self._news = self._news, []
+        news, self._warning.news = self._warning.news, []
         return news
 
     def _count_letters(self) -> None:
         """Tell the operator once when there are many dead letters."""
         many = self.many_letters
-        if many and not self._are_many:
-            self._news.append(DeadLettersWaiting(DEAD_LETTER_QUEUE, many))
+        if many and not self._warning.is_on:
+            self._warning.news.append(DeadLettersWaiting(DEAD_LETTER_QUEUE, many))
         waiting = self.mailboxes[DEAD_LETTER_QUEUE].fill.messages.value
-        self._are_many = bool(many) or (self._are_many and 2 * waiting >= self._settings.limits.dead_letters.warn_at)
+        self._warning.is_on = bool(many) or (
+            self._warning.is_on and 2 * waiting >= self._settings.limits.dead_letters.warn_at
+        )
 
     # ---- commits
 
