@@ -48,4 +48,5 @@ def test_what_only_takes_out_adds_nothing(name: str) -> None:
         held.append((1, 2))
     taking_out = {"outgoing_deletes", "message_deletes", "progress", "queue_deletes"}
     taking_out |= {"stream_deletes", "position_deletes", "transit_deletes", "transit_stream_deletes"}
+    taking_out |= {"subscriptions", "subscription_deletes"}
     assert commit.adds == (name not in taking_out)

@@ -8,6 +8,7 @@ import pytest
 
 from triack.base import log_lines
 from triack.base.log_lines import SEGMENT_BEGIN, LineReader, LineWriter, segments_in
+from triack.base.session_log import SCHEMA_VERSION
 
 NODE = b"n" * 16
 NAME = 'quo"te\n\u2028'
@@ -30,7 +31,7 @@ def read(data: bytes, reader: LineReader | None = None) -> list[dict[str, Any]]:
 def test_a_record_comes_back_whole() -> None:
     """What the first one says of all, and what it shares with the second, is in each of them."""
     started, *commits = read(written())
-    common = {"v": 4, "node": NODE.hex(), "incarnation": 3}
+    common = {"v": SCHEMA_VERSION, "node": NODE.hex(), "incarnation": 3}
     assert started == {
         **common,
         "n": 1,
@@ -189,9 +190,9 @@ def test_nothing_is_taken_twice() -> None:
     ("line", "reason"),
     [
         ({"n": 2}, "no record before it says whose it is"),
-        ({"v": 4, "n": 1}, "the first record of a segment has no times"),
-        ({"v": 4, "at_ns": 1, "wall_ns": "1"}, "the first record of a segment has no times"),
-        ({"v": 4, "at_ns": 1, "wall_ns": 17 * 10**18}, "has times that no clock has"),
+        ({"v": SCHEMA_VERSION, "n": 1}, "the first record of a segment has no times"),
+        ({"v": SCHEMA_VERSION, "at_ns": 1, "wall_ns": "1"}, "the first record of a segment has no times"),
+        ({"v": SCHEMA_VERSION, "at_ns": 1, "wall_ns": 17 * 10**18}, "has times that no clock has"),
     ],
 )
 def test_a_begin_that_is_missing_is_noticed(line: dict[str, Any], reason: str) -> None:
