@@ -192,6 +192,8 @@ RULES: Final[dict[str, dict[str, Watch]]] = {
             _LOCAL,
         ),
         "max_streams": ("rejected",),
+        "lowest_priority_share": "In which order streams of several priorities leave is no promise to a reader.",
+        "time_to_reach_queue_s": "How long a message may be on its way is its sender's choice; `expired` has what came of it.",
         "topics": _PARTS,
         "log_keep_s": "How long logs are kept; a summary says of older ones what they said.",
         "retire_after_s": "An idle stream may end at any time; `forgotten` sees one that was not idle.",
@@ -213,6 +215,10 @@ RULES: Final[dict[str, dict[str, Watch]]] = {
     "queues/blocking.py Blocking": dict.fromkeys(("durable", "express", "acknowledge"), _LOCAL),
     "queues/node_settings.py Limits": {
         **dict.fromkeys(("quota", "queue_quota"), _REFUSED),
+        **dict.fromkeys(
+            ("journal", "queue_journal"),
+            "`journaled` says which copies were kept; that each is in the journal, tests of crashes look at.",
+        ),
         **dict.fromkeys(
             (
                 "node_quota_bytes", "peer_quota_bytes", "peer_memory_bytes", "memory_bytes", "disk_reserve_bytes",

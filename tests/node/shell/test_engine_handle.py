@@ -16,7 +16,21 @@ NOWHERE = "udp://127.0.0.1:9/q"
 VERBS = {
     *("start", "close", "failed", "address", "node_id"),
     *("key", "trust", "revoke", "invite", "enrol", "reload", "routes", "set_routes", "explain_route", "purge_transit"),
-    *("send", "send_many", "send_nowait", "transaction", "flush", "drain", "recall", "reply", "request"),
+    *(
+        "send",
+        "send_many",
+        "send_nowait",
+        "send_to",
+        "publish",
+        "subscribe",
+        "unsubscribe",
+        "transaction",
+        "flush",
+        "drain",
+        "recall",
+        "reply",
+        "request",
+    ),
     *("receive", "consume", "handler", "queue_lengths", "stats", "streams", "events", "acknowledgements", "ping"),
     *("browse", "create_queue", "requeue", "move", "purge", "release", "pause", "resume", "set_quota", "peek"),
 }

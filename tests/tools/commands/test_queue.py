@@ -147,7 +147,6 @@ def test_mistakes_are_named(tmp_path: Path) -> None:
         (2, "did you mean orders", ("browse", "ordres", *at)),
         (2, "say which messages", ("purge", "orders", *at)),
         (2, "1 of 1 message not found there", ("purge", "orders", "--id", "x", *at)),
-        (2, "only dead letters", ("requeue", "orders", "--all", *at)),
         (2, f"requeue would send them to {NOBODY}", ("move", NOBODY, "elsewhere", "--all", *at)),
         (2, "does not exist", ("list", "--data", tmp_path / "typo")),
         (

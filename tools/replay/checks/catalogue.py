@@ -503,6 +503,7 @@ MACHINES: Final[dict[str, tuple[str, ...]]] = {
     "queues/topics/trie": ("topic_astray", "topic_before_join"),
     "queues/streams/group_commit": ("store_ack_before_commit", "order_ack_before_commit"),
     "queues/mailboxes/expiry": ("expired",),
+    "queues/manager/admin_desk": ("admin_ack_missing", "admin_ack_twice", "admin_ack_made_up"),
     "queues/mailboxes/mailbox": ("not_handed", "unmarked", "duplicates_delivered", "order", "priority_order"),
     "session/congestion/send_window": ("window", "wire", "ack_unreceived", "ack_timeout", "silence"),
     "session/idle": ("idle_close", "idle_open"),
