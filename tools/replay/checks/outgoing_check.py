@@ -320,11 +320,12 @@ class Outgoing(Side[Sender]):
 
     def handle_scheduled(self, record: Record) -> None:
         """A resend tier ran out."""
-        sender = self._sequence(record)
+        # What waits at a relay was perhaps sent by an earlier start.
+        sender, due = self._sequence(record), settled(self.node, last=record["incarnation"])
         for number in (record["first"], record["last"]):
             if number not in sender.wanted or number not in sender.sent:
                 evidence = f"resend of {record['first']}..{record['last']}, {number} is not waiting for an ack"
-                self._at(record, "resend_tiers", evidence, record["sequence"], number=record["attempt"])
+                self._at(record, "resend_tiers", evidence, record["sequence"], due, number=record["attempt"])
         self._tiers.handle_scheduled(record)
 
     def handle_ended(self, record: Record) -> None:

@@ -13,6 +13,7 @@ from proof.lies.logs import honest_logs
 from tests.tools.replay.builder import ALPHA, BETA, Record
 from tests.tools.replay.judging import plant, verdict_of
 from tests.tools.replay.rule_faults import restarted
+from triack.tools.chaos.topologies import RELAYED_FROM
 from triack.tools.replay.judges.judge import Judge
 from triack.tools.replay.log.schema import Verdict
 
@@ -41,8 +42,9 @@ def was_heard(log: Log, gone: Start) -> bool:
 
 
 @pytest.mark.slow
-def test_a_start_that_was_heard_of_is_missed_and_nobody_accused() -> None:
-    for seed, log in honest_logs(LOGS):
+@pytest.mark.parametrize("first", [0, RELAYED_FROM])
+def test_a_start_that_was_heard_of_is_missed_and_nobody_accused(first: int) -> None:
+    for seed, log in honest_logs(LOGS, first):
         assert judged(log).verdict != "fail"
         for gone in log if len(log) > 1 else ():
             verdict = judged(log, gone)
@@ -53,9 +55,10 @@ def test_a_start_that_was_heard_of_is_missed_and_nobody_accused() -> None:
 
 
 @pytest.mark.slow
-def test_nobody_is_accused_when_several_starts_are_missing() -> None:
+@pytest.mark.parametrize("first", [0, RELAYED_FROM])
+def test_nobody_is_accused_when_several_starts_are_missing(first: int) -> None:
     """Any two, or all that a node had before its log was switched on."""
-    for seed, log in honest_logs(LOGS):
+    for seed, log in honest_logs(LOGS, first):
         pairs = list(combinations(log, 2))
         before = [[it for it in log if it[0] == node and it[1] < number] for node, number in log]
         for gone in [*Random(seed).sample(pairs, min(PAIRS, len(pairs))), *before]:
