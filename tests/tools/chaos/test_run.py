@@ -33,7 +33,7 @@ def rules(outcome: Outcome) -> set[str]:
 
 def test_the_logs_of_a_run_pass_the_replay(tmp_path: Path) -> None:
     """They are what nodes write, one file for each process."""
-    outcome = run_seed(7)
+    outcome = run_seed(5)
     for name, records in outcome.logs.items():
         (tmp_path / name).write_bytes(records)
     verdict = replay([tmp_path], engine="local")

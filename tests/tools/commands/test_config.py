@@ -49,7 +49,8 @@ def test_a_new_file_without_its_comment_signs_says_what_is_in_force_without_it(f
     assert len(Sources(file).read().said) > len(KEYS) - 3
     wanted = NodeSettings(ack_events=AckTrigger(), queue_redelivery=found.queue_redelivery)
     session = replace(wanted.session, ack_trigger=AckTrigger(), store_ack_trigger=AckTrigger())
-    limits = replace(wanted.limits, queue_quota=found.limits.queue_quota)
+    queue_journal = {"orders": wanted.limits.journal}
+    limits = replace(wanted.limits, queue_quota=found.limits.queue_quota, queue_journal=queue_journal)
     topics = {"Games": Topic(quota=wanted.limits.quota)}
     assert found == replace(wanted, session=session, limits=limits, topics=topics)
 

@@ -66,6 +66,7 @@ HOLD_REASONS: Final = (
     "store-busy",
     "too-many-streams",
     "transit-full",
+    "journal-full",
     "other-way",
     "unknown",
 )
