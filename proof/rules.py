@@ -193,7 +193,7 @@ RULES: Final[dict[str, dict[str, Watch]]] = {
         ),
         "max_streams": ("rejected",),
         "lowest_priority_share": "In which order streams of several priorities leave is no promise to a reader.",
-        "time_to_reach_queue_s": "How long a message may be on its way is its sender's choice; `expired` has what came of it.",
+        "time_to_reach_queue_s": "How long a message may be on its way is its sender's choice.",
         "topics": _PARTS,
         "log_keep_s": "How long logs are kept; a summary says of older ones what they said.",
         "retire_after_s": "An idle stream may end at any time; `forgotten` sees one that was not idle.",

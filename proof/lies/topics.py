@@ -54,8 +54,10 @@ def gets_nothing(lie: Lie, log: Log) -> bool:
 
 def reaches_nobody(lie: Lie, log: Log) -> bool:
     """Whether messages were dispatched to no subscription."""
+    if lie.event != "dispatched":
+        return False
     behind = [it for it in log[lie.start][lie.at + 1 :] if it.get("topic") == lie.truth["topic"]]
-    return lie.event == "dispatched" and not (behind and behind[0]["event"] == "assigned")
+    return not behind or behind[0]["event"] != "assigned"
 
 
 def is_out_of_reach(lie: Lie, log: Log) -> bool:

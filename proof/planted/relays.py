@@ -10,8 +10,8 @@ from triack.base.names import StreamId
 from triack.ordering.transit import Taken, TransitPacket, TransitSequence
 from triack.ordering.wire import RelayedPacket
 from triack.queues.peers.link import Conversation
+from triack.queues.streams import transit_stream
 from triack.queues.streams.transit_stream import TransitContext, TransitStream
-from triack.queues.transit import transits
 from triack.queues.transit.transit_words import TransitWords
 from triack.tools.chaos.topologies import RELAYED_FROM
 
@@ -65,8 +65,8 @@ def _hops(patch: Patch) -> None:
     def context(stream: TransitStream, entry: TransitPacket, previous: int, hops: int) -> TransitContext:
         return TransitContext(stream, entry, previous, hops - 1)
 
-    patch.setattr(transits, "RelayedPacket", packet)
-    patch.setattr(transits, "TransitContext", context)
+    patch.setattr(transit_stream, "RelayedPacket", packet)
+    patch.setattr(transit_stream, "TransitContext", context)
 
 
 @BUGS.by_seeds("order acks and rejections go on to the next hop")

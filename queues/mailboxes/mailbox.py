@@ -50,6 +50,11 @@ PARTIAL_MAX = 256
 """Unfinished large express messages of one stream: lost pieces are not resent, so the oldest messages give way."""
 
 
+def no_copy_needed(_mailbox: "Mailbox", _packet: QueuedPacket) -> bool:
+    """Of a queue without a journal."""
+    return True
+
+
 class Notices:
     """Notices from the queues of a node to their owner. A queue enters each list once, when it begins to apply.
 
@@ -115,7 +120,7 @@ class Notices:
         self.purged: list[tuple[str, list[Lease]]] = []
         self.returned: list[tuple[str, list[Lease]]] = []
         self.taken: list[tuple[Mailbox, QueuedPacket]] = []
-        self.keep_copy: Callable[[Mailbox, QueuedPacket], bool] = lambda *_: True
+        self.keep_copy: Callable[[Mailbox, QueuedPacket], bool] = no_copy_needed
         self.settled: dict[Mailbox, dict[QueuedPacket, int]] = {}
         self.whole: deque[tuple[Mailbox, QueuedPacket]] = deque()
         self.expiring = Deadlines[tuple[Mailbox, QueuedPacket | None]]()

@@ -244,6 +244,9 @@ class Engine(Steering):
             drops=self.drops,
         )
 
+    def _is_store_low(self) -> bool:
+        return self.inbox.admission.store_low
+
     def _commit(self) -> Commit:
         return self.jobs.group.commit
 
@@ -263,7 +266,7 @@ class Engine(Steering):
         self.queues.tell = self.outbox.dead_lettering.tell = self.transits.letters.tell = desk.tell
         self.outbox.note_asked = desk.note_asked
         parts = self.queues, self.inbox, self.outbox, self.transits, desk
-        journals = Journals(self.queues, lambda: self.inbox.admission.store_low, self.drops, self._record)
+        journals = Journals(self.queues, self._is_store_low, self.drops, self._record)
         topics = Topics(self.settings, self.queues, self.drops, self._record)
         return desk, Jobs(*parts, self.wall, self.handshakes.number, journals=journals, topics=topics)
 

@@ -19,7 +19,7 @@ from triack.session.protocol.settings import SessionSettings
 
 FOUR_MIB = 4 * 1024 * 1024
 NOWHERE = "udp://127.0.0.1:9/q"
-LAST = {triack.EXPRESS: "received", triack.RECOVERABLE: "stored", triack.TRANSACTIONAL: "ordered"}
+LAST = {triack.EXPRESS: "received", triack.RECOVERABLE: "onward", triack.TRANSACTIONAL: "ordered"}
 
 
 @pytest.fixture(params=SCHEMES)

@@ -20,5 +20,5 @@ def test_a_stage_that_a_class_lacks_is_refused() -> None:
         Blocking(durable="ordered")
     with pytest.raises(UsageError, match="express messages do not all have the stage stored"):
         Blocking(express="stored")
-    with pytest.raises(UsageError, match="wait for 'arrived': stages are queued, received, stored, ordered"):
+    with pytest.raises(UsageError, match="wait for 'arrived': stages are queued, received, stored, onward, ordered"):
         Blocking(durable="arrived")  # type: ignore[arg-type]

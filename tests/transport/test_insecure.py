@@ -47,7 +47,7 @@ def test_every_byte_counts() -> None:
 def test_damage_and_shortness_have_reasons() -> None:
     """A wrong digest and a stub have different reasons."""
     with pytest.raises(ProtocolError, match="bad-tag"):
-        unseal(SAMPLE[:-1] + b"\0")
+        unseal(SAMPLE[:-1] + bytes([SAMPLE[-1] ^ 1]))
     with pytest.raises(ProtocolError, match="too-short"):
         unseal(SAMPLE[: HEADER_BYTES + 15])
 

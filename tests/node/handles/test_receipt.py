@@ -96,7 +96,7 @@ async def test_a_stage_may_be_named(alone: triack.Node) -> None:
     with pytest.raises(triack.WaitTimeout, match="not ordered after 0 s"):
         await receipt.reached("ordered", 0)
     for stage in ("Ordered", "delivered", 3, None):
-        with pytest.raises(triack.UsageError, match="stages are queued, received, stored, ordered"):
+        with pytest.raises(triack.UsageError, match="stages are queued, received, stored, onward, ordered"):
             await receipt.reached(stage)  # type: ignore[arg-type]
 
 

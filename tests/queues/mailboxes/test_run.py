@@ -35,9 +35,11 @@ def test_of_a_run_that_has_stopped_nothing_more_is_drawn(run: Run) -> None:
 
 def test_what_was_drawn_has_a_size() -> None:
     """Of the bodies; with properties, of the packet that has them."""
-    for properties, drawn_bytes in ((None, 5), ({"label": "l" * 1_000}, 2_000)):
-        ((packed,), _) = pack([Outgoing(body, properties) for body in (b"1", b"22", b"333")], 60_000, 1, 1)
+    for labels, drawn_bytes in ((None, 5), ("lmn", 2_000)):
+        made = zip((b"1", b"22", b"333"), labels or (None,) * 3, strict=True)
+        messages = [Outgoing(body, {"label": label * 1_000} if label else None) for body, label in made]
+        ((packed,), _) = pack(messages, 60_000, 1, 1)
         packet = QueuedPacket([1], b"o" * 16, 1, 1, 1, Delivery.TRANSACTIONAL, 3, len(packed.body), [packed.body])
         run = Run(packet, 1, 3, redelivered=False)
         size_bytes = run.size_of(run.draw_many(2))
-        assert size_bytes == 5 if properties is None else drawn_bytes < size_bytes == packet.size_bytes
+        assert size_bytes == 5 if labels is None else drawn_bytes < size_bytes == packet.size_bytes
