@@ -155,7 +155,7 @@ def test_a_disk_that_stands_still_is_waited_for_ever_more_patiently(kind: str, d
     """
     world = World(1, Faults(delay_ns=5 * MS))
     a, b = world.node("a", scheme=kind), world.node("b", scheme=kind)
-    a.send(b, "q", b"before")
+    a.send(b, "q", b"before", delivery=delivery)
     world.run(10 * SECOND)
     sent_bytes = 0
 
