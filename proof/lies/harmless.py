@@ -467,6 +467,10 @@ HARMLESS: dict[str, Kind] = {
             and (lie.field in ("number", "class") or (bool(lie.truth.get("recovered")) and lie.field in _OF_STREAM))
         ),
     ),
+    "operator": Kind(
+        "Pauses and quotas that an operator sets are told for people: a message that waits breaks no promise.",
+        lambda lie, _: lie.event in ("queue_paused", "queue_resumed", "queue_quota_set"),
+    ),
     "to-nobody": Kind(
         "Of messages that no subscription got it does not matter whether they were dispatched.",
         reaches_nobody,

@@ -37,8 +37,13 @@ class Steering(ABC):
     def _record(self, event: str, now_ns: int, **fields: Any) -> None:
         """Write to the session log."""
 
+    @abstractmethod
+    def _look(self, now_ns: int) -> None:
+        """Note the time of the host's call, which may be late, before anything else is recorded."""
+
     def pause(self, name: str, *, arrivals: bool, now_ns: int) -> None:
         """Pause a queue with the next commit, and at once; see ``Pauses`` for its name."""
+        self._look(now_ns)
         commit = self.jobs.group.commit
         self.queues.pauses.pause(name, arrivals=arrivals, now_ms=self.wall.ms(now_ns), commit=commit)
         self._record("queue_paused", now_ns, queue=name, arrivals=arrivals)
@@ -46,6 +51,7 @@ class Steering(ABC):
 
     def resume(self, name: str, now_ns: int) -> bool:
         """Resume a queue with the next commit, and at once. Returns whether it was paused."""
+        self._look(now_ns)
         if not self.queues.pauses.resume(name, self.jobs.group.commit):
             return False
         self._record("queue_resumed", now_ns, queue=name)
@@ -54,6 +60,7 @@ class Steering(ABC):
 
     def set_quota(self, name: str, quota: Quota | None, now_ns: int) -> None:
         """Set the quota of a queue of this node with the next commit, and at once; None: as the settings say."""
+        self._look(now_ns)
         queues, commit = self.queues, self.jobs.group.commit
         if quota is None:
             queues.set_quotas.unset(name, commit)

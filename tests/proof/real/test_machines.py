@@ -110,7 +110,7 @@ def steady(stats: triack.NodeStats) -> dict[str, Any]:
     """The statistics that only change when something happens."""
     found = asdict(stats)
     sessions = [(it["peer"], it["node_id"]) for it in found["sessions"]]
-    moving = ("drops", "room_bytes", "sessions", "links", "queues")
+    moving = ("drops", "room_bytes", "sessions", "links", "queues", "streams")
     return {name: value for name, value in found.items() if name not in moving} | {
         "sessions": sessions,
         "queues": {name: queue["messages"] for name, queue in found["queues"].items()},

@@ -21,3 +21,17 @@ def test_pauses_and_quotas_are_kept_and_recorded() -> None:
     assert not node.live.resume("q", world.now_ns)
     events = ("queue_paused", "queue_quota_set", "queue_resumed")
     assert [record["event"] for record in node.log(*events)] == list(events)
+
+
+def test_a_pause_after_a_standstill_says_first_that_the_process_was_late() -> None:
+    """Else what it does then would look late for no reason."""
+    world = World(1)
+    a, b = world.node("a"), world.node("b")
+    b.crash()
+    a.send(b, "q", b"x")
+    world.run(SECOND)
+    late_ns = world.now_ns + 60 * SECOND
+    a.live.pause("q", arrivals=False, now_ns=late_ns)
+    a.drain()
+    world.run(SECOND)
+    assert [record["event"] for record in a.log("woke_late", "queue_paused")] == ["woke_late", "queue_paused"]

@@ -35,9 +35,12 @@ def test_a_relay_explains_itself_and_shows_what_waits(tmp_path: Path) -> None:
         hub.trust("sensor", sensor.key, may_relay=["plant-*"])
         sensor.trust("hub", hub.key, hub.address)
         assert [line.split() for line in run("route", "list", *at)] == [
-            ["TO", "VIA", "WHICH", "CALLS", "IT"], ["plant-*", "plant", "-"], ["old", "plant", "plant"],
+            ["TO", "VIA", "LINK", "WHICH", "CALLS", "IT"],
+            ["plant-*", "plant", "async", "-"],
+            ["old", "plant", "async", "plant"],
         ]  # fmt: skip
-        assert json.loads(run("route", "list", "--json", *at)[1]) == {"to": "old", "via": "plant", "rename": "plant"}
+        old = json.loads(run("route", "list", "--json", *at)[1])
+        assert (old["to"], old["via"], old["rename"], old["link"]) == ("old", "plant", "plant", "async")
         assert run("route", "test", "plant-b", "--from", "sensor", *at) == ["the route for plant-* leads by plant"]
         assert run("route", "test", "cloud", "--from", "sensor", *at, code=1)[0].startswith("access-denied: sensor may")
         assert run("route", "test", "cloud", *at, code=1) == ["no peer has the name cloud, and no route is for it"]

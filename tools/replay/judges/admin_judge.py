@@ -102,7 +102,9 @@ class Asking(LaneReporter):
             self.now = record["incarnation"], {}
         before, _ = self.told.get(key, (RangeSet(), record))
         again, now = list(before.overlap(first, last)), self.now[1].setdefault(key, RangeSet())
-        if now.overlap(first, last) or (again and _is_sure(receiver, number, again, message_class)):
+        # What is told of express messages is in memory, as they are, and is told of the next copy.
+        lasts = record["class"] != EXPRESS
+        if now.overlap(first, last) or (lasts and again and _is_sure(receiver, number, again, message_class)):
             evidence = f"told {message_class:#06x} of message {again[0][0]} of a packet again"
             self._at(record, "admin_ack_twice", evidence, sequence, number=number)
         before.add(first, last)

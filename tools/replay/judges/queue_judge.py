@@ -75,6 +75,8 @@ class QueueJudge:
         # By stream: first and last number of what came, and the batch before that; in the order of coming.
         self._waiting: dict[Stream, list[tuple[int, int, int]]] = {}
         self._highest: dict[Stream, int] = {}
+        # Each stream has one priority, whatever becomes of its messages.
+        self._priorities: dict[Stream, int] = {}
         # The last batch before which a gap was filled. A large message waits once all of its packets are there.
         self._filled: dict[Stream, int] = {}
         # By priority: the last batch with a message of it, and that record's serial.
@@ -90,7 +92,10 @@ class QueueJudge:
             self._begin(record["incarnation"])
             return
         stream = record["origin"], record["stream"]
-        priority = priority_in(record)
+        if event == "returned":  # which does not say it
+            priority = self._priorities.get(stream, priority_in(record))
+        else:
+            priority = self._priorities[stream] = priority_in(record)
         if event == "committed":
             self._come(stream, record["first"], record["last"])
         elif record.get("chosen"):

@@ -38,7 +38,9 @@ class Case:
         self._see("handed", at_ns=at_ns, **fields)
 
     def take_back(self, priority: int, number: int) -> None:
-        self._see("returned", **self._of(priority), number=number, place=0, counts=[[1, 1]])
+        # Such a record does not say the priority.
+        fields = {name: value for name, value in self._of(priority).items() if name != "priority"}
+        self._see("returned", **fields, number=number, place=0, counts=[[1, 1]])
 
     @property
     def found(self) -> list[tuple[str, int, int]]:
