@@ -16,6 +16,7 @@ from proof.lies.topics import (
     reaches_nobody,
     says_it_again,
 )
+from triack.base.units import MS
 from triack.tools.replay.checks.incoming_check import DEAD_LETTER_STREAM
 from triack.tools.replay.log.schema import EXPRESS, FOR_EVER
 
@@ -466,6 +467,10 @@ HARMLESS: dict[str, Kind] = {
             lie.event == "placed"
             and (lie.field in ("number", "class") or (bool(lie.truth.get("recovered")) and lie.field in _OF_STREAM))
         ),
+    ),
+    "instant": Kind(
+        "A moment that is less than a millisecond off: no limit of time is that sharp.",
+        lambda lie, _: lie.kind == "shift" and abs(lie.said["at_ns"] - lie.truth["at_ns"]) < MS,
     ),
     "operator": Kind(
         "Pauses and quotas that an operator sets are told for people: a message that waits breaks no promise.",
