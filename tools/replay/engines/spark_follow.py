@@ -156,7 +156,7 @@ class Kept:
         save(self._path / "about", dict(zip(names, values, strict=True)))
         for path in self._path.iterdir():
             if path.name.isdecimal() and int(path.name) not in (self._generation, self._told):
-                shutil.rmtree(path)
+                _remove(path)
 
     @property
     def stream(self) -> str:
@@ -199,7 +199,12 @@ class Kept:
         for path in self.judged.glob(f"{_PIECE}*"):
             piece = int(path.name.removeprefix(_PIECE))
             if piece < batch and piece not in needed:
-                shutil.rmtree(path)
+                _remove(path)
+
+
+def _remove(path: Path) -> None:
+    """Remove a folder that nobody reads. A task of Spark that was cancelled may still write into it: the rest stays."""
+    shutil.rmtree(path, ignore_errors=True)
 
 
 class Stream:
