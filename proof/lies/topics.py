@@ -61,7 +61,7 @@ def reaches_nobody(lie: Lie, log: Log) -> bool:
 
 
 def is_out_of_reach(lie: Lie, log: Log) -> bool:
-    """Whether a limit binds nobody: durable subscriptions follow no strategy, and others did not get so many."""
+    """Whether a limit binds nobody: durable subscriptions follow no strategy, and others did not get that number."""
     if lie.event not in ("subscribed", "subscription_changed") or lie.field not in ("max_unacked", "ack_wait_ns"):
         return False
     if lie.truth.get("durable", True) and lie.field == "max_unacked":

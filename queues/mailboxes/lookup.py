@@ -1,7 +1,7 @@
 """Finds messages of one queue by their ids and their correlation ids, without reading the queue each time.
 
 Promise: what was added is found until it is done. The index takes some hundred bytes for each packet, and for each
-message with a correlation id, up to ``ENTRIES_MAX`` of both. Whoever asks for nothing has no index.
+message with a correlation id, up to ``ENTRIES_MAX`` of both. A queue of which nobody asks has no index.
 
 Packets are added in the order of their places, up to ``indexed_to``; the caller adds those that came since before it
 asks again, so that an arrival costs nothing.

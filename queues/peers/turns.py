@@ -15,7 +15,7 @@ QUEUE_TURN_PACKETS = 16
 """Packets that one destination queue sends in a turn: a quarter of a window, so that each of a few queues has some in
 each window."""
 LOWEST_SHARE_PACKETS = 64
-"""Of so many packets of a destination queue, the lowest priority that waits has one: about one in a window."""
+"""Packets of a destination queue of which the lowest priority that waits has one: about one in a window."""
 
 
 class _Peekable(Protocol):

@@ -51,7 +51,7 @@ class Contents:
         self.cached_bytes = 0
 
     def append(self, packet: QueuedPacket, wanted: int) -> None:
-        """Add a content behind all others; so many subscriptions want it."""
+        """Add a content behind all others, with the number of subscriptions that want it."""
         if packet.keys and not packet.pieces and not self._ready:
             self._shelve(packet)
             return
@@ -91,7 +91,7 @@ class Contents:
             self._set_expiry(None, self._shelf.next_expiry_ms)
 
     def trim(self, most: int, last: int) -> None:
-        """Keep the eldest contents only on the disk, up to a place, as long as at most so many want each of them."""
+        """Keep the eldest contents only on the disk, up to a place, as long as at most that number wants each."""
         while self._ready:
             place, packet = next(iter(self._ready.items()))
             if self.wanted[place] > most or packet.last_place > last:

@@ -402,7 +402,7 @@ class TopicRoot(Mailbox):
         return True
 
     def _discard(self, one: Subscription, most: int, now_ns: int) -> Iterator[tuple[Subscription, int, int, int]]:
-        """Drop the eldest messages of a subscription, so many at most, that were dispatched too long ago."""
+        """Drop the eldest messages of a subscription that were dispatched too long ago, up to a number."""
         timeout_ns = in_ns(self.settings.delivery_timeout_s)
         for _ in range(most):
             eldest = one.eldest()

@@ -28,7 +28,7 @@ from triack.queues.topics.topic_root import Dispatch, TopicRoot
 __all__ = ["Topics", "placed_fields"]
 
 PLACES = 1 << 20
-"""Places that a commit reserves for a root: so many that few commits do, and after a restart no place comes twice."""
+"""Places that a commit reserves for a root. With a number this large few commits do; no place comes twice."""
 _KEY = f"{OWN_STATE}places:"
 _PLACE = Struct("!Q")
 

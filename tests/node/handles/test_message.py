@@ -107,7 +107,7 @@ async def test_ids_stay_with_the_message_and_are_never_used_again(tmp_path: Path
 
 @pytest.mark.parametrize("how", ["node", "client"])
 async def test_the_most_urgent_message_is_read_first_and_says_its_priority(tmp_path: Path, how: str) -> None:
-    """Whoever sends and reads; without a wish it is 3, and 0 of a transactional message."""
+    """At the sender and the reader. By default it is 3, and 0 of a transactional message."""
     async with make("a", tmp_path / "a", queues=["q"]) as a, triack.connect(tmp_path / "a") as client:
         user = a if how == "node" else client
         await user.send("q", b"transactional")
