@@ -406,7 +406,8 @@ EVENTS: Final[dict[str, Event]] = {
     ),
     "control_relayed": Event(
         "the relay handed an order ack for everything up to `number`, or the rejection of packet `number`, on to a "
-        "session with `peer`, or said it in the accept of one",
+        "session with `peer`, or said it in the accept of one; or the end of a stream whose last packet is `number`, "
+        "or that its destination has forgotten it (`forgotten`)",
         ("kind", "origin", "stream", "sequence", "number", "peer"),
     ),
     "route_refused": Event(

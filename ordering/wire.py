@@ -16,6 +16,9 @@
                wait
     ONWARD_ACK kind u8, flags u8, origin 16 bytes, stream u32, sequence u64, turn u64, then any number of ranges: first
                u64, last u64; flag 1 says that its store acks count as such from now on
+    RELAYED_END
+               kind u8, flags u8, origin 16 bytes, stream u32, sequence u64, since u64, last u64, hops u8, by 16 bytes,
+               final length u8, from length u8, final, from; flag 1 answers one without flags
 
 ``origin`` and ``stream`` name a stream; ``sequence`` only grows; ``number`` counts from 1 within it. No stream has
 stream 0, which nodes give their dead letters. END comes from the origin: no stream of it to this destination with a
@@ -33,6 +36,9 @@ by; ``by`` is the node that says so. ONWARD is from a relay to its neighbour: ev
 or has left it. Flag 2 of RELAYED says that the link is synchronous, so that its sender waits for ONWARD_ACK: the
 packets of these ranges are on the disk of the node behind the relay, and, if the link to that is synchronous, on that
 of the next one, and so on.
+
+RELAYED_END is END of a stream that goes or went by relays. ``last`` is the highest number that was sent in it. Each
+relay passes it on behind the packets of the stream that wait there. The answer goes back as order acks do.
 """
 
 from collections.abc import Callable, Sequence
@@ -55,6 +61,7 @@ __all__ = [
     "OrderAckPacket",
     "Packet",
     "RejectPacket",
+    "RelayedEnd",
     "RelayedHeader",
     "RelayedOrderAck",
     "RelayedPacket",
@@ -67,6 +74,7 @@ __all__ = [
     "encode_onward_ack",
     "encode_order_ack",
     "encode_reject",
+    "encode_relayed_end",
     "encode_relayed_order_ack",
     "encode_relayed_reject",
     "encode_relayed_run",
@@ -89,11 +97,13 @@ _LEFT = Struct("!Q")
 _LEFT_AT = 47
 """Where ``left`` is in data that is relayed."""
 _RELAYED_ACK = Struct("!BB16sIQQB16s")
+_RELAYED_END = Struct("!BB16sIQQQB16sBB")
 _ONWARD = Struct("!BB16sIQQQ")
 _ONWARD_ACK = Struct("!BB16sIQQ")
 _RANGE = Struct("!QQ")
 _KIND_DATA, _KIND_ORDER_ACK, _KIND_REJECT, _KIND_HOLD, _KIND_END = 1, 2, 3, 4, 5
 _KIND_RELAYED, _KIND_RELAYED_ORDER_ACK, _KIND_RELAYED_REJECT, _KIND_ONWARD, _KIND_ONWARD_ACK = 6, 7, 8, 9, 10
+_KIND_RELAYED_END = 11
 _DATA_BEGIN, _RELAYED_BEGIN = bytes([_KIND_DATA]), bytes([_KIND_RELAYED])
 _FLAG_ASK = 0x01
 """The only flag of data."""
@@ -244,6 +254,17 @@ class EndPacket:
     answer: bool
 
 
+@dataclass(slots=True)
+class RelayedEnd(EndPacket):
+    """The same of a stream that goes or went by relays; see RELAYED_END. ``by`` is the node that says so."""
+
+    last: int
+    hops: int
+    by: bytes
+    final: str = ""
+    from_name: str = ""
+
+
 Answer = OrderAckPacket | RejectPacket | HoldPacket | OnwardPacket | OnwardAckPacket
 """What a neighbour says of packets that it was sent."""
 Packet = SequenceHeader | EndPacket | Answer
@@ -349,6 +370,14 @@ def encode_hold(origin: bytes, stream: int, turn: int, *, stop: bool, reason: st
 def encode_end(origin: bytes, stream: int, sequence: int, since: int, *, answer: bool) -> bytes:
     """The end of a stream, or the answer to it, as the content of an express packet."""
     return _END.pack(_KIND_END, _FLAG_ANSWER if answer else 0, origin, stream, sequence, since)
+
+
+def encode_relayed_end(packet: RelayedEnd) -> bytes:
+    """The end of a stream that goes or went by relays, or the answer to it, as the content of an express packet."""
+    flags, final, from_name = _FLAG_ANSWER if packet.answer else 0, packet.final.encode(), packet.from_name.encode()
+    named = packet.origin, packet.stream, packet.sequence, packet.since, packet.last
+    head = _RELAYED_END.pack(_KIND_RELAYED_END, flags, *named, packet.hops, packet.by, len(final), len(from_name))
+    return head + final + from_name
 
 
 def encode_relayed_order_ack(packet: RelayedOrderAck) -> bytes:
@@ -526,6 +555,18 @@ def _decode_end(content: bytes) -> EndPacket:
     return EndPacket(origin, stream, sequence, since, bool(flags & _FLAG_ANSWER))
 
 
+def _decode_relayed_end(content: bytes) -> RelayedEnd:
+    _, flags, origin, stream, sequence, since, last, hops, by, *lengths = _RELAYED_END.unpack_from(content)
+    final_end = _RELAYED_END.size + lengths[0]
+    if flags & ~_FLAG_ANSWER or not stream or not 0 < since <= sequence <= NUMBER_MAX or last > NUMBER_MAX:
+        raise ProtocolError(DropReason.BAD_PACKET, "end out of range")
+    if hops > HOPS_MAX or max(lengths) > NAME_BYTES_MAX or len(content) != final_end + lengths[1]:
+        raise ProtocolError(DropReason.BAD_PACKET, "hops or names out of range")
+    final, from_name = content[_RELAYED_END.size : final_end].decode(), content[final_end:].decode()
+    is_answer = bool(flags & _FLAG_ANSWER)
+    return RelayedEnd(origin, stream, sequence, since, is_answer, last, hops, by, final, from_name)
+
+
 _DECODERS: dict[int, Callable[[bytes], Packet]] = {
     _KIND_DATA: _decode_data,
     _KIND_ORDER_ACK: _decode_order_ack,
@@ -537,4 +578,5 @@ _DECODERS: dict[int, Callable[[bytes], Packet]] = {
     _KIND_RELAYED_REJECT: _decode_relayed_reject,
     _KIND_ONWARD: _decode_onward,
     _KIND_ONWARD_ACK: _decode_onward_ack,
+    _KIND_RELAYED_END: _decode_relayed_end,
 }

@@ -661,7 +661,7 @@ class Engine(Steering):
         """Run everything that is due."""
         self._transmitter.handle_timer(now_ns)
         if self.failure is None:
-            self.inbox.handle_timer(now_ns)
+            self.inbox.handle_timer(self.jobs.turn(now_ns))
             self.queues.handle_timer(now_ns)
             self.outbox.handle_timer(self.jobs.turn(now_ns))
             self.transits.handle_timer(self.jobs.turn(now_ns))

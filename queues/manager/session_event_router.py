@@ -261,6 +261,9 @@ class SessionEventRouter:
     def _take_end(self, conversation: Conversation, packet: wire.EndPacket, now_ns: int) -> None:
         """An origin says that its stream has ended, or a destination that it has forgotten one of ours."""
         self._depend(conversation)
+        if isinstance(packet, wire.RelayedEnd) and (packet.origin != self._node_id or not packet.answer):
+            self._take_relayed_end(conversation, packet, now_ns)
+            return
         if not packet.answer:
             if packet.origin != conversation.peer_id:
                 raise ProtocolError(DropReason.FOREIGN_ORIGIN)
@@ -271,6 +274,17 @@ class SessionEventRouter:
         )
         if not known:
             raise ProtocolError(DropReason.NOT_OUR_PACKET)
+
+    def _take_relayed_end(self, conversation: Conversation, packet: wire.RelayedEnd, now_ns: int) -> None:
+        """The same of a stream of another node that goes or went by relays, on its way or for this node."""
+        if packet.answer:
+            self._transits.ends.handle_answer(conversation, packet, now_ns)
+        elif packet.origin == self._node_id:
+            raise ProtocolError(DropReason.END_ASTRAY, "it has gone round in a circle")
+        elif self._transits.is_here(packet):
+            self._inbox.handle_end(conversation, packet, self._jobs.turn(now_ns))
+        else:
+            self._transits.handle_end(conversation, packet, now_ns)
 
     def _take_run(self, conversation: Conversation, event: events.RunArrived, now_ns: int) -> None:
         """Take packets by the run where possible, else one by one."""

@@ -168,7 +168,7 @@ class Outbox:
         self.retirement.restore(content.streams, content.state)
         for row in content.streams:
             outgoing = self._make(row)
-            if row.next_number == ENDED:
+            if row.next_number <= ENDED:
                 self.retirement.handle_ended(outgoing)
             else:
                 self._add(outgoing)
@@ -544,7 +544,7 @@ class Outbox:
         if outgoing is not None and outgoing.next_hop.former:
             names: tuple[str, ...] = (outgoing.via, *outgoing.next_hop.former)
         else:
-            names = (self.retirement.peer_of(stream) if outgoing is None else outgoing.via,)
+            names = self.retirement.peers_of(stream) if outgoing is None else (outgoing.via,)
         links = (self.links.get(name) for name in names if name)
         return any(link is not None and link.peer_id == peer_id for link in links)
 
@@ -729,6 +729,7 @@ class Outbox:
             link.add(outgoing)
             outgoing.fit(self._content_bytes(link.peer, link.datagram_bytes))
             self._look_at(outgoing)
+        self.retirement.handle_routes_changed(self._routes.way_of)
 
     def handle_size(self, link: Link) -> None:
         """Datagrams to a peer are larger from now on, or smaller."""

@@ -33,6 +33,8 @@ QUOTA_BYTES: Final = 4_096
 circle: relays that are all full wait for each other there."""
 COUNT_MAX: Final = 40
 """Messages of a stream: each passes several disks."""
+RETIRE_S: Final = (0.01, 0.3, 3.0)
+"""Less than the pauses between the messages of most streams, as long, and longer."""
 _ENDS_S = (2, 4, 4, 8)
 _CRASHES = ("kill", "kill", "power-loss")
 
@@ -114,11 +116,21 @@ def draw_relayed(seed: int, random: Random) -> Plan:
         faults.append(Fault(at_ns, "old-copy", random.choice(topology.relays), for_ns=random.randrange(MS, 2 * SECOND)))
     if random.random() < QUOTA_SHARE and not topology.lost:
         hosts = [_with_quota(host) if index in topology.relays else host for index, host in enumerate(hosts)]
-    return Plan(
+    plan = Plan(
         seed, tuple(hosts), _draw_streams(topology, random), _draw_network(random),
         tuple(sorted(faults, key=lambda fault: fault.at_ns)), end_ns, routes=topology.routes, links=topology.links,
         sync=_draw_sync(topology, random),
     )  # fmt: skip
+    return _end_soon(plan, random)
+
+
+def _end_soon(plan: Plan, random: Random) -> Plan:
+    """In half of all plans streams end as soon as they are idle; drawn last, so that the rest stays as it was."""
+    if random.random() >= KIND_SHARE:
+        return plan
+    retire_s = random.choice(RETIRE_S)
+    hosts = [replace(host, settings=replace(host.settings, retire_after_s=retire_s)) for host in plan.hosts]
+    return replace(plan, hosts=tuple(hosts))
 
 
 def _draw_sync(topology: Topology, random: Random) -> SyncPlan:
