@@ -224,6 +224,7 @@ FIELDS: Final[dict[str, Field]] = {
     "boot": Field(str, "names this boot of the machine; absent where the system does not tell"),
     "survives": Field(str, "the worst that the node's store survives: `process crash` or `nothing`"),
     "rolled_back": Field(str, "whose store: `own`, `peer`, or `unknown` when the peer has not said"),
+    "contradicts": Field(int, "a start of another node, as its incarnation, of which that node has told two things"),
 }
 """All other fields. A name means the same in every event; where an event adds something, its sentence says so."""
 
@@ -323,8 +324,10 @@ EVENTS: Final[dict[str, Event]] = {
     "session_closed": Event("the session ended", ("session", "peer", "peer_name", "reason", "unacked")),
     "rollback_detected": Event(
         "a store, this node's or the peer's, is an older copy of itself, or runs twice: nothing is exchanged with that "
-        "peer until the node starts again; once for each peer and start",
+        "peer until the node starts again; once for each peer and start. With `contradicts`, relays have told "
+        "so of a destination: two of its words do not agree about that start of it; messages still go there",
         ("peer", "peer_name", "rolled_back"),
+        ((), ("contradicts",)),
     ),
     "packet_sent": Event(
         "packets went to the transport in one burst; control packets (order acks, rejections) have `class` `express` "

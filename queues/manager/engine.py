@@ -156,6 +156,7 @@ class Engine(Steering):
             record=self._record,
             report=self._report,
         )
+        self.inbox.order_acks.history = self.handshakes.history
         self.news = News(self.handshakes.at)
         self.callers, self.pings = Callers(directory), Pings(self.wall, random)
         self.transits = self._make_transits(name)
@@ -732,7 +733,7 @@ class Engine(Steering):
             *self.outbox.sync_links.take_news(),
         ):
             effects += [Tell(event) for event in news]
-        if detected := self.handshakes.suspended.take_detected():
+        if detected := [*self.handshakes.suspended.take_detected(), *self.handshakes.told.take_detected()]:
             effects += [TellRollback(error) for error in detected]
         vouches, releases = self.handshakes.take_vouching()
         effects += vouches

@@ -218,6 +218,8 @@ class SessionEventRouter:
         """A neighbour says something of packets of this node."""
         if isinstance(packet, wire.OrderAckPacket):
             self._depend(conversation)
+            if isinstance(packet, wire.RelayedOrderAck):
+                self._depend_on_told(packet, now_ns)
             self._outbox.handle_order_ack(packet.stream, packet.sequence, packet.number, self._jobs.turn(now_ns))
         elif isinstance(packet, wire.HoldPacket):
             self._outbox.handle_hold(packet.stream, packet.turn, now_ns, stop=packet.stop, reason=packet.reason)
@@ -229,7 +231,9 @@ class SessionEventRouter:
             self._outbox.handle_onward_ack(packet, conversation.label, self._jobs.turn(now_ns))
         elif packet.reason != FreedReason.LET_GO:
             turn = self._jobs.turn(now_ns)
-            self._outbox.handle_reject(packet.stream, packet.sequence, packet.number, packet.reason, turn)
+            behind = isinstance(packet, wire.RelayedReject) and packet.by != conversation.peer_id
+            named = packet.stream, packet.sequence, packet.number
+            self._outbox.handle_reject(*named, packet.reason, turn, behind=behind)
 
     def _take_packet(
         self, conversation: Conversation, number: int, packet: wire.SequenceHeader, delivery: Delivery, now_ns: int
@@ -269,6 +273,8 @@ class SessionEventRouter:
                 raise ProtocolError(DropReason.FOREIGN_ORIGIN)
             self._inbox.handle_end(conversation, packet, self._jobs.turn(now_ns))
             return
+        if isinstance(packet, wire.RelayedEnd):
+            self._depend_on_told(packet, now_ns)
         known = packet.origin == self._node_id and self._outbox.retirement.handle_answer(
             packet.stream, packet.sequence, conversation.peer_id, self._jobs.turn(now_ns)
         )
@@ -339,6 +345,12 @@ class SessionEventRouter:
         if known is not None:
             known.handle_serial(conversation.session.peer_commit_serial)
             self._handshakes.peers.depend(known)
+
+    def _depend_on_told(self, packet: wire.RelayedOrderAck | wire.RelayedEnd, now_ns: int) -> None:
+        """The next commit depends on the store of a destination that relays lead to."""
+        name = self._outbox.destination_of(packet.stream)
+        if name:
+            self._handshakes.told.handle_word(packet.by, name, packet.store, now_ns)
 
     # ---- acknowledgements
 

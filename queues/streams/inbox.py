@@ -467,7 +467,9 @@ class Inbox:
         named = packet.origin, packet.stream, packet.sequence, packet.since
         key: int | StreamId = packet.stream
         if isinstance(packet, RelayedEnd):
-            content = encode_relayed_end(RelayedEnd(*named, True, packet.last, 0, self._node_id))
+            content = encode_relayed_end(
+                RelayedEnd(*named, True, packet.last, 0, self._node_id, store=self.order_acks.store_word)
+            )
             key = key if packet.origin == conversation.peer_id else StreamId(packet.origin, packet.stream)
         else:
             content = encode_end(*named, answer=True)

@@ -548,6 +548,11 @@ class Outbox:
         links = (self.links.get(name) for name in names if name)
         return any(link is not None and link.peer_id == peer_id for link in links)
 
+    def destination_of(self, stream: int) -> str:
+        """The node that a stream goes to, by name; empty when there is no such stream."""
+        outgoing = self._by_number.get(stream) or self.retirement.ended(stream)
+        return "" if outgoing is None else outgoing.peer
+
     def handle_order_ack(self, stream: int, sequence: int, number: int, turn: Turn) -> None:
         """The destination has a sequence up to ``number``."""
         outgoing = self._by_number.get(stream)
@@ -596,13 +601,21 @@ class Outbox:
             self._records.onward(outgoing, packet.here, session, now_ns, waits=packet.waits)
             self._look_at(outgoing)
 
-    def handle_reject(self, stream: int, sequence: int, number: int, reason: str, turn: Turn) -> None:
-        """The destination has permanently rejected a packet, and so its message, and has not delivered it."""
+    def handle_reject(
+        self, stream: int, sequence: int, number: int, reason: str, turn: Turn, *, behind: bool = False
+    ) -> None:
+        """The destination has permanently rejected a packet, and so its message, and has not delivered it.
+
+        ``behind``: a node behind the neighbour says so. Then the neighbour had it on its disk before.
+        """
         outgoing = self._by_number.get(stream)
         if outgoing is None or outgoing.sequence.sequence != sequence:
             return
         entry = outgoing.sequence.entries.get(number)
         if entry is None or entry.state is StreamPacketState.REJECTED:
+            return
+        if behind and outgoing.delivery is Delivery.RECOVERABLE and not outgoing.next_hop.awaited:
+            # Its dead letter is there. The word has overtaken the store ack, which frees this copy.
             return
         if not self._leave_to_relay(outgoing, entry, reason, turn):
             self._forget_sent(outgoing, self.dead_lettering.reject(outgoing, entry, reason))

@@ -373,6 +373,10 @@ class Retirement:
         """The peers near their limit of streams, and whether messages for further queues have to wait."""
         return [(peer, peer in self._crowded) for peer in sorted(self._near | self._crowded)]
 
+    def ended(self, stream: int) -> OutgoingStream | None:
+        """An ended stream that its destination may still know, or None."""
+        return self._ended.get(stream)
+
     def peers_of(self, stream: int) -> tuple[str, ...]:
         """The neighbours to which an ended stream went that its destination may still know."""
         outgoing = self._ended.get(stream)

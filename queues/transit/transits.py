@@ -746,7 +746,8 @@ class Transits:
             self._forget_sent(stream, entries)
             stream.sequence.give_up(entries)
             for entry in entries:
-                self.letters.add(stream, entry, reason, certain=certain)
+                # A destination that has forgotten the stream cannot tell whether it had this packet.
+                self.letters.add(stream, entry, reason, certain=certain and reason != RejectReason.STALE_SEQUENCE)
             self._words.handle_let_go(stream, turn.now_ns)
             return
         if stream.delivery is Delivery.EXPRESS:
