@@ -10,6 +10,10 @@ destination adds the range to those that have ended, and rejects each packet of 
 not know (``queues.streams.ended_streams``). Only live streams are left out of the ranges, so there is at most one more
 range than there are live streams.
 
+A stream ends after an hour without messages, or to make room for others. It ends at once if the last that it had was a
+large message of which only some pieces were sent: its destination keeps these, and nothing else says that they are not
+wanted any more.
+
 Recoverable packets of a stream that has gone by way of a relay may still wait there when its origin has nothing
 outstanding. So its END goes the same way, behind them (``queues.transit.transit_ends``), and says which number was the
 last (``queues.streams.awaited_ends``). Until it is answered, the stream counts as live for all destinations, as its own
@@ -101,6 +105,7 @@ class Retirement:
         self._numbers = {True: 1, False: EXPRESS_STREAMS + 1}
         self._free: dict[bool, deque[int]] = {True: deque(), False: deque()}
         self._drained: dict[OutgoingStream, None] = {}
+        self._torn: list[OutgoingStream] = []
         # By peer: the streams that have nothing outstanding, and since when, the longest idle first.
         self._idle: dict[str, OrderedDict[OutgoingStream, int]] = {}
         self._deadlines = Deadlines[str]()
@@ -183,6 +188,8 @@ class Retirement:
         """End streams that have been idle for long enough, or have to make room."""
         if self._drained:
             self._take_drained(turn.now_ns)
+        if self._torn:
+            self._end_torn(turn)
         if self._again_ns is not None and self._again_ns <= turn.now_ns:
             self._again_ns = None
             self._tell_again()
@@ -201,6 +208,9 @@ class Retirement:
             if outgoing.busy or outgoing.life is not StreamState.LIVE:
                 continue
             peer = outgoing.via
+            if outgoing.torn and peer:
+                self._torn.append(outgoing)
+                continue
             idle = self._idle.setdefault(peer, OrderedDict())
             idle[outgoing] = now_ns
             idle.move_to_end(outgoing)
@@ -218,6 +228,11 @@ class Retirement:
         """When ``handle_timer`` must be called, or None."""
         at_ns = self._deadlines.earliest()
         return min([it for it in (at_ns, self._again_ns) if it is not None], default=None)
+
+    def _end_torn(self, turn: Turn) -> None:
+        """End streams whose destinations wait for the rest of a message that has ended here."""
+        torn, self._torn = self._torn, [outgoing for outgoing in self._torn if outgoing.is_held]
+        self._end([outgoing for outgoing in torn if not outgoing.is_held], turn)
 
     def _end_due(self, peer: str, turn: Turn) -> None:
         idle = self._idle[peer]
