@@ -48,12 +48,14 @@ class _Taken(NamedTuple):
         packet: the packet.
         bits: the messages.
         sent_to: where they were sent; empty for those that readers took.
+        passed: those of its messages that no reader took, and that are not copied therefore.
     """
 
     queue: str
     packet: QueuedPacket
     bits: int
     sent_to: str = ""
+    passed: int = 0
 
 
 FETCH_BYTES = 2 * 1024 * 1024
@@ -114,13 +116,13 @@ class Journals:
     def take(self, mailbox: Mailbox, packet: QueuedPacket) -> bool:
         """Take a packet of a journaled queue that is done. Returns whether the next commit may delete it."""
         excluded = mailbox.reader.excluded
-        taken = bits_of(range(packet.count)) & ~excluded.get(packet.first_place, 0)
+        passed = excluded.get(packet.first_place, 0)
+        taken = bits_of(range(packet.count)) & ~passed
         if taken and not packet.pieces:
             self._missing[packet] = mailbox
             return False
         excluded.pop(packet.first_place, None)
-        if taken:
-            self._ready.append(_Taken(mailbox.name, packet, taken))
+        self._ready.append(_Taken(mailbox.name, packet, taken, passed=passed))
         return True
 
     def keep_sent(self, packet: QueuedPacket, bits: int, sent_to: str) -> None:
@@ -164,9 +166,8 @@ class Journals:
             done, taken[:] = list(taken), []
             ready, self._express = self._express, []
             for mailbox, packet in done:
-                excluded = mailbox.reader.excluded.pop(packet.first_place, 0)
-                if bits := bits_of(range(packet.count)) & ~excluded:
-                    ready.append(_Taken(mailbox.name, packet, bits))
+                passed = mailbox.reader.excluded.pop(packet.first_place, 0)
+                ready.append(_Taken(mailbox.name, packet, bits_of(range(packet.count)) & ~passed, passed=passed))
             self._keep(ready, turn)
             self.handle_committed()
 
@@ -189,6 +190,10 @@ class Journals:
         kept: list[_Taken] = []
         for one in done:
             count = one.bits.bit_count()
+            if one.passed:
+                self._note(queue, [one._replace(bits=one.passed)], turn.now_ns, kept=False)
+            if not count:
+                continue
             if self._is_low() or (limits.when_full == "stop" and not journal.fill.takes(count, one.packet.size_bytes)):
                 self._drops[DropReason.JOURNAL_FULL] += count
                 self._note(queue, [one], turn.now_ns, kept=False)

@@ -652,9 +652,18 @@ class LocalQueues:
         """Log the messages that the commit that begins now removes from their queues, after their handing out."""
         self.note_runs(now_ns)
         for mailbox, settled in self.notices.settled.items():
-            self._note("settled", mailbox.name, settled_runs(settled), now_ns)
+            if mailbox.journal:
+                done = {it: bits for it, bits in settled.items() if it.pieces and mailbox.reader.is_done(it)}
+                self._note("settled", mailbox.name, settled_runs(done), now_ns, journaled=True)
+                self._note("settled", mailbox.name, settled_runs(_without(settled, done)), now_ns)
+            else:
+                self._note("settled", mailbox.name, settled_runs(settled), now_ns)
         self.notices.settled.clear()
 
-    def _note(self, event: str, queue: str, runs: Iterable[Run], now_ns: int) -> None:
+    def _note(self, event: str, queue: str, runs: Iterable[Run], now_ns: int, **more: bool) -> None:
         for fields in fields_of_runs(queue, runs):
-            self._record(event, now_ns, **fields)
+            self._record(event, now_ns, **fields, **more)
+
+
+def _without(settled: dict[QueuedPacket, int], done: dict[QueuedPacket, int]) -> dict[QueuedPacket, int]:
+    return {packet: bits for packet, bits in settled.items() if packet not in done}
