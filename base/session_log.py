@@ -487,8 +487,9 @@ EVENTS: Final[dict[str, Event]] = {
     "journaled": Event(
         "messages of one or more packets are copied into the journal of their queue by the commit that begins now, and "
         "that removes them; not `kept` where the journal has no room, or no reader took them. With the queue "
-        "`$journal`: messages of this node that ask for it, which an acknowledgement has freed, or which are in a queue "
-        "of the node with that commit. A process that dies before it returns has them again. Express messages need no commit",
+        "`$journal`: messages of this node that ask for it, which an acknowledgement has freed, or which are in a "
+        "queue of the node with that commit. A process that dies before it returns has them again. Express messages "
+        "need no commit",
         (*_STREAM, "queue", "number", "place", "counts", "kept"),
     ),
     "returned": Event(
