@@ -1,11 +1,16 @@
 """What each strategy does with a fast subscription A and a slow one B: the same for any number of messages a packet."""
 
+import gc
+import tracemalloc
+from typing import Any
+
 import pytest
 
 from tests.queues.topics.bench import Bench
+from triack.base.commit import Commit
 from triack.base.delivery import Delivery
 from triack.base.reasons import DropReason
-from triack.base.units import SECOND
+from triack.base.units import MS, SECOND
 from triack.queues.node_settings import Quota
 
 PER_PACKET = pytest.mark.parametrize("per_packet", [1, 50])
@@ -25,6 +30,48 @@ def test_discard_none_gives_the_fast_one_all_and_the_slow_one_waits_in_constant_
     assert not slow.reader.begun
     assert slow.reader.done.gaps == 0
     assert bench.read(slow) == list(range(1_000))
+
+
+class Unrecorded(Bench):
+    """Neither a store nor a log: all memory that is counted is that of topics."""
+
+    def _apply(self, commit: Commit) -> None:
+        """Keep nothing."""
+
+    def _record(self, event: str, now_ns: int, **fields: Any) -> None:
+        """Write nothing."""
+
+    def live_bytes(self, packets: int) -> int:
+        """Publish packets, which the quick subscription reads, and see what is in memory then."""
+        (quick, *_) = self.root.subscriptions
+        for _ in range(packets // 100):
+            self.now_ns += 100 * MS
+            self.publish(100 * self.per_packet, delivery=Delivery.TRANSACTIONAL)
+            while (lease := self.take(quick)) is not None:
+                quick.acknowledge(lease)
+            self.step()
+        gc.collect()
+        return tracemalloc.get_traced_memory()[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("durable", [None, "audit"])
+@pytest.mark.parametrize(("per_packet", "messages"), [(1, 20_000), (50, 200_000)])
+def test_a_million_messages_for_a_stalled_subscription_add_less_than_a_mebibyte(
+    per_packet: int, messages: int, durable: str | None
+) -> None:
+    """What is alive is counted, not what the allocator keeps of what was. Fewer messages, and the same share."""
+    bench = Unrecorded(per_packet)
+    bench.subscribe(max_unacked=10_000).listeners.append(lambda: None)
+    stalled = bench.subscribe(durable=durable)
+    tracemalloc.start()
+    try:
+        before = bench.live_bytes(2_000)
+        added = bench.live_bytes(messages // per_packet) - before
+    finally:
+        tracemalloc.stop()
+    assert stalled.length == messages + 2_000 * per_packet
+    assert added < 2**20 * messages / 1_000_000
 
 
 @PER_PACKET
