@@ -25,7 +25,7 @@ from triack.queues.topics.contents import Contents
 from triack.queues.topics.dispatch_times import DispatchTimes
 from triack.queues.topics.strategies import over_limit, room_of
 from triack.queues.topics.subscription import Subscription
-from triack.queues.topics.trie import Trie
+from triack.queues.topics.trie import Trie, stands_for
 
 __all__ = ["Dispatch", "TopicRoot"]
 
@@ -39,10 +39,10 @@ look costs little beside them."""
 
 
 class _Takers(NamedTuple):
-    """The subscriptions that take a topic."""
+    """The subscriptions that take a topic, as keys: thousands may, and each asks whether it is among them."""
 
-    durable: tuple[Subscription, ...]
-    others: tuple[Subscription, ...]
+    durable: dict[Subscription, None]
+    others: dict[Subscription, None]
 
 
 class _Large:
@@ -214,7 +214,8 @@ class TopicRoot(Mailbox):
         ]
         del self.subscriptions[subscription]
         self._trie.remove(subscription.pattern, subscription)
-        self._matches.clear()
+        for takers in self._matches.values():  # thousands may end at once: nothing is matched anew for that
+            (takers.durable if subscription.durable else takers.others).pop(subscription, None)
         subscription.end()
         for packet in wanted:
             self.release(packet)
@@ -231,13 +232,16 @@ class TopicRoot(Mailbox):
             if len(self._matches) >= MATCHES_MAX:
                 self._matches.clear()
             matching = self._trie.match(topic)
-            durable = tuple(one for one in matching if one.durable)
-            found = self._matches[topic] = _Takers(durable, tuple(one for one in matching if not one.durable))
+            durable = dict.fromkeys(one for one in matching if one.durable)
+            others = dict.fromkeys(one for one in matching if not one.durable)
+            found = self._matches[topic] = _Takers(durable, others)
         return found
 
     def takes(self, subscription: Subscription, topic: str) -> bool:
         """Whether a subscription's pattern stands for a topic."""
-        takers = self._takers(topic)
+        takers = self._matches.get(topic)
+        if takers is None:
+            return stands_for(subscription.pattern, topic)
         return subscription in (takers.durable if subscription.durable else takers.others)
 
     @property

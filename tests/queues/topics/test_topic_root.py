@@ -12,6 +12,7 @@ from triack.base.delivery import Delivery
 from triack.base.reasons import DropReason
 from triack.base.units import MS, SECOND
 from triack.queues.node_settings import Quota
+from triack.queues.topics.trie import Trie
 
 PER_PACKET = pytest.mark.parametrize("per_packet", [1, 50])
 HOUR = 3_600 * SECOND
@@ -52,6 +53,21 @@ class Unrecorded(Bench):
             self.step()
         gc.collect()
         return tracemalloc.get_traced_memory()[0]
+
+
+def test_many_stalled_subscriptions_take_four_kibibytes_each_and_their_backlog_nothing() -> None:
+    bench = Unrecorded(50)
+    bench.subscribe(max_unacked=10_000).listeners.append(lambda: None)
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        for _ in range(1_000):
+            bench.subscribe()
+        begun = bench.live_bytes(100)
+        assert begun - before < 1_000 * 4_096
+        assert bench.live_bytes(100) - begun < 64 * 1_024
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.slow
@@ -185,6 +201,22 @@ def test_the_end_of_a_subscription_frees_what_it_alone_wanted(per_packet: int) -
     assert not bench.rows
     assert not bench.store.subscriptions
     assert bench.root.length == 0
+
+
+def test_thousands_of_subscriptions_that_end_at_once_match_no_name_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a process that ends with its subscriptions stops the node for seconds."""
+    bench = Bench(1)
+    for _ in range(300):
+        bench.subscribe(durable=None)
+    bench.publish(5, delivery=Delivery.TRANSACTIONAL)
+    matched: list[str] = []
+    match = Trie.match
+    monkeypatch.setattr(Trie, "match", lambda trie, name: matched.append(name) or match(trie, name))
+    for one in list(bench.root.subscriptions):
+        bench.topics.end(one, "closed", bench.now_ns)
+    bench.step()
+    assert not bench.rows
+    assert len(matched) <= 1
 
 
 @PER_PACKET
