@@ -222,6 +222,13 @@ class TopicRoot(Mailbox):
         self.notices.idled[self] = None
         self.stir()
 
+    def resume(self, subscription: Subscription) -> None:
+        """A suspended subscription goes on with what is dispatched from now on."""
+        head = subscription.resume()
+        if head is not None and head.first_place in self.contents.wanted:
+            self.contents.wanted[head.first_place] += 1
+        subscription.wake()
+
     def handle_left(self, subscription: Subscription) -> None:
         """The holder of a subscription that is not durable has gone."""
         self._owner.handle_left(subscription)
@@ -378,7 +385,7 @@ class TopicRoot(Mailbox):
         """Let go as many messages of the next content as may go. Returns whether all of them have."""
         place, settings = packet.first_place, self.settings
         durable, others = self._takers(packet.topic)
-        takers = [one for one in others if one.wants(packet)]
+        takers = [one for one in others if one.suspended_at is None and one.wants(packet)]
         begin = max(place, self.dispatched + 1)
         count = room_of(
             settings.strategy, [(one.length, one.max_unacked) for one in takers], packet.last_place - begin + 1
@@ -391,6 +398,10 @@ class TopicRoot(Mailbox):
             self.contents.wanted[place] += len(takers)
         self.dispatched = begin + count - 1
         self._times.add(self.dispatched, now_ns)
+        if not is_first:
+            for one in others:
+                if one.suspended_at is not None and one.wants(packet):
+                    one.miss(packet, begin - place, count)
         for one in takers:
             over = over_limit(one.length, one.max_unacked, count) if settings.strategy == "discard_allowed" else 0
             one.assign(packet, count, first=is_first)
@@ -499,6 +510,12 @@ class TopicRoot(Mailbox):
             self.release(packet)
 
     # ---- not read as a queue
+
+    def interrupt(self) -> None:
+        """See ``Mailbox``: its readers are those of its subscriptions."""
+        super().interrupt()
+        for one in self.subscriptions:
+            one.interrupt()
 
     def open_run(self, now_ms: int) -> Run | None:  # noqa: ARG002 - a queue looks at it
         """Nothing is read from a root, but from its subscriptions."""

@@ -166,6 +166,80 @@ def test_two_subscriptions_that_match_get_one_copy_each(per_packet: int) -> None
     assert bench.read(all_below) == [0, 1, 2, 3, 4]
 
 
+@PER_PACKET
+@pytest.mark.parametrize("strategy", ["discard_none", "slowest_sub_rate", "discard_allowed"])
+def test_a_suspended_subscription_misses_what_is_dispatched_and_no_strategy_waits_for_it(
+    per_packet: int, strategy: str
+) -> None:
+    bench = Bench(per_packet, strategy=strategy, max_unacked=3)
+    quick, other = bench.subscribe(), bench.subscribe()
+    bench.publish(2)
+    assert bench.read(other, 1) == [0]
+    bench.topics.suspend(other, bench.now_ns)
+    bench.publish(8)
+    assert bench.read(quick) == list(range(10))
+    assert (bench.take(other), other.length) == (None, 1)
+    bench.topics.resume(other, bench.now_ns)
+    bench.publish(2)
+    assert bench.read(quick) == [10, 11]
+    assert bench.read(other) == [1, 10, 11]
+    assert (other.length, other.size_bytes, other.reader.done.gaps, bench.root.length) == (0, 0, 0, 0)
+
+
+@PER_PACKET
+@pytest.mark.parametrize("delivery", [Delivery.EXPRESS, Delivery.TRANSACTIONAL])
+@pytest.mark.parametrize("first", [0, 1, 2, 3])
+def test_a_packet_that_is_dispatched_in_parts_is_missed_in_parts(
+    per_packet: int, first: int, delivery: Delivery
+) -> None:
+    """The strategy lets ten messages go one by one; the subscription is suspended for some of them, and again."""
+    bench = Bench(per_packet, strategy="slowest_sub_rate", max_unacked=1)
+    quick, other = bench.subscribe(), bench.subscribe(max_unacked=100)
+    bench.publish(10, delivery=delivery)
+    got: list[int] = []
+    for number in range(10):
+        assert bench.read(quick, 1) == [number]  # then the next one is dispatched
+        change = {first: bench.topics.suspend, first + 2: bench.topics.resume, 6: bench.topics.suspend}.get(number)
+        if change is not None:
+            change(other, bench.now_ns)
+            bench.step()
+        if number == 8:
+            bench.topics.resume(other, bench.now_ns)
+            got += bench.read(other)
+    got += bench.read(other)
+    missed = {*range(first + 2, first + 4), 8, 9}
+    assert got == [number for number in range(10) if number not in missed]
+    assert (other.length, other.size_bytes, bench.root.length, len(bench.rows)) == (0, 0, 0, 0)
+
+
+def test_a_suspended_subscription_that_ends_wants_nothing_of_what_it_missed() -> None:
+    bench = Bench(1)
+    other = bench.subscribe()
+    bench.publish(2, delivery=Delivery.TRANSACTIONAL)
+    bench.topics.suspend(other, bench.now_ns)
+    audit = bench.subscribe(durable="audit")
+    bench.publish(3, delivery=Delivery.TRANSACTIONAL)
+    bench.topics.end(other, "closed", bench.now_ns)
+    bench.step()
+    assert len(bench.rows) == 3
+    assert bench.read(audit) == [2, 3, 4]
+    assert not bench.rows
+
+
+def test_readers_of_a_paused_topic_wait_and_miss_nothing() -> None:
+    bench = Bench(50)
+    one, audit = bench.subscribe(), bench.subscribe(durable="audit")
+    bench.publish(2)
+    assert bench.read(one, 1) == [0]
+    bench.queues.pauses.pause("topic:Games", arrivals=False, now_ms=0, commit=bench.group.commit)
+    bench.queues.handle_paused("topic:Games")
+    bench.publish(2)
+    assert (bench.take(one), bench.take(audit)) == (None, None)
+    bench.queues.pauses.resume("topic:Games", bench.group.commit)
+    bench.queues.handle_paused("topic:Games")
+    assert (bench.read(one), bench.read(audit)) == ([1, 2, 3], [0, 1, 2, 3])
+
+
 def test_a_message_for_nobody_is_dropped_and_counted() -> None:
     bench = Bench(50)
     bench.subscribe("Games.Chess", durable="chess")
