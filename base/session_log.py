@@ -541,6 +541,15 @@ EVENTS: Final[dict[str, Event]] = {
         "a durable subscription has a new holder, with other limits than the one before",
         (*_SUBSCRIPTION, "max_unacked", "ack_wait_ns"),
     ),
+    "subscription_suspended": Event(
+        "the holder of a subscription that is not durable has suspended it: it gets nothing, is not asked for room, "
+        "and misses what is dispatched until it is resumed",
+        _SUBSCRIPTION,
+    ),
+    "subscription_resumed": Event(
+        "the holder of a suspended subscription has resumed it: it gets what is dispatched from now on",
+        _SUBSCRIPTION,
+    ),
     "dispatched": Event(
         "the strategy let messages go, in their order: to each subscription that is not durable, matches, and began "
         "before they arrived. A record has no more than what was decided at one moment. (Durable "
@@ -607,6 +616,7 @@ SHARING: Final = frozenset(EVENTS) - {
     "node_started", "node_continued", "node_stopped", "start_before", "woke_late", "position_recovered",
     "session_opened", "session_closed", "rollback_detected", "dropped", "queue_paused", "queue_resumed",
     "queue_quota_set",
-    "topic_opened", "subscribed", "unsubscribed", "subscription_changed",
+    "topic_opened", "subscribed", "unsubscribed", "subscription_changed", "subscription_suspended",
+    "subscription_resumed",
 }  # fmt: skip
 """Events whose records come again and again for one session or stream."""
