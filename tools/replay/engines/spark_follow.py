@@ -24,8 +24,9 @@ from triack.tools.replay.engines.checkpoint import load, save
 from triack.tools.replay.engines.follow import POLL_S
 from triack.tools.replay.engines.pieces import merged_by, pieces_of
 from triack.tools.replay.engines.spark_batch import KNOWN, in_force, judge_batch, rows_of_past
-from triack.tools.replay.engines.spark_engine import DEALT, Found, conclude_found, explain, first_of_each, pack
+from triack.tools.replay.engines.spark_engine import DEALT, conclude_found, explain, first_of_each, pack
 from triack.tools.replay.engines.spark_files import name_of
+from triack.tools.replay.engines.spark_found import Found
 from triack.tools.replay.engines.spark_growth import watch
 from triack.tools.replay.engines.spark_session import gone
 from triack.tools.replay.engines.summary import Loaded, load_summaries
@@ -372,14 +373,15 @@ class Stream:
 
     def _look(self, last: int) -> None:
         """Judge what holds after a batch."""
-        rows = self._found(last).persist()
+        kept = [self._found(last).persist()]
         try:
-            found, verdict = Found(rows), Verdict()
+            found, verdict = Found(kept[0], kept), Verdict()
             found.summarize(verdict, Listing())
             broken = f.col("standing") == BROKEN
             violations = first_of_each(found.violations.where(broken)) if found.any else []
         finally:
-            rows.unpersist()
+            for frame in kept:
+                frame.unpersist()
         self._looked, self._timeline = last, verdict.timeline or Timeline()
         self._suspects = {it.identity: it for it in violations if it.identity not in self._told}
 
@@ -401,7 +403,7 @@ class Stream:
         """
         kept: list[DataFrame] = []
         try:
-            found = Found(self._found(self._last))
+            found = Found(self._found(self._last), kept)
             left = self._expected.without({it.path for it in found.files})
             found.files += self._loaded.read
             return conclude_found(found, left, kept, finish)

@@ -334,6 +334,7 @@ class Timeline:
         flows: what became of the messages of each stream.
         trips: (from, to) -> narrow bucket -> round trips from a packet sent to its session ack.
         policies: (node, peer) -> the policy of sessions (the values of ``POLICY_SHOWN``) -> how many had it.
+        left_out: kind of thing -> how many of them are too many for a page, and in no table or plot of it.
     """
 
     start_ns: int = 0
@@ -362,6 +363,7 @@ class Timeline:
     starts: list[StartLine] = field(default_factory=list)
     flows: Flows = field(default_factory=Flows)
     trips: dict[tuple[str, str], dict[int, int]] = field(default_factory=dict)
+    left_out: dict[str, int] = field(default_factory=dict)
 
     @property
     def span_ns(self) -> tuple[int, int]:
