@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as f
 
-from triack.tools.replay.log.columns import BATCH_RECORDS, SPARK_COLUMNS, pack
+from triack.tools.replay.log.columns import BATCH_RECORDS, OF_EVENT, SPARK_COLUMNS, columns_of_some, widen
 from triack.tools.replay.tables import facts
 
 if TYPE_CHECKING:
@@ -55,7 +55,6 @@ EVENTS: Final = (
     "node_started",
 )
 """The events whose records are counted."""
-_EVENTS: Final = frozenset(EVENTS)
 COLUMNS: Final = (
     "event", "node", "incarnation", "n", "at_ns", "wall_ns", "class", "origin", "stream", "sequence", "number",
     "previous", "counts", "place", "first", "last", "count", "queue", "recovered", "redelivered", "reason", "session",
@@ -63,8 +62,14 @@ COLUMNS: Final = (
     "pending",
 )  # fmt: skip
 """The columns of a table of records that are read."""
+_COLUMNS_OF: Final = {event: [name for name in COLUMNS if name in OF_EVENT[event]] for event in EVENTS}
 BUCKET: Final = 256
 """Ranges are joined where they touch the same stretch of this many packets: about a window, so a range touches few."""
+
+WIDEST: Final = 1 << 30
+"""More packets in one range were never on a wire: at a million a second that takes a quarter of an hour."""
+WIDEST_HANDED: Final = 1 << 24
+"""The same for what is handed out at a time, each message of which is a row for a moment."""
 
 _STREAM: Final = "origin, stream, sequence"
 _BEFORE: Final = "rows between unbounded preceding and 1 preceding"
@@ -358,36 +363,42 @@ class Tee:
 
     def __init__(self) -> None:
         self.rows = 0
-        self._records: list[Record] = []
+        # By event, so that each has only its own columns.
+        self._records: dict[str, list[Record]] = {event: [] for event in EVENTS}
         self._packed: list[bytes] = []
 
     def read(self, records: Iterable[Record]) -> Iterator[Record]:
         """Yield records as they come."""
         waiting = self._records
         for record in records:
-            if record["event"] in _EVENTS:
-                waiting.append(record)
-                if len(waiting) == BATCH_RECORDS:
-                    self._pack()
+            mine = waiting.get(record["event"])
+            if mine is not None:
+                mine.append(record)
+                if len(mine) == BATCH_RECORDS:
+                    self._pack(record["event"])
             yield record
 
     def take(self) -> list[bytes]:
         """Return what was kept since the last call, for ``open_packed``."""
-        self._pack()
+        for event in EVENTS:
+            self._pack(event)
         packed, self._packed = self._packed, []
         return packed
 
-    def _pack(self) -> None:
-        if not self._records:
+    def _pack(self, event: str) -> None:
+        records = self._records[event]
+        if not records:
             return
         import pyarrow as pa
 
-        batch, sink = pack(self._records, COLUMNS), pa.BufferOutputStream()
+        columns = columns_of_some(records, _COLUMNS_OF[event])
+        batch = pa.RecordBatch.from_arrays([*columns.values()], [*columns])
+        sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, batch.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
             writer.write_batch(batch)
         self._packed.append(sink.getvalue().to_pybytes())
-        self.rows += len(self._records)
-        self._records.clear()
+        self.rows += len(records)
+        records.clear()
 
 
 def open_packed(packed: DataFrame) -> DataFrame:
@@ -404,7 +415,24 @@ def _open(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
     for batch in batches:
         for data in batch.column("data"):
-            yield from pa.ipc.open_stream(data.as_buffer())
+            for part in pa.ipc.open_stream(data.as_buffer()):
+                yield widen(dict(zip(part.schema.names, part.columns, strict=True)), COLUMNS, part.num_rows)
+
+
+def is_countable(records: DataFrame) -> bool:
+    """Whether no range of records is so wide that it cannot be true: Spark would write out each stretch of it.
+
+    Args:
+        records: a table of ``COLUMNS``.
+    """
+    of_runs = "aggregate(counts, 0L, (most, it) -> greatest(most, it[0]))"
+    of_ranges = "aggregate(ranges, 0L, (most, it) -> greatest(most, it[1] - it[0]))"
+    row = records.selectExpr(
+        f"max(greatest(last - first, packets, cumulative, {of_ranges})) as packets",
+        f"max(if(event = 'handed', {of_runs}, 0)) as handed",
+    ).first()
+    assert row is not None, "an aggregate has one row"
+    return (row["packets"] or 0) <= WIDEST and (row["handed"] or 0) <= WIDEST_HANDED
 
 
 def totals(records: DataFrame) -> dict[str, int]:
