@@ -233,6 +233,7 @@ class Outbox:
             way=way,
             relayed=bool(row.relayed),
             priority=row.priority,
+            torn=bool(row.torn),
         )
 
     def _relayed_streams(self) -> list[OutgoingStream]:
@@ -279,7 +280,8 @@ class Outbox:
 
     def _set_deadline(self, outgoing: OutgoingStream) -> None:
         sequence, expiry_ms = outgoing.sequence, outgoing.next_expiry_ms
-        at_ns, hold_ns = (None, None) if outgoing.paused else (sequence.tier.deadline_ns, sequence.hold.deadline_ns)
+        # The tiers of a paused queue go on: what they schedule leaves when the queue is resumed. It asks for no room.
+        at_ns, hold_ns = sequence.tier.deadline_ns, None if outgoing.paused else sequence.hold.deadline_ns
         if hold_ns is not None and (at_ns is None or hold_ns < at_ns):
             at_ns = hold_ns
         if expiry_ms is not None:
@@ -793,15 +795,15 @@ class Outbox:
             if isinstance(key, Link):
                 key.wake()
                 continue
-            if not key.paused:
-                self._resend_due(key, turn.now_ns)
+            self._resend_due(key, turn.now_ns)
             for entry in key.poll_expired(turn.now_ms, LETTERS_MAX):
                 if not self._leave_to_relay(key, entry, DeadReason.REACH_QUEUE_TIMEOUT, turn):
                     self.dead_lettering.give_up(key, entry, DeadReason.REACH_QUEUE_TIMEOUT)
             self._look_at(key)
 
     def _resend_due(self, outgoing: OutgoingStream, now_ns: int) -> None:
-        outgoing.sequence.hold.handle_timer(now_ns)
+        if not outgoing.paused:
+            outgoing.sequence.hold.handle_timer(now_ns)
         if again := outgoing.sequence.handle_timer(now_ns):
             self.resends[tier_label(outgoing.sequence.tier.attempt)] += len(again)
             self._records.resend(outgoing, again, now_ns)

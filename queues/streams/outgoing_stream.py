@@ -47,6 +47,7 @@ class OutgoingStream:
         way: the way to the peer; None for a queue of this node.
         relayed: whether packets of it may have gone by way of a relay.
         priority: of all its messages; None for the default of their class.
+        torn: see ``tear``.
 
     Attributes:
         next_hop: what is known of the node that its packets go to, and of those that they went to before.
@@ -82,6 +83,7 @@ class OutgoingStream:
         "stages",
         "stream_number",
         "submitted",
+        "torn",
         "unacked_bytes",
         "way",
     )
@@ -101,7 +103,9 @@ class OutgoingStream:
         way: Way | None = None,
         relayed: bool = False,
         priority: int | None = None,
+        torn: bool = False,
     ) -> None:
+        self.torn = torn
         self.way = way
         self.relayed = relayed or (way is not None and not way.is_direct)
         self.next_hop = NextHop()
@@ -141,7 +145,21 @@ class OutgoingStream:
             sequence.next_number,
             int(self.relayed),
             self.priority,
+            int(self.torn),
         )
+
+    def tear(self, entries: list[StreamPacket]) -> bool:
+        """Note that a message ends here. Returns whether its destination may wait for the rest of it.
+
+        Those pieces take room there until a later packet says that the others do not come. If there is none, the end of
+        the stream says it, see ``queues.streams.retirement``.
+        """
+        first = entries[0]
+        if first.whole is None:
+            return False
+        is_older = first.first_ticket < self.recovered
+        self.torn = self.torn or is_older or any(entry.sends for entry in entries)
+        return self.torn
 
     @property
     def key(self) -> tuple[str, str, Delivery, int]:

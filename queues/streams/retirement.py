@@ -10,6 +10,10 @@ destination adds the range to those that have ended, and rejects each packet of 
 not know (``queues.streams.ended_streams``). Only live streams are left out of the ranges, so there is at most one more
 range than there are live streams.
 
+A stream ends after an hour without messages, or to make room for others. It ends at once if the last that it had was a
+large message of which only some pieces were sent: its destination keeps these, and nothing else says that they are not
+wanted any more.
+
 A stream that has gone by way of a relay does not end: packets of it may still wait there when its origin has nothing
 outstanding. As its destination may also be reached without a relay, by another name, it counts as live for all of them.
 
@@ -94,6 +98,7 @@ class Retirement:
         self._numbers = {True: 1, False: EXPRESS_STREAMS + 1}
         self._free: dict[bool, deque[int]] = {True: deque(), False: deque()}
         self._drained: dict[OutgoingStream, None] = {}
+        self._torn: list[OutgoingStream] = []
         # By peer: the streams that have nothing outstanding, and since when, the longest idle first.
         self._idle: dict[str, OrderedDict[OutgoingStream, int]] = {}
         self._deadlines = Deadlines[str]()
@@ -172,6 +177,8 @@ class Retirement:
         """End streams that have been idle for long enough, or have to make room."""
         if self._drained:
             self._take_drained(turn.now_ns)
+        if self._torn:
+            self._end_torn(turn)
         for peer in self._deadlines.poll_due(turn.now_ns):
             self._end_due(peer, turn)
         if self._pressed:
@@ -185,6 +192,9 @@ class Retirement:
             if outgoing.busy or outgoing.life is not StreamState.LIVE or outgoing.relayed:
                 continue
             peer = outgoing.peer
+            if outgoing.torn and peer:
+                self._torn.append(outgoing)
+                continue
             idle = self._idle.setdefault(peer, OrderedDict())
             idle[outgoing] = now_ns
             idle.move_to_end(outgoing)
@@ -201,6 +211,11 @@ class Retirement:
     def next_deadline(self) -> int | None:
         """When ``handle_timer`` must be called, or None."""
         return self._deadlines.earliest()
+
+    def _end_torn(self, turn: Turn) -> None:
+        """End streams whose destinations wait for the rest of a message that has ended here."""
+        torn, self._torn = self._torn, [outgoing for outgoing in self._torn if outgoing.is_held]
+        self._end([outgoing for outgoing in torn if not outgoing.is_held], turn)
 
     def _end_due(self, peer: str, turn: Turn) -> None:
         idle = self._idle[peer]
