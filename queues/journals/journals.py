@@ -142,7 +142,7 @@ class Journals:
         kept: list[tuple[QueuedPacket, int]] = []
         for _, packet, bits in done:
             count = bits.bit_count()
-            if self._is_low() or (limits.when_full == "stop" and not journal.fill.takes(count, packet.size_bytes)):
+            if self._is_low() or (limits.when_full == "stop" and not journal.fill.takes(count, max(packet.size_bytes, packet.charged_bytes))):
                 self._drops[DropReason.JOURNAL_FULL] += count
                 self._note(mailbox.name, [(packet, bits)], turn.now_ns, kept=False)
                 self._tell(journal, limits.when_full)
@@ -158,7 +158,7 @@ class Journals:
         """Put copies into a journal; neighbours of one stream share a row of the store."""
         row: list[QueuedPacket] = []
         for packet, bits in done:
-            whole = len(packet.pieces) == 1 and bits == bits_of(range(packet.count))
+            whole = len(packet.pieces) == 1 and bits == bits_of(range(packet.count)) and not packet.large
             if not whole or packet.delivery not in DURABLE:
                 self._put_row(journal, row, turn)
                 row = []

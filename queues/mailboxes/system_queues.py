@@ -13,6 +13,7 @@ __all__ = [
     "DEAD_LETTER_QUEUE",
     "DEAD_LETTER_STREAM",
     "JOURNAL_PREFIX",
+    "LARGE_PREFIX",
     "REPLY_QUEUE",
     "STANDING_QUEUES",
     "SYSTEM_QUEUES",
@@ -21,6 +22,8 @@ __all__ = [
     "is_journal",
     "is_reserved",
     "journal_of",
+    "large_queue",
+    "large_target",
     "system_queue",
 ]
 
@@ -32,6 +35,8 @@ REPLY_QUEUE: Final = f"{PREFIX}replies"
 """A reply that answers no request is dropped there."""
 JOURNAL_PREFIX: Final = f"{PREFIX}journal."
 """Before the name of a queue: its journal."""
+LARGE_PREFIX: Final = f"{PREFIX}large."
+"""Before the name of a queue: the queue in which the parts of large messages for it arrive."""
 DEAD_LETTER_STREAM: Final = 0
 """The number of no stream: dead letters are numbered by their ordinals at their origins."""
 
@@ -124,7 +129,35 @@ STANDING_QUEUES: Final = tuple(queue.name for queue in _TABLE if queue.stands)
 
 def system_queue(name: str) -> SystemQueue | None:
     """The row of a system queue; None for any other name."""
+    if name.startswith(LARGE_PREFIX):
+        return _large(name)
     return _journal(name) if name.startswith(JOURNAL_PREFIX) else SYSTEM_QUEUES.get(name)
+
+
+def large_queue(queue: str) -> str:
+    """The name of the queue in which the parts of large messages for a queue arrive."""
+    return LARGE_PREFIX + queue
+
+
+def large_target(name: str) -> str:
+    """The queue of the messages whose parts arrive in a queue; empty if that is for no parts."""
+    return name.removeprefix(LARGE_PREFIX) if name.startswith(LARGE_PREFIX) else ""
+
+
+def _large(name: str) -> SystemQueue:
+    """The row of a queue for the parts of large messages."""
+    queue = large_target(name)
+    return SystemQueue(
+        name,
+        f"parts of large messages for {queue}",
+        Writer.PEERS,
+        stands=False,
+        is_apart=False,
+        gives_up=False,
+        quota=lambda limits: limits.quota_of(queue),
+        overflow=lambda _: "",
+        why_no_quota=f"its limits are those of {queue}",
+    )
 
 
 def journal_of(queue: str) -> str:

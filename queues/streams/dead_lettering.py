@@ -14,8 +14,9 @@ from triack.base.reasons import DeadReason
 from triack.ordering.outgoing import StreamPacket, StreamPacketState
 from triack.queues.admin_acks import Tell, Told, nobody_told
 from triack.queues.mailboxes.expiry import LETTERS_MAX
+from triack.queues.mailboxes.system_queues import large_target
 from triack.queues.message_classes import class_on_the_way
-from triack.queues.packing import Outgoing, Unpacked
+from triack.queues.packing import LargeMessage, Outgoing, Unpacked, large_of
 from triack.queues.streams.accepted_keys import AcceptedKeys
 from triack.queues.streams.dead_message import DeadMessage
 from triack.queues.streams.departure_records import DepartureRecords
@@ -39,9 +40,10 @@ class DeadLettering:
     Attributes:
         waiting: messages without a dead letter, the oldest first.
         tell: takes what happened to messages whose senders may want to know.
+        give_up_body: tells the destination of a large message, by its outgoing queue and ordinal, to free the body.
     """
 
-    __slots__ = ("_keys", "_node_id", "_put_dead_letter", "_records", "_unnoted", "tell", "waiting")
+    __slots__ = ("_keys", "_node_id", "_put_dead_letter", "_records", "_unnoted", "give_up_body", "tell", "waiting")
 
     def __init__(
         self,
@@ -57,6 +59,7 @@ class DeadLettering:
         self.waiting: deque[DeadMessage] = deque()
         self._unnoted: list[DeadMessage] = []
         self.tell: Tell = nobody_told
+        self.give_up_body: Callable[[OutgoingStream, int, Turn], None] = lambda *_: None
 
     # ---- giving up
 
@@ -133,9 +136,16 @@ class DeadLettering:
         added = item.properties | {"dead_destination": item.destination_of(content)}
         if entries[0].cares:
             self._tell(item, content, turn.now_ns)
+        large = large_of(entries[0].body or b"\0")
+        if large and not large_target(outgoing.queue):
+            self.give_up_body(outgoing, large, turn)
         for index, body in enumerate(content.bodies):
+            if large_target(outgoing.queue):
+                break  # a part of a large message: its sender is told of that
             properties = {**(content.properties[index] if content.properties else {}), **added}
             letter, ordinal = Outgoing(body, properties, priority=content.priority), content.first_ordinal + index
+            if large:
+                letter = LargeMessage(body, properties, priority=content.priority, ordinal=large)
             self._put_dead_letter(letter, self._node_id, ordinal, turn)
             self._keys.handle_dead(ordinal, item.reason, turn.commit)
         if outgoing.durable:

@@ -5,6 +5,7 @@ from triack.base.reasons import HoldReason
 from triack.ordering.outgoing import StreamPacket
 from triack.ordering.wire import OnwardAckPacket
 from triack.queues.mailboxes.handed import said_priority
+from triack.queues.mailboxes.system_queues import large_target
 from triack.queues.streams.arrival_records import Record
 from triack.queues.streams.dead_message import DeadMessage
 from triack.queues.streams.outgoing_stream import OutgoingStream
@@ -33,12 +34,12 @@ class DepartureRecords:
         more: dict[str, object] = {"queue": outgoing.queue, "peer_name": outgoing.peer, **_priority_of(outgoing)}
         if recovered:
             more["recovered"] = True
-        for first, last, count in _runs(entries):
+        for first, last, count in _runs(outgoing, entries):
             self._write("queued", outgoing, first, last, now_ns, count=count, **more)
 
     def local(self, outgoing: OutgoingStream, entries: list[StreamPacket], now_ns: int) -> None:
         """Packets for a queue of this node are committed at their destination in the same moment."""
-        for first, last, count in _runs(entries):
+        for first, last, count in _runs(outgoing, entries):
             more = {"queue": outgoing.queue, **_priority_of(outgoing)}
             self._write("committed", outgoing, first, last, now_ns, count=count, **more)
 
@@ -78,7 +79,7 @@ class DepartureRecords:
     def removed(self, item: DeadMessage, now_ns: int) -> None:
         """A message was given up."""
         first, last = item.entries[0].number, item.entries[-1].number
-        count = sum(entry.messages for entry in item.entries)
+        count = 0 if large_target(item.outgoing.queue) else sum(entry.messages for entry in item.entries)
         said = "expired" if item.has_expired else item.reason
         self._write("removed", item.outgoing, first, last, now_ns, count=count, reason=said)
 
@@ -133,12 +134,14 @@ def _priority_of(outgoing: OutgoingStream) -> dict[str, object]:
     return said_priority(outgoing.delivery, outgoing.priority)
 
 
-def _runs(entries: list[StreamPacket]) -> list[tuple[int, int, int]]:
-    """First number, last number and messages of each run of successive packets."""
+def _runs(outgoing: OutgoingStream, entries: list[StreamPacket]) -> list[tuple[int, int, int]]:
+    """First number, last number and messages of each run of successive packets; parts of messages are none."""
+    parts = bool(large_target(outgoing.queue))
     runs: list[tuple[int, int, int]] = []
     for entry in entries:
+        messages = 0 if parts else entry.messages
         if runs and runs[-1][1] + 1 == entry.number:
-            runs[-1] = (runs[-1][0], entry.number, runs[-1][2] + entry.messages)
+            runs[-1] = (runs[-1][0], entry.number, runs[-1][2] + messages)
         else:
-            runs.append((entry.number, entry.number, entry.messages))
+            runs.append((entry.number, entry.number, messages))
     return runs
