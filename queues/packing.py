@@ -569,10 +569,10 @@ def large_of(head: bytes) -> int:
     return int(_HEAD.unpack_from(head)[2]) if head[0] & _LARGE else 0
 
 
-def part_bytes(size_bytes: int, packets: int) -> int:
-    """Size of a part of a large message, by the packets that hold it: one batch, or fragments."""
+def part_bytes(size_bytes: int, packets: int, messages: int = 1) -> int:
+    """Size of parts of a large message, by the packets that hold them: a batch of several, or fragments of one."""
     if packets == 1:
-        return size_bytes - _HEAD.size - _lengths(1).size
+        return size_bytes - _HEAD.size - messages * _lengths(1).size
     return size_bytes - packets * (_HEAD.size + _FRAGMENT.size) - _LENGTH.size
 
 

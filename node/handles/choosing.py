@@ -173,5 +173,5 @@ async def read_part(port: EngineHandle, lease: Lease, index: int) -> bytes:
     keys = [key for first, last in body.parts[index].keys for key in range(first, last + 1)]
     found = await fetch(port, Read("messages", keys))
     with suppress(ProtocolError, KeyError):
-        return unpack_pieces([found[key] for key in keys]).bodies[0]
+        return b"".join(unpack_pieces([found[key] for key in keys]).bodies)
     raise BodyLost(f"message {origin.hex()}-{ordinal}: it was acknowledged, and its body freed, while it was read")

@@ -436,7 +436,7 @@ class StreamSending(ABC):
         """Send one message whose body may have any size: it leaves in parts, and few of them are in memory.
 
         It returns when all of the body is on the disk of the destination, and the message that stands for it on the
-        way. Until then it waits, while the destination is away, too; a reader gets the whole message or nothing. When
+        disk of this node. Until then it waits, while the destination is away, too; a reader gets the whole message or nothing. When
         the source fails, the call is cancelled, or the process dies, what has arrived is freed.
 
         A body of at most ``NodeSettings.large.from_bytes``, 4 MiB, is sent as ``send`` does.
@@ -476,6 +476,7 @@ class StreamSending(ABC):
                 receipt = await send_body(Upload(port, destination, opened.size, delivery, properties), opened)
         finally:
             await opened.close()
+        await receipt.reached(Stage.QUEUED)
         if stage is not None:
             await receipt.reached(stage, timeout)
         return receipt

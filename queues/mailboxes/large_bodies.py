@@ -88,7 +88,7 @@ BodyId = tuple[bytes, int]
 
 
 class Part(NamedTuple):
-    """A part of a body: its size, and the store keys of its packets."""
+    """A part of a body, or several small ones in one packet: the size, and the store keys of the packets."""
 
     size_bytes: int
     keys: list[Range]
@@ -165,8 +165,8 @@ class Bodies:
     def add(self, packet: QueuedPacket) -> bool:
         """A part is on the disk. Returns False if it belongs to no body: its rows are to be deleted."""
         body = self._current.get(StreamId(packet.origin, packet.stream))
-        size_bytes = part_bytes(packet.size_bytes, len(packet.keys))
-        if body is None or body.state is not BodyState.COMING or packet.count != 1:
+        size_bytes = part_bytes(packet.size_bytes, len(packet.keys), packet.count)
+        if body is None or body.state is not BodyState.COMING:
             return False
         if size_bytes <= 0 or body.have_bytes + size_bytes > body.total_bytes:
             return False

@@ -444,7 +444,7 @@ class Mailbox:
             self.note_change(packet)
             self._release(packet, 0, packet.charged_bytes)
             return
-        self.size_bytes += packet.size_bytes
+        self.size_bytes += packet.charged_bytes if packet.large else packet.size_bytes
         self._lines.of(packet).append(packet)
         self._give_way(packet)
         self.wake()
@@ -758,7 +758,7 @@ class Mailbox:
                     setbacks.forget(packet.places)
                 if packet.receive_by_ms:
                     self._set_deadline(packet, None)
-                self.size_bytes -= packet.size_bytes
+                self.size_bytes -= packet.charged_bytes if packet.large else packet.size_bytes
                 charged_bytes += packet.charged_bytes
                 packets += packet.charged_bytes > 0
             if packet.keys:

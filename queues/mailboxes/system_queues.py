@@ -19,6 +19,7 @@ __all__ = [
     "SYSTEM_QUEUES",
     "SystemQueue",
     "Writer",
+    "counted_in",
     "is_journal",
     "is_reserved",
     "journal_of",
@@ -142,6 +143,11 @@ def large_queue(queue: str) -> str:
 def large_target(name: str) -> str:
     """The queue of the messages whose parts arrive in a queue; empty if that is for no parts."""
     return name.removeprefix(LARGE_PREFIX) if name.startswith(LARGE_PREFIX) else ""
+
+
+def counted_in(queue: str, messages: int) -> int:
+    """The number of messages in packets for a queue, for the session log: parts of large messages are none."""
+    return 0 if queue.startswith(LARGE_PREFIX) else messages
 
 
 def _large(name: str) -> SystemQueue:

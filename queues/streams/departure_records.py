@@ -5,7 +5,7 @@ from triack.base.reasons import HoldReason
 from triack.ordering.outgoing import StreamPacket
 from triack.ordering.wire import OnwardAckPacket
 from triack.queues.mailboxes.handed import said_priority
-from triack.queues.mailboxes.system_queues import large_target
+from triack.queues.mailboxes.system_queues import counted_in
 from triack.queues.streams.arrival_records import Record
 from triack.queues.streams.dead_message import DeadMessage
 from triack.queues.streams.outgoing_stream import OutgoingStream
@@ -79,7 +79,7 @@ class DepartureRecords:
     def removed(self, item: DeadMessage, now_ns: int) -> None:
         """A message was given up."""
         first, last = item.entries[0].number, item.entries[-1].number
-        count = 0 if large_target(item.outgoing.queue) else sum(entry.messages for entry in item.entries)
+        count = counted_in(item.outgoing.queue, sum(entry.messages for entry in item.entries))
         said = "expired" if item.has_expired else item.reason
         self._write("removed", item.outgoing, first, last, now_ns, count=count, reason=said)
 
@@ -136,10 +136,9 @@ def _priority_of(outgoing: OutgoingStream) -> dict[str, object]:
 
 def _runs(outgoing: OutgoingStream, entries: list[StreamPacket]) -> list[tuple[int, int, int]]:
     """First number, last number and messages of each run of successive packets; parts of messages are none."""
-    parts = bool(large_target(outgoing.queue))
     runs: list[tuple[int, int, int]] = []
     for entry in entries:
-        messages = 0 if parts else entry.messages
+        messages = counted_in(outgoing.queue, entry.messages)
         if runs and runs[-1][1] + 1 == entry.number:
             runs[-1] = (runs[-1][0], entry.number, runs[-1][2] + messages)
         else:
