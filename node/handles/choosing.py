@@ -18,7 +18,7 @@ from triack.queues.manager.jobs import Look
 from triack.queues.packing import Unpacked, unpack_pieces
 from triack.queues.topics.subscription import Subscription
 
-__all__ = ["choose", "fetch", "read_part"]
+__all__ = ["choose", "fetch", "part_of", "read_part"]
 
 PAGE_PACKETS = 256
 """Packets read at a time: a few milliseconds of work."""
@@ -156,13 +156,17 @@ async def fetch(port: EngineHandle, read: Read) -> dict[int, bytes]:
 
 
 async def read_part(port: EngineHandle, lease: Lease, index: int) -> bytes:
+    """A part of the body of a large message, see ``part_of``."""
+    return await part_of(port, lease.packet.origin, lease.packet.large, index)
+
+
+async def part_of(port: EngineHandle, origin: bytes, ordinal: int, index: int) -> bytes:
     """A part of a large body of this node, from 0 on; empty behind the last one.
 
     Raises:
         BodyLost: the body is not on this node, or no more: the message was acknowledged, or died before it left.
         NodeClosed, StoreFailed: the node has ended.
     """
-    origin, ordinal = lease.packet.origin, lease.packet.large
     port.check_alive()
     bodies = port.engine.queues.bodies
     body = bodies.by_id.get((origin, ordinal))

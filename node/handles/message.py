@@ -182,6 +182,11 @@ class Message:
         return Message(self.body, self.queue, self._run, self._index, wrap(self._holder), self._name_of)
 
     @property
+    def parts(self) -> tuple[Run, int, Holder, Callable[[bytes], str]]:
+        """Its run and its index there, its holder, and what names its sender; for the node's own parts."""
+        return self._run, self._index, self._holder, self._name_of
+
+    @property
     def id(self) -> str:
         """The message's permanent name: 32 hex digits of its node, ``-``, its ordinal there.
 
@@ -314,7 +319,7 @@ class LargeMessage(Message):
         self._read_part = read_part
 
     @property
-    def body(self) -> bytes:  # type: ignore[override]
+    def body(self) -> bytes:
         """There is none. Raises LargeBody."""
         raise LargeBody(
             f"message {self.id} of queue {self.queue} has a body of {self._size} bytes: read it by "

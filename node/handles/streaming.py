@@ -15,6 +15,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
+from functools import partial
 from io import SEEK_END
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, Unpack, cast
@@ -24,6 +25,7 @@ from triack.base.delivery import DURABLE, Delivery, check_sent
 from triack.base.errors import AddressError, DeliveryFailed, MessageTooLarge, QueueFull, UsageError
 from triack.base.names import check_name
 from triack.base.reasons import DeadReason
+from triack.node.handles.choosing import part_of
 from triack.node.handles.receipt import Receipt, stage_to_wait_for
 from triack.node.shell.engine_handle import MESSAGE_OVERHEAD_BYTES, EngineHandle, Prepared
 from triack.node.shell.outgoing_message import MessageProperties, with_properties
@@ -33,8 +35,20 @@ from triack.queues.node_settings import LargeBodies
 from triack.queues.packing import LargeMessage, Outgoing
 from triack.queues.stages import Stage, StageName
 from triack.queues.streams.outbox import BODY_STATE
+from triack.queues.streams.outgoing_stream import OutgoingStream
 
-__all__ = ["BodySource", "Source", "StreamSending", "Upload", "check_large", "check_whole", "open_source", "send_all", "send_body"]
+__all__ = [
+    "BodySource",
+    "Source",
+    "StoredBody",
+    "StreamSending",
+    "Upload",
+    "check_large",
+    "check_whole",
+    "open_source",
+    "send_all",
+    "send_body",
+]
 
 PIECE_BYTES = 256 * 1024
 """Bytes read from a source at a time: enough that each read costs little."""
@@ -128,6 +142,20 @@ def _as_bytes(piece: object) -> memoryview:
     return memoryview(piece).cast("B")
 
 
+class StoredBody(Source):
+    """A body that is on this node already."""
+
+    def __init__(self, port: EngineHandle, origin: bytes, ordinal: int, size: int) -> None:
+        self._read = partial(part_of, port, origin, ordinal)
+        self._next = 0
+        self.size = size
+
+    async def read(self) -> bytes:
+        """The next part. Raises BodyLost."""
+        self._next += 1
+        return await self._read(self._next - 1)
+
+
 async def open_source(destination: str, source: BodySource, content_length: int | None, work: Work) -> Source:
     """The bytes of a source, whose size is known.
 
@@ -143,7 +171,9 @@ async def open_source(destination: str, source: BodySource, content_length: int 
     opened = await _open(destination, source, content_length, work)
     if content_length is not None and opened.size != content_length:
         await opened.close()
-        raise UsageError(f"send to {destination}: the source has {opened.size} bytes, and content_length is {content_length}")
+        raise UsageError(
+            f"send to {destination}: the source has {opened.size} bytes, and content_length is {content_length}"
+        )
     return opened
 
 
@@ -163,7 +193,9 @@ async def _open(destination: str, source: BodySource, content_length: int | None
     elif isinstance(source, Iterable):
         pieces = _each(iter(source), work)
     else:
-        raise UsageError(f"send to {destination}: {source!r} is no bytes, no path, no file, and gives no pieces of bytes")
+        raise UsageError(
+            f"send to {destination}: {source!r} is no bytes, no path, no file, and gives no pieces of bytes"
+        )
     return _Pieces(pieces, content_length) if content_length is not None else await _spool(pieces, work)
 
 
@@ -211,33 +243,29 @@ class Upload:
 
     Args:
         port: the node.
-        destination: as for ``Node.send``.
+        outgoing: the outgoing queue of the message.
         size: of the body, in bytes.
-        delivery: class of the message.
-        properties: as for ``Node.send``; times to live count from here.
+        message: the message without its body.
 
     Raises:
-        AddressError, NotLoopback, MessageTooLarge, QueueNotFound, UsageError, NodeClosed, StoreFailed: as for ``send``.
+        AddressError, MessageTooLarge, UsageError: the message cannot be large.
     """
 
-    def __init__(
-        self, port: EngineHandle, destination: str, size: int, delivery: Delivery, properties: MessageProperties
-    ) -> None:
+    def __init__(self, port: EngineHandle, outgoing: OutgoingStream, size: int, message: Outgoing) -> None:
         port.check_alive()
         self._port = port
-        self._destination = destination
+        destination = self._destination = outgoing.destination
         self._size = size
         self._limits: LargeBodies = port.engine.settings.large
-        outgoing = self._outgoing = port.outgoing_stream(destination, delivery, properties.get("priority"))
-        check_large(destination, size, self._limits, outgoing.queue, properties)
+        self._outgoing = outgoing
+        self._message = message
+        check_large(destination, size, self._limits, outgoing.queue, message.key)
         if outgoing.delivery not in DURABLE:
             raise UsageError(f"send a stream to {destination}: express messages are on no disk, and large ones must be")
-        if outgoing.way is not None and not outgoing.way.is_direct and delivery is Delivery.RECOVERABLE:
-            raise UsageError(f"send a stream to {destination}: by way of a relay, only a transactional message can be large")
-        now_ms = port.engine.wall.ms(port.clock())
-        life_s = port.engine.settings.time_to_reach_queue_s if outgoing.peer else None
-        message = self._message = with_properties(destination, b"", properties, now_ms, port.name, life_s)
-        port.make_admin_queue(message)
+        if outgoing.way is not None and not outgoing.way.is_direct and outgoing.delivery is Delivery.RECOVERABLE:
+            raise UsageError(
+                f"send a stream to {destination}: by way of a relay, only a transactional message can be large"
+            )
         self._ordinal = 0
         self._part = bytearray()
         self._given = 0
@@ -246,6 +274,19 @@ class Upload:
         self._lock = port.body_lock(outgoing.destination)
         self._parts = port.parts_stream(outgoing)
         self._begun = self._ended = False
+
+    @classmethod
+    def to(
+        cls, port: EngineHandle, destination: str, size: int, delivery: Delivery, properties: MessageProperties
+    ) -> "Upload":
+        """A large body for a destination; arguments and errors are those of ``Node.send``."""
+        outgoing = port.outgoing_stream(destination, delivery, properties.get("priority"))
+        now_ms = port.engine.wall.ms(port.clock())
+        life_s = port.engine.settings.time_to_reach_queue_s if outgoing.peer else None
+        message = with_properties(destination, b"", properties, now_ms, port.name, life_s)
+        upload = cls(port, outgoing, size, message)
+        port.make_admin_queue(message)
+        return upload
 
     async def begin(self) -> None:
         """Wait for the turn of this body, and for room at its destination.
@@ -273,7 +314,9 @@ class Upload:
         """Send the next bytes. Raises UsageError when there are more than was said, and as ``begin``."""
         self._given += len(piece)
         if self._given > self._size:
-            raise UsageError(f"send to {self._destination}: the source has more than the {self._size} bytes that were said")
+            raise UsageError(
+                f"send to {self._destination}: the source has more than the {self._size} bytes that were said"
+            )
         self._part += piece
         async with self._in_time():
             while len(self._part) >= self._limits.part_bytes:
@@ -287,7 +330,9 @@ class Upload:
         ``settle`` must follow in the same turn of the event loop.
         """
         if self._given != self._size:
-            raise UsageError(f"send to {self._destination}: the source has {self._given} of the {self._size} bytes that were said")
+            raise UsageError(
+                f"send to {self._destination}: the source has {self._given} of the {self._size} bytes that were said"
+            )
         async with self._in_time():
             if self._part:
                 await self._send_part(bytes(self._part))
@@ -319,6 +364,11 @@ class Upload:
         self._port.engine.set_state(f"{BODY_STATE}{self._ordinal}", None)
         self._end()
         return Receipt(self._port, outgoing, ticket, self._ordinal)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it was submitted or given up."""
+        return self._ended
 
     def give_up(self) -> None:
         """Send no more of it: what its destination has is freed. It does nothing after ``submit``."""
@@ -390,13 +440,11 @@ class Upload:
             ) from None
 
 
-def check_large(
-    destination: str, size: int, limits: LargeBodies, queue: str, properties: MessageProperties
-) -> None:
+def check_large(destination: str, size: int, limits: LargeBodies, queue: str, key: str) -> None:
     """Raises UsageError, MessageTooLarge, AddressError for a large message that can go nowhere."""
     if is_reserved(queue) or ":" in queue:
         raise UsageError(f"send a stream to {destination}: large messages go to queues of applications, not to topics")
-    if properties.get("key") is not None:
+    if key:
         raise UsageError(f"send a stream to {destination}: a large message has no key, as it is not sent at once")
     if size > limits.most_bytes:
         raise MessageTooLarge(
@@ -436,8 +484,8 @@ class StreamSending(ABC):
         """Send one message whose body may have any size: it leaves in parts, and few of them are in memory.
 
         It returns when all of the body is on the disk of the destination, and the message that stands for it on the
-        disk of this node. Until then it waits, while the destination is away, too; a reader gets the whole message or nothing. When
-        the source fails, the call is cancelled, or the process dies, what has arrived is freed.
+        disk of this node. Until then it waits, while the destination is away, too. A reader gets the whole message or
+        nothing: when the source fails, the call is cancelled, or the process dies, what has arrived is freed.
 
         A body of at most ``NodeSettings.large.from_bytes``, 4 MiB, is sent as ``send`` does.
 
@@ -473,7 +521,7 @@ class StreamSending(ABC):
                 check_whole(destination, body, opened.size)
                 receipt = await cast("_Sends", self).send(destination, body, delivery=delivery, **properties)
             else:
-                receipt = await send_body(Upload(port, destination, opened.size, delivery, properties), opened)
+                receipt = await send_body(Upload.to(port, destination, opened.size, delivery, properties), opened)
         finally:
             await opened.close()
         await receipt.reached(Stage.QUEUED)

@@ -173,7 +173,7 @@ class Transaction:
                 check_whole(destination, body, opened.size)
                 await self.send(destination, body, delivery=delivery, **properties)
                 return
-            upload = Upload(port, destination, opened.size, delivery, properties)
+            upload = Upload.to(port, destination, opened.size, delivery, properties)
             await self.take_upload(upload, await send_all(upload, opened))
         finally:
             await opened.close()

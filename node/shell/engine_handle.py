@@ -422,6 +422,7 @@ class EngineHandle:
         return self._engine.outbox.keys.find(outgoing, message.key, self._wall_ms()) is not None
 
     def check_taken(self, destination: str, outgoing: OutgoingStream) -> None:
+        """Raises NoRoom, QueueFull when nothing more is accepted."""
         if outgoing.durable and self._engine.inbox.admission.store_low:
             raise NoRoom(f"send to {destination}: the disk of node {self.name} has less room than its reserve")
         self._check_refused(destination, outgoing)
@@ -779,7 +780,9 @@ class EngineHandle:
     def queue_lengths(self) -> dict[str, int]:
         """How many messages wait in each queue."""
         mailboxes = sorted(self._engine.queues.mailboxes.items())
-        return {name: mailbox.length for name, mailbox in mailboxes if not name.startswith((TOPIC_PREFIX, LARGE_PREFIX))}
+        return {
+            name: mailbox.length for name, mailbox in mailboxes if not name.startswith((TOPIC_PREFIX, LARGE_PREFIX))
+        }
 
     # ---- the disk
 

@@ -142,7 +142,10 @@ class Journals:
         kept: list[tuple[QueuedPacket, int]] = []
         for _, packet, bits in done:
             count = bits.bit_count()
-            if self._is_low() or (limits.when_full == "stop" and not journal.fill.takes(count, max(packet.size_bytes, packet.charged_bytes))):
+            if self._is_low() or (
+                limits.when_full == "stop"
+                and not journal.fill.takes(count, max(packet.size_bytes, packet.charged_bytes))
+            ):
                 self._drops[DropReason.JOURNAL_FULL] += count
                 self._note(mailbox.name, [(packet, bits)], turn.now_ns, kept=False)
                 self._tell(journal, limits.when_full)

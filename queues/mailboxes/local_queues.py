@@ -54,12 +54,12 @@ from triack.queues.packing import (
     DEATH,
     MAX_PROPERTIES_BYTES,
     NO_DEAD_LETTER,
+    LargeMessage,
     Outgoing,
     Properties,
     Unpacked,
     cares_of,
     fragment_range,
-    LargeMessage,
     pack_one,
     unpack,
     write_properties,
@@ -333,7 +333,9 @@ class LocalQueues:
         for mailbox in self.mailboxes.values():
             system, target = system_queue(mailbox.name), large_target(mailbox.name)
             own = system is None or bool(target)
-            mailbox.fill.set_quota(self.quota_of(target or mailbox.name) if own or system is None else system.quota(limits))
+            mailbox.fill.set_quota(
+                self.quota_of(target or mailbox.name) if own or system is None else system.quota(limits)
+            )
             if system is None:
                 self._set_journal(mailbox)
         self.notices.relieved = True

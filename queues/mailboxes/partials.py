@@ -53,7 +53,6 @@ class Partial:
         elif offset + length == self.total_bytes:
             self.last_number = packet.number
 
-
     def keep(self, packet: QueuedPacket, cache: Cache, share: Share) -> None:
         """Keep the body of a piece in memory, unless it is on the disk, too, and there is no room."""
         if packet.keys and (share.is_full or cache.unfinished_bytes > UNFINISHED_BYTES):

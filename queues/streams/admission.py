@@ -334,11 +334,7 @@ class Admission:
         if self._must_wait(stream):
             return True
         if target := large_target(stream.queue):
-            total_bytes = announced_bytes(header.body[:HEAD_BYTES], len(header.body))
-            if not total_bytes or self._queues.quota_of(target).when_full == "reject":
-                return False  # the parts of a body that has its room do not wait
-            stream.announces_bytes = total_bytes
-            return self._waits_with_body(stream, target)
+            return self._must_wait_with_body(stream, target, header.body)
         mailbox = self._mailboxes.get(stream.queue)
         if not self._is_full(stream, mailbox) or self._queues.quota_of(stream.queue).when_full == "reject":
             return False
@@ -351,6 +347,14 @@ class Admission:
         # Its origin sends it before the rest of the large message: refusing it would be a deadlock.
         comes_first = not stream.ordered and mailbox.partials.awaits_beyond(origin, number, header.number)
         return not comes_first or mailbox.fill.bytes.value >= mailbox.fill.bytes.limit + OVERTAKEN_BYTES
+
+    def _must_wait_with_body(self, stream: IncomingStream, target: str, body: bytes) -> bool:
+        """The same for a packet of a large body. The parts of a body that has its room do not wait."""
+        total_bytes = announced_bytes(body[:HEAD_BYTES], len(body))
+        if not total_bytes or self._queues.quota_of(target).when_full == "reject":
+            return False
+        stream.announces_bytes = total_bytes
+        return self._waits_with_body(stream, target)
 
     def _waits_with_body(self, stream: IncomingStream, target: str) -> bool:
         """Whether there is no room for the body that a stream has announced last."""
@@ -397,15 +401,16 @@ class Admission:
         full = mailbox is not None and mailbox.fill.is_full and not self._is_left(mailbox)
         return full or account.is_full(stream.origin)
 
-    def _why(self, stream: IncomingStream) -> HoldReason:
+    def _why(self, stream: IncomingStream) -> HoldReason:  # noqa: PLR0911 - a reason each
         """Why a stream waits: the resource that has no room for it."""
         durable, mailbox = stream.delivery in DURABLE, self._mailboxes.get(stream.queue)
         if mailbox is not None and not mailbox.takes_arrivals:
             return HoldReason.JOURNAL_FULL if mailbox.is_held_by_journal else HoldReason.PAUSED
         if durable and self.store_low:
             return HoldReason.STORE_LOW
-        if (target := large_target(stream.queue)) and self._waits_with_body(stream, target):
-            return HoldReason.PEER_QUOTA if self.disk.is_full(stream.origin) else HoldReason.QUEUE_FULL
+        target = large_target(stream.queue)
+        if target and not self.disk.is_full(stream.origin) and self._waits_with_body(stream, target):
+            return HoldReason.QUEUE_FULL
         if mailbox is not None and mailbox.fill.is_full and not self._is_left(mailbox):
             return HoldReason.QUEUE_FULL
         account = self.disk if durable else self.express

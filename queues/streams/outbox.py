@@ -14,7 +14,17 @@ from operator import attrgetter
 from typing import Protocol
 
 from triack.base.clock import WallClock
-from triack.base.commit import HEAD_BYTES, OWN_STATE, Commit, OutgoingRow, OutgoingStreamRow, Read, StoreContent, key_of, split_key
+from triack.base.commit import (
+    HEAD_BYTES,
+    OWN_STATE,
+    Commit,
+    OutgoingRow,
+    OutgoingStreamRow,
+    Read,
+    StoreContent,
+    key_of,
+    split_key,
+)
 from triack.base.delivery import DURABLE, Delivery, default_priority
 from triack.base.names import TOPIC_PREFIX
 from triack.base.ranges import Range, as_ranges

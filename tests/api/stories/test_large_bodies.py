@@ -2,12 +2,12 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
 from random import Random
 
 import pytest
 
 import triack
+from triack.node.node import port_of
 from triack.testing import World
 
 B = "udp://127.0.0.1:7801"
@@ -23,8 +23,9 @@ def settings(**more: object) -> triack.NodeSettings:
 class Ends:
     """A machine that receives and one that sends, with a node each."""
 
-    def __init__(self, world: World, receiving: triack.NodeSettings | None = None) -> None:
+    def __init__(self, world: World, receiving: triack.NodeSettings | None = None, log: str | None = "log") -> None:
         self.world = world
+        self.log = log
         self.receiving = receiving or settings()
         self.a, self.b = world.machine("a"), world.machine("b")
         self.sender: triack.Node
@@ -32,9 +33,9 @@ class Ends:
 
     async def _serve(self, name: str) -> None:
         if name == "b":
-            node = triack.open("b", data="data", listen=B, log="log", settings=self.receiving)
+            node = triack.open("b", data="data", listen=B, log=self.log, settings=self.receiving)
         else:
-            node = triack.open("a", data="data", peers={"b": B}, log="log", settings=settings())
+            node = triack.open("a", data="data", peers={"b": B}, log=self.log, settings=settings())
         async with node:
             setattr(self, "receiver" if name == "b" else "sender", node)
             await asyncio.Event().wait()
@@ -60,12 +61,12 @@ class Ends:
     @property
     def coming(self) -> int:
         """Bytes of bodies that no message stands for yet."""
-        return self.receiver._port.engine.queues.bodies.held.total_bytes
+        return port_of(self.receiver).engine.queues.bodies.held.total_bytes
 
     @property
     def bodies(self) -> int:
         """Bodies of the receiver."""
-        return len(self.receiver._port.engine.queues.bodies.by_id)
+        return len(port_of(self.receiver).engine.queues.bodies.by_id)
 
 
 def is_open(node: triack.Node) -> bool:
@@ -183,7 +184,7 @@ async def test_a_destination_that_dies_gets_the_rest(ends: Ends) -> None:
     await ends.lose_power("b")
     assert ends.bodies == ends.coming == 0
     assert ends.receiver.queue_lengths()["q"] == 0
-    assert not ends.receiver._port.engine.queues.bodies.deletes_any
+    assert not port_of(ends.receiver).engine.queues.bodies.deletes_any
 
 
 async def test_a_reader_that_stops_half_way_begins_anew(ends: Ends) -> None:
@@ -238,9 +239,7 @@ async def test_a_body_larger_than_its_queue_is_refused(triack_world: World) -> N
 async def test_time_that_runs_out_in_the_middle(ends: Ends) -> None:
     await ends.start()
     with pytest.raises(triack.DeliveryFailed, match="reach-queue-timeout"):
-        await ends.sender.send_stream(
-            "b/q", pieces(BODY, wait_s=1), content_length=len(BODY), time_to_reach_queue=5
-        )
+        await ends.sender.send_stream("b/q", pieces(BODY, wait_s=1), content_length=len(BODY), time_to_reach_queue=5)
     await ends.world.until(lambda: ends.bodies == 0)
     ends.world.cut("a", "b")
     with pytest.raises(triack.DeliveryFailed, match="reach-queue-timeout"):
@@ -254,13 +253,13 @@ async def test_time_that_runs_out_in_the_middle(ends: Ends) -> None:
 async def test_a_message_that_dies_on_its_way_frees_its_body(ends: Ends) -> None:
     """Its dead letter says how large it was."""
     await ends.start()
-    sending = asyncio.create_task(
-        ends.sender.send_stream("b/q", pieces(BODY, wait_s=1), content_length=len(BODY), time_to_reach_queue=60)
-    )
-    await ends.world.until(lambda: ends.coming)
-    await ends.sender.pause("b/q")
-    await sending
+    tx = ends.sender.transaction()
+    await tx.send_stream("b/q", BODY, time_to_reach_queue=60)
+    assert ends.coming == len(BODY)
+    ends.world.cut("a", "b")
+    await tx.commit()
     await ends.world.until(lambda: ends.sender.queue_lengths()["dead-letter"] == 1, timeout=120)
+    ends.world.heal()
     await ends.world.until(lambda: ends.bodies == ends.coming == 0)
     async with ends.sender.receive("dead-letter") as letters:
         letter = await letters.get()
@@ -282,6 +281,22 @@ async def test_a_dead_letter_at_the_destination_has_the_body(ends: Ends) -> None
     assert ends.receiver.stats().queues["dead-letter"].bytes > len(BODY) + len(OTHER)
     assert [await read(ends.receiver, "dead-letter") for _ in range(2)] == [BODY, OTHER]
     assert ends.bodies == 0
+
+
+async def test_dead_letters_are_browsed_moved_and_sent_again(ends: Ends) -> None:
+    """A look at them shows sizes, not bodies. A body is sent once more, to a queue of this node or another one."""
+    await ends.start()
+    receipt = await ends.sender.send_stream("b/q", BODY, label="film")
+    async with ends.receiver.receive("q", ack="manual") as reader:
+        (await reader.get()).reject(dead=True)
+    await ends.receiver.flush()
+    (letter,) = [it async for it in ends.receiver.browse("dead-letter")]
+    assert (letter.id, letter.size, letter.large_bytes, letter.body) == (receipt.id, len(BODY), len(BODY), b"")
+    assert await ends.receiver.requeue() == 1
+    assert ends.receiver.queue_lengths() == {"dead-letter": 0, "q": 1}
+    assert await ends.receiver.move("q", "other") == 1
+    assert await read(ends.receiver, "other") == BODY
+    assert ends.bodies == ends.coming == 0
 
 
 async def test_a_purge_in_the_middle_leaves_what_is_coming(ends: Ends) -> None:
@@ -316,7 +331,7 @@ async def test_a_transaction_sends_a_body_or_frees_it(ends: Ends) -> None:
 
 
 async def test_a_journal_keeps_the_body(triack_world: World) -> None:
-    ends = Ends(triack_world, settings(limits=triack.Limits(queue_journal={"q": triack.Journal()})))
+    ends = Ends(triack_world, settings(limits=triack.Limits(queue_journal={"q": triack.Journal()})), log=None)
     await ends.start()
     await ends.sender.send_stream("b/q", BODY)
     assert await read(ends.receiver) == BODY

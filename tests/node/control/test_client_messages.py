@@ -38,7 +38,9 @@ def arrived(client: Told) -> triack.Message:
         "failures": 2,
         "sender": "shop",
     }
-    return message_of(header, pack_one(Outgoing(b"12 valves", {"label": "l"}), 7, 1_000), ClientHolder(client, None, 3))
+    return message_of(
+        header, pack_one(Outgoing(b"12 valves", {"label": "l"}), 7, 1_000), ClientHolder(client, None, 3), client
+    )
 
 
 def test_bodies_share_a_frame_up_to_its_limits() -> None:
