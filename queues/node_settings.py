@@ -86,8 +86,8 @@ class LargeBodies:
     """
 
     from_bytes: int = 4 * 1024 * 1024
-    part_bytes: int = 1024 * 1024
-    ahead_bytes: int = 8 * 1024 * 1024
+    part_bytes: int = 256 * 1024
+    ahead_bytes: int = 4 * 1024 * 1024
     most_bytes: int = 64 * 1024**3
 
     def __post_init__(self) -> None:

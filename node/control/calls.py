@@ -31,7 +31,7 @@ from functools import partial
 from typing import Any
 
 from triack.base.delivery import Delivery
-from triack.base.errors import NodeClosed, ProtocolError, TriackError, UsageError, WaitTimeout
+from triack.base.errors import LargeBody, NodeClosed, ProtocolError, TriackError, UsageError, WaitTimeout
 from triack.base.printable import printable
 from triack.base.reasons import DropReason
 from triack.node.control.client_messages import content_of, contents_of
@@ -544,9 +544,10 @@ class Calls:
         """The next messages as lines, with their descriptions if the call wants them."""
         most = min(header["most"], BATCH_MESSAGES)
         batch = await self._reader(header).get_many(most, header["timeout"])
-        large = next((message for message in batch if message.is_large), None)
-        if large is not None:
-            _ = large.body  # it is no line: raises LargeBody
+        for message in batch:
+            if message.is_large:
+                what = f"message {message.id} of queue {message.queue} has a body of {message.size} bytes"
+                raise LargeBody(f"{what}, which is no line: triack receive {message.queue} --save PATH")
         content = b"".join([message.body for message in batch])
         fields = {
             "ids": [message.id for message in batch],

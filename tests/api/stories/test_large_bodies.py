@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from functools import partial
 from random import Random
 
 import pytest
@@ -23,9 +24,8 @@ def settings(**more: object) -> triack.NodeSettings:
 class Ends:
     """A machine that receives and one that sends, with a node each."""
 
-    def __init__(self, world: World, receiving: triack.NodeSettings | None = None, log: str | None = "log") -> None:
+    def __init__(self, world: World, receiving: triack.NodeSettings | None = None) -> None:
         self.world = world
-        self.log = log
         self.receiving = receiving or settings()
         self.a, self.b = world.machine("a"), world.machine("b")
         self.sender: triack.Node
@@ -33,9 +33,9 @@ class Ends:
 
     async def _serve(self, name: str) -> None:
         if name == "b":
-            node = triack.open("b", data="data", listen=B, log=self.log, settings=self.receiving)
+            node = triack.open("b", data="data", listen=B, log="log", settings=self.receiving)
         else:
-            node = triack.open("a", data="data", peers={"b": B}, log=self.log, settings=settings())
+            node = triack.open("a", data="data", peers={"b": B}, log="log", settings=settings())
         async with node:
             setattr(self, "receiver" if name == "b" else "sender", node)
             await asyncio.Event().wait()
@@ -49,9 +49,11 @@ class Ends:
                 machine.start(self._serve, name)
             else:
                 machine.restart()  # with its services
-            await self.world.until(lambda node=node, before=before: getattr(self, node, None) is not before)
-            current = getattr(self, node)
-            await self.world.until(lambda current=current: is_open(current))
+            await self.world.until(partial(self._is_new, node, before))
+
+    def _is_new(self, which: str, before: triack.Node | None) -> bool:
+        node = getattr(self, which, None)
+        return node is not None and node is not before and is_open(node)
 
     async def lose_power(self, name: str) -> None:
         self.world.machine(name).lose_power()
@@ -330,14 +332,13 @@ async def test_a_transaction_sends_a_body_or_frees_it(ends: Ends) -> None:
     assert ends.bodies == 0
 
 
-async def test_a_journal_keeps_the_body(triack_world: World) -> None:
-    ends = Ends(triack_world, settings(limits=triack.Limits(queue_journal={"q": triack.Journal()})), log=None)
-    await ends.start()
-    await ends.sender.send_stream("b/q", BODY)
-    assert await read(ends.receiver) == BODY
-    await ends.lose_power("b")
-    assert await read(ends.receiver, "$journal.q") == BODY
-    assert ends.bodies == 0
+async def test_a_journal_keeps_the_body() -> None:
+    limits = triack.Limits(queue_journal={"q": triack.Journal()})
+    async with triack.open("a", settings=settings(limits=limits), data=None) as node:
+        await node.send_stream("q", BODY)
+        assert await read(node) == BODY
+        assert await read(node, "$journal.q") == BODY
+        assert not port_of(node).engine.queues.bodies.by_id
 
 
 async def test_a_higher_priority_comes_first(ends: Ends) -> None:
