@@ -373,3 +373,57 @@ async def test_what_cannot_be_large_is_refused_by_name(ends: Ends) -> None:
         await sender.send_stream("b/q", 5)  # type: ignore[arg-type]
     with pytest.raises(triack.UsageError, match="content_length is 7"):
         await sender.send_stream("b/q", BODY, content_length=7)
+
+
+async def send_bodies(ends: Ends, sizes: list[int], sent: list[int]) -> None:
+    """Send bodies, one after the other, in a service that begins anew with its machine; the number is in each."""
+    async with triack.open("a", data="data", peers={"b": B}, log="log", settings=settings()) as node:
+        ends.sender = node
+        for number in range(int(node.recall("sent") or 0), len(sizes)):
+            body = number.to_bytes(2) * (sizes[number] // 2)
+            async with node.transaction() as tx:
+                await tx.send_stream("b/q", pieces(body, wait_s=0.05), content_length=len(body))
+                await tx.send("b/q", b"%d" % number)
+                tx.remember("sent", b"%d" % (number + 1))
+            sent.append(number)
+        await asyncio.Event().wait()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(20))
+def test_bodies_survive_a_swarm_of_faults(seed: int) -> None:
+    """Both ends die in the middle, with and without power, over a bad network: each body is read once, whole."""
+    with World(seed, max_events=2_000_000) as world:
+        world.run(swarm(world))
+        world.check()
+
+
+async def swarm(world: World) -> None:
+    chance, ends, sent = world.chance("large"), Ends(world), list[int]()
+    sizes = [chance.randrange(2_000, 160_000) for _ in range(12)]
+    world.set_loss(chance.choice([0.0, 0.05, 0.2]))
+    world.set_reorder(chance.choice([0.0, 0.3]))
+    await ends.start("b")
+    ends.a.start(send_bodies, ends, sizes, sent)
+    for _ in range(chance.randrange(2, 12)):
+        await world.advance(chance.random() * 3)
+        machine = chance.choice([ends.a, ends.b])
+        if chance.random() < 0.3:
+            world.cut("a", "b")
+            await world.advance(chance.random() * 5)
+            world.heal()
+        elif chance.random() < 0.5:
+            machine.crash()
+        else:
+            machine.lose_power()
+        await world.advance(chance.random() * 3)
+        if not machine.is_up:
+            machine.restart()
+    world.calm()
+    await world.until(lambda: len(set(sent)) and max(sent) == len(sizes) - 1, timeout=600)
+    await world.until(lambda: is_open(ends.receiver) and ends.receiver.queue_lengths()["q"] == 2 * len(sizes))
+    for number, size in enumerate(sizes):
+        assert await read(ends.receiver) == number.to_bytes(2) * (size // 2)
+        assert await read(ends.receiver) == b"%d" % number
+    await world.until(lambda: ends.bodies == ends.coming == 0)
+    assert ends.receiver.queue_lengths() == {"dead-letter": 0, "q": 0}
