@@ -32,7 +32,7 @@ from triack.node.shell.outgoing_message import MessageProperties, with_propertie
 from triack.queues.mailboxes.large_bodies import ANNOUNCED_BYTES
 from triack.queues.mailboxes.system_queues import is_reserved, large_queue
 from triack.queues.node_settings import LargeBodies
-from triack.queues.packing import LargeMessage, Outgoing
+from triack.queues.packing import JOURNAL, LargeMessage, Outgoing
 from triack.queues.stages import Stage, StageName
 from triack.queues.streams.outbox import BODY_STATE
 from triack.queues.streams.outgoing_stream import OutgoingStream
@@ -259,7 +259,8 @@ class Upload:
         self._limits: LargeBodies = port.engine.settings.large
         self._outgoing = outgoing
         self._message = message
-        check_large(destination, size, self._limits, outgoing.queue, message.key)
+        copied = JOURNAL in (message.properties or {})
+        check_large(destination, size, self._limits, outgoing.queue, message.key, copied=copied)
         if outgoing.delivery not in DURABLE:
             raise UsageError(f"send a stream to {destination}: express messages are on no disk, and large ones must be")
         if outgoing.way is not None and not outgoing.way.is_direct and outgoing.delivery is Delivery.RECOVERABLE:
@@ -285,7 +286,7 @@ class Upload:
         life_s = port.engine.settings.time_to_reach_queue_s if outgoing.peer else None
         message = with_properties(destination, b"", properties, now_ms, port.name, life_s)
         upload = cls(port, outgoing, size, message)
-        port.make_admin_queue(message)
+        port.heed(outgoing, message)
         return upload
 
     async def begin(self) -> None:
@@ -440,12 +441,14 @@ class Upload:
             ) from None
 
 
-def check_large(destination: str, size: int, limits: LargeBodies, queue: str, key: str) -> None:
+def check_large(destination: str, size: int, limits: LargeBodies, queue: str, key: str, *, copied: bool) -> None:
     """Raises UsageError, MessageTooLarge, AddressError for a large message that can go nowhere."""
     if is_reserved(queue) or ":" in queue:
         raise UsageError(f"send a stream to {destination}: large messages go to queues of applications, not to topics")
     if key:
         raise UsageError(f"send a stream to {destination}: a large message has no key, as it is not sent at once")
+    if copied:
+        raise UsageError(f"send a stream to {destination}: no copy of a large message stays at its sender (journal)")
     if size > limits.most_bytes:
         raise MessageTooLarge(
             f"send to {destination}: a body of {size} bytes is over the limit of {limits.most_bytes} (large.most_bytes)"

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Final, NamedTuple
 
-from triack.queues.node_settings import Limits, Quota
+from triack.queues.node_settings import Journal, Limits, Quota
 
 __all__ = [
     "DEAD_LETTER_QUEUE",
@@ -15,6 +15,7 @@ __all__ = [
     "JOURNAL_PREFIX",
     "LARGE_PREFIX",
     "REPLY_QUEUE",
+    "SENT_JOURNAL",
     "STANDING_QUEUES",
     "SYSTEM_QUEUES",
     "SystemQueue",
@@ -22,9 +23,11 @@ __all__ = [
     "counted_in",
     "is_journal",
     "is_reserved",
+    "journal_limits",
     "journal_of",
     "large_queue",
     "large_target",
+    "owner_of",
     "system_queue",
 ]
 
@@ -38,6 +41,8 @@ JOURNAL_PREFIX: Final = f"{PREFIX}journal."
 """Before the name of a queue: its journal."""
 LARGE_PREFIX: Final = f"{PREFIX}large."
 """Before the name of a queue: the queue in which the parts of large messages for it arrive."""
+SENT_JOURNAL: Final = f"{PREFIX}journal"
+"""The journal of what this node has sent; MSMQ calls it the computer's journal."""
 DEAD_LETTER_STREAM: Final = 0
 """The number of no stream: dead letters are numbered by their ordinals at their origins."""
 
@@ -132,7 +137,7 @@ def system_queue(name: str) -> SystemQueue | None:
     """The row of a system queue; None for any other name."""
     if name.startswith(LARGE_PREFIX):
         return _large(name)
-    return _journal(name) if name.startswith(JOURNAL_PREFIX) else SYSTEM_QUEUES.get(name)
+    return _journal(name) if is_journal(name) else SYSTEM_QUEUES.get(name)
 
 
 def large_queue(queue: str) -> str:
@@ -171,29 +176,43 @@ def journal_of(queue: str) -> str:
     return JOURNAL_PREFIX + queue
 
 
+def owner_of(journal: str) -> str:
+    """The queue whose journal that is; empty for the journal of what was sent, and for any other queue."""
+    return journal.removeprefix(JOURNAL_PREFIX) if journal.startswith(JOURNAL_PREFIX) else ""
+
+
+def journal_limits(journal: str, limits: Limits) -> Journal:
+    """The limits of a journal."""
+    if journal == SENT_JOURNAL:
+        return limits.sent_journal
+    return limits.queue_journal.get(owner_of(journal), limits.journal)
+
+
 def is_journal(name: str) -> bool:
     """Whether a queue is a journal."""
-    return name.startswith(JOURNAL_PREFIX)
+    return name == SENT_JOURNAL or name.startswith(JOURNAL_PREFIX)
 
 
 def _journal(name: str) -> SystemQueue:
     """The row of a journal."""
-    queue = name.removeprefix(JOURNAL_PREFIX)
+    queue = owner_of(name)
 
     def quota(limits: Limits) -> Quota:
-        journal = limits.queue_journal.get(queue, limits.journal)
+        journal = journal_limits(name, limits)
         return Quota(journal.messages, journal.size_bytes)
 
     return SystemQueue(
         name,
-        f"copies of the messages that readers took from {queue}",
+        f"copies of the messages that readers took from {queue}" if queue else "copies of messages that were sent",
         Writer.NODE,
         stands=False,
         is_apart=True,
         gives_up=False,
         quota=quota,
         overflow=lambda _: "",
-        why_no_quota="its limits are those of limits.journal and of limits.queue_journal",
+        why_no_quota="its limits are those of limits.journal and of limits.queue_journal"
+        if queue
+        else "its limits are those of limits.sent_journal",
         in_arrival_order=True,
     )
 

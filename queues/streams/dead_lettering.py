@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from itertools import islice
 
-from triack.base.commit import key_of
+from triack.base.commit import Commit, key_of
 from triack.base.reasons import DeadReason
 from triack.ordering.outgoing import StreamPacket, StreamPacketState
 from triack.queues.admin_acks import Tell, Told, nobody_told
@@ -40,7 +40,7 @@ class DeadLettering:
     Attributes:
         waiting: messages without a dead letter, the oldest first.
         tell: takes what happened to messages whose senders may want to know.
-        give_up_body: tells the destination of a large message, by its outgoing queue and ordinal, to free the body.
+        give_up_body: tells the destination of a large message, a peer and its queue, to free the body of that ordinal.
     """
 
     __slots__ = ("_keys", "_node_id", "_put_dead_letter", "_records", "_unnoted", "give_up_body", "tell", "waiting")
@@ -59,7 +59,7 @@ class DeadLettering:
         self.waiting: deque[DeadMessage] = deque()
         self._unnoted: list[DeadMessage] = []
         self.tell: Tell = nobody_told
-        self.give_up_body: Callable[[OutgoingStream, int, Turn], None] = lambda *_: None
+        self.give_up_body: Callable[[str, str, int, Commit], None] = lambda *_: None
 
     # ---- giving up
 
@@ -138,7 +138,9 @@ class DeadLettering:
             self._tell(item, content, turn.now_ns)
         large = large_of(entries[0].body or b"\0")
         if large and not large_target(outgoing.queue):
-            self.give_up_body(outgoing, large, turn)
+            self.give_up_body(outgoing.peer, outgoing.queue, large, turn.commit)
+        for entry in entries:
+            entry.cares = False  # an ack that still comes has no consequences but that
         for index, body in enumerate(content.bodies):
             if large_target(outgoing.queue):
                 break  # a part of a large message: its sender is told of that
@@ -154,6 +156,8 @@ class DeadLettering:
                 key_of(outgoing.stream_number, entries[-1].number),
             )
             turn.commit.outgoing_deletes.append(span)
+        if outgoing.tear(entries) and outgoing.durable:
+            turn.commit.streams[outgoing.stream_number] = outgoing.row()
         turn.departures.dead_lettered.append((outgoing, entries, item.reason))
 
     def _tell(self, item: DeadMessage, content: Unpacked, now_ns: int) -> None:
