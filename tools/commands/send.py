@@ -186,8 +186,7 @@ def send(
     what they wait for. It ends with 1 when some were not accepted, or will never arrive. With a --key a command can
     be repeated without a look: for a day, the node accepts nothing again that it accepted with that key.
 
-    A --file of any size is one message. If one is over 4 MiB, the files go one after the other, and no --key can be
-    given: what had arrived of a file is freed when the command is killed.
+    A --file of any size is one message. If one is over 4 MiB, no --key can be given.
     """
     delivery = triack.Delivery[class_name.upper()]
     until = _stage_of(delivery, stage_name)
@@ -218,9 +217,7 @@ def send(
         suite,
         read_tls(authority=tls_ca),
     )
-    return run(
-        _send_large(order, timeout, as_json=as_json) if has_large(files) else _send(order, timeout, as_json=as_json)
-    )
+    return run((_send_large if has_large(files) else _send)(order, timeout, as_json=as_json))
 
 
 def _stage_of(delivery: triack.Delivery, name: str | None) -> triack.Stage:

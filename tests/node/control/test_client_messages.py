@@ -37,6 +37,7 @@ def arrived(client: Told) -> triack.Message:
         "topic": "",
         "failures": 2,
         "sender": "shop",
+        "large": False,
     }
     return message_of(
         header, pack_one(Outgoing(b"12 valves", {"label": "l"}), 7, 1_000), ClientHolder(client, None, 3), client
