@@ -8,6 +8,7 @@ from random import Random
 import pytest
 
 import triack
+from triack.node.handles.streaming import Upload
 from triack.node.node import port_of
 from triack.testing import World
 
@@ -427,3 +428,54 @@ async def swarm(world: World) -> None:
         assert await read(ends.receiver) == b"%d" % number
     await world.until(lambda: ends.bodies == ends.coming == 0)
     assert ends.receiver.queue_lengths() == {"dead-letter": 0, "q": 0}
+
+
+async def test_a_body_goes_by_a_relay(triack_world: World) -> None:
+    """Part by part; as one message that only a transaction can be."""
+    at_relay = "udp://127.0.0.1:7803"
+    with triack_world.machine("r"):
+        relay = triack.open("r", data="r", listen=at_relay, peers={"b": B}, log="log")
+    with triack_world.machine("b"):
+        there = triack.open("b", data="b", listen=B, log="log", settings=settings())
+    with triack_world.machine("a"):
+        ways = [triack.Route("b", "r")]
+        here = triack.open("a", data="a", peers={"r": at_relay}, routes=ways, log="log", settings=settings())
+    async with relay, there, here:
+        await relay.trust("a", here.key, may_relay=["b"])
+        await there.trust("r", relay.key, relays_for=["a"])
+        triack_world.set_loss(0.1)
+        await here.send_stream("b/q", BODY)
+        assert await read(there) == BODY
+        with pytest.raises(triack.UsageError, match="by way of a relay"):
+            await here.send_stream("b/q", BODY, delivery=triack.RECOVERABLE)
+
+
+async def test_permissions_are_those_of_the_queue(ends: Ends) -> None:
+    """A peer that may send to a queue may send large messages there, and to no other."""
+    await ends.start()
+    await ends.receiver.trust("a", ends.sender.key, send=["q"])
+    await ends.sender.send_stream("b/q", BODY)
+    assert await read(ends.receiver) == BODY
+    with pytest.raises(triack.DeliveryFailed, match="access-denied"):
+        await ends.sender.send_stream("b/other", BODY)
+    for name in ("$large.q", "$large.dead-letter"):
+        await ends.sender.send(f"b/{name}", b"by hand, which makes no body")
+    await ends.world.advance(5)
+    assert ends.bodies == ends.coming == 0
+
+
+async def test_a_sender_that_does_not_wait_for_its_parts_makes_a_dead_letter(
+    ends: Ends, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A planted bug: no reader gets a torn body, whatever a sender does."""
+
+    async def hasty(_upload: Upload, _ahead_bytes: int) -> None:
+        ends.world.set_loss(0.5)
+
+    await ends.start()
+    monkeypatch.setattr(Upload, "_settle", hasty)
+    await ends.sender.send_stream("b/q", BODY)
+    await ends.sender.send("b/q", b"next")
+    assert await read(ends.receiver) == b"next"
+    (letter,) = [it async for it in ends.receiver.browse("dead-letter")]
+    assert (letter.reason, letter.size) == ("body-lost", len(BODY))
