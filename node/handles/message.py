@@ -10,6 +10,7 @@ from triack.base.checks import LONGEST_LIFE_S
 from triack.base.errors import LargeBody, UsageError
 from triack.node.shell.outgoing_message import MessageProperties
 from triack.queues.admin_acks import class_in
+from triack.queues.mailboxes.large_bodies import size_said
 from triack.queues.mailboxes.mailbox import Lease, Run
 from triack.queues.message_classes import MessageClass
 
@@ -359,7 +360,7 @@ def message_of_run(
     """The message with that index of a run."""
     body = run.packet.open().bodies[index]
     if run.packet.large:
-        return LargeMessage(int.from_bytes(body), queue, run, index, holder, name_of, read_part)
+        return LargeMessage(size_said(body), queue, run, index, holder, name_of, read_part)
     return Message(body, queue, run, index, holder, name_of)
 
 

@@ -29,7 +29,7 @@ from triack.node.handles.choosing import part_of
 from triack.node.handles.receipt import Receipt, stage_to_wait_for
 from triack.node.shell.engine_handle import MESSAGE_OVERHEAD_BYTES, EngineHandle, Prepared
 from triack.node.shell.outgoing_message import MessageProperties, with_properties
-from triack.queues.mailboxes.large_bodies import ANNOUNCED_BYTES
+from triack.queues.mailboxes.large_bodies import ANNOUNCED_BYTES, SIZE_BYTES
 from triack.queues.mailboxes.system_queues import is_reserved, large_queue
 from triack.queues.node_settings import LargeBodies
 from triack.queues.packing import JOURNAL, LargeMessage, Outgoing
@@ -52,8 +52,6 @@ __all__ = [
 
 PIECE_BYTES = 256 * 1024
 """Bytes read from a source at a time: enough that each read costs little."""
-SIZE_BYTES = 8
-"""Length of the size of a body in the message that stands for it."""
 
 Work = Callable[[Callable[[], Any]], Awaitable[Any]]
 """Runs a blocking call in a thread."""

@@ -27,12 +27,31 @@ from triack.queues.mailboxes.queued_packet import QueuedPacket
 from triack.queues.mailboxes.quotas import Account, Fill
 from triack.queues.packing import part_bytes
 
-__all__ = ["ANNOUNCED_BYTES", "Bodies", "Body", "BodyEvent", "BodyId", "BodyState", "Part"]
+__all__ = [
+    "ANNOUNCED_BYTES",
+    "SIZE_BYTES",
+    "Bodies",
+    "Body",
+    "BodyEvent",
+    "BodyId",
+    "BodyState",
+    "Part",
+    "size_said",
+]
 
 DELETED_BYTES = 16 * 1024 * 1024
 """Parts that one commit deletes: the store reads their pages, which takes some ten milliseconds."""
 ANNOUNCED_BYTES = 6
 """Length of the size in an announcement, so that the first bytes of the packet, which a start reads, have all of it."""
+
+
+SIZE_BYTES = 8
+"""Length of the size of a body in the message that stands for it."""
+
+
+def size_said(body: bytes) -> int:
+    """The size of a large body, as the message says that stands for it."""
+    return int.from_bytes(body[:SIZE_BYTES])
 
 
 class BodyState(IntEnum):
@@ -204,6 +223,13 @@ class Bodies:
             self._unreserve(origin, body.fill, body.total_bytes)
         self._move(body, BodyEvent.CLAIMED)
         return body.total_bytes
+
+    def fits(self, packet: QueuedPacket) -> bool:
+        """Whether the body for which a message stands is here, and as long as it says."""
+        body = self.by_id.get((packet.origin, packet.large))
+        if body is None or body.state is BodyState.COMING:
+            return False
+        return body.total_bytes == size_said(packet.open().bodies[0])
 
     def is_whole(self, origin: bytes, ordinal: int) -> bool:
         """Whether a body is here."""

@@ -641,7 +641,7 @@ class LocalQueues:
             packet.open()
         except ProtocolError:
             return DeadReason.BAD_BODY
-        if packet.large and not is_reserved(mailbox.name) and not self.bodies.is_whole(packet.origin, packet.large):
+        if packet.large and not is_reserved(mailbox.name) and not self.bodies.fits(packet):
             return DeadReason.BODY_LOST
         # A message that was given back too often is dead since then; readers' deaths show only at the next start.
         if run.killed and self.is_over(mailbox, run.failures_of(run.first)):

@@ -15,6 +15,7 @@ from triack.base.delivery import Delivery
 from triack.base.errors import ProtocolError
 from triack.ordering.outgoing import StreamPacketState
 from triack.queues.admin_acks import class_of
+from triack.queues.mailboxes.large_bodies import size_said
 from triack.queues.mailboxes.mailbox import Mailbox, rank_of
 from triack.queues.message_classes import MessageClass
 from triack.queues.packing import SENT_TO, Unpacked, large_of, unpack_pieces
@@ -259,5 +260,5 @@ def _see(sight: Sight, pieces: Sequence[bytes], content: Unpacked | None) -> Bro
         receive_by=content.receive_by_ms / 1_000 if content.receive_by_ms else None,
         properties=properties,
         position=sight.position,
-        large_bytes=int.from_bytes(body) if is_large else None,
+        large_bytes=size_said(body) if is_large else None,
     )
