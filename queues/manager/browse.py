@@ -242,12 +242,13 @@ def _unpack(pieces: Sequence[bytes]) -> Unpacked | None:
 
 
 def _see(sight: Sight, pieces: Sequence[bytes], content: Unpacked | None) -> BrowsedMessage:
+    is_read = content is not None
     # An unreadable message is shown all the same, as its dead letter would be, under the same id.
     content = content or Unpacked(sight.number - sight.index, 0, 0, [b"".join(pieces)] * (sight.index + 1), None)
     properties = content.properties[sight.index] if content.properties else {}
     before = properties.get("dead_attempts")
     body = content.bodies[sight.index]
-    is_large = bool(large_of(pieces[0]))
+    is_large = is_read and bool(large_of(pieces[0]))
     return BrowsedMessage(
         id=f"{sight.origin.hex()}-{content.first_ordinal + sight.index}",
         queue=sight.queue,
