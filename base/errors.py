@@ -3,7 +3,8 @@
 TriackError
 ├── UsageError                local misuse: the caller's mistake, also a ValueError
 │   ├── AddressError          an address or destination that cannot be read
-│   ├── MessageTooLarge       a body over 4 MiB
+│   ├── MessageTooLarge       a body over 4 MiB, or over a limit of large ones
+│   ├── LargeBody             a body that is read by ``stream`` or ``save``, not at once
 │   ├── QueueNotFound         a queue this node (or the remote one) does not have
 │   ├── NotLoopback           insecure=True beyond the loopback interface
 │   ├── KeyUnreadable         a text that is no key, or was mistyped
@@ -15,6 +16,7 @@ TriackError
 ├── SubscriptionMismatch      a durable subscription of that name has another pattern
 ├── SubscriptionEnded         a subscription was ended while it was read
 ├── SubscriptionRefused       the node with the topics does not give this node a subscription
+├── BodyLost                  a large body is not on this node, or no more
 ├── HandOverEnded             a message was taken back from its reader before it was acknowledged
 ├── StateChanged              a remembered value is not what a transaction expected
 ├── WouldBlock                send_nowait found no room
@@ -45,6 +47,7 @@ from triack.base.reasons import DropReason
 
 __all__ = [
     "AddressError",
+    "BodyLost",
     "ChaosError",
     "ConfigError",
     "ConnectionLost",
@@ -54,6 +57,7 @@ __all__ = [
     "HandOverEnded",
     "IdentityError",
     "KeyUnreadable",
+    "LargeBody",
     "MessageTooLarge",
     "NoRoom",
     "NodeClosed",
@@ -98,7 +102,7 @@ class AddressError(UsageError):
 
 
 class MessageTooLarge(UsageError):
-    """A body over the limit of 4 MiB."""
+    """A body over the limit of 4 MiB, or of a stream over ``NodeSettings.large.most_bytes``."""
 
 
 class QueueNotFound(UsageError):
@@ -168,6 +172,14 @@ class TransactionLost(ConnectionLost):
 
     Run it again, with what it had received: those messages come again.
     """
+
+
+class LargeBody(UsageError):
+    """A message that was sent as a stream has no ``body`` in memory: read it by ``stream``, or ``save`` it."""
+
+
+class BodyLost(TriackError):
+    """The body of a large message is not on this node: it was freed when the message was done, or when it died here."""
 
 
 class HandOverEnded(TriackError):

@@ -200,6 +200,7 @@ class DeadReason(Reason):
     HAND_OVER_TIMEOUT = "hand-over-timeout", "It failed too often, and the last time its reader had it for too long."
     READER_REFUSED = "reader-refused", "Its reader refused it for good."
     BAD_BODY = "bad-body", "Its parts do not make a message."
+    BODY_LOST = "body-lost", "Not all parts of its large body are here."
     SESSION_LOST = "session-lost", "Its session was lost before it was acknowledged, and it is not to be sent again."
     PURGED = "purged", "It was taken out of its outgoing queue by hand."
     OWN_ADDRESS = "own-address", "Its destination is this node by another address, where it can never arrive."

@@ -19,6 +19,7 @@ __all__ = [
     "DeadLetters",
     "Gap",
     "KeySettings",
+    "LargeBodies",
     "Limits",
     "NodeSettings",
     "Quota",
@@ -67,6 +68,33 @@ class Redelivery:
         check_settings(self, may_be_zero=("first_wait_s", "max_wait_s"))
         if not isinstance(self.keep_order, bool):
             raise UsageError(f"Redelivery: keep_order must be True or False, not {self.keep_order!r}")
+
+
+LARGE_MOST_BYTES = 1 << 47
+"""The largest size that an announcement of a body has room for."""
+
+
+@dataclass(frozen=True, slots=True)
+class LargeBodies:
+    """Bodies that are sent in parts (``Node.send_stream``).
+
+    Attributes:
+        from_bytes: longer bodies are sent in parts; shorter ones, up to that, are messages like any other.
+        part_bytes: size of a part, at most: a reader has one of them in memory at a time.
+        ahead_bytes: of one body, how much may be on the disk of this node before it is on that of its destination.
+        most_bytes: size of the largest body that this node sends. The quota of its queue may allow less.
+    """
+
+    from_bytes: int = 4 * 1024 * 1024
+    part_bytes: int = 256 * 1024
+    ahead_bytes: int = 4 * 1024 * 1024
+    most_bytes: int = 64 * 1024**3
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+        check_between("LargeBodies: from_bytes", self.from_bytes, 1, 4 * 1024 * 1024)
+        check_between("LargeBodies: part_bytes", self.part_bytes, 1, 4 * 1024 * 1024)
+        check_between("LargeBodies: most_bytes", self.most_bytes, 1, LARGE_MOST_BYTES)
 
 
 Gap = Literal["warn", "error"]
@@ -362,6 +390,7 @@ class NodeSettings:
             pings costs half a megabyte for each peer. 0 for no such pings. A peer may have an interval of its own
             (``Node.trust``).
         keys: how long the keys of messages count, and how many there may be.
+        large: bodies that are sent in parts.
         messages_per_packet: the most messages that share a packet; None for as many as fit. With 1, windows and other
             counts of packets are counts of messages.
         lowest_priority_share: of how many packets to one queue one belongs to the lowest priority that waits; 0: none,
@@ -397,6 +426,7 @@ class NodeSettings:
     close_timeout_s: float = 5.0
     keep_alive_s: float = 25.0
     keys: KeySettings = field(default_factory=KeySettings)
+    large: LargeBodies = field(default_factory=LargeBodies)
     messages_per_packet: int | None = None
     lowest_priority_share: int = 64
     ack_events: AckTrigger | None = None

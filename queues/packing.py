@@ -11,8 +11,9 @@ The first byte holds the kind in bits 0 and 1, the priority of the messages in b
 bit 3, the messages were published to one topic: the length u8 and the name of what it has below its root are behind the
 head of a batch, or before the piece of the first fragment, of which they are a part. A message that a topic's node
 passes on to a subscription at another node has there, instead: the length u8, a zero u8, the node id of its publisher
-(16 bytes), its ordinal there u64, when it was published u64 ms, and the whole name of the topic. Nothing here depends
-on bit 2.
+(16 bytes), its ordinal there u64, when it was published u64 ms, and the whole name of the topic. With bit 2, the one
+message of the body stands for a large one, whose ordinal it has (``queues.mailboxes.large_bodies``); its own body is
+the size as u64, or as u48 when it announces the parts, and empty when it says that no more of them come.
 
 All integers are big-endian. Properties are a JSON object. A message of a batch has the ordinal ``first + index``, which
 with the id of its node names it permanently. Messages with different receive-by times (0 for any time) share no body,
@@ -54,6 +55,7 @@ __all__ = [
     "AnswerProperties",
     "AnswerRun",
     "Fragment",
+    "LargeMessage",
     "Outgoing",
     "PacketBody",
     "Passed",
@@ -66,11 +68,13 @@ __all__ = [
     "fragment_range",
     "join_fragments",
     "kept_until",
+    "large_of",
     "messages_in",
     "move_times",
     "pack",
     "pack_again",
     "pack_one",
+    "part_bytes",
     "priority_of",
     "read_batch",
     "read_fragment",
@@ -108,8 +112,9 @@ _LENGTH = Struct("!I")
 _SHORT_MAX = 0xFFFF
 """Lengths in a batch are 16 bits; longer messages travel in fragments."""
 _ANSWERS, _BATCH, _RICH, _FRAGMENT_KIND = 0, 1, 2, 3
-_KIND_BITS, _TOPIC = 0b11, 0b1000
-"""The bits of the first byte that say which kind of body it is, and whether it has the name of a topic."""
+_KIND_BITS, _LARGE, _TOPIC = 0b11, 0b100, 0b1000
+"""The bits of the first byte that say which kind of body it is, whether its message stands for a large one, and whether
+it has the name of a topic."""
 _NAME_BYTES_MAX = 256
 """What stands before a large message that is published, at most: the length is a byte."""
 _TIME_MAX_MS = (1 << 64) - 1
@@ -171,6 +176,13 @@ class Outgoing:
         reach_by_ms, receive_by_ms = self.reach_by_ms, self.receive_by_ms
         unread = receive_by_ms > 0 and not 0 < reach_by_ms < receive_by_ms
         return (receive_by_ms if unread else reach_by_ms), receive_by_ms
+
+
+@dataclass(slots=True)
+class LargeMessage(Outgoing):
+    """A message that stands for a large one. It has the ordinal of that, and shares no packet."""
+
+    ordinal: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,6 +357,10 @@ def pack(
         if kind is Passed:
             packer.add_passed(cast("list[Passed]", list(some)))
             continue
+        if kind is LargeMessage:
+            for message in cast("list[LargeMessage]", list(some)):
+                packer.add_large(message)
+            continue
         for _, alike in groupby(cast("list[Outgoing]", list(some)), key=_shared_by_list):
             packer.add_list(list(alike))
     packer.close_run()
@@ -432,6 +448,16 @@ class _Packer:
                 self.packed.append(PacketBody(body, stop - at, stop - at, 0))
                 self.ordinal += stop - at
             at = stop
+
+    def add_large(self, message: LargeMessage) -> None:
+        """Add a message that stands for a large one, under the ordinal of that; its own ordinal is never used."""
+        self.close_run()
+        unused, self.ordinal = self.ordinal, message.ordinal
+        self._bits |= _LARGE
+        self.add_list([message])
+        self.close_run()
+        self._bits &= ~_LARGE
+        self.ordinal = unused + 1
 
     def add_list(self, messages: list[Outgoing]) -> None:
         """Add messages that were sent as a list: they differ in their bodies alone."""
@@ -545,6 +571,8 @@ def pack_one(message: Outgoing, ordinal: int, sent_at_ms: int) -> bytes:
     It is a dead letter, to which nothing more happens: the body does not care.
     """
     properties, bits = write_properties(message.properties), message.priority << _PRIORITY_SHIFT
+    if isinstance(message, LargeMessage):
+        bits |= _LARGE
     if max(len(message.body), len(properties)) <= _SHORT_MAX:
         return _batch([message.body], [properties], ordinal, sent_at_ms, message.receive_by_ms, bits)
     blob = _LENGTH.pack(len(properties)) + properties + message.body
@@ -670,6 +698,18 @@ def count_of(head: bytes) -> int:
     return 1 if first & _KIND_BITS == _FRAGMENT_KIND else int(count)
 
 
+def large_of(head: bytes) -> int:
+    """The ordinal of the large message for which the message of a body stands, by its first bytes; 0 for none."""
+    return int(_HEAD.unpack_from(head)[2]) if head[0] & _LARGE else 0
+
+
+def part_bytes(size_bytes: int, packets: int, messages: int = 1) -> int:
+    """Size of parts of a large message, by the packets that hold them: a batch of several, or fragments of one."""
+    if packets == 1:
+        return size_bytes - _HEAD.size - messages * _lengths(1).size
+    return size_bytes - packets * (_HEAD.size + _FRAGMENT.size) - _LENGTH.size
+
+
 def topic_of(body: bytes) -> str | None:
     """What the topic of a body has below its root; None for a queue, and for a fragment that is not the first."""
     if not body[0] & _TOPIC:
@@ -736,6 +776,14 @@ def check(body: bytes, *, may_have_priority: bool = True) -> None:
         _check_batch(body)
     else:
         unpack(body)
+    if body[0] & _LARGE:
+        _check_large(body)
+
+
+def _check_large(body: bytes) -> None:
+    """Refuse a body that can stand for no large message: it is published, has no ordinal, or more than one message."""
+    if body[0] & _TOPIC or not body[0] & _KIND_BITS or not large_of(body) or count_of(body) != 1:
+        raise ProtocolError(DropReason.BAD_BODY, "stands for no large message")
 
 
 def kept_until(body: bytes, receive_by_ms: int) -> bytes:

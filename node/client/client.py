@@ -25,6 +25,7 @@ from triack.node.client.client_events import ClientEvents
 from triack.node.client.client_receipts import ClientReceipt, ClientReceipts, check_until, when_reached
 from triack.node.client.client_subscriber import ClientSubscriber
 from triack.node.client.client_transaction import ClientTransaction
+from triack.node.client.client_uploads import send_whole_or_parts
 from triack.node.client.connection import Connection
 from triack.node.client.line import LONGEST_PAUSE_S, Line, LineState
 from triack.node.control import handover
@@ -362,7 +363,7 @@ class Client(Asking):
     events = asked(Verbs.events, lambda self, header, _: ClientEvents(self, header, partial(self.call, "events")))
     recall = asked(Verbs.recall)
     request = asked(
-        Verbs.request, lambda self, header, content: message_of(header, content, ClientHolder(self, None, None))
+        Verbs.request, lambda self, header, content: message_of(header, content, ClientHolder(self, None, None), self)
     )
     key = asked(Verbs.key)
     trust = asked(Verbs.trust)
@@ -409,6 +410,20 @@ class Client(Asking):
         transaction = ClientTransaction(self)
         wanted = (said[name] for name in ("destinations", "body", "delivery", "until", "timeout", "properties"))
         return await send_to_each(transaction, *wanted)
+
+    @as_on(Verbs.send_stream)
+    async def send_stream(self, said: Said) -> ClientReceipt:
+        """Give the node the body a piece at a time; a loss of the connection ends it, and frees what had arrived."""
+        until, timeout = said["until"], said["timeout"]
+        check_until(until, said["delivery"], timeout)
+
+        async def send_whole(body: bytes) -> ClientReceipt:
+            return await self.send(said["destination"], body, delivery=said["delivery"], **said["properties"])
+
+        async def end(_begun: Header, call: Callable[..., Awaitable[Header]]) -> ClientReceipt:
+            return ClientReceipt(self, await call("upload_end", transaction=None))
+
+        return await when_reached(await send_whole_or_parts(self, said, send_whole, end), until, timeout)
 
     @as_on(Verbs.send_many)
     async def send_many(self, said: Said) -> ClientReceipts:

@@ -14,6 +14,7 @@ from triack.base.errors import ConnectionLost, NodeClosed, TransactionLost
 from triack.node.client.asking import Asking, ask
 from triack.node.client.at_once import begin_now
 from triack.node.client.client_receipts import ClientReceipt, check_until
+from triack.node.client.client_uploads import send_whole_or_parts
 from triack.node.control.client_messages import frames_of, message_of, name_of
 from triack.node.control.control_frames import Caller, Header, check_frame, cut
 from triack.node.control.told import read_receipts
@@ -138,6 +139,26 @@ class ClientTransaction(Asking):
             raise
         self._last = sent
 
+    @as_on(Transaction.send_stream)
+    async def send_stream(self, said: Said) -> None:
+        """Give the node the body a piece at a time."""
+        check_durable(said["destination"], said["delivery"])
+
+        async def send_whole(body: bytes) -> None:
+            await self.send(said["destination"], body, delivery=said["delivery"], **said["properties"])
+
+        async def end(begun: Header, call: Callable[..., Awaitable[Header]]) -> None:
+            if self._number is None:
+                await asyncio.shield(self._begin(task_name()))
+            self._check_open()
+            if begun["epoch"] != self._epoch:
+                self._check_open()
+                raise self._end_by_loss(ConnectionLost("send a stream", maybe_done=False), "send_stream")
+            self._last = [(await call("upload_end", transaction=self._number))["n"]]
+            self._classes.add(said["delivery"])
+
+        await send_whole_or_parts(self._client, said, send_whole, end)
+
     @as_on(Transaction.reply)
     async def reply(self, said: Said) -> None:
         """Send to the ``reply_to`` of the message."""
@@ -151,27 +172,29 @@ class ClientTransaction(Asking):
         check_timeout(f"receive from {said['queue']}", said["timeout"])
         header, content = await ask(self, Transaction.receive_many, said)
         contents = zip(header["about"], cut(content, header["sizes"]), strict=True)
-        return [message_of(about, one, ONLY_THE_TRANSACTION) for about, one in contents]
+        return [message_of(about, one, ONLY_THE_TRANSACTION, self._client) for about, one in contents]
 
     @as_on(Transaction.receive)
     async def receive(self, said: Said) -> Message:
         """Check the timeout before the call."""
         check_timeout(f"receive from {said['queue']}", said["timeout"])
-        return message_of(*await ask(self, Transaction.receive, said), ONLY_THE_TRANSACTION)
+        return message_of(*await ask(self, Transaction.receive, said), ONLY_THE_TRANSACTION, self._client)
 
     @as_on(Transaction.receive_by_id)
     async def receive_by_id(self, said: Said) -> Message:
         """Check the id and the timeout before the call."""
         Wanted.by_id(said["id"])
         check_timeout(f"receive from {said['queue']}", said["timeout"])
-        return message_of(*await ask(self, Transaction.receive_by_id, said), ONLY_THE_TRANSACTION)
+        return message_of(*await ask(self, Transaction.receive_by_id, said), ONLY_THE_TRANSACTION, self._client)
 
     @as_on(Transaction.receive_by_correlation_id)
     async def receive_by_correlation_id(self, said: Said) -> Message:
         """Check the correlation id and the timeout before the call."""
         Wanted.by_correlation_id(said["correlation_id"])
         check_timeout(f"receive from {said['queue']}", said["timeout"])
-        return message_of(*await ask(self, Transaction.receive_by_correlation_id, said), ONLY_THE_TRANSACTION)
+        return message_of(
+            *await ask(self, Transaction.receive_by_correlation_id, said), ONLY_THE_TRANSACTION, self._client
+        )
 
     @as_on(Transaction.remember)
     def remember(self, said: Said) -> Done:

@@ -138,6 +138,7 @@ _ABOUT: Mapping[KeyPath, str] = {
     ("limits", "journal"): "Limits of journals: copies of what readers took from the queues that have one.",
     ("limits", "sent_journal"): "Limits of the journal of messages that are sent with `journal`.",
     ("limits", "transit_quota"): "Limits of all messages that wait here for other nodes.",
+    ("large",): "Bodies that are sent in parts.",
     ("keys",): "Keys with which messages are sent once.",
     ("ack_events",): "When acknowledgements are reported to the program.",
     ("blocking",): "The stage that messages have reached when a call that sends them returns.",

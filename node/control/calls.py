@@ -26,27 +26,29 @@ node may come with the code after the caller has ended.
 import asyncio
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Sized
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Any
 
 from triack.base.delivery import Delivery
-from triack.base.errors import NodeClosed, ProtocolError, TriackError, UsageError, WaitTimeout
+from triack.base.errors import LargeBody, NodeClosed, ProtocolError, TriackError, UsageError, WaitTimeout
 from triack.base.printable import printable
 from triack.base.reasons import DropReason
 from triack.node.control.client_messages import content_of, contents_of
 from triack.node.control.control_frames import CALLS_MAX, VERSION, Answer, Header, Link, number_of, words_of
 from triack.node.control.description import describe
 from triack.node.control.intake import Intake, Producer
-from triack.node.control.told import WATCH, describe_event, describe_news, describe_receipts
+from triack.node.control.told import RECEIPT, WATCH, describe_event, describe_news, describe_receipts
 from triack.node.control.verb_table import On, Verb, check_call
 from triack.node.files import operator_log
 from triack.node.handles.acknowledgements import Acknowledgements
+from triack.node.handles.choosing import part_of
 from triack.node.handles.consumer import BATCH_MESSAGES, Consumer
 from triack.node.handles.derived import settled
 from triack.node.handles.message import Message
 from triack.node.handles.receipt import Receipt, find_kept
 from triack.node.handles.receipts import KeyedReceipts, Receipts
+from triack.node.handles.streaming import Upload
 from triack.node.handles.subscribing import Subscriber, begin_subscription
 from triack.node.handles.transaction import Transaction
 from triack.node.handles.verbs import Verbs
@@ -72,6 +74,8 @@ WATCHES_MAX = 1_024
 """Events that one connection follows: of the node, and of acknowledgements."""
 PRODUCERS_MAX = 64
 """Processes that send through one connection: each of ours is one, and keeps up to 256 chunks of receipts here."""
+UPLOADS_MAX = 64
+"""Large messages that one connection is sending: each keeps some parts in memory."""
 HELD_MAX = 131_072
 """Messages in the hands of one connection. Their bodies are at the other end; the rest takes tens of MB here."""
 CALLS_BYTES_MAX = 256 * 1024 * 1024
@@ -125,6 +129,7 @@ class Calls:
         self._invitations: dict[int, OpenInvitation] = {}
         self._watches: dict[int, Acknowledgements | Events] = {}
         self._producers: dict[int, Producer] = {}
+        self._uploads: dict[int, Upload] = {}
         # Why messages were taken back, by number, while the caller may not have heard of it.
         self._taken_back: dict[int, str] = {}
 
@@ -331,6 +336,8 @@ class Calls:
             callee = self._invitations[header["invitation"]]
         elif on is On.PRODUCER:
             callee = self._producers[header["producer"]]
+        elif on is On.UPLOAD:
+            callee = self._uploads[header["upload"]]
         elif on is On.TRANSACTION:
             callee = self._with_room(header) if "destination" in header else self._transaction(header)
         before = callee.last_step if on is On.TRANSACTION else None
@@ -369,6 +376,9 @@ class Calls:
             events.close()
         for producer in self._producers.values():
             producer.close()
+        for upload in self._uploads.values():
+            with suppress(NodeClosed):
+                upload.give_up()
 
     def _number(self) -> int:
         number, self._next = self._next, self._next + 1
@@ -405,6 +415,38 @@ class Calls:
         number = self._number()
         self._producers[number] = producer
         return {"producer": number, "accepted": await producer.begin()}, b""
+
+    # ---- steps: large messages
+
+    async def _upload(self, header: Header) -> Answer:
+        under_way = {number: upload for number, upload in self._uploads.items() if not upload.has_ended}
+        self._uploads = under_way
+        _check_room("send a stream", under_way, UPLOADS_MAX, "of them under way")
+        delivery, number = Delivery[header["delivery"]], self._number()
+        upload = Upload.to(self._node._port, header["destination"], header["size"], delivery, header["properties"])
+        self._uploads[number] = upload
+        try:
+            await upload.begin()
+        except BaseException:
+            upload.give_up()
+            raise
+        return {"upload": number}, b""
+
+    async def _upload_end(self, header: Header) -> Answer:
+        upload = self._uploads[header["upload"]]
+        prepared = await upload.complete()
+        if header["transaction"] is not None:
+            transaction = self._transaction(header)
+            await transaction.take_upload(upload, prepared)
+            self._steps[header["n"]] = transaction, transaction.last_step
+            return {}, b""
+        receipt = upload.submit(prepared)
+        await receipt.reached(Stage.QUEUED)
+        return RECEIPT.describe(receipt, self._keep)
+
+    async def _read_part(self, header: Header) -> Answer:
+        origin = bytes.fromhex(header["origin"])
+        return {}, await part_of(self._node._port, origin, header["ordinal"], header["index"])
 
     # ---- steps: events, and acknowledgements
 
@@ -518,6 +560,10 @@ class Calls:
         """The next messages as lines, with their descriptions if the call wants them."""
         most = min(header["most"], BATCH_MESSAGES)
         batch = await self._reader(header).get_many(most, header["timeout"])
+        for message in batch:
+            if message.is_large:
+                what = f"message {message.id} of queue {message.queue} has a body of {message.size} bytes"
+                raise LargeBody(f"{what}, which is no line: triack receive {message.queue} --save PATH")
         content = b"".join([message.body for message in batch])
         fields = {
             "ids": [message.id for message in batch],
@@ -640,6 +686,9 @@ _STEPS: dict[str, Callable[[Calls, Header], Awaitable[Answer]]] = {
     "wait": Calls._wait,
     "follow": Calls._follow,
     "produce": Calls._produce,
+    "upload": Calls._upload,
+    "upload_end": Calls._upload_end,
+    "read_part": Calls._read_part,
     "told": Calls._told,
     "read": Calls._read,
     "subscribe": Calls._subscribe,

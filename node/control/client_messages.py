@@ -5,6 +5,7 @@ holder is at the other end.
 """
 
 from collections.abc import Iterable
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -14,7 +15,7 @@ from triack.base.errors import HandOverEnded, UsageError
 from triack.base.printable import counted
 from triack.node.control.control_frames import Answer, Caller, Header
 from triack.node.handles.consumer import BATCH_MESSAGES
-from triack.node.handles.message import Holder, Keeper, Message
+from triack.node.handles.message import Holder, Keeper, Message, message_of_run
 from triack.node.shell.outgoing_message import as_bytes, check_size
 from triack.queues.mailboxes.mailbox import Lease, QueuedPacket, Run
 from triack.queues.packing import MAX_BODY_BYTES, Outgoing, pack_one
@@ -101,7 +102,7 @@ def content_of(message: Message) -> Answer:
     """A message for ``message_of``: the fields that are not in a packet, and the body of a packet of its own."""
     origin, _, ordinal = message.id.partition("-")
     outgoing = Outgoing(
-        message.body,
+        message.size.to_bytes(8) if message.is_large else message.body,
         message.properties,
         receive_by_ms=round((message.receive_by or 0) * 1_000),
         priority=message.priority,
@@ -114,6 +115,7 @@ def content_of(message: Message) -> Answer:
         "failures": message.failures,
         "redelivered": message.redelivered,
         "topic": message.topic or "",
+        "large": message.is_large,
     }
     return fields, content
 
@@ -124,7 +126,7 @@ def contents_of(messages: Iterable[Message]) -> Answer:
     return {"about": about, "sizes": [len(content) for content in contents]}, b"".join(contents)
 
 
-def message_of(header: Header, content: bytes, holder: Holder) -> Message:
+def message_of(header: Header, content: bytes, holder: Holder, client: Caller) -> Message:
     """A message from the output of ``content_of``, as if it had come out of a queue of this process."""
     packet = QueuedPacket(
         keys=(),
@@ -139,5 +141,13 @@ def message_of(header: Header, content: bytes, holder: Holder) -> Message:
         topic=str(header["topic"]),
     )
     run = Run(packet, 0, 1, redelivered=bool(header["redelivered"]), failures={0: header["failures"]})
-    body, queue, sender = packet.open().bodies[0], str(header["queue"]), str(header["sender"])
-    return Message(body, queue, run, 0, holder, lambda _origin: sender)
+    if header["large"]:
+        packet.large = packet.open().first_ordinal
+    queue, sender = str(header["queue"]), str(header["sender"])
+    return message_of_run(queue, run, 0, holder, lambda _origin: sender, partial(_read_part, client))
+
+
+async def _read_part(client: Caller, lease: Lease, index: int) -> bytes:
+    packet = lease.packet
+    _, content = await client.call("read_part", origin=packet.origin.hex(), ordinal=packet.large, index=index)
+    return content

@@ -53,6 +53,7 @@ from triack.node.handles.acknowledgements import Every
 from triack.node.handles.consumer import BATCH_MESSAGES
 from triack.node.handles.derived import Said, plain_function, signature_of
 from triack.node.handles.queue_admin import as_ids
+from triack.node.handles.streaming import Upload
 from triack.node.handles.transaction import Transaction
 from triack.node.handles.verbs import Verbs
 from triack.node.shell.enrolling import OpenInvitation
@@ -177,6 +178,7 @@ class On(Enum):
     TRANSACTION = "transaction"
     INVITATION = "invitation"
     PRODUCER = "producer"
+    UPLOAD = "upload"
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,8 +220,9 @@ class Verb:
             if name in self.arguments:
                 fields[name] = self.arguments[name].write(value, name, said)
             elif parameter.annotation is bytes:
-                body = as_bytes(said["destination"], value)
-                check_size(said["destination"], body)
+                destination = said.get("destination", "")
+                body = as_bytes(destination, value)
+                check_size(destination, body)
             elif parameter.annotation == _BODY_OR_NONE:
                 body, fields["forget"] = value or b"", value is None
             else:  # bodies, of one frame
@@ -343,6 +346,12 @@ VERBS: Mapping[str, Verb] = {
         _row(Producer.take, on=On.PRODUCER),
         _row(Producer.progress, PROGRESS, on=On.PRODUCER),
         _row(Producer.forget, WAITS_FOR, on=On.PRODUCER),
+        # Sending a large message.
+        _step("upload", destination=TEXT, delivery=TEXT, size=NUMBER, properties=Argument(Kind.OBJECT)),
+        _row(Upload.add, name="upload_part", on=On.UPLOAD),
+        _step("upload_end", upload=NUMBER, transaction=NUMBER_OR_NULL),
+        _row(Upload.give_up, name="upload_give_up", on=On.UPLOAD),
+        _step("read_part", origin=TEXT, ordinal=NUMBER, index=NUMBER),
         # Events.
         _row(Verbs.events, WATCH, repeats=True),
         _row(Verbs.acknowledgements, WATCH, leave_out=("handler",), repeats=True),

@@ -6,18 +6,19 @@ ones read what has come since. A body that is only on the disk is fetched when i
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import suppress
 
 from triack.base.commit import Read
-from triack.base.errors import ProtocolError, UsageError, WaitTimeout
+from triack.base.errors import BodyLost, ProtocolError, UsageError, WaitTimeout
 from triack.node.shell.engine_handle import EngineHandle
 from triack.queues.mailboxes.lookup import Lookup, Wanted
-from triack.queues.mailboxes.mailbox import Mailbox, Run
+from triack.queues.mailboxes.mailbox import Lease, Mailbox, Run
 from triack.queues.mailboxes.queued_packet import QueuedPacket
 from triack.queues.manager.jobs import Look
 from triack.queues.packing import Unpacked, unpack_pieces
 from triack.queues.topics.subscription import Subscription
 
-__all__ = ["choose", "fetch"]
+__all__ = ["choose", "fetch", "part_of", "read_part"]
 
 PAGE_PACKETS = 256
 """Packets read at a time: a few milliseconds of work."""
@@ -152,3 +153,29 @@ async def fetch(port: EngineHandle, read: Read) -> dict[int, bytes]:
     if error is not None:
         raise error
     return look.bodies
+
+
+async def read_part(port: EngineHandle, lease: Lease, index: int) -> bytes:
+    """A part of the body of a large message, see ``part_of``."""
+    return await part_of(port, lease.packet.origin, lease.packet.large, index)
+
+
+async def part_of(port: EngineHandle, origin: bytes, ordinal: int, index: int) -> bytes:
+    """A part of a large body of this node, from 0 on; empty behind the last one.
+
+    Raises:
+        BodyLost: the body is not on this node, or no more: the message was acknowledged, or died before it left.
+        NodeClosed, StoreFailed: the node has ended.
+    """
+    port.check_alive()
+    bodies = port.engine.queues.bodies
+    body = bodies.by_id.get((origin, ordinal))
+    if body is None or not bodies.is_whole(origin, ordinal):
+        raise BodyLost(f"message {origin.hex()}-{ordinal}: its body is not on node {port.name}, or no more")
+    if index >= len(body.parts):
+        return b""
+    keys = [key for first, last in body.parts[index].keys for key in range(first, last + 1)]
+    found = await fetch(port, Read("messages", keys))
+    with suppress(ProtocolError, KeyError):
+        return b"".join(unpack_pieces([found[key] for key in keys]).bodies)
+    raise BodyLost(f"message {origin.hex()}-{ordinal}: it was acknowledged, and its body freed, while it was read")

@@ -11,7 +11,8 @@ from functools import partial
 from triack.base.errors import HandOverEnded
 from triack.base.in_hand import WORD_BITS
 from triack.base.reasons import DeadReason
-from triack.node.handles.message import Holder, Keeper, Message
+from triack.node.handles.choosing import read_part
+from triack.node.handles.message import Holder, Keeper, Message, message_of_run
 from triack.node.shell.engine_handle import EngineHandle
 from triack.node.shell.event_loop import check_home, run_at_home, running_loop
 from triack.node.shell.holding import OVERDUE, RELEASED, HeldPacket, Reader, taken_back, task_name
@@ -129,6 +130,8 @@ class InFlightRun(InFlightMessages):
             words[self._cell + index // WORD_BITS] |= 1 << index % WORD_BITS
         if hands.timeout_ns:
             hands.watch()
+        if run.packet.large:
+            return message_of_run(hands.queue, run, index, holder, hands.name_of, hands.read_part)
         return Message(self._bodies[index], hands.queue, run, index, holder, hands.name_of)
 
     def take_all(self) -> list[tuple[QueuedPacket, int]]:
@@ -186,6 +189,9 @@ class InFlightList(InFlightMessages):
             bodies = packet.open().bodies
             bits[packet] = bits.get(packet, 0) | some
             hands.note(packet, some)
+            if packet.large:
+                messages.append(message_of_run(queue, run, indices[0], holder, name_of, hands.read_part))
+                continue
             messages += [Message(bodies[at], queue, run, at, holder, name_of) for at in indices]
         if hands.timeout_ns:
             hands.watch()
@@ -253,6 +259,7 @@ class InFlight:
         acknowledge: acknowledges messages of packets that were just let go, message i if bit i is set.
         queue: the queue's name.
         name_of: gives the name of a node in destinations.
+        read_part: reads the parts of large messages.
         home: the event loop in which the reader was made.
         clock: the monotonic clock.
         reader: as given.
@@ -273,6 +280,7 @@ class InFlight:
         self.queue = mailbox.name
         self._whose = f"a message of queue {mailbox.name}"
         self.name_of = port.name_of
+        self.read_part = partial(read_part, port)
         self._port = port
         self._mailbox = mailbox
         self.acknowledge: Callable[[list[tuple[QueuedPacket, int]]], None] = partial(port.acknowledge, mailbox)

@@ -1,17 +1,33 @@
 """A message in the hands of an application."""
 
-from collections.abc import Callable
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable
 from math import ceil
+from pathlib import Path
 from typing import Any, Protocol
 
 from triack.base.checks import LONGEST_LIFE_S
-from triack.base.errors import UsageError
+from triack.base.errors import LargeBody, UsageError
 from triack.node.shell.outgoing_message import MessageProperties
 from triack.queues.admin_acks import class_in
+from triack.queues.mailboxes.large_bodies import size_said
 from triack.queues.mailboxes.mailbox import Lease, Run
 from triack.queues.message_classes import MessageClass
 
-__all__ = ["Holder", "Keeper", "Message", "absolute", "delay_ms_of", "way_back"]
+__all__ = [
+    "Holder",
+    "Keeper",
+    "LargeMessage",
+    "Message",
+    "ReadPart",
+    "absolute",
+    "delay_ms_of",
+    "message_of_run",
+    "way_back",
+]
+
+ReadPart = Callable[[Lease, int], Awaitable[bytes]]
+"""Reads a part of the body of a large message, by its number from 0 on; empty behind the last one."""
 
 
 class Keeper:
@@ -40,7 +56,7 @@ class Message:
     """A message that was received.
 
     Attributes:
-        body: the bytes that were sent, at most 4 MiB.
+        body: the bytes that were sent, at most 4 MiB; LargeBody is raised for those of a large message.
         queue: the queue it was taken from.
     """
 
@@ -81,7 +97,54 @@ class Message:
         return self._run.redelivered
 
     def __repr__(self) -> str:
-        return f"<Message {self.id} of queue {self.queue}, {len(self.body)} bytes>"
+        return f"<Message {self.id} of queue {self.queue}, {self.size} bytes>"
+
+    @property
+    def size(self) -> int:
+        """Length of its body in bytes."""
+        return len(self.body)
+
+    @property
+    def is_large(self) -> bool:
+        """Whether it was sent in parts (``Node.send_stream``), so that its body is not in memory."""
+        return False
+
+    async def stream(self) -> AsyncIterator[bytes]:
+        """Yield the body, a part at a time: ``async for chunk in message.stream()``. It begins anew with each call.
+
+        Raises:
+            BodyLost: of a large message: the body is not on the node, or was freed as the message was acknowledged.
+            NodeClosed, StoreFailed, ConnectionLost: the node has ended, or the process that runs it.
+        """
+        if self.body:
+            yield self.body
+
+    async def save(self, path: str | Path) -> int:
+        """Write the body to a file, which has all of it or does not exist: it gets its name at the end.
+
+        Returns:
+            Its length in bytes.
+
+        Raises:
+            OSError: the file cannot be written.
+            BodyLost, NodeClosed, StoreFailed, ConnectionLost: as ``stream``.
+        """
+        target = Path(path)
+        partial = target.with_name(f".{target.name}.part")
+        size = 0
+        file = partial.open("wb")
+        try:
+            async for chunk in self.stream():
+                size += file.write(chunk)
+            file.flush()
+            os.fsync(file.fileno())
+            file.close()
+            partial.replace(target)
+        except BaseException:
+            file.close()
+            partial.unlink(missing_ok=True)
+            raise
+        return size
 
     def ack(self) -> None:
         """The message is done; it leaves the queue with the next commit, some ten milliseconds later at most.
@@ -118,6 +181,11 @@ class Message:
     def held_by(self, wrap: Callable[[Holder], Holder]) -> "Message":
         """The same message with another holder, which ``wrap`` makes of the present one."""
         return Message(self.body, self.queue, self._run, self._index, wrap(self._holder), self._name_of)
+
+    @property
+    def parts(self) -> tuple[Run, int, Holder, Callable[[bytes], str]]:
+        """Its run and its index there, its holder, and what names its sender; for the node's own parts."""
+        return self._run, self._index, self._holder, self._name_of
 
     @property
     def id(self) -> str:
@@ -235,6 +303,70 @@ class Message:
     def _text(self, name: str) -> str | None:
         value = self.properties.get(name)
         return value if isinstance(value, str) else None
+
+
+class LargeMessage(Message):
+    """A message that was sent in parts."""
+
+    __slots__ = ("_read_part", "_size")
+
+    def __init__(
+        self,
+        size: int,
+        queue: str,
+        run: Run,
+        index: int,
+        holder: Holder,
+        name_of: Callable[[bytes], str],
+        read_part: ReadPart,
+    ) -> None:
+        super().__init__(b"", queue, run, index, holder, name_of)
+        self._size = size
+        self._read_part = read_part
+
+    @property
+    def body(self) -> bytes:
+        """There is none. Raises LargeBody."""
+        raise LargeBody(
+            f"message {self.id} of queue {self.queue} has a body of {self._size} bytes: read it by "
+            "`async for chunk in message.stream()`, or `await message.save(path)`"
+        )
+
+    @body.setter
+    def body(self, body: bytes) -> None:
+        """It stays where it is."""
+
+    @property
+    def size(self) -> int:
+        """Length of its body in bytes."""
+        return self._size
+
+    @property
+    def is_large(self) -> bool:
+        """It is."""
+        return True
+
+    async def stream(self) -> AsyncIterator[bytes]:
+        """Yield the body, a part at a time."""
+        index = 0
+        while chunk := await self._read_part(self.lease, index):
+            yield chunk
+            index += 1
+
+    def held_by(self, wrap: Callable[[Holder], Holder]) -> "Message":
+        """The same message with another holder."""
+        run, index = self._run, self._index
+        return LargeMessage(self._size, self.queue, run, index, wrap(self._holder), self._name_of, self._read_part)
+
+
+def message_of_run(
+    queue: str, run: Run, index: int, holder: Holder, name_of: Callable[[bytes], str], read_part: ReadPart
+) -> Message:
+    """The message with that index of a run."""
+    body = run.packet.open().bodies[index]
+    if run.packet.large:
+        return LargeMessage(size_said(body), queue, run, index, holder, name_of, read_part)
+    return Message(body, queue, run, index, holder, name_of)
 
 
 def absolute(reply_to: str | None, sender: str) -> str | None:

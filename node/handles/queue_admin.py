@@ -11,10 +11,11 @@ from typing import Any
 
 from triack.base.checks import check_kind, check_texts, check_timeout
 from triack.base.delivery import TRANSACTIONAL_PRIORITY, Delivery
-from triack.base.errors import QueueNotFound, UsageError, WaitTimeout
+from triack.base.errors import BodyLost, QueueNotFound, UsageError, WaitTimeout
 from triack.base.names import what_else
 from triack.node.handles.choosing import fetch
 from triack.node.handles.message import absolute
+from triack.node.handles.streaming import StoredBody, Upload, send_all
 from triack.node.shell.driver import Driver
 from triack.node.shell.engine_handle import MESSAGE_OVERHEAD_BYTES, EngineHandle
 from triack.node.shell.prepared import published
@@ -259,6 +260,11 @@ class QueueAdmin:
         async for mailbox, page in self._pages(queue, ids):
             found = ((message.position, route(message)) for message in page)
             ways = {position: way for position, way in found if way is not None}
+            for looked_at in page:
+                if looked_at.large_bytes is not None and looked_at.position in ways:
+                    moved += await self._move_large(
+                        mailbox, looked_at, *ways.pop(looked_at.position), named=ids is not None
+                    )
             for outgoing, message in ways.values():
                 await self._port.wait_room((outgoing, message, len(message.body)))
             # No await from here to the commit's queueing: all of it is one disk transaction.
@@ -270,6 +276,28 @@ class QueueAdmin:
                 moved += 1
             await self._port.commit()
         return moved
+
+    async def _move_large(
+        self, mailbox: Mailbox, message: BrowsedMessage, outgoing: OutgoingStream, copy: Outgoing, *, named: bool
+    ) -> int:
+        """Move a message that was sent in parts: its body is sent again. Returns how many were moved.
+
+        One without a body stays, as it died before it left; if it was ``named``, BodyLost is raised.
+        """
+        origin, _, ordinal = message.id.partition("-")
+        upload = Upload(self._port, outgoing, message.size, copy)
+        try:
+            prepared = await send_all(upload, StoredBody(self._port, bytes.fromhex(origin), int(ordinal), message.size))
+        except BodyLost:
+            if named:
+                raise
+            return 0
+        if not mailbox.withdraw([place_of(message.position)]):
+            upload.give_up()
+            return 0
+        upload.submit(prepared)  # with the commit that removes it here
+        await self._port.commit()
+        return 1
 
     async def purge(self, queue: str, ids: Collection[str] | None) -> int:
         """See ``Node.purge``."""

@@ -12,11 +12,12 @@ from triack.base.commit import OWN_STATE
 from triack.base.delivery import DURABLE, Delivery
 from triack.base.errors import HandOverEnded, NodeClosed, StateChanged, UsageError, WaitTimeout
 from triack.base.printable import counted
-from triack.node.handles.choosing import choose
+from triack.node.handles.choosing import choose, read_part
 from triack.node.handles.consumer import BATCH_BYTES, BATCH_MESSAGES, in_time
-from triack.node.handles.message import Message, delay_ms_of, way_back
+from triack.node.handles.message import Message, delay_ms_of, message_of_run, way_back
 from triack.node.handles.receipt import Receipt, Waits, accept, check_bounded, check_stage
 from triack.node.handles.receipts import Receipts
+from triack.node.handles.streaming import BodySource, Upload, check_whole, open_source, send_all
 from triack.node.handles.taken import Taken
 from triack.node.shell.engine_handle import MESSAGE_OVERHEAD_BYTES, EngineHandle, Prepared, PreparedList
 from triack.node.shell.holding import Reader
@@ -60,6 +61,8 @@ class Transaction:
         self._port = port
         # The messages that each step sends.
         self._sends: dict[int, Prepared | PreparedList] = {}
+        # Those of them that stand for large messages.
+        self._uploads: dict[int, Upload] = {}
         self._taken = Taken(port, reader)
         self._steps = 0
         self._state: dict[str, bytes | None] = {}
@@ -135,6 +138,53 @@ class Transaction:
         self._check_open()
         self._listed_bytes = add_listed(destination, self._listed_bytes, sizes)
         self._sends[self._next_step()] = prepared
+
+    async def send_stream(
+        self,
+        destination: str,
+        source: BodySource,
+        *,
+        content_length: int | None = None,
+        delivery: Delivery = Delivery.TRANSACTIONAL,
+        **properties: Unpack[MessageProperties],
+    ) -> None:
+        """Send a message whose body may have any size, see ``Node.send_stream``; its reader gets it with the commit.
+
+        The body leaves at once, and this waits until all of it is at its destination. A rollback frees it there.
+
+        Args:
+            destination: as for ``Node.send_stream``.
+            source: as for ``Node.send_stream``.
+            content_length: the number of bytes, if it is known.
+            delivery: ``RECOVERABLE`` or ``TRANSACTIONAL``.
+            **properties: as for ``Node.send_stream``.
+
+        Raises:
+            UsageError, MessageTooLarge, DeliveryFailed, OSError: as for ``Node.send_stream``.
+            NodeClosed, AddressError, QueueNotFound, QueueFull, NoRoom, StoreFailed: as for ``send``.
+        """
+        self._check_open()
+        check_durable(destination, delivery)
+        port = self._port
+        opened = await open_source(destination, source, content_length, port.work)
+        try:
+            if opened.size <= port.engine.settings.large.from_bytes:
+                body = await opened.read_all()
+                check_whole(destination, body, opened.size)
+                await self.send(destination, body, delivery=delivery, **properties)
+                return
+            upload = Upload.to(port, destination, opened.size, delivery, properties)
+            await self.take_upload(upload, await send_all(upload, opened))
+        finally:
+            await opened.close()
+
+    async def take_upload(self, upload: Upload, prepared: Prepared) -> None:
+        """Send a large message with the commit, all of whose body has left; for the parts of the node."""
+        if self._ended:
+            upload.give_up()
+            self._check_open()
+        step = self._next_step()
+        self._sends[step], self._uploads[step] = prepared, upload
 
     async def reply(
         self,
@@ -229,8 +279,11 @@ class Transaction:
         self._begin_step(queue)
         drawn = range(run.first, run.next)
         self._taken.add(self._steps, mailbox, run, drawn)
-        body = run.packet.open().bodies[run.first]
-        return Message(body, queue, run, run.first, ONLY_THE_TRANSACTION, self._port.name_of)
+        return self._message_of(queue, run, run.first)
+
+    def _message_of(self, queue: str, run: Run, index: int) -> Message:
+        port = self._port
+        return message_of_run(queue, run, index, ONLY_THE_TRANSACTION, port.name_of, partial(read_part, port))
 
     def _begin_step(self, queue: str) -> int:
         """A step receives from a queue."""
@@ -254,8 +307,7 @@ class Transaction:
                 break  # a message that may have killed its reader comes alone, so that no other fails with it
             drawn = run.draw_many(most - len(taken))
             self._taken.add(step, mailbox, run, drawn)
-            bodies = run.packet.open().bodies
-            taken += [Message(bodies[at], queue, run, at, ONLY_THE_TRANSACTION, self._port.name_of) for at in drawn]
+            taken += [self._message_of(queue, run, at) for at in drawn]
             size_bytes += run.size_of(drawn)
             enough = run.killed or len(taken) == most or size_bytes >= BATCH_BYTES
             run = None if enough else self._port.open_run(mailbox)
@@ -299,6 +351,8 @@ class Transaction:
         if self._ended:
             return
         prepared = self._sends.pop(step, None)
+        if (upload := self._uploads.pop(step, None)) is not None:
+            upload.give_up()
         if isinstance(prepared, PreparedList):
             self._listed_bytes -= sum(_counted(map(len, prepared.bodies)))
         self._taken.give_back_step(step)
@@ -372,8 +426,10 @@ class Transaction:
         port.check_alive()
         # No await from here to the commit's queueing: the engine takes all of it into one disk transaction.
         receipts: list[Receipt] = []
-        for prepared in self._sends.values():
-            if isinstance(prepared, PreparedList) and prepared.keys is not None:
+        for step, prepared in self._sends.items():
+            if (upload := self._uploads.pop(step, None)) is not None and not isinstance(prepared, PreparedList):
+                receipts.append(upload.submit(prepared))
+            elif isinstance(prepared, PreparedList) and prepared.keys is not None:
                 receipts += [accept(port, one) for one in prepared.singly()]
             elif isinstance(prepared, PreparedList):
                 rows = port.accept_all(prepared)  # into the current stream
@@ -408,6 +464,7 @@ class Transaction:
         """
         if not self._ended:
             self._end()
+            self._give_up_uploads()
             delay_ms = None if delay is None else delay_ms_of(delay)
             self._taken.give_back(Return(failed, delay_ms, dead=dead))
         return DONE
@@ -416,6 +473,7 @@ class Transaction:
         """The process that used this transaction died before its end; for the control socket."""
         if not self._ended:
             self._end()
+            self._give_up_uploads()
             self._taken.handle_death()
 
     def _end(self) -> None:
@@ -424,6 +482,11 @@ class Transaction:
             self._finalizer.detach()
         for arrived in self._waiting:
             arrived.set()
+
+    def _give_up_uploads(self) -> None:
+        uploads, self._uploads = self._uploads, {}
+        for upload in uploads.values():
+            upload.give_up()
 
     def _check_open(self) -> None:
         if self._ended:

@@ -18,6 +18,7 @@ from triack.node.handles.reloading import Reloading
 from triack.node.handles.requesting import Requesting
 from triack.node.handles.routing import Routing
 from triack.node.handles.send_many import Sending, send_to_each
+from triack.node.handles.streaming import StreamSending
 from triack.node.handles.subscribing import Subscribing
 from triack.node.handles.transaction import Transaction
 from triack.node.handles.trusting import Trusting
@@ -36,7 +37,7 @@ from triack.queues.stages import Stage, StageName
 __all__ = ["Verbs"]
 
 
-class Verbs(Sending, Acknowledging, Trusting, Requesting, Reloading, Routing, Subscribing, Handling):
+class Verbs(Sending, StreamSending, Acknowledging, Trusting, Requesting, Reloading, Routing, Subscribing, Handling):
     """The public methods of a node.
 
     Attributes:

@@ -63,8 +63,8 @@ from triack.queues.blocking import Blocking
 from triack.queues.mailboxes.local_commit import LocalTurn
 from triack.queues.mailboxes.mailbox import Lease, Mailbox, QueuedPacket, Run
 from triack.queues.mailboxes.redelivery import Return
-from triack.queues.mailboxes.resolver import LocalQueue, RemoteQueue, Target
-from triack.queues.mailboxes.system_queues import SystemQueue
+from triack.queues.mailboxes.resolver import LocalQueue, RemoteQueue, Target, local_queue
+from triack.queues.mailboxes.system_queues import LARGE_PREFIX, SystemQueue, large_queue
 from triack.queues.manager.closing import Departure, count_by, left_behind
 from triack.queues.manager.engine import Engine
 from triack.queues.node_settings import NodeSettings, Redelivery
@@ -150,6 +150,7 @@ class EngineHandle:
         self._state = {key: value for key, value in state.items() if not key.startswith(OWN_STATE)}
         self._handlers: set[asyncio.Task[None]] = set()
         self._outgoing: dict[tuple[str, Delivery, int | None], OutgoingStream] = {}
+        self._body_locks = weakref.WeakValueDictionary[str, asyncio.Lock]()
         self.enrolling = driver.enrolling = Enrolling(
             name,
             [announced] if announced else [],
@@ -307,12 +308,12 @@ class EngineHandle:
             message = with_properties(destination, body, properties, self._wall_ms(), self.name, life_s)
             if message.key:
                 check_keepable(destination, outgoing)
-            self._heed(outgoing, message)
+            self.heed(outgoing, message)
         if outgoing.of_topic:
             message = published(destination, message)
         prepared = outgoing, message, size_bytes
         if not self._is_accepted(prepared):
-            self._check_taken(destination, outgoing)
+            self.check_taken(destination, outgoing)
             self._check_key(destination, message)
         return prepared
 
@@ -385,7 +386,7 @@ class EngineHandle:
         check_kind(f"send to {destination}: bodies", bodies, Iterable)
         checked = [body if type(body) is bytes else as_bytes(destination, body) for body in bodies]
         check_size(destination, max(checked, key=len, default=b""))
-        self._check_taken(destination, outgoing)
+        self.check_taken(destination, outgoing)
         named = None if keys is None else self._check_keys(destination, outgoing, keys, len(checked))
         life_s = self._engine.settings.time_to_reach_queue_s if outgoing.peer else None
         if not properties and life_s is None:
@@ -396,10 +397,10 @@ class EngineHandle:
             shared.topic = below_root(destination)
         if shared.key:
             raise UsageError(f"send to {destination}: a key names one message, not a list of them: say keys=")
-        self._heed(outgoing, shared)
+        self.heed(outgoing, shared)
         return PreparedList(destination, outgoing, checked, shared, named)
 
-    def _heed(self, outgoing: OutgoingStream, message: Outgoing) -> None:
+    def heed(self, outgoing: OutgoingStream, message: Outgoing) -> None:
         """Note what a message wants: make the queue for administration messages about it. Raises QueueNotFound."""
         properties = message.properties or {}
         request = request_of(properties)
@@ -427,7 +428,8 @@ class EngineHandle:
             return False
         return self._engine.outbox.keys.find(outgoing, message.key, self._wall_ms()) is not None
 
-    def _check_taken(self, destination: str, outgoing: OutgoingStream) -> None:
+    def check_taken(self, destination: str, outgoing: OutgoingStream) -> None:
+        """Raises NoRoom, QueueFull when nothing more is accepted."""
         if outgoing.durable and self._engine.inbox.admission.store_low:
             raise NoRoom(f"send to {destination}: the disk of node {self.name} has less room than its reserve")
         self._check_refused(destination, outgoing)
@@ -467,6 +469,24 @@ class EngineHandle:
         """The same for the next message of a list."""
         await self._wait_room(prepared.outgoing, lambda: self._has_room(prepared.outgoing))
 
+    async def next_round(self) -> None:
+        """Wait until the engine has worked once more. Raises NodeClosed, StoreFailed."""
+        self.check_alive()
+        await self._driver.next_round()
+
+    def parts_stream(self, outgoing: OutgoingStream) -> OutgoingStream:
+        """The outgoing queue of the parts of large messages that go where this one leads."""
+        target = RemoteQueue(outgoing.peer, large_queue(outgoing.queue)) if outgoing.peer else None
+        own = local_queue(large_queue(outgoing.queue))
+        return self._engine.outgoing_to(target or own, Delivery.TRANSACTIONAL)
+
+    def body_lock(self, destination: str) -> asyncio.Lock:
+        """Held while a large message is sent to a destination: the parts of each come after those of the one before."""
+        lock = self._body_locks.get(destination)
+        if lock is None:
+            lock = self._body_locks[destination] = asyncio.Lock()
+        return lock
+
     async def _wait_room(self, outgoing: OutgoingStream, has_room: Callable[[], bool]) -> None:
         self.turn = 0
         await asyncio.sleep(0)
@@ -491,7 +511,7 @@ class EngineHandle:
 
     def accept_some(self, prepared: PreparedList, at: int) -> list[Row]:
         """Accept the messages of a list that find room, at most ``TURN_MESSAGES``."""
-        self._check_taken(prepared.destination, prepared.outgoing)
+        self.check_taken(prepared.destination, prepared.outgoing)
         bodies = prepared.bodies[at : at + TURN_MESSAGES]
         room_bytes = self._engine.outbox.room_bytes(prepared.outgoing)
         size_bytes = sum(map(len, bodies)) + MESSAGE_OVERHEAD_BYTES * len(bodies)
@@ -778,7 +798,9 @@ class EngineHandle:
     def queue_lengths(self) -> dict[str, int]:
         """How many messages wait in each queue."""
         mailboxes = sorted(self._engine.queues.mailboxes.items())
-        return {name: mailbox.length for name, mailbox in mailboxes if not name.startswith(TOPIC_PREFIX)}
+        return {
+            name: mailbox.length for name, mailbox in mailboxes if not name.startswith((TOPIC_PREFIX, LARGE_PREFIX))
+        }
 
     # ---- the disk
 

@@ -37,6 +37,7 @@ from triack.node.shell.topic_stats import (
 from triack.node.shell.troubles import TroubleStats, find_troubles
 from triack.node.shell.worker import DiskFigures
 from triack.queues.histogram import Histogram
+from triack.queues.mailboxes.body_shelf import BodyShelf
 from triack.queues.mailboxes.mailbox import Mailbox
 from triack.queues.manager.engine import Engine
 from triack.queues.node_settings import Quota
@@ -399,7 +400,7 @@ def gather(engine: Engine, drops: Mapping[str, int], disk: DiskFigures, holding:
         queues={
             name: _queue(engine, mailbox, holding, now_ms, now_ns)
             for name, mailbox in sorted(engine.queues.mailboxes.items())
-            if not name.startswith(TOPIC_PREFIX)
+            if _is_shown(name, mailbox)
         },
         topics=gather_topics(engine.topics, holding, now_ms, partial(_passing, engine)),
         subscriptions=gather_remote(engine.remote.own),
@@ -542,7 +543,7 @@ def _queue(engine: Engine, mailbox: Mailbox, holding: Holding, now_ms: int, now_
     oldest_ms = min([*sent_ms, *([] if mailbox.oldest_ms is None else [mailbox.oldest_ms])], default=None)
     return QueueStats(
         mailbox.length,
-        mailbox.size_bytes,
+        _size_of(mailbox),
         None if oldest_ms is None else max(0, now_ms - oldest_ms) / 1_000,
         mailbox.fill.is_full,
         arrived=mailbox.left + mailbox.length - mailbox.restored,
@@ -557,6 +558,15 @@ def _queue(engine: Engine, mailbox: Mailbox, holding: Holding, now_ms: int, now_
         quota_is_set=mailbox.name in engine.queues.set_quotas.by_name,
         by_priority=list(mailbox.lengths),
     )
+
+
+def _size_of(mailbox: Mailbox) -> int:
+    return mailbox.fill.bytes.value if isinstance(mailbox, BodyShelf) else mailbox.size_bytes
+
+
+def _is_shown(name: str, mailbox: Mailbox) -> bool:
+    """Whether it is a queue for users: of the parts of large messages only those that are coming count."""
+    return not (name.startswith(TOPIC_PREFIX) or (isinstance(mailbox, BodyShelf) and not _size_of(mailbox)))
 
 
 def _paused_s(pause: Pause | None, now_ms: int) -> float | None:

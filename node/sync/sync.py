@@ -161,6 +161,7 @@ class _Face(Generic[N]):
 
     send = waited(Verbs.send, SyncReceipt)
     send_many = waited(Verbs.send_many, SyncReceipts)
+    send_stream = waited(Verbs.send_stream, SyncReceipt)
     send_to = waited(Verbs.send_to, lambda loop, receipts: [SyncReceipt(loop, receipt) for receipt in receipts])
     request = waited(Verbs.request, thread_safe)
     reply = waited(Verbs.reply, SyncReceipt)

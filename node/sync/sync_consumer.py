@@ -1,5 +1,7 @@
 """Reading a queue, with messages that any thread may settle, for callers that wait."""
 
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Self
 
 from triack.node.client.client_consumer import ClientConsumer
@@ -10,7 +12,7 @@ from triack.node.handles.subscribing import Subscriber
 from triack.node.sync.sync_loop import LoopThread, OverLoopUntilExit
 from triack.queues.mailboxes.mailbox import Lease
 
-__all__ = ["SyncConsumer", "SyncSubscriber", "thread_safe"]
+__all__ = ["SyncConsumer", "SyncMessage", "SyncSubscriber", "thread_safe"]
 
 
 class _ThreadSafe:
@@ -29,9 +31,53 @@ class _ThreadSafe:
         self._loop.tell(lambda: self._holder.give_back(lease, failed=failed, delay_ms=delay_ms, dead=dead))
 
 
+class SyncMessage(Message):
+    """A message whose body is read without ``async``."""
+
+    __slots__ = ("_inner", "_loop")
+
+    def __init__(self, loop: LoopThread, inner: Message) -> None:
+        self._loop = loop
+        self._inner = inner
+        super().__init__(b"", inner.queue, *inner.parts)
+
+    @property
+    def body(self) -> bytes:
+        """The bytes that were sent. Raises LargeBody for those of a large message."""
+        return self._inner.body
+
+    @body.setter
+    def body(self, body: bytes) -> None:
+        """It stays where it is."""
+
+    @property
+    def size(self) -> int:
+        """Length of its body in bytes."""
+        return self._inner.size
+
+    @property
+    def is_large(self) -> bool:
+        """Whether it was sent in parts."""
+        return self._inner.is_large
+
+    def stream(self) -> Iterator[bytes]:  # type: ignore[override]
+        """Yield the body, a part at a time: ``for chunk in message.stream()``; see ``Message.stream``."""
+        chunks = self._inner.stream()
+
+        async def following() -> bytes:
+            return await anext(chunks, b"")
+
+        while chunk := self._loop.wait(following()):
+            yield chunk
+
+    def save(self, path: str | Path) -> int:  # type: ignore[override]
+        """Write the body to a file; see ``Message.save``."""
+        return self._loop.wait(self._inner.save(path))
+
+
 def thread_safe(loop: LoopThread, message: Message) -> Message:
     """The same message, to be settled by any thread."""
-    return message.held_by(lambda holder: _ThreadSafe(loop, holder))
+    return SyncMessage(loop, message.held_by(lambda holder: _ThreadSafe(loop, holder)))
 
 
 class SyncConsumer(OverLoopUntilExit[Consumer | ClientConsumer]):

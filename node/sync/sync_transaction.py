@@ -5,7 +5,9 @@ from typing import Any
 
 from triack.node.client.client_transaction import ClientTransaction
 from triack.node.handles.derived import waited
+from triack.node.handles.message import Message
 from triack.node.handles.transaction import Transaction
+from triack.node.sync.sync_consumer import SyncMessage
 from triack.node.sync.sync_loop import LoopThread, OverLoopUntilExit
 from triack.node.sync.sync_receipts import SyncReceipt
 
@@ -24,6 +26,7 @@ class SyncTransaction(OverLoopUntilExit[Transaction | ClientTransaction]):
 
     send = waited(Transaction.send, perform="_step")
     send_many = waited(Transaction.send_many, perform="_step")
+    send_stream = waited(Transaction.send_stream, perform="_step")
     reply = waited(Transaction.reply, perform="_step")
     receive = waited(Transaction.receive, perform="_step")
     receive_many = waited(Transaction.receive_many, perform="_step")
@@ -43,4 +46,10 @@ class SyncTransaction(OverLoopUntilExit[Transaction | ClientTransaction]):
             undo.append(self._inner.undo_last())
             return done
 
-        return self._loop.wait(step(), lambda _: undo[0]())
+        return self._faced(self._loop.wait(step(), lambda _: undo[0]()))
+
+    def _faced(self, given: Any) -> Any:
+        """Messages whose bodies are read without ``async``; anything else as it is."""
+        if isinstance(given, list):
+            return [self._faced(one) for one in given]
+        return SyncMessage(self._loop, given) if isinstance(given, Message) else given

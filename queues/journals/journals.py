@@ -194,7 +194,8 @@ class Journals:
                 self._note(queue, [one._replace(bits=one.passed)], turn.now_ns, kept=False)
             if not count:
                 continue
-            if self._is_low() or (limits.when_full == "stop" and not journal.fill.takes(count, one.packet.size_bytes)):
+            size_bytes = max(one.packet.size_bytes, one.packet.charged_bytes)
+            if self._is_low() or (limits.when_full == "stop" and not journal.fill.takes(count, size_bytes)):
                 self._drops[DropReason.JOURNAL_FULL] += count
                 self._note(queue, [one], turn.now_ns, kept=False)
                 self._tell(journal, limits.when_full)
@@ -212,6 +213,7 @@ class Journals:
         for one in done:
             packet = one.packet
             whole = len(packet.pieces) == 1 and one.bits == bits_of(range(packet.count)) and not one.sent_to
+            whole = whole and not packet.large
             if not whole or packet.delivery not in DURABLE:
                 self._put_row(journal, row, turn)
                 row = []

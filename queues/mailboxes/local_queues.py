@@ -5,14 +5,14 @@ given back or expired leaves the queue in one commit with its consequences, such
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
 from operator import itemgetter
 
 from triack.base.clock import WallClock
-from triack.base.commit import HEAD_BYTES, Commit, MessageRow, Read, StoreContent, key_of, split_key
+from triack.base.commit import HEAD_BYTES, Commit, MessageIndex, MessageRow, Read, StoreContent, key_of, split_key
 from triack.base.delivery import Delivery
 from triack.base.errors import AddressError, ProtocolError
 from triack.base.names import TOPIC_PREFIX, check_name
@@ -22,6 +22,7 @@ from triack.base.reasons import EXPIRED, DeadReason, DropReason
 from triack.queues.admin_acks import Tell, Told, nobody_told
 from triack.queues.clock_jumps import ClockJumps, head_here
 from triack.queues.histogram import WAIT_BOUNDS_S, Histogram
+from triack.queues.mailboxes.body_shelf import BodyShelf
 from triack.queues.mailboxes.expiry import LETTERS_MAX, Expiry
 from triack.queues.mailboxes.handed import as_runs, fields_of_runs, handed_fields, settled_runs
 from triack.queues.mailboxes.in_hand import InHand
@@ -43,6 +44,8 @@ from triack.queues.mailboxes.system_queues import (
     is_subscribed,
     journal_limits,
     journal_of,
+    large_queue,
+    large_target,
     owner_of,
     system_queue,
 )
@@ -54,6 +57,7 @@ from triack.queues.packing import (
     DEATH,
     MAX_PROPERTIES_BYTES,
     NO_DEAD_LETTER,
+    LargeMessage,
     Outgoing,
     Properties,
     Unpacked,
@@ -96,6 +100,7 @@ class LocalQueues:
         is_fixed: whether only declared queues may exist.
         notices: notices of the queues.
         in_hand: the notes of messages that applications have in hand.
+        bodies: the bodies of large messages.
         expiry: messages that were not received in time.
         waiting: packets in memory that wait for their commit.
         dead_letters: number of messages that were put into the dead-letter queue, or another one, by reason.
@@ -143,10 +148,14 @@ class LocalQueues:
             express=Account(limits.peer_memory_bytes // 4, limits.memory_bytes // 4, payer_of),
             cache=Cache(settings.body_cache_bytes),
             in_hand=self.in_hand,
+            held=Account(limits.peer_quota_bytes, limits.node_quota_bytes, payer_of),
         )
+        self.bodies = self.notices.bodies
         self.waiting = Account(limits.peer_memory_bytes // 4, limits.memory_bytes // 4, payer_of)
         self.expiry = Expiry(self.notices, self.dead_letter, record)
         self._removed: list[int] = []
+        # The commit that deletes some parts of freed bodies.
+        self._freeing: Commit | None = None
         self._fetching: Mailbox | None = None
         self.dead_letters: Counter[str] = Counter()
         self.waits = Histogram(WAIT_BOUNDS_S)
@@ -173,7 +182,7 @@ class LocalQueues:
         by_id = {mailbox.queue_id: mailbox for mailbox in self.mailboxes.values()}
         for name in (*self._declared, *STANDING_QUEUES):
             self.make_queue(name, turn.commit)
-        for index in content.messages:
+        for index in self._bodies_first(content, by_id):
             queue_id, position = split_key(index.key)
             mailbox = by_id[queue_id]
             mailbox.next_position = max(mailbox.next_position, position + 1)
@@ -211,6 +220,14 @@ class LocalQueues:
             turn.waiters.append(self._handle_settled)
         else:
             self.in_hand.forget_left()
+
+    def _bodies_first(self, content: StoreContent, by_id: dict[int, Mailbox]) -> Iterator[MessageIndex]:
+        """All packets; those of large bodies before the messages that stand for them."""
+        shelves = {queue_id for queue_id, mailbox in by_id.items() if isinstance(mailbox, BodyShelf)}
+        for first in (True, False) if shelves else ():
+            yield from (index for index in content.messages if (split_key(index.key)[0] in shelves) is first)
+        if not shelves:
+            yield from content.messages
 
     def _count_left(self, queue: str, progress: Progress, held: int, acked: int, now_ms: int) -> None:
         """The process that had messages of a packet in hand died: count them as done or failed."""
@@ -263,6 +280,8 @@ class LocalQueues:
             subscribed = self.make_subscribed(queue_id, name)
             subscribed.fill.set_quota(self.quota_of(name))
             return subscribed
+        if target := large_target(name):
+            return BodyShelf(queue_id, name, self.notices, self.quota_of(target), partial(self.mailboxes.get, target))
         if system is None:
             mailbox = Mailbox(queue_id, name, self.notices, self.quota_of(name))
             mailbox.pause = self.pauses.of_queue(name)
@@ -293,6 +312,8 @@ class LocalQueues:
 
     def handle_quota(self, name: str) -> None:
         """The quota of a queue was set; what is in it stays there."""
+        if (shelf := self.mailboxes.get(large_queue(name))) is not None:
+            shelf.fill.set_quota(self.quota_of(name))
         mailbox = self.mailboxes.get(name)
         if mailbox is not None:
             mailbox.fill.set_quota(self.quota_of(name))
@@ -329,10 +350,13 @@ class LocalQueues:
         self._settings = settings
         limits = settings.limits
         self.notices.disk.set_limits(limits.peer_quota_bytes, limits.node_quota_bytes)
+        self.bodies.held.set_limits(limits.peer_quota_bytes, limits.node_quota_bytes)
         for mailbox in self.mailboxes.values():
-            system = system_queue(mailbox.name)
-            is_own = system is not None and not is_subscribed(mailbox.name)
-            mailbox.fill.set_quota(system.quota(limits) if system and is_own else self.quota_of(mailbox.name))
+            system, target = system_queue(mailbox.name), large_target(mailbox.name)
+            if system is None or target or is_subscribed(mailbox.name):
+                mailbox.fill.set_quota(self.quota_of(target or mailbox.name))
+            else:
+                mailbox.fill.set_quota(system.quota(limits))
             if system is None:
                 self._set_journal(mailbox)
         self.notices.relieved = True
@@ -544,17 +568,28 @@ class LocalQueues:
                         group.commit.progress[packet.keys[0]] = mailbox.reader.progress_of(packet).encode()
                         continue
                     gone += packet.keys
+                    if packet.large:
+                        self.bodies.note_left(packet.origin, packet.large)
                     if packet in self.in_hand.cells:
                         group.local.settled.append(packet)
                 else:
                     group.commit.progress[packet.keys[0]] = mailbox.reader.progress_of(packet).encode()
             group.commit.message_deletes += as_ranges(sorted(gone))
         self.notices.dirty.clear()
+        if self._freeing is not group.commit and self.bodies.deletes_any:
+            # One commit deletes some of them: this may be called more than once for it.
+            self._freeing = group.commit
+            group.commit.message_deletes += self.bodies.poll_deletes()
         if self._removed:
             commit, removed = group.commit, self._removed
             commit.queues = [row for row in commit.queues if row[0] not in removed]
             commit.queue_deletes += removed
             self._removed = []
+
+    def free_bodies(self, group: LocalCommit) -> None:
+        """The commit begins, and nothing more comes into it: free the bodies for which no message stands any more."""
+        self.bodies.free_left()
+        group.commit.message_deletes += self.bodies.poll_announcements()
 
     def handle_committed(self, group: LocalCommit) -> None:
         """The commit has returned: applications may see what it holds."""
@@ -628,10 +663,13 @@ class LocalQueues:
 
     def why_dead(self, mailbox: Mailbox, run: Run) -> DeadReason | None:
         """Why the next message of a run is not handed out, or None."""
+        packet = run.packet
         try:
-            run.packet.open()
+            packet.open()
         except ProtocolError:
             return DeadReason.BAD_BODY
+        if packet.large and not is_reserved(mailbox.name) and not self.bodies.fits(packet):
+            return DeadReason.BODY_LOST
         # A message that was given back too often is dead since then; readers' deaths show only at the next start.
         if run.killed and self.is_over(mailbox, run.failures_of(run.first)):
             return DeadReason.READER_DIED
@@ -662,7 +700,10 @@ class LocalQueues:
         properties.update(dead_reason=reason, dead_attempts=mailbox.failures_of(lease))
         properties.update(mailbox.dead_properties(packet))
         mailbox.acknowledge(lease)
-        self._keep_letter(Outgoing(body, properties, priority=priority), origin, ordinal, turn)
+        letter = Outgoing(body, properties, priority=priority)
+        if packet.large:
+            letter = LargeMessage(body, properties, priority=priority, ordinal=packet.large)
+        self._keep_letter(letter, origin, ordinal, turn)
 
     # ---- the session log
 

@@ -27,7 +27,8 @@ from triack.queues.deadlines import Deadlines
 from triack.queues.mailboxes.handed import fields_of_runs
 from triack.queues.mailboxes.in_hand import InHand
 from triack.queues.mailboxes.incoming_run import IncomingRun
-from triack.queues.mailboxes.line import CACHE_BYTES, Cache, Line, Lines, Share
+from triack.queues.mailboxes.large_bodies import Bodies
+from triack.queues.mailboxes.line import Cache, Line, Lines, Share
 from triack.queues.mailboxes.partials import Partial, Partials
 from triack.queues.mailboxes.progress import Progress
 from triack.queues.mailboxes.queued_packet import Lease, QueuedPacket, merge
@@ -37,13 +38,11 @@ from triack.queues.mailboxes.redelivery import Wait
 from triack.queues.mailboxes.run import NO_FAILURES, Run
 from triack.queues.mailboxes.system_queues import is_journal
 from triack.queues.node_settings import Quota
-from triack.queues.packing import cares_of, count_of, fragment_range, priority_of, receive_by_of, sent_at_of
+from triack.queues.packing import cares_of, count_of, fragment_range, large_of, priority_of, receive_by_of, sent_at_of
 from triack.queues.pauses import Pause
 
 __all__ = ["EXPRESS_OVERHEAD_BYTES", "Lease", "Mailbox", "Notices", "QueuedPacket", "Run", "rank_of"]
 
-UNFINISHED_BYTES = CACHE_BYTES
-"""The part of the cache for durable pieces of unfinished messages: readable messages come first."""
 EXPRESS_OVERHEAD_BYTES = 1_024
 """Memory of an express packet without its body, measured, with room for what is measured elsewhere."""
 PARTIAL_MAX = 256
@@ -75,6 +74,7 @@ class Notices:
         drops: counts of dropped messages, by reason.
         disk: bytes in the queues of this node, without express messages.
         express: express messages in memory.
+        bodies: the bodies of large messages.
         cache: memory of the packets of all queues.
         relieved: whether some queue has become shorter since the last check.
         idled: queues that may have become idle since the last check.
@@ -83,6 +83,7 @@ class Notices:
     """
 
     __slots__ = (
+        "bodies",
         "cache",
         "dirty",
         "disk",
@@ -112,7 +113,9 @@ class Notices:
         express: Account | None = None,
         cache: Cache | None = None,
         in_hand: InHand | None = None,
+        held: Account | None = None,
     ) -> None:
+        self.bodies = Bodies(held or Account(NO_LIMIT, NO_LIMIT))
         self.dirty: dict[Mailbox, None] = {}
         self.wanting: dict[Mailbox, None] = {}
         self.read: dict[Mailbox, None] = {}
@@ -245,7 +248,7 @@ class Mailbox:
         packet.sent_at_ms = sent_at_of(head)
         packet.receive_by_ms = receive_by_of(head)
         packet.priority = 0 if self.in_arrival_order else priority_of(head)
-        packet.cares = cares_of(head)
+        packet.cares, packet.large = cares_of(head), large_of(head)
         self.charge(packet, head, progress)
         fragment = fragment_range(head, packet.size_bytes)
         if packet.delivery == Delivery.TRANSACTIONAL:
@@ -289,13 +292,17 @@ class Mailbox:
             return
         packet.charged_bytes = packet.size_bytes
         fragment = fragment_range(head, packet.size_bytes)
+        large = large_of(head)
         if fragment is None:
             packet.count = count_of(head)
-            self._count(packet, packet.count - (progress.acked.bit_count() if progress else 0), packet.size_bytes)
+            if large:
+                packet.charged_bytes += self.notices.bodies.claim(packet.origin, large)
+            self._count(packet, packet.count - (progress.acked.bit_count() if progress else 0), packet.charged_bytes)
         elif not self.partials.expects(packet.origin, packet.stream, fragment[0]):
             ordinal, _, _, total_bytes = fragment
-            self.partials.begin(packet, ordinal, total_bytes)
-            self._count(packet, 1, total_bytes)
+            more_bytes = self.notices.bodies.claim(packet.origin, large) if large else 0
+            self.partials.begin(packet, ordinal, total_bytes, more_bytes)
+            self._count(packet, 1, total_bytes + more_bytes)
         elif packet.delivery not in DURABLE:
             # A piece has the overhead of a whole message.
             self.partials.of(StreamId(packet.origin, packet.stream))[
@@ -385,24 +392,15 @@ class Mailbox:
             rows = list(partial.rows.values())
             self._orphans += [key for row in rows for key in row.keys]
             self._forget_pieces(partial, stream[0])
-            self._release(rows[0], 1, partial.total_bytes)
+            self._release(rows[0], 1, partial.total_bytes + partial.more_bytes)
+            if partial.more_bytes:
+                self.notices.bodies.note_left(stream.origin, ordinal)
         if self._orphans:
             self.notices.dirty[self] = None
 
-    def _keep_piece(self, partial: Partial, packet: QueuedPacket) -> None:
-        cache, share = self.notices.cache, self._share
-        if packet.keys and (share.is_full or cache.unfinished_bytes > UNFINISHED_BYTES):
-            packet.pieces = []
-        size_bytes = packet.size_bytes if packet.pieces else 0
-        share.count(size_bytes)
-        partial.cached_bytes += size_bytes
-        cache.unfinished_bytes += size_bytes if packet.keys else 0
-
     def _forget_pieces(self, partial: Partial, origin: bytes) -> None:
         """Release the memory of pieces that are one message now, or were dropped."""
-        self._share.count(-partial.cached_bytes)
-        if any(row.keys for row in partial.rows.values()):
-            self.notices.cache.unfinished_bytes -= partial.cached_bytes
+        partial.forget(self.notices.cache, self._share)
         if partial.overhead_bytes:
             self.notices.express.add(origin, -partial.overhead_bytes)
 
@@ -419,12 +417,13 @@ class Mailbox:
             self.notices.dirty[self] = None
             return
         partial.add(packet, offset, length, progress)
-        self._keep_piece(partial, packet)
+        partial.keep(packet, self.notices.cache, self._share)
         if partial.is_whole:
             self._forget_pieces(self.partials.pop(stream, ordinal), packet.origin)
             if partial.progress is not None and partial.progress.acked:
                 self.fill.messages.add(-1)  # its first piece was counted before anything was known of its progress
-            whole = merge([partial.rows[at] for at in sorted(partial.rows)], partial.total_bytes)
+            charged_bytes = partial.total_bytes + partial.more_bytes
+            whole = merge([partial.rows[at] for at in sorted(partial.rows)], charged_bytes)
             self._add(whole, partial.progress)
             if whole.cares and not (partial.progress is not None and partial.progress.told):
                 self.notices.whole.append((self, whole))
@@ -445,7 +444,7 @@ class Mailbox:
             self.note_change(packet)
             self._release(packet, 0, packet.charged_bytes)
             return
-        self.size_bytes += packet.size_bytes
+        self.size_bytes += packet.charged_bytes if packet.large else packet.size_bytes
         self._lines.of(packet).append(packet)
         self._give_way(packet)
         self.wake()
@@ -759,7 +758,7 @@ class Mailbox:
                     setbacks.forget(packet.places)
                 if packet.receive_by_ms:
                     self._set_deadline(packet, None)
-                self.size_bytes -= packet.size_bytes
+                self.size_bytes -= packet.charged_bytes if packet.large else packet.size_bytes
                 charged_bytes += packet.charged_bytes
                 packets += packet.charged_bytes > 0
             if packet.keys:

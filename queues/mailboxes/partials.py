@@ -3,10 +3,14 @@
 from dataclasses import dataclass, field
 
 from triack.base.names import StreamId
+from triack.queues.mailboxes.line import CACHE_BYTES, Cache, Share
 from triack.queues.mailboxes.progress import Progress
 from triack.queues.mailboxes.queued_packet import QueuedPacket
 
 __all__ = ["Partial", "Partials"]
+
+UNFINISHED_BYTES = CACHE_BYTES
+"""The part of the cache for durable pieces of unfinished messages: readable messages come first."""
 
 
 @dataclass(slots=True)
@@ -18,6 +22,7 @@ class Partial:
         begun_by: the number of the packet that came first.
         rows: the pieces that are here, by their offset.
         progress: what an earlier process did with the message; the store keeps it with the first piece.
+        more_bytes: what it was charged beside its own size, as it stands for a larger message.
         last_number: number of its last packet, once known; 0 before.
         cached_bytes: its memory for bodies.
         overhead_bytes: charged overhead of its pieces.
@@ -30,6 +35,7 @@ class Partial:
     cached_bytes: int = 0
     overhead_bytes: int = 0
     progress: Progress | None = None
+    more_bytes: int = 0
     _have_bytes: int = 0
 
     @property
@@ -46,6 +52,21 @@ class Partial:
             self.last_number = packet.number - 1 - (-self.total_bytes // length)
         elif offset + length == self.total_bytes:
             self.last_number = packet.number
+
+    def keep(self, packet: QueuedPacket, cache: Cache, share: Share) -> None:
+        """Keep the body of a piece in memory, unless it is on the disk, too, and there is no room."""
+        if packet.keys and (share.is_full or cache.unfinished_bytes > UNFINISHED_BYTES):
+            packet.pieces = []
+        size_bytes = packet.size_bytes if packet.pieces else 0
+        share.count(size_bytes)
+        self.cached_bytes += size_bytes
+        cache.unfinished_bytes += size_bytes if packet.keys else 0
+
+    def forget(self, cache: Cache, share: Share) -> None:
+        """Release the memory of the pieces: they are one message now, or were dropped."""
+        share.count(-self.cached_bytes)
+        if any(row.keys for row in self.rows.values()):
+            cache.unfinished_bytes -= self.cached_bytes
 
 
 class Partials:
@@ -73,10 +94,10 @@ class Partials:
         """The streams of a node that have any."""
         return [stream for stream in self._by_stream if stream[0] == origin]
 
-    def begin(self, packet: QueuedPacket, ordinal: int, total_bytes: int) -> None:
+    def begin(self, packet: QueuedPacket, ordinal: int, total_bytes: int, more_bytes: int = 0) -> None:
         """The first packet of a message has come; it is added as a piece after its commit."""
         partials = self._by_stream.setdefault(StreamId(packet.origin, packet.stream), {})
-        partials[ordinal] = Partial(total_bytes, packet.number)
+        partials[ordinal] = Partial(total_bytes, packet.number, more_bytes=more_bytes)
 
     def pop(self, stream: StreamId, ordinal: int) -> Partial:
         """Remove a message that is whole, or given up."""

@@ -27,6 +27,7 @@ class QueuedPacket:
         content: its messages, once ``open`` was called.
         topic: the name of the topic to which its messages were published; empty in a queue.
         cares: whether what happens to its messages has consequences that its body tells, see ``base.commit.CARES``.
+        large: the ordinal of the large message for which its one message stands, see ``large_bodies``; 0 for none.
     """
 
     keys: Sequence[int]
@@ -47,6 +48,7 @@ class QueuedPacket:
     priority: int = 0
     cares: bool = False
     topic: str = ""
+    large: int = 0
 
     @property
     def last_place(self) -> int:
@@ -119,4 +121,5 @@ def merge(rows: list[QueuedPacket], charged_bytes: int) -> QueuedPacket:
         priority=first.priority,
         cares=first.cares,
         topic=first.topic,
+        large=first.large,
     )

@@ -2,7 +2,7 @@
 
 Promise: a packet that was put on the shelf comes off it as it was, except for its body, and in order. Until then it
 takes at most ``RECORD_BYTES``, and no object. Packets that no record can describe stay objects in their places: express
-messages, which are not on the disk, and large messages whose rows are not successive.
+messages, which are not on the disk, large messages whose rows are not successive, and those that stand for larger ones.
 
 The records of a full block are compressed, as neighbours differ in little: the packets of one sender then take about
 one byte each. The block that was changed last and the last block are not compressed.
@@ -296,6 +296,6 @@ def _records(block: bytearray) -> Iterator[_Record]:
 def _is_plain(packet: QueuedPacket) -> bool:
     """Whether a record can describe a packet, except for its body."""
     keys = packet.keys
-    if not keys or len(keys) > ROWS_MAX:
+    if not keys or len(keys) > ROWS_MAX or packet.large:
         return False
     return len(keys) == 1 or list(keys) == list(range(keys[0], keys[0] + len(keys)))

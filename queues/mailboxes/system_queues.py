@@ -13,6 +13,7 @@ __all__ = [
     "DEAD_LETTER_QUEUE",
     "DEAD_LETTER_STREAM",
     "JOURNAL_PREFIX",
+    "LARGE_PREFIX",
     "REPLY_QUEUE",
     "SENT_JOURNAL",
     "STANDING_QUEUES",
@@ -21,11 +22,14 @@ __all__ = [
     "SYSTEM_QUEUES",
     "SystemQueue",
     "Writer",
+    "counted_in",
     "is_journal",
     "is_reserved",
     "is_subscribed",
     "journal_limits",
     "journal_of",
+    "large_queue",
+    "large_target",
     "owner_of",
     "subscribed_queue",
     "system_queue",
@@ -43,6 +47,8 @@ SUBSCRIPTIONS_QUEUE: Final = f"{PREFIX}subscriptions"
 """What nodes ask and tell each other about subscriptions of one to topics of the other."""
 SUBSCRIPTION_PREFIX: Final = f"{PREFIX}sub."
 """Before the name of a subscription of this node to topics of another one: the queue that it fills."""
+LARGE_PREFIX: Final = f"{PREFIX}large."
+"""Before the name of a queue: the queue in which the parts of large messages for it arrive."""
 SENT_JOURNAL: Final = f"{PREFIX}journal"
 """The journal of what this node has sent; MSMQ calls it the computer's journal."""
 DEAD_LETTER_STREAM: Final = 0
@@ -164,7 +170,40 @@ def system_queue(name: str) -> SystemQueue | None:
         return SYSTEM_QUEUES.get(name)
     if name.startswith(SUBSCRIPTION_PREFIX):
         return _subscribed(name)
+    if name.startswith(LARGE_PREFIX):
+        return _large(name)
     return _journal(name) if is_journal(name) else SYSTEM_QUEUES.get(name)
+
+
+def large_queue(queue: str) -> str:
+    """The name of the queue in which the parts of large messages for a queue arrive."""
+    return LARGE_PREFIX + queue
+
+
+def large_target(name: str) -> str:
+    """The queue of the messages whose parts arrive in a queue; empty if that is for no parts."""
+    return name.removeprefix(LARGE_PREFIX) if name.startswith(LARGE_PREFIX) else ""
+
+
+def counted_in(queue: str, messages: int) -> int:
+    """The number of messages in packets for a queue, for the session log: parts of large messages are none."""
+    return 0 if queue.startswith(LARGE_PREFIX) else messages
+
+
+def _large(name: str) -> SystemQueue:
+    """The row of a queue for the parts of large messages."""
+    queue = large_target(name)
+    return SystemQueue(
+        name,
+        f"parts of large messages for {queue}",
+        Writer.PEERS,
+        stands=False,
+        is_apart=False,
+        gives_up=False,
+        quota=lambda limits: limits.quota_of(queue),
+        overflow=lambda _: "",
+        why_no_quota=f"its limits are those of {queue}",
+    )
 
 
 def journal_of(queue: str) -> str:

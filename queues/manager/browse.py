@@ -15,9 +15,10 @@ from triack.base.delivery import Delivery
 from triack.base.errors import ProtocolError
 from triack.ordering.outgoing import StreamPacketState
 from triack.queues.admin_acks import class_of
+from triack.queues.mailboxes.large_bodies import size_said
 from triack.queues.mailboxes.mailbox import Mailbox, rank_of
 from triack.queues.message_classes import MessageClass
-from triack.queues.packing import SENT_TO, Unpacked, unpack_pieces
+from triack.queues.packing import SENT_TO, Unpacked, large_of, unpack_pieces
 from triack.queues.streams.outgoing_stream import OutgoingStream
 
 __all__ = [
@@ -56,6 +57,7 @@ class BrowsedMessage:
         receive_by: when it must have been received: wall clock, seconds since 1970; None for any time.
         properties: everything the sender set besides the body, and in the dead-letter queue why it is there.
         position: its position in its queue.
+        large_bytes: of a message that was sent in parts, the size of its body, which is not in ``body``.
     """
 
     id: str
@@ -69,11 +71,17 @@ class BrowsedMessage:
     receive_by: float | None
     properties: dict[str, Any]
     position: Position
+    large_bytes: int | None = None
 
     @property
     def place(self) -> int | None:
         """Its place in a queue of this node, see ``Message.place``; None for a message on its way."""
         return None if "/" in self.queue else place_of(self.position)
+
+    @property
+    def size(self) -> int:
+        """Length of its body in bytes."""
+        return len(self.body) if self.large_bytes is None else self.large_bytes
 
     @property
     def reason(self) -> str | None:
@@ -234,14 +242,17 @@ def _unpack(pieces: Sequence[bytes]) -> Unpacked | None:
 
 
 def _see(sight: Sight, pieces: Sequence[bytes], content: Unpacked | None) -> BrowsedMessage:
+    is_read = content is not None
     # An unreadable message is shown all the same, as its dead letter would be, under the same id.
     content = content or Unpacked(sight.number - sight.index, 0, 0, [b"".join(pieces)] * (sight.index + 1), None)
     properties = content.properties[sight.index] if content.properties else {}
     before = properties.get("dead_attempts")
+    body = content.bodies[sight.index]
+    is_large = is_read and bool(large_of(pieces[0]))
     return BrowsedMessage(
         id=f"{sight.origin.hex()}-{content.first_ordinal + sight.index}",
         queue=sight.queue,
-        body=content.bodies[sight.index],
+        body=b"" if is_large else body,
         delivery=sight.delivery,
         priority=content.priority,
         sent_at=content.sent_at_ms / 1_000,
@@ -250,4 +261,5 @@ def _see(sight: Sight, pieces: Sequence[bytes], content: Unpacked | None) -> Bro
         receive_by=content.receive_by_ms / 1_000 if content.receive_by_ms else None,
         properties=properties,
         position=sight.position,
+        large_bytes=size_said(body) if is_large else None,
     )

@@ -39,7 +39,7 @@ from triack.queues.manager.steering import Steering
 from triack.queues.manager.transmitter import Giving, Transmitter
 from triack.queues.manager.watching import Watching
 from triack.queues.node_settings import NodeSettings
-from triack.queues.packing import Outgoing
+from triack.queues.packing import LargeMessage, Outgoing
 from triack.queues.peers.handshake import Handshakes
 from triack.queues.peers.link import Conversation, Links
 from triack.queues.peers.origins import Origins
@@ -396,6 +396,14 @@ class Engine(Steering):
     def submit(self, outgoing: OutgoingStream, message: bytes | Outgoing, size_bytes: int) -> int:
         """Accept a message. Messages submitted between two calls of ``poll`` are committed together."""
         return self.outbox.submit(outgoing, message, size_bytes)
+
+    def take_ordinal(self) -> int:
+        """The ordinal of a large message."""
+        return self.outbox.take_ordinal()
+
+    def give_up_body(self, parts: OutgoingStream, ordinal: int) -> None:
+        """Let the destination of a large message free its body; ``parts`` is the outgoing queue of its parts."""
+        self.outbox.submit(self.current(parts), LargeMessage(b"", ordinal=ordinal), 0)
 
     def submit_many(self, outgoing: OutgoingStream, messages: list[bytes | Outgoing], size_bytes: int) -> list[Row]:
         """Accept messages, in order, as one."""

@@ -156,6 +156,7 @@ class Jobs:
         if not group.is_awaited and (not group.commit.removes or (not at_once and self._may_wait(turn.now_ns))):
             return self._next_read()
         self.journals.keep(turn)
+        self._queues.free_bodies(group)
         self._runs_adding = self.adds_any
         self.group = GroupCommit()
         self._lazy_until_ns = None

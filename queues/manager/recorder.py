@@ -17,6 +17,7 @@ from triack.ordering.outgoing import StreamPacket
 from triack.ordering.transit import TransitPacket
 from triack.ordering.wire import Packet, RelayedHeader, SequenceHeader
 from triack.queues.mailboxes.incoming_run import IncomingRun
+from triack.queues.mailboxes.system_queues import counted_in
 from triack.queues.manager.wakefulness import WOKE_LATE_NS, Wakefulness
 from triack.queues.node_settings import NodeSettings
 from triack.queues.packing import messages_in
@@ -164,7 +165,7 @@ class Recorder:
                 if follows and (isinstance(context, PacketContext) or _hops_in(open_run) == context.hops):
                     open_run.packets += 1
                     open_run.size += sent.size_bytes
-                    _count(open_run.counts, entry.messages)
+                    _count(open_run.counts, counted_in(_queue_of(context), entry.messages))
                     continue
             self._add_sent(session, sent, now_ns)
             open_run, before = self._run, owner
@@ -182,7 +183,7 @@ class Recorder:
         else:
             self._add_packet("packet_sent", now_ns, session, resend, sent.number, None).size += sent.size_bytes
             return
-        carries = entry.number, context.previous, entry.messages
+        carries = entry.number, context.previous, counted_in(_queue_of(context), entry.messages)
         run = self._add_packet("packet_sent", now_ns, session, resend, sent.number, stream, *carries)
         run.size += sent.size_bytes
 
@@ -199,18 +200,19 @@ class Recorder:
             self._add_packet("packet_received", now_ns, session, duplicate, number, None).size += size
             return
         stream = event.delivery, packet.origin, packet.stream, packet.sequence, _hops_of(packet)
-        carries = packet.number, packet.previous, messages_in(packet.body)
+        carries = packet.number, packet.previous, counted_in(packet.queue, messages_in(packet.body))
         self._add_packet("packet_received", now_ns, session, duplicate, number, stream, *carries).size += size
 
     def add_run(self, session: str, arrived: IncomingRun, delivery: Delivery, now_ns: int) -> None:
         """Record packets that arrived for the first time."""
         header = arrived.header
         stream = delivery, header.origin, header.stream, header.sequence, _hops_of(header)
-        carries = header.number, header.previous, arrived.counts[0]
+        counts = [counted_in(header.queue, count) for count in arrived.counts]
+        carries = header.number, header.previous, counts[0]
         run = self._add_packet("packet_received", now_ns, session, False, arrived.packet, stream, *carries)
         run.size += arrived.size_bytes
-        run.packets += len(arrived.counts) - 1
-        for messages in arrived.counts[1:]:
+        run.packets += len(counts) - 1
+        for messages in counts[1:]:
             _count(run.counts, messages)
 
     def _add_packet(  # noqa: PLR0917 - once for each packet, and names cost
@@ -293,6 +295,11 @@ def _owner_of(context: object) -> object | None:
     if isinstance(context, PacketContext):
         return context.outgoing
     return context.stream if isinstance(context, TransitContext) else None
+
+
+def _queue_of(context: PacketContext | TransitContext) -> str:
+    """The queue of the stream that a packet belongs to."""
+    return context.outgoing.queue if isinstance(context, PacketContext) else context.stream.queue
 
 
 def _hops_in(run: _Run) -> int:

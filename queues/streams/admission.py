@@ -7,6 +7,10 @@ sessions go on.
 
 The rest of a large message that has begun is always taken, so that no two halves can wait for each other. When a queue
 holds nothing but unfinished messages of origins that are gone, other origins may fill it: no reader could make room.
+
+A large body takes the room of all its parts with its announcement. Until a message stands for it, that room is taken
+from other bodies only: messages of its queue never wait for it. So a body waits for readers and for bodies that have
+begun, and nothing waits for a body that has not. A queue may exceed its quota by the bodies that are coming.
 """
 
 from collections import OrderedDict
@@ -20,11 +24,12 @@ from triack.base.news import QueueOverQuota, StoreLow, StreamHeld, StreamsNearLi
 from triack.base.peers import Directory
 from triack.base.reasons import DropReason, HoldReason, RejectReason
 from triack.ordering.wire import RelayedEnd, RelayedHeader, SequenceHeader, encode_hold
+from triack.queues.mailboxes.body_shelf import BodyShelf, announced_bytes
 from triack.queues.mailboxes.local_queues import LocalQueues
 from triack.queues.mailboxes.mailbox import EXPRESS_OVERHEAD_BYTES, Mailbox
 from triack.queues.mailboxes.quotas import Account, Payer, PayerOf
 from triack.queues.mailboxes.resolver import local_queue
-from triack.queues.mailboxes.system_queues import SystemQueue
+from triack.queues.mailboxes.system_queues import SystemQueue, large_queue, large_target
 from triack.queues.node_settings import STREAM_BYTES, NodeSettings, streams_limit
 from triack.queues.packing import fragment_range
 from triack.queues.peers.control import Control
@@ -153,9 +158,10 @@ class Admission:
             stream.may_send = may_send and self._queues.admits(name, stream.origin)
         if not stream.may_send:
             return RejectReason.ACCESS_DENIED
-        if name in self._mailboxes:
+        target = large_target(name)
+        if name in self._mailboxes or (target and target in self._mailboxes):
             return None
-        if self._queues.is_fixed or isinstance(local_queue(name), SystemQueue):
+        if self._queues.is_fixed or isinstance(local_queue(target or name), SystemQueue):
             return RejectReason.QUEUE_NOT_FOUND
         if stream.delivery not in DURABLE and self._lacks_queue(stream):
             return RejectReason.TOO_MANY_QUEUES
@@ -224,6 +230,7 @@ class Admission:
             self.queues.add(origin, -1)
 
     def _may_send(self, conversation: Conversation, queue: str) -> bool:
+        queue = large_target(queue) or queue
         target = local_queue(queue)
         if not target.takes_from_peers:
             return False
@@ -263,10 +270,13 @@ class Admission:
         if not self._may_send(conversation, stream.queue):
             return False
         owner = self._directory.named(self._owner_of(stream.origin)) if stream.relay else None
-        is_system = isinstance(local_queue(stream.queue), SystemQueue)
-        return owner is None or is_system or owner.may_send_to(stream.queue)
+        queue = large_target(stream.queue) or stream.queue
+        is_system = isinstance(local_queue(queue), SystemQueue)
+        return owner is None or is_system or owner.may_send_to(queue)
 
     def _overfull(self, stream: IncomingStream, body: bytes) -> RejectReason | None:
+        if target := large_target(stream.queue):
+            return self._overfull_by_body(stream, target, body)
         fragment = fragment_range(body[:HEAD_BYTES], len(body))
         quota = self._queues.quota_of(stream.queue)
         if fragment is not None and fragment[3] > quota.size_bytes:
@@ -278,6 +288,29 @@ class Admission:
             full = quota.when_full == "reject" and self._is_full(stream, mailbox)
         begun = mailbox is not None and fragment and mailbox.partials.expects(stream.origin, stream.number, fragment[0])
         return None if begun or not full else RejectReason.QUEUE_FULL
+
+    def _overfull_by_body(self, stream: IncomingStream, target: str, body: bytes) -> RejectReason | None:
+        quota, total_bytes = self._queues.quota_of(target), announced_bytes(body[:HEAD_BYTES], len(body))
+        if not stream.ordered:
+            return RejectReason.ACCESS_DENIED  # no node sends parts in another class
+        if total_bytes > self.most_body_bytes(target):
+            return RejectReason.TOO_LARGE
+        full = quota.when_full == "reject" and not self.has_room_for_body(target, stream.origin, total_bytes)
+        return RejectReason.QUEUE_FULL if total_bytes and full else None
+
+    def most_body_bytes(self, queue: str) -> int:
+        """The size of the largest body that a queue ever takes."""
+        limits = self._settings.limits
+        return min(self._queues.quota_of(queue).size_bytes, limits.peer_quota_bytes, limits.node_quota_bytes // 2)
+
+    def has_room_for_body(self, queue: str, origin: bytes, total_bytes: int) -> bool:
+        """Whether a queue takes a body now."""
+        target, shelf = self._mailboxes.get(queue), self._mailboxes.get(large_queue(queue))
+        if self.disk.is_full(origin) or (target is not None and not target.takes_arrivals):
+            return False
+        if isinstance(shelf, BodyShelf):
+            return shelf.has_room_for(origin, total_bytes)
+        return target is None or target.fill.fits(0, total_bytes)
 
     # ---- temporary holds
 
@@ -301,6 +334,8 @@ class Admission:
         """Whether there is no room now for a new packet of a durable stream."""
         if self._must_wait(stream):
             return True
+        if target := large_target(stream.queue):
+            return self._must_wait_with_body(stream, target, header.body)
         mailbox = self._mailboxes.get(stream.queue)
         if not self._is_full(stream, mailbox) or self._queues.quota_of(stream.queue).when_full == "reject":
             return False
@@ -313,6 +348,19 @@ class Admission:
         # Its origin sends it before the rest of the large message: refusing it would be a deadlock.
         comes_first = not stream.ordered and mailbox.partials.awaits_beyond(origin, number, header.number)
         return not comes_first or mailbox.fill.bytes.value >= mailbox.fill.bytes.limit + OVERTAKEN_BYTES
+
+    def _must_wait_with_body(self, stream: IncomingStream, target: str, body: bytes) -> bool:
+        """The same for a packet of a large body. The parts of a body that has its room do not wait."""
+        total_bytes = announced_bytes(body[:HEAD_BYTES], len(body))
+        if not total_bytes or self._queues.quota_of(target).when_full == "reject":
+            return False
+        stream.announces_bytes = total_bytes
+        return self._waits_with_body(stream, target)
+
+    def _waits_with_body(self, stream: IncomingStream, target: str) -> bool:
+        """Whether there is no room for the body that a stream has announced last."""
+        total_bytes = stream.announces_bytes
+        return total_bytes > 0 and not self.has_room_for_body(target, stream.origin, total_bytes)
 
     def _must_wait(self, stream: IncomingStream) -> bool:
         """Whether a durable stream has to wait, no matter how full its queue is."""
@@ -344,6 +392,8 @@ class Admission:
         return not waits and self.disk.takes(origin, size_bytes)
 
     def _is_full(self, stream: IncomingStream, mailbox: Mailbox | None) -> bool:
+        if target := large_target(stream.queue):
+            return self._waits_with_body(stream, target)
         durable = stream.delivery in DURABLE
         if not durable and mailbox is not None and mailbox.partials.awaits_beyond(stream.origin, stream.number, 0):
             # A stream that is stopped in the middle of a large message would never make room.
@@ -352,13 +402,16 @@ class Admission:
         full = mailbox is not None and mailbox.fill.is_full and not self._is_left(mailbox)
         return full or account.is_full(stream.origin)
 
-    def _why(self, stream: IncomingStream) -> HoldReason:
+    def _why(self, stream: IncomingStream) -> HoldReason:  # noqa: PLR0911 - a reason each
         """Why a stream waits: the resource that has no room for it."""
         durable, mailbox = stream.delivery in DURABLE, self._mailboxes.get(stream.queue)
         if mailbox is not None and not mailbox.takes_arrivals:
             return HoldReason.JOURNAL_FULL if mailbox.is_held_by_journal else HoldReason.PAUSED
         if durable and self.store_low:
             return HoldReason.STORE_LOW
+        target = large_target(stream.queue)
+        if target and not self.disk.is_full(stream.origin) and self._waits_with_body(stream, target):
+            return HoldReason.QUEUE_FULL
         if mailbox is not None and mailbox.fill.is_full and not self._is_left(mailbox):
             return HoldReason.QUEUE_FULL
         account = self.disk if durable else self.express
@@ -391,6 +444,8 @@ class Admission:
 
     def has_room(self, mailbox: Mailbox, *, durable: bool, coming: int = 0) -> bool:
         """Whether a queue takes one more message of this node itself, besides the ``coming`` ones."""
+        if isinstance(mailbox, BodyShelf):
+            return not self.store_low
         account = self.disk if durable else self.express
         full = mailbox.fill.is_full_with(coming) and (coming > 0 or not self._is_left(mailbox))
         return mailbox.takes_arrivals and not (full or account.is_full(account.own) or (durable and self.store_low))

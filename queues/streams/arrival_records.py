@@ -6,6 +6,7 @@ from triack.base.commit import PositionRow
 from triack.base.delivery import Delivery
 from triack.ordering.wire import SequenceHeader
 from triack.queues.mailboxes.handed import said_priority
+from triack.queues.mailboxes.system_queues import counted_in
 from triack.queues.streams.group_commit import AcceptedRun, fold
 from triack.queues.streams.incoming_stream import IncomingStream
 
@@ -67,7 +68,7 @@ def record_accepted(record: Record, accepted: dict[IncomingStream, list[Accepted
                 sequence=sequence,
                 first=first,
                 last=last,
-                count=count,
+                count=counted_in(stream.queue, count),
                 queue=stream.queue,
                 **{"class": stream.delivery.label},
                 **said_priority(stream.delivery, stream.priority),

@@ -9,13 +9,14 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from itertools import islice
 
-from triack.base.commit import key_of
+from triack.base.commit import Commit, key_of
 from triack.base.reasons import DeadReason
 from triack.ordering.outgoing import StreamPacket, StreamPacketState
 from triack.queues.admin_acks import Tell, Told, nobody_told
 from triack.queues.mailboxes.expiry import LETTERS_MAX
+from triack.queues.mailboxes.system_queues import large_target
 from triack.queues.message_classes import class_on_the_way
-from triack.queues.packing import Outgoing, Unpacked
+from triack.queues.packing import LargeMessage, Outgoing, Unpacked, large_of
 from triack.queues.streams.accepted_keys import AcceptedKeys
 from triack.queues.streams.dead_message import DeadMessage
 from triack.queues.streams.departure_records import DepartureRecords
@@ -41,9 +42,20 @@ class DeadLettering:
         tell: takes what happened to messages whose senders may want to know.
         subscription_of: the subscription for whose messages, passed on to a peer and a queue there, dead letters are
             kept; empty if they are dropped, which it counts.
+        give_up_body: tells the destination of a large message, a peer and its queue, to free the body of that ordinal.
     """
 
-    __slots__ = ("_keys", "_node_id", "_put_dead_letter", "_records", "_unnoted", "subscription_of", "tell", "waiting")
+    __slots__ = (
+        "_keys",
+        "_node_id",
+        "_put_dead_letter",
+        "_records",
+        "_unnoted",
+        "give_up_body",
+        "subscription_of",
+        "tell",
+        "waiting",
+    )
 
     def __init__(
         self,
@@ -60,6 +72,7 @@ class DeadLettering:
         self._unnoted: list[DeadMessage] = []
         self.tell: Tell = nobody_told
         self.subscription_of: Callable[[str, str, int], str] = lambda *_: ""
+        self.give_up_body: Callable[[str, str, int, Commit], None] = lambda *_: None
 
     # ---- giving up
 
@@ -136,15 +149,22 @@ class DeadLettering:
         added = item.properties | {"dead_destination": item.destination_of(content)}
         if entries[0].cares:
             self._tell(item, content, turn.now_ns)
+        large = large_of(entries[0].body or b"\0")
+        if large and not large_target(outgoing.queue):
+            self.give_up_body(outgoing.peer, outgoing.queue, large, turn.commit)
         for entry in entries:
             entry.cares = False  # an ack that still comes has no consequences but that
         kept = len(content.bodies)
-        if content.publisher:
+        if large_target(outgoing.queue):
+            kept = 0  # a part of a large message: its sender is told of that
+        elif content.publisher:
             title = self.subscription_of(outgoing.peer, outgoing.queue, kept)
             added["dead_subscription"], kept = title, kept if title else 0
         for index, body in enumerate(content.bodies[:kept]):
             properties = {**(content.properties[index] if content.properties else {}), **added}
             letter, ordinal = Outgoing(body, properties, priority=content.priority), content.first_ordinal + index
+            if large:
+                letter = LargeMessage(body, properties, priority=content.priority, ordinal=large)
             self._put_dead_letter(letter, content.publisher or self._node_id, ordinal, turn)
             if not content.publisher:
                 self._keys.handle_dead(ordinal, item.reason, turn.commit)

@@ -5,6 +5,7 @@ from triack.base.reasons import HoldReason
 from triack.ordering.outgoing import StreamPacket
 from triack.ordering.wire import OnwardAckPacket
 from triack.queues.mailboxes.handed import said_priority
+from triack.queues.mailboxes.system_queues import counted_in
 from triack.queues.streams.arrival_records import Record
 from triack.queues.streams.dead_message import DeadMessage
 from triack.queues.streams.outgoing_stream import OutgoingStream
@@ -39,12 +40,12 @@ class DepartureRecords:
             more["recovered"] = True
         elif outgoing.stream_number in self.topics:
             more["topic"] = self.topics[outgoing.stream_number]
-        for first, last, count in _runs(entries):
+        for first, last, count in _runs(outgoing, entries):
             self._write("queued", outgoing, first, last, now_ns, count=count, **more)
 
     def local(self, outgoing: OutgoingStream, entries: list[StreamPacket], now_ns: int) -> None:
         """Packets for a queue of this node are committed at their destination in the same moment."""
-        for first, last, count in _runs(entries):
+        for first, last, count in _runs(outgoing, entries):
             more = {"queue": outgoing.queue, **_priority_of(outgoing)}
             self._write("committed", outgoing, first, last, now_ns, count=count, **more)
 
@@ -84,7 +85,7 @@ class DepartureRecords:
     def removed(self, item: DeadMessage, now_ns: int) -> None:
         """A message was given up."""
         first, last = item.entries[0].number, item.entries[-1].number
-        count = sum(entry.messages for entry in item.entries)
+        count = counted_in(item.outgoing.queue, sum(entry.messages for entry in item.entries))
         said = "expired" if item.has_expired else item.reason
         self._write("removed", item.outgoing, first, last, now_ns, count=count, reason=said)
 
@@ -139,12 +140,13 @@ def _priority_of(outgoing: OutgoingStream) -> dict[str, object]:
     return said_priority(outgoing.delivery, outgoing.priority)
 
 
-def _runs(entries: list[StreamPacket]) -> list[tuple[int, int, int]]:
-    """First number, last number and messages of each run of successive packets."""
+def _runs(outgoing: OutgoingStream, entries: list[StreamPacket]) -> list[tuple[int, int, int]]:
+    """First number, last number and messages of each run of successive packets; parts of messages are none."""
     runs: list[tuple[int, int, int]] = []
     for entry in entries:
+        messages = counted_in(outgoing.queue, entry.messages)
         if runs and runs[-1][1] + 1 == entry.number:
-            runs[-1] = (runs[-1][0], entry.number, runs[-1][2] + entry.messages)
+            runs[-1] = (runs[-1][0], entry.number, runs[-1][2] + messages)
         else:
-            runs.append((entry.number, entry.number, entry.messages))
+            runs.append((entry.number, entry.number, messages))
     return runs

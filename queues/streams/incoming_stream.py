@@ -56,12 +56,14 @@ class IncomingStream:
         relay: the neighbour that brings its packets, by name; empty when their origin itself sends them.
         from_name: the name of its origin where a relay has passed them first; empty without a relay.
         rejected: packets that were not accepted since the last one that was, duplicates among them.
+        announces_bytes: the size of the large body that it has announced last.
         refused_from: the lowest number on the disk as rejected, or None; after a crash it is rejected again.
     """
 
     __slots__ = (
         "acked",
         "acked_at_ns",
+        "announces_bytes",
         "begun",
         "delivery",
         "early_bytes",
@@ -107,6 +109,7 @@ class IncomingStream:
         self.has_ended = False
         self.relay = ""
         self.from_name = ""
+        self.announces_bytes = 0
         self.refused_from: int | None = None
         self.rejected = 0
 

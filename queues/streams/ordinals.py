@@ -23,6 +23,11 @@ class Ordinals:
     def __init__(self, incarnation: int) -> None:
         self._next = incarnation << ORDINALS_PER_START_BITS
 
+    def take(self) -> int:
+        """The ordinal of one message that is numbered by itself."""
+        self._next += 1
+        return self._next - 1
+
     def number(self, outgoing: OutgoingStream) -> None:
         """Give an outgoing queue its next block of ordinals, after it has used up the last one."""
         outgoing.number(self._next, ORDINALS_BLOCK)

@@ -14,7 +14,17 @@ from operator import attrgetter
 from typing import Protocol
 
 from triack.base.clock import WallClock
-from triack.base.commit import HEAD_BYTES, Commit, OutgoingRow, OutgoingStreamRow, Read, StoreContent, key_of, split_key
+from triack.base.commit import (
+    HEAD_BYTES,
+    OWN_STATE,
+    Commit,
+    OutgoingRow,
+    OutgoingStreamRow,
+    Read,
+    StoreContent,
+    key_of,
+    split_key,
+)
 from triack.base.delivery import DURABLE, Delivery, default_priority
 from triack.base.names import TOPIC_PREFIX
 from triack.base.ranges import Range, as_ranges
@@ -36,8 +46,9 @@ from triack.queues.deadlines import Deadlines
 from triack.queues.mailboxes.expiry import LETTERS_MAX
 from triack.queues.mailboxes.local_queues import LocalQueues
 from triack.queues.mailboxes.mailbox import QueuedPacket
+from triack.queues.mailboxes.system_queues import large_queue
 from triack.queues.node_settings import NodeSettings
-from triack.queues.packing import Outgoing
+from triack.queues.packing import LargeMessage, Outgoing
 from triack.queues.peers.link import Link, Links
 from triack.queues.routes import Routes
 from triack.queues.stages import Stage
@@ -55,7 +66,7 @@ from triack.queues.streams.stream_state import StreamState
 from triack.queues.sync_links import SyncLinks
 from triack.session.protocol.frames import Ask
 
-__all__ = ["Outbox", "PacketContext"]
+__all__ = ["BODY_STATE", "Outbox", "PacketContext"]
 
 FETCH_AHEAD_PACKETS = 2_048
 """Bodies fetched from the disk at once: many windows of small packets, as a fetch costs more than reading them."""
@@ -65,6 +76,9 @@ FETCH_AHEAD_BYTES = 8 * 1024 * 1024
 PUBLISHED_BYTES = 16 * 1024
 """Size of packets that are published at their own node: no datagram carries them, and each costs every subscription
 some work, however many messages it holds. Larger ones hardly gain more."""
+
+BODY_STATE = f"{OWN_STATE}body."
+"""Before the ordinal of a large message that is being sent: its destination, so that a next process can give it up."""
 
 _OUTGOING_OF = attrgetter("outgoing")
 _HOLD_REASONS = {str(reason): reason for reason in HoldReason}
@@ -107,6 +121,7 @@ class Outbox:
         sync_links: the synchronous ones, and how far they are behind.
         cached_bytes: bodies of packets that are in memory and on the disk.
         keys: of messages that are accepted once.
+        take_ordinal: the ordinal of a large message, which it needs before it is submitted.
         dead_lettering: messages that were given up, until their dead letters exist.
         copies: freed messages that the journal of this node is to have, until it has them.
         holds: the outgoing queues that wait for room at their destinations, and why.
@@ -146,6 +161,7 @@ class Outbox:
         self._queues: dict[tuple[str, str, Delivery, int], OutgoingStream] = {}
         self._by_number: dict[int, OutgoingStream] = {}
         self._ordinals = Ordinals(incarnation)
+        self.take_ordinal = self._ordinals.take
         self.unpacked: dict[OutgoingStream, None] = {}
         self._wanting: dict[OutgoingStream, None] = {}
         self._deadlines = Deadlines[OutgoingStream | Link]()
@@ -157,6 +173,7 @@ class Outbox:
         self.keys = AcceptedKeys(settings.keys)
         self.note_asked: Callable[[OutgoingStream, list[StreamPacket], int], None] = lambda *_: None
         self.dead_lettering = DeadLettering(node_id, self._records, self.keys, queues.put_dead_letter)
+        self.dead_lettering.give_up_body = self.give_up_body
         self.copies = SentCopies(node_id)
         self.retirement = Retirement(
             node_id, incarnation, settings, links, self._records, self._unregister, self._relayed_streams
@@ -186,6 +203,10 @@ class Outbox:
                 self.sync_links.add(outgoing.way, outgoing, [(number, number)], turn.now_ns)
         self.keys.restore(content.state, self._by_number, turn.now_ms, turn.commit, moved_ms=self._jumps.by_ms)
         self.links.resuming.restore(content.state)
+        for key in [key for key in content.state if key.startswith(BODY_STATE)]:
+            peer, _, queue = content.state[key].decode().rpartition("/")  # its sender died before it sent the message
+            self.give_up_body(peer, queue, int(key.removeprefix(BODY_STATE)), turn.commit)
+            turn.commit.state[key] = None
         for outgoing in self._by_number.values():
             self._records.recovered(outgoing, turn.now_ns)
             self._records.queued(outgoing, list(outgoing.sequence.entries.values()), turn.now_ns, recovered=True)
@@ -305,6 +326,11 @@ class Outbox:
         if outgoing.submitted == outgoing.numbered:
             self._ordinals.number(outgoing)
         return outgoing.submit(message, size_bytes)
+
+    def give_up_body(self, peer: str, queue: str, ordinal: int, commit: Commit) -> None:
+        """Let the destination of a large message free its body: no message that stands for it comes."""
+        parts = self.outgoing_stream(peer, large_queue(queue), Delivery.TRANSACTIONAL, commit)
+        self.submit(parts, LargeMessage(b"", ordinal=ordinal), 0)
 
     def submit_many(self, outgoing: OutgoingStream, messages: list[bytes | Outgoing], size_bytes: int) -> list[Row]:
         """Accept messages, in order; ``size_bytes`` is their total size."""

@@ -14,7 +14,7 @@ from tests.queues.hostile import (
 from triack.base.commit import HEAD_BYTES
 from triack.base.delivery import Delivery
 from triack.base.units import SECOND
-from triack.queues.mailboxes import mailbox
+from triack.queues.mailboxes import partials
 from triack.queues.mailboxes.mailbox import EXPRESS_OVERHEAD_BYTES
 from triack.queues.node_settings import Limits, NodeSettings
 from triack.queues.packing import PIECE_MIN_BYTES, Outgoing, pack
@@ -68,7 +68,7 @@ def test_pieces_count_for_the_memory_that_they_take() -> None:
 
 def test_what_is_unfinished_leaves_memory_to_what_can_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """Durable pieces wait on the disk beyond their share; the message is whole all the same when the rest comes."""
-    monkeypatch.setattr(mailbox, "UNFINISHED_BYTES", 10_000)
+    monkeypatch.setattr(partials, "UNFINISHED_BYTES", 10_000)
     world, node, evil = victim()
     body = Random(1).randbytes(60_000)
     packed = pack([Outgoing(body)], 1_000, 5, 1)[0]

@@ -157,7 +157,7 @@ def show(*, data: Path, name: str, as_json: bool) -> int:
         async for message in node.browse(name):
             shown["waiting"] += 1
             shown["delayed"] += message.wait_until is not None
-            shown["bytes"] += len(message.body)
+            shown["bytes"] += message.size
             priorities[message.priority] += 1
             shown["oldest_s"] = max(shown["oldest_s"] or 0, _seconds_since(message.sent_at))
             if message.reason is not None:
@@ -493,6 +493,8 @@ def _as_line(message: triack.BrowsedMessage) -> str:
         words.append(f"again in {max(0.0, message.wait_until - time.time()):.0f}s")
     if message.reason is not None:
         words.append(f"{message.reason} {message.destination or '-'}")
+    if message.large_bytes is not None:
+        return f"{'  '.join(words)}  ... {message.size} bytes, sent in parts"
     text = message.body.decode(errors="replace")
     cut = text[:PREVIEW_CHARACTERS]
     more = f" ... {len(message.body)} bytes" if cut != text else ""

@@ -40,6 +40,7 @@ from triack.tools.commands.common import (
     suite_option,
     tls_ca_option,
 )
+from triack.tools.commands.large import save_messages
 from triack.tools.commands.pipes import LineSink
 from triack.tools.commands.succession import Succession
 
@@ -142,6 +143,12 @@ class _Output:
 @click.option("--listen", metavar="URL", help="Listen there meanwhile: udp://host:port or tcp://host:port.")
 @click.option("--count", type=click.IntRange(min=1), metavar="N", help="End after N messages.")
 @click.option("--timeout", type=FloatRange(min=0, min_open=True), metavar="S", help="End when none came for S seconds.")
+@click.option(
+    "--save",
+    metavar="PATH",
+    type=click.Path(path_type=Path),
+    help="Write the body to this file, or each of several into this folder; for bodies of any size.",
+)
 @suite_option
 @tls_ca_option
 @click.option("--create", is_flag=True, help="Make the queue, and the node, if they do not exist; so does --listen.")
@@ -154,6 +161,7 @@ def receive(
     listen: str | None,
     count: int | None,
     timeout: float | None,
+    save: Path | None,
     suite: str,
     tls_ca: Path | None,
     create: bool,
@@ -178,6 +186,9 @@ def receive(
     Into a pipe goes one message at a time, and it leaves the queue when it was read there: `triack receive QUEUE | head
     -1` takes one.
 
+    With --save the body of a message goes to a file, and the line is the name of the file and its size; a message that
+    was sent in parts is read in no other way. A folder gets a file for each message, named by its id.
+
     With --json a line is an object: the body, as "body" when it is UTF-8 and as "body_base64" when it is not, the id,
     the properties, and when it was sent.
     """
@@ -193,6 +204,12 @@ def receive(
         as_json,
         create or listen is not None,
     )
+    if save is not None:
+        if as_json:
+            raise click.UsageError("--json: with --save, bodies go to files")
+        passing = listen is None
+        work = save_messages(data, order.open, order.queue, save, count=count, timeout=timeout, passing=passing)
+        return run(work)
     return run(_receive(order, count, timeout))
 
 

@@ -36,6 +36,7 @@ from triack.tools.commands.common import (
     suite_option,
     tls_ca_option,
 )
+from triack.tools.commands.large import has_large, stream_files
 from triack.tools.commands.pipes import FileSource, LineSource
 from triack.tools.commands.succession import Succession
 from triack.tools.commands.tally import Tally
@@ -184,6 +185,8 @@ def send(
     ends with 3 when all of them are on the disk of the node by then: do not send them again; the command says
     what they wait for. It ends with 1 when some were not accepted, or will never arrive. With a --key a command can
     be repeated without a look: for a day, the node accepts nothing again that it accepted with that key.
+
+    A --file of any size is one message. If one is over 4 MiB, no --key can be given.
     """
     delivery = triack.Delivery[class_name.upper()]
     until = _stage_of(delivery, stage_name)
@@ -214,7 +217,7 @@ def send(
         suite,
         read_tls(authority=tls_ca),
     )
-    return run(_send(order, timeout, as_json=as_json))
+    return run((_send_large if has_large(files) else _send)(order, timeout, as_json=as_json))
 
 
 def _stage_of(delivery: triack.Delivery, name: str | None) -> triack.Stage:
@@ -229,6 +232,21 @@ def _resolve(destination: str, peers: dict[str, str]) -> str:
     """The destination by address, where ``--peer`` gives one; other names are known to the node, or not."""
     parsed = Destination.parse(destination)
     return f"{peers[parsed.peer]}/{parsed.queue}" if parsed.peer in peers else destination
+
+
+async def _send_large(order: _Order, timeout: float | None, *, as_json: bool) -> int:
+    if as_json:
+        raise click.UsageError("--json: files over 4 MiB are sent one by one, and nothing is counted")
+    return await stream_files(
+        order.data,
+        order.open,
+        order.destination,
+        order.files,
+        delivery=order.delivery,
+        until=order.until,
+        timeout=timeout,
+        properties=order.properties,
+    )
 
 
 async def _send(order: _Order, timeout: float | None, *, as_json: bool = False) -> int:

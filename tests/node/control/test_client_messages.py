@@ -37,8 +37,11 @@ def arrived(client: Told) -> triack.Message:
         "topic": "",
         "failures": 2,
         "sender": "shop",
+        "large": False,
     }
-    return message_of(header, pack_one(Outgoing(b"12 valves", {"label": "l"}), 7, 1_000), ClientHolder(client, None, 3))
+    return message_of(
+        header, pack_one(Outgoing(b"12 valves", {"label": "l"}), 7, 1_000), ClientHolder(client, None, 3), client
+    )
 
 
 def test_bodies_share_a_frame_up_to_its_limits() -> None:

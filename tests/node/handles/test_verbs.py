@@ -22,8 +22,8 @@ LIFE = {"start", "close", "name", "address", "node_id", "code"}
 ONLY_HERE = {
     Client: {"send_nowait", "failed"},
     SyncClient: {"send_nowait", "failed"},
-    ClientTransaction: {"handle_death", "last_step", "undo"},
-    SyncTransaction: {"handle_death", "last_step", "undo", "undo_last"},
+    ClientTransaction: {"handle_death", "last_step", "take_upload", "undo"},
+    SyncTransaction: {"handle_death", "last_step", "take_upload", "undo", "undo_last"},
 }
 """What a node has and these have not: what cannot be done from another process, or is for parts of the node."""
 WRITTEN_AGAIN = {
@@ -87,7 +87,7 @@ def test_every_verb_of_a_node_reaches_over_the_control_socket() -> None:
     """By a row of its own name, or by those of what it gives: readers, transactions, pages."""
     by_rows = {row.declared for row in VERBS.values()}
     others = {name for name, verb in verbs_of(Verbs).items() if plain_function(verb) not in by_rows}
-    sending = {"publish", "reply", "send_nowait", "send_to", "transaction"}
+    sending = {"publish", "reply", "send_nowait", "send_stream", "send_to", "transaction"}
     assert others == {"browse", "consume", "failed", "handler", "receive", "subscribe"} | sending
 
 

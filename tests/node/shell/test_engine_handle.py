@@ -20,6 +20,7 @@ VERBS = {
         "send",
         "send_many",
         "send_nowait",
+        "send_stream",
         "send_to",
         "publish",
         "subscribe",

@@ -1,0 +1,82 @@
+"""Large messages that a client sends: their bodies go to the node a piece at a time, and from there as its own."""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+from triack.base.delivery import Delivery
+from triack.base.errors import ConnectionLost, NodeClosed
+from triack.node.control.client_messages import name_of
+from triack.node.control.control_frames import Caller, Header
+from triack.node.handles.derived import Said
+from triack.node.handles.streaming import Source, check_whole, open_source
+from triack.queues.packing import MAX_BODY_BYTES
+
+__all__ = ["open_said", "send_whole_or_parts"]
+
+T = TypeVar("T")
+
+PIECE_BYTES = 1024 * 1024
+"""Bytes of one call: a frame takes them, and each costs little."""
+
+
+async def _work(job: Callable[[], T]) -> T:
+    return await asyncio.to_thread(job)
+
+
+async def open_said(said: Said) -> Source:
+    """The source of a call of ``send_stream``. Raises UsageError, OSError."""
+    name_of(said["destination"], said["delivery"])
+    return await open_source(said["destination"], said["source"], said["content_length"], _work)
+
+
+async def send_whole_or_parts(
+    client: Caller,
+    said: Said,
+    send_whole: Callable[[bytes], Awaitable[T]],
+    end: Callable[[Header, Callable[..., Awaitable[Header]]], Awaitable[T]],
+) -> T:
+    """Send a body: at once if it is not large, or else its parts, and then the message by ``end``."""
+    source = await open_said(said)
+    try:
+        if source.size <= MAX_BODY_BYTES:
+            body = await source.read_all()
+            check_whole(said["destination"], body, source.size)
+            return await send_whole(body)
+        return await _send_parts(client, said, source, end)
+    finally:
+        await source.close()
+
+
+async def _send_parts(
+    client: Caller, said: Said, source: Source, end: Callable[[Header, Callable[..., Awaitable[Header]]], Awaitable[T]]
+) -> T:
+    delivery: Delivery = said["delivery"]
+    begun, _ = await client.call(
+        "upload",
+        destination=said["destination"],
+        delivery=delivery.name,
+        size=source.size,
+        properties=dict(said["properties"]),
+    )
+    number, epoch = begun["upload"], begun["epoch"]
+
+    async def call(do: str, body: bytes = b"", **fields: Any) -> Header:
+        header, _ = await client.call(do, body, epoch=epoch, upload=number, **fields)
+        return header
+
+    try:
+        held = bytearray()
+        while piece := await source.read():
+            held += piece
+            if len(held) >= PIECE_BYTES:
+                await call("upload_part", bytes(held))
+                held.clear()
+        if held:
+            await call("upload_part", bytes(held))
+        return await end(begun, call)
+    except BaseException:
+        with contextlib.suppress(ConnectionLost, NodeClosed):  # then the node has given it up
+            await asyncio.shield(call("upload_give_up"))
+        raise

@@ -1,0 +1,554 @@
+"""Large messages: their bodies leave this node in parts, and are read in parts (``queues.mailboxes.large_bodies``).
+
+Promise: a reader of the queue gets the whole message once, or nothing of it. The message that stands for a body is sent
+when all parts are on the disk of its destination. When the source ends early, the sender is cancelled, or its process
+dies before that, the destination is told to free the parts. At most ``LargeBodies.ahead_bytes`` of a body are on this
+node's disk at a time, and a few parts in memory.
+
+Bodies for one queue of a peer go one after the other. Other messages to that queue do not wait for them.
+"""
+
+import asyncio
+import os
+import tempfile
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from contextlib import asynccontextmanager
+from functools import partial
+from io import SEEK_END
+from pathlib import Path
+from typing import Any, BinaryIO, Protocol, Unpack, cast
+
+from triack.base.checks import check_kind
+from triack.base.delivery import DURABLE, Delivery, check_sent
+from triack.base.errors import AddressError, DeliveryFailed, MessageTooLarge, QueueFull, UsageError
+from triack.base.names import check_name
+from triack.base.reasons import DeadReason
+from triack.node.handles.choosing import part_of
+from triack.node.handles.receipt import Receipt, stage_to_wait_for
+from triack.node.shell.engine_handle import MESSAGE_OVERHEAD_BYTES, EngineHandle, Prepared
+from triack.node.shell.outgoing_message import MessageProperties, with_properties
+from triack.queues.mailboxes.large_bodies import ANNOUNCED_BYTES, SIZE_BYTES
+from triack.queues.mailboxes.system_queues import is_reserved, large_queue
+from triack.queues.node_settings import LargeBodies
+from triack.queues.packing import JOURNAL, LargeMessage, Outgoing
+from triack.queues.stages import Stage, StageName
+from triack.queues.streams.outbox import BODY_STATE
+from triack.queues.streams.outgoing_stream import OutgoingStream
+
+__all__ = [
+    "BodySource",
+    "Source",
+    "StoredBody",
+    "StreamSending",
+    "Upload",
+    "check_large",
+    "check_whole",
+    "open_source",
+    "send_all",
+    "send_body",
+]
+
+PIECE_BYTES = 256 * 1024
+"""Bytes read from a source at a time: enough that each read costs little."""
+
+Work = Callable[[Callable[[], Any]], Awaitable[Any]]
+"""Runs a blocking call in a thread."""
+BodySource = bytes | bytearray | memoryview | str | os.PathLike[str] | BinaryIO | AsyncIterable[bytes] | Iterable[bytes]
+"""Bytes, the path of a file, a file that is open for reading bytes, or pieces of bytes, by ``async for`` or not."""
+
+
+# ---- sources
+
+
+class Source(ABC):
+    """The bytes of one body, and how many there are.
+
+    Attributes:
+        size: the number of bytes.
+    """
+
+    size: int
+
+    @abstractmethod
+    async def read(self) -> bytes:
+        """The next bytes; none at the end."""
+
+    async def close(self) -> None:  # noqa: B027 - most have nothing to close
+        """End it."""
+
+    async def read_all(self) -> bytes:
+        """All bytes, of a body that is not large. Raises UsageError when there are more or fewer than was said."""
+        pieces: list[bytes] = []
+        while piece := await self.read():
+            pieces.append(piece)
+        return b"".join(pieces)
+
+
+class _Bytes(Source):
+    def __init__(self, body: bytes | bytearray | memoryview) -> None:
+        self._left = memoryview(body).cast("B")
+        self.size = len(self._left)
+
+    async def read(self) -> bytes:
+        piece, self._left = self._left[:PIECE_BYTES], self._left[PIECE_BYTES:]
+        return bytes(piece)
+
+
+class _File(Source):
+    """A file from where it is; ``owned``: it is closed at the end."""
+
+    def __init__(self, file: BinaryIO, size: int, work: Work, *, owned: bool) -> None:
+        self._file = file
+        self.size = size
+        self._work = work
+        self._owned = owned
+
+    async def read(self) -> bytes:
+        piece = await self._work(lambda: self._file.read(PIECE_BYTES))
+        if not isinstance(piece, bytes):
+            raise UsageError(f"send a stream: the file must be open for reading bytes, and gave {type(piece).__name__}")
+        return piece
+
+    async def close(self) -> None:
+        if self._owned:
+            await self._work(self._file.close)
+
+
+class _Pieces(Source):
+    """Pieces that somebody makes, whose size was said before."""
+
+    def __init__(self, pieces: AsyncIterator[bytes], size: int) -> None:
+        self._pieces = pieces
+        self._left = memoryview(b"")
+        self.size = size
+
+    async def read(self) -> bytes:
+        while not self._left:
+            try:
+                self._left = _as_bytes(await anext(self._pieces))
+            except StopAsyncIteration:
+                return b""
+        piece, self._left = self._left[:PIECE_BYTES], self._left[PIECE_BYTES:]
+        return bytes(piece)
+
+
+def _as_bytes(piece: object) -> memoryview:
+    if not isinstance(piece, bytes | bytearray | memoryview):
+        raise UsageError(f"send a stream: a source gives bytes, not {type(piece).__name__}")
+    return memoryview(piece).cast("B")
+
+
+class StoredBody(Source):
+    """A body that is on this node already."""
+
+    def __init__(self, port: EngineHandle, origin: bytes, ordinal: int, size: int) -> None:
+        self._read = partial(part_of, port, origin, ordinal)
+        self._next = 0
+        self.size = size
+
+    async def read(self) -> bytes:
+        """The next part. Raises BodyLost."""
+        self._next += 1
+        return await self._read(self._next - 1)
+
+
+async def open_source(destination: str, source: BodySource, content_length: int | None, work: Work) -> Source:
+    """The bytes of a source, whose size is known.
+
+    Pieces without a known size, and files that cannot say theirs, are written to a temporary file first.
+
+    Raises:
+        UsageError: it is no source, or it has another size than was said.
+        OSError: a file cannot be opened or read.
+    """
+    check_kind(f"send to {destination}: content_length", content_length, int | None)
+    if content_length is not None and content_length < 0:
+        raise UsageError(f"send to {destination}: content_length must not be negative, and is {content_length}")
+    opened = await _open(destination, source, content_length, work)
+    if content_length is not None and opened.size != content_length:
+        await opened.close()
+        raise UsageError(
+            f"send to {destination}: the source has {opened.size} bytes, and content_length is {content_length}"
+        )
+    return opened
+
+
+async def _open(destination: str, source: BodySource, content_length: int | None, work: Work) -> Source:
+    if isinstance(source, bytes | bytearray | memoryview):
+        return _Bytes(source)
+    if isinstance(source, str | os.PathLike):
+        path = Path(source)
+        file = await work(lambda: path.open("rb"))
+        return _File(file, await work(lambda: os.fstat(file.fileno()).st_size), work, owned=True)
+    if callable(getattr(source, "read", None)):
+        file = cast("BinaryIO", source)
+        size = content_length if content_length is not None else await work(lambda: _size_left(file))
+        return _File(file, size, work, owned=False) if size is not None else await _spool(_pieces_of(file, work), work)
+    if isinstance(source, AsyncIterable):
+        pieces = aiter(source)
+    elif isinstance(source, Iterable):
+        pieces = _each(iter(source), work)
+    else:
+        raise UsageError(
+            f"send to {destination}: {source!r} is no bytes, no path, no file, and gives no pieces of bytes"
+        )
+    return _Pieces(pieces, content_length) if content_length is not None else await _spool(pieces, work)
+
+
+def _size_left(file: BinaryIO) -> int | None:
+    """The bytes of a file from where it is; None if it cannot say."""
+    try:
+        at = file.tell()
+        end = file.seek(0, SEEK_END)
+        file.seek(at)
+    except (OSError, AttributeError):
+        return None
+    return end - at
+
+
+async def _pieces_of(file: BinaryIO, work: Work) -> AsyncIterator[bytes]:
+    while piece := await work(lambda: file.read(PIECE_BYTES)):
+        yield piece
+
+
+async def _each(pieces: Iterator[bytes], work: Work) -> AsyncIterator[bytes]:
+    while (piece := await work(lambda: next(pieces, None))) is not None:
+        yield piece
+
+
+async def _spool(pieces: AsyncIterator[bytes], work: Work) -> Source:
+    file = cast("BinaryIO", await work(tempfile.TemporaryFile))
+    size = 0
+    try:
+        async for piece in pieces:
+            written = _as_bytes(piece)
+            size += len(written)
+            await work(lambda: file.write(written))  # noqa: B023 - it has run by the next turn
+        await work(lambda: file.seek(0))
+    except BaseException:
+        file.close()
+        raise
+    return _File(file, size, work, owned=True)
+
+
+# ---- sending
+
+
+class Upload:
+    """One large body on its way. ``begin``, then ``add`` all of it, then ``finish``; or ``give_up`` at any time.
+
+    Args:
+        port: the node.
+        outgoing: the outgoing queue of the message.
+        size: of the body, in bytes.
+        message: the message without its body.
+
+    Raises:
+        AddressError, MessageTooLarge, UsageError: the message cannot be large.
+    """
+
+    def __init__(self, port: EngineHandle, outgoing: OutgoingStream, size: int, message: Outgoing) -> None:
+        port.check_alive()
+        self._port = port
+        destination = self._destination = outgoing.destination
+        self._size = size
+        self._limits: LargeBodies = port.engine.settings.large
+        self._outgoing = outgoing
+        self._message = message
+        copied = JOURNAL in (message.properties or {})
+        check_large(destination, size, self._limits, outgoing.queue, message.key, copied=copied)
+        if outgoing.delivery not in DURABLE:
+            raise UsageError(f"send a stream to {destination}: express messages are on no disk, and large ones must be")
+        if outgoing.way is not None and not outgoing.way.is_direct and outgoing.delivery is Delivery.RECOVERABLE:
+            raise UsageError(
+                f"send a stream to {destination}: by way of a relay, only a transactional message can be large"
+            )
+        self._ordinal = 0
+        self._part = bytearray()
+        self._given = 0
+        self._receipts: deque[tuple[Receipt, int]] = deque()
+        self._ahead_bytes = 0
+        self._lock = port.body_lock(outgoing.destination)
+        self._parts = port.parts_stream(outgoing)
+        self._begun = self._ended = False
+
+    @classmethod
+    def to(
+        cls, port: EngineHandle, destination: str, size: int, delivery: Delivery, properties: MessageProperties
+    ) -> "Upload":
+        """A large body for a destination; arguments and errors are those of ``Node.send``."""
+        outgoing = port.outgoing_stream(destination, delivery, properties.get("priority"))
+        now_ms = port.engine.wall.ms(port.clock())
+        life_s = port.engine.settings.time_to_reach_queue_s if outgoing.peer else None
+        message = with_properties(destination, b"", properties, now_ms, port.name, life_s)
+        upload = cls(port, outgoing, size, message)
+        port.heed(outgoing, message)
+        return upload
+
+    async def begin(self) -> None:
+        """Wait for the turn of this body, and for room at its destination.
+
+        Raises:
+            DeliveryFailed: the destination refuses it, or its time to reach the queue ran out.
+            MessageTooLarge, QueueFull: the queue of this node never takes such a body, or none now.
+        """
+        async with self._in_time():
+            await self._lock.acquire()
+            self._begun = True
+            # The stream of the parts must not end meanwhile.
+            self._parts = self._port.parts_stream(self._outgoing)
+            self._parts.senders += 1
+            if not self._outgoing.peer:
+                await self._wait_room_here()
+            engine = self._port.engine
+            self._ordinal = engine.take_ordinal()
+            announced = LargeMessage(self._size.to_bytes(ANNOUNCED_BYTES), ordinal=self._ordinal)
+            engine.set_state(f"{BODY_STATE}{self._ordinal}", f"{self._outgoing.peer}/{self._outgoing.queue}".encode())
+            await self._submit(announced, ANNOUNCED_BYTES)
+            await self._settle(0)
+
+    async def add(self, piece: bytes) -> None:
+        """Send the next bytes. Raises UsageError when there are more than was said, and as ``begin``."""
+        self._given += len(piece)
+        if self._given > self._size:
+            raise UsageError(
+                f"send to {self._destination}: the source has more than the {self._size} bytes that were said"
+            )
+        self._part += piece
+        async with self._in_time():
+            while len(self._part) >= self._limits.part_bytes:
+                body = bytes(memoryview(self._part)[: self._limits.part_bytes])
+                del self._part[: self._limits.part_bytes]
+                await self._send_part(body)
+
+    async def complete(self) -> Prepared:
+        """Wait until all of it is at the destination. Returns the message that stands for it, to be submitted.
+
+        ``settle`` must follow in the same turn of the event loop.
+        """
+        if self._given != self._size:
+            raise UsageError(
+                f"send to {self._destination}: the source has {self._given} of the {self._size} bytes that were said"
+            )
+        async with self._in_time():
+            if self._part:
+                await self._send_part(bytes(self._part))
+            await self._settle(0)
+        it = self._message
+        message = LargeMessage(
+            self._size.to_bytes(SIZE_BYTES),
+            it.properties,
+            it.reach_by_ms,
+            ack_now=it.ack_now,
+            receive_by_ms=it.receive_by_ms,
+            ordinal=self._ordinal,
+        )
+        prepared = self._outgoing, cast("Outgoing", message), SIZE_BYTES + MESSAGE_OVERHEAD_BYTES
+        async with self._in_time():
+            await self._port.wait_room(prepared)
+        return prepared
+
+    async def finish(self) -> Receipt:
+        """Send the message, after all of its body. Returns its receipt."""
+        outgoing, message, size_bytes = await self.complete()
+        return self.submit((outgoing, message, size_bytes))
+
+    def submit(self, prepared: Prepared) -> Receipt:
+        """Accept the message that ``complete`` has returned: it is there for good with the next commit."""
+        outgoing, message, size_bytes = prepared
+        outgoing = self._port.current(outgoing)
+        ticket = self._port.submit((outgoing, message, size_bytes))
+        self._port.engine.set_state(f"{BODY_STATE}{self._ordinal}", None)
+        self._end()
+        return Receipt(self._port, outgoing, ticket, self._ordinal)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it was submitted or given up."""
+        return self._ended
+
+    def give_up(self) -> None:
+        """Send no more of it: what its destination has is freed. It does nothing after ``submit``."""
+        if self._ended:
+            return
+        if self._ordinal:
+            self._port.engine.give_up_body(self._parts, self._ordinal)
+            self._port.engine.set_state(f"{BODY_STATE}{self._ordinal}", None)
+            self._port.wake()
+        self._end()
+
+    def _end(self) -> None:
+        if self._begun and not self._ended:
+            self._parts.senders -= 1
+            self._lock.release()
+        self._ended = True
+
+    async def _wait_room_here(self) -> None:
+        admission, queue, port = self._port.engine.inbox.admission, self._outgoing.queue, self._port
+        if self._size > admission.most_body_bytes(queue):
+            raise MessageTooLarge(
+                f"send to {queue}: a body of {self._size} bytes is larger than all that the queue may take"
+            )
+        own = port.engine.node_id
+        while not admission.has_room_for_body(queue, own, self._size):
+            if port.engine.queues.quota_of(queue).when_full == "reject":
+                raise QueueFull(f"send to {queue}: it has no room for {self._size} bytes, and refuses more")
+            await port.next_round()
+
+    async def _send_part(self, body: bytes) -> None:
+        await self._submit(body, len(body))
+        await self._settle(self._limits.ahead_bytes)
+
+    async def _submit(self, message: bytes | Outgoing, size_bytes: int) -> None:
+        prepared = self._parts, message, size_bytes + MESSAGE_OVERHEAD_BYTES
+        self._port.check_taken(self._destination, self._parts)
+        await self._port.wait_room(prepared)
+        ticket = self._port.submit(prepared)
+        self._receipts.append((Receipt(self._port, self._parts, ticket, 0), size_bytes))
+        self._ahead_bytes += size_bytes
+
+    async def _settle(self, ahead_bytes: int) -> None:
+        """Wait until no more than that is not on the disk of the destination."""
+        while self._receipts and (self._ahead_bytes > ahead_bytes or not ahead_bytes):
+            receipt, size_bytes = self._receipts[0]
+            try:
+                await receipt.reached(Stage.ORDERED)
+            except DeliveryFailed as failed:
+                why = f"message to {self._destination} not delivered: {failed.reason}"
+                raise DeliveryFailed(why, reason=failed.reason) from None
+            self._receipts.popleft()
+            self._ahead_bytes -= size_bytes
+
+    @asynccontextmanager
+    async def _in_time(self) -> AsyncIterator[None]:
+        """Raises DeliveryFailed when the time of the message to reach its queue runs out meanwhile."""
+        by_ms, left_s = self._message.expiry[0], None
+        if by_ms:
+            left_s = (by_ms - self._port.engine.wall.ms(self._port.clock())) / 1_000
+        try:
+            async with asyncio.timeout(left_s):
+                yield
+        except TimeoutError:
+            reason = DeadReason.REACH_QUEUE_TIMEOUT
+            raise DeliveryFailed(
+                f"message to {self._destination} not delivered: {reason}",
+                reason=reason,
+                cause=self._port.cause_of(self._parts),
+            ) from None
+
+
+def check_large(destination: str, size: int, limits: LargeBodies, queue: str, key: str, *, copied: bool) -> None:
+    """Raises UsageError, MessageTooLarge, AddressError for a large message that can go nowhere."""
+    if is_reserved(queue) or ":" in queue:
+        raise UsageError(f"send a stream to {destination}: large messages go to queues of applications, not to topics")
+    if key:
+        raise UsageError(f"send a stream to {destination}: a large message has no key, as it is not sent at once")
+    if copied:
+        raise UsageError(f"send a stream to {destination}: no copy of a large message stays at its sender (journal)")
+    if size > limits.most_bytes:
+        raise MessageTooLarge(
+            f"send to {destination}: a body of {size} bytes is over the limit of {limits.most_bytes} (large.most_bytes)"
+        )
+    try:
+        check_name(large_queue(queue))
+    except AddressError as error:
+        raise AddressError(f"send a stream to {destination}: its parts need a longer name: {error}") from None
+
+
+class _Sends(Protocol):
+    """A node that sends messages."""
+
+    async def send(self, destination: str, body: bytes, **properties: Any) -> Receipt:
+        """See ``Node.send``."""
+
+
+class StreamSending(ABC):
+    """The verb of a node that sends bodies of any size."""
+
+    @property
+    @abstractmethod
+    def _port(self) -> EngineHandle: ...
+
+    async def send_stream(
+        self,
+        destination: str,
+        source: BodySource,
+        *,
+        content_length: int | None = None,
+        delivery: Delivery = Delivery.TRANSACTIONAL,
+        until: Stage | StageName | None = None,
+        timeout: float | None = None,
+        **properties: Unpack[MessageProperties],
+    ) -> Receipt:
+        """Send one message whose body may have any size: it leaves in parts, and few of them are in memory.
+
+        It returns when all of the body is on the disk of the destination, and the message that stands for it on the
+        disk of this node. Until then it waits, while the destination is away, too. A reader gets the whole message or
+        nothing: when the source fails, the call is cancelled, or the process dies, what has arrived is freed.
+
+        A body of at most ``NodeSettings.large.from_bytes``, 4 MiB, is sent as ``send`` does.
+
+        Args:
+            destination: a queue, as for ``send``; no topic.
+            source: bytes; the path of a file; a file that is open for reading bytes, from where it is; or pieces of
+                bytes, by ``async for`` or ``for``. Pieces without ``content_length`` go to a temporary file first.
+            content_length: the number of bytes, if it is known.
+            delivery: ``RECOVERABLE`` or ``TRANSACTIONAL``.
+            until: as for ``send``.
+            timeout: seconds to wait for that, after all was sent; None for no limit.
+            **properties: as for ``send``, but no ``key``; times to live count from this call.
+
+        Returns:
+            The receipt of the message.
+
+        Raises:
+            UsageError: it is no source, or has another size than was said; the message is express, or has a key.
+            MessageTooLarge: the body is over ``large.most_bytes``, or over the quota of a queue of this node.
+            DeliveryFailed: the destination refuses the body (``too-large``: its queue has a smaller quota), or the time
+                to reach the queue has run out. There is no dead letter then.
+            OSError: a file cannot be read.
+            AddressError, NotLoopback, QueueNotFound, QueueFull, NoRoom, NodeClosed, StoreFailed: as for ``send``.
+            WaitTimeout, RollbackDetected: from ``until``, see ``Receipt``; the message was accepted.
+        """
+        port = self._port
+        check_sent("send to", destination, delivery)
+        stage = stage_to_wait_for(port, until, delivery, timeout)
+        opened = await open_source(destination, source, content_length, port.work)
+        try:
+            if opened.size <= port.engine.settings.large.from_bytes:
+                body = await opened.read_all()
+                check_whole(destination, body, opened.size)
+                receipt = await cast("_Sends", self).send(destination, body, delivery=delivery, **properties)
+            else:
+                receipt = await send_body(Upload.to(port, destination, opened.size, delivery, properties), opened)
+        finally:
+            await opened.close()
+        await receipt.reached(Stage.QUEUED)
+        if stage is not None:
+            await receipt.reached(stage, timeout)
+        return receipt
+
+
+def check_whole(destination: str, body: bytes, size: int) -> None:
+    """Raises UsageError when a source gave more or fewer bytes than was said."""
+    if len(body) != size:
+        raise UsageError(f"send to {destination}: the source has {len(body)} bytes, and {size} were said")
+
+
+async def send_all(upload: Upload, source: Source) -> Prepared:
+    """Send all of a body. Returns the message that stands for it; the upload is given up if anything fails."""
+    try:
+        await upload.begin()
+        while piece := await source.read():
+            await upload.add(piece)
+        return await upload.complete()
+    except BaseException:
+        upload.give_up()
+        raise
+
+
+async def send_body(upload: Upload, source: Source) -> Receipt:
+    """Send a body, and the message that stands for it."""
+    return upload.submit(await send_all(upload, source))

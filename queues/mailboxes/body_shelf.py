@@ -1,0 +1,107 @@
+"""The queue in which the parts of large bodies for another queue arrive; see ``large_bodies``. Nobody reads it."""
+
+from collections.abc import Callable
+
+from triack.base.commit import HEAD_BYTES
+from triack.base.names import StreamId
+from triack.queues.mailboxes.large_bodies import ANNOUNCED_BYTES, Bodies
+from triack.queues.mailboxes.mailbox import Mailbox, Notices
+from triack.queues.mailboxes.progress import Progress
+from triack.queues.mailboxes.queued_packet import QueuedPacket
+from triack.queues.node_settings import Quota
+from triack.queues.packing import large_of, part_bytes
+
+__all__ = ["BodyShelf", "announced_bytes"]
+
+
+def announced_bytes(head: bytes, size_bytes: int) -> int:
+    """The size of the body that a packet announces, by its first ``HEAD_BYTES``; 0 for any other packet."""
+    if not large_of(head) or part_bytes(size_bytes, 1) != ANNOUNCED_BYTES:
+        return 0
+    return int.from_bytes(head[HEAD_BYTES - ANNOUNCED_BYTES :])
+
+
+class BodyShelf(Mailbox):
+    """The parts of the bodies for one queue.
+
+    Args:
+        queue_id: its number in the store.
+        name: its name.
+        notices: notices to its owner; it has the bodies.
+        quota: the limits of the queue of the messages. Bodies that no message stands for yet count for ``fill``.
+        target: gives that queue, if there is one.
+    """
+
+    __slots__ = ("_bodies", "_target")
+
+    def __init__(
+        self, queue_id: int, name: str, notices: Notices, quota: Quota, target: Callable[[], Mailbox | None]
+    ) -> None:
+        super().__init__(queue_id, name, notices, quota)
+        self._bodies: Bodies = notices.bodies
+        self._target = target
+
+    def charge(self, packet: QueuedPacket, head: bytes, progress: Progress | None = None) -> None:
+        """Take the room of a body with its announcement; its parts count for nothing further."""
+        if not packet.charged_bytes and (total_bytes := announced_bytes(head, packet.size_bytes)):
+            packet.charged_bytes = packet.size_bytes
+            self._bodies.reserve(packet.origin, self.fill, total_bytes)
+        elif not large_of(head):
+            super().charge(packet, head, progress)
+
+    def _count(self, packet: QueuedPacket, messages: int, size_bytes: int, packets: int = 1) -> None:
+        """Count nothing: a body has its room already."""
+
+    def put(self, packet: QueuedPacket, head: bytes, progress: Progress | None = None) -> None:
+        """Take a packet that is on the disk: an announcement, the word that no more comes, a part or a piece of one."""
+        ordinal = large_of(head)
+        if not ordinal:
+            super().put(packet, head, progress)
+            return
+        self.charge(packet, head)
+        total_bytes = announced_bytes(head, packet.size_bytes)
+        if not (total_bytes and self._bodies.announce(packet, ordinal, total_bytes, self.fill)):
+            if not total_bytes:
+                self._bodies.give_up((packet.origin, ordinal))
+            self._discard(packet)
+        self.notices.relieved = True
+
+    def _add(self, packet: QueuedPacket, progress: Progress | None) -> None:  # noqa: ARG002 - a part has none
+        """A part is whole."""
+        packet.pieces = []
+        if not self._bodies.add(packet):
+            self._discard(packet)
+
+    def _discard(self, packet: QueuedPacket) -> None:
+        self._orphans += packet.keys
+        self.notices.dirty[self] = None
+
+    def drop_stream(self, origin: bytes, stream: int) -> None:
+        """A stream has ended: drop its unfinished body, and the unfinished part of that."""
+        super().drop_stream(origin, stream)
+        self._bodies.handle_end(StreamId(origin, stream))
+        self.notices.relieved = True
+
+    @property
+    def takes_runs(self) -> bool:
+        """No packets are put together: each has a meaning of its own."""
+        return False
+
+    @property
+    def takes_arrivals(self) -> bool:
+        """Whether messages may come into the queue of the messages."""
+        target = self._target()
+        return target is None or target.takes_arrivals
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it has no bodies: those that messages stand for are its rows, too."""
+        names_it = (body for body in self._bodies.by_id.values() if body.fill is self.fill)
+        return super().is_idle and next(names_it, None) is None and not self._bodies.deletes_any and not self.partials
+
+    def has_room_for(self, origin: bytes, total_bytes: int) -> bool:
+        """Whether one more body fits, beside the messages and the other bodies."""
+        target = self._target()
+        used_bytes = self.fill.bytes.value + (0 if target is None else target.fill.bytes.value)
+        full = target is not None and target.fill.messages.is_full
+        return not full and used_bytes + total_bytes <= self.fill.bytes.limit and not self._bodies.is_full(origin)

@@ -1,0 +1,290 @@
+"""Bodies of large messages, which arrive in parts before the messages that stand for them.
+
+Promise: a message that stands for a large one is in a queue only when its body is here, on the disk, and the body stays
+until the last such message has left this node. A body takes the room of its queue's quota from its first packet on, so
+that no two bodies can wait for each other's room.
+
+The parts of the bodies for a queue arrive in a queue of their own, ``large_queue`` of its name, in the order of one
+stream. Each body begins with an announcement, which has the ordinal of the large message and its size. An
+announcement, or the word that no more comes, ends the unfinished body before it.
+
+    (none) --announced--> COMING --its last part--> WHOLE --a message stands for it--> CLAIMED
+    COMING | WHOLE --its sender has given it up, or its stream has ended while it was coming--> FREED
+    CLAIMED --the last message that stands for it has left--> FREED
+
+The parts of a body that is freed are deleted little by little. Its announcement goes first, in the commit that frees
+it: parts without one are deleted at the next start.
+"""
+
+from collections import deque
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import NamedTuple
+
+from triack.base.names import StreamId
+from triack.base.ranges import Range, as_ranges
+from triack.queues.mailboxes.queued_packet import QueuedPacket
+from triack.queues.mailboxes.quotas import Account, Fill
+from triack.queues.packing import part_bytes
+
+__all__ = [
+    "ANNOUNCED_BYTES",
+    "SIZE_BYTES",
+    "Bodies",
+    "Body",
+    "BodyEvent",
+    "BodyId",
+    "BodyState",
+    "Part",
+    "size_said",
+]
+
+DELETED_BYTES = 16 * 1024 * 1024
+"""Parts that one commit deletes: the store reads their pages, which takes some ten milliseconds."""
+ANNOUNCED_BYTES = 6
+"""Length of the size in an announcement, so that the first bytes of the packet, which a start reads, have all of it."""
+
+
+SIZE_BYTES = 8
+"""Length of the size of a body in the message that stands for it."""
+
+
+def size_said(body: bytes) -> int:
+    """The size of a large body, as the message says that stands for it."""
+    return int.from_bytes(body[:SIZE_BYTES])
+
+
+class BodyState(IntEnum):
+    """How far a body is."""
+
+    COMING = 0
+    """Its announcement is here, and not all of its parts."""
+    WHOLE = 1
+    """All parts are on the disk, and no message stands for it yet."""
+    CLAIMED = 2
+    """A message of a queue stands for it."""
+    FREED = 3
+    """It is being deleted; nothing leaves this state."""
+
+
+class BodyEvent(IntEnum):
+    """An event of a body."""
+
+    COMPLETED = 0
+    """Its last part is on the disk."""
+    CLAIMED = 1
+    """A message that stands for it is about to be in a queue."""
+    GIVEN_UP = 2
+    """Its sender sends no more of it, or no message that stands for it."""
+    LEFT = 3
+    """The last message that stands for it has left."""
+
+
+TRANSITIONS: dict[BodyState, dict[BodyEvent, BodyState]] = {
+    BodyState.COMING: {
+        BodyEvent.COMPLETED: BodyState.WHOLE,
+        # Only a faulty sender does that: no reader gets such a message.
+        BodyEvent.CLAIMED: BodyState.COMING,
+        BodyEvent.GIVEN_UP: BodyState.FREED,
+        BodyEvent.LEFT: BodyState.COMING,
+    },
+    BodyState.WHOLE: {
+        BodyEvent.CLAIMED: BodyState.CLAIMED,
+        BodyEvent.GIVEN_UP: BodyState.FREED,
+        BodyEvent.LEFT: BodyState.WHOLE,
+    },
+    BodyState.CLAIMED: {
+        BodyEvent.CLAIMED: BodyState.CLAIMED,
+        BodyEvent.GIVEN_UP: BodyState.CLAIMED,
+        BodyEvent.LEFT: BodyState.FREED,
+    },
+    BodyState.FREED: dict.fromkeys(BodyEvent, BodyState.FREED),
+}
+"""The next state by state and event. A body that is whole gets no further part."""
+
+BodyId = tuple[bytes, int]
+"""The large message: the node that sent it, and its ordinal there."""
+
+
+class Part(NamedTuple):
+    """A part of a body, or several small ones in one packet: the size, and the store keys of the packets."""
+
+    size_bytes: int
+    keys: list[Range]
+
+
+@dataclass(slots=True, eq=False)
+class Body:
+    """One body.
+
+    Attributes:
+        id: the large message.
+        stream: the number of the stream that brings it.
+        total_bytes: its size, as announced.
+        announcement: the store key of its announcement.
+        fill: the reserved part of the quota of its queue.
+        parts: those that are here, in order.
+        have_bytes: their size.
+        claims: number of messages that stand for it.
+    """
+
+    id: BodyId
+    stream: int
+    total_bytes: int
+    announcement: Range
+    fill: Fill
+    state: BodyState = BodyState.COMING
+    parts: list[Part] = field(default_factory=list)
+    have_bytes: int = 0
+    claims: int = 0
+
+
+class Bodies:
+    """The bodies on one node.
+
+    Args:
+        held: bytes of bodies for which no message stands yet, by the peer that they come from.
+
+    Attributes:
+        held: as given.
+        by_id: the bodies.
+    """
+
+    __slots__ = ("_at_once", "_current", "_dying", "_left", "by_id", "held")
+
+    def __init__(self, held: Account) -> None:
+        self.held = held
+        self.by_id: dict[BodyId, Body] = {}
+        # The body that each stream has brought last.
+        self._current: dict[StreamId, Body] = {}
+        # Messages that have left their queues, with the next commit.
+        self._left: list[BodyId] = []
+        self._at_once: list[Range] = []
+        self._dying: deque[Part] = deque()
+
+    # ---- arriving
+
+    def reserve(self, origin: bytes, fill: Fill, total_bytes: int) -> None:
+        """A body is about to be announced: it takes its room."""
+        fill.bytes.add(total_bytes)
+        self.held.add(origin, total_bytes)
+
+    def announce(self, packet: QueuedPacket, ordinal: int, total_bytes: int, fill: Fill) -> bool:
+        """An announcement is on the disk, for which there is room. Returns False for a body that is here already."""
+        stream, body_id = StreamId(packet.origin, packet.stream), (packet.origin, ordinal)
+        self.handle_end(stream)
+        if body_id in self.by_id:
+            self._unreserve(packet.origin, fill, total_bytes)
+            return False
+        (key,) = packet.keys
+        body = Body(body_id, packet.stream, total_bytes, (key, key), fill)
+        self._current[stream] = self.by_id[body_id] = body
+        return True
+
+    def add(self, packet: QueuedPacket) -> bool:
+        """A part is on the disk. Returns False if it belongs to no body: its rows are to be deleted."""
+        body = self._current.get(StreamId(packet.origin, packet.stream))
+        size_bytes = part_bytes(packet.size_bytes, len(packet.keys), packet.count)
+        if body is None or body.state is not BodyState.COMING:
+            return False
+        if size_bytes <= 0 or body.have_bytes + size_bytes > body.total_bytes:
+            return False
+        body.parts.append(Part(size_bytes, as_ranges(sorted(packet.keys))))
+        body.have_bytes += size_bytes
+        if body.have_bytes == body.total_bytes:
+            self._move(body, BodyEvent.COMPLETED)
+        return True
+
+    def handle_end(self, stream: StreamId) -> None:
+        """A stream goes on with another body, or has ended: its unfinished body never becomes whole."""
+        body = self._current.pop(stream, None)
+        if body is not None and body.state is BodyState.COMING:
+            self._move(body, BodyEvent.GIVEN_UP)
+
+    def give_up(self, body_id: BodyId) -> None:
+        """The sender of a body has given it up: no message stands for it, nor will."""
+        body = self.by_id.get(body_id)
+        if body is not None:
+            self._move(body, BodyEvent.GIVEN_UP)
+
+    def is_full(self, origin: bytes) -> bool:
+        """Whether a peer has as many bodies coming as it may."""
+        return self.held.is_full(origin)
+
+    # ---- messages that stand for bodies
+
+    def claim(self, origin: bytes, ordinal: int) -> int:
+        """A message that stands for a body is about to come into a queue. Returns what it counts for beside itself."""
+        body = self.by_id.get((origin, ordinal))
+        if body is None or body.state is BodyState.COMING:
+            return 0
+        body.claims += 1
+        if body.state is BodyState.WHOLE:
+            self._unreserve(origin, body.fill, body.total_bytes)
+        self._move(body, BodyEvent.CLAIMED)
+        return body.total_bytes
+
+    def fits(self, packet: QueuedPacket) -> bool:
+        """Whether the body for which a message stands is here, and as long as it says."""
+        body = self.by_id.get((packet.origin, packet.large))
+        if body is None or body.state is BodyState.COMING:
+            return False
+        return body.total_bytes == size_said(packet.open().bodies[0])
+
+    def is_whole(self, origin: bytes, ordinal: int) -> bool:
+        """Whether a body is here."""
+        body = self.by_id.get((origin, ordinal))
+        return body is not None and body.state is not BodyState.COMING
+
+    def note_left(self, origin: bytes, ordinal: int) -> None:
+        """A message that stands for a body leaves its queue, with the next commit."""
+        self._left.append((origin, ordinal))
+
+    def free_left(self) -> None:
+        """The commit begins, and has all that messages which leave their queues become: free the bodies of others."""
+        left, self._left = self._left, []
+        for body_id in left:
+            body = self.by_id.get(body_id)
+            if body is not None and body.claims:
+                body.claims -= 1
+                if not body.claims:
+                    self._move(body, BodyEvent.LEFT)
+
+    # ---- deleting
+
+    def poll_announcements(self) -> list[Range]:
+        """Store keys of announcements that the commit that begins now deletes: their bodies are freed by it."""
+        deletes, self._at_once = self._at_once, []
+        return deletes
+
+    def poll_deletes(self) -> list[Range]:
+        """Store keys of parts that the next commit deletes: some of those of freed bodies."""
+        deletes = self.poll_announcements()
+        size_bytes = 0
+        while self._dying and size_bytes < DELETED_BYTES:
+            part = self._dying.popleft()
+            size_bytes += part.size_bytes
+            deletes += part.keys
+        return deletes
+
+    @property
+    def deletes_any(self) -> bool:
+        """Whether there is more to delete."""
+        return bool(self._dying or self._at_once)
+
+    def _unreserve(self, origin: bytes, fill: Fill, total_bytes: int) -> None:
+        fill.bytes.add(-total_bytes)
+        self.held.add(origin, -total_bytes)
+
+    def _move(self, body: Body, event: BodyEvent) -> None:
+        before, body.state = body.state, TRANSITIONS[body.state][event]
+        if body.state is not BodyState.FREED or before is BodyState.FREED:
+            return
+        if before is not BodyState.CLAIMED:
+            self._unreserve(body.id[0], body.fill, body.total_bytes)
+        del self.by_id[body.id]
+        stream = StreamId(body.id[0], body.stream)
+        if self._current.get(stream) is body:
+            del self._current[stream]
+        self._at_once.append(body.announcement)
+        self._dying += body.parts

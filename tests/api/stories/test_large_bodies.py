@@ -1,0 +1,481 @@
+"""Bodies of any size, between machines that fail: a reader gets the whole message once, or nothing of it."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from functools import partial
+from random import Random
+
+import pytest
+
+import triack
+from triack.node.handles.streaming import Upload
+from triack.node.node import port_of
+from triack.testing import World
+
+B = "udp://127.0.0.1:7801"
+BODY = Random(1).randbytes(120_000)
+OTHER = Random(2).randbytes(150_000)
+PARTS = triack.LargeBodies(from_bytes=1_000, part_bytes=10_000, ahead_bytes=30_000)
+
+
+def settings(**more: object) -> triack.NodeSettings:
+    return triack.NodeSettings(large=PARTS, **more)  # type: ignore[arg-type]
+
+
+class Ends:
+    """A machine that receives and one that sends, with a node each."""
+
+    def __init__(self, world: World, receiving: triack.NodeSettings | None = None) -> None:
+        self.world = world
+        self.receiving = receiving or settings()
+        self.a, self.b = world.machine("a"), world.machine("b")
+        self.sender: triack.Node
+        self.receiver: triack.Node
+
+    async def _serve(self, name: str) -> None:
+        if name == "b":
+            node = triack.open("b", data="data", listen=B, log="log", settings=self.receiving)
+        else:
+            node = triack.open("a", data="data", peers={"b": B}, log="log", settings=settings())
+        async with node:
+            setattr(self, "receiver" if name == "b" else "sender", node)
+            await asyncio.Event().wait()
+
+    async def start(self, *names: str) -> None:
+        for name in names or ("b", "a"):
+            machine = self.world.machine(name)
+            node = "receiver" if name == "b" else "sender"
+            before = getattr(self, node, None)
+            if machine.is_up:
+                machine.start(self._serve, name)
+            else:
+                machine.restart()  # with its services
+            await self.world.until(partial(self._is_new, node, before))
+
+    def _is_new(self, which: str, before: triack.Node | None) -> bool:
+        node = getattr(self, which, None)
+        return node is not None and node is not before and is_open(node)
+
+    async def lose_power(self, name: str) -> None:
+        self.world.machine(name).lose_power()
+        await self.world.advance(1)
+        await self.start(name)
+
+    @property
+    def coming(self) -> int:
+        """Bytes of bodies that no message stands for yet."""
+        return port_of(self.receiver).engine.queues.bodies.held.total_bytes
+
+    @property
+    def bodies(self) -> int:
+        """Bodies of the receiver."""
+        return len(port_of(self.receiver).engine.queues.bodies.by_id)
+
+
+def is_open(node: triack.Node) -> bool:
+    try:
+        node.stats()
+    except triack.NodeClosed:
+        return False
+    return True
+
+
+async def read(node: triack.Node, queue: str = "q", *, ack: bool = True) -> bytes:
+    async with node.receive(queue, ack="manual") as reader:
+        message = await reader.get()
+        body = b"".join([chunk async for chunk in message.stream()])
+        if ack:
+            message.ack()
+    await node.flush()
+    return body
+
+
+async def pieces(body: bytes, *, fails_at: int | None = None, wait_s: float = 0.0) -> AsyncIterator[bytes]:
+    for at in range(0, len(body), 7_000):
+        if fails_at is not None and at >= fails_at:
+            raise OSError("the source is gone")
+        yield body[at : at + 7_000]
+        await asyncio.sleep(wait_s)
+
+
+@pytest.fixture
+def ends(triack_world: World) -> Ends:
+    return Ends(triack_world)
+
+
+async def test_a_large_body_is_one_message(ends: Ends) -> None:
+    await ends.start()
+    ends.world.set_loss(0.1)
+    receipt = await ends.sender.send_stream("b/q", BODY, label="film")
+    await receipt.ordered()
+    assert ends.receiver.queue_lengths()["q"] == 1
+    assert ends.receiver.stats().queues["q"].bytes > len(BODY)
+    async with ends.receiver.receive("q", ack="manual") as reader:
+        message = await reader.get()
+        assert (message.id, message.label, message.size, message.is_large) == (receipt.id, "film", len(BODY), True)
+        assert b"".join([chunk async for chunk in message.stream()]) == BODY
+        with pytest.raises(triack.LargeBody, match=r"message\.stream"):
+            _ = message.body
+        message.ack()
+        await ends.receiver.flush()
+        with pytest.raises(triack.BodyLost):
+            await anext(message.stream())
+    assert ends.bodies == ends.receiver.stats().queues["q"].bytes == 0
+
+
+async def test_order_holds_between_large_and_small_messages(ends: Ends) -> None:
+    """What is sent after a large message comes after it; what is sent meanwhile does not wait for it."""
+    await ends.start()
+    await ends.sender.send("b/q", b"first")
+    sending = asyncio.create_task(ends.sender.send_stream("b/q", pieces(BODY, wait_s=1), content_length=len(BODY)))
+    await ends.world.advance(5)
+    await ends.sender.send("b/q", b"meanwhile")
+    await ends.world.until(lambda: ends.receiver.queue_lengths().get("q") == 2, timeout=1)
+    await sending
+    await ends.sender.send_stream("b/q", OTHER)
+    await ends.sender.send("b/q", b"last")
+    assert [await read(ends.receiver) for _ in range(5)] == [b"first", b"meanwhile", BODY, OTHER, b"last"]
+
+
+@pytest.mark.parametrize("content_length", [len(BODY), None])
+async def test_a_source_that_fails_leaves_nothing(ends: Ends, content_length: int | None) -> None:
+    await ends.start()
+    with pytest.raises(OSError, match="the source is gone"):
+        await ends.sender.send_stream("b/q", pieces(BODY, fails_at=70_000), content_length=content_length)
+    with pytest.raises(triack.UsageError, match="98000 of the 120000 bytes"):
+        await ends.sender.send_stream("b/q", pieces(BODY[:98_000]), content_length=len(BODY))
+    with pytest.raises(triack.UsageError, match="more than the 2000 bytes"):
+        await ends.sender.send_stream("b/q", pieces(BODY), content_length=2_000)
+    await ends.sender.send("b/q", b"next")
+    assert await read(ends.receiver) == b"next"
+    await ends.world.until(lambda: ends.bodies == ends.coming == 0)
+    assert ends.receiver.queue_lengths() == {"dead-letter": 0, "q": 0}
+    assert ends.sender.queue_lengths() == {"dead-letter": 0}
+
+
+@pytest.mark.parametrize("how", ["crash", "lose_power"])
+async def test_a_sender_that_dies_leaves_nothing(ends: Ends, how: str) -> None:
+    """Its next process gives the body up; another body goes on."""
+    await ends.start()
+    sending = asyncio.create_task(ends.sender.send_stream("b/q", pieces(BODY, wait_s=1), content_length=len(BODY)))
+    await ends.world.until(lambda: ends.coming)
+    await ends.world.advance(5)
+    getattr(ends.a, how)()
+    await ends.world.advance(5)
+    assert ends.coming
+    assert not sending.done()
+    sending.cancel()
+    await ends.start("a")
+    await ends.world.until(lambda: not ends.bodies)
+    await ends.sender.send_stream("b/q", OTHER)
+    assert await read(ends.receiver) == OTHER
+    assert not ends.coming
+    assert ends.receiver.queue_lengths()["q"] == 0
+
+
+async def test_a_destination_that_dies_gets_the_rest(ends: Ends) -> None:
+    await ends.start()
+    sending = asyncio.create_task(ends.sender.send_stream("b/q", pieces(BODY, wait_s=1), content_length=len(BODY)))
+    await ends.world.until(lambda: ends.coming)
+    for _ in range(3):
+        await ends.world.advance(4)
+        await ends.lose_power("b")
+    await sending
+    assert await read(ends.receiver, ack=False) == BODY
+    await ends.lose_power("b")
+    assert await read(ends.receiver) == BODY
+    await ends.lose_power("b")
+    assert ends.bodies == ends.coming == 0
+    assert ends.receiver.queue_lengths()["q"] == 0
+    assert not port_of(ends.receiver).engine.queues.bodies.deletes_any
+
+
+async def test_a_reader_that_stops_half_way_begins_anew(ends: Ends) -> None:
+    await ends.start()
+    await ends.sender.send_stream("b/q", BODY)
+    async with ends.receiver.receive("q", ack="manual") as reader:
+        message = await reader.get()
+        assert BODY.startswith(await anext(message.stream()))
+        message.reject(failed=False)
+        again = await reader.get()
+        assert again.redelivered
+        assert b"".join([chunk async for chunk in again.stream()]) == BODY
+    assert await read(ends.receiver) == BODY
+
+
+async def test_two_bodies_and_room_for_one(triack_world: World) -> None:
+    """The second one waits until the first was read; a small message between them goes in."""
+    quota = triack.Quota(size_bytes=200_000)
+    ends = Ends(triack_world, settings(limits=triack.Limits(quota=quota)))
+    await ends.start()
+    first = asyncio.create_task(ends.sender.send_stream("b/q", pieces(BODY, wait_s=1), content_length=len(BODY)))
+    await ends.world.until(lambda: ends.coming)
+    second = asyncio.create_task(ends.sender.send_stream("b/q", OTHER))
+    other = asyncio.create_task(ends.sender.send_stream("b/q", OTHER, delivery=triack.RECOVERABLE))
+    await ends.sender.send("b/q", b"small")
+    await first
+    await ends.world.advance(60)
+    assert not second.done()
+    assert not other.done()
+    assert any(it.state == "held" for it in ends.sender.stats().outgoing)
+    assert {await read(ends.receiver) for _ in range(4)} == {b"small", BODY, OTHER}
+    await asyncio.gather(second, other)
+    assert ends.bodies == ends.coming == ends.receiver.queue_lengths()["q"] == 0
+
+
+async def test_a_body_larger_than_its_queue_is_refused(triack_world: World) -> None:
+    quotas = {"q": triack.Quota(size_bytes=100_000), "strict": triack.Quota(size_bytes=130_000, when_full="reject")}
+    ends = Ends(triack_world, settings(limits=triack.Limits(queue_quota=quotas)))
+    await ends.start()
+    for sender, queue in ((ends.sender, "b/q"), (ends.receiver, "q")):
+        with pytest.raises(triack.TriackError, match=r"too-large|larger than all"):
+            await sender.send_stream(queue, BODY)
+    await ends.sender.send_stream("b/strict", BODY)
+    with pytest.raises(triack.DeliveryFailed, match="queue-full"):
+        await ends.sender.send_stream("b/strict", BODY)
+    with pytest.raises(triack.QueueFull):
+        await ends.receiver.send_stream("strict", BODY)
+    assert await read(ends.receiver, "strict") == BODY
+    assert ends.sender.queue_lengths() == {"dead-letter": 0}
+
+
+async def test_time_that_runs_out_in_the_middle(ends: Ends) -> None:
+    await ends.start()
+    with pytest.raises(triack.DeliveryFailed, match="reach-queue-timeout"):
+        await ends.sender.send_stream("b/q", pieces(BODY, wait_s=1), content_length=len(BODY), time_to_reach_queue=5)
+    await ends.world.until(lambda: ends.bodies == 0)
+    ends.world.cut("a", "b")
+    with pytest.raises(triack.DeliveryFailed, match="reach-queue-timeout"):
+        await ends.sender.send_stream("b/q", BODY, time_to_reach_queue=5)
+    ends.world.heal()
+    await ends.sender.send("b/q", b"next")
+    assert await read(ends.receiver) == b"next"
+    await ends.world.until(lambda: ends.bodies == ends.coming == 0)
+
+
+async def test_a_message_that_dies_on_its_way_frees_its_body(ends: Ends) -> None:
+    """Its dead letter says how large it was."""
+    await ends.start()
+    tx = ends.sender.transaction()
+    await tx.send_stream("b/q", BODY, time_to_reach_queue=60)
+    assert ends.coming == len(BODY)
+    ends.world.cut("a", "b")
+    await tx.commit()
+    await ends.world.until(lambda: ends.sender.queue_lengths()["dead-letter"] == 1, timeout=120)
+    ends.world.heal()
+    await ends.world.until(lambda: ends.bodies == ends.coming == 0)
+    async with ends.sender.receive("dead-letter") as letters:
+        letter = await letters.get()
+        assert (letter.size, letter.properties["dead_reason"]) == (len(BODY), "reach-queue-timeout")
+        with pytest.raises(triack.BodyLost):
+            await anext(letter.stream())
+
+
+async def test_a_dead_letter_at_the_destination_has_the_body(ends: Ends) -> None:
+    await ends.start()
+    await ends.sender.send_stream("b/q", BODY, time_to_be_received=20)
+    await ends.sender.send_stream("b/q", OTHER)
+    await ends.world.until(lambda: ends.receiver.queue_lengths()["dead-letter"] == 1)
+    async with ends.receiver.receive("q", ack="manual") as reader:
+        (await reader.get()).reject(dead=True)
+    await ends.receiver.flush()
+    await ends.lose_power("b")
+    assert ends.receiver.stats().queues["q"].bytes == 0
+    assert ends.receiver.stats().queues["dead-letter"].bytes > len(BODY) + len(OTHER)
+    assert [await read(ends.receiver, "dead-letter") for _ in range(2)] == [BODY, OTHER]
+    assert ends.bodies == 0
+
+
+async def test_dead_letters_are_browsed_moved_and_sent_again(ends: Ends) -> None:
+    """A look at them shows sizes, not bodies. A body is sent once more, to a queue of this node or another one."""
+    await ends.start()
+    receipt = await ends.sender.send_stream("b/q", BODY, label="film")
+    async with ends.receiver.receive("q", ack="manual") as reader:
+        (await reader.get()).reject(dead=True)
+    await ends.receiver.flush()
+    (letter,) = [it async for it in ends.receiver.browse("dead-letter")]
+    assert (letter.id, letter.size, letter.large_bytes, letter.body) == (receipt.id, len(BODY), len(BODY), b"")
+    assert await ends.receiver.requeue() == 1
+    assert ends.receiver.queue_lengths() == {"dead-letter": 0, "q": 1}
+    assert await ends.receiver.move("q", "other") == 1
+    assert await read(ends.receiver, "other") == BODY
+    assert ends.bodies == ends.coming == 0
+
+
+async def test_a_purge_in_the_middle_leaves_what_is_coming(ends: Ends) -> None:
+    await ends.start()
+    await (await ends.sender.send_stream("b/q", OTHER)).ordered()
+    sending = asyncio.create_task(ends.sender.send_stream("b/q", pieces(BODY, wait_s=1), content_length=len(BODY)))
+    await ends.world.until(lambda: ends.coming)
+    assert await ends.receiver.purge("q") == 1
+    assert ends.bodies == 1
+    await sending
+    assert await read(ends.receiver) == BODY
+
+
+async def test_a_transaction_sends_a_body_or_frees_it(ends: Ends) -> None:
+    await ends.start()
+    async with ends.sender.transaction() as tx:
+        await tx.send("b/q", b"before")
+        await tx.send_stream("b/q", BODY)
+        await ends.world.advance(10)
+        assert "q" not in ends.receiver.queue_lengths()
+    assert [await read(ends.receiver) for _ in range(2)] == [b"before", BODY]
+    tx = ends.sender.transaction()
+    await tx.send_stream("b/q", OTHER)
+    assert ends.coming == len(OTHER)
+    tx.rollback()
+    await ends.world.until(lambda: ends.bodies == ends.coming == 0)
+    async with ends.receiver.transaction() as tx:
+        await ends.sender.send_stream("b/q", OTHER)
+        message = await tx.receive("q")
+        assert b"".join([chunk async for chunk in message.stream()]) == OTHER
+    assert ends.bodies == 0
+
+
+async def test_a_journal_keeps_the_body() -> None:
+    limits = triack.Limits(queue_journal={"q": triack.Journal()})
+    async with triack.open("a", settings=settings(limits=limits), data=None) as node:
+        await node.send_stream("q", BODY)
+        assert await read(node) == BODY
+        assert await read(node, "$journal.q") == BODY
+        assert not port_of(node).engine.queues.bodies.by_id
+
+
+async def test_a_higher_priority_comes_first(ends: Ends) -> None:
+    await ends.start()
+    await ends.sender.send_stream("b/q", BODY, delivery=triack.RECOVERABLE, priority=1)
+    receipt = await ends.sender.send_stream("b/q", OTHER, delivery=triack.RECOVERABLE, priority=6)
+    await receipt.stored()
+    await ends.world.until(lambda: ends.receiver.queue_lengths().get("q") == 2)
+    assert [await read(ends.receiver) for _ in range(2)] == [OTHER, BODY]
+
+
+async def test_a_body_for_a_queue_of_this_node(ends: Ends) -> None:
+    await ends.start()
+    await ends.receiver.send_stream("here", BODY)
+    await ends.lose_power("b")
+    assert await read(ends.receiver, "here") == BODY
+    assert ends.bodies == 0
+
+
+async def test_what_cannot_be_large_is_refused_by_name(ends: Ends) -> None:
+    await ends.start()
+    sender = ends.sender
+    with pytest.raises(triack.UsageError, match="express"):
+        await sender.send_stream("b/q", BODY, delivery=triack.EXPRESS)
+    with pytest.raises(triack.UsageError, match="not to topics"):
+        await sender.send_stream("b/topic:Games", BODY)
+    with pytest.raises(triack.UsageError, match="no key"):
+        await sender.send_stream("b/q", BODY, key="k")
+    with pytest.raises(triack.AddressError, match="longer name"):
+        await sender.send_stream(f"b/{'q' * 120}", BODY)
+    with pytest.raises(triack.UsageError, match="gives no pieces"):
+        await sender.send_stream("b/q", 5)  # type: ignore[arg-type]
+    with pytest.raises(triack.UsageError, match="content_length is 7"):
+        await sender.send_stream("b/q", BODY, content_length=7)
+
+
+async def send_bodies(ends: Ends, sizes: list[int], sent: list[int]) -> None:
+    """Send bodies, one after the other, in a service that begins anew with its machine; the number is in each."""
+    async with triack.open("a", data="data", peers={"b": B}, log="log", settings=settings()) as node:
+        ends.sender = node
+        for number in range(int(node.recall("sent") or 0), len(sizes)):
+            body = number.to_bytes(2) * (sizes[number] // 2)
+            async with node.transaction() as tx:
+                await tx.send_stream("b/q", pieces(body, wait_s=0.05), content_length=len(body))
+                await tx.send("b/q", b"%d" % number)
+                tx.remember("sent", b"%d" % (number + 1))
+            sent.append(number)
+        await asyncio.Event().wait()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(20))
+def test_bodies_survive_a_swarm_of_faults(seed: int) -> None:
+    """Both ends die in the middle, with and without power, over a bad network: each body is read once, whole."""
+    with World(seed, max_events=2_000_000) as world:
+        world.run(swarm(world))
+        world.check()
+
+
+async def swarm(world: World) -> None:
+    chance, ends, sent = world.chance("large"), Ends(world), list[int]()
+    sizes = [chance.randrange(2_000, 160_000) for _ in range(12)]
+    world.set_loss(chance.choice([0.0, 0.05, 0.2]))
+    world.set_reorder(chance.choice([0.0, 0.3]))
+    await ends.start("b")
+    ends.a.start(send_bodies, ends, sizes, sent)
+    for _ in range(chance.randrange(2, 12)):
+        await world.advance(chance.random() * 3)
+        machine = chance.choice([ends.a, ends.b])
+        if chance.random() < 0.3:
+            world.cut("a", "b")
+            await world.advance(chance.random() * 5)
+            world.heal()
+        elif chance.random() < 0.5:
+            machine.crash()
+        else:
+            machine.lose_power()
+        await world.advance(chance.random() * 3)
+        if not machine.is_up:
+            machine.restart()
+    world.calm()
+    await world.until(lambda: len(set(sent)) and max(sent) == len(sizes) - 1, timeout=600)
+    await world.until(lambda: is_open(ends.receiver) and ends.receiver.queue_lengths()["q"] == 2 * len(sizes))
+    for number, size in enumerate(sizes):
+        assert await read(ends.receiver) == number.to_bytes(2) * (size // 2)
+        assert await read(ends.receiver) == b"%d" % number
+    await world.until(lambda: ends.bodies == ends.coming == 0)
+    assert ends.receiver.queue_lengths() == {"dead-letter": 0, "q": 0}
+
+
+async def test_a_body_goes_by_a_relay(triack_world: World) -> None:
+    """Part by part; as one message that only a transaction can be."""
+    at_relay = "udp://127.0.0.1:7803"
+    with triack_world.machine("r"):
+        relay = triack.open("r", data="r", listen=at_relay, peers={"b": B}, log="log")
+    with triack_world.machine("b"):
+        there = triack.open("b", data="b", listen=B, log="log", settings=settings())
+    with triack_world.machine("a"):
+        ways = [triack.Route("b", "r")]
+        here = triack.open("a", data="a", peers={"r": at_relay}, routes=ways, log="log", settings=settings())
+    async with relay, there, here:
+        await relay.trust("a", here.key, may_relay=["b"])
+        await there.trust("r", relay.key, relays_for=["a"])
+        triack_world.set_loss(0.1)
+        await here.send_stream("b/q", BODY)
+        assert await read(there) == BODY
+        with pytest.raises(triack.UsageError, match="by way of a relay"):
+            await here.send_stream("b/q", BODY, delivery=triack.RECOVERABLE)
+
+
+async def test_permissions_are_those_of_the_queue(ends: Ends) -> None:
+    """A peer that may send to a queue may send large messages there, and to no other."""
+    await ends.start()
+    await ends.receiver.trust("a", ends.sender.key, send=["q"])
+    await ends.sender.send_stream("b/q", BODY)
+    assert await read(ends.receiver) == BODY
+    with pytest.raises(triack.DeliveryFailed, match="access-denied"):
+        await ends.sender.send_stream("b/other", BODY)
+    for name in ("$large.q", "$large.dead-letter"):
+        await ends.sender.send(f"b/{name}", b"by hand, which makes no body")
+    await ends.world.advance(5)
+    assert ends.bodies == ends.coming == 0
+
+
+async def test_a_sender_that_does_not_wait_for_its_parts_makes_a_dead_letter(
+    ends: Ends, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A planted bug: no reader gets a torn body, whatever a sender does."""
+
+    async def hasty(_upload: Upload, _ahead_bytes: int) -> None:
+        ends.world.set_loss(0.5)
+
+    await ends.start()
+    monkeypatch.setattr(Upload, "_settle", hasty)
+    await ends.sender.send_stream("b/q", BODY)
+    await ends.sender.send("b/q", b"next")
+    assert await read(ends.receiver) == b"next"
+    (letter,) = [it async for it in ends.receiver.browse("dead-letter")]
+    assert (letter.reason, letter.size) == ("body-lost", len(BODY))
