@@ -112,6 +112,7 @@ FIELDS: Final[dict[str, Field]] = {
     "when_full": Field(str, "what happens then: `hold` or `reject`"),
     "by_settings": Field(bool, "whether the settings of the node say so, and no operator"),
     "kept": Field(bool, "whether the journal has the copies"),
+    "journaled": Field(bool, "the queue has a journal, and nothing of these packets is left: it has copies by now"),
     "recovered": Field(bool, "true when read from the store at the start"),
     "redelivered": Field(bool, "whether they may have been handed out before"),
     "chosen": Field(bool, "whether a reader asked for it by its id, so that it was handed out before its turn"),
@@ -476,12 +477,23 @@ EVENTS: Final[dict[str, Event]] = {
         "others from now on, the next commit takes them from it, and this record comes before those of the dispatch "
         "that follows from that",
         (),
-        ((*_STREAM, "queue", "number", "place", "counts"), (*_SUBSCRIPTION, "ranges")),
+        (
+            (*_STREAM, "queue", "number", "place", "counts"),
+            (*_STREAM, "queue", "number", "place", "counts", "journaled"),
+            (*_SUBSCRIPTION, "ranges"),
+        ),
+    ),
+    "journal_asked": Event(
+        "messages of one packet ask for a copy in the journal of this node: the commit that begins now holds it "
+        "(express: it enters memory). Of a large message, the packet is its last",
+        (*_STREAM, "number", "place", "count"),
     ),
     "journaled": Event(
         "messages of one or more packets are copied into the journal of their queue by the commit that begins now, and "
-        "that removes them; not `kept` where the journal has no room. A process that dies before it returns has them "
-        "again",
+        "that removes them; not `kept` where the journal has no room, or no reader took them. With the queue "
+        "`$journal`: messages of this node that ask for it, which an acknowledgement has freed, or which are in a "
+        "queue of the node with that commit. A process that dies before it returns has them again. Express messages "
+        "need no commit",
         (*_STREAM, "queue", "number", "place", "counts", "kept"),
     ),
     "returned": Event(
@@ -528,6 +540,15 @@ EVENTS: Final[dict[str, Event]] = {
     "subscription_changed": Event(
         "a durable subscription has a new holder, with other limits than the one before",
         (*_SUBSCRIPTION, "max_unacked", "ack_wait_ns"),
+    ),
+    "subscription_suspended": Event(
+        "the holder of a subscription that is not durable has suspended it: it gets nothing, is not asked for room, "
+        "and misses what is dispatched until it is resumed",
+        _SUBSCRIPTION,
+    ),
+    "subscription_resumed": Event(
+        "the holder of a suspended subscription has resumed it: it gets what is dispatched from now on",
+        _SUBSCRIPTION,
     ),
     "dispatched": Event(
         "the strategy let messages go, in their order: to each subscription that is not durable, matches, and began "
@@ -595,6 +616,7 @@ SHARING: Final = frozenset(EVENTS) - {
     "node_started", "node_continued", "node_stopped", "start_before", "woke_late", "position_recovered",
     "session_opened", "session_closed", "rollback_detected", "dropped", "queue_paused", "queue_resumed",
     "queue_quota_set",
-    "topic_opened", "subscribed", "unsubscribed", "subscription_changed",
+    "topic_opened", "subscribed", "unsubscribed", "subscription_changed", "subscription_suspended",
+    "subscription_resumed",
 }  # fmt: skip
 """Events whose records come again and again for one session or stream."""

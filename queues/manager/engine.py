@@ -268,6 +268,7 @@ class Engine(Steering):
         self.outbox.note_asked = desk.note_asked
         parts = self.queues, self.inbox, self.outbox, self.transits, desk
         journals = Journals(self.queues, self._is_store_low, self.drops, self._record)
+        self.outbox.copies.keep = journals.keep_sent
         topics = Topics(self.settings, self.queues, self.drops, self._record)
         return desk, Jobs(*parts, self.wall, self.handshakes.number, journals=journals, topics=topics)
 

@@ -112,6 +112,20 @@ CHECKS: Final[dict[str, Check]] = {
         "docs/guide.md, delivery classes",
         "the packets",
     ),
+    # Journals.
+    "journal_complete": Check(
+        "Each message that a reader took from a queue with a journal, and each freed one whose sender asked for that, "
+        "is copied by the commit that deletes it, or a record says that it is not.",
+        "An audit by its journal would miss a message that was delivered.",
+        "decisions/0097",
+        "the messages",
+    ),
+    "journal_twice": Check(
+        "No message is copied into a journal twice.",
+        "An audit would count it twice, and to send the copies again would do twice what was asked for once.",
+        "decisions/0097",
+        "the message",
+    ),
     # Administration messages.
     "admin_ack_missing": Check(
         "Each message in its queue, and each settled one, is told of to a sender that asked for that.",
@@ -510,6 +524,8 @@ MACHINES: Final[dict[str, tuple[str, ...]]] = {
     "queues/topics/trie": ("topic_astray", "topic_before_join"),
     "queues/streams/group_commit": ("store_ack_before_commit", "order_ack_before_commit"),
     "queues/mailboxes/expiry": ("expired",),
+    "queues/journals/journals": ("journal_complete", "journal_twice"),
+    "queues/streams/sent_copies": ("journal_complete", "journal_twice"),
     "queues/manager/admin_desk": ("admin_ack_missing", "admin_ack_twice", "admin_ack_made_up"),
     "queues/mailboxes/mailbox": ("not_handed", "unmarked", "duplicates_delivered", "order", "priority_order"),
     "session/congestion/send_window": ("window", "wire", "ack_unreceived", "ack_timeout", "silence"),
