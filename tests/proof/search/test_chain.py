@@ -19,8 +19,7 @@ def test_no_pair_of_faults_breaks_a_promise(scope: ChainScope) -> None:
 
 
 def test_deaths_that_count_as_one_end_in_the_same_way() -> None:
-    """What all three nodes record after them is the same, byte for byte. Not so of a store that is being made, as the
-    next start draws another id for it."""
+    """What all three nodes record after them is the same, byte for byte; but a store in the making draws other ids."""
     calm = run(Course())
     by_state: dict[object, list[int]] = {}
     for effect, (sent, left) in enumerate(calm.nodes["r"].states, 1):
