@@ -1,8 +1,13 @@
-"""Whole nodes in a line - origin, relay, destination - with every pair of faults in the course of two messages.
+"""Whole nodes in a line - origin, relay, destination - with every pair of faults in the course of three messages.
 
 The nodes are the shipped engines on the shipped store, in the simulated world. Time there is the same in each run, so a
 run is named by its faults alone: the relay dies before its nth effect (a datagram, a step of a commit, a record), or
-lives; and the nth datagram of all is lost, or comes again seconds later, or none. All pairs of these are tried.
+lives; and the nth datagram of all is lost, or comes again seconds later, or none. All pairs of these are tried, with
+either fault first: datagrams that are sent only because the relay has died are among them.
+
+Deaths that leave the same state are one. The process loses its memory; what counts is the moment, the datagrams that
+were sent, the records, and what SQLite finds on the disk: the files, and the log of the database up to its last whole
+commit. Most steps of a commit leave the disk as it was before.
 
 ``relay`` searches every order of events of three machines, without sessions and disks; this has these, and one order.
 
@@ -10,9 +15,11 @@ Checked in each run: everything ends; both messages arrive once, and in order if
 of the three session logs finds nothing.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from itertools import islice
+from hashlib import blake2b
+from itertools import product
+from struct import Struct
 from time import perf_counter
 from typing import Final
 
@@ -22,14 +29,15 @@ from triack.base.units import MS, SECOND
 from triack.queues.routes import Route
 from triack.tools.replay.engines.local_engine import judge_records
 from triack.tools.replay.log.files import parse_records
+from triack.tools.sim.disk import Disk
 from triack.tools.sim.host import SimHost
 from triack.tools.sim.network import Network
 from triack.tools.sim.world import World
 
-__all__ = ["CHAIN_SCOPES", "ChainScope", "Course", "search_chain"]
+__all__ = ["CHAIN_SCOPES", "ChainRun", "ChainScope", "Course", "search_chain"]
 
 NAMES: Final = "arb"
-MESSAGES: Final = (b"first", b"second")
+MESSAGES: Final = (b"first", b"second", b"third")
 DOWN_NS: Final = 10 * MS
 """How long the relay is away."""
 LATE_NS: Final = 3 * SECOND
@@ -60,6 +68,11 @@ CHAIN_SCOPES: Final = (
 )
 
 
+_WAL_HEADER: Final = Struct("!8xI20x")
+_FRAME_HEADER: Final = Struct("!4xI16x")
+"""Of SQLite's write-ahead log: the size of pages; the size of the database after a commit, 0 within one."""
+
+
 class _DiesError(Exception):
     """The process of the relay is gone."""
 
@@ -72,10 +85,17 @@ class _Machine(SimHost):
         self.identity.resides = False
         self.effects = 0
         self.dies_at = 0
+        # Before each effect, in runs that note it: the number of datagrams until then, and all that a death leaves.
+        self.states: list[tuple[int, object]] = []
+        self.datagrams: Callable[[], int] | None = None
         self.disk.on_effect = lambda _what: self.before_effect()
 
     def before_effect(self) -> None:
         self.effects += 1
+        if self.datagrams is not None:
+            sent = self.datagrams()
+            left = self.world.now_ns, self.world.events, sent, len(self.records[-1]), _found_on(self.disk)
+            self.states.append((sent, left))
         if self.effects == self.dies_at:
             raise _DiesError
 
@@ -91,6 +111,27 @@ class _Machine(SimHost):
         except _DiesError:
             self.end()
             self.world.at(DOWN_NS, self.start)
+
+
+def _found_on(disk: Disk) -> bytes:
+    """A hash of what the next process finds on a disk: what SQLite would not take from its log is left out."""
+    digest = blake2b(digest_size=16)
+    for path, content in disk.files().items():
+        if path.endswith("-shm"):
+            continue
+        digest.update(path.encode() + b"\0")
+        digest.update(_whole_commits(content) if path.endswith("-wal") else content)
+    return digest.digest()
+
+
+def _whole_commits(log: bytes) -> bytes:
+    """A write-ahead log up to its last whole commit (https://sqlite.org/fileformat2.html, section 4)."""
+    if len(log) < _WAL_HEADER.size:
+        return b""
+    frame = _FRAME_HEADER.size + _WAL_HEADER.unpack_from(log)[0]
+    ends = range(_WAL_HEADER.size + frame, len(log) + 1, frame)
+    last = max((end for end in ends if _FRAME_HEADER.unpack_from(log, end - frame)[0]), default=0)
+    return log[:last]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +155,7 @@ class Course:
         return f"{death}, datagram {self.datagram} {'comes again' if self.again else 'is lost'}"
 
 
-class _Run:
+class ChainRun:
     """One run.
 
     Attributes:
@@ -137,8 +178,13 @@ class _Run:
         self.nodes["a"].routes = (sync if scope.sync else route,)
         self.nodes["b"].routes = (Route("a", "r"),)
         self.nodes["r"].dies_at = course.dies_at
+        if not course.dies_at:
+            self.nodes["r"].datagrams = self._count
         for node in self.nodes.values():
             node.start()
+
+    def _count(self) -> int:
+        return self.datagrams
 
     def _alter(self, datagram: bytes, sender: str, to: str) -> bytes | None:
         self.datagrams += 1
@@ -197,31 +243,75 @@ class _Run:
             node.disk.close()
 
 
-def _courses(effects: int, datagrams: int) -> Iterator[Course]:
-    """Every fault by itself, then every pair."""
-    ways = [(datagram, again) for datagram in range(1, datagrams + 1) for again in (False, True)]
-    yield from (Course(0, *way) for way in ways)
-    yield from (Course(dies_at) for dies_at in range(1, effects + 1))
-    yield from (Course(dies_at, *way) for dies_at in range(1, effects + 1) for way in ways)
+def _deaths(states: list[tuple[int, object]], since: int) -> list[tuple[int, int]]:
+    """The effects before which a death leaves another state than any death before, and the datagrams until then.
+
+    ``since``: only those after so many datagrams.
+    """
+    first: dict[object, tuple[int, int]] = {}
+    for effect, (sent, left) in enumerate(states, 1):
+        if sent >= since:
+            first.setdefault(left, (effect, sent))
+    return list(first.values())
+
+
+class _Search:
+    """One search of a scope, at most ``limit`` runs; of all pairs one in ``every``."""
+
+    def __init__(self, scope: ChainScope, limit: int, every: int) -> None:
+        self.runs = 0
+        self.violation = ""
+        self.broken = Course()
+        self._scope, self._limit, self._every = scope, limit, every
+        self._pairs = 0
+
+    @property
+    def is_over(self) -> bool:
+        """Whether a promise was broken, or there were enough runs."""
+        return bool(self.violation) or self.runs > self._limit
+
+    def run(self, course: Course) -> ChainRun | None:
+        """Try a course, and return what was seen in it; None if the search is over."""
+        if self.is_over:
+            return None
+        run = ChainRun(self._scope, course)
+        self.runs += 1
+        self.violation, self.broken = run.end(), course
+        run.close()
+        return run
+
+    def pair(self, course: Course) -> None:
+        """Try a pair of faults, if it is its turn."""
+        self._pairs += 1
+        if self._pairs % self._every == 0:
+            self.run(course)
+
+    def try_all(self, calm: ChainRun) -> None:
+        """Every fault by itself, and every pair."""
+        for datagram, again in product(range(1, calm.datagrams + 1), (False, True)):
+            run = self.run(Course(0, datagram, again))
+            # The death comes after what happened to the datagram.
+            for effect, _ in _deaths(run.nodes["r"].states, datagram) if run is not None else ():
+                self.pair(Course(effect, datagram, again))
+        for effect, sent in _deaths(calm.nodes["r"].states, 0):
+            run = self.run(Course(effect))
+            # The death comes before.
+            for datagram in range(sent + 1, run.datagrams + 1) if run is not None else ():
+                self.pair(Course(effect, datagram, again=False))
+                self.pair(Course(effect, datagram, again=True))
 
 
 def search_chain(scope: ChainScope, limit: int, *, every: int = 1) -> SearchResult:
-    """Try the courses of a scope, at most ``limit`` of them; of all of them one in ``every``."""
+    """Try the courses of a scope, at most ``limit`` of them; of the pairs of faults one in ``every``."""
     began = perf_counter()
-    calm = _Run(scope, Course())
-    violation, broken = calm.end(), Course()
-    effects, datagrams = calm.nodes["r"].effects, calm.datagrams
-    calm.close()
-    courses = list(_courses(effects, datagrams))[::every]
-    runs = 1
-    for course in islice(courses, limit) if not violation else ():
-        run = _Run(scope, course)
-        runs, violation, broken = runs + 1, run.end(), course
-        run.close()
-        if violation:
-            break
-    complete = not violation and every == 1 and len(courses) <= limit
-    trace = (str(broken),) if violation else ()
+    search = _Search(scope, limit, every)
+    calm = search.run(Course())
+    assert calm is not None
+    search.try_all(calm)
+    complete = not search.is_over and every == 1
+    trace = (str(search.broken),) if search.violation else ()
+    seen = calm.nodes["r"].effects, calm.datagrams
     return SearchResult(
-        scope.name, runs, runs, 2, complete, (effects, datagrams), 0, violation or None, trace, perf_counter() - began
-    )
+        scope.name, search.runs, search.runs, 2, complete, seen, 0, search.violation or None, trace,
+        perf_counter() - began,
+    )  # fmt: skip

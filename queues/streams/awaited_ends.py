@@ -64,6 +64,8 @@ class AwaitedEnds:
 
         A stream that still lacks something is to be handed to ``wait`` again.
         """
+        if not self._ends:
+            return []
         due = [(stream, self._ends[stream]) for stream in self._due.poll_due(now_ns)]
         return [(conversation, packet, until_ns <= now_ns) for _, (conversation, packet, until_ns) in due]
 
@@ -74,4 +76,4 @@ class AwaitedEnds:
 
     def next_deadline(self) -> int | None:
         """When ``poll_due`` returns something, or None."""
-        return self._due.earliest()
+        return self._due.earliest() if self._ends else None

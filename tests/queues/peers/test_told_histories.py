@@ -84,7 +84,7 @@ def test_a_point_outlives_a_restart() -> None:
     told.handle_word(NODE, "d", StoreWord(71, 10, 1), 0)
     told.write_down(commit)
     again = histories()
-    again.restore(commit.state)
+    again.restore({name: word for name, word in commit.state.items() if word is not None})
     again.handle_word(NODE, "d", StoreWord(72, 11, 2, ((71, 9),)), 0)
     (error,) = again.take_detected()
     assert (error.peer, error.rolled_back) == (NODE.hex(), "peer")

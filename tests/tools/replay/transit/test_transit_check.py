@@ -7,6 +7,7 @@ import pytest
 from tests.tools.replay.builder import ALPHA, BETA
 from tests.tools.replay.judging import assert_found, verdict_of
 from tests.tools.replay.relays import HONEST, KEPT, RELAY_FAULTS, RHO, TX, Relayed, through_relay
+from triack.tools.replay.judges.judge import Judge
 from triack.tools.replay.run import replay
 
 
@@ -35,6 +36,25 @@ def test_a_missing_log_accuses_nobody(name: str, node: str) -> None:
             log.incarnation = 0
     verdict = verdict_of(world)
     assert (verdict.verdict, verdict.missing, verdict.violations) == ("incomplete", [f"node {node}"], {})
+
+
+@pytest.mark.parametrize("name", ["through_relay", "transit_and_its_record_apart"])
+def test_a_cut_log_of_an_earlier_life_of_a_relay_accuses_nobody(name: str) -> None:
+    """Wherever it is cut: the next start knows how many records there were, so the verdict is incomplete."""
+    world = HONEST[name]()
+    assert isinstance(world, Relayed)
+    world.number()
+    (again,) = (it for it in world.rho.records if it["event"] == "start_before" and it["incarnation"] == 2)
+    whole = [record for record in world.rho.records if record["incarnation"] == 1]
+    again["records"] = len(whole)
+    for kept in range(0, len(whole), 5):
+        judge = Judge()
+        for log in world.logs:
+            for start in range(1, log.incarnation + 1):
+                records = [record for record in log.records if record["incarnation"] == start]
+                judge.read(log.name, records[:kept] if records == whole else records)
+        verdict = judge.finish()
+        assert (verdict.verdict, verdict.violations) == ("incomplete", {}), kept
 
 
 def test_a_message_counts_once_however_many_nodes_it_passes() -> None:
