@@ -133,6 +133,8 @@ class DeadLettering:
         added = item.properties | {"dead_destination": item.destination_of(content)}
         if entries[0].cares:
             self._tell(item, content, turn.now_ns)
+        for entry in entries:
+            entry.cares = False  # an ack that still comes has no consequences but that
         for index, body in enumerate(content.bodies):
             properties = {**(content.properties[index] if content.properties else {}), **added}
             letter, ordinal = Outgoing(body, properties, priority=content.priority), content.first_ordinal + index

@@ -55,7 +55,10 @@ class OutgoingStream:
         recovered: number of its messages that were restored at the start: an earlier process may have sent them.
         life: state of its stream.
         paused: whether an operator has paused it: nothing of it leaves until it is resumed.
-        senders: number of senders in the middle of a list of messages, all of which is numbered in one stream.
+        senders: number of senders in the middle of a list of messages, all of which is numbered in one stream; and of
+            freed messages whose copies wait for their bodies, as their rows are in the store until then.
+        cares: whether a message was packed, or restored, for which a node looks into its body (``packing.CARING``).
+        asks_copies: whether a message was sent in this process of which this node's journal is to have a copy.
     """
 
     __slots__ = (
@@ -63,6 +66,8 @@ class OutgoingStream:
         "_body_bytes",
         "_expiries",
         "_messages_per_packet",
+        "asks_copies",
+        "cares",
         "committing",
         "delivery",
         "durable",
@@ -119,6 +124,7 @@ class OutgoingStream:
         self.stages = StageTracker()
         self.readers: list[AckEvents] = []
         self.pending: list[bytes | Outgoing] = []
+        self.cares = self.asks_copies = False
         self.pending_bytes = 0
         self.submitted = 0
         self.numbered = 0
@@ -252,7 +258,9 @@ class OutgoingStream:
         for item in packed:
             size_bytes = lengths.setdefault(len(item.body), len(item.body))
             entry = StreamPacket(number, item.body, size_bytes, item.messages, ticket, item.tickets, item.reach_by_ms)
-            entry.ack_requested, entry.cares = item.ack_requested, item.cares
+            entry.ack_requested = item.ack_requested
+            if item.cares:
+                entry.cares = self.cares = True
             entries.append(entry)
             number += 1
             # Every fragment of a message has its ticket; the last one moves on.
@@ -272,6 +280,7 @@ class OutgoingStream:
         tickets = max(1, row.messages)
         entry = StreamPacket(number, None, row.size_bytes, row.messages, self.submitted, tickets, row.reach_by_ms)
         entry.cares = row.cares
+        self.cares = self.cares or row.cares
         self.submitted += row.messages
         self.numbered = self.stages.queued = self.recovered = self.submitted
         self._append([entry])
@@ -355,7 +364,7 @@ class OutgoingStream:
 
     @property
     def is_held(self) -> bool:
-        """Whether a reader or sender refers to messages by their numbers in its stream, so that it must not end."""
+        """Whether readers, senders or copies refer to messages by their numbers in its stream: it must not end."""
         return bool(self.readers or self.senders)
 
     @property
