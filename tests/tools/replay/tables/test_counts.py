@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from proof.lies.logs import honest_files, wide_files
-from tests.tools.replay.builder import World
+from tests.tools.replay.builder import World, healthy
 from tests.tools.replay.faults import rename
 from tests.tools.replay.harmless import HARMLESS
 from tests.tools.replay.judging import plant, verdict_of
@@ -79,13 +79,14 @@ def test_of_other_verdicts_the_counts_are_told(spark: "SparkSession", tmp_path: 
     """Broken logs, and logs of one side alone; a difference accuses nobody then."""
     from triack.tools.replay.engines.spark_engine import replay_spark
 
-    plant("committed_twice")[0].save(tmp_path)
-    broken = replay_spark(spark, [str(tmp_path)])
+    plant("committed_twice")[0].save(tmp_path / "broken")
+    broken = replay_spark(spark, [str(tmp_path / "broken")])
     assert broken.verdict == "fail"
     assert broken.counted["duplicates_delivered"] == broken.duplicates_delivered == 10
     assert "engines_disagree" not in broken.violations
+    healthy().save(tmp_path)
     shutil.rmtree(tmp_path / "beta")
-    alone = replay_spark(spark, [str(tmp_path)])
+    alone = replay_spark(spark, [str(tmp_path / "alpha")])
     assert (alone.verdict, alone.counted["sent"]) == ("incomplete", alone.sent)
     assert alone.counted["delivered"] == 0
 
