@@ -25,8 +25,9 @@ FEW, SOME, MANY = 50, 50, 5_000
 """Pairs: the last are 10,000 starts and 100,000 sessions."""
 KEPT = 40
 """Things of a kind that the driver takes in the small test: fewer than some pairs have, more than few have sessions."""
-MORE_BYTES = 24 << 20
-"""What the driver may hold for 10,000 files beyond that for ten: their names, and the listing of them."""
+MORE_BYTES = 64 << 20
+"""What the driver may hold for 10,000 files beyond that for a hundred: their names, and the listing of them, some
+kilobytes each."""
 IDS = re.compile(rb'"([0-9a-f]{32}|[0-9a-f]{16})"')
 
 
