@@ -20,7 +20,7 @@ from triack.replay.source import load
 from triack.tools.replay.engines.spark_files import list_files
 from triack.tools.replay.log.listing import complete
 from triack.tools.replay.tables.facts import FACTS
-from triack.tools.replay.tables.summaries import SUMMARIES, summarize
+from triack.tools.replay.tables.summaries import SUMMARIES, summarize, summary
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -159,12 +159,15 @@ def write(spark: SparkSession, paths: Iterable[str], out: str) -> Written:
     given = expand(paths)
     added = append(spark, given, out)
     facts = _read_facts(spark, out, added.batches)
-    for name, frame in summarize(facts).items():
-        frame.coalesce(1).write.mode("overwrite").parquet(f"{out}/{name}")
+    made: dict[str, DataFrame] = {}
+    for name in SUMMARIES:
+        summary(name, facts, made).coalesce(1).write.mode("overwrite").parquet(f"{out}/{name}")
+        # Read back, and not computed once more for those that are made of it.
+        made[name] = spark.read.parquet(f"{out}/{name}")
     found = violations(load(spark, *given))
     found.coalesce(1).write.mode("overwrite").parquet(f"{out}/{VIOLATIONS}")
-    made = spark.createDataFrame([(added.batches,)], "batches int")
-    made.coalesce(1).write.mode("overwrite").parquet(f"{out}/made")
+    until = spark.createDataFrame([(added.batches,)], "batches int")
+    until.coalesce(1).write.mode("overwrite").parquet(f"{out}/made")
     broken = found.count()
     found.unpersist()
     return Written(added.files, added.records, broken)

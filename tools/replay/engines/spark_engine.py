@@ -57,6 +57,8 @@ BATCH_BYTES: Final = 4 << 20
 """One batch from Python to Spark: enough that the batch costs nothing, little enough to stay small."""
 TASK_BYTES: Final = 8 << 20
 """Chunks that are judged by one task: a second's work or so, and many tasks of a large log."""
+FOUND_TASKS: Final = 16
+"""What all tasks have found is in so many parts, or more on many processors."""
 GC_THRESHOLD: Final = (50_000, 20, 100)
 """In a worker: records are many small objects that live for a moment, in no circles. Python's own threshold of 700 has
 it look through them again and again, for a sixth of its time."""
@@ -440,7 +442,9 @@ def keep_found(dealt: DataFrame, kept: list[DataFrame]) -> DataFrame:
     streams = judge(dealt.unionByName(sessions.where("kind = 'stream'")), ["stream", "topic"], tasks).persist()
     kept.append(streams)
     judged = sessions.unionByName(streams)
-    found = dealt.unionByName(judged).where("kind = 'found'").unionByName(join(judged, tasks)).persist()
+    found = dealt.unionByName(judged).where("kind = 'found'").unionByName(join(judged, tasks))
+    # Little is found by each task, and what is found is read several times.
+    found = found.coalesce(max(FOUND_TASKS, 4 * processors(dealt.sparkSession))).persist()
     kept.append(found)
     return found
 

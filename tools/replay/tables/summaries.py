@@ -86,22 +86,37 @@ def summarize(facts: Mapping[str, DataFrame]) -> dict[str, DataFrame]:
     Args:
         facts: the tables of ``FACTS``.
     """
+    made: dict[str, DataFrame] = {}
+    for name in SUMMARIES:
+        made[name] = summary(name, facts, made)
+    return made
+
+
+def summary(name: str, facts: Mapping[str, DataFrame], made: Mapping[str, DataFrame]) -> DataFrame:
+    """Return one of ``SUMMARIES``.
+
+    Args:
+        name: of it.
+        facts: the tables of ``FACTS``.
+        made: those of ``SUMMARIES`` before it.
+    """
     sql = facts["packets"].sparkSession.sql
-    sessions = sql(_SESSIONS, openings=facts["openings"], packets=facts["packets"])
-    counted = count_facts(
-        packets=facts["packets"],
-        commits=facts["commits"],
-        acks=facts["acks"].where("ack != 'session'"),
-        handed=facts["deliveries"].where("delivery = 'handed'"),
-        starts=facts["starts"].where("word = 'node_started'").select("node", "start"),
-    )
-    nodes = sql(_NODES, starts=facts["starts"], segments=facts["segments"])
-    streams = sql(_STREAMS, counted=counted, commits=facts["commits"])
-    return {
-        "nodes": nodes,
-        "sessions": sessions,
-        "streams": streams,
-        "queues": sql(_QUEUES, streams=streams),
-        "links": sql(_LINKS, sessions=sessions),
-        "outages": sql(_OUTAGES, sessions=sessions, nodes=nodes),
-    }
+    match name:
+        case "nodes":
+            return sql(_NODES, starts=facts["starts"], segments=facts["segments"])
+        case "sessions":
+            return sql(_SESSIONS, openings=facts["openings"], packets=facts["packets"])
+        case "streams":
+            counted = count_facts(
+                packets=facts["packets"],
+                commits=facts["commits"],
+                acks=facts["acks"].where("ack != 'session'"),
+                handed=facts["deliveries"].where("delivery = 'handed'"),
+                starts=facts["starts"].where("word = 'node_started'").select("node", "start"),
+            )
+            return sql(_STREAMS, counted=counted, commits=facts["commits"])
+        case "queues":
+            return sql(_QUEUES, streams=made["streams"])
+        case "links":
+            return sql(_LINKS, sessions=made["sessions"])
+    return sql(_OUTAGES, sessions=made["sessions"], nodes=made["nodes"])

@@ -111,7 +111,10 @@ def test_a_start_that_is_found_late_is_judged_in_its_place(spark: "SparkSession"
         for log in late.iterdir():
             log.rename(tmp_path / "logs" / "beta" / log.name)
         ear.listen(stream)
-        assert (stream.conclude(None).verdict, ear.told) == ("pass", [])
+        verdict = stream.conclude(None)
+        assert (verdict.verdict, ear.told) == ("pass", [])
+        assert (verdict.counted["sent"], verdict.differences) == (verdict.sent, [])
+        assert verdict.sent > 0
     finally:
         stream.stop()
 

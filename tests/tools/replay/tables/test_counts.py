@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from proof.lies.logs import honest_files, wide_files
-from tests.tools.replay.builder import World
+from tests.tools.replay.builder import World, healthy
 from tests.tools.replay.faults import rename
 from tests.tools.replay.harmless import HARMLESS
 from tests.tools.replay.judging import plant, verdict_of
@@ -73,3 +73,30 @@ def test_a_judge_that_is_blind_is_found_out(
     judged = spark_engine.replay_spark(spark, [str(tmp_path)])
     assert judged.verdict == "fail"
     assert said in [it.evidence for it in judged.findings if it.check == "engines_disagree"]
+
+
+def test_of_other_verdicts_the_counts_are_told(spark: "SparkSession", tmp_path: Path) -> None:
+    """Broken logs, and logs of one side alone; a difference accuses nobody then."""
+    from triack.tools.replay.engines.spark_engine import replay_spark
+
+    plant("committed_twice")[0].save(tmp_path / "broken")
+    broken = replay_spark(spark, [str(tmp_path / "broken")])
+    assert broken.verdict == "fail"
+    assert broken.counted["duplicates_delivered"] == broken.duplicates_delivered == 10
+    assert "engines_disagree" not in broken.violations
+    healthy().save(tmp_path)
+    shutil.rmtree(tmp_path / "beta")
+    alone = replay_spark(spark, [str(tmp_path / "alpha")])
+    assert (alone.verdict, alone.counted["sent"]) == ("incomplete", alone.sent)
+    assert alone.counted["delivered"] == 0
+
+
+def test_a_range_that_cannot_be_true_is_not_written_out(spark: "SparkSession", tmp_path: Path) -> None:
+    """Spark would make a row for each stretch of it."""
+    from triack import replay
+    from triack.tools.replay.tables.counts import COLUMNS, is_countable
+
+    plant("committed_twice")[0].save(tmp_path)
+    records = replay.load(spark, str(tmp_path), columns=COLUMNS)
+    assert is_countable(records)
+    assert not is_countable(records.withColumn("last", records["first"] + (1 << 40)))
