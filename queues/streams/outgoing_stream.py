@@ -10,7 +10,7 @@ from triack.base.commit import OutgoingIndex, OutgoingStreamRow
 from triack.base.delivery import DURABLE, Delivery, default_priority
 from triack.base.names import TOPIC_PREFIX
 from triack.ordering.order_settings import OrderSettings
-from triack.ordering.outgoing import OutgoingSequence, StreamPacket
+from triack.ordering.outgoing import OutgoingSequence, StreamPacket, StreamPacketState
 from triack.ordering.wire import header_bytes, relayed_header_bytes
 from triack.queues.deadlines import Deadlines
 from triack.queues.packing import Outgoing, PacketBody, pack
@@ -178,8 +178,8 @@ class OutgoingStream:
         the stream says it, see ``queues.streams.retirement``.
         """
         first = entries[0]
-        if first.whole is None:
-            return False
+        if first.whole is None or first.state is StreamPacketState.REJECTED:
+            return False  # a destination that rejects a message has freed its pieces
         is_older = first.first_ticket < self.recovered
         self.torn = self.torn or is_older or any(entry.sends for entry in entries)
         return self.torn
