@@ -109,9 +109,14 @@ class Journals:
         self._missing: dict[QueuedPacket, Mailbox] = {}
         self._news: list[JournalFull] = []
         self._told: set[str] = set()
-        # The journals that got a copy in this process.
+        # The journals.
         self._names: dict[str, None] = {}
         queues.notices.keep_copy = self.take
+
+    def restore(self) -> None:
+        """Look after the journals of the store: tell of those that are full, and keep them within their limits."""
+        self._names = {name: None for name in self._queues.mailboxes if is_journal(name)}
+        self.handle_committed()
 
     def take(self, mailbox: Mailbox, packet: QueuedPacket) -> bool:
         """Take a packet of a journaled queue that is done. Returns whether the next commit may delete it."""
@@ -194,7 +199,8 @@ class Journals:
                 self._note(queue, [one._replace(bits=one.passed)], turn.now_ns, kept=False)
             if not count:
                 continue
-            if self._is_low() or (limits.when_full == "stop" and not journal.fill.takes(count, one.packet.size_bytes)):
+            stops = limits.when_full == "stop" and not journal.fill.takes(count, one.packet.size_bytes)
+            if stops or self._is_low() or (limits.when_full != "drop oldest" and self._are_over(one.packet.size_bytes)):
                 self._drops[DropReason.JOURNAL_FULL] += count
                 self._note(queue, [one], turn.now_ns, kept=False)
                 self._tell(journal, limits.when_full)
@@ -242,17 +248,23 @@ class Journals:
             journal = self._queues.mailboxes.get(name)
             if journal is None:
                 continue
-            when_full = self._queues.when_full(name)
-            if not journal.fill.is_full:
+            when_full, are_over = self._queues.when_full(name), self._are_over()
+            if not _is_full(journal, when_full) and not are_over:
                 self._told.discard(name)
                 continue
             self._tell(journal, when_full)
             if when_full == "drop oldest":
                 self._drop_oldest(journal)
 
+    def _are_over(self, coming_bytes: int = 0) -> bool:
+        """Whether all journals together have more than a node may have in its queues, which they do not count for."""
+        mailboxes = self._queues.mailboxes
+        kept_bytes = sum([mailboxes[name].fill.bytes.value for name in self._names if name in mailboxes])
+        return kept_bytes + coming_bytes > self._queues.limits.node_quota_bytes
+
     def _drop_oldest(self, journal: Mailbox) -> None:
         messages = journal.fill.messages
-        while not journal.fill.fits(0, 0):
+        while not journal.fill.fits(0, 0) or (messages.value and self._are_over()):
             dropped = journal.drop_oldest(max(1, min(messages.value - messages.limit, DROPPED_MAX)))
             if not dropped:
                 return  # readers have all of them in hand
@@ -274,9 +286,16 @@ class Journals:
     @property
     def full(self) -> Iterator[tuple[str, str]]:
         """The journals without room, and what happens to further copies."""
+        are_over = self._are_over()
         for name, journal in self._queues.mailboxes.items():
-            if is_journal(name) and journal.fill.is_full:
-                yield name, self._queues.when_full(name)
+            when_full = self._queues.when_full(name)
+            if is_journal(name) and (_is_full(journal, when_full) or (are_over and journal.length)):
+                yield name, when_full
+
+
+def _is_full(journal: Mailbox, when_full: str) -> bool:
+    """Whether a journal has no room for the smallest copy."""
+    return journal.fill.is_full or (when_full == "stop" and not journal.fill.takes(1, 1))
 
 
 def _bodies_of(one: _Taken, until_ms: int) -> list[bytes]:

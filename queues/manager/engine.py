@@ -305,6 +305,7 @@ class Engine(Steering):
         self.inbox.restore(content, now_ns)
         self.topics.restore(content)
         self.queues.restore(content, turn, jumps)
+        self.jobs.journals.restore()
         self.topics.handle_restored(now_ns)
         self.outbox.restore(content, turn, jumps)
         self.transits.restore(content, now_ns)

@@ -66,6 +66,10 @@ PUBLISHED_BYTES = 16 * 1024
 """Size of packets that are published at their own node: no datagram carries them, and each costs every subscription
 some work, however many messages it holds. Larger ones hardly gain more."""
 
+UNNAMED_LIFE_S = 345_600.0
+"""How long messages wait for a node that only its id names: four days, as by default in MSMQ."""
+
+_NODE_ID_DIGITS = 32
 _OUTGOING_OF = attrgetter("outgoing")
 _HOLD_REASONS = {str(reason): reason for reason in HoldReason}
 
@@ -341,6 +345,23 @@ class Outbox:
         if outgoing.durable:
             return self._settings.pending_limit_bytes - outgoing.pending_bytes
         return self._settings.express_limit_bytes - outgoing.pending_bytes - outgoing.unacked_bytes
+
+    def life_s(self, outgoing: OutgoingStream) -> float | None:
+        """The seconds for which a message waits at most if its sender says nothing; None for any time.
+
+        A node that only its id names has no address: it has to call. It may never do so again, and so its messages do
+        not wait for any time, as those for other nodes may.
+        """
+        life_s = self._settings.time_to_reach_queue_s
+        if not outgoing.peer:
+            return None
+        return UNNAMED_LIFE_S if life_s is None and _is_node_id(outgoing.peer) else life_s
+
+    def unnamed_until_ms(self, outgoing: OutgoingStream, now_ns: int) -> int:
+        """When messages of this node itself end that wait for a node which only its id names; 0 for other nodes."""
+        if not _is_node_id(outgoing.peer):
+            return 0
+        return self._wall.ms(now_ns) + round((self._settings.time_to_reach_queue_s or UNNAMED_LIFE_S) * 1_000)
 
     def _take_unpacked(self, *, durable: bool) -> list[OutgoingStream]:
         if not self.unpacked:
@@ -906,3 +927,8 @@ class Outbox:
 
 def _ranges(entries: Iterable[StreamPacket]) -> list[Range]:
     return as_ranges(sorted([entry.number for entry in entries]))
+
+
+def _is_node_id(peer: str) -> bool:
+    """Whether the name of a link is the id of a node that has no name here."""
+    return len(peer) == _NODE_ID_DIGITS and not set(peer) - set("0123456789abcdef")

@@ -359,8 +359,10 @@ class Workload:
             subscriber.begin()
         for reader in self.readers:
             reader.begin()
-        for reading in (*self._answers, *self._journals):
-            reading.begin()
+        for answers in self._answers:
+            answers.begin()
+        for journal in self._journals:
+            journal.begin()
 
     def finish(self) -> None:
         """Every host sends a last message, so that each pair meets once more; read messages are still forwarded."""
