@@ -70,6 +70,7 @@ UNNAMED_LIFE_S = 345_600.0
 """How long messages wait for a node that only its id names: four days, as by default in MSMQ."""
 
 _NODE_ID_DIGITS = 32
+"""A node id has 16 bytes."""
 _OUTGOING_OF = attrgetter("outgoing")
 _HOLD_REASONS = {str(reason): reason for reason in HoldReason}
 

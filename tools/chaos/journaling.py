@@ -25,6 +25,7 @@ SENT_CHANCE = 0.25
 READ_CHANCE = 0.25
 """The same of their queues."""
 WHEN_FULL: tuple[WhenJournalFull, ...] = ("drop oldest", "stop", "hold")
+"""All that may happen when a journal is full."""
 MESSAGES = (3, 20, NO_LIMIT, NO_LIMIT)
 """The most in a journal: full at once, now and then, or never; only of the last all copies have to be there."""
 GAP_NS = 200 * MS
