@@ -76,20 +76,12 @@ class Journals:
         is_low: whether the disk has less room than its reserve.
         drops: counts dropped copies, by reason.
         record: writes to the session log.
+
+    Attributes:
+        news: for the operator, see ``take_news``.
     """
 
-    __slots__ = (
-        "_drops",
-        "_express",
-        "_is_low",
-        "_missing",
-        "_names",
-        "_news",
-        "_queues",
-        "_ready",
-        "_record",
-        "_told",
-    )
+    __slots__ = ("_drops", "_express", "_is_low", "_missing", "_names", "_queues", "_ready", "_record", "_told", "news")
 
     def __init__(
         self,
@@ -107,7 +99,7 @@ class Journals:
         # The same of express messages that were sent: they need no commit.
         self._express: list[_Taken] = []
         self._missing: dict[QueuedPacket, Mailbox] = {}
-        self._news: list[JournalFull] = []
+        self.news: list[JournalFull] = []
         self._told: set[str] = set()
         # The journals.
         self._names: dict[str, None] = {}
@@ -276,11 +268,11 @@ class Journals:
         if journal.name not in self._told:
             self._told.add(journal.name)
             fill = journal.fill
-            self._news.append(JournalFull(journal.name, fill.messages.value, fill.bytes.value, when_full))
+            self.news.append(JournalFull(journal.name, fill.messages.value, fill.bytes.value, when_full))
 
     def take_news(self) -> list[JournalFull]:
         """News for the operator since the last call."""
-        news, self._news = self._news, []
+        news, self.news = self.news, []
         return news
 
     @property

@@ -860,7 +860,7 @@ class Outbox:
 
     def poll_fetch(self) -> Read | None:
         """Which bodies to fetch next, or None."""
-        if not self.dead_lettering.waiting and not self._wanting and not self.copies.is_waiting:
+        if not self.dead_lettering.waiting and not self._wanting and not self.copies.waiting:
             return None
         keys: list[int] = []
         size_bytes = 0
