@@ -347,8 +347,8 @@ class EngineHandle:
         life_s = self._engine.outbox.life_s(outgoing)
         if properties or life_s is not None:
             message = with_properties(destination, body, properties, self._wall_ms(), self.name, life_s)
-            wishes = message.properties or {}
-            if message.key or ADMIN in wishes or (JOURNAL in wishes and not outgoing.asks_copies):
+            wishes, asking = message.properties or {}, self._engine.outbox.copies.asking
+            if message.key or ADMIN in wishes or (JOURNAL in wishes and outgoing not in asking):
                 return None
         if outgoing.of_topic:
             message = published(destination, message)
@@ -404,7 +404,7 @@ class EngineHandle:
         if request is not None:
             self.mailbox(request.queue)
         if JOURNAL in properties:
-            outgoing.asks_copies = True
+            self._engine.outbox.copies.asking[outgoing] = None
 
     def _check_keys(self, destination: str, outgoing: OutgoingStream, keys: Iterable[str], count: int) -> list[str]:
         """The keys of a list. Raises UsageError, or TooManyKeys when there is no room for the new ones of them."""

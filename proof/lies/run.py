@@ -96,12 +96,13 @@ RIGHT: dict[str, set[str]] = {
     "hold_received": {"resend_tiers", "claims"},
     "transit_committed": {
         "transit_forgotten", "claims", "queue", "store_ack_before_commit", "store_ack_late", "rejected", "lost",
-        "node_life", "recovered_from_nowhere", "previous_raised",
+        "node_life", "recovered_from_nowhere", "previous_raised", "end_overtakes",
     },
     "transit_freed": {
         "claims", "freed_too_early", "transit_unsent", "transit_forgotten", "lost", "previous_raised", "rejected",
+        "end_overtakes",
     },
-    "control_relayed": {"claims", "order_ack_made_up", "word_astray"},
+    "control_relayed": {"claims", "order_ack_made_up", "word_astray", "end_overtakes"},
     "route_refused": {"claims", "rejected", "store_ack_before_commit"},
     "onward_sent": {"claims", "word_astray"},
     "onward_received": {"resend_tiers", "claims"},

@@ -157,6 +157,7 @@ class Engine(Steering):
             record=self._record,
             report=self._report,
         )
+        self.inbox.order_acks.history = self.handshakes.history
         self.news = News(self.handshakes.at)
         self.callers, self.pings = Callers(directory), Pings(self.wall, random)
         self.transits = self._make_transits(name)
@@ -664,11 +665,12 @@ class Engine(Steering):
         """Run everything that is due."""
         self._transmitter.handle_timer(now_ns)
         if self.failure is None:
-            self.inbox.handle_timer(now_ns)
+            turn = self.jobs.turn(now_ns)
+            self.inbox.handle_timer(turn)
             self.queues.handle_timer(now_ns)
-            self.outbox.handle_timer(self.jobs.turn(now_ns))
+            self.outbox.handle_timer(turn)
             if self.transits.is_used:
-                self.transits.handle_timer(self.jobs.turn(now_ns))
+                self.transits.handle_timer(turn)
             for peer in self.outbox.sync_links.handle_time(now_ns):
                 self.outbox.handle_link_mode(peer, self.jobs.turn(now_ns))
                 self.transits.handle_link_mode(peer, self.jobs.turn(now_ns))
@@ -735,7 +737,7 @@ class Engine(Steering):
             *self.outbox.sync_links.take_news(),
         ):
             effects += [Tell(event) for event in news]
-        if detected := self.handshakes.suspended.take_detected():
+        if detected := [*self.handshakes.suspended.take_detected(), *self.handshakes.told.take_detected()]:
             effects += [TellRollback(error) for error in detected]
         vouches, releases = self.handshakes.take_vouching()
         effects += vouches

@@ -146,6 +146,8 @@ class DeadLettering:
                 key_of(outgoing.stream_number, entries[-1].number),
             )
             turn.commit.outgoing_deletes.append(span)
+        if outgoing.tear(entries) and outgoing.durable:
+            turn.commit.streams[outgoing.stream_number] = outgoing.row()
         turn.departures.dead_lettered.append((outgoing, entries, item.reason))
 
     def _tell(self, item: DeadMessage, content: Unpacked, now_ns: int) -> None:

@@ -6,6 +6,7 @@ after the acknowledgement that frees its class, or together with its arrival in 
 Only changed queues cost work: a method that changes an outgoing queue calls ``_look_at`` afterwards.
 """
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -69,8 +70,7 @@ some work, however many messages it holds. Larger ones hardly gain more."""
 UNNAMED_LIFE_S = 345_600.0
 """How long messages wait for a node that only its id names: four days, as by default in MSMQ."""
 
-_NODE_ID_DIGITS = 32
-"""A node id has 16 bytes."""
+_NODE_ID = re.compile("[0-9a-f]{32}")  # the name of a node that has no other
 _OUTGOING_OF = attrgetter("outgoing")
 _HOLD_REASONS = {str(reason): reason for reason in HoldReason}
 
@@ -176,7 +176,7 @@ class Outbox:
         self.retirement.restore(content.streams, content.state)
         for row in content.streams:
             outgoing = self._make(row)
-            if row.next_number == ENDED:
+            if row.next_number <= ENDED:
                 self.retirement.handle_ended(outgoing)
             else:
                 self._add(outgoing)
@@ -241,6 +241,7 @@ class Outbox:
             way=way,
             relayed=bool(row.relayed),
             priority=row.priority,
+            torn=bool(row.torn),
         )
 
     def _relayed_streams(self) -> list[OutgoingStream]:
@@ -264,6 +265,7 @@ class Outbox:
         self._wanting.pop(outgoing, None)
         self._deadlines.set(outgoing, None)
         self.keys.handle_ended(outgoing)
+        self.copies.asking.pop(outgoing, None)
         self.latency.forget(outgoing)
         self.sync_links.forget(outgoing)
         if outgoing.peer:
@@ -287,7 +289,8 @@ class Outbox:
 
     def _set_deadline(self, outgoing: OutgoingStream) -> None:
         sequence, expiry_ms = outgoing.sequence, outgoing.next_expiry_ms
-        at_ns, hold_ns = (None, None) if outgoing.paused else (sequence.tier.deadline_ns, sequence.hold.deadline_ns)
+        # The tiers of a paused queue go on: what they schedule leaves when the queue is resumed. It asks for no room.
+        at_ns, hold_ns = sequence.tier.deadline_ns, None if outgoing.paused else sequence.hold.deadline_ns
         if hold_ns is not None and (at_ns is None or hold_ns < at_ns):
             at_ns = hold_ns
         if expiry_ms is not None:
@@ -338,7 +341,7 @@ class Outbox:
         """
         if any(reader.is_full for reader in outgoing.readers):
             return 0
-        if outgoing.asks_copies and self._local_queues.holds_copies:
+        if outgoing in self.copies.asking and self._local_queues.holds_copies:
             return 0
         coming += len(outgoing.pending)
         if not outgoing.peer and not self._has_room(outgoing.queue, durable=outgoing.durable, coming=coming):
@@ -348,11 +351,7 @@ class Outbox:
         return self._settings.express_limit_bytes - outgoing.pending_bytes - outgoing.unacked_bytes
 
     def life_s(self, outgoing: OutgoingStream) -> float | None:
-        """The seconds for which a message waits at most if its sender says nothing; None for any time.
-
-        A node that only its id names has no address: it has to call. It may never do so again, and so its messages do
-        not wait for any time, as those for other nodes may.
-        """
+        """The seconds for which a message waits at most if its sender says nothing; None for any time."""
         life_s = self._settings.time_to_reach_queue_s
         if not outgoing.peer:
             return None
@@ -573,9 +572,14 @@ class Outbox:
         if outgoing is not None and outgoing.next_hop.former:
             names: tuple[str, ...] = (outgoing.via, *outgoing.next_hop.former)
         else:
-            names = (self.retirement.peer_of(stream) if outgoing is None else outgoing.via,)
+            names = self.retirement.peers_of(stream) if outgoing is None else (outgoing.via,)
         links = (self.links.get(name) for name in names if name)
         return any(link is not None and link.peer_id == peer_id for link in links)
+
+    def destination_of(self, stream: int) -> str:
+        """The node that a stream goes to, by name; empty when there is no such stream."""
+        outgoing = self._by_number.get(stream) or self.retirement.ended(stream)
+        return "" if outgoing is None else outgoing.peer
 
     def handle_order_ack(self, stream: int, sequence: int, number: int, turn: Turn) -> None:
         """The destination has a sequence up to ``number``."""
@@ -625,13 +629,21 @@ class Outbox:
             self._records.onward(outgoing, packet.here, session, now_ns, waits=packet.waits)
             self._look_at(outgoing)
 
-    def handle_reject(self, stream: int, sequence: int, number: int, reason: str, turn: Turn) -> None:
-        """The destination has permanently rejected a packet, and so its message, and has not delivered it."""
+    def handle_reject(
+        self, stream: int, sequence: int, number: int, reason: str, turn: Turn, *, behind: bool = False
+    ) -> None:
+        """The destination has permanently rejected a packet, and so its message, and has not delivered it.
+
+        ``behind``: a node behind the neighbour says so. Then the neighbour had it on its disk before.
+        """
         outgoing = self._by_number.get(stream)
         if outgoing is None or outgoing.sequence.sequence != sequence:
             return
         entry = outgoing.sequence.entries.get(number)
         if entry is None or entry.state is StreamPacketState.REJECTED:
+            return
+        if behind and outgoing.delivery is Delivery.RECOVERABLE and not outgoing.next_hop.awaited:
+            # Its dead letter is there. The word has overtaken the store ack, which frees this copy.
             return
         if not self._leave_to_relay(outgoing, entry, reason, turn):
             self._forget_sent(outgoing, self.dead_lettering.reject(outgoing, entry, reason))
@@ -655,8 +667,8 @@ class Outbox:
         if outgoing is None:
             return
         why = _HOLD_REASONS.get(reason, HoldReason.UNKNOWN)
-        crowded = stop and why is HoldReason.TOO_MANY_STREAMS
-        if crowded:
+        crowded = why is HoldReason.TOO_MANY_STREAMS
+        if stop and crowded:
             self.retirement.handle_crowded(outgoing.via)
         elif not stop:
             self.retirement.handle_room(outgoing.via)
@@ -760,6 +772,7 @@ class Outbox:
             link.add(outgoing)
             outgoing.fit(self._content_bytes(link.peer, link.datagram_bytes))
             self._look_at(outgoing)
+        self.retirement.handle_routes_changed(self._routes.way_of)
 
     def handle_size(self, link: Link) -> None:
         """Datagrams to a peer are larger from now on, or smaller."""
@@ -824,15 +837,15 @@ class Outbox:
             if isinstance(key, Link):
                 key.wake()
                 continue
-            if not key.paused:
-                self._resend_due(key, turn.now_ns)
+            self._resend_due(key, turn.now_ns)
             for entry in key.poll_expired(turn.now_ms, LETTERS_MAX):
                 if not self._leave_to_relay(key, entry, DeadReason.REACH_QUEUE_TIMEOUT, turn):
                     self.dead_lettering.give_up(key, entry, DeadReason.REACH_QUEUE_TIMEOUT)
             self._look_at(key)
 
     def _resend_due(self, outgoing: OutgoingStream, now_ns: int) -> None:
-        outgoing.sequence.hold.handle_timer(now_ns)
+        if not outgoing.paused:
+            outgoing.sequence.hold.handle_timer(now_ns)
         if again := outgoing.sequence.handle_timer(now_ns):
             self.resends[tier_label(outgoing.sequence.tier.attempt)] += len(again)
             self._records.resend(outgoing, again, now_ns)
@@ -932,4 +945,4 @@ def _ranges(entries: Iterable[StreamPacket]) -> list[Range]:
 
 def _is_node_id(peer: str) -> bool:
     """Whether the name of a link is the id of a node that has no name here."""
-    return len(peer) == _NODE_ID_DIGITS and not set(peer) - set("0123456789abcdef")
+    return _NODE_ID.fullmatch(peer) is not None

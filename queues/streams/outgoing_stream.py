@@ -47,6 +47,7 @@ class OutgoingStream:
         way: the way to the peer; None for a queue of this node.
         relayed: whether packets of it may have gone by way of a relay.
         priority: of all its messages; None for the default of their class.
+        torn: see ``tear``.
 
     Attributes:
         next_hop: what is known of the node that its packets go to, and of those that they went to before.
@@ -57,7 +58,6 @@ class OutgoingStream:
         senders: number of senders in the middle of a list of messages, all of which is numbered in one stream; and of
             freed messages whose copies wait for their bodies, as their rows are in the store until then.
         cares: whether a message was packed, or restored, for which a node looks into its body (``packing.CARING``).
-        asks_copies: whether a message was sent in this process of which this node's journal is to have a copy.
     """
 
     __slots__ = (
@@ -65,7 +65,6 @@ class OutgoingStream:
         "_body_bytes",
         "_expiries",
         "_messages_per_packet",
-        "asks_copies",
         "cares",
         "committing",
         "delivery",
@@ -87,6 +86,7 @@ class OutgoingStream:
         "stages",
         "stream_number",
         "submitted",
+        "torn",
         "unacked_bytes",
         "way",
     )
@@ -106,7 +106,9 @@ class OutgoingStream:
         way: Way | None = None,
         relayed: bool = False,
         priority: int | None = None,
+        torn: bool = False,
     ) -> None:
+        self.torn = torn
         self.way = way
         self.relayed = relayed or (way is not None and not way.is_direct)
         self.next_hop = NextHop()
@@ -120,7 +122,7 @@ class OutgoingStream:
         self.stages = StageTracker()
         self.readers: list[AckEvents] = []
         self.pending: list[bytes | Outgoing] = []
-        self.cares = self.asks_copies = False
+        self.cares = False
         self.pending_bytes = 0
         self.submitted = 0
         self.numbered = 0
@@ -147,7 +149,21 @@ class OutgoingStream:
             sequence.next_number,
             int(self.relayed),
             self.priority,
+            int(self.torn),
         )
+
+    def tear(self, entries: list[StreamPacket]) -> bool:
+        """Note that a message ends here. Returns whether its destination may wait for the rest of it.
+
+        Those pieces take room there until a later packet says that the others do not come. If there is none, the end of
+        the stream says it, see ``queues.streams.retirement``.
+        """
+        first = entries[0]
+        if first.whole is None:
+            return False
+        is_older = first.first_ticket < self.recovered
+        self.torn = self.torn or is_older or any(entry.sends for entry in entries)
+        return self.torn
 
     @property
     def key(self) -> tuple[str, str, Delivery, int]:

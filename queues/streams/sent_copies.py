@@ -55,13 +55,15 @@ class SentCopies:
 
     Attributes:
         keep: takes what is to be copied.
+        asking: outgoing queues to which a message was sent in this process that asks for a copy.
         waiting: messages whose bodies are only on the disk, the oldest first.
     """
 
-    __slots__ = ("_node_id", "_wanted", "keep", "waiting")
+    __slots__ = ("_node_id", "_wanted", "asking", "keep", "waiting")
 
     def __init__(self, node_id: bytes) -> None:
         self._node_id = node_id
+        self.asking: dict[OutgoingStream, None] = {}
         self.waiting: deque[_Missing] = deque()
         # Their packets without a body, by the number of their stream and their own.
         self._wanted: dict[tuple[int, int], StreamPacket] = {}

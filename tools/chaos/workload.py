@@ -129,7 +129,8 @@ class Sender:
         plan = self.plan
         outgoing = engine.outgoing_stream(self.where, plan.queue, self.delivery)
         ticket = -1
-        outgoing.asks_copies = plan.journal
+        if plan.journal:
+            engine.outbox.copies.asking[outgoing] = None
         for number in range(part.first, part.end):
             if plan.priorities:
                 outgoing = engine.outgoing_stream(self.where, plan.queue, self.delivery, plan.priority_of(number))

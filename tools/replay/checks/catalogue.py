@@ -201,6 +201,12 @@ CHECKS: Final[dict[str, Check]] = {
         "MS-MQQB 3.1.1.6.2",
         "which order ack, and who passed it on",
     ),
+    "end_overtakes": Check(
+        "A relay passes the end of a stream on only when no packet of that stream is there any more.",
+        "The destination forgets the stream, and refuses what comes later.",
+        "docs/decisions/0092-relays.md",
+        "the packets that were there",
+    ),
     "word_astray": Check(
         "A relay passes order acks and rejections only to a neighbour that brought packets of their stream.",
         "Elsewhere nobody waits for them: the origin sends again and again.",
@@ -510,6 +516,7 @@ MACHINES: Final[dict[str, tuple[str, ...]]] = {
     ),
     "queues/transit/transit_onward": ("onward_early", "word_astray"),
     "queues/transit/transit_words": ("order_ack_made_up", "word_astray"),
+    "queues/transit/transit_ends": ("end_overtakes",),
     "queues/topics/strategies": ("none_rule", "slowest_rule", "discard_rule"),
     "queues/topics/subscription": ("topic_twice", "topic_order", "topic_lost", "ack_wait"),
     "queues/topics/topic_root": ("content_freed_early", "topic_lost", "topic_order"),

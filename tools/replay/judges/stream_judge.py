@@ -307,8 +307,13 @@ class StreamJudge(LaneReporter):
         self._relay(record["node"]).handle_freed(record)
 
     def _on_control(self, record: Record) -> None:
-        """A relay passed an order ack or a rejection on."""
+        """A relay passed an order ack, a rejection or the end of the stream on."""
         node, sequence = record["node"], record["sequence"]
+        if record["kind"] in ("end", "forgotten"):
+            # It may have come by a way that no packet has taken.
+            if record["kind"] == "end" and node in self._relays:
+                self._relays[node].handle_end_passed(record)
+            return
         if record["kind"] == "order-ack":
             self._passed_on.setdefault((sequence, record["number"], node), record)
         elif record["kind"] != "reject":
