@@ -191,7 +191,7 @@ WhenJournalFull = Literal["drop oldest", "stop", "hold"]
 class Journal:
     """Limits of a journal: copies of messages that readers took from a queue, or that this node has sent.
 
-    They count for no other quota.
+    They count for no quota of queues or peers. All journals together have no more than ``Limits.node_quota_bytes``.
 
     Attributes:
         messages: at most.
@@ -254,7 +254,7 @@ class Limits:
         journal: limits of journals, where ``queue_journal`` says nothing else.
         queue_journal: the queues that have a journal, by name, with its limits.
         sent_journal: limits of the journal of messages that are sent with ``journal=True``.
-        node_quota_bytes: limit of all other queues together.
+        node_quota_bytes: limit of all other queues together, and once more of all journals together.
         peer_quota_bytes: limit of what one peer has in them.
         peer_memory_bytes: memory that one peer can fill: half with unread express messages, the rest with out-of-order
             packets and with packets that wait for the disk.
@@ -401,7 +401,8 @@ class NodeSettings:
             last commits, or leave the store damaged) or ``nothing`` (it is in memory). What this node acknowledges as
             stored is as safe as that, and its peers know (``SessionStats.survives``).
         time_to_reach_queue_s: how long a message to another node may take to reach its queue if its sender says nothing
-            else (``time_to_reach_queue``); None: for any time. MSMQ's default is four days (``LongLiveTime``).
+            else (``time_to_reach_queue``); None: for any time, and four days to a node that only its id names, which
+            may never call again. MSMQ's default is four days (``LongLiveTime``).
         topics: settings of topics, by the first level of their names; those with ``*`` are for all others.
         log_keep_s: how long session logs are kept, at least; None: until somebody removes them. Older segments are
             judged once a day and replaced by a summary (``triack log prune``), unless they break a promise.

@@ -442,10 +442,10 @@ class _Packer:
                 # Its label is long: no compact form, but pieces.
                 for answer in answers[at:stop]:
                     told = AnswerProperties(*_told(first.run, answer.index), 1, first.run.properties)[0]
-                    self.add(b"", write_properties(told), _NEVER)
+                    self.add(b"", write_properties(told), first.expiry)
                 self.close_run()
             else:
-                self.packed.append(PacketBody(body, stop - at, stop - at, 0))
+                self.packed.append(PacketBody(body, stop - at, stop - at, first.reach_by_ms))
                 self.ordinal += stop - at
             at = stop
 

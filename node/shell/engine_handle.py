@@ -303,7 +303,7 @@ class EngineHandle:
         check_size(destination, body)
         size_bytes = len(body) + MESSAGE_OVERHEAD_BYTES
         message: bytes | Outgoing = body
-        life_s = self._engine.settings.time_to_reach_queue_s if outgoing.peer else None
+        life_s = self._engine.outbox.life_s(outgoing)
         if properties or life_s is not None:
             message = with_properties(destination, body, properties, self._wall_ms(), self.name, life_s)
             if message.key:
@@ -347,11 +347,11 @@ class EngineHandle:
         if outgoing is None or not self._life.is_alive or type(body) is not bytes or len(body) > AT_HAND_BYTES_MAX:
             return None
         message: bytes | Outgoing = body
-        life_s = self._engine.settings.time_to_reach_queue_s if outgoing.peer else None
+        life_s = self._engine.outbox.life_s(outgoing)
         if properties or life_s is not None:
             message = with_properties(destination, body, properties, self._wall_ms(), self.name, life_s)
-            wishes = message.properties or {}
-            if message.key or ADMIN in wishes or (JOURNAL in wishes and not outgoing.asks_copies):
+            wishes, asking = message.properties or {}, self._engine.outbox.copies.asking
+            if message.key or ADMIN in wishes or (JOURNAL in wishes and outgoing not in asking):
                 return None
         if outgoing.of_topic:
             message = published(destination, message)
@@ -388,7 +388,7 @@ class EngineHandle:
         check_size(destination, max(checked, key=len, default=b""))
         self.check_taken(destination, outgoing)
         named = None if keys is None else self._check_keys(destination, outgoing, keys, len(checked))
-        life_s = self._engine.settings.time_to_reach_queue_s if outgoing.peer else None
+        life_s = self._engine.outbox.life_s(outgoing)
         if not properties and life_s is None:
             shared = published(destination, b"") if outgoing.of_topic else None
             return PreparedList(destination, outgoing, checked, shared, named)
@@ -407,7 +407,7 @@ class EngineHandle:
         if request is not None:
             self.mailbox(request.queue)
         if JOURNAL in properties:
-            outgoing.asks_copies = True
+            self._engine.outbox.copies.asking[outgoing] = None
 
     def _check_keys(self, destination: str, outgoing: OutgoingStream, keys: Iterable[str], count: int) -> list[str]:
         """The keys of a list. Raises UsageError, or TooManyKeys when there is no room for the new ones of them."""

@@ -76,20 +76,12 @@ class Journals:
         is_low: whether the disk has less room than its reserve.
         drops: counts dropped copies, by reason.
         record: writes to the session log.
+
+    Attributes:
+        news: for the operator, see ``take_news``.
     """
 
-    __slots__ = (
-        "_drops",
-        "_express",
-        "_is_low",
-        "_missing",
-        "_names",
-        "_news",
-        "_queues",
-        "_ready",
-        "_record",
-        "_told",
-    )
+    __slots__ = ("_drops", "_express", "_is_low", "_missing", "_names", "_queues", "_ready", "_record", "_told", "news")
 
     def __init__(
         self,
@@ -107,11 +99,16 @@ class Journals:
         # The same of express messages that were sent: they need no commit.
         self._express: list[_Taken] = []
         self._missing: dict[QueuedPacket, Mailbox] = {}
-        self._news: list[JournalFull] = []
+        self.news: list[JournalFull] = []
         self._told: set[str] = set()
-        # The journals that got a copy in this process.
+        # The journals.
         self._names: dict[str, None] = {}
         queues.notices.keep_copy = self.take
+
+    def restore(self) -> None:
+        """Look after the journals of the store: tell of those that are full, and keep them within their limits."""
+        self._names = {name: None for name in self._queues.mailboxes if is_journal(name)}
+        self.handle_committed()
 
     def take(self, mailbox: Mailbox, packet: QueuedPacket) -> bool:
         """Take a packet of a journaled queue that is done. Returns whether the next commit may delete it."""
@@ -195,7 +192,8 @@ class Journals:
             if not count:
                 continue
             size_bytes = max(one.packet.size_bytes, one.packet.charged_bytes)
-            if self._is_low() or (limits.when_full == "stop" and not journal.fill.takes(count, size_bytes)):
+            stops = limits.when_full == "stop" and not journal.fill.takes(count, size_bytes)
+            if stops or self._is_low() or (limits.when_full != "drop oldest" and self._are_over(size_bytes)):
                 self._drops[DropReason.JOURNAL_FULL] += count
                 self._note(queue, [one], turn.now_ns, kept=False)
                 self._tell(journal, limits.when_full)
@@ -244,17 +242,23 @@ class Journals:
             journal = self._queues.mailboxes.get(name)
             if journal is None:
                 continue
-            when_full = self._queues.when_full(name)
-            if not journal.fill.is_full:
+            when_full, are_over = self._queues.when_full(name), self._are_over()
+            if not _is_full(journal, when_full) and not are_over:
                 self._told.discard(name)
                 continue
             self._tell(journal, when_full)
             if when_full == "drop oldest":
                 self._drop_oldest(journal)
 
+    def _are_over(self, coming_bytes: int = 0) -> bool:
+        """Whether all journals together have more than a node may have in its queues, which they do not count for."""
+        mailboxes = self._queues.mailboxes
+        kept_bytes = sum([mailboxes[name].fill.bytes.value for name in self._names if name in mailboxes])
+        return kept_bytes + coming_bytes > self._queues.limits.node_quota_bytes
+
     def _drop_oldest(self, journal: Mailbox) -> None:
         messages = journal.fill.messages
-        while not journal.fill.fits(0, 0):
+        while not journal.fill.fits(0, 0) or (messages.value and self._are_over()):
             dropped = journal.drop_oldest(max(1, min(messages.value - messages.limit, DROPPED_MAX)))
             if not dropped:
                 return  # readers have all of them in hand
@@ -266,19 +270,26 @@ class Journals:
         if journal.name not in self._told:
             self._told.add(journal.name)
             fill = journal.fill
-            self._news.append(JournalFull(journal.name, fill.messages.value, fill.bytes.value, when_full))
+            self.news.append(JournalFull(journal.name, fill.messages.value, fill.bytes.value, when_full))
 
     def take_news(self) -> list[JournalFull]:
         """News for the operator since the last call."""
-        news, self._news = self._news, []
+        news, self.news = self.news, []
         return news
 
     @property
     def full(self) -> Iterator[tuple[str, str]]:
         """The journals without room, and what happens to further copies."""
+        are_over = self._are_over()
         for name, journal in self._queues.mailboxes.items():
-            if is_journal(name) and journal.fill.is_full:
-                yield name, self._queues.when_full(name)
+            when_full = self._queues.when_full(name)
+            if is_journal(name) and (_is_full(journal, when_full) or (are_over and journal.length)):
+                yield name, when_full
+
+
+def _is_full(journal: Mailbox, when_full: str) -> bool:
+    """Whether a journal has no room for the smallest copy."""
+    return journal.fill.is_full or (when_full == "stop" and not journal.fill.takes(1, 1))
 
 
 def _bodies_of(one: _Taken, until_ms: int) -> list[bytes]:

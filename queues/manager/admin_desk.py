@@ -100,6 +100,9 @@ class AdminDesk:
                 self._drops[DropReason.ADMIN_ACK_LOST] += len(indices)
                 continue
             answers = answers_to(told, indices)
+            if until_ms := self._outbox.unnamed_until_ms(outgoing, now_ns):
+                for answer in answers:
+                    answer.reach_by_ms = until_ms
             size_bytes = sum(len(it.body) + MESSAGE_OVERHEAD_BYTES for it in answers)
             self._outbox.submit_many(outgoing, list[bytes | Outgoing](answers), size_bytes)
             self.queued[told.message_class.label] += len(indices)

@@ -14,6 +14,7 @@ from triack.base.commit import Commit, StoreContent
 from triack.base.datagram import Channels, Header, Kind, connection_id_of, read_header
 from triack.base.delivery import Delivery
 from triack.base.errors import ProtocolError, TriackError
+from triack.base.news import NodeEvent
 from triack.base.peers import Directory
 from triack.base.reasons import DropReason
 from triack.base.units import MS
@@ -332,6 +333,7 @@ class Engine(Steering):
         self.topics.restore(content)
         self.remote.own.restore(content)
         self.queues.restore(content, turn, jumps)
+        self.jobs.journals.restore()
         self.topics.handle_restored(now_ns)
         self.outbox.restore(content, turn, jumps)
         self.transits.restore(content, now_ns)
@@ -705,7 +707,8 @@ class Engine(Steering):
             self.queues.handle_timer(now_ns)
             self.remote.handle_timer(now_ns)
             self.outbox.handle_timer(turn)
-            self.transits.handle_timer(turn)
+            if self.transits.is_used:
+                self.transits.handle_timer(turn)
             for peer in self.outbox.sync_links.handle_time(now_ns):
                 self.outbox.handle_link_mode(peer, self.jobs.turn(now_ns))
                 self.transits.handle_link_mode(peer, self.jobs.turn(now_ns))
@@ -731,7 +734,7 @@ class Engine(Steering):
             self.queues.next_deadline(),
             self.remote.next_deadline(),
             self.outbox.next_deadline(),
-            self.transits.next_deadline(),
+            self.transits.next_deadline() if self.transits.is_used else None,
             self.outbox.sync_links.next_deadline(),
             self.watching.next_deadline(),
             self.jobs.next_deadline(),
@@ -765,10 +768,9 @@ class Engine(Steering):
             *outbox.links.resuming.take_news(),
             *outbox.holds.take_news(),
             *outbox.retirement.take_news(),
-            *self.transits.holds.waiting.take_news(),
-            *self.transits.news.take(),
+            *(self._transit_news() if self.transits.is_used else ()),
             *self.queues.take_news(),
-            *self.jobs.journals.take_news(),
+            *(self.jobs.journals.take_news() if self.jobs.journals.news else ()),
             *self.callers.take_news(),
             *self.topics.take_news(now_ns),
             *self.outbox.sync_links.take_news(),
@@ -793,6 +795,9 @@ class Engine(Steering):
             passed = True
             self.topics.advance(now_ns)
         return passed
+    def _transit_news(self) -> list[NodeEvent]:
+        """News of the streams that pass through this node."""
+        return [*self.transits.holds.waiting.take_news(), *self.transits.news.take()]
 
     def _gather(self, now_ns: int) -> list[tuple[str, list[bytes]]]:
         """Everything to send now, with its address."""
@@ -800,7 +805,8 @@ class Engine(Steering):
             if self.outbox.unfinished:
                 self.outbox.pack_express(self.jobs.turn(now_ns))
             self.inbox.send_order_acks(self._transmitter.route, now_ns)
-            self.transits.go(now_ns)
+            if self.transits.is_used:
+                self.transits.go(now_ns)
             if not self.draining:
                 self._transmitter.connect(self.outbox.poll_links(now_ns), now_ns)
         return self._transmitter.poll(self._giving, now_ns)
@@ -813,7 +819,7 @@ class Engine(Steering):
 
     def _write_records(self, effects: list[Effect], now_ns: int) -> None:
         self.queues.note_runs(now_ns)
-        self.topics.note(now_ns)
+        self.jobs.topics.note(now_ns)
         recorder = self._recorder
         if recorder is None:
             return

@@ -138,15 +138,19 @@ class Jobs:
 
     def _next(self, turn: Turn, *, at_once: bool) -> Job | None:
         self._outbox.dead_lettering.dead_letter(turn)
-        self._outbox.copies.complete(turn)
+        if self._outbox.copies.waiting:
+            self._outbox.copies.complete(turn)
         self._queues.expiry.dead_letter_expired(turn)
         read_next, self._read_next = self._read_next, False
         if read_next and (read := self._next_read()) is not None:
             return read
         # What these move to dead letters may have answers, which are in the same commit.
-        self._transits.complete(turn)
-        self._desk.tell_whole(turn.now_ns)
-        self._queues.tell_read(turn.now_ns)
+        if self._transits.is_used:
+            self._transits.complete(turn)
+        if self._queues.notices.whole:
+            self._desk.tell_whole(turn.now_ns)
+        if self._queues.untold:
+            self._queues.tell_read(turn.now_ns)
         self._outbox.pack_durable(turn)
         self._inbox.complete(self.group)
         self._queues.complete(self.group)
@@ -176,8 +180,8 @@ class Jobs:
             return self._looks.popleft()
         return (
             self._outbox.poll_fetch()
-            or self._transits.bodies.poll_fetch()
-            or self._desk.poll_fetch()
+            or (self._transits.bodies.poll_fetch() if self._transits.is_used else None)
+            or (self._desk.poll_fetch() if self._queues.notices.whole else None)
             or self.journals.poll_fetch()
             or self._queues.expiry.poll_fetch()
             or self._queues.poll_fetch()

@@ -512,6 +512,8 @@ class Handshakes:
             self._adopt(conversation, now_ns)
         if proved and peer.address not in self.addresses_of(proved):
             self.peers.learn(proved, peer.address, commit)
+        elif not proved and conversation.peer_name:
+            self.peers.learn_name(peer.node_id, conversation.peer_name, commit)
 
     def _supersede(self, newer: Conversation, now_ns: int) -> None:
         """Close older sessions that a peer has lost: by restarting, or by connecting although it had one."""
@@ -559,7 +561,7 @@ class Handshakes:
     def name_of(self, node_id: bytes) -> str:
         """The name by which messages go back to a node: its peer's name, or its id when it has none here."""
         there = next((one.peer_name for one in self.with_peer(node_id) if one.peer_name), "")
-        return self.peers.owner(node_id) or there or node_id.hex()
+        return self.peers.owner(node_id) or there or self.peers.name_of(node_id) or node_id.hex()
 
     def with_peer(self, node_id: bytes) -> list[Conversation]:
         """The conversations with a node that have been open."""

@@ -30,6 +30,9 @@ STRANGERS_MAX = 65_536
 """Beyond this number, peers that nothing durable depends on are forgotten with their last session: anyone can invent a
 node id, and no honest node has this many peers."""
 
+_BY_ID = "id:"
+"""Before the id of a node that has proved no name, where the names of peers are; no peer has such a name."""
+
 
 class History:
     """The history of this node's own store.
@@ -179,6 +182,15 @@ class Peers:
         """A peer that has proved its name announces its address; empty for none."""
         if address != self.addresses.get(name, ""):
             self.addresses[name] = commit.addresses[name] = address
+
+    def name_of(self, node_id: bytes) -> str:
+        """The name by which messages went to a node that has proved none, in an earlier session; empty if unknown."""
+        return self.addresses.get(_BY_ID + node_id.hex(), "")
+
+    def learn_name(self, node_id: bytes, name: str, commit: Commit) -> None:
+        """Remember by which name messages go to a node that has proved none: it may not call for long after a start."""
+        if len(self.addresses) < STRANGERS_MAX:
+            self.learn(_BY_ID + node_id.hex(), name, commit)
 
     def depend(self, known: KnownPeer) -> None:
         """Something in the next commit depends on what this peer's store has."""

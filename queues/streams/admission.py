@@ -374,14 +374,14 @@ class Admission:
     def _is_paused(self, queue: str) -> bool:
         """Whether an operator, or a journal without room, lets nothing come into a queue."""
         mailbox = self._mailboxes.get(queue)
-        return mailbox is not None and not mailbox.takes_arrivals
+        return mailbox is not None and bool(mailbox.pause or mailbox.holder) and not mailbox.takes_arrivals
 
     def takes_run(self, stream: IncomingStream, mailbox: Mailbox, packets: int, messages: int, size_bytes: int) -> bool:
         """Whether a stream can take all of a run: no packet would be refused, or have to wait, if it came singly."""
         origin = stream.origin
         if stream.may_send is not True or stream.rejections or not mailbox.fill.takes(messages, size_bytes):
             return False
-        if not mailbox.takes_arrivals:
+        if (mailbox.pause or mailbox.holder) and not mailbox.takes_arrivals:
             return False
         if stream.delivery not in DURABLE:
             size_bytes += packets * EXPRESS_OVERHEAD_BYTES

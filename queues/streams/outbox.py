@@ -6,6 +6,7 @@ after the acknowledgement that frees its class, or together with its arrival in 
 Only changed queues cost work: a method that changes an outgoing queue calls ``_look_at`` afterwards.
 """
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -80,6 +81,10 @@ some work, however many messages it holds. Larger ones hardly gain more."""
 BODY_STATE = f"{OWN_STATE}body."
 """Before the ordinal of a large message that is being sent: its destination, so that a next process can give it up."""
 
+UNNAMED_LIFE_S = 345_600.0
+"""How long messages wait for a node that only its id names: four days, as by default in MSMQ."""
+
+_NODE_ID = re.compile("[0-9a-f]{32}")  # the name of a node that has no other
 _OUTGOING_OF = attrgetter("outgoing")
 _HOLD_REASONS = {str(reason): reason for reason in HoldReason}
 
@@ -286,6 +291,7 @@ class Outbox:
         self._wanting.pop(outgoing, None)
         self._deadlines.set(outgoing, None)
         self.keys.handle_ended(outgoing)
+        self.copies.asking.pop(outgoing, None)
         self.latency.forget(outgoing)
         self.sync_links.forget(outgoing)
         if outgoing.peer:
@@ -366,7 +372,7 @@ class Outbox:
         """
         if any(reader.is_full for reader in outgoing.readers):
             return 0
-        if outgoing.asks_copies and self._local_queues.holds_copies:
+        if outgoing in self.copies.asking and self._local_queues.holds_copies:
             return 0
         coming += len(outgoing.pending)
         if not outgoing.peer and not self._has_room(outgoing.queue, durable=outgoing.durable, coming=coming):
@@ -374,6 +380,19 @@ class Outbox:
         if outgoing.durable:
             return self._settings.pending_limit_bytes - outgoing.pending_bytes
         return self._settings.express_limit_bytes - outgoing.pending_bytes - outgoing.unacked_bytes
+
+    def life_s(self, outgoing: OutgoingStream) -> float | None:
+        """The seconds for which a message waits at most if its sender says nothing; None for any time."""
+        life_s = self._settings.time_to_reach_queue_s
+        if not outgoing.peer:
+            return None
+        return UNNAMED_LIFE_S if life_s is None and _is_node_id(outgoing.peer) else life_s
+
+    def unnamed_until_ms(self, outgoing: OutgoingStream, now_ns: int) -> int:
+        """When messages of this node itself end that wait for a node which only its id names; 0 for other nodes."""
+        if not _is_node_id(outgoing.peer):
+            return 0
+        return self._wall.ms(now_ns) + round((self._settings.time_to_reach_queue_s or UNNAMED_LIFE_S) * 1_000)
 
     def _take_unpacked(self, *, durable: bool) -> list[OutgoingStream]:
         if not self.unpacked:
@@ -885,7 +904,7 @@ class Outbox:
 
     def poll_fetch(self) -> Read | None:
         """Which bodies to fetch next, or None."""
-        if not self.dead_lettering.waiting and not self._wanting and not self.copies.is_waiting:
+        if not self.dead_lettering.waiting and not self._wanting and not self.copies.waiting:
             return None
         keys: list[int] = []
         size_bytes = 0
@@ -953,3 +972,8 @@ class Outbox:
 
 def _ranges(entries: Iterable[StreamPacket]) -> list[Range]:
     return as_ranges(sorted([entry.number for entry in entries]))
+
+
+def _is_node_id(peer: str) -> bool:
+    """Whether the name of a link is the id of a node that has no name here."""
+    return _NODE_ID.fullmatch(peer) is not None

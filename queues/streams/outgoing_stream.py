@@ -75,7 +75,6 @@ class OutgoingStream:
         senders: number of senders in the middle of a list of messages, all of which is numbered in one stream; and of
             freed messages whose copies wait for their bodies, as their rows are in the store until then.
         cares: whether a message was packed, or restored, for which a node looks into its body (``packing.CARING``).
-        asks_copies: whether a message was sent in this process of which this node's journal is to have a copy.
     """
 
     __slots__ = (
@@ -83,7 +82,6 @@ class OutgoingStream:
         "_body_bytes",
         "_expiries",
         "_messages_per_packet",
-        "asks_copies",
         "cares",
         "committing",
         "delivery",
@@ -141,7 +139,7 @@ class OutgoingStream:
         self.stages = StageTracker()
         self.readers: list[AckReader] = []
         self.pending: list[bytes | Outgoing] = []
-        self.cares = self.asks_copies = False
+        self.cares = False
         self.pending_bytes = 0
         self.submitted = 0
         self.numbered = 0

@@ -55,13 +55,16 @@ class SentCopies:
 
     Attributes:
         keep: takes what is to be copied.
+        asking: outgoing queues to which a message was sent in this process that asks for a copy.
+        waiting: messages whose bodies are only on the disk, the oldest first.
     """
 
-    __slots__ = ("_missing", "_node_id", "_wanted", "keep")
+    __slots__ = ("_node_id", "_wanted", "asking", "keep", "waiting")
 
     def __init__(self, node_id: bytes) -> None:
         self._node_id = node_id
-        self._missing: deque[_Missing] = deque()
+        self.asking: dict[OutgoingStream, None] = {}
+        self.waiting: deque[_Missing] = deque()
         # Their packets without a body, by the number of their stream and their own.
         self._wanted: dict[tuple[int, int], StreamPacket] = {}
         self.keep: KeepSent = _keep_nothing
@@ -80,7 +83,7 @@ class SentCopies:
                 self._copy(outgoing, parts)
                 done += parts
             else:
-                self._missing.append(_Missing(outgoing, parts))
+                self.waiting.append(_Missing(outgoing, parts))
                 self._wanted |= {(outgoing.stream_number, part.number): part for part in parts}
                 outgoing.senders += 1
             parts = []
@@ -103,14 +106,9 @@ class SentCopies:
 
     # ---- bodies on the disk
 
-    @property
-    def is_waiting(self) -> bool:
-        """Whether packets wait for their bodies."""
-        return bool(self._missing)
-
     def missing(self, limit: int) -> Iterator[tuple[OutgoingStream, StreamPacket]]:
         """The packets of the next messages, at most so many of them, whose bodies are only on the disk."""
-        for item in islice(self._missing, limit):
+        for item in islice(self.waiting, limit):
             yield from ((item.outgoing, entry) for entry in item.entries if entry.body is None)
 
     def load(self, stream: int, number: int, body: bytes) -> bool:
@@ -123,8 +121,8 @@ class SentCopies:
 
     def complete(self, turn: Turn) -> None:
         """Copy the packets whose bodies have come, and delete them, with the next commit."""
-        while self._missing and self._missing[0].is_here:
-            item = self._missing.popleft()
+        while self.waiting and self.waiting[0].is_here:
+            item = self.waiting.popleft()
             outgoing, entries = item.outgoing, item.entries
             self._copy(outgoing, entries)
             outgoing.senders -= 1

@@ -91,6 +91,7 @@ class Transits:
         news: what an operator may want to know of it.
         holds: the streams that neighbours were asked to hold back.
         ends: the ends of streams that pass.
+        is_used: whether any stream has passed through this node in this process, or does; else there is nothing to do.
     """
 
     def __init__(
@@ -122,6 +123,7 @@ class Transits:
         self._drops = drops
         self._streams: dict[StreamId, TransitStream] = {}
         self._by_number: dict[int, TransitStream] = {}
+        self.is_used = False
         self._by_link: dict[str, dict[TransitStream, None]] = {}
         self._next_number = 1
         self._free_numbers: deque[int] = deque()
@@ -165,6 +167,7 @@ class Transits:
 
     def _add(self, stream: TransitStream, way: Way | None) -> None:
         self._streams[stream.id] = self._by_number[stream.number] = stream
+        self.is_used = True
         self._admission.streams.add(stream.via.encode(), STREAM_BYTES)
         self._lead(stream, way)
 

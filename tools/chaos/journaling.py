@@ -12,7 +12,7 @@ from triack.base.units import MS
 from triack.queues.mailboxes.quotas import NO_LIMIT
 from triack.queues.mailboxes.system_queues import SENT_JOURNAL, journal_of
 from triack.queues.manager.engine import Engine
-from triack.queues.node_settings import Journal
+from triack.queues.node_settings import Journal, WhenJournalFull
 from triack.tools.chaos.history import READ, SENT, History, identify
 from triack.tools.chaos.host import Host
 from triack.tools.chaos.plan import DISHONEST, HostPlan, Plan, StreamPlan
@@ -24,7 +24,8 @@ SENT_CHANCE = 0.25
 """Of the streams of honest plans: most have none, so that others stay as they were."""
 READ_CHANCE = 0.25
 """The same of their queues."""
-WHEN_FULL = ("drop oldest", "stop", "hold")
+WHEN_FULL: tuple[WhenJournalFull, ...] = ("drop oldest", "stop", "hold")
+"""All that may happen when a journal is full."""
 MESSAGES = (3, 20, NO_LIMIT, NO_LIMIT)
 """The most in a journal: full at once, now and then, or never; only of the last all copies have to be there."""
 GAP_NS = 200 * MS

@@ -130,7 +130,8 @@ class Sender:
         plan = self.plan
         outgoing = engine.outgoing_stream(self.where, plan.queue, self.delivery)
         ticket = -1
-        outgoing.asks_copies = plan.journal
+        if plan.journal:
+            engine.outbox.copies.asking[outgoing] = None
         for number in range(part.first, part.end):
             if plan.priorities:
                 outgoing = engine.outgoing_stream(self.where, plan.queue, self.delivery, plan.priority_of(number))
@@ -365,8 +366,10 @@ class Workload:
             away.begin()
         for reader in self.readers:
             reader.begin()
-        for reading in (*self._answers, *self._journals):
-            reading.begin()
+        for answers in self._answers:
+            answers.begin()
+        for journal in self._journals:
+            journal.begin()
 
     def finish(self) -> None:
         """Every host sends a last message, so that each pair meets once more; read messages are still forwarded."""

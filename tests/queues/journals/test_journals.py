@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -9,11 +10,15 @@ from tests.queues.world import SimNode, World, numbered
 from triack.base.delivery import DURABLE, Delivery
 from triack.base.news import JournalFull
 from triack.base.reasons import DropReason, HoldReason
+from triack.base.session_log import COMMON, EVENTS
 from triack.base.units import MS, SECOND
+from triack.queues.journals.journals import Journals
 from triack.queues.mailboxes.redelivery import Return
 from triack.queues.manager.browse import see, sights_of
-from triack.queues.node_settings import Journal, Limits, NodeSettings
+from triack.queues.node_settings import Journal, Limits, NodeSettings, WhenJournalFull
 from triack.queues.packing import Outgoing
+from triack.tools.replay.engines.local_engine import verdict_on
+from triack.tools.replay.log.files import parse_records
 
 DAY = 86_400 * SECOND
 CLASSES = list(Delivery)
@@ -184,6 +189,8 @@ def test_a_journal_that_stops_gets_no_more_copies_until_it_has_room() -> None:
     drained(world, node, 8)
     assert kept(node) == numbered(0, 3)  # a quota is full when it is reached
     assert node.live.drops[DropReason.JOURNAL_FULL] == 5
+    assert [event.when_full for event in node.news if isinstance(event, JournalFull)] == ["stop"]
+    assert list(node.live.jobs.journals.full) == [("$journal.q", "stop")]
     node.read("$journal.q")
     world.run(SECOND)
     fill(world, node, b"later")
@@ -259,3 +266,134 @@ def test_a_crash_at_any_commit_leaves_no_message_in_both_and_none_in_neither(see
     assert not set(before) & set(left), "in both"
     assert len(copies) == len(set(copies)), "twice"
     assert set(bodies) - set(copies) <= purged, "in neither"
+
+
+def test_the_records_of_copies_are_whole_whatever_the_priorities() -> None:
+    """A replay reads them; a journal is in the order of arrival, so they name no priority."""
+    world = World(12)
+    a, b = world.node("a"), world.node("b", settings())
+    for priority in (0, 7, None):
+        a.send(b, "q", *numbered(0, 5), delivery=Delivery.RECOVERABLE, priority=priority)
+    assert world.run(10 * SECOND, lambda: b.length("q") == 15)
+    b.read("q")
+    world.run(SECOND)
+    records = list(parse_records(b"".join([*a.records, *b.records])))
+    said = [it for it in records if it["event"] == "journaled"]
+    assert sum(packets * messages for it in said for packets, messages in it["counts"]) == 15
+    fields = {*COMMON, *EVENTS["journaled"].fields}
+    assert all(set(it) == fields for it in said)
+    assert not verdict_on(records).findings
+
+
+def test_a_copy_of_a_part_of_a_packet_keeps_the_priority_and_the_properties() -> None:
+    """The others of the packet were purged."""
+    world = World(13)
+    node = world.node("a", settings())
+    outgoing = node.live.outgoing_stream(node.address, "q", Delivery.RECOVERABLE, 5)
+    for body in numbered(0, 3):
+        node.live.submit(outgoing, Outgoing(body, {"label": "l"}), len(body))
+    node.drain()
+    world.run(SECOND)
+    node.act(lambda: purge(node, 2))
+    node.read("q")
+    world.run(SECOND)
+    mailbox = node.live.queues.mailboxes["$journal.q"]
+    copies = list(see(list(sights_of(mailbox, (), world.now_ms)), {}))
+    assert [(it.body, it.priority, it.properties) for it in copies] == [
+        (body, 5, {"label": "l"}) for body in (numbered(0, 3)[0], numbered(0, 3)[2])
+    ]
+
+
+def test_a_copy_that_waits_for_its_body_outlives_a_crash(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The row says that all of it is done; the next start makes the copy, and hands nothing out."""
+    world = World(14)
+    node = world.node("a", settings())
+    fill(world, node, *numbered(0, 5))
+    node.read("q", 2)
+    world.run(SECOND)
+    node.restart()
+    with monkeypatch.context() as slow:
+        slow.setattr(Journals, "poll_fetch", lambda _: None)
+        node.act(lambda: node.live.queues.mailboxes["q"].withdraw({3, 4, 5}))
+        world.run(SECOND)
+        assert kept(node) == []
+    node.restart()
+    world.run(SECOND)
+    assert (node.length("q"), kept(node)) == (0, numbered(0, 2))
+    node.restart()
+    assert (node.length("q"), node.length("$journal.q")) == (0, 2)
+
+
+def test_a_purged_journal_lets_the_senders_go_on() -> None:
+    """And one that the settings no longer have."""
+    for free in (purge_journal, forget_journal):
+        world = World(15)
+        journal = Journal(messages=2, when_full="hold")
+        a, b = world.node("a"), world.node("b", settings(journal, messages_per_packet=1))
+        for body in numbered(0, 4):
+            a.send(b, "q", body)
+            world.run(SECOND)
+            b.read("q")
+            world.run(SECOND)
+        assert a.busy
+        b.act(partial(free, b))
+        world.run(10 * SECOND)
+        b.read("q")
+        world.run(20 * SECOND)
+        assert not a.busy
+
+
+def purge_journal(node: SimNode) -> None:
+    mailbox = node.live.queues.mailboxes["$journal.q"]
+    mailbox.withdraw(set(range(1, mailbox.last_place + 1)))
+
+
+def forget_journal(node: SimNode) -> None:
+    node.live.handle_settings(replace(node.live.settings, limits=Limits()))
+
+
+def test_a_journal_that_gets_its_settings_later_copies_from_then_on() -> None:
+    """Of a packet that was read in part before, all that readers took."""
+    world = World(16)
+    node = world.node("a", NodeSettings())
+    fill(world, node, *numbered(0, 4))
+    node.read("q", 2)
+    node.act(lambda: node.live.handle_settings(settings()))
+    node.read("q")
+    world.run(SECOND)
+    assert kept(node) == numbered(0, 4)
+
+
+def test_a_full_journal_is_told_of_again_after_a_restart() -> None:
+    """Though nothing was copied since; one whose limit has become smaller is brought within it."""
+    world = World(17)
+    node = world.node("a", settings(Journal(messages=4, when_full="stop"), messages_per_packet=1))
+    drained(world, node, 6)
+    node.restart()
+    world.run(SECOND)
+    assert [event.queue for event in node.news if isinstance(event, JournalFull)] == ["$journal.q"] * 2
+    node.settings = settings(Journal(messages=2))
+    node.restart()
+    world.run(SECOND)
+    assert node.read_all("$journal.q") == numbered(1, 3)
+
+
+@pytest.mark.parametrize("when_full", ["drop oldest", "stop", "hold"])
+def test_all_journals_together_have_no_more_than_all_queues_may_have(when_full: WhenJournalFull) -> None:
+    """The oldest copies of the one that gets more give way, or none are made; reading goes on, and so do senders."""
+    world = World(18)
+    journal = Journal(when_full=when_full)
+    limits = Limits(queue_journal={"q": journal, "other": journal}, node_quota_bytes=20_000)
+    node = world.node("a", NodeSettings(limits=limits, messages_per_packet=1))
+    for queue in ("q", "other", "q", "other"):
+        for body in numbered(0, 10, 600):
+            node.send(node, queue, body)
+            world.run(20 * MS)
+            node.read(queue)
+    world.run(SECOND)
+    sizes = [it.fill.bytes.value for name, it in node.live.queues.mailboxes.items() if name.startswith("$journal.")]
+    assert 18_000 < sum(sizes) <= 20_000
+    assert len(node.received["q"]) == len(node.received["other"]) == 20
+    lost = DropReason.JOURNAL_REPLACED if when_full == "drop oldest" else DropReason.JOURNAL_FULL
+    assert node.live.drops[lost] == 40 - sum(node.length(f"$journal.{queue}") for queue in ("q", "other"))
+    assert {name for name, _ in node.live.jobs.journals.full} <= {"$journal.q", "$journal.other"}

@@ -4,10 +4,11 @@ import pytest
 
 from tests.queues.admin import EVERYTHING, answers, ask, classes
 from tests.queues.relays import Relays, line
-from tests.queues.world import SimNode, World, numbered
+from tests.queues.world import PlainWorld, SimNode, World, numbered
 from triack.base.delivery import DURABLE, Delivery
 from triack.base.reasons import DropReason
 from triack.base.units import SECOND
+from triack.node.shell.troubles import find_troubles
 from triack.queues.mailboxes.redelivery import Return
 from triack.queues.message_classes import Acks, MessageClass
 from triack.queues.node_settings import Limits, NodeSettings, Quota
@@ -258,3 +259,38 @@ def test_a_reader_whose_process_dies_before_its_commit_is_told_of_once() -> None
     assert b.read_all("q") == [b"1"]
     a.world.run(5 * SECOND)
     assert classes(a) == [RECEIVED]
+
+
+def test_without_keys_answers_find_a_node_that_has_not_called_since_a_restart() -> None:
+    """By the address with which it had called before."""
+    world = PlainWorld(1)
+    a, b = world.node("a"), world.node("b")
+    ask(a, b.address, b"1", b"2")
+    world.run(3 * SECOND)
+    assert classes(a) == [ARRIVED, ARRIVED]
+    b.restart()
+    b.read_all("q")
+    world.run(5 * SECOND)
+    assert classes(a) == [RECEIVED, RECEIVED]
+
+
+def test_answers_to_a_node_that_only_its_id_names_end_after_four_days() -> None:
+    """It has no address, so only it can call. Until then the operator sees what they wait for."""
+    world = PlainWorld(1)
+    a, b = world.node("a"), world.node("b")
+    ask(a, b.address, b"1")
+    world.run(3 * SECOND)
+    b.live.handshakes.peers.addresses.clear()
+    a.crash()
+    b.restart()
+    b.live.handshakes.peers.addresses.clear()
+    b.read_all("q")
+    world.run(SECOND)
+    assert [(it.trouble, it.about) for it in find_troubles(b.live, world.now_ns)] == [
+        ("no-address", b.live.outbox.streams[-1].peer)
+    ]
+    before = b.live.drops[DropReason.ADMIN_ACK_LOST]
+    world.run(4 * 86_400 * SECOND + SECOND)
+    assert not b.busy
+    assert b.live.drops[DropReason.ADMIN_ACK_LOST] == before + 1
+    assert b.length("dead-letter") == 0

@@ -220,7 +220,7 @@ def test_a_journal_that_holds_lets_the_senders_of_these_queues_wait() -> None:
     a, _ = two(10, settings(Journal(messages=4, when_full="hold"), messages_per_packet=1))
     asking = a.live.outgoing_stream("b", "q", Delivery.TRANSACTIONAL)
     other = a.live.outgoing_stream("b", "other", Delivery.TRANSACTIONAL)
-    asking.asks_copies = True
+    a.outbox.copies.asking[asking] = None
     one_by_one(a, *numbered(0, 4))
     assert a.outbox.room_bytes(asking) == 0
     assert a.outbox.room_bytes(other) > 0

@@ -21,4 +21,4 @@ def test_what_is_rare_is_described_too() -> None:
     stream = replace(plan.streams[0], forbidden=True)
     told = replace(plan, hosts=(host, *rest), streams=(stream,)).describe()
     assert told["hosts"][0] == f"udp://a:3 udp://a:2 {first.address}"
-    assert (told["limits"], told["streams"][0][-9:]) == (["a"], "forbidden")
+    assert (told["limits"], " forbidden" in told["streams"][0]) == (["a"], True)
