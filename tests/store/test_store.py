@@ -361,7 +361,7 @@ COLUMNS = {
 def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The directory of a closed store with a row of everything."""
     folder = tmp_path_factory.mktemp("filled")
-    store = Store(folder)
+    store = Store(folder, latest_bytes=0)
     store.load(b"n" * 16, 1)
     store.apply(full_commit())
     store.close()
