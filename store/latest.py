@@ -19,7 +19,7 @@ __all__ = ["LATEST", "LATEST_BYTES", "LatestRows"]
 LATEST = frozenset({"peers", "positions", "streams", "transit_streams"})
 """Tables whose rows are replaced as a whole, removed by their keys, and read only at a start."""
 LATEST_BYTES = 2_048
-"""Rows of a dozen busy streams. A commit that changes one of them writes all, so more would cost more than the pages."""
+"""Rows of a dozen busy streams. A commit that changes one writes all of them: more would cost more than their pages."""
 ROW_SHARE = 4
 """A row longer than this share of the bytes goes to its table at once: it would leave no room for others."""
 

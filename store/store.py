@@ -18,8 +18,8 @@ A read returns what was written, or raises StoreDamaged: every row carries a che
 last commit in it.
 
 Neighbouring packets of one commit are one row (``runs``), and rows that change with nearly every commit are one row
-together (``latest``), so that a commit of one packet writes three pages. SQLite comes with ``apsw``: the one in older Pythons has a
-WAL bug that version 3.51.3 mended.
+together (``latest``), so that a commit of one packet writes three pages. SQLite comes with ``apsw``: the one in older
+Pythons has a WAL bug that version 3.51.3 mended.
 """
 
 import os

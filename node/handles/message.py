@@ -11,7 +11,7 @@ from triack.queues.admin_acks import class_in
 from triack.queues.mailboxes.mailbox import Lease, Run
 from triack.queues.message_classes import MessageClass
 
-__all__ = ["Holder", "Keeper", "Message", "absolute", "delay_ms_of", "way_back"]
+__all__ = ["Holder", "Keeper", "Message", "absolute", "delay_ms_of", "way_back", "with_properties"]
 
 
 class Keeper:
@@ -160,7 +160,8 @@ class Message:
     @property
     def has_properties(self) -> bool:
         """Whether its sender has set any: quicker than ``properties``."""
-        properties = self._run.packet.open().properties
+        packet = self._run.packet
+        properties = (packet.content or packet.open()).properties
         return properties is not None and bool(properties[self._index])
 
     @property
@@ -230,6 +231,16 @@ class Message:
     def _text(self, name: str) -> str | None:
         value = self.properties.get(name)
         return value if isinstance(value, str) else None
+
+
+def with_properties(messages: list[Message]) -> list[Message]:
+    """The messages for which ``has_properties`` is true, with next to no work for packets in which it is for none."""
+    packets = {message._run.packet for message in messages}  # noqa: SLF001 - of this module
+    rich = {packet: properties for packet in packets if (properties := packet.open().properties)}
+    if not rich:
+        return []
+    at = [(message._run.packet, message._index) for message in messages]  # noqa: SLF001 - of this module
+    return [one for one, (packet, index) in zip(messages, at, strict=True) if packet in rich and rich[packet][index]]
 
 
 def absolute(reply_to: str | None, sender: str) -> str | None:

@@ -199,7 +199,7 @@ class Driver:
                 if isinstance(job, GroupCommit) and job.local.queued:
                     await asyncio.sleep(0)
             if not self._wakeup.is_set:
-                self._arm_timer()
+                self._arm_timer(self.engine.next_deadline())
                 await self._wakeup.wait()
         self._end_progress()
 
@@ -354,8 +354,7 @@ class Driver:
             self.enrolling.handle_trouble(address, cause)
         self.wake()
 
-    def _arm_timer(self) -> None:
-        deadline_ns = self.engine.next_deadline()
+    def _arm_timer(self, deadline_ns: int | None) -> None:
         if self._timer is not None:
             if deadline_ns is not None and self._timer_ns <= deadline_ns:
                 return  # it fires in time, and is armed again then: most deadlines only move away
@@ -372,7 +371,7 @@ class Driver:
         if deadline_ns is not None and deadline_ns <= self._now_ns():
             self.wake()
         else:
-            self._arm_timer()  # it has moved away meanwhile: no need to poll the engine
+            self._arm_timer(deadline_ns)  # it has moved away meanwhile: no need to poll the engine
 
     # ---- the network
 

@@ -661,10 +661,11 @@ class Engine(Steering):
         """Run everything that is due."""
         self._transmitter.handle_timer(now_ns)
         if self.failure is None:
+            turn = self.jobs.turn(now_ns)
             self.inbox.handle_timer(now_ns)
             self.queues.handle_timer(now_ns)
-            self.outbox.handle_timer(self.jobs.turn(now_ns))
-            self.transits.handle_timer(self.jobs.turn(now_ns))
+            self.outbox.handle_timer(turn)
+            self.transits.handle_timer(turn)
             for peer in self.outbox.sync_links.handle_time(now_ns):
                 self.outbox.handle_link_mode(peer, self.jobs.turn(now_ns))
                 self.transits.handle_link_mode(peer, self.jobs.turn(now_ns))

@@ -137,20 +137,27 @@ class Jobs:
         return self._lazy_until_ns if self.running is None and not self._ended else None
 
     def _next(self, turn: Turn, *, at_once: bool) -> Job | None:
-        self._outbox.dead_lettering.dead_letter(turn)
+        notices, arrivals = self._queues.notices, self.group.arrivals
+        if self._outbox.dead_lettering.waiting:
+            self._outbox.dead_lettering.dead_letter(turn)
         self._queues.expiry.dead_letter_expired(turn)
         read_next, self._read_next = self._read_next, False
         if read_next and (read := self._next_read()) is not None:
             return read
         # What these move to dead letters may have answers, which are in the same commit.
         self._transits.complete(turn)
-        self._desk.tell_whole(turn.now_ns)
-        self._queues.tell_read(turn.now_ns)
-        self._outbox.pack_durable(turn)
-        self._inbox.complete(self.group)
+        if notices.whole:
+            self._desk.tell_whole(turn.now_ns)
+        if self._queues.untold:
+            self._queues.tell_read(turn.now_ns)
+        if self._outbox.unpacked:
+            self._outbox.pack_durable(turn)
+        if arrivals.accepted or arrivals.ended:
+            self._inbox.complete(self.group)
         self._queues.complete(self.group)
         self.topics.complete(self.group)
-        self.journals.handle_express(turn)
+        if notices.taken:
+            self.journals.handle_express(turn)
         group = self.group
         if not group.is_awaited and (not group.commit.removes or (not at_once and self._may_wait(turn.now_ns))):
             return self._next_read()
@@ -172,13 +179,14 @@ class Jobs:
     def _next_read(self) -> Read | None:
         if self._looks:
             return self._looks.popleft()
+        notices = self._queues.notices
         return (
             self._outbox.poll_fetch()
             or self._transits.bodies.poll_fetch()
-            or self._desk.poll_fetch()
+            or (self._desk.poll_fetch() if notices.whole else None)
             or self.journals.poll_fetch()
             or self._queues.expiry.poll_fetch()
-            or self._queues.poll_fetch()
+            or (self._queues.poll_fetch() if notices.wanting else None)
         )
 
     def handle_done(self, job: Job, now_ns: int) -> None:

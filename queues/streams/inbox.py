@@ -604,6 +604,8 @@ class Inbox:
     def handle_timer(self, now_ns: int) -> None:
         """Let order acks become due whose wait has ended, and let go of packets that have waited for a gap to close."""
         self.order_acks.handle_timer(now_ns)
+        if not self._held.heap:
+            return
         for stream in self._held.poll_due(now_ns):
             position = self._held_at.pop(stream)
             if not stream.sequence.held or stream.has_ended:
@@ -627,5 +629,8 @@ class Inbox:
 
     def next_deadline(self) -> int | None:
         """When ``handle_timer`` must be called, or None."""
-        at_ns, held_ns = self.order_acks.next_deadline(), self._held.earliest()
+        at_ns = self.order_acks.next_deadline()
+        if not self._held.heap:
+            return at_ns
+        held_ns = self._held.earliest()
         return at_ns if held_ns is None else held_ns if at_ns is None else min(at_ns, held_ns)

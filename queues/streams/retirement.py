@@ -172,8 +172,9 @@ class Retirement:
         """End streams that have been idle for long enough, or have to make room."""
         if self._drained:
             self._take_drained(turn.now_ns)
-        for peer in self._deadlines.poll_due(turn.now_ns):
-            self._end_due(peer, turn)
+        if self._deadlines.heap:
+            for peer in self._deadlines.poll_due(turn.now_ns):
+                self._end_due(peer, turn)
         if self._pressed:
             pressed, self._pressed = self._pressed, {}
             for peer in pressed:
@@ -200,7 +201,7 @@ class Retirement:
 
     def next_deadline(self) -> int | None:
         """When ``handle_timer`` must be called, or None."""
-        return self._deadlines.earliest()
+        return self._deadlines.earliest() if self._deadlines.heap else None
 
     def _end_due(self, peer: str, turn: Turn) -> None:
         idle = self._idle[peer]

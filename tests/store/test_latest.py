@@ -1,5 +1,6 @@
 """Newest versions of rows, kept together."""
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -96,5 +97,5 @@ def test_a_commit_of_one_message_writes_three_pages(tmp_path: Path) -> None:
     for number in range(1, 8):
         store.apply(busy(number, 1))
         written.append(store._log_pages[0])  # noqa: SLF001 - frames of the log
-    assert [later - before for before, later in zip(written[1:], written[2:], strict=False)] == [3] * 5
+    assert [later - before for before, later in pairwise(written[1:])] == [3] * 5
     store.close()
