@@ -48,23 +48,23 @@ class LatestRows:
         self._size_bytes = 0
         for text in packed.splitlines():
             name, *row = literal_eval(text.decode())
-            self._keep((name, tuple(row[: TABLES[name].keys])), text, tuple(row))
+            self._rows[name, tuple(row[: TABLES[name].keys])] = text, tuple(row)
+            self._size_bytes += len(text)
         self.changed = False
 
     def put(self, name: str, row: Sequence[Any]) -> bool:
         """Keep a row. Returns False for one that is to be written to its table."""
         key = name, tuple(row[: TABLES[name].keys])
         text = ascii((name, *row)).encode()
-        self._drop(key)
+        old = self._rows.get(key)
         if len(text) * ROW_SHARE > self._limit_bytes:
+            if old is not None:
+                self._drop(key)
             return False
-        self._keep(key, text, tuple(row))
-        return True
-
-    def _keep(self, key: _Key, text: bytes, row: tuple[Any, ...]) -> None:
-        self._rows[key] = text, row
-        self._size_bytes += len(text)
+        self._rows[key] = text, tuple(row)
+        self._size_bytes += len(text) - (0 if old is None else len(old[0]))
         self.changed = True
+        return True
 
     def remove(self, name: str, keys: Sequence[Sequence[Any]]) -> None:
         """Rows with these keys are deleted."""

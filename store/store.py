@@ -508,30 +508,14 @@ class Store:
             raise self._failure
 
     def _apply(self, commit: Commit) -> None:
-        self._delete_keys("queues", [(number,) for number in commit.queue_deletes])
-        self._delete_keys("streams", [(stream,) for stream in commit.stream_deletes])
-        self._delete_keys("positions", commit.position_deletes)
-        self._delete_keys("subscriptions", [(number,) for number in commit.subscription_deletes])
-        self._delete_keys("transit_streams", [(number,) for number in commit.transit_stream_deletes])
-        if commit.queues:
-            self._put("queues", commit.queues)
-        if commit.streams:
-            self._replace("streams", [row._replace(delivery=int(row.delivery)) for row in commit.streams.values()])
-        for name, rows in (
-            ("outgoing", fold_outgoing(commit.outgoing) if commit.outgoing else None),
-            ("messages", fold_messages(commit.messages) if commit.messages else None),
-            ("transit", fold_transit(commit.transit) if commit.transit else None),
-        ):
-            if rows is not None:
-                self._put(name, rows)
-        if commit.positions:
-            self._replace("positions", [row._replace(delivery=int(row.delivery)) for row in commit.positions.values()])
-        self._replace("transit_streams", commit.transit_streams.values())
-        if commit.progress:
-            self._replace("progress", commit.progress.items())
-        self._replace("subscriptions", commit.subscriptions.values())
-        self._replace("peers", commit.peers.values())
-        self._replace("addresses", commit.addresses.items())
+        self._delete_rows(commit)
+        if commit.outgoing:
+            self._put("outgoing", fold_outgoing(commit.outgoing))
+        if commit.messages:
+            self._put("messages", fold_messages(commit.messages))
+        if commit.transit:
+            self._put("transit", fold_transit(commit.transit))
+        self._replace_rows(commit)
         if commit.outgoing_deletes:
             self._let_go("outgoing", commit.outgoing_deletes)
         if commit.transit_deletes:
@@ -540,11 +524,42 @@ class Store:
             self._let_go("messages", commit.message_deletes)
             if self._tallies.by_table["progress"][0]:  # most are read as a whole
                 self._delete("progress", TABLES["progress"].delete_range, commit.message_deletes)
+
+    def _delete_rows(self, commit: Commit) -> None:
+        """Delete the rows whose keys the commit names, before others may take their keys."""
+        for name, keys in (
+            ("queues", commit.queue_deletes),
+            ("streams", commit.stream_deletes),
+            ("subscriptions", commit.subscription_deletes),
+            ("transit_streams", commit.transit_stream_deletes),
+        ):
+            if keys:
+                self._delete_keys(name, [(key,) for key in keys])
+        if commit.position_deletes:
+            self._delete_keys("positions", commit.position_deletes)
+        if commit.state:
+            self._delete_keys("state", [(key,) for key, value in commit.state.items() if value is None])
+
+    def _replace_rows(self, commit: Commit) -> None:
+        """Write the rows that may take the place of others."""
+        if commit.queues:
+            self._put("queues", commit.queues)
+        if commit.streams:
+            self._replace("streams", [row._replace(delivery=int(row.delivery)) for row in commit.streams.values()])
+        if commit.positions:
+            self._replace("positions", [row._replace(delivery=int(row.delivery)) for row in commit.positions.values()])
+        for name, rows in (
+            ("peers", commit.peers),
+            ("transit_streams", commit.transit_streams),
+            ("subscriptions", commit.subscriptions),
+        ):
+            if rows:
+                self._replace(name, rows.values())
+        for name, pairs in (("progress", commit.progress), ("addresses", commit.addresses)):
+            if pairs:
+                self._replace(name, pairs.items())
         if commit.state:
             self._replace("state", [(key, value) for key, value in commit.state.items() if value is not None])
-            self._delete(
-                "state", TABLES["state"].delete, [(key,) for key, value in commit.state.items() if value is None]
-            )
 
     def _put(self, name: str, rows: Iterable[Sequence[Any]]) -> None:
         """Add rows that are new."""
@@ -584,10 +599,9 @@ class Store:
         self._tallies.add(name, stored[-1:])
 
     def _delete_keys(self, name: str, keys: Sequence[Sequence[Any]]) -> None:
-        if keys:
-            if name in LATEST:
-                self._latest.remove(name, keys)
-            self._delete(name, TABLES[name].delete, keys)
+        if name in LATEST:
+            self._latest.remove(name, keys)
+        self._delete(name, TABLES[name].delete, keys)
 
     def _delete(self, name: str, statement: str, keys: Sequence[Sequence[Any]]) -> None:
         gone = self._db.executemany(statement, keys)

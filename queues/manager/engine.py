@@ -707,11 +707,12 @@ class Engine(Steering):
         effects: list[Effect] = []
         self._look(now_ns)
         self.handle_timer(now_ns)
-        self.topics.advance(now_ns)
+        topics = self.jobs.topics
+        topics.advance(now_ns)
         # The disk takes longest, so its job starts first.
         self._start_job(effects, now_ns)
         sends = self._gather(now_ns)
-        self.topics.advance(now_ns)  # express messages have come into topics
+        topics.advance(now_ns)  # express messages have come into topics
         self.watching.handle_time(now_ns)
         # Sending may have found that bodies must come from the disk.
         self._start_job(effects, now_ns)
@@ -728,8 +729,8 @@ class Engine(Steering):
             *self.queues.take_news(),
             *self.jobs.journals.take_news(),
             *self.callers.take_news(),
-            *self.topics.take_news(now_ns),
-            *self.outbox.sync_links.take_news(),
+            *topics.take_news(now_ns),
+            *outbox.sync_links.take_news(),
         ):
             effects += [Tell(event) for event in news]
         if detected := self.handshakes.suspended.take_detected():
@@ -744,12 +745,12 @@ class Engine(Steering):
     def _gather(self, now_ns: int) -> list[tuple[str, list[bytes]]]:
         """Everything to send now, with its address."""
         if self.failure is None:
-            if self.outbox.unfinished:
+            if self.outbox.unpacked:
                 self.outbox.pack_express(self.jobs.turn(now_ns))
             self.inbox.send_order_acks(self._transmitter.route, now_ns)
             self.transits.go(now_ns)
-            if not self.draining:
-                self._transmitter.connect(self.outbox.poll_links(now_ns), now_ns)
+            if not self.draining and (wanting := self.outbox.poll_links(now_ns)):
+                self._transmitter.connect(wanting, now_ns)
         return self._transmitter.poll(self._giving, now_ns)
 
     @property
@@ -760,7 +761,7 @@ class Engine(Steering):
 
     def _write_records(self, effects: list[Effect], now_ns: int) -> None:
         self.queues.note_runs(now_ns)
-        self.topics.note(now_ns)
+        self.jobs.topics.note(now_ns)
         recorder = self._recorder
         if recorder is None:
             return

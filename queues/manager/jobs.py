@@ -140,7 +140,8 @@ class Jobs:
         notices, arrivals = self._queues.notices, self.group.arrivals
         if self._outbox.dead_lettering.waiting:
             self._outbox.dead_lettering.dead_letter(turn)
-        self._queues.expiry.dead_letter_expired(turn)
+        if self._queues.expiry.expired:
+            self._queues.expiry.dead_letter_expired(turn)
         read_next, self._read_next = self._read_next, False
         if read_next and (read := self._next_read()) is not None:
             return read
@@ -185,7 +186,7 @@ class Jobs:
             or self._transits.bodies.poll_fetch()
             or (self._desk.poll_fetch() if notices.whole else None)
             or self.journals.poll_fetch()
-            or self._queues.expiry.poll_fetch()
+            or (self._queues.expiry.poll_fetch() if self._queues.expiry.expired else None)
             or (self._queues.poll_fetch() if notices.wanting else None)
         )
 

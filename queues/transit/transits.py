@@ -474,7 +474,7 @@ class Transits:
             for number in self._gone:
                 turn.commit.transit_streams.pop(number, None)
             self._gone = []
-        if not self.letters.waits:
+        if not self.letters.waiting:
             return
         for stream, entries, reason in self.letters.write(turn):
             self._records.freed(stream, entries, _said(reason), turn.now_ns)
