@@ -137,9 +137,10 @@ class Jobs:
         return self._lazy_until_ns if self.running is None and not self._ended else None
 
     def _next(self, turn: Turn, *, at_once: bool) -> Job | None:
-        notices, arrivals = self._queues.notices, self.group.arrivals
+        notices = self._queues.notices
         if self._outbox.dead_lettering.waiting:
             self._outbox.dead_lettering.dead_letter(turn)
+        self._outbox.copies.complete(turn)
         if self._queues.expiry.expired:
             self._queues.expiry.dead_letter_expired(turn)
         read_next, self._read_next = self._read_next, False
@@ -153,8 +154,7 @@ class Jobs:
             self._queues.tell_read(turn.now_ns)
         if self._outbox.unpacked:
             self._outbox.pack_durable(turn)
-        if arrivals.accepted or arrivals.ended:
-            self._inbox.complete(self.group)
+        self._inbox.complete(self.group)
         self._queues.complete(self.group)
         self.topics.complete(self.group)
         if notices.taken:
