@@ -111,7 +111,7 @@ class LineWriter:
         kind = shape, *map(fields.__getitem__, shared)
         number, last, rules = self._kinds.get(kind) or (0, own, rules_of(own))
         if number and self._brief < BRIEF_MAX and self._begun_ns is not None:
-            # As ``following``, which a reader calls; here a call for each record would cost a tenth of its time.
+            # As ``following``, which a reader calls: without a call for each record.
             expected, pending = dict(last), own.get("pending", 0)
             for rule in rules:
                 rule(last, expected, pending)

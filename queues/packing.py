@@ -101,8 +101,6 @@ _AS_BEFORE = 0xFFFF
 """In place of a length of properties, which are never that long."""
 _FEW = Struct("!HH")
 """The first length of properties where only a few messages have some, ``_AS_BEFORE``, and how many they are."""
-_NONE: dict[str, Any] = {}
-"""The properties of all messages without any. Nobody changes properties that were read."""
 _LENGTH = Struct("!I")
 _SHORT_MAX = 0xFFFF
 """Lengths in a batch are 16 bits; longer messages travel in fragments."""
@@ -801,7 +799,7 @@ def _unpack_few(body: bytes, at: int, lengths: tuple[int, ...], topic: str | Non
     places = [_FEW.unpack_from(body, at + _FEW.size * which) for which in range(few)]
     at += _FEW.size * few
     end = at + sum(lengths)
-    properties: list[Properties] = [_NONE] * count
+    properties: list[Properties] = [_NO_PROPERTIES] * count
     before = -1
     for index, length in places:
         if not (before < index < count and length):
@@ -859,7 +857,7 @@ def _read_shared(raw: bytes) -> Properties:
 
 def _read_properties(raw: bytes) -> Properties:
     if not raw:
-        return _NONE
+        return _NO_PROPERTIES
     if len(raw) > MAX_PROPERTIES_BYTES:
         raise ProtocolError(DropReason.BAD_BODY, "properties over the limit")
     try:
