@@ -80,7 +80,7 @@ RIGHT: dict[str, set[str]] = {
         "order", "queue", "not_recovered", "recovered_from_nowhere", "claims", "node_life", "rejected", "lost",
     },
     "queued": {
-        "claims", "queue", "forgotten", "ack_unreceived", "resend_tiers", "previous", "gaps", "lost",
+        *_TOPIC, "claims", "queue", "forgotten", "ack_unreceived", "resend_tiers", "previous", "gaps", "lost",
         "close_without_full_resend",
     },
     "rejected": {"rejected", "claims", "store_ack_before_commit", "order_ack_before_commit", "gaps"},
@@ -126,7 +126,7 @@ RIGHT: dict[str, set[str]] = {
     "subscribed": {*_TOPIC, "subscription_forgotten", "ack_wait", "node_life"},
     "unsubscribed": {*_TOPIC, "subscription_forgotten"},
     "subscription_changed": {*_TOPIC, "ack_wait"},
-    **dict.fromkeys(("dispatched", "assigned", "discarded", "late_ack", "content_freed"), _TOPIC),
+    **dict.fromkeys(("dispatched", "assigned", "discarded", "late_ack", "content_freed", "passed_on"), _TOPIC),
     "dropped": set(),
     "queue_paused": set(),
     "queue_resumed": set(),

@@ -149,7 +149,8 @@ class Admission:
     def _forbidden(self, stream: IncomingStream, conversation: Conversation) -> RejectReason | None:
         name = stream.queue
         if stream.may_send is None:
-            stream.may_send = self._may_bring_to(stream, conversation)
+            may_send = self._may_bring_to(stream, conversation)
+            stream.may_send = may_send and self._queues.admits(name, stream.origin)
         if not stream.may_send:
             return RejectReason.ACCESS_DENIED
         if name in self._mailboxes:
@@ -457,8 +458,11 @@ class Admission:
 
     def _say_go(self, conversation: Conversation, stream: StreamId, kept: "_KeptOut") -> None:
         kept.turn += 2
-        content = encode_hold(*stream, kept.turn, stop=False)
-        conversation.put_control((_key(conversation, stream), HOLD_KEY), Control(content))
+        key = _key(conversation, stream), HOLD_KEY
+        # It replaces a stop that has not left: its origin learns by the reason that packets were not taken.
+        unsent = conversation.control is not None and key in conversation.control
+        reason = HoldReason.TOO_MANY_STREAMS if unsent else ""
+        conversation.put_control(key, Control(encode_hold(*stream, kept.turn, stop=False, reason=reason)))
 
     def _let_ask(self) -> None:
         """For each free place, let one stream that was kept out ask again, the longest waiting first."""
