@@ -78,8 +78,9 @@ class LineWriter:
         # By event, names of fields, and values of those that are shared: the number of the kind, the other fields of
         # its last record, and how they go on.
         self._kinds: dict[tuple[object, ...], tuple[int, Record, Rules]] = {}
-        # By event and names of fields: those that are not shared. There are as many as the schema has shapes.
-        self._names: dict[tuple[str, ...], list[str]] = {}
+        # By event and names of fields: those that are not shared, and the others. There are as many as the schema has
+        # shapes.
+        self._names: dict[tuple[str, ...], tuple[list[str], list[str]]] = {}
         # How many brief lines there were since the last full one.
         self._brief = 0
         self._lines: list[str] = []
@@ -100,16 +101,21 @@ class LineWriter:
             self._put(event, at_ns, "", fields)
             return
         shape = event, *fields
-        names = self._names.get(shape)
-        if names is None:
-            names = self._names[shape] = [name for name in fields if name not in _SHARED]
-        own = {name: fields[name] for name in names}
+        drawn = self._names.get(shape)
+        if drawn is None:
+            drawn = self._names[shape] = _drawn_from(fields)
+        names, shared = drawn
+        own = dict(zip(names, map(fields.__getitem__, names), strict=True))
         if "ranges" in own:
-            own["ranges"] = [list(span) for span in own["ranges"]]
-        kind = shape, *[value for name, value in fields.items() if name in _SHARED]
+            own["ranges"] = list(map(list, own["ranges"]))
+        kind = shape, *map(fields.__getitem__, shared)
         number, last, rules = self._kinds.get(kind) or (0, own, rules_of(own))
         if number and self._brief < BRIEF_MAX and self._begun_ns is not None:
-            self._put_brief(number, at_ns, own, following(last, rules, own.get("pending", 0)))
+            # As ``following``, which a reader calls: without a call for each record.
+            expected, pending = dict(last), own.get("pending", 0)
+            for rule in rules:
+                rule(last, expected, pending)
+            self._put_brief(number, at_ns, own, expected)
         else:
             number = number or self._learn()
             self._put(event, at_ns, f',"as":{number}', fields)
@@ -169,6 +175,12 @@ def segments_in(log: bytes) -> list[bytes]:
     first, *others = log.split(b"\n" + SEGMENT_BEGIN)
     begun = [first, *(SEGMENT_BEGIN + other for other in others)]
     return [segment + b"\n" for segment in begun[:-1]] + begun[-1:]
+
+
+def _drawn_from(fields: Iterable[str]) -> tuple[list[str], list[str]]:
+    """The names of fields that the records of a kind do not share, and those that they do."""
+    names = list(fields)
+    return [name for name in names if name not in _SHARED], [name for name in names if name in _SHARED]
 
 
 def following(last: Record, rules: Rules, pending: int) -> Record:

@@ -16,13 +16,18 @@ STALE_MIN = 64
 
 
 class Deadlines(Generic[Key]):
-    """When each thing must be served again, by the caller's clock. Ties go by the order of setting."""
+    """When each thing must be served again, by the caller's clock. Ties go by the order of setting.
 
-    __slots__ = ("_at", "_heap", "_order")
+    Attributes:
+        heap: every deadline that was set, some of them outdated. When it is empty nothing is ever due: callers that
+            look very often need not call.
+    """
+
+    __slots__ = ("_at", "_order", "heap")
 
     def __init__(self) -> None:
         self._at: dict[Key, tuple[int, int, Key]] = {}
-        self._heap: list[tuple[int, int, Key]] = []
+        self.heap: list[tuple[int, int, Key]] = []
         self._order = 0
 
     def __len__(self) -> int:
@@ -43,29 +48,29 @@ class Deadlines(Generic[Key]):
             self._order += 1
             # ``_order`` is unique, so that keys are never compared.
             entry = self._at[key] = (at_ns, self._order, key)
-            heappush(self._heap, entry)
-            if len(self._heap) > STALE_MIN + 2 * len(self._at):
+            heappush(self.heap, entry)
+            if len(self.heap) > STALE_MIN + 2 * len(self._at):
                 self._compact()
 
     def earliest(self) -> int | None:
         """The earliest deadline, or None."""
-        heap = self._heap
+        heap, deadlines = self.heap, self._at
         # Equal means identical, as orders are unique. Compiled code makes a new tuple at each access, so ``is`` fails.
-        while heap and self._at.get(heap[0][2]) != heap[0]:
+        while heap and deadlines.get(heap[0][2]) != heap[0]:
             heappop(heap)
         return heap[0][0] if heap else None
 
     def poll_due(self, now_ns: int, limit: int | None = None) -> list[Key]:
         """Remove and return everything whose deadline has come, earliest first; no more than ``most``."""
         due: list[Key] = []
-        if not self._heap or self._heap[0][0] > now_ns:
+        if not self.heap or self.heap[0][0] > now_ns:
             return due
         while len(due) != limit and (at_ns := self.earliest()) is not None and at_ns <= now_ns:
-            key = heappop(self._heap)[2]
+            key = heappop(self.heap)[2]
             del self._at[key]
             due.append(key)
         return due
 
     def _compact(self) -> None:
-        self._heap = list(self._at.values())
-        heapify(self._heap)
+        self.heap = list(self._at.values())
+        heapify(self.heap)

@@ -19,7 +19,9 @@ All integers are big-endian. Properties are a JSON object. A message of a batch 
 with the id of its node names it permanently. Messages with different receive-by times (0 for any time) share no body,
 so a queue knows when a packet expires without reading it. The bit ``CARES`` says that messages of the body
 have one of the properties ``CARING``; they share no body with messages that have none of them. In a RICH body a length
-of 0xFFFF stands for the properties of the message before. ANSWERS are messages without bodies that tell of successive
+of 0xFFFF stands for the properties of the message before. Where only a few messages have properties, the first length
+is 0xFFFF, and instead of the others follow a count u16 and, for each message that has some, index u16 and length u16.
+ANSWERS are messages without bodies that tell of successive
 messages of a node, from that ordinal on: they differ in nothing else. The work here is per
 batch: one ``struct.pack`` and one ``join``.
 """
@@ -108,6 +110,8 @@ _SOURCE = Struct("!B16sQQ")
 """What stands before the name of the topic of a message that was passed on; no name begins with its first byte, 0."""
 _AS_BEFORE = 0xFFFF
 """In place of a length of properties, which are never that long."""
+_FEW = Struct("!HH")
+"""The first length of properties where only a few messages have some, ``_AS_BEFORE``, and how many they are."""
 _LENGTH = Struct("!I")
 _SHORT_MAX = 0xFFFF
 """Lengths in a batch are 16 bits; longer messages travel in fragments."""
@@ -513,11 +517,15 @@ class _Packer:
     def add_plain(self, bodies: list[bytes]) -> None:
         """Add messages that are only bodies, like ``add``, as many at a time as a batch has room for."""
         self.turn_to(cares=False)
-        ends = list(accumulate([len(body) + 2 for body in bodies], initial=0))
+        ends = plain = list(accumulate([len(body) + 2 for body in bodies], initial=0))
+        rich: list[int] = []
         at = 0
         while at < len(bodies):
             stop = at
-            if not self._rich and self._expiry == _NEVER and self._topic is None:
+            if self._expiry == _NEVER and self._topic is None:
+                ends = plain
+                if self._rich:  # each takes room for a length more
+                    ends = rich = rich or list(accumulate([len(body) + 4 for body in bodies], initial=0))
                 stop = bisect_right(ends, ends[at] + self._room_bytes, lo=at) - 1
                 stop = min(stop, at + self._most - len(self._bodies))
                 if stop == at and self._bodies:
@@ -671,12 +679,12 @@ def _unpack(body: bytes) -> Unpacked:
             return Unpacked(first_ordinal, sent_at_ms, receive_by_ms, bodies, None, priority, topic)
         property_lengths: tuple[int, ...] = ()
         if kind == _RICH:
-            property_lengths = _lengths(count).unpack_from(body, at)
-            if property_lengths[0] == _AS_BEFORE:
-                raise ProtocolError(DropReason.BAD_BODY, "properties as before the first")
+            are_few = _lengths(1).unpack_from(body, at)[0] == _AS_BEFORE
+            property_lengths = () if are_few else _lengths(count).unpack_from(body, at)
+            if are_few or property_lengths.count(_AS_BEFORE) == count - 1:
+                read = _unpack_few if are_few else _unpack_shared
+                return read(body, at, lengths, topic)
             at += 2 * count
-            if property_lengths.count(_AS_BEFORE) == count - 1 and property_lengths[0] != _AS_BEFORE:
-                return _unpack_shared(body, at, lengths, property_lengths[0], topic)
         taken = [0 if length == _AS_BEFORE else length for length in property_lengths]
         ends = list(accumulate((*lengths, *taken), initial=at))
     except StructError as cause:
@@ -864,9 +872,14 @@ def _batch(
     lengths = _lengths(count).pack(*map(len, bodies))
     if properties is None:
         return _HEAD.pack(_BATCH | bits, count, ordinal, sent_at_ms, receive_by_ms) + name + lengths + b"".join(bodies)
+    head = _HEAD.pack(_RICH | bits, count, ordinal, sent_at_ms, receive_by_ms)
+    few = [(at, it) for at, it in enumerate(properties) if it] if properties.count(b"") > count // 2 else []
+    is_shared = any(it == before and at == before_at + 1 for (before_at, before), (at, it) in pairwise(few))
+    if few and 2 * len(few) + 2 < count and not is_shared:
+        lengths += _FEW.pack(_AS_BEFORE, len(few)) + b"".join([_FEW.pack(at, len(it)) for at, it in few])
+        return head + name + lengths + b"".join(bodies) + b"".join([it for _, it in few])
     written = [_AS_BEFORE if at and it and it == properties[at - 1] else len(it) for at, it in enumerate(properties)]
     lengths += _lengths(count).pack(*written)
-    head = _HEAD.pack(_RICH | bits, count, ordinal, sent_at_ms, receive_by_ms)
     kept = [it for it, length in zip(properties, written, strict=True) if length != _AS_BEFORE]
     return head + name + lengths + b"".join(bodies) + b"".join(kept)
 
@@ -928,19 +941,48 @@ def _answers(run: AnswerRun, index: int, count: int, ordinal: int, sent_at_ms: i
     return head + _TOLD.pack(*_told(run, index), len(shared)) + shared
 
 
-def _unpack_shared(body: bytes, at: int, lengths: tuple[int, ...], length: int, topic: str | None) -> Unpacked:
-    """A RICH body whose messages, which begin at that place, all have the same properties."""
+def _unpack_shared(body: bytes, at: int, lengths: tuple[int, ...], topic: str | None) -> Unpacked:
+    """A RICH body whose messages all have the same properties. Their lengths begin at that place."""
     _, count, first_ordinal, sent_at_ms, receive_by_ms = _HEAD.unpack_from(body)
+    (length,) = _lengths(1).unpack_from(body, at)
+    at += 2 * count
     end = at + sum(lengths)
     if end + length != len(body):
         raise ProtocolError(DropReason.BAD_BODY, "lengths do not add up")
-    bodies: Sequence[bytes]
-    if 1 < count <= ALIKE_MAX and lengths.count(lengths[0]) == count:
-        bodies = _alike(count, lengths[0]).unpack_from(body, at)
-    else:
-        bodies = [body[start:stop] for start, stop in pairwise(accumulate(lengths, initial=at))]
+    bodies = _bodies(body, at, lengths)
     properties = [_read_shared(body[end:])] * count if count > 1 else [_read_properties(body[end:])]
     return Unpacked(first_ordinal, sent_at_ms, receive_by_ms, bodies, properties, priority_of(body), topic)
+
+
+def _unpack_few(body: bytes, at: int, lengths: tuple[int, ...], topic: str | None) -> Unpacked:
+    """A RICH body of which only a few messages have properties. What says which begins at that place."""
+    _, count, first_ordinal, sent_at_ms, receive_by_ms = _HEAD.unpack_from(body)
+    _, few = _FEW.unpack_from(body, at)
+    at += _FEW.size
+    if not 0 < few < count:
+        raise ProtocolError(DropReason.BAD_BODY, f"properties of {few} messages of {count}")
+    places = [_FEW.unpack_from(body, at + _FEW.size * which) for which in range(few)]
+    at += _FEW.size * few
+    end = at + sum(lengths)
+    properties: list[Properties] = [_NO_PROPERTIES] * count
+    before = -1
+    for index, length in places:
+        if not (before < index < count and length):
+            raise ProtocolError(DropReason.BAD_BODY, "properties of no message")
+        properties[index] = _read_properties(body[end : end + length])
+        end, before = end + length, index
+    if end != len(body):
+        raise ProtocolError(DropReason.BAD_BODY, "lengths do not add up")
+    bodies = _bodies(body, at, lengths)
+    return Unpacked(first_ordinal, sent_at_ms, receive_by_ms, bodies, properties, priority_of(body), topic)
+
+
+def _bodies(body: bytes, at: int, lengths: tuple[int, ...]) -> Sequence[bytes]:
+    """The bodies of these lengths, of which the first begins at that place."""
+    count = len(lengths)
+    if 1 < count <= ALIKE_MAX and lengths.count(lengths[0]) == count:
+        return _alike(count, lengths[0]).unpack_from(body, at)
+    return [body[start:stop] for start, stop in pairwise(accumulate(lengths, initial=at))]
 
 
 def _unpack_answers(body: bytes) -> Unpacked:
@@ -980,7 +1022,7 @@ def _read_shared(raw: bytes) -> Properties:
 
 def _read_properties(raw: bytes) -> Properties:
     if not raw:
-        return {}
+        return _NO_PROPERTIES
     if len(raw) > MAX_PROPERTIES_BYTES:
         raise ProtocolError(DropReason.BAD_BODY, "properties over the limit")
     try:

@@ -125,6 +125,8 @@ class SyncLinks:
 
     def handle_time(self, now_ns: int) -> list[str]:
         """Compare ages with bounds. Returns the neighbours whose links have changed their mode."""
+        if not self._changed:
+            return []
         changed: list[str] = []
         looked, self._changed = self._changed, {}
         for via in looked:

@@ -104,10 +104,10 @@ class DatagramBuilder:
 
     def run(self, mark: int, now_ns: int) -> TransmitRun | None:
         """Datagrams with packets and nothing else, or None."""
-        if self._opening.figure is not None:
+        if self._opening.unconfirmed and self._opening.figure is not None:
             return None
-        larger = self._departing.next_larger(now_ns)
-        if larger is not None:
+        sizes = self._path_size
+        if sizes.longest_bytes > sizes.size_bytes and (larger := self._departing.next_larger(now_ns)) is not None:
             return self._pieces_of(larger, mark, now_ns)
         packets = self._departing.next_run(now_ns)
         if not packets:
@@ -126,7 +126,8 @@ class DatagramBuilder:
 
     def datagram(self, mark: int, now_ns: int) -> Transmit | None:
         """The next datagram, whatever it holds, or None."""
-        acks, sizes, encode, figure = self._ack_sender, self._path_size, self._codec.encode, self._opening.figure
+        acks, sizes, encode, opening = self._ack_sender, self._path_size, self._codec.encode, self._opening
+        figure = opening.figure if opening.unconfirmed else None
         if figure is None and (probe := sizes.poll_probe(now_ns)) is not None:
             return Transmit(TransmitKind.DATA, *self._take_counter(1), encode(probe))
         head = b"" if figure is None else encode(figure)

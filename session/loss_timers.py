@@ -109,8 +109,9 @@ class LossTimers:
 
     def arm_probe(self, now_ns: int) -> None:
         """Schedule the next request for what the peer owes; several fit before the ack timeout."""
+        probe_ns = self._rtt.probe_ns
         if self._window.in_flight:
-            first_ns = self._rtt.probe_ns
+            first_ns = probe_ns
             if not self._probing.last_asked and not self._departing.peer_acks:
                 first_ns += self._ack_sender.terms.delay_ns
             elif self._probing.last_asked == Ask.WITH_STORE:
@@ -120,12 +121,12 @@ class LossTimers:
             if not self._probing.last_asked:
                 first_ns += self._ack_sender.store_terms.delay_ns
         elif self.is_asking:
-            first_ns = self._rtt.probe_ns
+            first_ns = probe_ns
         else:
             self._timers.stop(Timer.PROBE)
             return
         # Several probes must fit into the ack timeout, and a patient wait and the timeout into the longest timeout.
-        timeout_ns = self.timeout_ns
+        timeout_ns = self.policy.ack_timeout_ns(probe_ns)
         patient_ns = self.policy.ack_timeout_max_ns - timeout_ns
         wait_ns = self._probing.wait_ns(first_ns, timeout_ns // TIMEOUT_PROBES, patient_ns)
         self._timers.start(Timer.PROBE, now_ns + wait_ns)

@@ -181,6 +181,7 @@ TABLES = {
         Table("transit", "key INTEGER", "packets INTEGER", "parts BLOB", part_bytes=TRANSIT_BYTES),
         Table("state", "key TEXT", "value BLOB", rowid=False),
         Table("addresses", "name TEXT", "address TEXT", rowid=False),
+        Table("latest", "id INTEGER", "rows BLOB"),
     )
 }
 """The others, whose rows are counted."""

@@ -17,8 +17,9 @@ A read returns what was written, or raises StoreDamaged: every row carries a che
 (``wal``). One case looks the same as a commit that a crash interrupted: damage, while the log is in use, to the very
 last commit in it.
 
-Neighbouring packets of one commit are one row (``runs``). SQLite comes with ``apsw``: the one in older Pythons has a
-WAL bug that version 3.51.3 mended.
+Neighbouring packets of one commit are one row (``runs``), and rows that change with nearly every commit are one row
+together (``latest``), so that a commit of one packet writes three pages. SQLite comes with ``apsw``: the one in older
+Pythons has a WAL bug that version 3.51.3 mended.
 """
 
 import os
@@ -46,6 +47,7 @@ from triack.store.ballast import Ballast, free_bytes
 from triack.store.brief import is_brief
 from triack.store.folder import STORE_FILE, check_private, make_folder, open_private, sync_folder
 from triack.store.hands_file import Hands, HandsFile
+from triack.store.latest import LATEST, LATEST_BYTES, LatestRows
 from triack.store.owner import OWNER_FILE, Owner
 from triack.store.place import Place
 from triack.store.rows import META, TABLES, UNREADABLE, Tallies
@@ -69,9 +71,10 @@ SCHEMA_VERSION = 12
 """Since version 8 a row holds packets of a commit that follow each other; since version 7 the head of each packet says
 until when it is to be read, since version 6 the store keeps where peers say that they are, since version 5 streams by
 the names of peers (docs/decisions/0002)."""
-PAGE_BYTES = 16_384
-"""Larger pages make small commits write more to the log than they have to; smaller ones cut bodies into chains."""
-CHECKPOINT_PAGES = 2_048
+PAGE_BYTES = 8_192
+"""Larger pages make small commits write more to the log than they have to; smaller ones cut bodies into chains, for
+which large commits take half as much processor time again at 4,096 (docs/decisions/0108)."""
+CHECKPOINT_PAGES = 4_096
 """A log of this many pages, 32 MiB, is brought into the database: seldom enough to write a page once for many
 commits, and early enough to read and write the log again quickly after an unclean end."""
 LOG_SPARE = 4
@@ -122,6 +125,7 @@ class Store:
             the number with which it was made, as its log never becomes shorter.
         free: how much more the disk below the folder takes; by default, as the system reports it.
         hands: where the messages that applications have in hand are noted; by default, a file in the folder.
+        latest_bytes: how much of the rows that change most may be one row together.
 
     Raises:
         StoreInUse: another process has it open.
@@ -138,6 +142,7 @@ class Store:
         checkpoint_pages: int = CHECKPOINT_PAGES,
         free: Callable[[Path], int] | None = None,
         hands: Hands | None = None,
+        latest_bytes: int = LATEST_BYTES,
     ) -> None:
         self.path = ":memory:" if folder is None else str(folder / STORE_FILE)
         self.in_memory = folder is None
@@ -150,6 +155,8 @@ class Store:
         self._failure: StoreError | None = None
         self._meta = _Meta()
         self._tallies = Tallies()
+        self._latest = LatestRows(latest_bytes)
+        self._latest_bytes = latest_bytes
         self._log_pages = [0]
         self._log_bytes = 0
         self._sound = True
@@ -389,6 +396,12 @@ class Store:
                 found.add(name, (checksum,))
                 yield values
 
+        for _, packed in rows("latest"):
+            self._latest = LatestRows(self._latest_bytes, packed)
+
+        def newest(name: str) -> list[list[Any]]:
+            return self._latest.over(name, list(rows(name)))
+
         meta = self._meta
         content = StoreContent(
             meta.node_id, meta.incarnation, serial=meta.serial, clock=meta.clock, records=meta.records
@@ -396,12 +409,12 @@ class Store:
         begun = [(start, serial) for _, start, serial in rows("starts")]
         ends = [serial for _, serial in begun[1:]] + [meta.serial]
         content.starts = {start: end for (start, _), end in zip(begun, ends, strict=False)}
-        content.peers = {row[0]: PeerRow(*row) for row in rows("peers")}
-        content.streams = [OutgoingStreamRow(*row) for row in rows("streams")]
+        content.peers = {row[0]: PeerRow(*row) for row in newest("peers")}
+        content.streams = [OutgoingStreamRow(*row) for row in newest("streams")]
         freed = {(name, key): int.from_bytes(packets) for name, key, packets in rows("freed")}
         outgoing = [(key, parts, freed.get(("outgoing", key), 0)) for key, _, parts, *_ in rows("outgoing")]
         content.outgoing = Unfolded(outgoing, outgoing_indices)
-        content.transit_streams = [TransitStreamRow(*row) for row in rows("transit_streams")]
+        content.transit_streams = [TransitStreamRow(*row) for row in newest("transit_streams")]
         transit = [(key, parts, freed.get(("transit", key), 0)) for key, _, parts, *_ in rows("transit")]
         content.transit = Unfolded(transit, transit_indices)
         content.queues = [(number, name) for number, name in rows("queues")]
@@ -409,7 +422,7 @@ class Store:
         messages = [(row[:-3], freed.get(("messages", row[0]), 0), progress) for row in rows("messages")]
         content.messages = Unfolded(messages, message_indices)
         content.subscriptions = [SubscriptionRow(*row) for row in rows("subscriptions")]
-        content.positions = [PositionRow(*row) for row in rows("positions")]
+        content.positions = [PositionRow(*row) for row in newest("positions")]
         content.state = dict(rows("state"))
         content.addresses = dict(rows("addresses"))
         if differing := found.differing(self._tallies):
@@ -434,6 +447,7 @@ class Store:
                 self._apply(commit)
                 serial, clock = commit.serial or self._meta.serial, commit.clock or self._meta.clock
                 records = commit.records if commit.serial else self._meta.records
+                self._write_latest()
                 self._meta = self._meta._replace(serial=serial, clock=clock, records=records)
                 self._write_meta()
             self._check_place("commit")
@@ -494,30 +508,14 @@ class Store:
             raise self._failure
 
     def _apply(self, commit: Commit) -> None:
-        self._delete_keys("queues", [(number,) for number in commit.queue_deletes])
-        self._delete_keys("streams", [(stream,) for stream in commit.stream_deletes])
-        self._delete_keys("positions", commit.position_deletes)
-        self._delete_keys("subscriptions", [(number,) for number in commit.subscription_deletes])
-        self._delete_keys("transit_streams", [(number,) for number in commit.transit_stream_deletes])
-        if commit.queues:
-            self._put("queues", commit.queues)
-        if commit.streams:
-            self._replace("streams", [row._replace(delivery=int(row.delivery)) for row in commit.streams.values()])
-        for name, rows in (
-            ("outgoing", fold_outgoing(commit.outgoing) if commit.outgoing else None),
-            ("messages", fold_messages(commit.messages) if commit.messages else None),
-            ("transit", fold_transit(commit.transit) if commit.transit else None),
-        ):
-            if rows is not None:
-                self._put(name, rows)
-        if commit.positions:
-            self._replace("positions", [row._replace(delivery=int(row.delivery)) for row in commit.positions.values()])
-        self._replace("transit_streams", commit.transit_streams.values())
-        if commit.progress:
-            self._replace("progress", commit.progress.items())
-        self._replace("subscriptions", commit.subscriptions.values())
-        self._replace("peers", commit.peers.values())
-        self._replace("addresses", commit.addresses.items())
+        self._delete_rows(commit)
+        if commit.outgoing:
+            self._put("outgoing", fold_outgoing(commit.outgoing))
+        if commit.messages:
+            self._put("messages", fold_messages(commit.messages))
+        if commit.transit:
+            self._put("transit", fold_transit(commit.transit))
+        self._replace_rows(commit)
         if commit.outgoing_deletes:
             self._let_go("outgoing", commit.outgoing_deletes)
         if commit.transit_deletes:
@@ -526,11 +524,42 @@ class Store:
             self._let_go("messages", commit.message_deletes)
             if self._tallies.by_table["progress"][0]:  # most are read as a whole
                 self._delete("progress", TABLES["progress"].delete_range, commit.message_deletes)
+
+    def _delete_rows(self, commit: Commit) -> None:
+        """Delete the rows whose keys the commit names, before others may take their keys."""
+        for name, keys in (
+            ("queues", commit.queue_deletes),
+            ("streams", commit.stream_deletes),
+            ("subscriptions", commit.subscription_deletes),
+            ("transit_streams", commit.transit_stream_deletes),
+        ):
+            if keys:
+                self._delete_keys(name, [(key,) for key in keys])
+        if commit.position_deletes:
+            self._delete_keys("positions", commit.position_deletes)
+        if commit.state:
+            self._delete_keys("state", [(key,) for key, value in commit.state.items() if value is None])
+
+    def _replace_rows(self, commit: Commit) -> None:
+        """Write the rows that may take the place of others."""
+        if commit.queues:
+            self._put("queues", commit.queues)
+        if commit.streams:
+            self._replace("streams", [row._replace(delivery=int(row.delivery)) for row in commit.streams.values()])
+        if commit.positions:
+            self._replace("positions", [row._replace(delivery=int(row.delivery)) for row in commit.positions.values()])
+        for name, rows in (
+            ("peers", commit.peers),
+            ("transit_streams", commit.transit_streams),
+            ("subscriptions", commit.subscriptions),
+        ):
+            if rows:
+                self._replace(name, rows.values())
+        for name, pairs in (("progress", commit.progress), ("addresses", commit.addresses)):
+            if pairs:
+                self._replace(name, pairs.items())
         if commit.state:
             self._replace("state", [(key, value) for key, value in commit.state.items() if value is not None])
-            self._delete(
-                "state", TABLES["state"].delete, [(key,) for key, value in commit.state.items() if value is None]
-            )
 
     def _put(self, name: str, rows: Iterable[Sequence[Any]]) -> None:
         """Add rows that are new."""
@@ -549,17 +578,30 @@ class Store:
 
     def _replace(self, name: str, rows: Iterable[Sequence[Any]]) -> None:
         """Add rows, each in place of one that has its key."""
-        table = TABLES[name]
+        goes_along = name in LATEST
         for row in rows:
-            stored = table.with_checksums(row)
-            for old in self._db.execute(table.find, stored[: table.keys]):
-                self._tallies.remove(name, old)
-            self._db.execute(table.put, stored)
-            self._tallies.add(name, stored[-1:])
+            if not (goes_along and self._latest.put(name, row)):
+                self._write(name, row)
+
+    def _write_latest(self) -> None:
+        for name, row in self._latest.take_excess():
+            self._write(name, row)
+        if self._latest.changed:
+            self._write("latest", (1, self._latest.pack()))
+
+    def _write(self, name: str, row: Sequence[Any]) -> None:
+        """Write a row to its table, in place of one that has its key."""
+        table = TABLES[name]
+        stored = table.with_checksums(row)
+        for old in self._db.execute(table.find, stored[: table.keys]):
+            self._tallies.remove(name, old)
+        self._db.execute(table.put, stored)
+        self._tallies.add(name, stored[-1:])
 
     def _delete_keys(self, name: str, keys: Sequence[Sequence[Any]]) -> None:
-        if keys:
-            self._delete(name, TABLES[name].delete, keys)
+        if name in LATEST:
+            self._latest.remove(name, keys)
+        self._delete(name, TABLES[name].delete, keys)
 
     def _delete(self, name: str, statement: str, keys: Sequence[Sequence[Any]]) -> None:
         gone = self._db.executemany(statement, keys)

@@ -24,6 +24,7 @@ __all__ = [
     "delay_ms_of",
     "message_of_run",
     "way_back",
+    "with_properties",
 ]
 
 ReadPart = Callable[[Lease, int], Awaitable[bytes]]
@@ -233,7 +234,8 @@ class Message:
     @property
     def has_properties(self) -> bool:
         """Whether its sender has set any: quicker than ``properties``."""
-        properties = self._run.packet.open().properties
+        packet = self._run.packet
+        properties = (packet.content or packet.open()).properties
         return properties is not None and bool(properties[self._index])
 
     @property
@@ -367,6 +369,16 @@ def message_of_run(
     if run.packet.large:
         return LargeMessage(size_said(body), queue, run, index, holder, name_of, read_part)
     return Message(body, queue, run, index, holder, name_of)
+
+
+def with_properties(messages: list[Message]) -> list[Message]:
+    """The messages for which ``has_properties`` is true, with next to no work for packets in which it is for none."""
+    packets = {message._run.packet for message in messages}  # noqa: SLF001 - of this module
+    rich = {packet: properties for packet in packets if (properties := packet.open().properties)}
+    if not rich:
+        return []
+    at = [(message._run.packet, message._index) for message in messages]  # noqa: SLF001 - of this module
+    return [one for one, (packet, index) in zip(messages, at, strict=True) if packet in rich and rich[packet][index]]
 
 
 def absolute(reply_to: str | None, sender: str) -> str | None:

@@ -48,7 +48,7 @@ from triack.node.shell.troubles import when_journal_full
 from triack.node.shell.worker import DiskFigures, Worker
 from triack.queues.mailboxes.system_queues import system_queue
 from triack.queues.manager.closing import Departure, count_by, left_behind, way_made
-from triack.queues.manager.effects import Effect, Job, Send, StartJob, Tell, TellRollback, WriteRecords
+from triack.queues.manager.effects import Job, Send, StartJob, Tell, TellRollback, WriteRecords
 from triack.queues.manager.engine import Engine
 from triack.queues.peers.vouching import DropConnection, KeepConnection
 from triack.queues.streams.group_commit import GroupCommit
@@ -95,6 +95,9 @@ class Driver:
         log: where its records go, or None.
         endpoint: where the node listens, or None.
         open_endpoint: opens an endpoint of a scheme that only connects to others.
+
+    Attributes:
+        wake: call it when the engine has got something to do.
     """
 
     def __init__(
@@ -120,6 +123,7 @@ class Driver:
         self._endpoints: dict[str, Endpoint] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._wakeup = Wakeup()
+        self.wake: Callable[[], None] = self._wakeup.set
         self._progress: list[asyncio.Future[None]] = []
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
@@ -153,10 +157,6 @@ class Driver:
 
     def _fail_by_bug(self, job: Job | None, error: BaseException) -> None:
         self._fail(job, TriackError(f"node {self._name}: {type(error).__name__}: {error}"))
-
-    def wake(self) -> None:
-        """The engine has got something to do."""
-        self._wakeup.set()
 
     async def work(self, job: Callable[[], T]) -> T:
         """Run a blocking job in the store's thread. Returns and raises as the job does."""
@@ -199,7 +199,7 @@ class Driver:
                 if isinstance(job, GroupCommit) and job.local.queued:
                     await asyncio.sleep(0)
             if not self._wakeup.is_set:
-                self._arm_timer()
+                self._arm_timer(self.engine.next_deadline())
                 await self._wakeup.wait()
         self._end_progress()
 
@@ -212,21 +212,23 @@ class Driver:
     async def _drain(self) -> Job | None:
         """Carry out the engine's effects. Returns the job that has begun, or is about to."""
         begun: Job | None = None
+        log = self._log_file
         for effect in self.engine.poll(self._now_ns()):
-            await self._do(effect)
-            if type(effect) is StartJob:
+            # Nearly all effects are of the first three kinds.
+            if isinstance(effect, WriteRecords):
+                if log is not None:
+                    log.append(effect.data)
+            elif isinstance(effect, Send):
+                await self.send(effect.address, effect.datagrams)
+            elif isinstance(effect, StartJob):
                 begun = effect.job
+                self._start_job(begun)
+            else:
+                self._do(effect)
         return begun
 
-    async def _do(self, effect: Effect) -> None:
+    def _do(self, effect: KeepConnection | DropConnection | Tell | TellRollback) -> None:
         match effect:
-            case WriteRecords(data):
-                if self._log_file is not None:
-                    self._log_file.append(data)
-            case StartJob(job):
-                self._start_job(job)
-            case Send(address, datagrams):
-                await self.send(address, datagrams)
             case KeepConnection(address):
                 self._endpoints[address.partition(":")[0]].vouch(address)
             case DropConnection(address):
@@ -354,8 +356,7 @@ class Driver:
             self.enrolling.handle_trouble(address, cause)
         self.wake()
 
-    def _arm_timer(self) -> None:
-        deadline_ns = self.engine.next_deadline()
+    def _arm_timer(self, deadline_ns: int | None) -> None:
         if self._timer is not None:
             if deadline_ns is not None and self._timer_ns <= deadline_ns:
                 return  # it fires in time, and is armed again then: most deadlines only move away
@@ -372,7 +373,7 @@ class Driver:
         if deadline_ns is not None and deadline_ns <= self._now_ns():
             self.wake()
         else:
-            self._arm_timer()  # it has moved away meanwhile: no need to poll the engine
+            self._arm_timer(deadline_ns)  # it has moved away meanwhile: no need to poll the engine
 
     # ---- the network
 

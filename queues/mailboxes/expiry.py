@@ -41,9 +41,12 @@ class Expiry:
         notices: notices of the queues, which have the times when packets expire.
         dead_letter: moves a message to the dead-letter queue with the next commit: queue, message, reason, turn.
         record: writes to the session log.
+
+    Attributes:
+        expired: messages that wait for their bodies or their commit.
     """
 
-    __slots__ = ("_dead_letter", "_expired", "_notices", "_record")
+    __slots__ = ("_dead_letter", "_notices", "_record", "expired")
 
     def __init__(
         self,
@@ -54,7 +57,7 @@ class Expiry:
         self._notices = notices
         self._dead_letter = dead_letter
         self._record = record
-        self._expired: deque[tuple[Mailbox, QueuedPacket, list[int]]] = deque()
+        self.expired: deque[tuple[Mailbox, QueuedPacket, list[int]]] = deque()
 
     def handle_timer(self, now_ms: int) -> None:
         """Remove some expired messages from their queues. ``now_ms`` is the wall clock."""
@@ -68,7 +71,7 @@ class Expiry:
     def expire(self, mailbox: Mailbox, packets: list[QueuedPacket]) -> None:
         """Remove the messages of these packets that no reader has in hand from their queue."""
         expired = mailbox.expire(packets)
-        self._expired += [(mailbox, packet, indices) for packet, indices in expired.items() if indices]
+        self.expired += [(mailbox, packet, indices) for packet, indices in expired.items() if indices]
 
     def next_deadline_ms(self) -> int | None:
         """When the next packet expires, by the wall clock, or None."""
@@ -78,7 +81,7 @@ class Expiry:
         """The bodies that are needed next."""
         keys: list[int] = []
         size_bytes = 0
-        for _, packet, _ in self._expired:
+        for _, packet, _ in self.expired:
             if packet.pieces or size_bytes > FETCH_AHEAD_BYTES:
                 break
             keys += packet.keys
@@ -87,7 +90,7 @@ class Expiry:
 
     def handle_fetched(self, read: Expired) -> None:
         """Take the bodies that were asked for."""
-        for _, packet, _ in self._expired:
+        for _, packet, _ in self.expired:
             if not packet.pieces:
                 if any(key not in read.bodies for key in packet.keys):
                     break
@@ -96,8 +99,8 @@ class Expiry:
     def dead_letter_expired(self, turn: LocalTurn) -> None:
         """Make dead letters of the next expired messages, with this commit."""
         letters = 0
-        while self._expired and self._expired[0][1].pieces and letters < LETTERS_MAX:
-            mailbox, packet, indices = self._expired.popleft()
+        while self.expired and self.expired[0][1].pieces and letters < LETTERS_MAX:
+            mailbox, packet, indices = self.expired.popleft()
             letters += len(indices)
             leases = [Lease(packet, index, packet.restored) for index in indices]
             # Log them before the commit: after a crash right after it there is no other trace of them.

@@ -559,6 +559,8 @@ class LocalQueues:
 
     def complete(self, group: LocalCommit) -> None:
         """Add to a commit what was acknowledged, failed or removed, before it goes to the disk."""
+        if not (self.notices.dirty or self._removed):
+            return
         for mailbox in self.notices.dirty:
             changed, gone = mailbox.take_changes()
             for packet in changed:
@@ -626,6 +628,8 @@ class LocalQueues:
 
     def handle_timer(self, now_ns: int) -> None:
         """Let messages expire, and end waits of others."""
+        if not (self.notices.expiring.heap or self.notices.resuming.heap):
+            return
         now_ms = self._wall.ms(now_ns)
         self.expiry.handle_timer(now_ms)
         for mailbox in self.notices.resuming.poll_due(now_ms):
@@ -633,6 +637,8 @@ class LocalQueues:
 
     def next_deadline(self) -> int | None:
         """When a message expires or a wait ends, by the monotonic clock, or None."""
+        if not (self.notices.expiring.heap or self.notices.resuming.heap):
+            return None
         moments = (self.notices.resuming.earliest(), self.expiry.next_deadline_ms())
         return min((self._wall.ns(at_ms) for at_ms in moments if at_ms is not None), default=None)
 
@@ -709,12 +715,15 @@ class LocalQueues:
 
     def note_runs(self, now_ns: int) -> None:
         """Log what was handed out, came back or was purged since the last call. Ends every open run."""
-        for mailbox in self.notices.read:
+        notices = self.notices
+        if not (notices.read or notices.returned or notices.purged):
+            return
+        for mailbox in notices.read:
             runs = mailbox.take_runs()
             for fields in handed_fields(mailbox.name, runs, in_arrival_order=mailbox.in_arrival_order):
                 self._record("handed", now_ns, **fields)
-        self.notices.read.clear()
-        for event, taken in (("returned", self.notices.returned), ("purged", self.notices.purged)):
+        notices.read.clear()
+        for event, taken in (("returned", notices.returned), ("purged", notices.purged)):
             for queue, several in groupby(taken, key=itemgetter(0)):
                 self._note(event, queue, as_runs([lease for _, leases in several for lease in leases]), now_ns)
             taken.clear()

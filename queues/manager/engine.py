@@ -772,8 +772,8 @@ class Engine(Steering):
             *self.queues.take_news(),
             *(self.jobs.journals.take_news() if self.jobs.journals.news else ()),
             *self.callers.take_news(),
-            *self.topics.take_news(now_ns),
-            *self.outbox.sync_links.take_news(),
+            *self.jobs.topics.take_news(now_ns),
+            *outbox.sync_links.take_news(),
         ):
             effects += [Tell(event) for event in news]
         if detected := [*self.handshakes.suspended.take_detected(), *self.handshakes.told.take_detected()]:
@@ -802,13 +802,13 @@ class Engine(Steering):
     def _gather(self, now_ns: int) -> list[tuple[str, list[bytes]]]:
         """Everything to send now, with its address."""
         if self.failure is None:
-            if self.outbox.unfinished:
+            if self.outbox.unpacked:
                 self.outbox.pack_express(self.jobs.turn(now_ns))
             self.inbox.send_order_acks(self._transmitter.route, now_ns)
             if self.transits.is_used:
                 self.transits.go(now_ns)
-            if not self.draining:
-                self._transmitter.connect(self.outbox.poll_links(now_ns), now_ns)
+            if not self.draining and (wanting := self.outbox.poll_links(now_ns)):
+                self._transmitter.connect(wanting, now_ns)
         return self._transmitter.poll(self._giving, now_ns)
 
     @property

@@ -137,25 +137,30 @@ class Jobs:
         return self._lazy_until_ns if self.running is None and not self._ended else None
 
     def _next(self, turn: Turn, *, at_once: bool) -> Job | None:
-        self._outbox.dead_lettering.dead_letter(turn)
+        notices = self._queues.notices
+        if self._outbox.dead_lettering.waiting:
+            self._outbox.dead_lettering.dead_letter(turn)
         if self._outbox.copies.waiting:
             self._outbox.copies.complete(turn)
-        self._queues.expiry.dead_letter_expired(turn)
+        if self._queues.expiry.expired:
+            self._queues.expiry.dead_letter_expired(turn)
         read_next, self._read_next = self._read_next, False
         if read_next and (read := self._next_read()) is not None:
             return read
         # What these move to dead letters may have answers, which are in the same commit.
         if self._transits.is_used:
             self._transits.complete(turn)
-        if self._queues.notices.whole:
+        if notices.whole:
             self._desk.tell_whole(turn.now_ns)
         if self._queues.untold:
             self._queues.tell_read(turn.now_ns)
-        self._outbox.pack_durable(turn)
+        if self._outbox.unpacked:
+            self._outbox.pack_durable(turn)
         self._inbox.complete(self.group)
         self._queues.complete(self.group)
         self.topics.complete(self.group)
-        self.journals.handle_express(turn)
+        if notices.taken:
+            self.journals.handle_express(turn)
         group = self.group
         if not group.is_awaited and (not group.commit.removes or (not at_once and self._may_wait(turn.now_ns))):
             return self._next_read()
@@ -178,13 +183,14 @@ class Jobs:
     def _next_read(self) -> Read | None:
         if self._looks:
             return self._looks.popleft()
+        notices = self._queues.notices
         return (
             self._outbox.poll_fetch()
             or (self._transits.bodies.poll_fetch() if self._transits.is_used else None)
-            or (self._desk.poll_fetch() if self._queues.notices.whole else None)
+            or (self._desk.poll_fetch() if notices.whole else None)
             or self.journals.poll_fetch()
-            or self._queues.expiry.poll_fetch()
-            or self._queues.poll_fetch()
+            or (self._queues.expiry.poll_fetch() if self._queues.expiry.expired else None)
+            or (self._queues.poll_fetch() if notices.wanting else None)
         )
 
     def handle_done(self, job: Job, now_ns: int) -> None:

@@ -111,6 +111,8 @@ class Pings:
 
     def poll(self, conversation: Conversation, now_ns: int) -> list[bytes]:
         """The challenges that leave now in a session."""
+        if not self._open:
+            return []
         asked = [it for it in self._open if not it.question and it.link.conversation is conversation]
         if not conversation.is_open:
             return []

@@ -681,6 +681,8 @@ class Inbox:
         now_ns = turn.now_ns
         self.order_acks.handle_timer(now_ns)
         self._look_at_ended(turn)
+        if not self._held.heap:
+            return
         for stream in self._held.poll_due(now_ns):
             position = self._held_at.pop(stream)
             if not stream.sequence.held or stream.has_ended:
@@ -704,5 +706,10 @@ class Inbox:
 
     def next_deadline(self) -> int | None:
         """When ``handle_timer`` must be called, or None."""
-        each = self.order_acks.next_deadline(), self._held.earliest(), self._awaited.next_deadline()
-        return min([at_ns for at_ns in each if at_ns is not None], default=None)
+        at_ns, awaited_ns = self.order_acks.next_deadline(), self._awaited.next_deadline()
+        if awaited_ns is not None:
+            at_ns = awaited_ns if at_ns is None else min(at_ns, awaited_ns)
+        if not self._held.heap:
+            return at_ns
+        held_ns = self._held.earliest()
+        return at_ns if held_ns is None else held_ns if at_ns is None else min(at_ns, held_ns)

@@ -864,6 +864,8 @@ class Outbox:
     def handle_timer(self, turn: Turn) -> None:
         """Resend tiers, expiries, links that may try again, and streams that end."""
         self.retirement.handle_timer(turn)
+        if not self._deadlines.heap:
+            return
         for key in self._deadlines.poll_due(turn.now_ns):
             if isinstance(key, Link):
                 key.wake()
@@ -950,7 +952,8 @@ class Outbox:
 
     def next_deadline(self) -> int | None:
         """When ``handle_timer`` must be called, or None."""
-        at_ns, end_ns = self._deadlines.earliest(), self.retirement.next_deadline()
+        at_ns = self._deadlines.earliest() if self._deadlines.heap else None
+        end_ns = self.retirement.next_deadline()
         return at_ns if end_ns is None else end_ns if at_ns is None else min(at_ns, end_ns)
 
     @property

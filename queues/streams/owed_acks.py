@@ -103,19 +103,23 @@ class OwedAcks:
 
     def handle_timer(self, now_ns: int) -> None:
         """Let order acks become due whose wait has ended."""
+        if not self._deadlines.heap:
+            return
         for stream in self._deadlines.poll_due(now_ns):
             stream.sequence.ack.handle_timer(now_ns)
             self.owe(stream)
 
     def next_deadline(self) -> int | None:
         """When the next one becomes due, or None."""
-        return self._deadlines.earliest()
+        return self._deadlines.earliest() if self._deadlines.heap else None
 
     def send(self, route: Callable[[IncomingStream], Conversation | None], now_ns: int) -> None:
         """Hand every due order ack to a conversation with its origin's side.
 
         Without one it waits until a session opens, which asks for all of them.
         """
+        if not self._due:
+            return
         due, self._due = self._due, {}
         for stream in due:
             conversation = route(stream) if stream.owes_ack else None

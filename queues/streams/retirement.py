@@ -195,8 +195,9 @@ class Retirement:
             self._tell_again()
         if self._relayed_ends and self._again_ns is None:
             self._again_ns = turn.now_ns + AGAIN_NS
-        for peer in self._deadlines.poll_due(turn.now_ns):
-            self._end_due(peer, turn)
+        if self._deadlines.heap:
+            for peer in self._deadlines.poll_due(turn.now_ns):
+                self._end_due(peer, turn)
         if self._pressed:
             pressed, self._pressed = self._pressed, {}
             for peer in pressed:
@@ -226,8 +227,8 @@ class Retirement:
 
     def next_deadline(self) -> int | None:
         """When ``handle_timer`` must be called, or None."""
-        at_ns = self._deadlines.earliest()
-        return min([it for it in (at_ns, self._again_ns) if it is not None], default=None)
+        at_ns, again_ns = self._deadlines.earliest() if self._deadlines.heap else None, self._again_ns
+        return again_ns if at_ns is None else at_ns if again_ns is None else min(at_ns, again_ns)
 
     def _end_torn(self, turn: Turn) -> None:
         """End streams whose destinations wait for the rest of a message that has ended here."""

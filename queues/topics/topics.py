@@ -359,7 +359,8 @@ class Topics:
 
     def note(self, now_ns: int, roots: dict[TopicRoot, None] | None = None) -> None:
         """Log what has arrived in topics, was handed out, came back, or is settled since the last call."""
-        self._note_opened(now_ns)
+        if self._opened:
+            self._note_opened(now_ns)
         for root in roots if roots is not None else self._stirred:
             self._note_placed(root, now_ns)
         notices = self._notices

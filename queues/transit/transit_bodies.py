@@ -53,7 +53,7 @@ class TransitBodies:
 
     def poll_fetch(self) -> Read | None:
         """Which bodies to fetch next, or None."""
-        if not self.wanting and not self._letters.waits:
+        if not self.wanting and not self._letters.waiting:
             return None
         keys: dict[int, tuple[TransitStream, TransitPacket]] = {}
         size_bytes = 0

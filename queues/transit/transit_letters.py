@@ -73,33 +73,29 @@ class TransitLetters:
         drops: counts dropped packets, by reason.
 
     Attributes:
+        waiting: packets that wait for their bodies or their commit.
         tell: takes what happened to messages whose senders may want to know.
     """
 
-    __slots__ = ("_drops", "_pieces", "_put_dead_letter", "_waiting", "tell")
+    __slots__ = ("_drops", "_pieces", "_put_dead_letter", "tell", "waiting")
 
     def __init__(
         self, put_dead_letter: Callable[[Outgoing, bytes, int, Turn], None], drops: Counter[DropReason]
     ) -> None:
         self._put_dead_letter = put_dead_letter
         self._drops = drops
-        self._waiting: deque[_Dead] = deque()
+        self.waiting: deque[_Dead] = deque()
         self.tell: Tell = nobody_told
         # Fragments of large messages, by stream and ordinal, until all are here.
         self._pieces: dict[tuple[TransitStream, int], dict[int, _Dead]] = {}
 
     def add(self, stream: TransitStream, entry: TransitPacket, reason: str, *, certain: bool) -> None:
         """A packet has ended here."""
-        self._waiting.append(_Dead(stream, entry, reason, certain))
-
-    @property
-    def waits(self) -> bool:
-        """Whether packets wait for their bodies or their commit."""
-        return bool(self._waiting)
+        self.waiting.append(_Dead(stream, entry, reason, certain))
 
     def missing(self) -> Iterator[tuple[TransitStream, TransitPacket]]:
         """The next packets whose bodies are only on the disk."""
-        for dead in islice(self._waiting, LETTERS_MAX):
+        for dead in islice(self.waiting, LETTERS_MAX):
             if dead.entry.body is None and dead.entry.state is TransitState.DEAD:
                 yield dead.stream, dead.entry
 
@@ -111,8 +107,8 @@ class TransitLetters:
         """
         ended: list[Ended] = []
         letters = 0
-        while self._waiting and letters < LETTERS_MAX and self._waiting[0].entry.body is not None:
-            dead = self._waiting.popleft()
+        while self.waiting and letters < LETTERS_MAX and self.waiting[0].entry.body is not None:
+            dead = self.waiting.popleft()
             pieces = self._whole(dead)
             if pieces:
                 letters += self._write(pieces, turn)
@@ -122,7 +118,7 @@ class TransitLetters:
     def take_parts(self) -> list[Ended]:
         """Take the fragments that make no message, as others of it have left: nothing more is about to be given up."""
         parts: list[Ended] = []
-        if self._waiting:
+        if self.waiting:
             return parts
         for (stream, ordinal), pieces in list(self._pieces.items()):
             reasons = {piece.reason for piece in pieces.values()}

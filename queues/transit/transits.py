@@ -473,7 +473,7 @@ class Transits:
 
     def go(self, now_ns: int) -> None:
         """Let streams go on when there is room for them again, and say what waits."""
-        if self.is_empty and self._words.next_deadline() is None:
+        if not self._streams and self._words.next_deadline() is None:
             return
         self.holds.go()
         self.news.handle_room(self.room)
@@ -489,7 +489,7 @@ class Transits:
             for number in self._gone:
                 turn.commit.transit_streams.pop(number, None)
             self._gone = []
-        if not self.letters.waits:
+        if not self.letters.waiting:
             return
         for stream, entries, reason in self.letters.write(turn):
             self._records.freed(stream, entries, _said(reason), turn.now_ns)
@@ -827,6 +827,8 @@ class Transits:
 
     def handle_timer(self, turn: Turn) -> None:
         """Probes of held streams, packets whose time has run out, and streams that are idle."""
+        if not (self._deadlines.heap or self._idle):
+            return
         for stream in self._deadlines.poll_due(turn.now_ns):
             stream.sequence.hold.handle_timer(turn.now_ns)
             self._expire(stream, turn)
@@ -870,12 +872,14 @@ class Transits:
 
     def next_deadline(self) -> int | None:
         """When ``handle_timer`` must be called, or None."""
-        at_ns = self._deadlines.earliest()
+        at_ns = self._deadlines.earliest() if self._deadlines.heap else None
         if self._idle:
             idle_ns = next(iter(self._idle.values())) + IDLE_NS
             at_ns = idle_ns if at_ns is None else min(at_ns, idle_ns)
-        others_ns = (self._words.next_deadline(), self.sync.onward.next_deadline())
-        return min([it for it in (at_ns, *others_ns) if it is not None], default=None)
+        for other_ns in (self._words.next_deadline(), self.sync.onward.next_deadline()):
+            if other_ns is not None and (at_ns is None or other_ns < at_ns):
+                at_ns = other_ns
+        return at_ns
 
     # ---- queries
 

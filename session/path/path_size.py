@@ -182,7 +182,7 @@ class PathSize:
 
     def poll_probe(self, now_ns: int) -> ProbeFrame | None:
         """The probe that leaves now, alone in its datagram, or None."""
-        probe = self._path.poll_probe()
+        probe = None if self._path.due is None else self._path.poll_probe()
         if probe is None:
             return None
         self.probes += 1

@@ -71,7 +71,7 @@ def test_moving_without_end_takes_no_room(monkeypatch: pytest.MonkeyPatch) -> No
     found = made(("still", 10**9))
     for at_ns in range(10_000, 0, -1):
         found.set("moved", at_ns)
-        assert len(found._heap) <= STALE_MIN + 2 * 2 + 1  # noqa: SLF001 - there is no other sign of it
+        assert len(found.heap) <= STALE_MIN + 2 * 2 + 1
     assert cleared
     assert set(cleared) == {2}
     assert len(cleared) <= 10_000 // STALE_MIN

@@ -1,5 +1,6 @@
 """Messages into packet bodies and back."""
 
+import struct
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import strategies as st
 
 from triack.base.commit import HEAD_BYTES
 from triack.base.errors import ProtocolError
+from triack.base.reasons import DropReason
 from triack.queues.packing import (
     CARING,
     MAX_BODY_BYTES,
@@ -146,6 +148,65 @@ def test_one_message_of_any_size_fits_one_body(body: bytes, properties: dict[str
     content = unpack(packed)
     assert (content.first_ordinal, content.sent_at_ms, content.bodies) == (7, 9, [body])
     assert (content.properties or [{}]) == [properties]
+
+
+def few(count: int, *places: int) -> list[bytes | Outgoing]:
+    """Messages of which a few have properties of their own."""
+    return [Outgoing(b"%d" % at, {"label": str(at)}) if at in places else b"%d" % at for at in range(count)]
+
+
+@pytest.mark.parametrize("places", [(0,), (7,), (99,), (0, 1, 50, 99), tuple(range(0, 100, 2))])
+@pytest.mark.parametrize("limit_bytes", [60, 300, 5_000])
+def test_a_few_messages_with_properties_among_many(places: tuple[int, ...], limit_bytes: int) -> None:
+    messages = few(100, *places)
+    packed, _ = pack(messages, limit_bytes, 1, 9)
+    assert all(len(one.body) <= limit_bytes for one in packed)
+    found = unpack_all(packed)
+    assert [body for _, body, _ in found] == [b"%d" % at for at in range(100)]
+    assert [at for at, (_, _, properties) in enumerate(found) if properties] == list(places)
+    assert all(found[at][2] == {"label": str(at)} for at in places)
+
+
+def test_messages_without_properties_take_no_bytes_for_those_of_others() -> None:
+    """One of a hundred belongs to a trace."""
+    (plain,), _ = pack(few(100), 5_000, 1, 9)
+    (traced,), _ = pack(few(100, 40), 5_000, 1, 9)
+    assert len(traced.body) - len(plain.body) == len(write_properties({"label": "40"})) + 2 * 4
+
+
+def test_properties_that_a_few_neighbours_share_are_there_once() -> None:
+    shared = {"label": "x" * 400}
+    alike: list[bytes | Outgoing] = [Outgoing(b"%d" % at, shared) for at in range(3)]
+    (packed,), _ = pack([*few(50), *alike, *few(50)], 2_000, 1, 9)
+    found = unpack_all([packed])
+    assert [properties for _, _, properties in found[50:53]] == [shared] * 3
+    assert not any(properties for _, _, properties in [*found[:50], *found[53:]])
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        (0,),
+        (3, 0, 2, 1, 2, 2, 2),
+        (2, 1, 2, 1, 2),
+        (2, 2, 2, 1, 2),
+        (1, 3, 2),
+        (1, 0, 0),
+        (1, 0, 3),
+        (2, 0, 2),
+        (1,),
+        (),
+    ],
+)
+def test_properties_of_a_few_that_are_not_as_they_say_are_refused(said: tuple[int, ...]) -> None:
+    """Of none, of all, twice the same, backwards, beyond the last, empty, too long, cut off."""
+    head = struct.pack("!BHQQQ", 2, 3, 1, 9, 0)
+    body = head + struct.pack("!3H", 1, 1, 1) + struct.pack(f"!{1 + len(said)}H", 0xFFFF, *said)
+    with pytest.raises(ProtocolError) as caught:
+        unpack(body + b"abc" + b"{}" * (len(said) // 2))
+    assert caught.value.reason is DropReason.BAD_BODY
+    good = head + struct.pack("!3H", 1, 1, 1) + struct.pack("!4H", 0xFFFF, 1, 1, 2) + b"abc{}"
+    assert list(unpack(good).bodies) == [b"a", b"b", b"c"]
 
 
 def test_properties_over_the_limit_are_refused() -> None:

@@ -33,6 +33,7 @@ from triack.queues.packing import pack
 from triack.store.ballast import BALLAST_FILE
 from triack.store.folder import STORE_FILE
 from triack.store.hands_file import HANDS_FILE
+from triack.store.latest import LATEST_BYTES, LatestRows
 from triack.store.owner import OWNER_FILE
 from triack.store.store import SCHEMA_VERSION, Store, _checkpoint_pages
 
@@ -354,6 +355,7 @@ COLUMNS = {
     "progress": ("key", "progress", "checksum"),
     "positions": ("origin", "stream", "delivery", "queue", "sequence", "number", "filter", "checksum"),
     "state": ("key", "value", "checksum"),
+    "latest": ("id", "rows", "checksum"),
 }
 
 
@@ -361,9 +363,11 @@ COLUMNS = {
 def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The directory of a closed store with a row of everything."""
     folder = tmp_path_factory.mktemp("filled")
-    store = Store(folder)
+    store = Store(folder, latest_bytes=0)
     store.load(b"n" * 16, 1)
     store.apply(full_commit())
+    store._latest = LatestRows(LATEST_BYTES)  # noqa: SLF001 - the rows above are in their tables, this one is not
+    store.apply(Commit(peers={b"q" * 16: PeerRow(b"q" * 16, 3, 4)}))
     store.close()
     return folder
 
@@ -383,7 +387,7 @@ def load_copy(filled: Path, folder: Path, *statements: str) -> None:
 def test_every_column_is_checked(filled: Path, tmp_path: Path, table: str, column: str) -> None:
     """Another value is found when the store starts; the error names the table."""
     other = f"CASE typeof({column}) WHEN 'integer' THEN {column} + 1 ELSE CAST('x' AS {{}}) END"
-    typed = "BLOB" if column in ("node_id", "origin", "parts", "progress", "filter", "value") else "TEXT"
+    typed = "BLOB" if column in ("node_id", "origin", "parts", "progress", "filter", "value", "rows") else "TEXT"
     with pytest.raises(StoreDamaged, match=f"{STORE_FILE}.* of {table}"):
         load_copy(filled, tmp_path, f"UPDATE {table} SET {column} = {other.format(typed)}")
 

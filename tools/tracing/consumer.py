@@ -1,29 +1,92 @@
-"""A reader whose receives have spans."""
+"""Readers whose receives have spans."""
 
-from collections.abc import Callable
 from time import time_ns
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
-from triack.node.handles.consumer import Consumer
-from triack.node.handles.message import Message
+from triack.node.client.client_consumer import ClientConsumer
+from triack.node.handles.consumer import TURN_MESSAGES, Consumer
+from triack.node.handles.message import Message, with_properties
 
-__all__ = ["TracedConsumer"]
-
-Tell = Callable[[str, list[Message], int], None]
-"""Makes the span of a receive: the queue, what was received, and when it was asked for."""
+__all__ = ["Tell", "TracedClientConsumer", "TracedConsumer", "traced"]
 
 
-class TracedConsumer:
-    """A consumer of a node or a client, with the same methods.
+class Tell(Protocol):
+    """Makes the span of a receive."""
+
+    def __call__(self, queue: str, brought: list[Message], began_ns: int, count: int = 1) -> None:
+        """Messages were received.
+
+        Args:
+            queue: from where.
+            brought: those with properties, among which may be a trace.
+            began_ns: when they were asked for, by the wall clock; 0 when they were at hand.
+            count: how many were received.
+        """
+
+
+class TracedConsumer(Consumer):
+    """A consumer of a node; ``traced`` makes it of another one."""
+
+    tell: Tell
+
+    async def __anext__(self) -> Message:
+        # The same as the base class does, as a call of that would cost each message as much as all else here.
+        self._turn += 1
+        if self._turn >= TURN_MESSAGES or self._commits:
+            await self._end_turn()
+        elif self._auto:
+            self._hands.acknowledge_all()
+        message = self._draw() or await self._next()
+        packet = message._run.packet  # noqa: SLF001 - as ``has_properties``, without a call
+        properties = (packet.content or packet.open()).properties
+        if properties is not None and properties[message._index]:  # noqa: SLF001 - its trace is in its headers
+            self.tell(message.queue, [message], 0)
+        return message
+
+    async def get(self, timeout: float | None = None) -> Message:
+        """See ``Consumer.get``."""
+        began_ns = time_ns()
+        message = await (super().__anext__() if timeout is None else super().get(timeout))
+        if message.has_properties:
+            self.tell(message.queue, [message], began_ns)
+        return message
+
+    async def get_many(self, *args: Any, **options: Any) -> list[Message]:
+        """See ``Consumer.get_many``."""
+        began_ns = time_ns()
+        messages = await super().get_many(*args, **options)
+        if brought := with_properties(messages):
+            self.tell(messages[0].queue, brought, began_ns, len(messages))
+        return messages
+
+
+def traced(consumer: Consumer | ClientConsumer, tell: Tell) -> "TracedConsumer | TracedClientConsumer":
+    """A reader whose receives have spans, in place of a fresh one.
+
+    Args:
+        consumer: what ``receive`` gave.
+        tell: called with what was received and has properties.
+    """
+    if isinstance(consumer, ClientConsumer):
+        return TracedClientConsumer(consumer, tell)
+    # The object itself: around another one, each message would need a coroutine more.
+    consumer.__class__ = TracedConsumer
+    assert isinstance(consumer, TracedConsumer)
+    consumer.tell = tell
+    return consumer
+
+
+class TracedClientConsumer:
+    """A consumer of a client, with the same methods.
 
     Args:
         inner: the consumer.
         tell: called with every message that has headers.
     """
 
-    def __init__(self, inner: Any, tell: Tell) -> None:
-        self._inner: Consumer = inner
+    def __init__(self, inner: ClientConsumer, tell: Tell) -> None:
+        self._inner = inner
         self._next = inner.__anext__
         self._tell = tell
 
@@ -38,7 +101,7 @@ class TracedConsumer:
 
     async def __anext__(self) -> Message:
         message: Message = await self._next()
-        if message.has_properties:  # its trace is in its headers
+        if message.has_properties:
             self._tell(message.queue, [message], 0)
         return message
 
@@ -54,8 +117,8 @@ class TracedConsumer:
         """See ``Consumer.get_many``."""
         began_ns = time_ns()
         messages = await self._inner.get_many(*args, **options)
-        if any(message.has_properties for message in messages):
-            self._tell(messages[0].queue, messages, began_ns)
+        if brought := with_properties(messages):
+            self._tell(messages[0].queue, brought, began_ns, len(messages))
         return messages
 
     async def __aenter__(self) -> Self:

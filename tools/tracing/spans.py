@@ -23,8 +23,8 @@ def about(operation: str, queue: str, messages: Sequence[Message] = (), count: i
     Args:
         operation: ``send``, ``receive`` or ``process``.
         queue: its queue, or the destination.
-        messages: those received.
-        count: how many are sent.
+        messages: those received, or some of them.
+        count: how many are sent or received, if they are more than those.
     """
     attributes: dict[str, Any] = {
         "messaging.system": "triack",
@@ -32,7 +32,7 @@ def about(operation: str, queue: str, messages: Sequence[Message] = (), count: i
         "messaging.operation.type": operation,
         "messaging.destination.name": queue,
     }
-    count = len(messages) or count
+    count = max(len(messages), count)
     if count > 1:
         attributes["messaging.batch.message_count"] = count
     elif messages:
@@ -41,19 +41,17 @@ def about(operation: str, queue: str, messages: Sequence[Message] = (), count: i
     return attributes
 
 
-def with_context(headers: Mapping[str, str] | None) -> dict[str, str]:
-    """The headers of a message with the current context, so that its receiver can go on with the trace."""
+def with_context(headers: Mapping[str, str] | None, context: Context | None = None) -> dict[str, str]:
+    """The headers of a message with a context, by default the current one: its receiver can go on with the trace."""
     carrier = dict(headers or {})
-    propagate.inject(carrier)
+    propagate.inject(carrier, context)
     return carrier
 
 
 def context_of(message: Message) -> Context | None:
     """The context that a message has brought; None for none."""
-    if not message.has_properties:
-        return None
-    context = propagate.extract(message.headers, Context())
-    return context or None
+    headers = message.headers if message.has_properties else None
+    return (propagate.extract(headers, Context()) or None) if headers else None
 
 
 def links_to(contexts: Sequence[Context]) -> list[trace.Link]:

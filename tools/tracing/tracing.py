@@ -5,23 +5,25 @@ nothing more than without tracing, and cost a comparison at either end.
 """
 
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
+from contextvars import ContextVar
 from functools import wraps
 from random import random
 from time import time_ns
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar, cast
 
+import opentelemetry.context
 from opentelemetry import trace
-from opentelemetry.context import get_current
+from opentelemetry.context import Context
 from opentelemetry.trace import SpanKind
 
 import triack
 from triack.base.checks import check_between
 from triack.base.errors import UsageError
 from triack.node.client.client import Client
-from triack.node.handles.message import Message
+from triack.node.handles.message import Message, with_properties
 from triack.node.node import Node
-from triack.tracing.consumer import TracedConsumer
+from triack.tracing.consumer import traced
 from triack.tracing.spans import CONTEXT_HEADER, about, context_of, links_to, with_context
 
 __all__ = ["Tracing"]
@@ -31,7 +33,22 @@ T = TypeVar("T")
 N = TypeVar("N", bound=Node | Client)
 Nothing = AbstractContextManager[trace.Span | None]
 
-_NOTHING: Nothing = nullcontext()
+
+class _Nothing:
+    """A block without a span. Most messages have one, so neither end of it is a call of Python."""
+
+    __enter__ = dict[str, str]().clear  # returns None
+    __exit__ = "".format  # takes anything and returns something empty, so that exceptions leave the block
+
+
+_NOTHING = cast("Nothing", _Nothing())
+
+
+def _reader_of_context() -> Callable[[], Context]:
+    """What gives the current context: no call of Python, if contexts are where OpenTelemetry usually has them."""
+    runtime = getattr(opentelemetry.context, "_RUNTIME_CONTEXT", None)
+    variable = getattr(runtime, "_current_context", None)
+    return variable.get if isinstance(variable, ContextVar) else opentelemetry.context.get_current
 
 
 class Tracing:
@@ -56,6 +73,7 @@ class Tracing:
         self._tracer = trace.get_tracer("triack", triack.__version__, provider)
         self._sample = sample
         self._sample_received = sample_received
+        self._current = _reader_of_context()
 
     # ---- sends and receives
 
@@ -79,7 +97,7 @@ class Tracing:
         if isinstance(node, Node):
             there.send_nowait = self._traced_at_once(node.send_nowait)
         there.transaction = lambda: self._watch_transaction(transaction())
-        there.receive = lambda *args, **options: TracedConsumer(receive(*args, **options), self._tell)
+        there.receive = lambda *args, **options: traced(receive(*args, **options), self._tell)
         return node
 
     def _watch_sends(self, there: Any) -> None:
@@ -98,14 +116,15 @@ class Tracing:
         async def traced_receive_many(*args: Any, **options: Any) -> list[Message]:
             began_ns = time_ns()
             messages: list[Message] = await receive_many(*args, **options)
-            self._tell(messages[0].queue, messages, began_ns)
+            if brought := with_properties(messages):
+                self._tell(messages[0].queue, brought, began_ns, len(messages))
             return messages
 
         tx.receive, tx.receive_many = traced_receive, traced_receive_many
         return tx
 
     def _traced(self, send: Callable[..., Any], *, many: bool = False) -> Callable[..., Any]:
-        sample = self._sample
+        sample, current = self._sample, self._current
 
         async def with_span(destination: str, body: Any, **options: Any) -> Any:
             bodies = list(body) if many else body
@@ -113,15 +132,17 @@ class Tracing:
                 return await send(destination, bodies, **options)
 
         def traced_send(destination: str, body: Any, **options: Any) -> Any:
-            if not get_current() and (random() >= sample or _carries_context(options)):
+            if not current() and (random() >= sample or _carries_context(options)):
                 return send(destination, body, **options)
             return with_span(destination, body, **options)
 
         return wraps(send)(traced_send)
 
     def _traced_at_once(self, send: Callable[..., T]) -> Callable[..., T]:
+        sample, current = self._sample, self._current
+
         def traced_send(destination: str, body: bytes, **options: Any) -> T:
-            if not get_current() and (random() >= self._sample or _carries_context(options)):
+            if not current() and (random() >= sample or _carries_context(options)):
                 return send(destination, body, **options)
             with self._sending(destination, 1, options):
                 return send(destination, body, **options)
@@ -135,19 +156,18 @@ class Tracing:
         )
         active = trace.use_span(span, end_on_exit=True)
         if span.get_span_context().trace_flags.sampled:
-            with trace.use_span(span):
-                options["headers"] = with_context(options.get("headers"))
+            options["headers"] = with_context(options.get("headers"), trace.set_span_in_context(span))
         return active
 
-    def _tell(self, queue: str, messages: list[Message], began_ns: int) -> None:
-        """Make the span of a receive, if any of the messages belongs to a trace."""
-        contexts = [context for message in messages if (context := context_of(message)) is not None]
+    def _tell(self, queue: str, brought: list[Message], began_ns: int, count: int = 1) -> None:
+        """Make the span of a receive, if any of the messages belongs to a trace; see ``Tell``."""
+        contexts = [context for message in brought if (context := context_of(message)) is not None]
         if contexts:
             self._tracer.start_span(
                 f"receive {queue}",
-                context=contexts[0] if len(messages) == 1 else None,
+                context=contexts[0] if count == 1 else None,
                 kind=SpanKind.CLIENT,
-                attributes=about("receive", queue, messages),
+                attributes=about("receive", queue, brought, count),
                 links=links_to(contexts),
                 start_time=began_ns or None,
             ).end()
@@ -169,13 +189,16 @@ class Tracing:
         The span is a child of the send's for a single message, and linked to the sends of all. It gets the exception
         that leaves the block. ``as`` gives the span; None where no trace has begun.
         """
-        if not (message.has_properties or others or get_current()) and random() >= self._sample_received:
+        packet = message._run.packet  # noqa: SLF001 - as ``has_properties``, without a call
+        properties = (packet.content or packet.open()).properties
+        is_plain = properties is None or not properties[message._index]  # noqa: SLF001 - as above
+        if is_plain and not others and not self._current() and random() >= self._sample_received:
             return _NOTHING
         return self._process([message, *others])
 
     def _process(self, messages: Sequence[Message]) -> Nothing:
         contexts = [context for message in messages if (context := context_of(message)) is not None]
-        if not (contexts or get_current()) and random() >= self._sample_received:
+        if not (contexts or self._current()) and random() >= self._sample_received:
             return _NOTHING
         queue = messages[0].queue
         return self._tracer.start_as_current_span(

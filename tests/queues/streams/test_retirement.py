@@ -65,8 +65,8 @@ def test_that_it_ends_is_on_the_disk_before_its_peer_hears_of_it(monkeypatch: py
 
 def on_disk(node: SimNode) -> dict[int, int]:
     """Stream and next number of each row."""
-    rows = node.store._db.execute("SELECT stream, next_number FROM streams")  # noqa: SLF001 - what a start would find
-    return dict(rows)
+    found = node.store._load()  # noqa: SLF001 - what a start would find
+    return {row.stream: row.next_number for row in found.streams}
 
 
 def test_the_end_of_a_stream_is_sent_again_after_a_restart() -> None:

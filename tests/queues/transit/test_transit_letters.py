@@ -91,7 +91,7 @@ def test_a_body_that_is_on_the_disk_alone_is_asked_for() -> None:
     assert list(desk.letters.missing()) == [(desk.stream, entry)]
     entry.body = body
     assert desk.write() == [entry]
-    assert not desk.letters.waits
+    assert not desk.letters.waiting
 
 
 def test_a_request_leaves_no_letter() -> None:

@@ -1,7 +1,11 @@
 """Spans of sends, receives and work, which belong together across nodes and processes."""
 
 import asyncio
+import sys
+from collections import Counter
+from itertools import cycle
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -182,3 +186,75 @@ async def test_only_nodes_are_watched_and_only_once(shop: triack.Node, spans: Sp
         tracing.watch(shop)
     with pytest.raises(triack.UsageError, match="spans are made of what nodes and clients do"):
         tracing.watch(object())  # type: ignore[type-var]
+
+
+SENT = 300
+
+
+async def calls_of_tracing(node: triack.Node, tracing: Tracing) -> Counter[str]:
+    """Send and work on messages, and count the calls of the room's functions and of OpenTelemetry's."""
+    calls = Counter[str]()
+
+    def count(frame: FrameType, event: str, _argument: object) -> None:
+        if event == "call" and (
+            "opentelemetry" in frame.f_code.co_filename or "/triack/tracing/" in frame.f_code.co_filename
+        ):
+            calls[frame.f_code.co_name] += 1
+
+    async with node.receive("orders") as reader:
+        sys.setprofile(count)
+        try:
+            for number in range(SENT):
+                await node.send("orders", b"%d" % number)
+            got = 0
+            async for message in reader:
+                with tracing.processing(message):
+                    got += 1
+                if got == SENT:
+                    break
+        finally:
+            sys.setprofile(None)
+    return calls
+
+
+async def test_a_message_that_is_not_sampled_costs_two_calls(
+    shop: triack.Node, spans: Spans, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One for its send and one for ``processing``; that of the reader is in place of the reader's own."""
+    monkeypatch.setattr("triack.tracing.tracing.random", (0.5).__float__)
+    tracing = Tracing(spans.provider, sample=0.01)
+    calls = await calls_of_tracing(tracing.watch(shop), tracing)
+    assert calls.pop("__anext__") <= SENT + 10  # it goes on when it has waited
+    assert calls == {"traced_send": SENT, "processing": SENT}
+    assert spans.names == []
+
+
+async def test_one_of_a_hundred_costs_the_others_nothing(
+    shop: triack.Node, spans: Spans, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They share packets with it."""
+    draws = cycle([0.0, *[0.5] * 99])
+    monkeypatch.setattr("triack.tracing.tracing.random", lambda: next(draws))
+    tracing = Tracing(spans.provider, sample=0.01, sample_received=0.0)
+    node = tracing.watch(shop)
+    for number in range(SENT):
+        await node.send("orders", b"%d" % number)
+    async with node.receive("orders") as reader:
+        messages = await reader.get_many(SENT, WAIT)
+        while len(messages) < SENT:
+            messages += await reader.get_many(SENT, WAIT)
+    traced = [int(message.body) for message in messages if message.has_properties]
+    assert traced == [0, 100, 200]
+    assert [message.headers.keys() for message in messages if message.has_properties] == [{"traceparent"}] * 3
+    assert len(spans.named("send orders")) == 3
+    received = spans.named("receive orders")
+    assert sum(len(linked(span)) for span in received) == 3
+
+
+async def test_a_block_of_a_message_without_a_trace_lets_exceptions_pass(shop: triack.Node, spans: Spans) -> None:
+    tracing = Tracing(spans.provider, sample=0)
+    await tracing.watch(shop).send("orders", b"1")
+    message = await shop.receive("orders", ack="manual").get()
+    with pytest.raises(LookupError), tracing.processing(message):
+        raise LookupError
+    assert spans.names == []

@@ -1,0 +1,100 @@
+"""The newest version of rows that change with nearly every commit: positions of streams, and points of peers.
+
+Each table that a commit changes costs it a page. So the newest versions of such rows are one row together, as text, and
+their tables keep older versions, or none. When they become too many they move to their tables, all at once, within the
+commit that made them too many.
+
+That row has a page of its own and is counted as all others are. In the row of ``meta`` it would cost no page at all;
+but when a disk has lost the write of that page alone, nothing would contradict the old one.
+"""
+
+from ast import literal_eval
+from collections.abc import Sequence
+from typing import Any
+
+from triack.store.rows import TABLES
+
+__all__ = ["LATEST", "LATEST_BYTES", "LatestRows"]
+
+LATEST = frozenset({"peers", "positions", "streams", "transit_streams"})
+"""Tables whose rows are replaced as a whole, removed by their keys, and read only at a start."""
+LATEST_BYTES = 2_048
+"""Rows of a dozen busy streams. A commit that changes one writes all of them: more would cost more than their pages."""
+ROW_SHARE = 4
+"""A row longer than this share of the bytes goes to its table at once: it would leave no room for others."""
+
+_Key = tuple[str, tuple[Any, ...]]
+
+
+class LatestRows:
+    """The rows that are newer than their tables.
+
+    Args:
+        limit_bytes: how much of them may stay; 0 for none.
+        packed: the result of ``pack``.
+
+    Attributes:
+        changed: whether there are others than at the last ``pack``.
+
+    Raises:
+        ValueError, SyntaxError: that is none.
+    """
+
+    __slots__ = ("_limit_bytes", "_rows", "_size_bytes", "changed")
+
+    def __init__(self, limit_bytes: int, packed: bytes = b"") -> None:
+        self._limit_bytes = limit_bytes
+        self._rows: dict[_Key, tuple[bytes, tuple[Any, ...]]] = {}
+        self._size_bytes = 0
+        for text in packed.splitlines():
+            name, *row = literal_eval(text.decode())
+            self._rows[name, tuple(row[: TABLES[name].keys])] = text, tuple(row)
+            self._size_bytes += len(text)
+        self.changed = False
+
+    def put(self, name: str, row: Sequence[Any]) -> bool:
+        """Keep a row. Returns False for one that is to be written to its table."""
+        key = name, tuple(row[: TABLES[name].keys])
+        text = ascii((name, *row)).encode()
+        old = self._rows.get(key)
+        if len(text) * ROW_SHARE > self._limit_bytes:
+            if old is not None:
+                self._drop(key)
+            return False
+        self._rows[key] = text, tuple(row)
+        self._size_bytes += len(text) - (0 if old is None else len(old[0]))
+        self.changed = True
+        return True
+
+    def remove(self, name: str, keys: Sequence[Sequence[Any]]) -> None:
+        """Rows with these keys are deleted."""
+        for key in keys:
+            self._drop((name, tuple(key)))
+
+    def _drop(self, key: _Key) -> None:
+        old = self._rows.pop(key, None)
+        if old is not None:
+            self._size_bytes -= len(old[0])
+            self.changed = True
+
+    def take_excess(self) -> list[tuple[str, tuple[Any, ...]]]:
+        """The rows that are to be written to their tables now, with the tables' names: all, or none."""
+        if self._size_bytes <= self._limit_bytes:
+            return []
+        rows = [(name, row) for (name, _), (_, row) in self._rows.items()]
+        self._rows.clear()
+        self._size_bytes = 0
+        self.changed = True
+        return rows
+
+    def over(self, name: str, rows: list[list[Any]]) -> list[list[Any]]:
+        """The rows of a table, in the order of their keys, with the versions here in place of theirs."""
+        keys = TABLES[name].keys
+        newest = {tuple(row[:keys]): row for row in rows}
+        newest.update({key: list(row) for (table, key), (_, row) in self._rows.items() if table == name})
+        return [newest[key] for key in sorted(newest)]
+
+    def pack(self) -> bytes:
+        """As bytes, for their row."""
+        self.changed = False
+        return b"\n".join([text for text, _ in self._rows.values()])
