@@ -59,6 +59,7 @@ class OutgoingStreamRow(NamedTuple):
     """An outgoing stream: its peer, its class, and its next number.
 
     ``relayed`` is 1 once packets of it may have gone by way of a relay. ``priority`` is that of all its messages.
+    ``sealed`` is 1 if they leave sealed.
     """
 
     stream: int
@@ -69,6 +70,7 @@ class OutgoingStreamRow(NamedTuple):
     next_number: int
     relayed: int = 0
     priority: int = 0
+    sealed: int = 0
 
 
 class OutgoingRow(NamedTuple):
@@ -123,6 +125,7 @@ class PositionRow(NamedTuple):
     that have rows of their own.
 
     If it comes by a relay, ``via`` is that neighbour, by name. ``from_name`` is how the first relay calls the origin.
+    ``sealed`` is 1 if its packets come sealed, and are taken in no other way.
     """
 
     origin: bytes
@@ -134,6 +137,7 @@ class PositionRow(NamedTuple):
     filter: bytes
     via: str = ""
     from_name: str = ""
+    sealed: int = 0
 
 
 class TransitStreamRow(NamedTuple):

@@ -9,7 +9,8 @@
     RELAYED    kind u8, flags u8, origin 16 bytes, stream u32, sequence u64, number u64, previous u64, hops u8,
                left u64, queue length u8, final length u8, from length u8, queue, final, from, body
     RELAYED_ORDER_ACK
-               kind u8, flags u8, origin 16 bytes, stream u32, sequence u64, number u64, hops u8, by 16 bytes
+               kind u8, flags u8, origin 16 bytes, stream u32, sequence u64, number u64, hops u8, by 16 bytes, with flag 1
+               mac 16 bytes
     RELAYED_REJECT
                the same, then reason length u8, reason
     ONWARD     kind u8, flags u8, origin 16 bytes, stream u32, sequence u64, turn u64, here u64; flag 1 says that they
@@ -29,7 +30,8 @@ is how many relays it has passed. ``left`` is for how many more milliseconds it 
 each node subtracts the time that it has kept it, so that no clocks have to agree. ``final`` is its destination, as the
 receiver is to resolve it; it is empty if that is the receiver itself. ``from`` is the name that the first relay has for
 its origin; empty from the origin itself. Order acks and rejections of such data go back by the neighbour that it came
-by; ``by`` is the node that says so. ONWARD is from a relay to its neighbour: everything up to ``here`` is on its disk,
+by; ``by`` is the node that says so. ``mac`` proves to the origin of sealed messages that it is their destination that
+says so (``said_of_order_ack``, ``said_of_reject``); without flag 1 there is none. ONWARD is from a relay to its neighbour: everything up to ``here`` is on its disk,
 or has left it. Flag 2 of RELAYED says that the link is synchronous, so that its sender waits for ONWARD_ACK: the
 packets of these ranges are on the disk of the node behind the relay, and, if the link to that is synchronous, on that
 of the next one, and so on.
@@ -45,6 +47,7 @@ from triack.base.reasons import DropReason
 
 __all__ = [
     "HOPS_MAX",
+    "MAC_BYTES",
     "NAME_BYTES_MAX",
     "RANGES_MAX",
     "Answer",
@@ -78,6 +81,8 @@ __all__ = [
     "read_following",
     "read_following_relayed",
     "relayed_header_bytes",
+    "said_of_order_ack",
+    "said_of_reject",
 ]
 
 _DATA = Struct("!BB16sIQQQB")
@@ -107,6 +112,10 @@ _FLAG_WAITS = 0x01
 """The only flag of ONWARD."""
 _FLAG_ASYNC = 0x01
 """The only flag of ONWARD_ACK."""
+_FLAG_MAC = 0x01
+"""The only flag of an order ack or a rejection that goes back by relays."""
+MAC_BYTES = 16
+"""Of a proof: as many as a tag of both ciphers has (RFC 5116, section 5.1)."""
 
 HOPS_MAX = 29
 """The most relays that a packet passes: 0x1D, as in MSMQ, whose UserHeader counts them in five bits ([MS-MQMQ]
@@ -174,18 +183,23 @@ class RejectPacket:
 
 @dataclass(slots=True)
 class RelayedOrderAck(OrderAckPacket):
-    """The same, on its way back by relays; ``by`` is the destination."""
+    """The same, on its way back by relays; ``by`` is the destination, ``mac`` its proof, or empty."""
 
     hops: int
     by: bytes
+    mac: bytes = b""
 
 
 @dataclass(slots=True)
 class RelayedReject(RejectPacket):
-    """The same, on its way back by relays; ``by`` is the node that refuses, a relay or the destination."""
+    """The same, on its way back by relays; ``by`` is the node that refuses, a relay or the destination.
+
+    ``mac`` is the proof of the destination, or empty.
+    """
 
     hops: int
     by: bytes
+    mac: bytes = b""
 
 
 @dataclass(slots=True)
@@ -354,14 +368,28 @@ def encode_end(origin: bytes, stream: int, sequence: int, since: int, *, answer:
 def encode_relayed_order_ack(packet: RelayedOrderAck) -> bytes:
     """An order ack that goes back by relays, as the content of an express packet."""
     named = packet.origin, packet.stream, packet.sequence, packet.number
-    return _RELAYED_ACK.pack(_KIND_RELAYED_ORDER_ACK, 0, *named, packet.hops, packet.by)
+    flags = _FLAG_MAC if packet.mac else 0
+    return _RELAYED_ACK.pack(_KIND_RELAYED_ORDER_ACK, flags, *named, packet.hops, packet.by) + packet.mac
 
 
 def encode_relayed_reject(packet: RelayedReject) -> bytes:
     """A rejection that goes back by relays, as the content of an express packet."""
     named, name = (packet.origin, packet.stream, packet.sequence, packet.number), packet.reason.encode()
-    head = _RELAYED_ACK.pack(_KIND_RELAYED_REJECT, 0, *named, packet.hops, packet.by)
+    flags = _FLAG_MAC if packet.mac else 0
+    head = _RELAYED_ACK.pack(_KIND_RELAYED_REJECT, flags, *named, packet.hops, packet.by) + packet.mac
     return head + bytes([len(name)]) + name
+
+
+def said_of_order_ack(packet: RelayedOrderAck) -> bytes:
+    """What the proof of an order ack is about: all that the origin believes of it."""
+    named = packet.origin, packet.stream, packet.sequence, packet.number
+    return _ACK.pack(_KIND_RELAYED_ORDER_ACK, 0, *named) + packet.by
+
+
+def said_of_reject(packet: RelayedReject) -> bytes:
+    """The same of a rejection."""
+    named = packet.origin, packet.stream, packet.sequence, packet.number
+    return _ACK.pack(_KIND_RELAYED_REJECT, 0, *named) + packet.by + packet.reason.encode()
 
 
 def encode_onward(packet: OnwardPacket) -> bytes:
@@ -469,16 +497,28 @@ def _decode_relayed(content: bytes) -> SequenceHeader:
 
 
 def _decode_relayed_order_ack(content: bytes) -> RelayedOrderAck:
-    _, _, origin, stream, sequence, number, hops, by = _RELAYED_ACK.unpack(content)
-    return RelayedOrderAck(origin, stream, sequence, number, hops, by)
+    _, flags, origin, stream, sequence, number, hops, by = _RELAYED_ACK.unpack_from(content)
+    mac, end = _read_mac(flags, content)
+    if end != len(content):
+        raise ProtocolError(DropReason.BAD_PACKET, "order ack length")
+    return RelayedOrderAck(origin, stream, sequence, number, hops, by, mac)
 
 
 def _decode_relayed_reject(content: bytes) -> RelayedReject:
-    _, _, origin, stream, sequence, number, hops, by = _RELAYED_ACK.unpack_from(content)
-    reason = content[_RELAYED_ACK.size + 1 :]
-    if len(reason) != content[_RELAYED_ACK.size]:
+    _, flags, origin, stream, sequence, number, hops, by = _RELAYED_ACK.unpack_from(content)
+    mac, at = _read_mac(flags, content)
+    reason = content[at + 1 :]
+    if len(reason) != content[at]:
         raise ProtocolError(DropReason.BAD_PACKET, "reason length")
-    return RelayedReject(origin, stream, sequence, number, reason.decode(), hops, by)
+    return RelayedReject(origin, stream, sequence, number, reason.decode(), hops, by, mac)
+
+
+def _read_mac(flags: int, content: bytes) -> tuple[bytes, int]:
+    """The proof behind the head of an order ack or a rejection, empty without one, and where it ends."""
+    end = _RELAYED_ACK.size + (MAC_BYTES if flags & _FLAG_MAC else 0)
+    if flags & ~_FLAG_MAC or end > len(content):
+        raise ProtocolError(DropReason.BAD_PACKET, "flags or proof of a word")
+    return content[_RELAYED_ACK.size : end], end
 
 
 def _decode_onward(content: bytes) -> OnwardPacket:

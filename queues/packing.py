@@ -7,9 +7,15 @@
     FRAGMENT  first byte u8, zero u16, ordinal u64, sent at u64 ms, receive by u64 ms, total u32, offset u32, a piece of
     (properties length u32, properties, body)
 
+    SEALED    first byte u8, count u16, first ordinal u64, sent at u64 ms, receive by u64 ms, total u32, offset u32, a
+    sealed text (first byte u8 and the rest of one of the others, from behind its receive-by time)
+
 The first byte holds the kind in bits 0 and 1, the priority of the messages in bits 4 to 6, and ``CARES`` in bit 7. With
 bit 3, the messages were published to one topic: the length u8 and the name of what it has below its root are behind the
-head of a batch, or before the piece of the first fragment, of which they are a part. Nothing here depends on bit 2.
+head of a batch, or before the piece of the first fragment, of which they are a part. Bit 2 with kind 0 makes a SEALED
+body, of which those who pass it on see only what they need: how many messages end in it, until when they are worth
+passing on, and to which large message they belong. With another kind bit 2 says that the body came sealed and was
+opened; such a body never travels.
 
 All integers are big-endian. Properties are a JSON object. A message of a batch has the ordinal ``first + index``, which
 with the id of its node names it permanently. Messages with different receive-by times (0 for any time) share no body,
@@ -41,6 +47,8 @@ __all__ = [
     "CARING",
     "CLASS",
     "DEAD_LETTER",
+    "DEAD_SEALED",
+    "DEAD_UNREAD",
     "DEATH",
     "JOURNAL",
     "MAX_BODY_BYTES",
@@ -53,25 +61,31 @@ __all__ = [
     "Outgoing",
     "PacketBody",
     "Properties",
+    "SEALED_BYTES",
     "Unpacked",
     "cares_of",
     "check",
     "count_of",
     "fragment_range",
+    "is_sealed",
     "join_fragments",
     "kept_until",
     "messages_in",
     "move_times",
+    "ordinal_of",
     "pack",
     "pack_one",
     "priority_of",
     "read_batch",
+    "read_opened",
     "read_fragment",
     "receive_by_of",
     "sent_at_of",
+    "split_to_seal",
     "topic_of",
     "unpack",
     "unpack_pieces",
+    "was_sealed",
     "write_properties",
 ]
 
@@ -101,8 +115,16 @@ _SHORT_MAX = 0xFFFF
 _ANSWERS, _BATCH, _RICH, _FRAGMENT_KIND = 0, 1, 2, 3
 _KIND_BITS, _TOPIC = 0b11, 0b1000
 """The bits of the first byte that say which kind of body it is, and whether it has the name of a topic."""
+_SEAL = 0b100
+"""The bit of the first byte of a sealed body, and of one that was opened."""
+SEAL_ADDS_BYTES = 96
+"""What sealing a text adds: the ephemeral key, 32 bytes, the sealed key of the sealer, 48, and a tag, 16."""
+SEALED_BYTES = SEAL_ADDS_BYTES + 1 + _FRAGMENT.size
+"""By how much longer a body is when it is sealed: its first byte and its place are there twice."""
 _NAME_BYTES_MAX = 256
 """What stands before a large message that is published, at most: the length is a byte."""
+_LARGE_MAX_BYTES = MAX_BODY_BYTES + MAX_PROPERTIES_BYTES + _LENGTH.size + _NAME_BYTES_MAX
+"""Of all pieces of a large message."""
 _TIME_MAX_MS = (1 << 64) - 1
 """The latest time that the head of a body can hold."""
 _NEVER = (0, 0)
@@ -129,7 +151,11 @@ CLASS = "class"
 """A property: the number of a ``MessageClass``. Only administration messages have it."""
 CARING = frozenset({DEAD_LETTER, JOURNAL, ADMIN})
 """The properties for which a node looks into a body when something happens to its messages."""
-DEATH = frozenset({"dead_reason", "dead_destination", "dead_attempts", "dead_maybe_delivered"})
+DEAD_SEALED = "dead_sealed"
+"""A property of the dead letter of a message that was to be sealed: it is sealed again when it is sent again."""
+DEAD_UNREAD = "dead_unread"
+"""A property of the dead letter of sealed messages at a node that passed them on: its body is the sealed bytes."""
+DEATH = frozenset({"dead_reason", "dead_destination", "dead_attempts", "dead_maybe_delivered", DEAD_SEALED, DEAD_UNREAD})
 """The properties that a dead letter has besides those of its message."""
 
 
@@ -212,7 +238,10 @@ class PacketBody:
 
 @dataclass(slots=True)
 class Unpacked:
-    """The messages of a batch. ``properties`` is None when none of them has any, ``topic`` in a queue."""
+    """The messages of a batch. ``properties`` is None when none of them has any, ``topic`` in a queue.
+
+    ``sealed``: they came sealed by their sender.
+    """
 
     first_ordinal: int
     sent_at_ms: int
@@ -221,6 +250,7 @@ class Unpacked:
     properties: Sequence[Properties] | None
     priority: int = 0
     topic: str | None = None
+    sealed: bool = False
 
 
 class AnswerProperties(Sequence[Properties]):
@@ -260,7 +290,7 @@ class AnswerProperties(Sequence[Properties]):
 
 @dataclass(slots=True)
 class Fragment:
-    """One piece of a large message; ``named`` if that begins with the name of a topic."""
+    """One piece of a large message; ``named`` if that begins with the name of a topic, ``sealed`` if it came sealed."""
 
     ordinal: int
     sent_at_ms: int
@@ -270,6 +300,7 @@ class Fragment:
     piece: bytes
     priority: int = 0
     named: bool = False
+    sealed: bool = False
 
     @property
     def is_last(self) -> bool:
@@ -493,6 +524,8 @@ def unpack(body: bytes) -> Unpacked:
     try:
         first, count, first_ordinal, sent_at_ms, receive_by_ms = _HEAD.unpack_from(body)
         kind, priority = first & _KIND_BITS, first >> _PRIORITY_SHIFT & PRIORITY_MAX
+        if first & _SEAL:
+            return _unpack_opened(body)
         if kind == _FRAGMENT_KIND:
             return _unpack_whole(read_fragment(body))
         if kind == _ANSWERS and count:
@@ -550,6 +583,11 @@ def priority_of(head: bytes) -> int:
     return head[0] >> _PRIORITY_SHIFT & PRIORITY_MAX
 
 
+def ordinal_of(head: bytes) -> int:
+    """The ordinal of the first message of a body, by its first ``HEAD_BYTES``."""
+    return int(_HEAD.unpack_from(head)[2])
+
+
 def cares_of(head: bytes) -> bool:
     """Whether messages of a body, by its first bytes, have a property of ``CARING``."""
     return head[0] >= CARES
@@ -577,16 +615,23 @@ def messages_in(body: bytes) -> int:
 
 def fragment_range(head: bytes, size_bytes: int) -> tuple[int, int, int, int] | None:
     """Ordinal, offset, length and total of a piece of a larger message; None for a batch or a whole message."""
-    if not head or head[0] & _KIND_BITS != _FRAGMENT_KIND:
+    sealed = bool(head) and head[0] & (_KIND_BITS | _SEAL) == _SEAL
+    if not head or (head[0] & _KIND_BITS != _FRAGMENT_KIND and not sealed):
         return None
-    _, _, ordinal, _, _ = _HEAD.unpack_from(head)
+    _, count, ordinal, _, _ = _HEAD.unpack_from(head)
     total_bytes, offset = _FRAGMENT.unpack_from(head, _HEAD.size)
     length = size_bytes - _HEAD.size - _FRAGMENT.size
+    if sealed:
+        if count:
+            return None
+        length -= SEALED_BYTES
     return None if length == total_bytes else (ordinal, offset, length, total_bytes)
 
 
 def check(body: bytes, *, may_have_priority: bool = True) -> None:
     """Refuse a body that ``unpack`` or ``read_fragment`` could not read, or that has a priority and must not.
+
+    Of a sealed body it looks at what is not sealed.
 
     Raises:
         ProtocolError: ``bad-body``.
@@ -594,13 +639,84 @@ def check(body: bytes, *, may_have_priority: bool = True) -> None:
     if body and not may_have_priority and priority_of(body):
         raise ProtocolError(DropReason.BAD_BODY, "a transactional message with a priority")
     kind = body[0] & _KIND_BITS if body else 0
-    if kind == _FRAGMENT_KIND:
+    if body and body[0] & _SEAL:
+        _check_sealed(body)
+    elif kind == _FRAGMENT_KIND:
         read_fragment(body)
         topic_of(body)
     elif kind == _BATCH:
         _check_batch(body)
     else:
         unpack(body)
+
+
+# ---- sealed bodies
+
+
+def is_sealed(body: bytes) -> bool:
+    """Whether a body, by its first bytes, is sealed."""
+    return bool(body) and body[0] & (_KIND_BITS | _SEAL) == _SEAL
+
+
+def was_sealed(body: bytes) -> bool:
+    """Whether a body, by its first bytes, came sealed and was opened."""
+    return bool(body) and bool(body[0] & _SEAL) and not is_sealed(body)
+
+
+def split_to_seal(body: bytes) -> tuple[bytes, bytes]:
+    """What of a body stays to be seen when it is sealed, ``HEAD_BYTES`` of them, and the text to be sealed."""
+    first, count, ordinal, sent_at_ms, receive_by_ms = _HEAD.unpack_from(body)
+    is_piece = first & _KIND_BITS == _FRAGMENT_KIND
+    place = body[_HEAD.size : HEAD_BYTES] if is_piece else bytes(_FRAGMENT.size)
+    seen = _SEAL | first & PRIORITY_MAX << _PRIORITY_SHIFT
+    head = _HEAD.pack(seen, 0 if is_piece else count, ordinal, sent_at_ms, receive_by_ms) + place
+    return head, body[:1] + body[_HEAD.size :]
+
+
+def read_opened(head: bytes, text: bytes, size_bytes: int) -> bytes:
+    """The body whose seen part and whose sealed text these are, marked as opened.
+
+    Args:
+        head: its first ``HEAD_BYTES`` as they came.
+        text: what was sealed.
+        size_bytes: length of the sealed body.
+
+    Raises:
+        ProtocolError: ``bad-body``: it is no body, or it says something else than its seen part.
+    """
+    body = text[:1] + head[1 : _HEAD.size] + text[1:]
+    if not text or text[0] & _SEAL or priority_of(text) != priority_of(head):
+        raise ProtocolError(DropReason.BAD_BODY, "another kind or priority inside than outside")
+    if text[0] & _KIND_BITS == _FRAGMENT_KIND:
+        seen, told = fragment_range(head, size_bytes), fragment_range(body[:HEAD_BYTES], len(body))
+        if seen is None or seen != told:
+            raise ProtocolError(DropReason.BAD_BODY, "another place inside than outside")
+    check(body)
+    # Compact answers have no other mark than their kind.
+    return bytes([text[0] | _SEAL]) + body[1:] if text[0] & _KIND_BITS else body
+
+
+def _check_sealed(body: bytes) -> None:
+    """Check what is to be seen of a sealed body. Raises ProtocolError ``bad-body``."""
+    if not is_sealed(body):
+        raise ProtocolError(DropReason.BAD_BODY, "a body that its receiver has not opened, marked as opened")
+    if len(body) <= HEAD_BYTES + SEAL_ADDS_BYTES:
+        raise ProtocolError(DropReason.BAD_BODY, "too short")
+    _, count, _, _, _ = _HEAD.unpack_from(body)
+    total_bytes, offset = _FRAGMENT.unpack_from(body, _HEAD.size)
+    length = len(body) - HEAD_BYTES - SEALED_BYTES
+    if body[0] & (CARES | _TOPIC) or (count and (total_bytes or offset)):
+        raise ProtocolError(DropReason.BAD_BODY, "bits of a sealed body for which it has no use")
+    if not count and not (0 < length <= total_bytes - offset and total_bytes <= _LARGE_MAX_BYTES):
+        raise ProtocolError(DropReason.BAD_BODY, "fragment out of range")
+
+
+def _unpack_opened(body: bytes) -> Unpacked:
+    if is_sealed(body):
+        raise ProtocolError(DropReason.BAD_BODY, "it is sealed")
+    content = unpack(bytes([body[0] & ~_SEAL]) + body[1:])
+    content.sealed = True
+    return content
 
 
 def kept_until(body: bytes, receive_by_ms: int) -> bytes:
@@ -620,7 +736,7 @@ def move_times(body: bytes, by_ms: int) -> bytes:
 def read_batch(body: bytes) -> tuple[int, int, int] | None:
     """Message count, sending time and expiry of a valid batch; None for any other body."""
     try:
-        return _check_batch(body) if body and body[0] & _KIND_BITS == _BATCH else None
+        return _check_batch(body) if body and body[0] & (_KIND_BITS | _SEAL) == _BATCH else None
     except ProtocolError:
         return None
 
@@ -646,19 +762,20 @@ def read_fragment(body: bytes) -> Fragment:
     except StructError as cause:
         raise ProtocolError(DropReason.BAD_BODY, "fragment too short") from cause
     piece = body[_HEAD.size + _FRAGMENT.size :]
-    most_bytes = MAX_BODY_BYTES + MAX_PROPERTIES_BYTES + _LENGTH.size + _NAME_BYTES_MAX
-    if not piece or offset + len(piece) > total_bytes or total_bytes > most_bytes:
+    if not piece or offset + len(piece) > total_bytes or total_bytes > _LARGE_MAX_BYTES:
         raise ProtocolError(DropReason.BAD_BODY, "fragment out of range")
     if len(piece) < PIECE_MIN_BYTES and offset + len(piece) < total_bytes:
         raise ProtocolError(DropReason.BAD_BODY, "fragment too small")
     priority = first >> _PRIORITY_SHIFT & PRIORITY_MAX
-    return Fragment(ordinal, sent_at_ms, receive_by_ms, total_bytes, offset, piece, priority, bool(first & _TOPIC))
+    named, sealed = bool(first & _TOPIC), bool(first & _SEAL)
+    return Fragment(ordinal, sent_at_ms, receive_by_ms, total_bytes, offset, piece, priority, named, sealed)
 
 
 def join_fragments(fragments: list[Fragment]) -> bytes:
     """Join all pieces of a message, ascending by offset, into one body for ``unpack``."""
     first = fragments[0]
     kind = _FRAGMENT_KIND | first.priority << _PRIORITY_SHIFT | (_TOPIC if first.named else 0)
+    kind |= _SEAL if first.sealed else 0
     head = _HEAD.pack(kind, 0, first.ordinal, first.sent_at_ms, first.receive_by_ms)
     return head + _FRAGMENT.pack(first.total_bytes, 0) + b"".join(fragment.piece for fragment in fragments)
 

@@ -51,6 +51,7 @@ from triack.queues.streams.group_commit import GroupCommit
 from triack.queues.streams.inbox import Inbox
 from triack.queues.streams.outbox import Outbox
 from triack.queues.streams.outgoing_stream import OutgoingStream, Row
+from triack.queues.streams.sealing import Sealing
 from triack.queues.sync_links import SyncLinks
 from triack.queues.topics.topics import Topics
 from triack.queues.transit.transit_door import TransitDoor
@@ -140,7 +141,7 @@ class Engine(Steering):
         self.queues = LocalQueues(
             settings, queues, self.wall, self.drops, self._record, self._payer_of, words=content.in_hand
         )
-        self.inbox = self._make_inbox()
+        self.inbox = self._make_inbox(channels)
         self.outbox = self._make_outbox(content, random, now_ns)
         self.handshakes = Handshakes(
             content,
@@ -179,7 +180,7 @@ class Engine(Steering):
             record=self._record,
         )
 
-    def _make_inbox(self) -> Inbox:
+    def _make_inbox(self, channels: Channels) -> Inbox:
         """Make the part of this node that takes what others send to it."""
         return Inbox(
             self.settings,
@@ -192,6 +193,15 @@ class Engine(Steering):
             owner_of=self._owner_of,
             node_id=self.node_id,
             origins=self._origins,
+            sealing=Sealing(
+                self.node_id,
+                channels.seals,
+                directory=self._directory,
+                routes=self.routes,
+                owner_of=self._owner_of,
+                drops=self.drops,
+                record=self._record,
+            ),
         )
 
     def _make_outbox(self, content: StoreContent, random: "Random", now_ns: int) -> Outbox:
@@ -212,6 +222,7 @@ class Engine(Steering):
             ),
             routes=self.routes,
             sync_links=SyncLinks(self.routes, self._record, now_ns),
+            sealing=self.inbox.sealing,
             record=self._record,
         )
 
@@ -344,17 +355,19 @@ class Engine(Steering):
         return self.transits.purge(final, self.jobs.turn(now_ns))
 
     def outgoing_stream(
-        self, where: str, queue: str, delivery: Delivery, priority: int | None = None
+        self, where: str, queue: str, delivery: Delivery, priority: int | None = None, *, seal: bool = False
     ) -> OutgoingStream:
         """The outgoing queue to a queue; ``where`` is a peer's name or an address, empty for a queue of this node."""
-        return self.outgoing_to(self.resolver.resolve(where, queue), delivery, priority)
+        return self.outgoing_to(self.resolver.resolve(where, queue), delivery, priority, seal=seal)
 
-    def outgoing_to(self, target: Target, delivery: Delivery, priority: int | None = None) -> OutgoingStream:
-        """The outgoing queue to a resolved target."""
+    def outgoing_to(
+        self, target: Target, delivery: Delivery, priority: int | None = None, *, seal: bool = False
+    ) -> OutgoingStream:
+        """The outgoing queue to a resolved target; with ``seal``, one whose packets leave sealed in any case."""
         commit = self.jobs.group.commit
         match target:
             case RemoteQueue(peer, queue):
-                return self.outbox.outgoing_stream(peer, queue, delivery, commit, priority)
+                return self.outbox.outgoing_stream(peer, queue, delivery, commit, priority, seal)
             case LocalQueue() | SystemQueue():
                 return self.outbox.outgoing_stream("", target.name, delivery, commit, priority)
             case _:

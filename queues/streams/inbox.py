@@ -32,7 +32,7 @@ from triack.queues.mailboxes.local_queues import LocalQueues
 from triack.queues.mailboxes.mailbox import QueuedPacket
 from triack.queues.mailboxes.quotas import PayerOf
 from triack.queues.node_settings import NodeSettings
-from triack.queues.packing import messages_in, priority_of
+from triack.queues.packing import is_sealed, messages_in, priority_of
 from triack.queues.peers.control import Control
 from triack.queues.peers.link import Conversation
 from triack.queues.peers.origins import Origins
@@ -49,6 +49,7 @@ from triack.queues.streams.group_commit import REFUSED, GroupCommit, Turn
 from triack.queues.streams.incoming_stream import Arrival, IncomingStream
 from triack.queues.streams.owed_acks import OwedAcks
 from triack.queues.streams.positions import Positions
+from triack.queues.streams.sealing import Refused, Sealing
 from triack.queues.streams.stream_state import EXPRESS_STREAMS, FORGOTTEN_KEY
 
 __all__ = ["Inbox", "Record"]
@@ -68,12 +69,14 @@ class Inbox:
         owner_of: the peer that has proved to be a node; empty when none has.
         node_id: this node.
         origins: the nodes whose messages relays bring here.
+        sealing: opens sealed packets, and proves what is said of them.
 
     Attributes:
         admission: admission control of the queues.
         positions: the positions of the ordered streams.
         ended: the streams that have ended.
         order_acks: the order acks that are owed.
+        sealing: as given.
     """
 
     def __init__(
@@ -89,7 +92,9 @@ class Inbox:
         owner_of: Callable[[bytes], str],
         node_id: bytes,
         origins: Origins,
+        sealing: Sealing,
     ) -> None:
+        self.sealing = sealing
         self._node_id = node_id
         self._origins = origins
         # Those that come by a relay, by its name; they are in ``_streams``, too.
@@ -107,7 +112,7 @@ class Inbox:
         )
         self.positions = Positions(record)
         self.ended = EndedStreams()
-        self.order_acks = OwedAcks(node_id, drops, record)
+        self.order_acks = OwedAcks(node_id, sealing, drops, record)
         self._held = Deadlines[IncomingStream]()
         self._held_at: dict[IncomingStream, tuple[int, int]] = {}
         # Before the store ack timeout of the relay, which would end its session.
@@ -124,6 +129,7 @@ class Inbox:
         """Restore the streams from the store."""
         self.admission.handle_start(content.node_id)
         self.admission.handle_room(content.room_bytes)
+        self.sealing.restore(content.state)
         for row in content.positions:
             self._restore_stream(row, now_ns)
 
@@ -194,6 +200,9 @@ class Inbox:
         """
         if header.origin != conversation.peer_id and self._refuses_relay(conversation, packet, header, delivery, turn):
             return
+        comes_sealed = is_sealed(header.body)
+        if self._refuses_seal(conversation, packet, header, delivery, turn):
+            return
         stream = self._stream_of(header, delivery)
         if stream is RejectReason.HELD_BACK:
             record_rejected(self._record, header, delivery, stream, turn.now_ns)
@@ -206,6 +215,7 @@ class Inbox:
             conversation.withhold(delivery, packet)
             self._tell_rejected((conversation, packet), header, stream)
             return
+        stream.sealed = comes_sealed
         if not stream.heard:
             self.admission.let_in(conversation, stream)
         if stream.via is not conversation:
@@ -247,6 +257,29 @@ class Inbox:
         self._tell_rejected((conversation, packet), header, reason)
         return True
 
+    def _refuses_seal(
+        self, conversation: Conversation, packet: int, header: SequenceHeader, delivery: Delivery, turn: Turn
+    ) -> bool:
+        """Open a sealed packet. Whether it is refused, or should have been sealed, and its origin is told so.
+
+        Nothing of it is remembered, as of all that a relay might have invented.
+        """
+        stream = self._find(header.origin, header.stream)
+        refused: Refused | None = None
+        if is_sealed(header.body):
+            refused = self.sealing.open(conversation, header, delivery, turn.commit)
+            if refused is None and stream is not None and not stream.sealed:
+                # Its origin never sent this stream unsealed: what came so was a relay's own, and proves nothing of it.
+                self._forget(stream)
+        elif (stream is not None and stream.sealed) or self.sealing.demands(conversation, header):
+            refused = Refused(RejectReason.NOT_SEALED)
+        if refused is None:
+            return False
+        record_rejected(self._record, header, delivery, refused.reason, turn.now_ns)
+        conversation.withhold(delivery, packet)
+        self._tell_rejected((conversation, packet), header, refused.reason, refused.key)
+        return True
+
     def _handle_via(self, stream: IncomingStream, conversation: Conversation, header: SequenceHeader) -> None:
         """A stream comes by another conversation than before, perhaps with another neighbour."""
         before, relay = stream.side, "" if header.origin == conversation.peer_id else conversation.link_name
@@ -283,7 +316,9 @@ class Inbox:
         if (
             mailbox is None
             or not mailbox.takes_runs
+            or stream.sealed
             or (header.origin != conversation.peer_id and stream.via is not conversation)
+            or (stream.relay and self.sealing.demands(conversation, header))
         ):
             return False
         packets = len(run.bodies)
@@ -521,16 +556,16 @@ class Inbox:
             turn.arrivals.refused.append((arrival, header, reason))
         return reason is not None
 
-    def _tell_rejected(self, arrival: Arrival, header: SequenceHeader, reason: str) -> None:
+    def _tell_rejected(self, arrival: Arrival, header: SequenceHeader, reason: str, sealer: bytes = b"") -> None:
+        """Tell the origin of a packet that it was refused; ``sealer`` is the key that it was sealed with, if known."""
         conversation, packet = arrival
         key: int | StreamId = header.stream
         if header.origin == conversation.peer_id:
             content = encode_reject(header, reason)
         else:
             key = StreamId(header.origin, header.stream)
-            content = encode_relayed_reject(
-                RelayedReject(*key, header.sequence, header.number, reason, 0, self._node_id)
-            )
+            word = RelayedReject(*key, header.sequence, header.number, reason, 0, self._node_id)
+            content = encode_relayed_reject(self.sealing.prove_reject(word, sealer))
         if not conversation.put_control((key, header.number), Control(content, (packet,))):
             self._drops[DropReason.CONTROL_OVERFLOW] += 1
 
@@ -542,6 +577,8 @@ class Inbox:
             if number == ENDED_STREAM:
                 continue
             stream = self._streams[origin][number]
+            if stream.sealed is not bool(row.sealed):
+                continue  # of the stream that the sealed one has replaced
             stream.handle_committed(row)
             if stream.ordered:
                 self.positions.handle_committed(stream)

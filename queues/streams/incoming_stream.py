@@ -56,6 +56,7 @@ class IncomingStream:
         relay: the neighbour that brings its packets, by name; empty when their origin itself sends them.
         from_name: the name of its origin where a relay has passed them first; empty without a relay.
         rejected: packets that were not accepted since the last one that was, duplicates among them.
+        sealed: whether its packets come sealed: then it takes no others.
         refused_from: the lowest number on the disk as rejected, or None; after a crash it is rejected again.
     """
 
@@ -79,6 +80,7 @@ class IncomingStream:
         "rejected",
         "rejections",
         "relay",
+        "sealed",
         "sequence",
         "turn",
         "via",
@@ -109,6 +111,7 @@ class IncomingStream:
         self.from_name = ""
         self.refused_from: int | None = None
         self.rejected = 0
+        self.sealed = False
 
     @classmethod
     def restore(cls, row: PositionRow, settings: OrderSettings) -> "IncomingStream":
@@ -118,7 +121,7 @@ class IncomingStream:
             StoreDamaged: the row holds no valid filter.
         """
         stream = cls(row.origin, row.stream, row.queue, Delivery(row.delivery), settings, row.sequence)
-        stream.relay, stream.from_name = row.via, row.from_name
+        stream.relay, stream.from_name, stream.sealed = row.via, row.from_name, bool(row.sealed)
         if stream.ordered:
             stream.sequence = IncomingSequence(settings, (row.sequence, row.number))
             stream.rejections = Rejections.decode(row.filter)
@@ -237,5 +240,5 @@ class IncomingStream:
         blob = self.rejections.encode()
         if not self.ordered:
             blob = _LENGTH.pack(len(blob)) + blob + self.filter.encode()
-        way = self.relay, self.from_name
+        way = self.relay, self.from_name, int(self.sealed)
         return PositionRow(self.origin, self.number, self.delivery, self.queue, sequence, number, blob, *way)

@@ -50,6 +50,7 @@ from triack.queues.streams.holds import HeldStream, Holds
 from triack.queues.streams.ordinals import Ordinals
 from triack.queues.streams.outgoing_stream import OutgoingStream, Row
 from triack.queues.streams.retirement import ENDED, Retirement
+from triack.queues.streams.sealing import Sealing
 from triack.queues.streams.stream_state import StreamState
 from triack.queues.sync_links import SyncLinks
 from triack.session.protocol.frames import Ask
@@ -99,11 +100,13 @@ class Outbox:
         links: by peer, none yet.
         routes: the way to each destination.
         sync_links: which links are synchronous.
+        sealing: seals packets, and judges what is said of them.
         record: writes to the session log.
 
     Attributes:
         links: by peer.
         sync_links: the synchronous ones, and how far they are behind.
+        sealing: as given.
         cached_bytes: bodies of packets that are in memory and on the disk.
         keys: of messages that are accepted once.
         dead_lettering: messages that were given up, until their dead letters exist.
@@ -128,8 +131,10 @@ class Outbox:
         links: Links,
         routes: Routes,
         sync_links: SyncLinks,
+        sealing: Sealing,
         record: Record,
     ) -> None:
+        self.sealing = sealing
         self._routes = routes
         self.sync_links = sync_links
         self._node_id = node_id
@@ -189,17 +194,21 @@ class Outbox:
             self.retirement.handle_freed(outgoing)
             self._look_at(outgoing)
 
-    def outgoing_stream(
-        self, peer: str, queue: str, delivery: Delivery, commit: Commit, priority: int | None = None
+    def outgoing_stream(  # noqa: PLR0917 - what tells one queue from another
+        self, peer: str, queue: str, delivery: Delivery, commit: Commit, priority: int | None = None, seal: bool = False
     ) -> OutgoingStream:
-        """The outgoing queue to a queue, created if needed; ``peer`` empty for a queue of this node."""
+        """The outgoing queue to a queue, created if needed; ``peer`` empty for a queue of this node.
+
+        Its packets leave sealed if the caller, or what is said of the peer or the route, wants that.
+        """
         if priority is None:
             priority = default_priority(delivery)
-        outgoing = self._queues.get((peer, queue, delivery, priority))
+        seal = bool(peer) and (seal or self.sealing.is_wanted(peer))
+        outgoing = self._queues.get((peer, queue, delivery, priority, seal))
         if outgoing is not None:
             return outgoing
         stream, sequence = self.retirement.number(durable=delivery in DURABLE)
-        row = OutgoingStreamRow(stream, peer, queue, delivery, sequence, 1, priority=priority)
+        row = OutgoingStreamRow(stream, peer, queue, delivery, sequence, 1, priority=priority, sealed=int(seal))
         if delivery in DURABLE:
             commit.streams[row.stream] = row
         outgoing = self._add(self._make(row))
@@ -211,7 +220,8 @@ class Outbox:
         """The outgoing queue with this one's destination: itself, unless its stream has ended meanwhile."""
         if outgoing.life is StreamState.LIVE:
             return outgoing
-        return self.outgoing_stream(outgoing.peer, outgoing.queue, outgoing.delivery, commit, outgoing.priority)
+        queue, delivery, priority = outgoing.queue, outgoing.delivery, outgoing.priority
+        return self.outgoing_stream(outgoing.peer, queue, delivery, commit, priority, outgoing.sealed)
 
     def _make(self, row: OutgoingStreamRow) -> OutgoingStream:
         way = self._routes.way_of(row.peer) if row.peer else None
@@ -233,6 +243,7 @@ class Outbox:
             way=way,
             relayed=bool(row.relayed),
             priority=row.priority,
+            sealed=bool(row.sealed),
         )
 
     def _relayed_streams(self) -> list[OutgoingStream]:
@@ -274,7 +285,7 @@ class Outbox:
         self._set_deadline(outgoing)
         if not outgoing.peer or outgoing.paused or outgoing in self._wanting:
             return
-        if outgoing.sequence.peek() is not None:
+        if outgoing.sequence.peek() is not None and (outgoing.seal is None or self.sealing.look_at(outgoing)):
             self.links[outgoing.via].offer(outgoing)
 
     def _set_deadline(self, outgoing: OutgoingStream) -> None:
@@ -477,20 +488,24 @@ class Outbox:
             ack_requested[0],
             b"",
         )
+        bodies = [entry.body or b"" for entry in run]
+        if outgoing.seal is not None:
+            each = zip(run, previous, bodies, strict=True)
+            bodies = [self.sealing.seal(outgoing, entry.number, before, body) for entry, before, body in each]
         if outgoing.way is None or outgoing.way.is_direct:
-            contents = encode_run(first, previous, ack_requested, [entry.body or b"" for entry in run])
+            contents = encode_run(first, previous, ack_requested, bodies)
         else:
-            packets = self._relay(run, previous, ack_requested, self._wall.ms(now_ns))
+            packets = self._relay(run, previous, ack_requested, bodies, self._wall.ms(now_ns))
             contents = encode_relayed_run(first, outgoing.way.final, "", packets, awaited=outgoing.next_hop.awaited)
         contexts = [PacketContext(outgoing, entry, before) for entry, before in zip(run, previous, strict=True)]
         return contents, contexts, awaited
 
     @staticmethod
     def _relay(
-        run: list[StreamPacket], previous: list[int], ack_requested: list[bool], now_ms: int
+        run: list[StreamPacket], previous: list[int], ack_requested: list[bool], bodies: list[bytes], now_ms: int
     ) -> list[RelayedPacket]:
         """Packets that go to a relay."""
-        each = zip(run, previous, ack_requested, strict=True)
+        each = zip(run, previous, ack_requested, bodies, strict=True)
         return [
             RelayedPacket(
                 entry.number,
@@ -498,9 +513,9 @@ class Outbox:
                 0,
                 max(1, entry.reach_by_ms - now_ms) if entry.reach_by_ms else 0,
                 asks,
-                entry.body or b"",
+                body,
             )
-            for entry, before, asks in each
+            for entry, before, asks, body in each
         ]
 
     def handle_handed_over(self, outgoing: OutgoingStream) -> None:
@@ -596,16 +611,27 @@ class Outbox:
             self._records.onward(outgoing, packet.here, session, now_ns, waits=packet.waits)
             self._look_at(outgoing)
 
-    def handle_reject(self, stream: int, sequence: int, number: int, reason: str, turn: Turn) -> None:
-        """The destination has permanently rejected a packet, and so its message, and has not delivered it."""
+    def handle_reject(  # noqa: PLR0917 - the fields of the word, as in handle_order_ack
+        self, stream: int, sequence: int, number: int, reason: str, turn: Turn, *, certain: bool = True
+    ) -> None:
+        """A packet, and so its message, was permanently rejected; ``certain``: the destination has not delivered it."""
         outgoing = self._by_number.get(stream)
         if outgoing is None or outgoing.sequence.sequence != sequence:
             return
         entry = outgoing.sequence.entries.get(number)
         if entry is None or entry.state is StreamPacketState.REJECTED:
             return
-        if not self._leave_to_relay(outgoing, entry, reason, turn):
+        if self._leave_to_relay(outgoing, entry, reason, turn):
+            return
+        if certain:
             self._forget_sent(outgoing, self.dead_lettering.reject(outgoing, entry, reason))
+        else:
+            self.dead_lettering.give_up(outgoing, entry, reason)
+            self._look_at(outgoing)
+
+    def stream(self, number: int) -> OutgoingStream | None:
+        """The outgoing queue of that number, or None."""
+        return self._by_number.get(number)
 
     def _leave_to_relay(self, outgoing: OutgoingStream, entry: StreamPacket, reason: str, turn: Turn) -> bool:
         """If a relay answers for a message that has ended, its dead letter is there: forget the copy that is here."""
@@ -709,6 +735,7 @@ class Outbox:
             way = self._routes.way_of(outgoing.peer) if outgoing.peer else None
             is_sync = outgoing.durable and self.sync_links.awaits(way)
             if way is None or (way == outgoing.way and is_sync is outgoing.next_hop.awaited):
+                self._look_for_key(outgoing)
                 continue
             before = self.links[outgoing.via]
             if before.conversation is not None:
@@ -729,6 +756,15 @@ class Outbox:
             link.add(outgoing)
             outgoing.fit(self._content_bytes(link.peer, link.datagram_bytes))
             self._look_at(outgoing)
+
+    def _look_for_key(self, outgoing: OutgoingStream) -> None:
+        """Peers or routes have changed: a stream that leaves sealed may have its key now, or no longer."""
+        if outgoing.seal is None:
+            return
+        if self.sealing.look_at(outgoing):
+            self._look_at(outgoing)
+        else:
+            self.links[outgoing.via].withdraw(outgoing)
 
     def handle_size(self, link: Link) -> None:
         """Datagrams to a peer are larger from now on, or smaller."""

@@ -4,6 +4,7 @@ It packs submitted messages into packets, gives them to the outgoing sequence, a
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from triack.base.commit import OutgoingIndex, OutgoingStreamRow
@@ -13,14 +14,14 @@ from triack.ordering.order_settings import OrderSettings
 from triack.ordering.outgoing import OutgoingSequence, StreamPacket
 from triack.ordering.wire import header_bytes, relayed_header_bytes
 from triack.queues.deadlines import Deadlines
-from triack.queues.packing import Outgoing, PacketBody, pack
+from triack.queues.packing import SEALED_BYTES, Outgoing, PacketBody, pack
 from triack.queues.routes import Way
 from triack.queues.stages import Stage, StageTracker
 from triack.queues.streams.ack_events import AckEvents
 from triack.queues.streams.stream_state import StreamState
 from triack.queues.sync_links import NextHop
 
-__all__ = ["OutgoingStream", "Row"]
+__all__ = ["OutgoingStream", "Row", "Seal"]
 
 
 class Row(NamedTuple):
@@ -29,6 +30,21 @@ class Row(NamedTuple):
     ticket: int
     ordinal: int
     messages: int
+
+
+@dataclass(slots=True)
+class Seal:
+    """Of a stream whose packets leave sealed; see ``queues.streams.sealing``.
+
+    Attributes:
+        key: the public key of its destination.
+        missing: why its packets cannot be sealed now, so that they wait; for people.
+        by: the destination itself, once it has proved a word about the stream; empty before.
+    """
+
+    key: bytes = b""
+    missing: str = ""
+    by: bytes = b""
 
 
 class OutgoingStream:
@@ -47,8 +63,10 @@ class OutgoingStream:
         way: the way to the peer; None for a queue of this node.
         relayed: whether packets of it may have gone by way of a relay.
         priority: of all its messages; None for the default of their class.
+        sealed: whether its packets leave sealed.
 
     Attributes:
+        seal: how its packets are sealed; None if they are not.
         next_hop: what is known of the node that its packets go to, and of those that they went to before.
         readers: the event readers that report the outcome of its messages.
         recovered: number of its messages that were restored at the start: an earlier process may have sent them.
@@ -77,6 +95,7 @@ class OutgoingStream:
         "readers",
         "recovered",
         "relayed",
+        "seal",
         "senders",
         "sequence",
         "stages",
@@ -101,8 +120,10 @@ class OutgoingStream:
         way: Way | None = None,
         relayed: bool = False,
         priority: int | None = None,
+        sealed: bool = False,
     ) -> None:
         self.way = way
+        self.seal = Seal() if sealed else None
         self.relayed = relayed or (way is not None and not way.is_direct)
         self.next_hop = NextHop()
         self.stream_number = stream
@@ -141,12 +162,18 @@ class OutgoingStream:
             sequence.next_number,
             int(self.relayed),
             self.priority,
+            int(self.sealed),
         )
 
     @property
-    def key(self) -> tuple[str, str, Delivery, int]:
+    def key(self) -> tuple[str, str, Delivery, int, bool]:
         """What tells it from all other outgoing queues of this node."""
-        return self.peer, self.queue, self.delivery, self.priority
+        return self.peer, self.queue, self.delivery, self.priority, self.sealed
+
+    @property
+    def sealed(self) -> bool:
+        """Whether its packets leave sealed."""
+        return self.seal is not None
 
     @property
     def turn_key(self) -> tuple[str, str]:
@@ -175,7 +202,7 @@ class OutgoingStream:
         """Limit the content of packets made from now on; existing packets stay as they are."""
         relayed = self.way is not None and not self.way.is_direct
         taken = relayed_header_bytes(self.queue, self.way.final) if relayed and self.way else header_bytes(self.queue)
-        self._body_bytes = content_bytes - taken
+        self._body_bytes = content_bytes - taken - (SEALED_BYTES if self.seal is not None else 0)
 
     def submit(self, message: bytes | Outgoing, size_bytes: int) -> int:
         """Accept a message. Returns its ticket."""

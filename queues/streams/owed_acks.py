@@ -14,6 +14,7 @@ from triack.queues.peers.control import Control
 from triack.queues.peers.link import Conversation
 from triack.queues.streams.arrival_records import Record, record_order_ack
 from triack.queues.streams.incoming_stream import IncomingStream
+from triack.queues.streams.sealing import Sealing
 
 __all__ = ["OwedAcks"]
 
@@ -23,6 +24,7 @@ class OwedAcks:
 
     Args:
         node_id: this node.
+        sealing: proves order acks of sealed streams.
         drops: counts dropped packets, by reason.
         record: writes to the session log.
 
@@ -30,10 +32,11 @@ class OwedAcks:
         sent: order acks that left, by trigger.
     """
 
-    __slots__ = ("_deadlines", "_drops", "_due", "_node_id", "_owing", "_record", "_unasked", "sent")
+    __slots__ = ("_deadlines", "_drops", "_due", "_node_id", "_owing", "_record", "_sealing", "_unasked", "sent")
 
-    def __init__(self, node_id: bytes, drops: Counter[DropReason], record: Record) -> None:
+    def __init__(self, node_id: bytes, sealing: Sealing, drops: Counter[DropReason], record: Record) -> None:
         self._node_id = node_id
+        self._sealing = sealing
         self._drops = drops
         self._record = record
         self.sent: Counter[str] = Counter()
@@ -133,7 +136,7 @@ class OwedAcks:
             content = encode_order_ack(stream.origin, stream.number, sequence, number)
         else:
             ack = RelayedOrderAck(stream.origin, stream.number, sequence, number, 0, self._node_id)
-            content = encode_relayed_order_ack(ack)
+            content = encode_relayed_order_ack(self._sealing.prove_ack(ack) if stream.sealed else ack)
         if not conversation.put_control((stream.key, 0), Control(content)):
             self._drops[DropReason.CONTROL_OVERFLOW] += 1
         record_order_ack(self._record, stream, conversation.peer_id, now_ns)

@@ -3,6 +3,7 @@
 from triack.base.peers import Directory
 from triack.base.reasons import RejectReason
 from triack.ordering.wire import HOPS_MAX, RelayedHeader
+from triack.queues.packing import is_sealed
 from triack.queues.peers.link import Conversation
 from triack.queues.routes import Routes, Way
 from triack.queues.streams.admission import Admission
@@ -65,6 +66,8 @@ class TransitDoor:
         way = None if "://" in header.final else self._routes.way(header.final)
         if way is None:
             return RejectReason.NO_ROUTE
+        if way.renamed and is_sealed(header.body):
+            return RejectReason.RENAMED
         return RejectReason.ROUTE_LOOP if way.via == conversation.link_name else way
 
     def way_of(self, final: str) -> Way | None:
