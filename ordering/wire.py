@@ -9,8 +9,8 @@
     RELAYED    kind u8, flags u8, origin 16 bytes, stream u32, sequence u64, number u64, previous u64, hops u8,
                left u64, queue length u8, final length u8, from length u8, queue, final, from, body
     RELAYED_ORDER_ACK
-               kind u8, flags u8, origin 16 bytes, stream u32, sequence u64, number u64, hops u8, by 16 bytes, with flag 1
-               mac 16 bytes
+               kind u8, flags u8, origin 16 bytes, stream u32, sequence u64, number u64, hops u8, by 16 bytes; with
+               flag 1 mac 16 bytes
     RELAYED_REJECT
                the same, then reason length u8, reason
     ONWARD     kind u8, flags u8, origin 16 bytes, stream u32, sequence u64, turn u64, here u64; flag 1 says that they
@@ -31,10 +31,10 @@ each node subtracts the time that it has kept it, so that no clocks have to agre
 receiver is to resolve it; it is empty if that is the receiver itself. ``from`` is the name that the first relay has for
 its origin; empty from the origin itself. Order acks and rejections of such data go back by the neighbour that it came
 by; ``by`` is the node that says so. ``mac`` proves to the origin of sealed messages that it is their destination that
-says so (``said_of_order_ack``, ``said_of_reject``); without flag 1 there is none. ONWARD is from a relay to its neighbour: everything up to ``here`` is on its disk,
-or has left it. Flag 2 of RELAYED says that the link is synchronous, so that its sender waits for ONWARD_ACK: the
-packets of these ranges are on the disk of the node behind the relay, and, if the link to that is synchronous, on that
-of the next one, and so on.
+says so (``said_of_order_ack``, ``said_of_reject``); without flag 1 there is none. ONWARD is from a relay to its
+neighbour: everything up to ``here`` is on its disk, or has left it. Flag 2 of RELAYED says that the link is
+synchronous, so that its sender waits for ONWARD_ACK: the packets of these ranges are on the disk of the node behind the
+relay, and, if the link to that is synchronous, on that of the next one, and so on.
 """
 
 from collections.abc import Callable, Sequence

@@ -53,6 +53,7 @@ __all__ = [
     "JOURNAL",
     "MAX_BODY_BYTES",
     "MAX_PROPERTIES_BYTES",
+    "SEALED_BYTES",
     "USER_PROPERTIES_BYTES",
     "Answer",
     "AnswerProperties",
@@ -61,7 +62,6 @@ __all__ = [
     "Outgoing",
     "PacketBody",
     "Properties",
-    "SEALED_BYTES",
     "Unpacked",
     "cares_of",
     "check",
@@ -70,6 +70,7 @@ __all__ = [
     "is_sealed",
     "join_fragments",
     "kept_until",
+    "mark_opened",
     "messages_in",
     "move_times",
     "ordinal_of",
@@ -77,8 +78,8 @@ __all__ = [
     "pack_one",
     "priority_of",
     "read_batch",
-    "read_opened",
     "read_fragment",
+    "read_opened",
     "receive_by_of",
     "sent_at_of",
     "split_to_seal",
@@ -155,7 +156,9 @@ DEAD_SEALED = "dead_sealed"
 """A property of the dead letter of a message that was to be sealed: it is sealed again when it is sent again."""
 DEAD_UNREAD = "dead_unread"
 """A property of the dead letter of sealed messages at a node that passed them on: its body is the sealed bytes."""
-DEATH = frozenset({"dead_reason", "dead_destination", "dead_attempts", "dead_maybe_delivered", DEAD_SEALED, DEAD_UNREAD})
+DEATH = frozenset(
+    {"dead_reason", "dead_destination", "dead_attempts", "dead_maybe_delivered", DEAD_SEALED, DEAD_UNREAD}
+)
 """The properties that a dead letter has besides those of its message."""
 
 
@@ -524,10 +527,8 @@ def unpack(body: bytes) -> Unpacked:
     try:
         first, count, first_ordinal, sent_at_ms, receive_by_ms = _HEAD.unpack_from(body)
         kind, priority = first & _KIND_BITS, first >> _PRIORITY_SHIFT & PRIORITY_MAX
-        if first & _SEAL:
-            return _unpack_opened(body)
-        if kind == _FRAGMENT_KIND:
-            return _unpack_whole(read_fragment(body))
+        if kind == _FRAGMENT_KIND or first & _SEAL:
+            return _unpack_opened(body) if first & _SEAL else _unpack_whole(read_fragment(body))
         if kind == _ANSWERS and count:
             return _unpack_answers(body)
         if kind not in (_BATCH, _RICH) or not count:
@@ -663,6 +664,11 @@ def was_sealed(body: bytes) -> bool:
     return bool(body) and bool(body[0] & _SEAL) and not is_sealed(body)
 
 
+def mark_opened(body: bytes) -> bytes:
+    """A body of ``pack_one`` with the mark of one that came sealed and was opened."""
+    return bytes([body[0] | _SEAL]) + body[1:]
+
+
 def split_to_seal(body: bytes) -> tuple[bytes, bytes]:
     """What of a body stays to be seen when it is sealed, ``HEAD_BYTES`` of them, and the text to be sealed."""
     first, count, ordinal, sent_at_ms, receive_by_ms = _HEAD.unpack_from(body)
@@ -693,7 +699,7 @@ def read_opened(head: bytes, text: bytes, size_bytes: int) -> bytes:
             raise ProtocolError(DropReason.BAD_BODY, "another place inside than outside")
     check(body)
     # Compact answers have no other mark than their kind.
-    return bytes([text[0] | _SEAL]) + body[1:] if text[0] & _KIND_BITS else body
+    return mark_opened(body) if text[0] & _KIND_BITS else body
 
 
 def _check_sealed(body: bytes) -> None:

@@ -17,7 +17,7 @@ from triack.node.handles.consumer import BATCH_MESSAGES
 from triack.node.handles.message import Holder, Keeper, Message
 from triack.node.shell.outgoing_message import as_bytes, check_size
 from triack.queues.mailboxes.mailbox import Lease, QueuedPacket, Run
-from triack.queues.packing import MAX_BODY_BYTES, Outgoing, pack_one
+from triack.queues.packing import MAX_BODY_BYTES, Outgoing, mark_opened, pack_one
 
 __all__ = ["ClientHolder", "content_of", "contents_of", "frames_of", "message_of", "name_of"]
 
@@ -114,6 +114,7 @@ def content_of(message: Message) -> Answer:
         "failures": message.failures,
         "redelivered": message.redelivered,
         "topic": message.topic or "",
+        "sealed": message.sealed,
     }
     return fields, content
 
@@ -126,6 +127,8 @@ def contents_of(messages: Iterable[Message]) -> Answer:
 
 def message_of(header: Header, content: bytes, holder: Holder) -> Message:
     """A message from the output of ``content_of``, as if it had come out of a queue of this process."""
+    if header["sealed"]:
+        content = mark_opened(content)
     packet = QueuedPacket(
         keys=(),
         origin=bytes.fromhex(header["origin"]),

@@ -12,7 +12,9 @@ The file ``trust.json`` in a data directory holds, for people and programs to re
           "psk": "triack-shared-...",
           "keep_alive_s": 25,
           "may_relay": ["plant-*"],
-          "relays_for": ["plant-*"]
+          "relays_for": ["plant-*"],
+          "seal": true,
+          "sealed_only": true
         }
       }
     }
@@ -43,7 +45,7 @@ VERSION = 1
 KEEP_ALIVE_MIN_S, KEEP_ALIVE_MAX_S = 1, 86_400
 """No middle box forgets a flow within a second (RFC 4787, section 4.3, says two minutes at least), and a flow that a
 ping a day keeps open needs none."""
-_FIELDS = {"keys", "addresses", "may_send", "psk", "keep_alive_s", "may_relay", "relays_for"}
+_FIELDS = {"keys", "addresses", "may_send", "psk", "keep_alive_s", "may_relay", "relays_for", "seal", "sealed_only"}
 PATTERN_LETTERS_MAX = 256
 """Twice as many as in a queue's name."""
 
@@ -81,6 +83,8 @@ class TrustFile:
         keep_alive_s: float | None = None,
         may_relay: Iterable[str] | None = None,
         relays_for: Iterable[str] | None = None,
+        seal: bool | None = None,
+        sealed_only: bool | None = None,
         own: Iterable[bytes] = (),
     ) -> Peer:
         """Trust a peer, or add to its entry; durable when this returns.
@@ -94,6 +98,8 @@ class TrustFile:
             keep_alive_s: see ``Peer``; None leaves that as it is.
             may_relay: see ``Peer``; None leaves that as it is.
             relays_for: see ``Peer``; None leaves that as it is.
+            seal: see ``Peer``; None leaves that as it is.
+            sealed_only: see ``Peer``; None leaves that as it is.
             own: the node's own public keys, which no peer may have.
 
         Returns:
@@ -119,6 +125,10 @@ class TrustFile:
                 peer = replace(peer, relays_for=tuple(origins))
             if touch_s is not None:
                 peer = replace(peer, keep_alive_s=touch_s)
+            if seal is not None:
+                peer = replace(peer, seal=seal)
+            if sealed_only is not None:
+                peer = replace(peer, sealed_only=sealed_only)
             peers[name] = _extended(peer, keys, more, wanted, psk)
             if not peers[name].keys and not peers[name].addresses:
                 raise UsageError(f"trust {name}: neither a key nor an address is known of it")
@@ -235,6 +245,7 @@ def _describe(peer: Peer) -> dict[str, Any]:
         fields["may_relay"] = list(peer.may_relay)
     if peer.relays_for:
         fields["relays_for"] = list(peer.relays_for)
+    fields |= {name: True for name in ("seal", "sealed_only") if getattr(peer, name)}
     return fields
 
 
@@ -306,7 +317,14 @@ def _read_peer(place: str, name: str, entry: object) -> Peer:
         None if keep_alive_s is None else _read_keep_alive(f"{place}.keep_alive_s", keep_alive_s),
         _read_list(f"{place}.may_relay", _check_nodes, fields.get("may_relay", [])),
         _read_list(f"{place}.relays_for", _check_nodes, fields.get("relays_for", [])),
+        *(_read_truth(f"{place}.{name}", fields.get(name, False)) for name in ("seal", "sealed_only")),
     )
+
+
+def _read_truth(place: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise _Wrong(place, "it must be true or false")
+    return value
 
 
 def _read_list(place: str, read: Callable[[str], Any], values: object) -> tuple[Any, ...]:

@@ -40,6 +40,8 @@ class Trusting(ABC):
         keep_alive_s: float | None = None,
         may_relay: Iterable[str] | None = None,
         relays_for: Iterable[str] | None = None,
+        seal: bool | None = None,
+        sealed_only: bool | None = None,
     ) -> None:
         """Trust a peer from now on, also after a restart of the node, or add to its entry.
 
@@ -58,6 +60,9 @@ class Trusting(ABC):
                 None as it was, which is none for a new peer.
             relays_for: patterns of the nodes whose messages the peer may bring here as a relay, by the names that the
                 first relay has for them; None as it was, which is none for a new peer.
+            seal: whether all messages for it are sealed, so that no node on the way can read them; None as it was.
+            sealed_only: whether its messages that a relay brings, and all messages that it brings as a relay, must come
+                sealed; None as it was.
 
         Raises:
             KeyUnreadable: a text is no key of its kind.
@@ -84,6 +89,8 @@ class Trusting(ABC):
                 keep_alive_s=keep_alive_s,
                 may_relay=onward,
                 relays_for=origins,
+                seal=seal,
+                sealed_only=sealed_only,
                 own=own,
             )
         )

@@ -46,6 +46,9 @@ class MessageProperties(TypedDict, total=False):
             the message ends (``DeadLetterQueue.Custom``); made if needed. True, as without it: ``dead-letter``.
         admin_queue: a queue of the sending node for administration messages about it.
         acks: which of them, such as ``triack.Acks.FULL_RECEIVE``; never without ``admin_queue``.
+        seal: seal it for its destination, so that no node on the way can read it (docs/security.md). Its outgoing queue
+            is another one than that of messages that are not sealed: there is no order between the two. None: as
+            is said of its peer and its route. A message for a queue of this node is not sealed.
         ack_now: ask for every acknowledgement of it at once, and report it at once (Solace's Ack Immediately).
     """
 
@@ -58,6 +61,7 @@ class MessageProperties(TypedDict, total=False):
     key: str | None
     priority: int | None
     ack_now: bool | None
+    seal: bool | None
     dead_letter: bool | str | None
     admin_queue: str | None
     acks: Acks | None
@@ -113,8 +117,8 @@ def with_properties(
     for name, value in properties.items():
         if name not in MessageProperties.__annotations__:
             raise UsageError(f"send to {destination}: {_no_property(name)}")
-        # The priority chooses the outgoing stream, and was checked there.
-        if value is None or name in ("admin_queue", "acks", "priority"):
+        # Priority and seal choose the outgoing stream, and were checked there.
+        if value is None or name in ("admin_queue", "acks", "priority", "seal"):
             continue
         if name == "time_to_reach_queue":
             reach_by_ms = _deadline_ms(name, value, now_ms)

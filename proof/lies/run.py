@@ -99,6 +99,7 @@ RIGHT: dict[str, set[str]] = {
         "claims", "freed_too_early", "transit_unsent", "transit_forgotten", "lost", "previous_raised", "rejected",
     },
     "control_relayed": {"claims", "order_ack_made_up", "word_astray"},
+    "word_refused": {"claims", "order_ack_made_up"},
     "route_refused": {"claims", "rejected", "store_ack_before_commit"},
     "onward_sent": {"claims", "word_astray"},
     "onward_received": {"resend_tiers", "claims"},

@@ -56,6 +56,7 @@ class BrowsedMessage:
         receive_by: when it must have been received: wall clock, seconds since 1970; None for any time.
         properties: everything the sender set besides the body, and in the dead-letter queue why it is there.
         position: its position in its queue.
+        sealed: whether it came sealed by its sender.
     """
 
     id: str
@@ -69,6 +70,7 @@ class BrowsedMessage:
     receive_by: float | None
     properties: dict[str, Any]
     position: Position
+    sealed: bool = False
 
     @property
     def place(self) -> int | None:
@@ -250,4 +252,5 @@ def _see(sight: Sight, pieces: Sequence[bytes], content: Unpacked | None) -> Bro
         receive_by=content.receive_by_ms / 1_000 if content.receive_by_ms else None,
         properties=properties,
         position=sight.position,
+        sealed=content.sealed,
     )

@@ -44,7 +44,7 @@ from triack.queues.peers.handshake import Handshakes
 from triack.queues.peers.link import Conversation, Links
 from triack.queues.peers.origins import Origins
 from triack.queues.peers.session_settings import session_settings, traits_of
-from triack.queues.routes import Route, Routes
+from triack.queues.routes import BY_HAND, Route, Routes
 from triack.queues.stages import Stage, Waiter
 from triack.queues.streams.accepted_keys import Accepted
 from triack.queues.streams.group_commit import GroupCommit
@@ -337,7 +337,11 @@ class Engine(Steering):
         if node_id == self.node_id:
             return ""
         brought = None if self._owner_of(node_id) else self._origins.of(node_id)
-        return self.handshakes.name_of(node_id) if brought is None else brought.name
+        if brought is None:
+            return self.handshakes.name_of(node_id)
+        # A name that a key has proved goes before what a relay says.
+        sealer = self.inbox.sealing.sealer_of(node_id)
+        return f"{sealer}{BY_HAND}{brought.via}" if sealer else brought.name
 
     def set_routes(self, routes: Iterable[Route], now_ns: int) -> None:
         """Have these routes, and no others: what has not arrived yet goes by them from now on."""

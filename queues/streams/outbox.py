@@ -146,7 +146,7 @@ class Outbox:
         self._records = DepartureRecords(record, node_id)
         self.links = links
         self.cached_bytes = 0
-        self._queues: dict[tuple[str, str, Delivery, int], OutgoingStream] = {}
+        self._queues: dict[tuple[str, str, Delivery, int, bool], OutgoingStream] = {}
         self._by_number: dict[int, OutgoingStream] = {}
         self._ordinals = Ordinals(incarnation)
         self.unpacked: dict[OutgoingStream, None] = {}
@@ -194,7 +194,7 @@ class Outbox:
             self.retirement.handle_freed(outgoing)
             self._look_at(outgoing)
 
-    def outgoing_stream(  # noqa: PLR0917 - what tells one queue from another
+    def outgoing_stream(
         self, peer: str, queue: str, delivery: Delivery, commit: Commit, priority: int | None = None, seal: bool = False
     ) -> OutgoingStream:
         """The outgoing queue to a queue, created if needed; ``peer`` empty for a queue of this node.
@@ -611,7 +611,7 @@ class Outbox:
             self._records.onward(outgoing, packet.here, session, now_ns, waits=packet.waits)
             self._look_at(outgoing)
 
-    def handle_reject(  # noqa: PLR0917 - the fields of the word, as in handle_order_ack
+    def handle_reject(
         self, stream: int, sequence: int, number: int, reason: str, turn: Turn, *, certain: bool = True
     ) -> None:
         """A packet, and so its message, was permanently rejected; ``certain``: the destination has not delivered it."""

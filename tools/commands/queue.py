@@ -493,6 +493,8 @@ def _as_line(message: triack.BrowsedMessage) -> str:
         words.append(f"again in {max(0.0, message.wait_until - time.time()):.0f}s")
     if message.reason is not None:
         words.append(f"{message.reason} {message.destination or '-'}")
+    if "dead_unread" in message.properties:
+        return f"{'  '.join(words)}  sealed, {len(message.body)} bytes"
     text = message.body.decode(errors="replace")
     cut = text[:PREVIEW_CHARACTERS]
     more = f" ... {len(message.body)} bytes" if cut != text else ""

@@ -139,6 +139,7 @@ class _Order:
     metavar="N",
     help="0 to 7; higher ones are read first. Without it, 3; transactional messages always have 0.",
 )
+@click.option("--seal", is_flag=True, help="Seal for DEST: no node on the way can read it.")
 @click.option("--header", "headers", multiple=True, metavar="NAME=VALUE", help="A header; may be repeated.")
 @peer_option
 @suite_option
@@ -161,6 +162,7 @@ def send(
     reply_to: str | None,
     key: str | None,
     priority: int | None,
+    seal: bool,
     headers: tuple[str, ...],
     peers: tuple[str, ...],
     suite: str,
@@ -185,9 +187,7 @@ def send(
     be repeated without a look: for a day, the node accepts nothing again that it accepted with that key.
     """
     delivery = triack.Delivery[class_name.upper()]
-    until = _stage_of(delivery, stage_name)
-    if key is not None and delivery is triack.EXPRESS:
-        raise click.UsageError("--key: express messages are on no disk, and neither are keys")
+    _check_key(delivery, key)
     destination = _resolve(destination, read_peers(peers))
     properties = MessageProperties(
         label=label,
@@ -199,13 +199,14 @@ def send(
         headers=read_pairs("--header", headers) or None,
         key=key,
         priority=priority,
+        seal=seal or None,
     )
     check_priority(destination, delivery, priority)
     with_properties(destination, b"", properties, 0)  # refuse what cannot be sent before anything is read
     order = _Order(
         destination,
         delivery,
-        until,
+        _stage_of(delivery, stage_name),
         data,
         name_for(name, data),
         log,
@@ -216,6 +217,12 @@ def send(
         read_tls(authority=tls_ca),
     )
     return run(_send(order, timeout, as_json=as_json))
+
+
+def _check_key(delivery: triack.Delivery, key: str | None) -> None:
+    """Raises UsageError for a key of messages that have none."""
+    if key is not None and delivery is triack.EXPRESS:
+        raise click.UsageError("--key: express messages are on no disk, and neither are keys")
 
 
 def _stage_of(delivery: triack.Delivery, name: str | None) -> triack.Stage:

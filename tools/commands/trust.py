@@ -69,6 +69,12 @@ def trust() -> None:
     metavar="PATTERN",
     help="Nodes whose messages it may bring here as a relay; `plant-*` and the like.",
 )
+@click.option("--seal/--no-seal", default=None, help="Seal all messages for it: no node on the way can read them.")
+@click.option(
+    "--sealed-only/--no-sealed-only",
+    default=None,
+    help="Take its messages that a relay brings, and those that it brings as a relay, only sealed.",
+)
 @data_option
 def add(
     *,
@@ -80,6 +86,8 @@ def add(
     keep_alive_s: float | None,
     may_relay: tuple[str, ...],
     relays_for: tuple[str, ...],
+    seal: bool | None,
+    sealed_only: bool | None,
     data: Path,
 ) -> None:
     """Trust the peer with the public key KEY, and call it NAME.
@@ -97,6 +105,8 @@ def add(
         keep_alive_s=keep_alive_s,
         may_relay=may_relay or None,
         relays_for=relays_for or None,
+        seal=seal,
+        sealed_only=sealed_only,
         own=() if identity is None else Identity.decode(identity, files.where(IDENTITY_FILE)).public,
     )
     asyncio.run(reread(data))
@@ -134,7 +144,8 @@ def show(*, data: Path, as_json: bool) -> None:
         if as_json:
             known = {"name": peer.name, "keys": keys, "addresses": peer.addresses, "may_send": peer.may_send}
             known |= {"may_relay": peer.may_relay, "relays_for": peer.relays_for}
-            click.echo(json_line(known | {"psk": peer.psk != NO_PSK, "keep_alive_s": peer.keep_alive_s}))
+            about = {"seal": peer.seal, "sealed_only": peer.sealed_only, "psk": peer.psk != NO_PSK}
+            click.echo(json_line(known | about | {"keep_alive_s": peer.keep_alive_s}))
             continue
         click.echo(peer.name)
         for key in keys:
@@ -146,6 +157,10 @@ def show(*, data: Path, as_json: bool) -> None:
             click.echo(f"  onward   {' '.join(peer.may_relay)}")
         if peer.relays_for:
             click.echo(f"  relays   {' '.join(peer.relays_for)}")
+        if peer.seal:
+            click.echo("  seal     yes")
+        if peer.sealed_only:
+            click.echo("  takes    sealed messages only, by relays")
         if peer.psk != NO_PSK:
             click.echo("  psk      yes")
         if peer.keep_alive_s is not None:
