@@ -53,6 +53,7 @@ __all__ = [
     "JOURNAL",
     "MAX_BODY_BYTES",
     "MAX_PROPERTIES_BYTES",
+    "PIECE_MIN_BYTES",
     "SEALED_BYTES",
     "USER_PROPERTIES_BYTES",
     "Answer",

@@ -275,6 +275,12 @@ class Inbox:
             refused = Refused(RejectReason.NOT_SEALED)
         if refused is None:
             return False
+        if stream is not None and stream.sealed and stream.has_taken(header):
+            # A bad copy of a packet that is here: its relay may forget it, and its origin need not hear of it.
+            record_rejected(self._record, header, delivery, RejectReason.DUPLICATE, turn.now_ns)
+            if delivery in DURABLE:
+                turn.arrivals.store_ack(conversation, packet)
+            return True
         record_rejected(self._record, header, delivery, refused.reason, turn.now_ns)
         conversation.withhold(delivery, packet)
         self._tell_rejected((conversation, packet), header, refused.reason, refused.key)

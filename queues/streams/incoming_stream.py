@@ -148,6 +148,14 @@ class IncomingStream:
         """Whether a packet was neither accepted nor rejected before."""
         return self.sequence.is_fresh(header) if self.ordered else self.filter.is_fresh(header)
 
+    def has_taken(self, header: SequenceHeader) -> bool:
+        """Whether a packet of that number was accepted, and is on the disk with the next commit, or was before."""
+        if self.rejections.reason_of(header) is not None:
+            return False
+        if self.ordered:
+            return self.sequence.has_accepted(header)
+        return not self.filter.is_fresh(header) and not self.filter.has_skipped(header)
+
     def is_too_early(self, header: SequenceHeader, *, crowded: bool) -> bool:
         """Whether a new packet would exceed the limit of gaps or rejections.
 

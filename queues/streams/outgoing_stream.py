@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from triack.base.commit import OutgoingIndex, OutgoingStreamRow
+from triack.base.commit import HEAD_BYTES, OutgoingIndex, OutgoingStreamRow
 from triack.base.delivery import DURABLE, Delivery, default_priority
 from triack.base.names import TOPIC_PREFIX
 from triack.ordering.order_settings import OrderSettings
 from triack.ordering.outgoing import OutgoingSequence, StreamPacket
 from triack.ordering.wire import header_bytes, relayed_header_bytes
 from triack.queues.deadlines import Deadlines
-from triack.queues.packing import SEALED_BYTES, Outgoing, PacketBody, pack
+from triack.queues.packing import PIECE_MIN_BYTES, SEALED_BYTES, Outgoing, PacketBody, pack
 from triack.queues.routes import Way
 from triack.queues.stages import Stage, StageTracker
 from triack.queues.streams.ack_events import AckEvents
@@ -202,7 +202,10 @@ class OutgoingStream:
         """Limit the content of packets made from now on; existing packets stay as they are."""
         relayed = self.way is not None and not self.way.is_direct
         taken = relayed_header_bytes(self.queue, self.way.final) if relayed and self.way else header_bytes(self.queue)
-        self._body_bytes = content_bytes - taken - (SEALED_BYTES if self.seal is not None else 0)
+        self._body_bytes = content_bytes - taken
+        if self.seal is not None:
+            # If the smallest piece of a large message is too large for a datagram then, its packet travels in several.
+            self._body_bytes = max(self._body_bytes - SEALED_BYTES, HEAD_BYTES + PIECE_MIN_BYTES)
 
     def submit(self, message: bytes | Outgoing, size_bytes: int) -> int:
         """Accept a message. Returns its ticket."""
