@@ -336,8 +336,8 @@ class _Scene:
     def _lead_elsewhere(self, host: Host, fault: Fault) -> None:
         """A host moves, or lies from now on, or has another way to a destination, at once and for later starts."""
         if fault.kind == HOSTILE:
-            random = Random(fault.after)
-            host.act(lambda: self.hostile.append(Hostile(host.live, random)))
+            random, until_ns = Random(fault.after), self.world.now_ns + fault.for_ns
+            host.act(lambda: self.hostile.append(Hostile(host.live, until_ns, random)))
             return
         if fault.kind == "move":
             host.move(host.plan.addresses[fault.after], fault.for_ns)

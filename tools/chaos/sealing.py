@@ -2,7 +2,7 @@
 
 A hostile relay does to the sealed transactional packets that it passes on what it can: it changes bits and fields,
 gives a packet the body of an earlier one, takes proofs off order acks, raises their numbers, and says in the name of
-destinations what they never said. What it does ends with its process. Sealed messages may go back to their origin
+destinations what they never said. It lies for a while. Sealed messages may go back to their origin
 then; none may be lost, come twice or out of order, or be changed.
 """
 
@@ -11,6 +11,7 @@ from dataclasses import replace
 from random import Random
 from typing import Any, Final
 
+from triack.base.commit import HEAD_BYTES
 from triack.base.delivery import Delivery
 from triack.ordering import wire
 from triack.queues.manager.engine import Engine
@@ -51,27 +52,29 @@ def seal_some(plan: Plan, random: Random) -> Plan:
     relays = sorted({route.via for route in plan.routes})
     dishonest = any(fault.kind in DISHONEST for fault in faults)
     if any(stream.sealed for stream in streams) and not dishonest and random.random() < HOSTILE_SHARE:
-        fault = Fault(
-            random.randrange(plan.faults_end_ns), HOSTILE, random.choice(relays), after=random.getrandbits(16)
-        )
+        at_ns = random.randrange(plan.faults_end_ns)
+        for_ns = random.randrange(1, plan.faults_end_ns - at_ns + 1)
+        fault = Fault(at_ns, HOSTILE, random.choice(relays), after=random.getrandbits(16), for_ns=for_ns)
         faults = tuple(sorted((*faults, fault), key=lambda it: it.at_ns))
         streams = [replace(stream, lied_about=stream.sealed) for stream in streams]
     return replace(plan, streams=tuple(streams), faults=faults)
 
 
 class Hostile:
-    """A relay that lies from now on, until its process ends.
+    """A relay that lies for a while, or until its process ends.
 
     Args:
         engine: its node.
+        until_ns: when it lies no longer.
         random: when it lies, and how.
 
     Attributes:
         lies: how often it has.
     """
 
-    def __init__(self, engine: Engine, random: Random) -> None:
+    def __init__(self, engine: Engine, until_ns: int, random: Random) -> None:
         self.lies = 0
+        self._until_ns = until_ns
         self._random = random
         self._bodies: list[bytes] = []
         self._engine = engine
@@ -84,7 +87,7 @@ class Hostile:
 
         def contents_of(stream: Any, run: Any, now_ns: int) -> Any:
             contents, contexts, asks = honest(stream, run, now_ns)
-            if stream.delivery is Delivery.TRANSACTIONAL:
+            if stream.delivery is Delivery.TRANSACTIONAL and now_ns < self._until_ns:
                 each = zip(contents, contexts, strict=True)
                 contents = [self._change(content, context) for content, context in each]
             return contents, contexts, asks
@@ -98,11 +101,12 @@ class Hostile:
         self._bodies = [*self._bodies[-_BODIES_KEPT:], header.body]
         body, previous, draw = header.body, header.previous, self._random.random()
         if draw < _TAMPER:
-            # Not the first byte, which is refused unread.
-            at = self._random.randrange(1, len(body))
+            # Not what is seen of it: nodes record that, and it would differ from what was sent.
+            at = self._random.randrange(HEAD_BYTES, len(body))
             body = body[:at] + bytes([body[at] ^ 1 << self._random.randrange(8)]) + body[at + 1 :]
         elif draw < _TAMPER + _REPLAY:
-            body = self._random.choice(self._bodies)
+            alike = [it for it in self._bodies if it[:3] == body[:3]]  # as many messages
+            body = self._random.choice(alike)
         elif draw < _TAMPER + 2 * _REPLAY and previous:
             previous = self._random.randrange(previous)
         else:
@@ -116,7 +120,7 @@ class Hostile:
         """Changes order acks on their way back, and says what was never said."""
 
         def handle_order_ack(conversation: Conversation, packet: wire.RelayedOrderAck, turn: Any) -> None:
-            if not packet.mac:
+            if not packet.mac or turn.now_ns >= self._until_ns:
                 honest(conversation, packet, turn)
                 return
             draw = self._random.random()
