@@ -59,6 +59,7 @@ class OutgoingStreamRow(NamedTuple):
     """An outgoing stream: its peer, its class, and its next number.
 
     ``relayed`` is 1 once packets of it may have gone by way of a relay. ``priority`` is that of all its messages.
+    ``torn`` is 1 once a large message of it ended here when its destination may have had some pieces.
     ``sealed`` is 1 if they leave sealed.
     """
 
@@ -70,6 +71,7 @@ class OutgoingStreamRow(NamedTuple):
     next_number: int
     relayed: int = 0
     priority: int = 0
+    torn: int = 0
     sealed: int = 0
 
 

@@ -55,6 +55,7 @@ __all__ = [
     "MAX_PROPERTIES_BYTES",
     "PIECE_MIN_BYTES",
     "SEALED_BYTES",
+    "SENT_TO",
     "USER_PROPERTIES_BYTES",
     "Answer",
     "AnswerProperties",
@@ -76,6 +77,7 @@ __all__ = [
     "move_times",
     "ordinal_of",
     "pack",
+    "pack_again",
     "pack_one",
     "priority_of",
     "read_batch",
@@ -133,6 +135,8 @@ _NEVER = (0, 0)
 """The expiry of a message without any time limit."""
 _PRIORITY_SHIFT = 4
 """The lowest of the three bits of the priority, in the first byte of a body."""
+_NO_PROPERTIES: dict[str, Any] = {}
+"""One for all messages without any; nobody changes it."""
 _ENCODER = json.JSONEncoder(separators=(",", ":"))
 """One for all, as to make one takes longer than to write a few properties."""
 
@@ -151,6 +155,8 @@ ADMIN = "admin"
 """A property: which administration messages the sender wants, and where; see ``queues.admin_acks``."""
 CLASS = "class"
 """A property: the number of a ``MessageClass``. Only administration messages have it."""
+SENT_TO = "sent_to"
+"""A property of a copy in the journal of what was sent: its destination."""
 CARING = frozenset({DEAD_LETTER, JOURNAL, ADMIN})
 """The properties for which a node looks into a body when something happens to its messages."""
 DEAD_SEALED = "dead_sealed"
@@ -523,6 +529,47 @@ def pack_one(message: Outgoing, ordinal: int, sent_at_ms: int) -> bytes:
     return head + _FRAGMENT.pack(len(blob), 0) + blob
 
 
+def _properties_with(content: Unpacked, indices: Iterable[int], added: Properties) -> list[Properties]:
+    """The properties of messages, and others; messages that share theirs share the result."""
+    found: list[Properties] = []
+    before: Properties | None = None
+    for index in indices:
+        own: Properties = content.properties[index] if content.properties else _NO_PROPERTIES
+        if own is not before:
+            found.append({**own, **added})
+        else:
+            found.append(found[-1])
+        before = own
+    return found
+
+
+def pack_again(content: Unpacked, indices: Sequence[int], added: Properties, receive_by_ms: int) -> list[bytes]:
+    """Messages of a packet as bodies of any length, for a journal: neighbours share one. None of them cares.
+
+    Args:
+        content: the packet's messages.
+        indices: which of them, ascending.
+        added: properties that each copy has besides those of its message.
+        receive_by_ms: wall clock at which the copies end; 0 for never.
+    """
+    packed: list[bytes] = []
+    bits = content.priority << _PRIORITY_SHIFT
+    for _, run in groupby(enumerate(indices), key=lambda it: it[1] - it[0]):
+        at = [index for _, index in run]
+        bodies, given = [content.bodies[index] for index in at], _properties_with(content, at, added)
+        written = {id(own): write_properties(own) for own in given}
+        properties = [written[id(own)] for own in given]
+        first = content.first_ordinal + at[0]
+        if max(map(len, (*bodies, *properties))) <= _SHORT_MAX:
+            told = properties if any(properties) else None
+            packed.append(_batch(bodies, told, first, content.sent_at_ms, receive_by_ms, bits))
+            continue
+        for ordinal, (body, own) in enumerate(zip(bodies, given, strict=True), first):
+            message = Outgoing(body, own, receive_by_ms=receive_by_ms, priority=content.priority)
+            packed.append(pack_one(message, ordinal, content.sent_at_ms))
+    return packed
+
+
 def unpack(body: bytes) -> Unpacked:
     """Read a batch, or a whole message that ``join_fragments`` made. Raises ProtocolError ``bad-body``."""
     try:
@@ -631,9 +678,7 @@ def fragment_range(head: bytes, size_bytes: int) -> tuple[int, int, int, int] | 
 
 
 def check(body: bytes, *, may_have_priority: bool = True) -> None:
-    """Refuse a body that ``unpack`` or ``read_fragment`` could not read, or that has a priority and must not.
-
-    Of a sealed body it looks at what is not sealed.
+    """Refuse a body that ``unpack`` or ``read_fragment`` could not read, as far as it is seen, or of a wrong priority.
 
     Raises:
         ProtocolError: ``bad-body``.
@@ -671,7 +716,7 @@ def mark_opened(body: bytes) -> bytes:
 
 
 def split_to_seal(body: bytes) -> tuple[bytes, bytes]:
-    """What of a body stays to be seen when it is sealed, ``HEAD_BYTES`` of them, and the text to be sealed."""
+    """What is still seen of a body when it is sealed, ``HEAD_BYTES`` of it, and the text to be sealed."""
     first, count, ordinal, sent_at_ms, receive_by_ms = _HEAD.unpack_from(body)
     is_piece = first & _KIND_BITS == _FRAGMENT_KIND
     place = body[_HEAD.size : HEAD_BYTES] if is_piece else bytes(_FRAGMENT.size)

@@ -2,6 +2,7 @@
 
 from typing import Any, Self
 
+from triack.base.errors import ConnectionLost
 from triack.node.client.client_consumer import ClientConsumer
 from triack.node.control.control_frames import Caller, Header
 from triack.node.shell.holding import task_name
@@ -37,13 +38,36 @@ class ClientSubscriber(ClientConsumer):
     ) -> None:
         super().__init__(client, f"topic:{pattern}", redelivery, auto=auto, hand_over_timeout=None, name=name)
         self._about = {"pattern": pattern, **about}
+        self._is_paused = False
 
     def __repr__(self) -> str:
         return f"<ClientSubscriber to {self._about['pattern']}>"
 
     async def _ask_for_reader(self, name: str) -> Header:
-        begun, _ = await self._client.call("subscribe", **self._about, redelivery=self._redelivery, name=name)
+        about = {**self._about, "redelivery": self._redelivery, "paused": self._is_paused}
+        begun, _ = await self._client.call("subscribe", **about, name=name)
         return begun
+
+    async def pause(self) -> None:
+        """See ``Subscriber.pause``. It goes on with the next process of the node."""
+        await self._set_paused(paused=True)
+
+    async def resume(self) -> None:
+        """See ``Subscriber.resume``."""
+        await self._set_paused(paused=False)
+
+    async def _set_paused(self, *, paused: bool) -> None:
+        self._check_open()
+        self._is_paused = paused
+        while True:
+            epoch = await self._client.connected()
+            try:
+                await self._begin_on(epoch, self._name or task_name())
+                await self._client.call("pause_reader", epoch=self._epoch, reader=self._number, paused=paused)
+            except ConnectionLost:
+                await self._client.lost(epoch)
+            else:
+                return
 
     async def __aenter__(self) -> Self:
         await self._begin_on(await self._client.connected(), self._name or task_name())

@@ -47,7 +47,7 @@ from triack.node.handles.derived import settled
 from triack.node.handles.message import Message
 from triack.node.handles.receipt import Receipt, find_kept
 from triack.node.handles.receipts import KeyedReceipts, Receipts
-from triack.node.handles.subscribing import begin_subscription
+from triack.node.handles.subscribing import Subscriber, begin_subscription
 from triack.node.handles.transaction import Transaction
 from triack.node.handles.verbs import Verbs
 from triack.node.shell.enrolling import OpenInvitation
@@ -452,7 +452,17 @@ class Calls:
             port, header["pattern"], **about, ack="manual", redelivery=redelivery, reader=self._reader_of(header)
         )
         await port.commit()
+        if header["paused"]:
+            await self._pause_reader({"reader": number, "paused": True})
         return {"reader": number}, b""
+
+    async def _pause_reader(self, header: Header) -> Answer:
+        """A reader of a subscription takes nothing, or goes on."""
+        reader = self._readers[header["reader"]]
+        if not isinstance(reader, Subscriber):
+            raise UsageError("pause a reader: it is none of a subscription")
+        await (reader.pause() if header["paused"] else reader.resume())
+        return {}, b""
 
     def _reader_of(self, header: Header) -> Reader:
         """The reader, which is in another process, by its name there."""
@@ -632,6 +642,7 @@ _STEPS: dict[str, Callable[[Calls, Header], Awaitable[Answer]]] = {
     "get_chosen": Calls._get_chosen,
     "draw": Calls._draw,
     "close": Calls._close,
+    "pause_reader": Calls._pause_reader,
     "begin": Calls._begin,
     "commit": Calls._commit,
     "rollback": Calls._rollback,

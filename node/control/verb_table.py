@@ -366,6 +366,7 @@ VERBS: Mapping[str, Verb] = {
             shared=TRUTH,
             ack_wait_s=SECONDS,
             max_unacked=NUMBER_OR_NULL,
+            paused=TRUTH,
             redelivery=OBJECT_OR_NULL,
             name=TEXT_OR_NULL,
         ),
@@ -382,6 +383,7 @@ VERBS: Mapping[str, Verb] = {
         ),
         _step("draw", may_wait=True, reader=NUMBER, most=MOST, timeout=SECONDS, about=TRUTH),
         _step("close", reader=NUMBER),
+        _step("pause_reader", repeats=True, reader=NUMBER, paused=TRUTH),
         # Transactions.
         _step("begin", repeats=True, name=TEXT_OR_NULL),
         _row(Transaction.send, name="tx_send", on=On.TRANSACTION),

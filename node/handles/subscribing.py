@@ -1,8 +1,8 @@
 """The verbs of a node about topics, and the reader of a subscription."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from typing import Any, Self, Unpack
+from collections.abc import Callable, Mapping
+from typing import Any, Self, TypeVar, Unpack
 
 from triack.base.checks import check_kind
 from triack.base.delivery import Delivery
@@ -20,6 +20,8 @@ from triack.queues.topics.subscription import Subscription
 
 __all__ = ["Subscriber", "Subscribing", "begin_subscription", "check_reading", "check_subscription"]
 
+T = TypeVar("T")
+
 
 class Subscriber(Consumer):
     """An async iterator over the messages of one subscription; also an async context manager. See ``Consumer``.
@@ -27,9 +29,51 @@ class Subscriber(Consumer):
     Entering it waits until a durable subscription is on the disk. A subscription that is not durable ends with it.
     """
 
+    _is_paused = False
+
     async def __aenter__(self) -> Self:
         await self._port.commit()
         return self
+
+    async def pause(self) -> None:
+        """Take nothing until ``resume``: calls that wait for a message go on waiting.
+
+        A subscription that is not durable misses what is dispatched meanwhile, and its topic's strategy does not wait
+        for it; what was pending before stays pending. A durable one keeps everything, and its other readers go on.
+        Messages in hand stay there, and may be settled. A second call does nothing.
+
+        Raises:
+            NodeClosed, StoreFailed: the node or this reader has ended.
+        """
+        self._check_open()
+        topics, turn = self._port.topics()
+        self._is_paused, self._draw = True, _draw_nothing
+        if not self._subscription.durable:
+            topics.suspend(self._subscription, turn.now_ns)
+
+    async def resume(self) -> None:
+        """Go on with what waits, and with what comes from now on. Without a pause it does nothing.
+
+        Raises:
+            NodeClosed, StoreFailed: the node or this reader has ended.
+        """
+        self._check_open()
+        topics, turn = self._port.topics()
+        self._is_paused = False
+        topics.resume(self._subscription, turn.now_ns)
+        self._arrived.set()
+
+    @property
+    def _subscription(self) -> Subscription:
+        assert isinstance(self._mailbox, Subscription)
+        return self._mailbox
+
+    async def _wait_for(self, take: Callable[[], T | None]) -> T:
+        return await super()._wait_for(lambda: None if self._is_paused else take())
+
+
+def _draw_nothing() -> None:
+    """Draw from no run: the reader is paused."""
 
 
 class Subscribing(ABC):

@@ -31,6 +31,7 @@ class SubscriptionStats:
         discarded: messages that were dropped for it since the node started.
         late_acks: acknowledgements, and returns, of messages that were its reader's no longer.
         redelivered: messages that came back.
+        suspended: whether its reader has paused it, so that it misses what is dispatched; a durable one misses nothing.
     """
 
     name: str
@@ -46,6 +47,7 @@ class SubscriptionStats:
     discarded: int
     late_acks: int
     redelivered: int
+    suspended: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +113,7 @@ def _subscription(one: Subscription, holding: Holding, now_ms: int) -> Subscript
         one.discarded,
         one.late_acks,
         one.redelivered,
+        one.suspended_at is not None,
     )
 
 

@@ -22,7 +22,7 @@ from triack.node.handles.verbs import Verbs
 from triack.node.node import Node, open_node, port_of
 from triack.node.shell.enrolling import OpenInvitation
 from triack.node.sync.send_buffer import SendBuffer
-from triack.node.sync.sync_consumer import SyncConsumer, thread_safe
+from triack.node.sync.sync_consumer import SyncConsumer, SyncSubscriber, thread_safe
 from triack.node.sync.sync_handlers import in_threads
 from triack.node.sync.sync_loop import LoopThread, OverLoop
 from triack.node.sync.sync_receipts import SyncReceipt, SyncReceipts
@@ -223,7 +223,7 @@ class _Face(Generic[N]):
         return reader
 
     @as_on(Verbs.subscribe)
-    def subscribe(self, said: Said) -> SyncConsumer:
+    def subscribe(self, said: Said) -> SyncSubscriber:
         """It has begun when this returns. Without a name, the reader gets this thread's."""
         name = threading.current_thread().name if said["name"] is None else said["name"]
         wanted = {**said, "name": name}
@@ -233,7 +233,7 @@ class _Face(Generic[N]):
             await found.__aenter__()
             return found
 
-        reader: SyncConsumer = self._perform(begin, SyncConsumer)
+        reader: SyncSubscriber = self._perform(begin, SyncSubscriber)
         return reader
 
     unsubscribe = waited(Verbs.unsubscribe)

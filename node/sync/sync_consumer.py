@@ -3,12 +3,14 @@
 from typing import Self
 
 from triack.node.client.client_consumer import ClientConsumer
+from triack.node.client.client_subscriber import ClientSubscriber
 from triack.node.handles.consumer import BATCH_MESSAGES, Consumer
 from triack.node.handles.message import Holder, Message
+from triack.node.handles.subscribing import Subscriber
 from triack.node.sync.sync_loop import LoopThread, OverLoopUntilExit
 from triack.queues.mailboxes.mailbox import Lease
 
-__all__ = ["SyncConsumer", "thread_safe"]
+__all__ = ["SyncConsumer", "SyncSubscriber", "thread_safe"]
 
 
 class _ThreadSafe:
@@ -77,6 +79,20 @@ class SyncConsumer(OverLoopUntilExit[Consumer | ClientConsumer]):
     def close(self) -> None:
         """Give back unacknowledged messages, and take no more."""
         self.__exit__(GeneratorExit, None, None)
+
+
+class SyncSubscriber(SyncConsumer):
+    """An iterator over the messages of one subscription; also a context manager. See ``Subscriber``."""
+
+    _inner: Subscriber | ClientSubscriber
+
+    def pause(self) -> None:
+        """Take nothing until ``resume``; see ``Subscriber.pause``."""
+        self._loop.wait(self._inner.pause())
+
+    def resume(self) -> None:
+        """Go on; see ``Subscriber.resume``."""
+        self._loop.wait(self._inner.resume())
 
 
 def _put_back(*unseen: Message) -> None:

@@ -25,7 +25,6 @@ from triack.ordering.tiers import tier_label
 from triack.ordering.wire import (
     OnwardAckPacket,
     OnwardPacket,
-    RelayedPacket,
     SequenceHeader,
     encode_relayed_run,
     encode_run,
@@ -39,6 +38,7 @@ from triack.queues.mailboxes.mailbox import QueuedPacket
 from triack.queues.node_settings import NodeSettings
 from triack.queues.packing import Outgoing
 from triack.queues.peers.link import Link, Links
+from triack.queues.peers.sealing import Sealing
 from triack.queues.routes import Routes
 from triack.queues.stages import Stage
 from triack.queues.streams.accepted_keys import Accepted, AcceptedKeys
@@ -48,9 +48,9 @@ from triack.queues.streams.departure_records import DepartureRecords
 from triack.queues.streams.group_commit import GroupCommit, Turn
 from triack.queues.streams.holds import HeldStream, Holds
 from triack.queues.streams.ordinals import Ordinals
-from triack.queues.streams.outgoing_stream import OutgoingStream, Row
+from triack.queues.streams.outgoing_stream import OutgoingStream, Row, relayed_packets
 from triack.queues.streams.retirement import ENDED, Retirement
-from triack.queues.streams.sealing import Sealing
+from triack.queues.streams.sent_copies import SentCopies
 from triack.queues.streams.stream_state import StreamState
 from triack.queues.sync_links import SyncLinks
 from triack.session.protocol.frames import Ask
@@ -110,6 +110,7 @@ class Outbox:
         cached_bytes: bodies of packets that are in memory and on the disk.
         keys: of messages that are accepted once.
         dead_lettering: messages that were given up, until their dead letters exist.
+        copies: freed messages that the journal of this node is to have, until it has them.
         holds: the outgoing queues that wait for room at their destinations, and why.
         unpacked: the outgoing queues with submitted messages that are in no packet yet.
         latency: how long packets wait for the acks that free them.
@@ -160,9 +161,9 @@ class Outbox:
         self.keys = AcceptedKeys(settings.keys)
         self.note_asked: Callable[[OutgoingStream, list[StreamPacket], int], None] = lambda *_: None
         self.dead_lettering = DeadLettering(node_id, self._records, self.keys, queues.put_dead_letter)
-        self.retirement = Retirement(
-            node_id, incarnation, settings, links, self._records, self._unregister, self._relayed_streams
-        )
+        self.copies = SentCopies(node_id)
+        parts = node_id, incarnation, settings, links, self._records, self._unregister, self._relayed_streams
+        self.retirement = Retirement(*parts, prove=sealing.prove_end)
 
     # ---- starting
 
@@ -173,7 +174,7 @@ class Outbox:
         self.retirement.restore(content.streams, content.state)
         for row in content.streams:
             outgoing = self._make(row)
-            if row.next_number == ENDED:
+            if row.next_number <= ENDED:
                 self.retirement.handle_ended(outgoing)
             else:
                 self._add(outgoing)
@@ -243,6 +244,7 @@ class Outbox:
             way=way,
             relayed=bool(row.relayed),
             priority=row.priority,
+            torn=bool(row.torn),
             sealed=bool(row.sealed),
         )
 
@@ -290,7 +292,8 @@ class Outbox:
 
     def _set_deadline(self, outgoing: OutgoingStream) -> None:
         sequence, expiry_ms = outgoing.sequence, outgoing.next_expiry_ms
-        at_ns, hold_ns = (None, None) if outgoing.paused else (sequence.tier.deadline_ns, sequence.hold.deadline_ns)
+        # The tiers of a paused queue go on: what they schedule leaves when the queue is resumed. It asks for no room.
+        at_ns, hold_ns = sequence.tier.deadline_ns, None if outgoing.paused else sequence.hold.deadline_ns
         if hold_ns is not None and (at_ns is None or hold_ns < at_ns):
             at_ns = hold_ns
         if expiry_ms is not None:
@@ -341,6 +344,8 @@ class Outbox:
         """
         if any(reader.is_full for reader in outgoing.readers):
             return 0
+        if outgoing.asks_copies and self._local_queues.holds_copies:
+            return 0
         coming += len(outgoing.pending)
         if not outgoing.peer and not self._has_room(outgoing.queue, durable=outgoing.durable, coming=coming):
             return 0
@@ -365,7 +370,7 @@ class Outbox:
 
     def _poll_packets(self, outgoing: OutgoingStream, turn: Turn) -> list[StreamPacket]:
         entries = outgoing.poll_packets(turn.now_ms)
-        if any(entry.cares for entry in entries):
+        if outgoing.cares and any(entry.cares for entry in entries):
             self.note_asked(outgoing, entries, turn.now_ns)
         return entries
 
@@ -404,6 +409,8 @@ class Outbox:
 
     def _put_local(self, outgoing: OutgoingStream, entries: list[StreamPacket], turn: Turn) -> None:
         origin, stream, sequence = self._node_id, outgoing.stream_number, outgoing.sequence.sequence
+        if outgoing.cares:
+            self.copies.take(outgoing, entries)
         for entry in entries:
             body = entry.body or b""
             packet = QueuedPacket((), origin, stream, sequence, entry.number, outgoing.delivery, 1, len(body), [body])
@@ -495,28 +502,10 @@ class Outbox:
         if outgoing.way is None or outgoing.way.is_direct:
             contents = encode_run(first, previous, ack_requested, bodies)
         else:
-            packets = self._relay(run, previous, ack_requested, bodies, self._wall.ms(now_ns))
+            packets = relayed_packets(run, previous, ack_requested, bodies, self._wall.ms(now_ns))
             contents = encode_relayed_run(first, outgoing.way.final, "", packets, awaited=outgoing.next_hop.awaited)
         contexts = [PacketContext(outgoing, entry, before) for entry, before in zip(run, previous, strict=True)]
         return contents, contexts, awaited
-
-    @staticmethod
-    def _relay(
-        run: list[StreamPacket], previous: list[int], ack_requested: list[bool], bodies: list[bytes], now_ms: int
-    ) -> list[RelayedPacket]:
-        """Packets that go to a relay."""
-        each = zip(run, previous, ack_requested, bodies, strict=True)
-        return [
-            RelayedPacket(
-                entry.number,
-                before,
-                0,
-                max(1, entry.reach_by_ms - now_ms) if entry.reach_by_ms else 0,
-                asks,
-                body,
-            )
-            for entry, before, asks, body in each
-        ]
 
     def handle_handed_over(self, outgoing: OutgoingStream) -> None:
         """A session has taken packets of an outgoing queue: a resend tier may have begun."""
@@ -559,9 +548,14 @@ class Outbox:
         if outgoing is not None and outgoing.next_hop.former:
             names: tuple[str, ...] = (outgoing.via, *outgoing.next_hop.former)
         else:
-            names = (self.retirement.peer_of(stream) if outgoing is None else outgoing.via,)
+            names = self.retirement.peers_of(stream) if outgoing is None else (outgoing.via,)
         links = (self.links.get(name) for name in names if name)
         return any(link is not None and link.peer_id == peer_id for link in links)
+
+    def destination_of(self, stream: int) -> str:
+        """The node that a stream goes to, by name; empty when there is no such stream."""
+        outgoing = self._by_number.get(stream) or self.retirement.ended(stream)
+        return "" if outgoing is None else outgoing.peer
 
     def handle_order_ack(self, stream: int, sequence: int, number: int, turn: Turn) -> None:
         """The destination has a sequence up to ``number``."""
@@ -612,14 +606,28 @@ class Outbox:
             self._look_at(outgoing)
 
     def handle_reject(
-        self, stream: int, sequence: int, number: int, reason: str, turn: Turn, *, certain: bool = True
+        self,
+        stream: int,
+        sequence: int,
+        number: int,
+        reason: str,
+        turn: Turn,
+        *,
+        behind: bool = False,
+        certain: bool = True,
     ) -> None:
-        """A packet, and so its message, was permanently rejected; ``certain``: the destination has not delivered it."""
+        """A packet, and so its message, was permanently rejected; ``certain``: the destination has not delivered it.
+
+        ``behind``: a node behind the neighbour says so. Then the neighbour had it on its disk before.
+        """
         outgoing = self._by_number.get(stream)
         if outgoing is None or outgoing.sequence.sequence != sequence:
             return
         entry = outgoing.sequence.entries.get(number)
         if entry is None or entry.state is StreamPacketState.REJECTED:
+            return
+        if behind and outgoing.delivery is Delivery.RECOVERABLE and not outgoing.next_hop.awaited:
+            # Its dead letter is there. The word has overtaken the store ack, which frees this copy.
             return
         if self._leave_to_relay(outgoing, entry, reason, turn):
             return
@@ -639,6 +647,7 @@ class Outbox:
         if not outgoing.sequence.relay_answers(entries):
             return False
         for part in entries:
+            part.cares = False  # its dead letter says what became of it
             outgoing.sequence.remove(part)
             outgoing.handle_removed(part, reason)
         self.sync_links.remove(outgoing.way, outgoing, _ranges(entries))
@@ -697,13 +706,14 @@ class Outbox:
         )
 
     def _free(self, outgoing: OutgoingStream, entries: list[StreamPacket], turn: Turn) -> None:
+        done = self.copies.take(outgoing, entries) if outgoing.cares and entries else entries
         self._let_go(outgoing, entries)
         if entries:
             left = outgoing.sequence.entries
             self.latency.handle_freed(outgoing, left, turn.now_ns, busy=bool(left))
         if entries and outgoing.durable:
             self.links.resuming.handle_freed(outgoing.via, self.links[outgoing.via].peer_id)
-            for first, last in as_ranges(sorted([entry.number for entry in entries])):
+            for first, last in as_ranges(sorted([entry.number for entry in done])):
                 turn.commit.outgoing_deletes.append(
                     (key_of(outgoing.stream_number, first), key_of(outgoing.stream_number, last))
                 )
@@ -756,6 +766,7 @@ class Outbox:
             link.add(outgoing)
             outgoing.fit(self._content_bytes(link.peer, link.datagram_bytes))
             self._look_at(outgoing)
+        self.retirement.handle_routes_changed(self._routes.way_of)
 
     def _look_for_key(self, outgoing: OutgoingStream) -> None:
         """Peers or routes have changed: a stream that leaves sealed may have its key now, or no longer."""
@@ -829,15 +840,15 @@ class Outbox:
             if isinstance(key, Link):
                 key.wake()
                 continue
-            if not key.paused:
-                self._resend_due(key, turn.now_ns)
+            self._resend_due(key, turn.now_ns)
             for entry in key.poll_expired(turn.now_ms, LETTERS_MAX):
                 if not self._leave_to_relay(key, entry, DeadReason.REACH_QUEUE_TIMEOUT, turn):
                     self.dead_lettering.give_up(key, entry, DeadReason.REACH_QUEUE_TIMEOUT)
             self._look_at(key)
 
     def _resend_due(self, outgoing: OutgoingStream, now_ns: int) -> None:
-        outgoing.sequence.hold.handle_timer(now_ns)
+        if not outgoing.paused:
+            outgoing.sequence.hold.handle_timer(now_ns)
         if again := outgoing.sequence.handle_timer(now_ns):
             self.resends[tier_label(outgoing.sequence.tier.attempt)] += len(again)
             self._records.resend(outgoing, again, now_ns)
@@ -865,7 +876,7 @@ class Outbox:
 
     def poll_fetch(self) -> Read | None:
         """Which bodies to fetch next, or None."""
-        if not self.dead_lettering.waiting and not self._wanting:
+        if not self.dead_lettering.waiting and not self._wanting and not self.copies.is_waiting:
             return None
         keys: list[int] = []
         size_bytes = 0
@@ -879,6 +890,7 @@ class Outbox:
     def _missing(self) -> Iterator[tuple[OutgoingStream, StreamPacket]]:
         """Packets whose bodies are needed next: of given-up messages, then of the queues that want some."""
         yield from self.dead_lettering.missing(FETCH_AHEAD_PACKETS)
+        yield from self.copies.missing(FETCH_AHEAD_PACKETS)
         for outgoing in list(self._wanting):
             missing = [entry for entry in outgoing.sequence.upcoming(FETCH_AHEAD_PACKETS) if entry.body is None]
             yield from ((outgoing, entry) for entry in missing)
@@ -892,10 +904,14 @@ class Outbox:
         for key, body in read.bodies.items():
             stream, number = split_key(key)
             outgoing = self._by_number.get(stream)
-            entry = None if outgoing is None else outgoing.sequence.entries.get(number)
-            if outgoing is not None and entry is not None and entry.body is None:
-                entry.body = self._jumps.move_outgoing(outgoing.sequence.sequence, number, body)
+            if outgoing is None:
+                continue
+            entry, here = outgoing.sequence.entries.get(number), outgoing.sequence.sequence
+            if entry is not None and entry.body is None:
+                entry.body = self._jumps.move_outgoing(here, number, body)
                 self.cached_bytes += entry.size_bytes
+            elif entry is None:
+                self.copies.load(stream, number, self._jumps.move_outgoing(here, number, body))
         for stream in {split_key(key)[0]: None for key in read.keys}:
             outgoing = self._by_number.get(stream)
             if outgoing is not None:

@@ -4,7 +4,6 @@ It packs submitted messages into packets, gives them to the outgoing sequence, a
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from triack.base.commit import HEAD_BYTES, OutgoingIndex, OutgoingStreamRow
@@ -12,16 +11,17 @@ from triack.base.delivery import DURABLE, Delivery, default_priority
 from triack.base.names import TOPIC_PREFIX
 from triack.ordering.order_settings import OrderSettings
 from triack.ordering.outgoing import OutgoingSequence, StreamPacket
-from triack.ordering.wire import header_bytes, relayed_header_bytes
+from triack.ordering.wire import RelayedPacket, header_bytes, relayed_header_bytes
 from triack.queues.deadlines import Deadlines
 from triack.queues.packing import PIECE_MIN_BYTES, SEALED_BYTES, Outgoing, PacketBody, pack
+from triack.queues.peers.sealing import Seal
 from triack.queues.routes import Way
 from triack.queues.stages import Stage, StageTracker
 from triack.queues.streams.ack_events import AckEvents
 from triack.queues.streams.stream_state import StreamState
 from triack.queues.sync_links import NextHop
 
-__all__ = ["OutgoingStream", "Row", "Seal"]
+__all__ = ["OutgoingStream", "Row", "relayed_packets"]
 
 
 class Row(NamedTuple):
@@ -30,21 +30,6 @@ class Row(NamedTuple):
     ticket: int
     ordinal: int
     messages: int
-
-
-@dataclass(slots=True)
-class Seal:
-    """Of a stream whose packets leave sealed; see ``queues.streams.sealing``.
-
-    Attributes:
-        key: the public key of its destination.
-        missing: why its packets cannot be sealed now, so that they wait; for people.
-        by: the destination itself, once it has proved a word about the stream; empty before.
-    """
-
-    key: bytes = b""
-    missing: str = ""
-    by: bytes = b""
 
 
 class OutgoingStream:
@@ -63,6 +48,7 @@ class OutgoingStream:
         way: the way to the peer; None for a queue of this node.
         relayed: whether packets of it may have gone by way of a relay.
         priority: of all its messages; None for the default of their class.
+        torn: see ``tear``.
         sealed: whether its packets leave sealed.
 
     Attributes:
@@ -72,7 +58,10 @@ class OutgoingStream:
         recovered: number of its messages that were restored at the start: an earlier process may have sent them.
         life: state of its stream.
         paused: whether an operator has paused it: nothing of it leaves until it is resumed.
-        senders: number of senders in the middle of a list of messages, all of which is numbered in one stream.
+        senders: number of senders in the middle of a list of messages, all of which is numbered in one stream; and of
+            freed messages whose copies wait for their bodies, as their rows are in the store until then.
+        cares: whether a message was packed, or restored, for which a node looks into its body (``packing.CARING``).
+        asks_copies: whether a message was sent in this process of which this node's journal is to have a copy.
     """
 
     __slots__ = (
@@ -80,6 +69,8 @@ class OutgoingStream:
         "_body_bytes",
         "_expiries",
         "_messages_per_packet",
+        "asks_copies",
+        "cares",
         "committing",
         "delivery",
         "durable",
@@ -101,6 +92,7 @@ class OutgoingStream:
         "stages",
         "stream_number",
         "submitted",
+        "torn",
         "unacked_bytes",
         "way",
     )
@@ -120,8 +112,10 @@ class OutgoingStream:
         way: Way | None = None,
         relayed: bool = False,
         priority: int | None = None,
+        torn: bool = False,
         sealed: bool = False,
     ) -> None:
+        self.torn = torn
         self.way = way
         self.seal = Seal() if sealed else None
         self.relayed = relayed or (way is not None and not way.is_direct)
@@ -136,6 +130,7 @@ class OutgoingStream:
         self.stages = StageTracker()
         self.readers: list[AckEvents] = []
         self.pending: list[bytes | Outgoing] = []
+        self.cares = self.asks_copies = False
         self.pending_bytes = 0
         self.submitted = 0
         self.numbered = 0
@@ -162,8 +157,22 @@ class OutgoingStream:
             sequence.next_number,
             int(self.relayed),
             self.priority,
+            int(self.torn),
             int(self.sealed),
         )
+
+    def tear(self, entries: list[StreamPacket]) -> bool:
+        """Note that a message ends here. Returns whether its destination may wait for the rest of it.
+
+        Those pieces take room there until a later packet says that the others do not come. If there is none, the end of
+        the stream says it, see ``queues.streams.retirement``.
+        """
+        first = entries[0]
+        if first.whole is None:
+            return False
+        is_older = first.first_ticket < self.recovered
+        self.torn = self.torn or is_older or any(entry.sends for entry in entries)
+        return self.torn
 
     @property
     def key(self) -> tuple[str, str, Delivery, int, bool]:
@@ -264,7 +273,9 @@ class OutgoingStream:
         for item in packed:
             size_bytes = lengths.setdefault(len(item.body), len(item.body))
             entry = StreamPacket(number, item.body, size_bytes, item.messages, ticket, item.tickets, item.reach_by_ms)
-            entry.ack_requested, entry.cares = item.ack_requested, item.cares
+            entry.ack_requested = item.ack_requested
+            if item.cares:
+                entry.cares = self.cares = True
             entries.append(entry)
             number += 1
             # Every fragment of a message has its ticket; the last one moves on.
@@ -284,6 +295,7 @@ class OutgoingStream:
         tickets = max(1, row.messages)
         entry = StreamPacket(number, None, row.size_bytes, row.messages, self.submitted, tickets, row.reach_by_ms)
         entry.cares = row.cares
+        self.cares = self.cares or row.cares
         self.submitted += row.messages
         self.numbered = self.stages.queued = self.recovered = self.submitted
         self._append([entry])
@@ -367,10 +379,22 @@ class OutgoingStream:
 
     @property
     def is_held(self) -> bool:
-        """Whether a reader or sender refers to messages by their numbers in its stream, so that it must not end."""
+        """Whether readers, senders or copies refer to messages by their numbers in its stream: it must not end."""
         return bool(self.readers or self.senders)
 
     @property
     def busy(self) -> bool:
         """Whether anything is pending, waiting or unacknowledged."""
         return self.unacknowledged > 0
+
+
+def relayed_packets(
+    run: list[StreamPacket], previous: list[int], ack_requested: list[bool], bodies: list[bytes], now_ms: int
+) -> list[RelayedPacket]:
+    """Packets of this node that go to a relay."""
+    return [
+        RelayedPacket(
+            entry.number, before, 0, max(1, entry.reach_by_ms - now_ms) if entry.reach_by_ms else 0, asks, body
+        )
+        for entry, before, asks, body in zip(run, previous, ack_requested, bodies, strict=True)
+    ]

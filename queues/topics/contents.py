@@ -13,7 +13,7 @@ from itertools import islice
 
 from triack.queues.mailboxes.line import PACKET_BYTES, Cache
 from triack.queues.mailboxes.queued_packet import QueuedPacket
-from triack.queues.mailboxes.shelf import Shelf
+from triack.queues.mailboxes.shelf import BLOCK_RECORDS, Shelf
 
 __all__ = ["Contents"]
 
@@ -35,7 +35,17 @@ class Contents:
         cached_bytes: memory of those in memory.
     """
 
-    __slots__ = ("_cache", "_growing", "_left", "_places", "_ready", "_set_expiry", "_shelf", "cached_bytes", "wanted")
+    __slots__ = (
+        "_cache",
+        "_growing",
+        "_places",
+        "_ready",
+        "_removed",
+        "_set_expiry",
+        "_shelf",
+        "cached_bytes",
+        "wanted",
+    )
 
     def __init__(self, cache: Cache, set_expiry: Callable[[QueuedPacket | None, int | None], None]) -> None:
         self._cache = cache
@@ -44,8 +54,8 @@ class Contents:
         # The first places of those in memory, ascending, and of some that have gone.
         self._places: list[int] = []
         self._shelf = Shelf()
-        # How many packets each block of the shelf still has, by its first place.
-        self._left = Counter[int]()
+        # How many packets of each block of the shelf were removed, by its first place; without those that are whole.
+        self._removed = Counter[int]()
         self._growing = 0
         self.wanted: dict[int, int] = {}
         self.cached_bytes = 0
@@ -83,10 +93,9 @@ class Contents:
     def _shelve(self, packet: QueuedPacket) -> None:
         self._shelf.add(replace(packet, content=None))  # a reader may have this one in hand
         start = self._shelf.block_of(packet.first_place)
-        self._left[start] += 1
         if start != self._growing:
-            self._drop_empty(self._growing)
-            self._growing = start
+            before, self._growing = self._growing, start
+            self._drop_empty(before)
         if packet.receive_by_ms:
             self._set_expiry(None, self._shelf.next_expiry_ms)
 
@@ -107,14 +116,14 @@ class Contents:
         if not self._shelf or not self._shelf.remove(place):
             return False
         start = self._shelf.block_of(place)
-        self._left[start] -= 1
+        self._removed[start] += 1
         self._drop_empty(start)
         return True
 
     def _drop_empty(self, start: int) -> None:
         """Drop the block that begins at a place, if nothing is left of it and it does not grow."""
-        if not self._left[start]:
-            del self._left[start]
+        if start != self._growing and self._removed[start] == BLOCK_RECORDS:
+            del self._removed[start]
             self._shelf.drop_block(start)
 
     def walk(self, place: int) -> Iterator[QueuedPacket]:

@@ -1,5 +1,6 @@
 """When messages of a topic were dispatched, by their places, in memory that does not grow with their number."""
 
+from array import array
 from bisect import bisect_left
 
 __all__ = ["DispatchTimes"]
@@ -20,8 +21,8 @@ class DispatchTimes:
     def __init__(self, timeout_ns: int) -> None:
         self._timeout_ns = timeout_ns
         # The last place of each group of messages, ascending, and when the last of them was dispatched.
-        self._lasts: list[int] = []
-        self._times_ns: list[int] = []
+        self._lasts = array("Q")
+        self._times_ns = array("Q")
 
     def add(self, last: int, now_ns: int) -> None:
         """All messages up to a place are dispatched by now."""

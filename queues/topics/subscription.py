@@ -11,7 +11,7 @@ message. Any other one has a message from its dispatch on (``strategies``).
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 from operator import attrgetter
 from typing import Any, Protocol
@@ -21,9 +21,11 @@ from triack.base.errors import StoreDamaged
 from triack.base.names import TOPIC_PREFIX
 from triack.base.ranges import NumberSet, Range
 from triack.queues.mailboxes.handed import settled_runs
-from triack.queues.mailboxes.line import Cache, Line, Lines, Share
+from triack.queues.mailboxes.line import Line, Lines
 from triack.queues.mailboxes.mailbox import Lease, Mailbox, Notices, QueuedPacket, Run
 from triack.queues.mailboxes.progress import Progress
+from triack.queues.mailboxes.queued_packet import bits_of
+from triack.queues.pauses import Pause
 from triack.queues.topics.contents import Contents
 
 __all__ = ["Root", "Subscription", "ranges_of"]
@@ -43,6 +45,7 @@ class Root(Protocol):
         last_place: the place of the youngest message.
         dispatched: the place of the last message that was dispatched.
         contents: the messages that subscriptions want.
+        pause: as for a queue: while it is paused, no reader of a subscription gets anything.
     """
 
     queue_id: int
@@ -50,6 +53,7 @@ class Root(Protocol):
     last_place: int
     dispatched: int
     contents: Contents
+    pause: Pause | None
 
     def takes(self, subscription: "Subscription", topic: str) -> bool:
         """Whether a subscription's pattern stands for a topic."""
@@ -74,7 +78,9 @@ class _Line(Line):
     __slots__ = ("_ahead", "_gone", "_of", "_root", "_seen", "place")
 
     def __init__(self, subscription: "Subscription", root: Root, after: int) -> None:
-        super().__init__(Share(Cache()), lambda _packet, _at_ms: None, 0)
+        # A view has neither packets of its own nor a share of the cache: what the base class keeps of them is not made,
+        # and each call that would need it is below.
+        self.priority = 0
         self._of = subscription
         self._root = root
         self.place = after + 1
@@ -83,7 +89,7 @@ class _Line(Line):
         # Packets that this subscription alone has taken from the disk, by their places.
         self._ahead: dict[int, QueuedPacket] = {}
         # Packets that expired.
-        self._gone: set[int] = set()
+        self._gone: dict[int, None] = {}  # a set takes three times as much
 
     def first(self) -> QueuedPacket | None:
         """See ``Line``."""
@@ -100,10 +106,14 @@ class _Line(Line):
 
     def _look(self, limit: int) -> QueuedPacket | None:
         """Find the next packet; those before it are not for this subscription."""
-        root, ahead = self._root, self._ahead
+        root, ahead, done = self._root, self._ahead, self._of.reader.done
+        self.place = max(self.place, done.cumulative + 1)
         for packet in root.contents.walk(self.place):
             if packet.first_place > limit:
                 break
+            if packet.first_place in done:  # it was missed: there may be any number of those
+                self._gone.pop(packet.first_place, None)
+                continue
             if not root.takes(self._of, packet.topic):
                 continue
             if root.contents.is_ready(packet):
@@ -130,7 +140,7 @@ class _Line(Line):
     def _pass(self, packet: QueuedPacket) -> None:
         self._seen = None
         self._ahead.pop(packet.first_place, None)
-        self._gone.discard(packet.first_place)
+        self._gone.pop(packet.first_place, None)
         self.place = packet.last_place + 1
 
     def drop_first(self) -> None:
@@ -142,8 +152,23 @@ class _Line(Line):
         """See ``Line``."""
         if packet.last_place < self.place or packet.first_place in self._gone:
             return False
-        self._gone.add(packet.first_place)
+        self._gone[packet.first_place] = None
         return True
+
+    def supply(self, packet: QueuedPacket, pieces: Sequence[bytes]) -> bool:
+        """See ``Line``."""
+        if pieces and not packet.pieces:
+            self._root.contents.load(packet, list(pieces))
+        return False
+
+    @property
+    def next_expiry_ms(self) -> int | None:
+        """See ``Line``. Contents expire in their root."""
+        return None
+
+    def poll_expired(self, now_ms: int, most: int) -> list[QueuedPacket]:  # noqa: ARG002 - as above
+        """See ``Line``."""
+        return []
 
     def walk(self, place: int) -> Iterator[QueuedPacket]:
         """See ``Line``."""
@@ -177,9 +202,11 @@ class _OneLine(Lines):
     """The line of a subscription, in place of those of a queue: its messages come in the order of their arrival."""
 
     def __init__(self, line: _Line) -> None:
-        super().__init__(Share(Cache()), lambda _packet, _at_ms: None)
-        self._by_priority = {0: line}
         self.by_rank = [line]
+
+    def of(self, packet: QueuedPacket) -> Line:  # noqa: ARG002 - there is no other
+        """See ``Lines``."""
+        return self.by_rank[0]
 
 
 class Subscription(Mailbox):
@@ -202,6 +229,8 @@ class Subscription(Mailbox):
         redelivered: number of messages that came back.
         overdue: number of those that the node took back, as they were in hand for too long.
         title: as given; ``name`` has the pattern, too.
+        suspended_at: of one that is not durable and is suspended, the place of the last message dispatched before;
+            None otherwise.
     """
 
     __slots__ = (
@@ -221,6 +250,7 @@ class Subscription(Mailbox):
         "root",
         "row_id",
         "shared",
+        "suspended_at",
         "title",
     )
 
@@ -250,6 +280,7 @@ class Subscription(Mailbox):
         self._view = _Line(self, root, after)
         self._lines = _OneLine(self._view)
         self._ended = False
+        self.suspended_at: int | None = None
         # Packets that are partly done, or had setbacks; the store has their progress.
         self._partly: dict[int, QueuedPacket] = {}
         self._restored: dict[int, bytes] = {}
@@ -265,7 +296,9 @@ class Subscription(Mailbox):
     @property
     def limit(self) -> int:
         """The place of the last message that it may have."""
-        return self.root.last_place if self.row_id else self.root.dispatched
+        if self.row_id:
+            return self.root.last_place
+        return self.root.dispatched if self.suspended_at is None else self.suspended_at
 
     @property
     def has_ended(self) -> bool:
@@ -289,7 +322,35 @@ class Subscription(Mailbox):
 
     def wants(self, packet: QueuedPacket) -> bool:
         """Whether a content whose topic it takes, and that it may have, is not done."""
-        return packet.first_place > self.after and packet.first_place not in self.reader.done
+        place, until = packet.first_place, self.suspended_at
+        return place > self.after and place not in self.reader.done and (until is None or place <= until)
+
+    def suspend(self) -> None:
+        """It gets nothing from now on, and is not asked for room; what is dispatched meanwhile is not for it."""
+        self.end_run()
+        self.suspended_at = self.root.dispatched
+
+    def miss(self, packet: QueuedPacket, index: int, count: int) -> None:
+        """It is suspended, and misses messages of a packet of which it has those before them."""
+        self.reader.acknowledge(packet, bits_of(range(index, index + count)))
+        if packet.first_place in self.reader.done:
+            self._handle_done(packet)
+
+    def resume(self) -> QueuedPacket | None:
+        """It gets what is dispatched from now on. Returns a packet of which it gets only the rest."""
+        since, last = self.suspended_at, self.root.dispatched
+        assert since is not None
+        self.suspended_at = None
+        head = self.root.contents.following(last + 1)
+        if head is None or head.first_place > last:
+            self.reader.done.take_run(since + 1, last)
+            return None
+        self.reader.done.take_run(since + 1, head.first_place - 1)
+        if head.first_place <= max(since, self.after) or not self.root.takes(self, head.topic):
+            return None
+        self.reader.acknowledge(head, bits_of(range(last + 1 - head.first_place)))
+        self.size_bytes += head.size_bytes
+        return head
 
     def assign(self, packet: QueuedPacket, messages: int, *, first: bool) -> None:
         """It gets messages of a content; ``first`` says whether they are the first of that."""
@@ -314,6 +375,8 @@ class Subscription(Mailbox):
     # ---- handing out
 
     def _next_run(self, now_ms: int) -> Run | None:
+        if self.suspended_at is not None or self.root.pause is not None:
+            return None
         returned = self.reader.line(0).returned
         if returned.coming or returned.passed:
             returned.handle_time(now_ms)

@@ -25,7 +25,7 @@ from triack.queues.topics.contents import Contents
 from triack.queues.topics.dispatch_times import DispatchTimes
 from triack.queues.topics.strategies import over_limit, room_of
 from triack.queues.topics.subscription import Subscription
-from triack.queues.topics.trie import Trie
+from triack.queues.topics.trie import Trie, stands_for
 
 __all__ = ["Dispatch", "TopicRoot"]
 
@@ -39,10 +39,10 @@ look costs little beside them."""
 
 
 class _Takers(NamedTuple):
-    """The subscriptions that take a topic."""
+    """The subscriptions that take a topic, as keys: thousands may, and each asks whether it is among them."""
 
-    durable: tuple[Subscription, ...]
-    others: tuple[Subscription, ...]
+    durable: dict[Subscription, None]
+    others: dict[Subscription, None]
 
 
 class _Large:
@@ -214,12 +214,20 @@ class TopicRoot(Mailbox):
         ]
         del self.subscriptions[subscription]
         self._trie.remove(subscription.pattern, subscription)
-        self._matches.clear()
+        for takers in self._matches.values():  # thousands may end at once: nothing is matched anew for that
+            (takers.durable if subscription.durable else takers.others).pop(subscription, None)
         subscription.end()
         for packet in wanted:
             self.release(packet)
         self.notices.idled[self] = None
         self.stir()
+
+    def resume(self, subscription: Subscription) -> None:
+        """A suspended subscription goes on with what is dispatched from now on."""
+        head = subscription.resume()
+        if head is not None and head.first_place in self.contents.wanted:
+            self.contents.wanted[head.first_place] += 1
+        subscription.wake()
 
     def handle_left(self, subscription: Subscription) -> None:
         """The holder of a subscription that is not durable has gone."""
@@ -231,13 +239,16 @@ class TopicRoot(Mailbox):
             if len(self._matches) >= MATCHES_MAX:
                 self._matches.clear()
             matching = self._trie.match(topic)
-            durable = tuple(one for one in matching if one.durable)
-            found = self._matches[topic] = _Takers(durable, tuple(one for one in matching if not one.durable))
+            durable = dict.fromkeys(one for one in matching if one.durable)
+            others = dict.fromkeys(one for one in matching if not one.durable)
+            found = self._matches[topic] = _Takers(durable, others)
         return found
 
     def takes(self, subscription: Subscription, topic: str) -> bool:
         """Whether a subscription's pattern stands for a topic."""
-        takers = self._takers(topic)
+        takers = self._matches.get(topic)
+        if takers is None:
+            return stands_for(subscription.pattern, topic)
         return subscription in (takers.durable if subscription.durable else takers.others)
 
     @property
@@ -374,7 +385,7 @@ class TopicRoot(Mailbox):
         """Let go as many messages of the next content as may go. Returns whether all of them have."""
         place, settings = packet.first_place, self.settings
         durable, others = self._takers(packet.topic)
-        takers = [one for one in others if one.wants(packet)]
+        takers = [one for one in others if one.suspended_at is None and one.wants(packet)]
         begin = max(place, self.dispatched + 1)
         count = room_of(
             settings.strategy, [(one.length, one.max_unacked) for one in takers], packet.last_place - begin + 1
@@ -387,6 +398,10 @@ class TopicRoot(Mailbox):
             self.contents.wanted[place] += len(takers)
         self.dispatched = begin + count - 1
         self._times.add(self.dispatched, now_ns)
+        if not is_first:
+            for one in others:
+                if one.suspended_at is not None and one.wants(packet):
+                    one.miss(packet, begin - place, count)
         for one in takers:
             over = over_limit(one.length, one.max_unacked, count) if settings.strategy == "discard_allowed" else 0
             one.assign(packet, count, first=is_first)
@@ -495,6 +510,12 @@ class TopicRoot(Mailbox):
             self.release(packet)
 
     # ---- not read as a queue
+
+    def interrupt(self) -> None:
+        """See ``Mailbox``: its readers are those of its subscriptions."""
+        super().interrupt()
+        for one in self.subscriptions:
+            one.interrupt()
 
     def open_run(self, now_ms: int) -> Run | None:  # noqa: ARG002 - a queue looks at it
         """Nothing is read from a root, but from its subscriptions."""

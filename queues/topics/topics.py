@@ -253,6 +253,24 @@ class Topics:
             self._deleted.append(subscription.row_id)
         self._record("unsubscribed", now_ns, **subscription.record_fields, reason=reason)
 
+    def suspend(self, subscription: Subscription, now_ns: int) -> None:
+        """A subscription that is not durable gets nothing, and misses what is dispatched, until ``resume``."""
+        if subscription.suspended_at is None and not subscription.has_ended:
+            self.note(now_ns)
+            subscription.suspend()
+            self._record("subscription_suspended", now_ns, **subscription.record_fields)
+            subscription.root.stir()
+
+    def resume(self, subscription: Subscription, now_ns: int) -> None:
+        """It gets what is dispatched from now on."""
+        if subscription.suspended_at is not None and not subscription.has_ended:
+            root = subscription.root
+            assert isinstance(root, TopicRoot)
+            self.note(now_ns)
+            root.resume(subscription)
+            self._record("subscription_resumed", now_ns, **subscription.record_fields)
+            root.stir()
+
     def handle_settings(self, settings: NodeSettings) -> None:
         """Other strategies are in force."""
         self._settings = settings

@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 
 from triack.base.names import ALL_BELOW, LEVEL_END, ONE_LEVEL
 
-__all__ = ["Trie"]
+__all__ = ["Trie", "stands_for"]
 
 T = TypeVar("T")
 
@@ -78,6 +78,15 @@ class Trie(Generic[T]):
             found.update(at.all)
             found.update(at.here)
         return list(found)
+
+
+def stands_for(pattern: str, name: str) -> bool:
+    """Whether one pattern stands for a name, in as many steps as they have levels."""
+    levels, ends = _divide(pattern)
+    names = name.split(LEVEL_END)
+    if len(names) < len(levels) or (len(names) > len(levels) and not ends):
+        return False
+    return all(level in (ONE_LEVEL, at) for level, at in zip(levels, names, strict=False))
 
 
 def _divide(pattern: str) -> tuple[list[str], bool]:

@@ -2,7 +2,7 @@
 
 from triack.base.peers import Directory
 from triack.base.reasons import RejectReason
-from triack.ordering.wire import HOPS_MAX, RelayedHeader
+from triack.ordering.wire import HOPS_MAX, RelayedEnd, RelayedHeader
 from triack.queues.packing import is_sealed
 from triack.queues.peers.link import Conversation
 from triack.queues.routes import Routes, Way
@@ -39,12 +39,12 @@ class TransitDoor:
         self._routes = routes
         self._admission = admission
 
-    def is_here(self, header: RelayedHeader) -> bool:
+    def is_here(self, header: RelayedHeader | RelayedEnd) -> bool:
         """Whether a packet is for a queue of this node."""
         return header.final in ("", self._name)
 
-    def judge(self, conversation: Conversation, header: RelayedHeader) -> Way | RejectReason:
-        """The way of a packet to its destination, or why it is refused.
+    def judge(self, conversation: Conversation, header: RelayedHeader | RelayedEnd) -> Way | RejectReason:
+        """The way of a packet, or of the end of a stream, to its destination, or why it is refused.
 
         Nothing is passed on for a neighbour that may not send to that destination; such a one does not learn, either,
         which destinations there are. A neighbour that brings packets of another node needs the right to speak for that,
@@ -63,14 +63,15 @@ class TransitDoor:
             return reason
         return RejectReason.HOP_COUNT_EXCEEDED if header.hops >= HOPS_MAX else self._lead(conversation, header)
 
-    def _lead(self, conversation: Conversation, header: RelayedHeader) -> Way | RejectReason:
+    def _lead(self, conversation: Conversation, header: RelayedHeader | RelayedEnd) -> Way | RejectReason:
         """The way of a packet that may be passed on, or why there is none."""
         way = None if "://" in header.final else self._routes.way(header.final)
         if way is None:
             return RejectReason.NO_ROUTE
         if way.via == conversation.link_name:
             return RejectReason.ROUTE_LOOP
-        return RejectReason.RENAMED if way.renamed and is_sealed(header.body) else way
+        is_bound = isinstance(header, RelayedHeader) and is_sealed(header.body)
+        return RejectReason.RENAMED if way.renamed and is_bound else way
 
     def way_of(self, final: str) -> Way | None:
         """The way to the destination of packets that are here already."""

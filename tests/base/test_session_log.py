@@ -163,6 +163,8 @@ def test_everything_in_the_schema_is_written(records: list[dict[str, Any]]) -> N
         ("late_ack", True),
         ("expired", True),
         ("admin_ack_queued", True),
+        # Of a destination behind relays whose store has gone back.
+        ("rollback_detected", True),
         # What is over a synchronous link and leaves otherwise than by an ack.
         ("transit_freed", True),
     }

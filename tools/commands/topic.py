@@ -107,7 +107,7 @@ def _write_subscriptions(subscriptions: list[triack.SubscriptionStats]) -> None:
             [
                 one.name,
                 one.pattern,
-                ("shared" if one.shared else "durable") if one.durable else "-",
+                ("shared" if one.shared else "durable") if one.durable else "paused" if one.suspended else "-",
                 str(one.readers),
                 str(one.pending),
                 str(one.in_hand),

@@ -18,6 +18,17 @@ async def test_a_client_publishes_and_subscribes(node: triack.Node, client: Clie
     assert not node.stats().topics["Games"].subscriptions
 
 
+async def test_a_client_pauses_its_reader(node: triack.Node, client: Client) -> None:
+    async with client.subscribe("Games.#") as reader:
+        await reader.pause()
+        await node.publish("Games.Cricket", b"1", until="stored")
+        with pytest.raises(triack.WaitTimeout):
+            await reader.get(0)
+        await reader.resume()
+        await node.publish("Games.Cricket", b"2")
+        assert (await reader.get(WAIT)).body == b"2"
+
+
 async def test_a_client_reads_a_durable_subscription_and_ends_it(node: triack.Node, client: Client) -> None:
     async with client.subscribe("Games.#", durable="audit") as reader:
         await node.publish("Games.Cricket", b"1")
@@ -39,4 +50,10 @@ def test_a_program_without_async_publishes_and_subscribes(tmp_path: Path) -> Non
         with node.subscribe("Games.#", durable="audit") as reader:
             node.publish("Games.Cricket", b"1")
             assert reader.get(WAIT).topic == "Games.Cricket"
+            reader.pause()
+            node.publish("Games.Cricket", b"2")
+            with pytest.raises(triack.WaitTimeout):
+                reader.get(0)
+            reader.resume()
+            assert reader.get(WAIT).body == b"2"
         node.unsubscribe("audit")

@@ -40,6 +40,44 @@ async def test_a_durable_subscription_gets_all_that_came_while_nobody_read_it(tm
         assert node.stats().topics["Games"].messages == 0
 
 
+async def test_a_paused_reader_takes_nothing_and_a_durable_subscription_keeps_it() -> None:
+    async with (
+        make() as node,
+        node.subscribe("Games.#") as one,
+        node.subscribe("Games.#", durable="audit") as audit,
+        node.subscribe("Games.#") as other,
+    ):
+        waiting = asyncio.create_task(audit.get(WAIT))
+        await asyncio.sleep(0)
+        for reader in (one, audit):
+            await reader.pause()
+            await reader.pause()
+        await node.publish("Games.Cricket", b"1")
+        assert await read(other, 1) == [b"1"]
+        with pytest.raises(triack.WaitTimeout):
+            await one.get(0)
+        assert not waiting.done()
+        shown = node.stats().topics["Games"].subscriptions
+        assert [it.suspended for it in shown] == [True, False, False]
+        for reader in (one, audit):
+            await reader.resume()
+        await node.publish("Games.Cricket", b"2")
+        assert await read(one, 1) == [b"2"]
+        assert [(await waiting).body, *await read(audit, 1)] == [b"1", b"2"]
+
+
+async def test_a_subscription_may_end_while_its_reader_is_paused() -> None:
+    async with make() as node, node.subscribe("Games.#", durable="audit") as audit:
+        await audit.pause()
+        await node.unsubscribe("audit")
+        await audit.resume()
+        with pytest.raises(triack.SubscriptionEnded):
+            await audit.get(WAIT)
+        audit.close()
+        with pytest.raises(triack.NodeClosed):
+            await audit.pause()
+
+
 async def test_one_reader_at_a_time_unless_it_is_shared() -> None:
     async with make() as node, node.subscribe("Games.#", durable="audit"):
         with pytest.raises(triack.SubscriptionBusy):

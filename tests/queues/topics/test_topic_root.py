@@ -1,12 +1,18 @@
 """What each strategy does with a fast subscription A and a slow one B: the same for any number of messages a packet."""
 
+import gc
+import tracemalloc
+from typing import Any
+
 import pytest
 
 from tests.queues.topics.bench import Bench
+from triack.base.commit import Commit
 from triack.base.delivery import Delivery
 from triack.base.reasons import DropReason
-from triack.base.units import SECOND
+from triack.base.units import MS, SECOND
 from triack.queues.node_settings import Quota
+from triack.queues.topics.trie import Trie
 
 PER_PACKET = pytest.mark.parametrize("per_packet", [1, 50])
 HOUR = 3_600 * SECOND
@@ -25,6 +31,63 @@ def test_discard_none_gives_the_fast_one_all_and_the_slow_one_waits_in_constant_
     assert not slow.reader.begun
     assert slow.reader.done.gaps == 0
     assert bench.read(slow) == list(range(1_000))
+
+
+class Unrecorded(Bench):
+    """Neither a store nor a log: all memory that is counted is that of topics."""
+
+    def _apply(self, commit: Commit) -> None:
+        """Keep nothing."""
+
+    def _record(self, event: str, now_ns: int, **fields: Any) -> None:
+        """Write nothing."""
+
+    def live_bytes(self, packets: int) -> int:
+        """Publish packets, which the quick subscription reads, and see what is in memory then."""
+        (quick, *_) = self.root.subscriptions
+        for _ in range(packets // 100):
+            self.now_ns += 100 * MS
+            self.publish(100 * self.per_packet, delivery=Delivery.TRANSACTIONAL)
+            while (lease := self.take(quick)) is not None:
+                quick.acknowledge(lease)
+            self.step()
+        gc.collect()
+        return tracemalloc.get_traced_memory()[0]
+
+
+def test_many_stalled_subscriptions_take_four_kibibytes_each_and_their_backlog_nothing() -> None:
+    bench = Unrecorded(50)
+    bench.subscribe(max_unacked=10_000).listeners.append(lambda: None)
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        for _ in range(1_000):
+            bench.subscribe()
+        begun = bench.live_bytes(100)
+        assert begun - before < 1_000 * 4_096
+        assert bench.live_bytes(100) - begun < 64 * 1_024
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("durable", [None, "audit"])
+@pytest.mark.parametrize(("per_packet", "messages"), [(1, 20_000), (50, 200_000)])
+def test_a_million_messages_for_a_stalled_subscription_add_less_than_a_mebibyte(
+    per_packet: int, messages: int, durable: str | None
+) -> None:
+    """What is alive is counted, not what the allocator keeps of what was. Fewer messages, and the same share."""
+    bench = Unrecorded(per_packet)
+    bench.subscribe(max_unacked=10_000).listeners.append(lambda: None)
+    stalled = bench.subscribe(durable=durable)
+    tracemalloc.start()
+    try:
+        before = bench.live_bytes(2_000)
+        added = bench.live_bytes(messages // per_packet) - before
+    finally:
+        tracemalloc.stop()
+    assert stalled.length == messages + 2_000 * per_packet
+    assert added < 2**20 * messages / 1_000_000
 
 
 @PER_PACKET
@@ -103,6 +166,80 @@ def test_two_subscriptions_that_match_get_one_copy_each(per_packet: int) -> None
     assert bench.read(all_below) == [0, 1, 2, 3, 4]
 
 
+@PER_PACKET
+@pytest.mark.parametrize("strategy", ["discard_none", "slowest_sub_rate", "discard_allowed"])
+def test_a_suspended_subscription_misses_what_is_dispatched_and_no_strategy_waits_for_it(
+    per_packet: int, strategy: str
+) -> None:
+    bench = Bench(per_packet, strategy=strategy, max_unacked=3)
+    quick, other = bench.subscribe(), bench.subscribe()
+    bench.publish(2)
+    assert bench.read(other, 1) == [0]
+    bench.topics.suspend(other, bench.now_ns)
+    bench.publish(8)
+    assert bench.read(quick) == list(range(10))
+    assert (bench.take(other), other.length) == (None, 1)
+    bench.topics.resume(other, bench.now_ns)
+    bench.publish(2)
+    assert bench.read(quick) == [10, 11]
+    assert bench.read(other) == [1, 10, 11]
+    assert (other.length, other.size_bytes, other.reader.done.gaps, bench.root.length) == (0, 0, 0, 0)
+
+
+@PER_PACKET
+@pytest.mark.parametrize("delivery", [Delivery.EXPRESS, Delivery.TRANSACTIONAL])
+@pytest.mark.parametrize("first", [0, 1, 2, 3])
+def test_a_packet_that_is_dispatched_in_parts_is_missed_in_parts(
+    per_packet: int, first: int, delivery: Delivery
+) -> None:
+    """The strategy lets ten messages go one by one; the subscription is suspended for some of them, and again."""
+    bench = Bench(per_packet, strategy="slowest_sub_rate", max_unacked=1)
+    quick, other = bench.subscribe(), bench.subscribe(max_unacked=100)
+    bench.publish(10, delivery=delivery)
+    got: list[int] = []
+    for number in range(10):
+        assert bench.read(quick, 1) == [number]  # then the next one is dispatched
+        change = {first: bench.topics.suspend, first + 2: bench.topics.resume, 6: bench.topics.suspend}.get(number)
+        if change is not None:
+            change(other, bench.now_ns)
+            bench.step()
+        if number == 8:
+            bench.topics.resume(other, bench.now_ns)
+            got += bench.read(other)
+    got += bench.read(other)
+    missed = {*range(first + 2, first + 4), 8, 9}
+    assert got == [number for number in range(10) if number not in missed]
+    assert (other.length, other.size_bytes, bench.root.length, len(bench.rows)) == (0, 0, 0, 0)
+
+
+def test_a_suspended_subscription_that_ends_wants_nothing_of_what_it_missed() -> None:
+    bench = Bench(1)
+    other = bench.subscribe()
+    bench.publish(2, delivery=Delivery.TRANSACTIONAL)
+    bench.topics.suspend(other, bench.now_ns)
+    audit = bench.subscribe(durable="audit")
+    bench.publish(3, delivery=Delivery.TRANSACTIONAL)
+    bench.topics.end(other, "closed", bench.now_ns)
+    bench.step()
+    assert len(bench.rows) == 3
+    assert bench.read(audit) == [2, 3, 4]
+    assert not bench.rows
+
+
+def test_readers_of_a_paused_topic_wait_and_miss_nothing() -> None:
+    bench = Bench(50)
+    one, audit = bench.subscribe(), bench.subscribe(durable="audit")
+    bench.publish(2)
+    assert bench.read(one, 1) == [0]
+    bench.queues.pauses.pause("topic:Games", arrivals=False, now_ms=0, commit=bench.group.commit)
+    bench.queues.handle_paused("topic:Games")
+    bench.publish(2)
+    assert (bench.take(one), bench.take(audit)) == (None, None)
+    bench.queues.pauses.resume("topic:Games", bench.group.commit)
+    bench.queues.handle_paused("topic:Games")
+    assert (bench.read(one), bench.read(audit)) == ([1, 2, 3], [0, 1, 2, 3])
+
+
 def test_a_message_for_nobody_is_dropped_and_counted() -> None:
     bench = Bench(50)
     bench.subscribe("Games.Chess", durable="chess")
@@ -138,6 +275,22 @@ def test_the_end_of_a_subscription_frees_what_it_alone_wanted(per_packet: int) -
     assert not bench.rows
     assert not bench.store.subscriptions
     assert bench.root.length == 0
+
+
+def test_thousands_of_subscriptions_that_end_at_once_match_no_name_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a process that ends with its subscriptions stops the node for seconds."""
+    bench = Bench(1)
+    for _ in range(300):
+        bench.subscribe(durable=None)
+    bench.publish(5, delivery=Delivery.TRANSACTIONAL)
+    matched: list[str] = []
+    match = Trie.match
+    monkeypatch.setattr(Trie, "match", lambda trie, name: matched.append(name) or match(trie, name))
+    for one in list(bench.root.subscriptions):
+        bench.topics.end(one, "closed", bench.now_ns)
+    bench.step()
+    assert not bench.rows
+    assert len(matched) <= 1
 
 
 @PER_PACKET

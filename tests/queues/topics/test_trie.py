@@ -5,7 +5,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triack.queues.topics.trie import Trie
+from triack.queues.topics.trie import Trie, stands_for
 
 LEVELS = st.lists(st.sampled_from(["a", "b", "c"]), max_size=3)
 PATTERNS = st.builds(
@@ -36,6 +36,11 @@ def test_a_trie_finds_what_comparing_each_pattern_finds(
     left = [pattern for pattern in patterns if pattern not in gone]
     for name in names:
         assert sorted(trie.match(name)) == sorted(pattern for pattern in left if is_match(pattern, name))
+
+
+@given(PATTERNS, NAMES)
+def test_one_pattern_stands_for_what_its_regular_expression_does(pattern: str, name: str) -> None:
+    assert stands_for(pattern, name) == is_match(pattern, name)
 
 
 def test_the_wildcards_stand_for_one_level_or_for_all_below() -> None:

@@ -358,6 +358,20 @@ class TopicJudge:
     def _on_changed(self, subscription: Subscription, record: Record) -> None:
         subscription.max_unacked, subscription.ack_wait_ns = record["max_unacked"], record["ack_wait_ns"]
 
+    def _on_suspended(self, subscription: Subscription, record: Record) -> None:
+        if subscription.durable or subscription.suspended:
+            self._claim_of(record, "suspended, and it is durable, or was suspended before")
+        subscription.suspended = True
+
+    def _on_resumed(self, subscription: Subscription, record: Record) -> None:
+        if not subscription.suspended:
+            self._claim_of(record, "resumed, and it was not suspended")
+        subscription.suspended = False
+
+    def _takes_now(self, subscription: Subscription) -> bool:
+        """Whether a subscription takes part in what is dispatched now."""
+        return not (subscription.durable or subscription.suspended)
+
     def _limit(self, subscription: Subscription) -> int:
         """The last place that a subscription may have."""
         return self._contents.next - 1 if subscription.durable else self._contents.dispatched
@@ -420,7 +434,7 @@ class TopicJudge:
         got: dict[str, int] = {}
         parts: list[tuple[Subscription, Span]] = []
         for low, high, below in contents.named(max(first, contents.dispatched + 1), last):
-            takers = [it for it in self._takers(below) if not it.durable and it.after < high]
+            takers = [it for it in self._takers(below) if self._takes_now(it) and it.after < high]
             cuts = sorted({low, high + 1, *(it.after + 1 for it in takers if it.after >= low)})
             for begin, end in pairwise(cuts):
                 eligible = [it for it in takers if it.after < begin]
@@ -512,7 +526,7 @@ class TopicJudge:
         named = next(self._contents.named(place, place), None)
         if named is None or self._strategy not in RULES:
             return False
-        takers = [it for it in self._takers(named[2]) if not it.durable and it.after < place]
+        takers = [it for it in self._takers(named[2]) if self._takes_now(it) and it.after < place]
         return up_to(self._strategy, takers, {}) != 0
 
     # ---- reports
@@ -536,6 +550,8 @@ class TopicJudge:
         "late_ack": lambda _, subscription, record: subscription.handle_late(record),
         "unsubscribed": _on_unsubscribed,
         "subscription_changed": _on_changed,
+        "subscription_suspended": _on_suspended,
+        "subscription_resumed": _on_resumed,
     }
     _SEES: ClassVar[dict[str, Callable[[TopicJudge, Record], None]]] = {
         "topic_opened": _on_opened,

@@ -15,6 +15,7 @@ from triack.base.units import MS, SECOND
 from triack.node.shell.troubles import find_troubles
 from triack.ordering import wire
 from triack.queues.mailboxes.queued_packet import Lease
+from triack.queues.node_settings import NodeSettings
 from triack.queues.packing import Outgoing, Properties, is_sealed, pack
 from triack.queues.peers.control import Control
 from triack.queues.routes import Route
@@ -92,12 +93,15 @@ def lie(relay: SimNode, change: Callable[[wire.RelayedHeader], None]) -> None:
     transits.contents_of = contents_of  # type: ignore[method-assign]
 
 
-def say(relay: SimNode, to: str, packet: wire.RelayedOrderAck | wire.RelayedReject) -> None:
+def say(relay: SimNode, to: str, packet: wire.RelayedOrderAck | wire.RelayedReject | wire.RelayedEnd) -> None:
     """Let a relay say something to a neighbour, whatever it knows."""
     conversation = relay.live.handshakes.open_with(to)
     assert conversation is not None
-    is_reject = isinstance(packet, wire.RelayedReject)
-    encode: Any = wire.encode_relayed_reject if is_reject else wire.encode_relayed_order_ack
+    encode: Any = {
+        wire.RelayedReject: wire.encode_relayed_reject,
+        wire.RelayedOrderAck: wire.encode_relayed_order_ack,
+        wire.RelayedEnd: wire.encode_relayed_end,
+    }[type(packet)]
     conversation.put_control((packet.stream, -9), Control(encode(packet)))
     relay.drain()
     relay.world.run(1 * SECOND)
@@ -235,7 +239,7 @@ def test_a_relay_cannot_make_the_destination_pass_over_a_packet() -> None:
 def test_an_order_ack_that_a_relay_has_invented_frees_nothing(mac: bytes) -> None:
     net = sealed_line()
     where = under_way(net, *numbered(0, 5))
-    say(net["r"], "a", wire.RelayedOrderAck(*where, 0, net["b"].live.node_id, mac))
+    say(net["r"], "a", wire.RelayedOrderAck(*where, 0, net["b"].live.node_id, mac=mac))
     assert net["a"].live.drops[DropReason.FORGED_WORD] == 1
     assert net["a"].busy
     net.world.heal()
@@ -352,6 +356,24 @@ def test_what_a_relay_invents_is_not_taken_into_a_sealed_stream() -> None:
     r.drain()
     net.world.run(10 * SECOND)
     assert b.length("q") == 0
+
+
+@pytest.mark.parametrize("delivery", sorted(DURABLE))
+def test_a_sealed_stream_ends_when_its_origin_says_so_and_no_relay(delivery: Delivery) -> None:
+    """An end that a relay has invented would have the destination refuse what comes after it."""
+    net = Relays("ar rb", {"a": [("b", "r")], "b": [("a", "r")]}, settings={"a": NodeSettings(retire_after_s=4)})
+    a, b = net["a"], net["b"]
+    for one, other in ((a, b), (b, a)):
+        one.know(replace(other.peer, addresses=()))
+    post(a, "b", b"1", delivery=delivery, seal=True)
+    assert net.world.run(20 * SECOND, lambda: b.length("q") == 1 and net.is_done("a"))
+    (stream,) = b.live.inbox.streams
+    end = wire.RelayedEnd(*stream.id, stream.begun, 1, False, 1, 1, a.live.node_id, "", "a")
+    say(net["r"], "b", end)
+    assert b.live.drops[DropReason.FORGED_WORD] == 1
+    post(a, "b", b"2", delivery=delivery, seal=True)
+    assert net.world.run(20 * SECOND, lambda: b.length("q") == 2 and net.is_done("a"))
+    assert net.world.run(60 * SECOND, lambda: not b.live.inbox.streams)
 
 
 def test_a_destination_that_has_restarted_proves_what_it_says() -> None:

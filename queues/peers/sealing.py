@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from struct import Struct
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from triack.base.commit import HEAD_BYTES, OWN_STATE, Commit
 from triack.base.datagram import Seals
@@ -24,19 +24,20 @@ from triack.base.reasons import DeadReason, DropReason, RejectReason
 from triack.ordering.wire import (
     OrderAckPacket,
     RejectPacket,
+    RelayedEnd,
     RelayedOrderAck,
     RelayedReject,
     SequenceHeader,
+    said_of_end,
     said_of_order_ack,
     said_of_reject,
 )
 from triack.queues.packing import read_opened, split_to_seal
-from triack.queues.peers.link import Conversation
 from triack.queues.routes import BY_HAND, Routes, Way
-from triack.queues.streams.arrival_records import Record
-from triack.queues.streams.outgoing_stream import OutgoingStream
 
-__all__ = ["Refused", "Sealing", "Verdict"]
+__all__ = ["Neighbour", "Refused", "Seal", "Sealed", "Sealing", "Verdict"]
+
+Record = Callable[..., None]
 
 _BOUND = Struct("!B16sIQQQB")
 _PREFIX = f"{OWN_STATE}sealer/"
@@ -73,6 +74,54 @@ _AT_THE_DOOR = frozenset(
 )
 """Reasons for which a destination refuses a packet without remembering it: another copy may be taken later, and a relay
 might keep this word until then."""
+
+
+@dataclass(slots=True)
+class Seal:
+    """Of a stream whose packets leave sealed.
+
+    Attributes:
+        key: the public key of its destination.
+        missing: why its packets cannot be sealed now, so that they wait; for people.
+        by: the destination itself, once it has proved a word about the stream; empty before.
+    """
+
+    key: bytes = b""
+    missing: str = ""
+    by: bytes = b""
+
+
+class Neighbour(Protocol):
+    """A conversation, as far as sealing needs one."""
+
+    @property
+    def peer_name(self) -> str:
+        """This node's name for the neighbour; empty when it has none."""
+
+    @property
+    def peer_id(self) -> bytes:
+        """Its id."""
+
+
+class _Sequence(Protocol):
+    @property
+    def sequence(self) -> int:
+        """Its id."""
+
+
+class Sealed(Protocol):
+    """An outgoing stream, as far as sealing needs one; ``seal`` is None if its packets leave as they are."""
+
+    peer: str
+    queue: str
+    delivery: Delivery
+    stream_number: int
+    way: Way | None
+    seal: Seal | None
+
+    @property
+    def sequence(self) -> _Sequence:
+        """Its packets."""
 
 
 class _Bound(NamedTuple):
@@ -161,7 +210,7 @@ class Sealing:
             return f"nobody can have the key that it has of {known.name}"
         return ""
 
-    def look_at(self, outgoing: OutgoingStream) -> bool:
+    def look_at(self, outgoing: Sealed) -> bool:
         """Find the key for a stream that leaves sealed, as peers and routes are now. Returns whether it may leave."""
         seal = outgoing.seal
         if seal is None:
@@ -177,7 +226,7 @@ class Sealing:
         """The peer that has the queues of a destination, whatever the way to it."""
         return self._directory.named(peer.partition(BY_HAND)[0])
 
-    def seal(self, outgoing: OutgoingStream, number: int, previous: int, body: bytes) -> bytes:
+    def seal(self, outgoing: Sealed, number: int, previous: int, body: bytes) -> bytes:
         """The body of a packet that leaves now."""
         assert self._seals is not None
         assert outgoing.seal is not None
@@ -186,9 +235,7 @@ class Sealing:
         bound = _bound(outgoing.delivery, *stream, number, previous, outgoing.queue, head)
         return head + self._seals.seal(outgoing.seal.key, text, bound)
 
-    def believes_ack(
-        self, outgoing: OutgoingStream, conversation: Conversation, packet: OrderAckPacket, now_ns: int
-    ) -> bool:
+    def believes_ack(self, outgoing: Sealed, conversation: Neighbour, packet: OrderAckPacket, now_ns: int) -> bool:
         """Whether an order ack is the destination's. One that is not is counted, and frees nothing."""
         said = said_of_order_ack(packet) if isinstance(packet, RelayedOrderAck) else b""
         proved = self._is_proved(outgoing, conversation, packet, said)
@@ -197,7 +244,7 @@ class Sealing:
         return proved
 
     def judge_reject(
-        self, outgoing: OutgoingStream, conversation: Conversation, packet: RejectPacket, now_ns: int
+        self, outgoing: Sealed, conversation: Neighbour, packet: RejectPacket, now_ns: int
     ) -> Verdict | None:
         """What to believe of a rejection; None for nothing, and then it is counted."""
         seal = outgoing.seal
@@ -214,8 +261,8 @@ class Sealing:
 
     def _is_proved(
         self,
-        outgoing: OutgoingStream,
-        conversation: Conversation,
+        outgoing: Sealed,
+        conversation: Neighbour,
         packet: OrderAckPacket | RejectPacket,
         said: bytes,
     ) -> bool:
@@ -232,7 +279,7 @@ class Sealing:
         seal.by = packet.by if proved else seal.by
         return proved
 
-    def speaks_itself(self, outgoing: OutgoingStream, conversation: Conversation) -> bool:
+    def speaks_itself(self, outgoing: Sealed, conversation: Neighbour) -> bool:
         """Whether a session is with the destination of a stream, so that its words need no proof."""
         known = self._destination(outgoing.peer)
         return known is not None and bool(known.keys) and conversation.peer_name == known.name
@@ -240,8 +287,8 @@ class Sealing:
     def _refuse_word(
         self,
         kind: str,
-        outgoing: OutgoingStream,
-        conversation: Conversation,
+        outgoing: Sealed,
+        conversation: Neighbour,
         packet: OrderAckPacket | RejectPacket,
         now_ns: int,
     ) -> None:
@@ -259,7 +306,7 @@ class Sealing:
 
     # ---- at the destination
 
-    def demands(self, conversation: Conversation, header: SequenceHeader) -> bool:
+    def demands(self, conversation: Neighbour, header: SequenceHeader) -> bool:
         """Whether messages of an origin, or those that a neighbour brings as a relay, must come sealed."""
         if header.origin == conversation.peer_id:
             return False
@@ -269,7 +316,7 @@ class Sealing:
         return any(peer is not None and peer.sealed_only for peer in (known, origin))
 
     def open(
-        self, conversation: Conversation, header: SequenceHeader, delivery: Delivery, commit: Commit
+        self, conversation: Neighbour, header: SequenceHeader, delivery: Delivery, commit: Commit
     ) -> Refused | None:
         """Open a sealed packet in place. Returns why it is not taken, or None when it is.
 
@@ -300,7 +347,7 @@ class Sealing:
         header.body = opened
         return None
 
-    def _may_seal_for(self, sealer: Peer, key: bytes, conversation: Conversation, header: SequenceHeader) -> bool:
+    def _may_seal_for(self, sealer: Peer, key: bytes, conversation: Neighbour, header: SequenceHeader) -> bool:
         """Whether a peer that has sealed a packet is the one whose node sends it, as far as anything is known of it."""
         if header.origin == conversation.peer_id and sealer.name != conversation.peer_name:
             return False
@@ -330,6 +377,23 @@ class Sealing:
         """Add the proof that this node says so, for the origin of sealed messages."""
         packet.mac = self._mac(packet.origin, b"", said_of_order_ack(packet))
         return packet
+
+    def prove_end(self, outgoing: Sealed, packet: RelayedEnd) -> RelayedEnd:
+        """Add the proof that this node says that a stream has ended, for its destination, if it is sealed."""
+        known = self._destination(outgoing.peer)
+        if outgoing.seal is not None and self._seals is not None and known is not None and known.keys:
+            packet.mac = self._mac(b"", known.keys[-1], said_of_end(packet))
+        return packet
+
+    def believes_end(self, packet: RelayedEnd) -> bool:
+        """Whether it is the origin of sealed streams that says that they have ended."""
+        bound = self._bound.get(packet.origin)
+        keys = () if bound is None else (bound.key, *self._keys_of(bound.name))
+        return bool(packet.mac) and self._seals is not None and self._seals.fits(keys, said_of_end(packet), packet.mac)
+
+    def _keys_of(self, name: str) -> tuple[bytes, ...]:
+        known = self._directory.named(name)
+        return () if known is None else known.keys
 
     def prove_reject(self, packet: RelayedReject, key: bytes) -> RelayedReject:
         """The same of a rejection; ``key`` is that of the sealer, or empty for the last one that is known."""

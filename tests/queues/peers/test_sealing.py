@@ -11,11 +11,10 @@ from triack.base.commit import Commit
 from triack.base.delivery import Delivery
 from triack.base.peers import Directory, Peer
 from triack.base.reasons import RejectReason
-from triack.ordering.wire import RelayedHeader, RelayedOrderAck, RelayedReject
+from triack.ordering.wire import RelayedEnd, RelayedHeader, RelayedOrderAck, RelayedReject, StoreWord
 from triack.queues.packing import pack, unpack
+from triack.queues.peers.sealing import NODES_MAX, Refused, Seal, Sealing
 from triack.queues.routes import Route, Routes
-from triack.queues.streams.outgoing_stream import Seal
-from triack.queues.streams.sealing import NODES_MAX, Refused, Sealing
 from triack.transport.noise import AESGCM_SHA256, KeyPair, Seals
 
 A, B, C = (bytes([it]) * 32 for it in (1, 2, 3))
@@ -127,6 +126,7 @@ def test_a_peer_may_exchange_its_key_and_its_node() -> None:
     door = node(B, Peer("a", (public(A), public(C))), node_id=b"b" * 16)
     assert door.open(conversation(), packet(node(A, BOB)), DELIVERY, Commit()) is None
     assert door.open(conversation(), packet(node(C, BOB)), DELIVERY, Commit()) is None
+    commit = Commit()
     for number in range(NODES_MAX):
         commit = Commit()
         sealing = node(A, BOB, node_id=number.to_bytes(16))
@@ -136,7 +136,7 @@ def test_a_peer_may_exchange_its_key_and_its_node() -> None:
     assert None in commit.state.values()
 
 
-@pytest.mark.parametrize("name", ["origin", "stream", "sequence", "number", "by", "mac"])
+@pytest.mark.parametrize("name", ["origin", "stream", "sequence", "number", "by", "store", "mac"])
 def test_each_field_of_an_order_ack_is_proved(name: str) -> None:
     origin, door = node(A, BOB), node(B, ALICE, node_id=b"b" * 16)
     assert door.open(conversation(), packet(origin), DELIVERY, Commit()) is None
@@ -144,9 +144,19 @@ def test_each_field_of_an_order_ack_is_proved(name: str) -> None:
     stream = outgoing(origin)
     assert origin.believes_ack(stream, conversation(), replace(ack, hops=3), 0)
     value = getattr(ack, name)
-    wrong = value + 1 if isinstance(value, int) else bytes(16)
+    wrong: Any = value + 1 if isinstance(value, int) else StoreWord(1, 2, 3) if name == "store" else bytes(16)
     assert not origin.believes_ack(stream, conversation(), replace(ack, **{name: wrong}), 0)
     assert origin.believes_ack(stream, conversation("b"), replace(ack, mac=b""), 0)
+
+
+def test_the_end_of_a_sealed_stream_is_proved_by_its_origin() -> None:
+    origin, door = node(A, BOB), node(B, ALICE, node_id=b"b" * 16)
+    assert door.open(conversation(), packet(origin), DELIVERY, Commit()) is None
+    end = origin.prove_end(outgoing(origin), RelayedEnd(ORIGIN, 7, 3, 2, False, 9, 0, ORIGIN, "b"))
+    assert door.believes_end(replace(end, hops=4, final="", from_name="a"))
+    for name, wrong in {"stream": 8, "sequence": 4, "since": 1, "last": 8, "mac": b""}.items():
+        changed: Any = {name: wrong}
+        assert not door.believes_end(replace(end, **changed))
 
 
 def test_a_rejection_is_certain_only_if_its_destination_remembers_it() -> None:
