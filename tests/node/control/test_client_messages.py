@@ -35,6 +35,8 @@ def arrived(client: Told) -> triack.Message:
         "queue": "q",
         "redelivered": True,
         "topic": "",
+        "sealed": False,
+        "sealed": False,
         "failures": 2,
         "sender": "shop",
     }
