@@ -36,7 +36,6 @@ def arrived(client: Told) -> triack.Message:
         "redelivered": True,
         "topic": "",
         "sealed": False,
-        "sealed": False,
         "failures": 2,
         "sender": "shop",
     }
