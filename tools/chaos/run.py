@@ -207,9 +207,10 @@ class _Scene:
     def _patience(self) -> int:
         """How many times as long things may take: copies that go round in a circle of relays wait for each other.
 
-        And a node that nobody has reached for days is tried now and then only.
+        And a node that nobody has reached for days is tried now and then only. What a hostile relay has kept back comes
+        with a later resend tier.
         """
-        was_away = any(fault.for_ns >= LONG_AWAY_NS for fault in self.plan.faults)
+        was_away = any(fault.for_ns >= LONG_AWAY_NS or fault.kind == HOSTILE for fault in self.plan.faults)
         return ASTRAY_PATIENCE if was_away or any(stream.astray for stream in self.plan.streams) else 1
 
     def _wait_for(self, state: Callable[[], bool], most_ns: int) -> None:

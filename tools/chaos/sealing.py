@@ -52,8 +52,8 @@ def seal_some(plan: Plan, random: Random) -> Plan:
     relays = sorted({route.via for route in plan.routes})
     dishonest = any(fault.kind in DISHONEST for fault in faults)
     if any(stream.sealed for stream in streams) and not dishonest and random.random() < HOSTILE_SHARE:
-        at_ns = random.randrange(plan.faults_end_ns // 8)
-        for_ns = plan.faults_end_ns - at_ns
+        at_ns = random.randrange(plan.faults_end_ns)
+        for_ns = random.randrange(1, plan.faults_end_ns - at_ns + 1)
         fault = Fault(at_ns, HOSTILE, random.choice(relays), after=random.getrandbits(16), for_ns=for_ns)
         faults = tuple(sorted((*faults, fault), key=lambda it: it.at_ns))
         streams = [replace(stream, lied_about=stream.sealed) for stream in streams]
