@@ -60,6 +60,7 @@ class OutgoingStreamRow(NamedTuple):
 
     ``relayed`` is 1 once packets of it may have gone by way of a relay. ``priority`` is that of all its messages.
     ``torn`` is 1 once a large message of it ended here when its destination may have had some pieces.
+    ``sealed`` is 1 if they leave sealed.
     """
 
     stream: int
@@ -71,6 +72,7 @@ class OutgoingStreamRow(NamedTuple):
     relayed: int = 0
     priority: int = 0
     torn: int = 0
+    sealed: int = 0
 
 
 class OutgoingRow(NamedTuple):
@@ -125,6 +127,7 @@ class PositionRow(NamedTuple):
     that have rows of their own.
 
     If it comes by a relay, ``via`` is that neighbour, by name. ``from_name`` is how the first relay calls the origin.
+    ``sealed`` is 1 if its packets come sealed, and are taken in no other way.
     """
 
     origin: bytes
@@ -136,6 +139,7 @@ class PositionRow(NamedTuple):
     filter: bytes
     via: str = ""
     from_name: str = ""
+    sealed: int = 0
 
 
 class TransitStreamRow(NamedTuple):

@@ -24,7 +24,7 @@ every connect that is answered has a channel of its own at the acceptor. The ini
 accept that it opened last, until it seals its first DATA; from then on it opens no other accept.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from struct import Struct
@@ -41,6 +41,7 @@ __all__ = [
     "Header",
     "Kind",
     "Opened",
+    "Seals",
     "connection_id_of",
     "counters_of",
     "encode_header",
@@ -238,8 +239,28 @@ class Answer(NamedTuple):
     retry: bytes = b""
 
 
+class Seals(Protocol):
+    """Seals messages end to end, through nodes that pass them on and cannot read them."""
+
+    def seal(self, to: bytes, text: bytes, bound: bytes) -> bytes:
+        """Seal a text for the owner of a public key; ``bound`` is what both ends must agree on."""
+
+    def open(self, sealed: bytes, bound: bytes) -> tuple[bytes, bytes]:
+        """The public key of the sealer, and the text. Raises ProtocolError when this node's keys do not open it."""
+
+    def mac(self, peer: bytes, said: bytes) -> bytes:
+        """The proof, 16 bytes, that this node says that to the owner of a public key. Raises ProtocolError."""
+
+    def fits(self, peers: Iterable[bytes], said: bytes, mac: bytes) -> bool:
+        """Whether a proof was made by the owner of one of these keys for this node."""
+
+
 class Channels(Protocol):
     """Makes the channels of a node's conversations."""
+
+    @property
+    def seals(self) -> Seals | None:
+        """Seals messages with the node's keys; None without keys."""
 
     @property
     def overhead_bytes(self) -> int:

@@ -29,6 +29,8 @@ class Peer:
         may_send: patterns (as of ``fnmatch``) of the queues that it may send to.
         may_relay: patterns of the nodes to which it may send by way of this node.
         relays_for: patterns of the nodes whose messages it may bring here as a relay.
+        seal: whether messages for it are sealed, so that no node on the way can read them.
+        sealed_only: take messages of it that a relay brings, and messages that it brings as a relay, only sealed.
         keep_alive_s: keep a session with it, and ping it over UDP when nothing was sent for that many seconds, as it
             cannot call this node; 0: no pings; None: the node's own setting.
         may_subscribe: patterns of the topics of this node to which it may subscribe, as of ``check_permitted``.
@@ -43,6 +45,8 @@ class Peer:
     may_relay: tuple[str, ...] = ()
     relays_for: tuple[str, ...] = ()
     may_subscribe: tuple[str, ...] = ()
+    seal: bool = False
+    sealed_only: bool = False
 
     @property
     def wants_touch(self) -> bool:

@@ -74,6 +74,10 @@ class DropReason(Reason):
     NOT_OPEN = "not-open", "A datagram came for a session that was not open."
     BEYOND_WINDOW = "beyond-window", "A packet's number was further ahead than any correct sender's."
     NOT_OUR_PACKET = "not-our-packet", "An order ack or a rejection came from a node that has no say in that stream."
+    FORGED_WORD = (
+        "forged-word",
+        "A word about sealed messages had no proof of their other end: an order ack, a rejection, the end of a stream.",
+    )
     FOREIGN_ORIGIN = "foreign-origin", "A packet came in another node's name."
     NO_WAY_BACK = "no-way-back", "A rejection of a packet that was passed on found no open session towards its origin."
     END_ASTRAY = "end-astray", "The end of a stream came that may not be passed on, or that no route leads on."
@@ -155,6 +159,10 @@ class RejectReason(Reason):
     NO_ROUTE = "no-route", "A relay knows no way to its destination."
     ROUTE_LOOP = "route-loop", "The route of a relay leads back to the neighbour that sent it."
     HOP_COUNT_EXCEEDED = "hop-count-exceeded", "It has passed as many relays as a packet may."
+    NOT_SEALED = "not-sealed", "Its origin's messages, or those of the relay that brought it, must come sealed."
+    BAD_SEAL = "bad-seal", "It was sealed for another node, or has changed on its way."
+    UNKNOWN_SEALER = "unknown-sealer", "It was sealed with a key of no peer, or of another peer than its origin's."
+    RENAMED = "renamed", "It is sealed, and the route of a relay calls its destination by another name."
 
 
 class HoldReason(Reason):
@@ -203,6 +211,10 @@ class DeadReason(Reason):
     BODY_LOST = "body-lost", "Not all parts of its large body are here."
     SESSION_LOST = "session-lost", "Its session was lost before it was acknowledged, and it is not to be sent again."
     PURGED = "purged", "It was taken out of its outgoing queue by hand."
+    RELAY_DENIED = (
+        "relay-denied",
+        "It is sealed, and a relay does not pass it on, or says so; its destination has said nothing.",
+    )
     OWN_ADDRESS = "own-address", "Its destination is this node by another address, where it can never arrive."
 
 
@@ -283,6 +295,11 @@ class Trouble(StrEnum):
         "no-key",
         "messages for {about} wait, and this node does not trust it or has no key of it",
         "triack trust add {about} KEY, or remove the messages",
+    )
+    CANNOT_SEAL = (
+        "cannot-seal",
+        "messages for {about} wait, and this node cannot seal them: {detail}",
+        "triack trust add {about} KEY, with the key of that node; see triack route test {about}",
     )
     NO_ADDRESS = (
         "no-address",

@@ -415,6 +415,11 @@ EVENTS: Final[dict[str, Event]] = {
         "or that its destination has forgotten it (`forgotten`)",
         ("kind", "origin", "stream", "sequence", "number", "peer"),
     ),
+    "word_refused": Event(
+        "an order ack for everything up to `number`, or the rejection of packet `number`, came from `peer` about a "
+        "sealed stream of this node, without a proof that it was its destination's: nothing was freed or given up",
+        ("kind", "origin", "stream", "sequence", "number", "peer"),
+    ),
     "route_refused": Event(
         "packets came that this node may not pass on, and `reason` says why: their origin is told, and nothing of them "
         "is kept",

@@ -11,8 +11,8 @@
                left u64, queue length u8, final length u8, from length u8, queue, final, from, body
     RELAYED_ORDER_ACK
                kind u8, flags u8, origin 16 bytes, stream u32, sequence u64, number u64, hops u8, by 16 bytes,
-               start u64, serial u64, incarnation u64, count u8, then for each of the earlier starts, the latest last
-              : start u64, end u64
+               with flag 1 mac 16 bytes, start u64, serial u64, incarnation u64, count u8, then for each of the earlier
+               starts, the latest last: start u64, end u64
     RELAYED_REJECT
                the same without start and what follows, then reason length u8, reason
     ONWARD     kind u8, flags u8, origin 16 bytes, stream u32, sequence u64, turn u64, here u64; flag 1 says that they
@@ -36,10 +36,11 @@ is how many relays it has passed. ``left`` is for how many more milliseconds it 
 each node subtracts the time that it has kept it, so that no clocks have to agree. ``final`` is its destination, as the
 receiver is to resolve it; it is empty if that is the receiver itself. ``from`` is the name that the first relay has for
 its origin; empty from the origin itself. Order acks and rejections of such data go back by the neighbour that it came
-by; ``by`` is the node that says so. ONWARD is from a relay to its neighbour: everything up to ``here`` is on its disk,
-or has left it. Flag 2 of RELAYED says that the link is synchronous, so that its sender waits for ONWARD_ACK: the
-packets of these ranges are on the disk of the node behind the relay, and, if the link to that is synchronous, on that
-of the next one, and so on.
+by; ``by`` is the node that says so. ``mac`` proves to the origin of sealed messages that it is their destination that
+says so (``said_of_order_ack``, ``said_of_reject``); without flag 1 there is none. ONWARD is from a relay to its
+neighbour: everything up to ``here`` is on its disk, or has left it. Flag 2 of RELAYED says that the link is
+synchronous, so that its sender waits for ONWARD_ACK: the packets of these ranges are on the disk of the node behind the
+relay, and, if the link to that is synchronous, on that of the next one, and so on.
 
 RELAYED_END is END of a stream that goes or went by relays. ``last`` is the highest number that was sent in it. Each
 relay passes it on behind the packets of the stream that wait there. The answer goes back as order acks do.
@@ -61,6 +62,7 @@ from triack.base.reasons import DropReason
 __all__ = [
     "EARLIER_MAX",
     "HOPS_MAX",
+    "MAC_BYTES",
     "NAME_BYTES_MAX",
     "NO_WORD",
     "RANGES_MAX",
@@ -100,6 +102,9 @@ __all__ = [
     "read_following",
     "read_following_relayed",
     "relayed_header_bytes",
+    "said_of_end",
+    "said_of_order_ack",
+    "said_of_reject",
 ]
 
 _DATA = Struct("!BB16sIQQQB")
@@ -132,6 +137,12 @@ _FLAG_WAITS = 0x01
 """The only flag of ONWARD."""
 _FLAG_ASYNC = 0x01
 """The only flag of ONWARD_ACK."""
+_FLAG_MAC = 0x01
+"""The only flag of an order ack or a rejection that goes back by relays."""
+_FLAG_PROVED = 0x02
+"""Of an end that goes by relays: a proof follows its head."""
+MAC_BYTES = 16
+"""Of a proof: as many as a tag of both ciphers has (RFC 5116, section 5.1)."""
 
 HOPS_MAX = 29
 """The most relays that a packet passes: 0x1D, as in MSMQ, whose UserHeader counts them in five bits ([MS-MQMQ]
@@ -220,19 +231,27 @@ NO_WORD = StoreWord(0, 0, 0)
 
 @dataclass(slots=True)
 class RelayedOrderAck(OrderAckPacket):
-    """The same, on its way back by relays; ``by`` is the destination, and ``store`` is what it says of its store."""
+    """The same, on its way back by relays.
+
+    ``by`` is the destination, ``store`` is what it says of its store, and ``mac`` its proof, or empty.
+    """
 
     hops: int
     by: bytes
     store: StoreWord = NO_WORD
+    mac: bytes = b""
 
 
 @dataclass(slots=True)
 class RelayedReject(RejectPacket):
-    """The same, on its way back by relays; ``by`` is the node that refuses, a relay or the destination."""
+    """The same, on its way back by relays; ``by`` is the node that refuses, a relay or the destination.
+
+    ``mac`` is the proof of the destination, or empty.
+    """
 
     hops: int
     by: bytes
+    mac: bytes = b""
 
 
 @dataclass(slots=True)
@@ -293,7 +312,10 @@ class EndPacket:
 
 @dataclass(slots=True)
 class RelayedEnd(EndPacket):
-    """The same of a stream that goes or went by relays; see RELAYED_END. ``by`` is the node that says so."""
+    """The same of a stream that goes or went by relays; see RELAYED_END. ``by`` is the node that says so.
+
+    ``mac`` proves to the destination of sealed messages that it is their origin that says so, or is empty.
+    """
 
     last: int
     hops: int
@@ -301,6 +323,7 @@ class RelayedEnd(EndPacket):
     final: str = ""
     from_name: str = ""
     store: StoreWord = NO_WORD
+    mac: bytes = b""
 
 
 Answer = OrderAckPacket | RejectPacket | HoldPacket | OnwardPacket | OnwardAckPacket
@@ -412,10 +435,11 @@ def encode_end(origin: bytes, stream: int, sequence: int, since: int, *, answer:
 
 def encode_relayed_end(packet: RelayedEnd) -> bytes:
     """The end of a stream that goes or went by relays, or the answer to it, as the content of an express packet."""
-    flags, final, from_name = _FLAG_ANSWER if packet.answer else 0, packet.final.encode(), packet.from_name.encode()
+    flags = (_FLAG_ANSWER if packet.answer else 0) | (_FLAG_PROVED if packet.mac else 0)
+    final, from_name = packet.final.encode(), packet.from_name.encode()
     named = packet.origin, packet.stream, packet.sequence, packet.since, packet.last
     head = _RELAYED_END.pack(_KIND_RELAYED_END, flags, *named, packet.hops, packet.by, len(final), len(from_name))
-    return head + final + from_name + encode_store_word(packet.store)
+    return head + packet.mac + final + from_name + encode_store_word(packet.store)
 
 
 def encode_store_word(word: StoreWord) -> bytes:
@@ -436,15 +460,35 @@ def decode_store_word(content: bytes, at: int = 0) -> StoreWord:
 def encode_relayed_order_ack(packet: RelayedOrderAck) -> bytes:
     """An order ack that goes back by relays, as the content of an express packet."""
     named = packet.origin, packet.stream, packet.sequence, packet.number
-    head = _RELAYED_ACK.pack(_KIND_RELAYED_ORDER_ACK, 0, *named, packet.hops, packet.by)
-    return head + encode_store_word(packet.store)
+    flags = _FLAG_MAC if packet.mac else 0
+    head = _RELAYED_ACK.pack(_KIND_RELAYED_ORDER_ACK, flags, *named, packet.hops, packet.by)
+    return head + packet.mac + encode_store_word(packet.store)
 
 
 def encode_relayed_reject(packet: RelayedReject) -> bytes:
     """A rejection that goes back by relays, as the content of an express packet."""
     named, name = (packet.origin, packet.stream, packet.sequence, packet.number), packet.reason.encode()
-    head = _RELAYED_ACK.pack(_KIND_RELAYED_REJECT, 0, *named, packet.hops, packet.by)
+    flags = _FLAG_MAC if packet.mac else 0
+    head = _RELAYED_ACK.pack(_KIND_RELAYED_REJECT, flags, *named, packet.hops, packet.by) + packet.mac
     return head + bytes([len(name)]) + name
+
+
+def said_of_order_ack(packet: RelayedOrderAck) -> bytes:
+    """What the proof of an order ack is about: all that the origin believes of it."""
+    named = packet.origin, packet.stream, packet.sequence, packet.number
+    return _ACK.pack(_KIND_RELAYED_ORDER_ACK, 0, *named) + packet.by + encode_store_word(packet.store)
+
+
+def said_of_end(packet: RelayedEnd) -> bytes:
+    """The same of an end, which its destination believes."""
+    named = packet.origin, packet.stream, packet.sequence, packet.since
+    return _END.pack(_KIND_RELAYED_END, 0, *named) + _LEFT.pack(packet.last)
+
+
+def said_of_reject(packet: RelayedReject) -> bytes:
+    """The same of a rejection."""
+    named = packet.origin, packet.stream, packet.sequence, packet.number
+    return _ACK.pack(_KIND_RELAYED_REJECT, 0, *named) + packet.by + packet.reason.encode()
 
 
 def encode_onward(packet: OnwardPacket) -> bytes:
@@ -552,17 +596,27 @@ def _decode_relayed(content: bytes) -> SequenceHeader:
 
 
 def _decode_relayed_order_ack(content: bytes) -> RelayedOrderAck:
-    _, _, origin, stream, sequence, number, hops, by = _RELAYED_ACK.unpack_from(content)
-    store = decode_store_word(content, _RELAYED_ACK.size)
-    return RelayedOrderAck(origin, stream, sequence, number, hops, by, store)
+    _, flags, origin, stream, sequence, number, hops, by = _RELAYED_ACK.unpack_from(content)
+    mac, at = _read_mac(flags, content)
+    store = decode_store_word(content, at)
+    return RelayedOrderAck(origin, stream, sequence, number, hops, by, store, mac)
 
 
 def _decode_relayed_reject(content: bytes) -> RelayedReject:
-    _, _, origin, stream, sequence, number, hops, by = _RELAYED_ACK.unpack_from(content)
-    reason = content[_RELAYED_ACK.size + 1 :]
-    if len(reason) != content[_RELAYED_ACK.size]:
+    _, flags, origin, stream, sequence, number, hops, by = _RELAYED_ACK.unpack_from(content)
+    mac, at = _read_mac(flags, content)
+    reason = content[at + 1 :]
+    if len(reason) != content[at]:
         raise ProtocolError(DropReason.BAD_PACKET, "reason length")
-    return RelayedReject(origin, stream, sequence, number, reason.decode(), hops, by)
+    return RelayedReject(origin, stream, sequence, number, reason.decode(), hops, by, mac)
+
+
+def _read_mac(flags: int, content: bytes) -> tuple[bytes, int]:
+    """The proof behind the head of an order ack or a rejection, empty without one, and where it ends."""
+    end = _RELAYED_ACK.size + (MAC_BYTES if flags & _FLAG_MAC else 0)
+    if flags & ~_FLAG_MAC or end > len(content):
+        raise ProtocolError(DropReason.BAD_PACKET, "flags or proof of a word")
+    return content[_RELAYED_ACK.size : end], end
 
 
 def _decode_onward(content: bytes) -> OnwardPacket:
@@ -612,15 +666,23 @@ def _decode_end(content: bytes) -> EndPacket:
 
 def _decode_relayed_end(content: bytes) -> RelayedEnd:
     _, flags, origin, stream, sequence, since, last, hops, by, *lengths = _RELAYED_END.unpack_from(content)
-    final_end = _RELAYED_END.size + lengths[0]
-    if flags & ~_FLAG_ANSWER or not stream or not 0 < since <= sequence <= NUMBER_MAX or last > NUMBER_MAX:
+    at = _RELAYED_END.size + (MAC_BYTES if flags & _FLAG_PROVED else 0)
+    final_end = at + lengths[0]
+    if (
+        flags & ~(_FLAG_ANSWER | _FLAG_PROVED)
+        or at > len(content)
+        or not stream
+        or not 0 < since <= sequence <= NUMBER_MAX
+        or last > NUMBER_MAX
+    ):
         raise ProtocolError(DropReason.BAD_PACKET, "end out of range")
     if hops > HOPS_MAX or max(lengths) > NAME_BYTES_MAX:
         raise ProtocolError(DropReason.BAD_PACKET, "hops or names out of range")
     from_end = final_end + lengths[1]
-    names = content[_RELAYED_END.size : final_end].decode(), content[final_end:from_end].decode()
+    names = content[at:final_end].decode(), content[final_end:from_end].decode()
     store, is_answer = decode_store_word(content, from_end), bool(flags & _FLAG_ANSWER)
-    return RelayedEnd(origin, stream, sequence, since, is_answer, last, hops, by, *names, store)
+    mac = content[_RELAYED_END.size : at]
+    return RelayedEnd(origin, stream, sequence, since, is_answer, last, hops, by, *names, store, mac)
 
 
 _DECODERS: dict[int, Callable[[bytes], Packet]] = {

@@ -7,13 +7,19 @@
     FRAGMENT  first byte u8, zero u16, ordinal u64, sent at u64 ms, receive by u64 ms, total u32, offset u32, a piece of
     (properties length u32, properties, body)
 
+    SEALED    first byte u8, count u16, first ordinal u64, sent at u64 ms, receive by u64 ms, total u32, offset u32, a
+    sealed text (first byte u8 and the rest of one of the others, from behind its receive-by time)
+
 The first byte holds the kind in bits 0 and 1, the priority of the messages in bits 4 to 6, and ``CARES`` in bit 7. With
 bit 3, the messages were published to one topic: the length u8 and the name of what it has below its root are behind the
 head of a batch, or before the piece of the first fragment, of which they are a part. A message that a topic's node
 passes on to a subscription at another node has there, instead: the length u8, a zero u8, the node id of its publisher
-(16 bytes), its ordinal there u64, when it was published u64 ms, and the whole name of the topic. With bit 2, the one
-message of the body stands for a large one, whose ordinal it has (``queues.mailboxes.large_bodies``); its own body is
-the size as u64, or as u48 when it announces the parts, and empty when it says that no more of them come.
+(16 bytes), its ordinal there u64, when it was published u64 ms, and the whole name of the topic. With bit 2 and a kind
+from 1 to 3, the one message of the body stands for a large one, whose ordinal it has
+(``queues.mailboxes.large_bodies``); its own body is the size as u64, or as u48 when it announces the parts, and empty
+when it says that no more of them come. Bit 2 with kind 0 makes a SEALED body, of which those who pass it on see only
+what they need: how many messages end in it, until when they are worth passing on, and to which large message they
+belong. Bit 15 of the count says that the body came sealed and was opened; such a body never travels.
 
 All integers are big-endian. Properties are a JSON object. A message of a batch has the ordinal ``first + index``, which
 with the id of its node names it permanently. Messages with different receive-by times (0 for any time) share no body,
@@ -47,10 +53,14 @@ __all__ = [
     "CARING",
     "CLASS",
     "DEAD_LETTER",
+    "DEAD_SEALED",
+    "DEAD_UNREAD",
     "DEATH",
     "JOURNAL",
     "MAX_BODY_BYTES",
     "MAX_PROPERTIES_BYTES",
+    "PIECE_MIN_BYTES",
+    "SEALED_BYTES",
     "SENT_TO",
     "USER_PROPERTIES_BYTES",
     "Answer",
@@ -68,11 +78,14 @@ __all__ = [
     "check_source",
     "count_of",
     "fragment_range",
+    "is_sealed",
     "join_fragments",
     "kept_until",
     "large_of",
+    "mark_opened",
     "messages_in",
     "move_times",
+    "ordinal_of",
     "pack",
     "pack_again",
     "pack_one",
@@ -80,11 +93,14 @@ __all__ = [
     "priority_of",
     "read_batch",
     "read_fragment",
+    "read_opened",
     "receive_by_of",
     "sent_at_of",
+    "split_to_seal",
     "topic_of",
     "unpack",
     "unpack_pieces",
+    "was_sealed",
     "write_properties",
 ]
 
@@ -119,8 +135,18 @@ _ANSWERS, _BATCH, _RICH, _FRAGMENT_KIND = 0, 1, 2, 3
 _KIND_BITS, _LARGE, _TOPIC = 0b11, 0b100, 0b1000
 """The bits of the first byte that say which kind of body it is, whether its message stands for a large one, and whether
 it has the name of a topic."""
+_SEAL = _LARGE
+"""The bit of the first byte of a sealed body: its kind is 0, which stands for nothing large."""
+_OPENED = 0x8000
+"""The bit of the count of a body that came sealed and was opened: no packet has room for so many messages."""
+SEAL_ADDS_BYTES = 96
+"""What sealing a text adds: the ephemeral key, 32 bytes, the sealed key of the sealer, 48, and a tag, 16."""
+SEALED_BYTES = SEAL_ADDS_BYTES + 1 + _FRAGMENT.size
+"""By how much longer a body is when it is sealed: its first byte and its place are there twice."""
 _NAME_BYTES_MAX = 256
 """What stands before a large message that is published, at most: the length is a byte."""
+_LARGE_MAX_BYTES = MAX_BODY_BYTES + MAX_PROPERTIES_BYTES + _LENGTH.size + _NAME_BYTES_MAX
+"""Of all pieces of a large message."""
 _TIME_MAX_MS = (1 << 64) - 1
 """The latest time that the head of a body can hold."""
 _NEVER = (0, 0)
@@ -151,7 +177,13 @@ SENT_TO = "sent_to"
 """A property of a copy in the journal of what was sent: its destination."""
 CARING = frozenset({DEAD_LETTER, JOURNAL, ADMIN})
 """The properties for which a node looks into a body when something happens to its messages."""
-DEATH = frozenset({"dead_reason", "dead_destination", "dead_attempts", "dead_maybe_delivered"})
+DEAD_SEALED = "dead_sealed"
+"""A property of the dead letter of a message that was to be sealed: it is sealed again when it is sent again."""
+DEAD_UNREAD = "dead_unread"
+"""A property of the dead letter of sealed messages at a node that passed them on: its body is the sealed bytes."""
+DEATH = frozenset(
+    {"dead_reason", "dead_destination", "dead_attempts", "dead_maybe_delivered", DEAD_SEALED, DEAD_UNREAD}
+)
 """The properties that a dead letter has besides those of its message."""
 
 
@@ -260,6 +292,7 @@ class Unpacked:
     """The messages of a batch. ``properties`` is None when none of them has any, ``topic`` in a queue.
 
     ``publisher`` is the node that published messages which were passed on to a subscription, empty for all others.
+    ``sealed``: they came sealed by their sender.
     """
 
     first_ordinal: int
@@ -270,6 +303,7 @@ class Unpacked:
     priority: int = 0
     topic: str | None = None
     publisher: bytes = b""
+    sealed: bool = False
 
 
 class AnswerProperties(Sequence[Properties]):
@@ -309,7 +343,7 @@ class AnswerProperties(Sequence[Properties]):
 
 @dataclass(slots=True)
 class Fragment:
-    """One piece of a large message; ``named`` if that begins with the name of a topic."""
+    """One piece of a large message; ``named`` if that begins with the name of a topic, ``sealed`` if it came sealed."""
 
     ordinal: int
     sent_at_ms: int
@@ -319,6 +353,7 @@ class Fragment:
     piece: bytes
     priority: int = 0
     named: bool = False
+    sealed: bool = False
 
     @property
     def is_last(self) -> bool:
@@ -664,8 +699,9 @@ def _unpack(body: bytes) -> Unpacked:
     try:
         first, count, first_ordinal, sent_at_ms, receive_by_ms = _HEAD.unpack_from(body)
         kind, priority = first & _KIND_BITS, first >> _PRIORITY_SHIFT & PRIORITY_MAX
-        if kind == _FRAGMENT_KIND:
-            return _unpack_whole(read_fragment(body))
+        is_sealed_or_was = count & _OPENED or first & (_KIND_BITS | _SEAL) == _SEAL
+        if kind == _FRAGMENT_KIND or is_sealed_or_was:
+            return _unpack_opened(body) if is_sealed_or_was else _unpack_whole(read_fragment(body))
         if kind == _ANSWERS and count:
             return _unpack_answers(body)
         if kind not in (_BATCH, _RICH) or not count:
@@ -703,12 +739,12 @@ def _unpack(body: bytes) -> Unpacked:
 def count_of(head: bytes) -> int:
     """Number of messages in a batch, by its first ``HEAD_BYTES``; 1 for a fragment."""
     first, count, _, _, _ = _HEAD.unpack_from(head)
-    return 1 if first & _KIND_BITS == _FRAGMENT_KIND else int(count)
+    return 1 if first & _KIND_BITS == _FRAGMENT_KIND else int(count) & ~_OPENED
 
 
 def large_of(head: bytes) -> int:
     """The ordinal of the large message for which the message of a body stands, by its first bytes; 0 for none."""
-    return int(_HEAD.unpack_from(head)[2]) if head[0] & _LARGE else 0
+    return int(_HEAD.unpack_from(head)[2]) if head[0] & _LARGE and not is_sealed(head) else 0
 
 
 def part_bytes(size_bytes: int, packets: int, messages: int = 1) -> int:
@@ -731,6 +767,11 @@ def topic_of(body: bytes) -> str | None:
 def priority_of(head: bytes) -> int:
     """The priority of the messages of a body, by its first byte."""
     return head[0] >> _PRIORITY_SHIFT & PRIORITY_MAX
+
+
+def ordinal_of(head: bytes) -> int:
+    """The ordinal of the first message of a body, by its first ``HEAD_BYTES``."""
+    return int(_HEAD.unpack_from(head)[2])
 
 
 def cares_of(head: bytes) -> bool:
@@ -760,22 +801,32 @@ def messages_in(body: bytes) -> int:
 
 def fragment_range(head: bytes, size_bytes: int) -> tuple[int, int, int, int] | None:
     """Ordinal, offset, length and total of a piece of a larger message; None for a batch or a whole message."""
-    if not head or head[0] & _KIND_BITS != _FRAGMENT_KIND:
+    sealed = is_sealed(head)
+    if not head or (head[0] & _KIND_BITS != _FRAGMENT_KIND and not sealed):
         return None
-    _, _, ordinal, _, _ = _HEAD.unpack_from(head)
+    _, count, ordinal, _, _ = _HEAD.unpack_from(head)
     total_bytes, offset = _FRAGMENT.unpack_from(head, _HEAD.size)
     length = size_bytes - _HEAD.size - _FRAGMENT.size
+    if sealed:
+        if count:
+            return None
+        length -= SEALED_BYTES
     return None if length == total_bytes else (ordinal, offset, length, total_bytes)
 
 
 def check(body: bytes, *, may_have_priority: bool = True) -> None:
-    """Refuse a body that ``unpack`` or ``read_fragment`` could not read, or that has a priority and must not.
+    """Refuse a body that ``unpack`` or ``read_fragment`` could not read, as far as it is seen, or of a wrong priority.
 
     Raises:
         ProtocolError: ``bad-body``.
     """
     if body and not may_have_priority and priority_of(body):
         raise ProtocolError(DropReason.BAD_BODY, "a transactional message with a priority")
+    if is_sealed(body):
+        _check_sealed(body)
+        return
+    if was_sealed(body):
+        raise ProtocolError(DropReason.BAD_BODY, "a body that its receiver has not opened, marked as opened")
     kind = body[0] & _KIND_BITS if body else 0
     if kind == _FRAGMENT_KIND:
         read_fragment(body)
@@ -792,6 +843,79 @@ def _check_large(body: bytes) -> None:
     """Refuse a body that can stand for no large message: it is published, has no ordinal, or more than one message."""
     if body[0] & _TOPIC or not body[0] & _KIND_BITS or not large_of(body) or count_of(body) != 1:
         raise ProtocolError(DropReason.BAD_BODY, "stands for no large message")
+
+
+# ---- sealed bodies
+
+
+def is_sealed(body: bytes) -> bool:
+    """Whether a body, by its first bytes, is sealed."""
+    return bool(body) and body[0] & (_KIND_BITS | _SEAL) == _SEAL
+
+
+def was_sealed(body: bytes) -> bool:
+    """Whether a body, by its first bytes, came sealed and was opened."""
+    return len(body) >= _HEAD.size and bool(_HEAD.unpack_from(body)[1] & _OPENED)
+
+
+def mark_opened(body: bytes) -> bytes:
+    """A body of ``pack_one`` with the mark of one that came sealed and was opened."""
+    first, count, *rest = _HEAD.unpack_from(body)
+    return _HEAD.pack(first, count | _OPENED, *rest) + body[_HEAD.size :]
+
+
+def split_to_seal(body: bytes) -> tuple[bytes, bytes]:
+    """What is still seen of a body when it is sealed, ``HEAD_BYTES`` of it, and the text to be sealed."""
+    first, count, ordinal, sent_at_ms, receive_by_ms = _HEAD.unpack_from(body)
+    is_piece = first & _KIND_BITS == _FRAGMENT_KIND
+    place = body[_HEAD.size : HEAD_BYTES] if is_piece else bytes(_FRAGMENT.size)
+    seen = _SEAL | first & PRIORITY_MAX << _PRIORITY_SHIFT
+    head = _HEAD.pack(seen, 0 if is_piece else count, ordinal, sent_at_ms, receive_by_ms) + place
+    return head, body[:1] + body[_HEAD.size :]
+
+
+def read_opened(head: bytes, text: bytes, size_bytes: int) -> bytes:
+    """The body whose seen part and whose sealed text these are, marked as opened.
+
+    Args:
+        head: its first ``HEAD_BYTES`` as they came.
+        text: what was sealed.
+        size_bytes: length of the sealed body.
+
+    Raises:
+        ProtocolError: ``bad-body``: it is no body, or it says something else than its seen part.
+    """
+    body = text[:1] + head[1 : _HEAD.size] + text[1:]
+    if not text or is_sealed(text) or priority_of(text) != priority_of(head):
+        raise ProtocolError(DropReason.BAD_BODY, "another kind or priority inside than outside")
+    if text[0] & _KIND_BITS == _FRAGMENT_KIND:
+        seen, told = fragment_range(head, size_bytes), fragment_range(body[:HEAD_BYTES], len(body))
+        if seen is None or seen != told:
+            raise ProtocolError(DropReason.BAD_BODY, "another place inside than outside")
+    check(body)
+    return mark_opened(body)
+
+
+def _check_sealed(body: bytes) -> None:
+    """Check what is to be seen of a sealed body. Raises ProtocolError ``bad-body``."""
+    if len(body) <= HEAD_BYTES + SEAL_ADDS_BYTES:
+        raise ProtocolError(DropReason.BAD_BODY, "too short")
+    _, count, _, _, _ = _HEAD.unpack_from(body)
+    total_bytes, offset = _FRAGMENT.unpack_from(body, _HEAD.size)
+    length = len(body) - HEAD_BYTES - SEALED_BYTES
+    if body[0] & (CARES | _TOPIC) or count & _OPENED or (count and (total_bytes or offset)):
+        raise ProtocolError(DropReason.BAD_BODY, "bits of a sealed body for which it has no use")
+    if not count and not (0 < length <= total_bytes - offset and total_bytes <= _LARGE_MAX_BYTES):
+        raise ProtocolError(DropReason.BAD_BODY, "fragment out of range")
+
+
+def _unpack_opened(body: bytes) -> Unpacked:
+    if is_sealed(body):
+        raise ProtocolError(DropReason.BAD_BODY, "it is sealed")
+    first, count, *rest = _HEAD.unpack_from(body)
+    content = unpack(_HEAD.pack(first, count & ~_OPENED, *rest) + body[_HEAD.size :])
+    content.sealed = True
+    return content
 
 
 def kept_until(body: bytes, receive_by_ms: int) -> bytes:
@@ -811,7 +935,7 @@ def move_times(body: bytes, by_ms: int) -> bytes:
 def read_batch(body: bytes) -> tuple[int, int, int] | None:
     """Message count, sending time and expiry of a valid batch; None for any other body."""
     try:
-        return _check_batch(body) if body and body[0] & _KIND_BITS == _BATCH else None
+        return _check_batch(body) if body and body[0] & (_KIND_BITS | _SEAL) == _BATCH else None
     except ProtocolError:
         return None
 
@@ -832,25 +956,25 @@ def _check_batch(body: bytes) -> tuple[int, int, int]:
 def read_fragment(body: bytes) -> Fragment:
     """Read a fragment. Raises ProtocolError ``bad-body``."""
     try:
-        first, _, ordinal, sent_at_ms, receive_by_ms = _HEAD.unpack_from(body)
+        first, count, ordinal, sent_at_ms, receive_by_ms = _HEAD.unpack_from(body)
         total_bytes, offset = _FRAGMENT.unpack_from(body, _HEAD.size)
     except StructError as cause:
         raise ProtocolError(DropReason.BAD_BODY, "fragment too short") from cause
     piece = body[_HEAD.size + _FRAGMENT.size :]
-    most_bytes = MAX_BODY_BYTES + MAX_PROPERTIES_BYTES + _LENGTH.size + _NAME_BYTES_MAX
-    if not piece or offset + len(piece) > total_bytes or total_bytes > most_bytes:
+    if not piece or offset + len(piece) > total_bytes or total_bytes > _LARGE_MAX_BYTES:
         raise ProtocolError(DropReason.BAD_BODY, "fragment out of range")
     if len(piece) < PIECE_MIN_BYTES and offset + len(piece) < total_bytes:
         raise ProtocolError(DropReason.BAD_BODY, "fragment too small")
     priority = first >> _PRIORITY_SHIFT & PRIORITY_MAX
-    return Fragment(ordinal, sent_at_ms, receive_by_ms, total_bytes, offset, piece, priority, bool(first & _TOPIC))
+    named, sealed = bool(first & _TOPIC), bool(count & _OPENED)
+    return Fragment(ordinal, sent_at_ms, receive_by_ms, total_bytes, offset, piece, priority, named, sealed)
 
 
 def join_fragments(fragments: list[Fragment]) -> bytes:
     """Join all pieces of a message, ascending by offset, into one body for ``unpack``."""
     first = fragments[0]
     kind = _FRAGMENT_KIND | first.priority << _PRIORITY_SHIFT | (_TOPIC if first.named else 0)
-    head = _HEAD.pack(kind, 0, first.ordinal, first.sent_at_ms, first.receive_by_ms)
+    head = _HEAD.pack(kind, _OPENED if first.sealed else 0, first.ordinal, first.sent_at_ms, first.receive_by_ms)
     return head + _FRAGMENT.pack(first.total_bytes, 0) + b"".join(fragment.piece for fragment in fragments)
 
 

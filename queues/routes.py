@@ -47,6 +47,7 @@ class Route:
         grace_s: for that long after its start the node does not downgrade the link.
         onward_interval_s: how long this node gathers what it has passed on by this link before it tells those that wait
             for that.
+        seal: whether messages of this node that go by it are sealed for their destinations. Not with ``rename``.
 
     Raises:
         UsageError, AddressError: a name or a pattern is not valid, or what is said of the link.
@@ -60,6 +61,7 @@ class Route:
     upgrade_below_s: float | None = None
     grace_s: float = 0.0
     onward_interval_s: float = ONWARD_INTERVAL_S
+    seal: bool = False
 
     def __post_init__(self) -> None:
         check_kind("Route: to", self.to, str)
@@ -74,6 +76,9 @@ class Route:
                 raise UsageError(
                     f"Route: rename is {self.rename!r}, and to is a pattern: many nodes cannot have one name"
                 )
+        check_kind("Route: seal", self.seal, bool)
+        if self.seal and self.rename:
+            raise UsageError(f"Route: rename is {self.rename!r}: messages that are sealed keep the name of their node")
         self._check_link()
 
     def _check_link(self) -> None:
@@ -142,11 +147,15 @@ class Way:
         via: the neighbour that takes the messages, by name or address.
         final: how that neighbour is to resolve the destination; empty when it is the destination itself.
         why: the rule that says so, for people.
+        renamed: whether the neighbour calls the destination by another name, as the route says.
+        seal: whether messages of this node that go this way are sealed, as the route says.
     """
 
     via: str
     final: str
     why: str
+    renamed: bool = False
+    seal: bool = False
 
     @property
     def is_direct(self) -> bool:
@@ -216,6 +225,7 @@ class Routes:
     @staticmethod
     def _by(route: Route, final: str) -> Way:
         if route.via == final and not route.rename:
-            return Way(final, "", f"the route for {route.to} leads to it directly")
+            return Way(final, "", f"the route for {route.to} leads to it directly", seal=route.seal)
         called = f", which calls it {route.rename}" if route.rename else ""
-        return Way(route.via, route.rename or final, f"the route for {route.to} leads by {route.via}{called}")
+        why = f"the route for {route.to} leads by {route.via}{called}"
+        return Way(route.via, route.rename or final, why, bool(route.rename), route.seal)

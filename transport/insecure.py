@@ -63,6 +63,7 @@ class InsecureChannels:
     """Gives every conversation the same channel, as there is nothing to keep apart."""
 
     __slots__ = ()
+    seals = None
 
     @property
     def overhead_bytes(self) -> int:

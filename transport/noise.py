@@ -1,7 +1,8 @@
-"""Noise handshakes, as the Noise Protocol Framework has them, revision 34 (noiseprotocol.org): IK, IKpsk2 and XX.
+"""Noise handshakes, as the Noise Protocol Framework has them, revision 34 (noiseprotocol.org): IK, IKpsk2, XX and X.
 
 A handshake is two or three messages. Each side writes and reads them in turn, and has afterwards the same hash of all
-messages and two keys, one for each direction, that no third party can know.
+messages and two keys, one for each direction, that no third party can know. X is a single message, which carries its
+payload to somebody who has not spoken: ``Seals`` seals messages end to end with it.
 
 Pure: the ephemeral keys are arguments. An unreadable message changes nothing, and raises a ``ProtocolError`` for each
 cause: a tag, a point of low order (the shared secret would be zero, RFC 7748 section 6.1), or a static key that the
@@ -10,7 +11,7 @@ caller does not admit.
 
 import hashlib
 import hmac
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from copy import copy
 from enum import Enum
 from struct import Struct
@@ -33,6 +34,7 @@ __all__ = [
     "Handshake",
     "KeyPair",
     "Pattern",
+    "Seals",
     "Suite",
     "next_key",
 ]
@@ -43,6 +45,11 @@ TAG_BYTES = 16
 """Added by sealing, with both ciphers (section 12)."""
 NONCE_MAX = 2**64 - 1
 """No message has it: it makes the next key (section 4.2, REKEY)."""
+
+_SEAL, _MAC = b"triack seal 1", b"triack seal mac 1"
+"""What tells the keys of sealed messages, and of proofs about them, from all other uses of the same private keys."""
+MAC_KEYS_MAX = 4_096
+"""Keys of proofs that are kept, one for each pair of nodes: a shared secret costs as much as 30 proofs."""
 
 
 class Aead(Protocol):
@@ -110,7 +117,9 @@ class KeyPair(NamedTuple):
 
 
 class Pattern(Enum):
-    """The order of keys in the messages (sections 7.5, and 9.4 for the psk). In IK the initiator knows the other's key.
+    """The order of keys in the messages (sections 7.4, 7.5, and 9.4 for the psk).
+
+    In IK and X the initiator knows the other's key.
 
     The value is the name, the words (the specification's tokens) of each message, and whether there is a psk.
     """
@@ -118,6 +127,7 @@ class Pattern(Enum):
     IK = "IK", ("e es s ss", "e ee se"), False
     IKPSK2 = "IKpsk2", ("e es s ss", "e ee se psk"), True
     XX = "XX", ("e", "e ee s es", "s se"), False
+    X = "X", ("e es s ss",), False
 
     def __init__(self, title: str, messages: tuple[str, ...], psk: bool) -> None:
         self.title = title
@@ -187,7 +197,7 @@ class Handshake:
         initiator: whether this side writes the first message.
         prologue: bytes on which both sides must agree without sending them.
         static: this side's static key.
-        remote_static: the other's, when it is known beforehand: the initiator's in IK.
+        remote_static: the other's, when it is known beforehand: the responder's, in IK and X.
         psk: 32 bytes that both sides know, in IKpsk2.
 
     Attributes:
@@ -329,6 +339,89 @@ class Handshake:
         own, remote = list(word if self._initiator else word[::-1])
         pair = self._ephemeral if own == "e" else self._static
         self._transcript.mix_key(pair.exchange(self._remote_ephemeral if remote == "e" else self.remote_static))
+
+
+class Seals:
+    """Seals messages end to end: each is a handshake of the pattern X by itself, so that no state is kept.
+
+    Args:
+        entropy: gives random bytes for ephemeral keys.
+        suite: cipher and hash; both ends have the same.
+        own: this node's keys, the one to use first; none before ``use_keys``.
+    """
+
+    __slots__ = ("_entropy", "_mac_keys", "_own", "_suite")
+
+    def __init__(self, entropy: Callable[[int], bytes], suite: Suite, own: Iterable[KeyPair] = ()) -> None:
+        self._entropy = entropy
+        self._suite = suite
+        self.use_keys(own)
+
+    def use_keys(self, own: Iterable[KeyPair]) -> None:
+        """Have these keys from now on."""
+        self._own = list(own)
+        self._mac_keys: dict[tuple[bytes, bytes], bytes] = {}
+
+    def seal(self, to: bytes, text: bytes, bound: bytes) -> bytes:
+        """Seal a text for the owner of a public key, who can also tell who has sealed it.
+
+        Args:
+            to: that public key.
+            text: what only its owner can read.
+            bound: what the other end must know; with any other value it can open nothing.
+
+        Raises:
+            ProtocolError: ``bad-tag``: nobody shares secrets with that key.
+        """
+        prologue = _SEAL + bound
+        sealing = Handshake(
+            Pattern.X, self._suite, initiator=True, prologue=prologue, static=self._own[0], remote_static=to
+        )
+        return sealing.write(text, self._entropy(KEY_BYTES))
+
+    def open(self, sealed: bytes, bound: bytes) -> tuple[bytes, bytes]:
+        """Open a text that was sealed for one of this node's keys. Returns the public key of its sealer, and the text.
+
+        Raises:
+            ProtocolError: ``too-short`` or ``bad-tag``: it was sealed for somebody else, or has changed on its way.
+        """
+        error = ProtocolError(DropReason.BAD_TAG, "no key opens it")
+        for pair in self._own:
+            opening = Handshake(Pattern.X, self._suite, initiator=False, prologue=_SEAL + bound, static=pair)
+            try:
+                text = opening.read(sealed)
+            except ProtocolError as cause:
+                error = cause
+                continue
+            return opening.remote_static, text
+        raise error
+
+    def mac(self, peer: bytes, said: bytes) -> bytes:
+        """The proof that the owner of this node's first key says that to the owner of another one."""
+        return self._mac(self._own[0], peer, said)
+
+    def fits(self, peers: Iterable[bytes], said: bytes, mac: bytes) -> bool:
+        """Whether a proof was made by the owner of one of these public keys for one of this node's."""
+        for peer in peers:
+            for pair in self._own:
+                try:
+                    if hmac.compare_digest(self._mac(pair, peer, said), mac):
+                        return True
+                except ProtocolError:
+                    continue  # a key that shares no secrets proves nothing
+        return False
+
+    def _mac(self, pair: KeyPair, peer: bytes, said: bytes) -> bytes:
+        key = self._mac_keys.get((pair.public, peer))
+        if key is None:
+            if len(self._mac_keys) >= MAC_KEYS_MAX:
+                self._mac_keys.clear()
+            try:
+                shared = pair.exchange(peer)
+            except ValueError as cause:
+                raise ProtocolError(DropReason.BAD_TAG, "no secret is shared with that key") from cause
+            key = self._mac_keys[pair.public, peer] = self._suite.hkdf(_MAC, shared, 1)[0]
+        return hmac.digest(key, said, self._suite.hash)[:TAG_BYTES]
 
 
 def _cut(message: bytes, length: int) -> tuple[bytes, bytes]:

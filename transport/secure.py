@@ -38,7 +38,7 @@ from triack.base.units import SECOND
 from triack.transport.cookies import COOKIE_LIFE_NS, MAC_BYTES, Cookies, Entropy, mac, mac_fits, mac_key
 from triack.transport.data_keys import OVERHEAD_BYTES, OpeningKeys, SealingKeys
 from triack.transport.handshake_load import Admission
-from triack.transport.noise import AESGCM_SHA256, KEY_BYTES, TAG_BYTES, Handshake, KeyPair, Pattern, Suite
+from triack.transport.noise import AESGCM_SHA256, KEY_BYTES, TAG_BYTES, Handshake, KeyPair, Pattern, Seals, Suite
 from triack.transport.warm_channels import WarmChannels
 
 __all__ = ["CONNECT_BYTES", "SecureChannels"]
@@ -112,9 +112,12 @@ class SecureChannels:
         directory: the trusted peers, with their keys.
         entropy: gives random bytes for ephemeral keys and cookies.
         suite: cipher and hash; a node with another one is a stranger.
+
+    Attributes:
+        seals: seals messages end to end with the same keys.
     """
 
-    __slots__ = ("_admission", "_cookies", "_directory", "_entropy", "_own", "_suite", "_warm")
+    __slots__ = ("_admission", "_cookies", "_directory", "_entropy", "_own", "_suite", "_warm", "seals")
 
     def __init__(
         self, keys: Iterable[bytes], directory: Directory, *, entropy: Entropy, suite: Suite = AESGCM_SHA256
@@ -125,6 +128,7 @@ class SecureChannels:
         self._cookies = Cookies(entropy)
         self._admission = Admission(entropy(KEY_BYTES))
         self._warm = WarmChannels()
+        self.seals = Seals(entropy, suite)
         self.use_keys(keys)
 
     def use_keys(self, keys: Iterable[bytes]) -> None:
@@ -137,6 +141,7 @@ class SecureChannels:
         if not pairs:
             raise UsageError("a secure channel needs a private key")
         self._own = {pair.public: _Own(pair, _MacKeys.of(pair.public)) for pair in pairs}
+        self.seals.use_keys(pairs)
 
     @property
     def overhead_bytes(self) -> int:

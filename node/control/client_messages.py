@@ -18,7 +18,7 @@ from triack.node.handles.consumer import BATCH_MESSAGES
 from triack.node.handles.message import Holder, Keeper, Message, message_of_run
 from triack.node.shell.outgoing_message import as_bytes, check_size
 from triack.queues.mailboxes.mailbox import Lease, QueuedPacket, Run
-from triack.queues.packing import MAX_BODY_BYTES, Outgoing, pack_one
+from triack.queues.packing import MAX_BODY_BYTES, Outgoing, mark_opened, pack_one
 
 __all__ = ["ClientHolder", "content_of", "contents_of", "frames_of", "message_of", "name_of"]
 
@@ -116,6 +116,7 @@ def content_of(message: Message) -> Answer:
         "redelivered": message.redelivered,
         "topic": message.topic or "",
         "large": message.is_large,
+        "sealed": message.sealed,
     }
     return fields, content
 
@@ -128,6 +129,8 @@ def contents_of(messages: Iterable[Message]) -> Answer:
 
 def message_of(header: Header, content: bytes, holder: Holder, client: Caller) -> Message:
     """A message from the output of ``content_of``, as if it had come out of a queue of this process."""
+    if header["sealed"]:
+        content = mark_opened(content)
     packet = QueuedPacket(
         keys=(),
         origin=bytes.fromhex(header["origin"]),

@@ -90,7 +90,8 @@ class Intake:
         self._dead_letters = 0
         self.accepted = 0
         self._port = node._port  # noqa: SLF001 - the node's own part
-        self._outgoing = self._port.outgoing_stream(destination, delivery, properties.get("priority"))
+        chosen = properties.get("priority"), properties.get("seal")
+        self._outgoing = self._port.outgoing_stream(destination, delivery, *chosen)
 
     async def recover(self, finished: int) -> int:
         """Find out which lines were accepted before.

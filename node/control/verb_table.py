@@ -152,6 +152,7 @@ _ARGUMENTS: Mapping[Any, Argument] = {
     int | None: NUMBER_OR_NULL,
     WhenFull | None: TEXT_OR_NULL,
     bool: TRUTH,
+    bool | None: Argument(Kind.TRUTH, nullable=True),
     float: SECONDS,
     float | None: SECONDS,
     Iterable[Route]: Argument(Kind.OBJECTS, write=_write_routes, read=read_routes),

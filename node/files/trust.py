@@ -13,7 +13,9 @@ The file ``trust.json`` in a data directory holds, for people and programs to re
           "keep_alive_s": 25,
           "may_relay": ["plant-*"],
           "relays_for": ["plant-*"],
-          "may_subscribe": ["Games.#"]
+          "may_subscribe": ["Games.#"],
+          "seal": true,
+          "sealed_only": true
         }
       }
     }
@@ -44,7 +46,18 @@ VERSION = 1
 KEEP_ALIVE_MIN_S, KEEP_ALIVE_MAX_S = 1, 86_400
 """No middle box forgets a flow within a second (RFC 4787, section 4.3, says two minutes at least), and a flow that a
 ping a day keeps open needs none."""
-_FIELDS = {"keys", "addresses", "may_send", "psk", "keep_alive_s", "may_relay", "relays_for", "may_subscribe"}
+_FIELDS = {
+    "keys",
+    "addresses",
+    "may_send",
+    "psk",
+    "keep_alive_s",
+    "may_relay",
+    "relays_for",
+    "may_subscribe",
+    "seal",
+    "sealed_only",
+}
 PATTERN_LETTERS_MAX = 256
 """Twice as many as in a queue's name."""
 
@@ -83,6 +96,8 @@ class TrustFile:
         may_relay: Iterable[str] | None = None,
         relays_for: Iterable[str] | None = None,
         may_subscribe: Iterable[str] | None = None,
+        seal: bool | None = None,
+        sealed_only: bool | None = None,
         own: Iterable[bytes] = (),
     ) -> Peer:
         """Trust a peer, or add to its entry; durable when this returns.
@@ -97,6 +112,8 @@ class TrustFile:
             may_relay: see ``Peer``; None leaves that as it is.
             relays_for: see ``Peer``; None leaves that as it is.
             may_subscribe: see ``Peer``; None leaves that as it is.
+            seal: see ``Peer``; None leaves that as it is.
+            sealed_only: see ``Peer``; None leaves that as it is.
             own: the node's own public keys, which no peer may have.
 
         Returns:
@@ -125,6 +142,10 @@ class TrustFile:
                 peer = replace(peer, may_subscribe=tuple(topics))
             if touch_s is not None:
                 peer = replace(peer, keep_alive_s=touch_s)
+            if seal is not None:
+                peer = replace(peer, seal=seal)
+            if sealed_only is not None:
+                peer = replace(peer, sealed_only=sealed_only)
             peers[name] = _extended(peer, keys, more, wanted, psk)
             if not peers[name].keys and not peers[name].addresses:
                 raise UsageError(f"trust {name}: neither a key nor an address is known of it")
@@ -243,6 +264,7 @@ def _describe(peer: Peer) -> dict[str, Any]:
         fields["relays_for"] = list(peer.relays_for)
     if peer.may_subscribe:
         fields["may_subscribe"] = list(peer.may_subscribe)
+    fields |= {name: True for name in ("seal", "sealed_only") if getattr(peer, name)}
     return fields
 
 
@@ -315,7 +337,14 @@ def _read_peer(place: str, name: str, entry: object) -> Peer:
         _read_list(f"{place}.may_relay", _check_nodes, fields.get("may_relay", [])),
         _read_list(f"{place}.relays_for", _check_nodes, fields.get("relays_for", [])),
         _read_list(f"{place}.may_subscribe", check_permitted, fields.get("may_subscribe", [])),
+        *(_read_truth(f"{place}.{name}", fields.get(name, False)) for name in ("seal", "sealed_only")),
     )
+
+
+def _read_truth(place: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise _Wrong(place, "it must be true or false")
+    return value
 
 
 def _read_list(place: str, read: Callable[[str], Any], values: object) -> tuple[Any, ...]:

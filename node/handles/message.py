@@ -258,6 +258,14 @@ class Message:
         return self._run.packet.open().priority
 
     @property
+    def sealed(self) -> bool:
+        """Whether its sender has sealed it, so that no node on its way could read it, and none but ``sender`` sent it.
+
+        A copy that a node made of it, such as a dead letter, is not sealed.
+        """
+        return self._run.packet.open().sealed
+
+    @property
     def correlation_id(self) -> str | None:
         """Set by the sender to match a reply with its request."""
         return self._text("correlation_id")

@@ -39,7 +39,18 @@ from triack.queues.manager.browse import (
 from triack.queues.manager.engine import Engine
 from triack.queues.message_classes import MessageClass
 from triack.queues.node_settings import Quota, WhenFull
-from triack.queues.packing import ADMIN, CLASS, DEATH, JOURNAL, NO_DEAD_LETTER, SENT_TO, Outgoing, Unpacked
+from triack.queues.packing import (
+    ADMIN,
+    CLASS,
+    DEAD_SEALED,
+    DEAD_UNREAD,
+    DEATH,
+    JOURNAL,
+    NO_DEAD_LETTER,
+    SENT_TO,
+    Outgoing,
+    Unpacked,
+)
 from triack.queues.streams.outgoing_stream import OutgoingStream
 from triack.queues.topics.topic_root import TopicRoot
 from triack.transport.address import Destination
@@ -215,7 +226,11 @@ class QueueAdmin:
                 for name, value in self._properties_of(message).items()
                 if name not in (*DEATH, NO_DEAD_LETTER)
             }
-            way = self._way_to(message.destination, message.priority)
+            if DEAD_UNREAD in message.properties:
+                if ids is None:
+                    return None
+                raise UsageError(f"requeue {message.id}: this node only passed it on, and cannot read it: it is sealed")
+            way = self._way_to(message.destination, message.priority, seal=DEAD_SEALED in message.properties)
             return addressed(message.destination, way, Outgoing(message.body, kept or None))
 
         return await self._move(queue, ids, route)
@@ -225,14 +240,14 @@ class QueueAdmin:
         self._port.check_way(destination, Delivery.TRANSACTIONAL)
 
         @cache  # made with the first message of each priority
-        def way(priority: int) -> OutgoingStream:
-            return self._port.outgoing_stream(destination, _class_of(priority), priority)
+        def way(priority: int, seal: bool) -> OutgoingStream:
+            return self._port.outgoing_stream(destination, _class_of(priority), priority, seal or None)
 
         def route(message: BrowsedMessage) -> tuple[OutgoingStream, Outgoing]:
             receive_by_ms = round((message.receive_by or 0) * 1_000)
             properties = self._properties_of(message) or None
             moved = Outgoing(message.body, properties, receive_by_ms=receive_by_ms)
-            return addressed(destination, way(message.priority), moved)
+            return addressed(destination, way(message.priority, DEAD_SEALED in message.properties), moved)
 
         return await self._move(queue, ids, route)
 
@@ -247,13 +262,13 @@ class QueueAdmin:
         kept = {name: value for name, value in message.properties.items() if name not in own}
         return {**kept, **({"reply_to": reply_to} if reply_to else {})}
 
-    def _way_to(self, destination: str, priority: int) -> OutgoingStream:
+    def _way_to(self, destination: str, priority: int, *, seal: bool) -> OutgoingStream:
         delivery = _class_of(priority)
         # It went there before; the peer need not be known by that name now.
         for known in self._engine.outbox.streams:
             if known.peer and known.destination == destination:
-                return self._engine.outgoing_stream(known.peer, known.queue, delivery, priority)
-        return self._port.outgoing_stream(destination, delivery, priority)
+                return self._engine.outgoing_stream(known.peer, known.queue, delivery, priority, seal=seal)
+        return self._port.outgoing_stream(destination, delivery, priority, seal or None)
 
     async def _move(self, queue: str, ids: Collection[str] | None, route: Route) -> int:
         moved = 0
@@ -320,6 +335,7 @@ class QueueAdmin:
             if packet.cares and not is_reserved(mailbox.name):
                 where = packet.origin, packet.stream, packet.sequence, packet.number
                 content = Unpacked(int(message.id.partition("-")[2]), 0, 0, [message.body], [message.properties])
+                content.sealed = message.sealed
                 self._engine.desk.tell(
                     Told(
                         *where,

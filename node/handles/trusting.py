@@ -41,6 +41,8 @@ class Trusting(ABC):
         may_relay: Iterable[str] | None = None,
         relays_for: Iterable[str] | None = None,
         may_subscribe: Iterable[str] | None = None,
+        seal: bool | None = None,
+        sealed_only: bool | None = None,
     ) -> None:
         """Trust a peer from now on, also after a restart of the node, or add to its entry.
 
@@ -61,6 +63,9 @@ class Trusting(ABC):
                 first relay has for them; None as it was, which is none for a new peer.
             may_subscribe: patterns of the topics of this node to which the peer may subscribe, such as
                 ``["Games.#"]``; ``#`` is every topic. None as it was, which is none for a new peer.
+            seal: whether all messages for it are sealed, so that no node on the way can read them; None as it was.
+            sealed_only: whether its messages that a relay brings, and all messages that it brings as a relay, must come
+                sealed; None as it was.
 
         Raises:
             KeyUnreadable: a text is no key of its kind.
@@ -89,6 +94,8 @@ class Trusting(ABC):
                 may_relay=onward,
                 relays_for=origins,
                 may_subscribe=topics,
+                seal=seal,
+                sealed_only=sealed_only,
                 own=own,
             )
         )

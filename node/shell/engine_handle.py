@@ -149,7 +149,7 @@ class EngineHandle:
         self._fixed_queues = fixed_queues
         self._state = {key: value for key, value in state.items() if not key.startswith(OWN_STATE)}
         self._handlers: set[asyncio.Task[None]] = set()
-        self._outgoing: dict[tuple[str, Delivery, int | None], OutgoingStream] = {}
+        self._outgoing: dict[tuple[str, Delivery, int | None, bool | None], OutgoingStream] = {}
         self._body_locks = weakref.WeakValueDictionary[str, asyncio.Lock]()
         self.enrolling = driver.enrolling = Enrolling(
             name,
@@ -162,38 +162,56 @@ class EngineHandle:
 
     # ---- sending
 
-    def outgoing_stream(self, destination: str, delivery: Delivery, priority: int | None = None) -> OutgoingStream:
+    def outgoing_stream(
+        self, destination: str, delivery: Delivery, priority: int | None = None, seal: bool | None = None
+    ) -> OutgoingStream:
         """The outgoing queue of a delivery class and a priority to a destination; None: the default of the class.
+
+        Its packets leave sealed if ``seal`` says so, or else what is said of the peer or the route.
 
         Raises:
             AddressError: the destination cannot be read, or names an unknown peer.
-            UsageError: an argument is of a wrong type, or the class has no such priority.
+            UsageError: an argument is of a wrong type, the class has no such priority, or nothing can be sealed for
+                that destination.
             QueueNotFound: it is a queue of this node that is not in its fixed set.
         """
         if priority is not None:
             check_sent("send to", destination, delivery)
             check_priority(destination, delivery, priority)
         try:
-            found = self._outgoing[destination, delivery, priority]
+            found = self._outgoing[destination, delivery, priority, seal]
         except (KeyError, TypeError):  # an argument of a wrong type may be unhashable
-            return self._find_outgoing(destination, delivery, priority)
-        return found if found.life is StreamState.LIVE else self._find_outgoing(destination, delivery, priority)
+            return self._find_outgoing(destination, delivery, priority, seal)
+        return found if found.life is StreamState.LIVE else self._find_outgoing(destination, delivery, priority, seal)
 
     def current(self, outgoing: OutgoingStream) -> OutgoingStream:
         """The outgoing queue that leads where this one does: its stream may have ended while its owner waited."""
         return self._engine.current(outgoing)
 
-    def _find_outgoing(self, destination: str, delivery: Delivery, priority: int | None) -> OutgoingStream:
+    def _find_outgoing(
+        self, destination: str, delivery: Delivery, priority: int | None, seal: bool | None
+    ) -> OutgoingStream:
         target = self.check_way(destination, delivery)
+        if seal is not None:
+            check_kind(f"send to {destination}: seal", seal, bool)
+        self._check_seal(destination, target, seal=bool(seal))
         if not isinstance(target, RemoteQueue) and target.name.startswith(TOPIC_PREFIX):
             self._engine.make_queue(target.name)
         elif not isinstance(target, RemoteQueue):
             self.mailbox(target.name)
-        found = self._engine.outgoing_to(target, delivery, priority)
+        found = self._engine.outgoing_to(target, delivery, priority, seal=bool(seal))
         if len(self._outgoing) >= DESTINATIONS_MAX:
             self._outgoing.clear()
-        self._outgoing[(destination, delivery, priority)] = found
+        self._outgoing[(destination, delivery, priority, seal)] = found
         return found
+
+    def _check_seal(self, destination: str, target: Target, *, seal: bool) -> None:
+        """Raises UsageError if messages are to be sealed for a destination, and nothing can be."""
+        sealing = self._engine.outbox.sealing
+        if isinstance(target, RemoteQueue) and (seal or sealing.is_wanted(target.peer)):
+            missing = sealing.missing(target.peer, self._engine.routes.way_of(target.peer))
+            if missing:
+                raise UsageError(f"send to {destination}: node {self.name} cannot seal messages for it: {missing}")
 
     def check_way(self, destination: str, delivery: object) -> Target:
         """The target of a destination. Makes nothing; raises as ``outgoing_stream``."""
@@ -297,7 +315,7 @@ class EngineHandle:
     def prepare(self, destination: str, body: bytes, delivery: Delivery, properties: MessageProperties) -> Prepared:
         """Check a message before it is accepted; see ``Node.send`` for arguments and errors."""
         self.check_alive()
-        outgoing = self.outgoing_stream(destination, delivery, properties.get("priority"))
+        outgoing = self.outgoing_stream(destination, delivery, properties.get("priority"), properties.get("seal"))
         if type(body) is not bytes:
             body = as_bytes(destination, body)
         check_size(destination, body)
@@ -343,7 +361,8 @@ class EngineHandle:
         Raises:
             UsageError, MessageTooLarge: the properties are not valid.
         """
-        outgoing = self._outgoing.get((destination, delivery, properties.get("priority")))
+        named = destination, delivery, properties.get("priority"), properties.get("seal")
+        outgoing = self._outgoing.get(named)
         if outgoing is None or not self._life.is_alive or type(body) is not bytes or len(body) > AT_HAND_BYTES_MAX:
             return None
         message: bytes | Outgoing = body
@@ -382,7 +401,7 @@ class EngineHandle:
     ) -> PreparedList:
         """Check a list before any of it is accepted; see ``Node.send_many`` for arguments and errors."""
         self.check_alive()
-        outgoing = self.outgoing_stream(destination, delivery, properties.get("priority"))
+        outgoing = self.outgoing_stream(destination, delivery, properties.get("priority"), properties.get("seal"))
         check_kind(f"send to {destination}: bodies", bodies, Iterable)
         checked = [body if type(body) is bytes else as_bytes(destination, body) for body in bodies]
         check_size(destination, max(checked, key=len, default=b""))

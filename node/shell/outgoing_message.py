@@ -50,6 +50,9 @@ class MessageProperties(TypedDict, total=False):
         journal: whether the journal of this node, ``$journal``, keeps a copy as soon as the message has arrived (MSMQ's
             ``UseJournalQueue`` of a message): when its acknowledgement frees it, in the commit that deletes it here.
             What becomes a dead letter is not copied. ``Limits.sent_journal`` says how much is kept.
+        seal: seal it for its destination, so that no node on the way can read it (docs/security.md). Its outgoing queue
+            is another one than that of messages that are not sealed: there is no order between the two. None: as
+            is said of its peer and its route. A message for a queue of this node is not sealed.
         ack_now: ask for every acknowledgement of it at once, and report it at once (Solace's Ack Immediately).
     """
 
@@ -62,6 +65,7 @@ class MessageProperties(TypedDict, total=False):
     key: str | None
     priority: int | None
     ack_now: bool | None
+    seal: bool | None
     dead_letter: bool | str | None
     admin_queue: str | None
     acks: Acks | None
@@ -118,8 +122,8 @@ def with_properties(
     for name, value in properties.items():
         if name not in MessageProperties.__annotations__:
             raise UsageError(f"send to {destination}: {_no_property(name)}")
-        # The priority chooses the outgoing stream, and was checked there.
-        if value is None or name in ("admin_queue", "acks", "priority"):
+        # Priority and seal choose the outgoing stream, and were checked there.
+        if value is None or name in ("admin_queue", "acks", "priority", "seal"):
             continue
         if name == "time_to_reach_queue":
             reach_by_ms = _deadline_ms(name, value, now_ms)

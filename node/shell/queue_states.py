@@ -67,6 +67,8 @@ def state_of_outgoing(engine: Engine, outgoing: OutgoingStream) -> StateNow:
         return StateNow(QueueState.PAUSED, "resume")
     if engine.draining:
         return _at_rest(busy=outgoing.busy)
+    if outgoing.seal is not None and outgoing.seal.missing and outgoing.busy:
+        return StateNow(QueueState.WAITING, "seal")
     reason = engine.outbox.holds.of(outgoing)
     found = _state_of_link(engine, link, None if reason is None else reason.value, busy=outgoing.busy)
     if found is not None:

@@ -67,6 +67,7 @@ def find_troubles(engine: Engine, now_ns: int) -> list[TroubleStats]:
     return [
         *_callers(engine, now_ns),
         *_links(engine, now_ns),
+        *_seals(engine),
         *_rollbacks(engine),
         *_room(engine, now_ns),
         *_holds(engine),
@@ -93,6 +94,12 @@ def _links(engine: Engine, now_ns: int) -> Iterator[TroubleStats]:
             trouble = Trouble.UNRESOLVED if link.silent.startswith(_UNRESOLVED) else Trouble.NO_ANSWER
             detail = "nothing came back" if link.silent.startswith(_NO_ANSWER) else link.silent
             yield _row(trouble, peer, detail, _since_s(link, now_ns))
+
+
+def _seals(engine: Engine) -> Iterator[TroubleStats]:
+    """Messages that cannot be sealed, and so wait."""
+    waiting = {it.peer: it.seal.missing for it in engine.outbox.streams if it.busy and it.seal and it.seal.missing}
+    yield from (_row(Trouble.CANNOT_SEAL, peer, missing) for peer, missing in waiting.items())
 
 
 def _since_s(link: Link, now_ns: int) -> float | None:

@@ -23,9 +23,9 @@ def _before_the_commit(patch: Patch) -> None:
     """As an express message; a crash repeats its cause, and with it the answer."""
     way_to = AdminDesk._way_to
 
-    def hasty(self: AdminDesk, origin: bytes, queue: str, delivery: Delivery) -> OutgoingStream | None:
+    def hasty(self: AdminDesk, origin: bytes, queue: str, delivery: Delivery, *, seal: bool) -> OutgoingStream | None:
         del delivery
-        return way_to(self, origin, queue, Delivery.EXPRESS)
+        return way_to(self, origin, queue, Delivery.EXPRESS, seal=seal)
 
     patch.setattr(AdminDesk, "_way_to", hasty)
 

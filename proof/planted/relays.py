@@ -3,12 +3,14 @@
 from typing import Any
 
 from proof.planted.bug import Bugs, Patch
+from proof.planted.lying_relay import LIES
 from proof.planted.stories import Story
 from proof.search.relay import RELAY_SCOPES, RelayScope, search_relay
 from triack.base.delivery import FREED_BY, Ack, Delivery, Role
 from triack.base.names import StreamId
 from triack.ordering.transit import Taken, TransitPacket, TransitSequence
 from triack.ordering.wire import RelayedPacket
+from triack.queues.peers import sealing
 from triack.queues.peers.link import Conversation
 from triack.queues.streams import transit_stream
 from triack.queues.streams.transit_stream import TransitContext, TransitStream
@@ -30,7 +32,7 @@ def _search(scope: RelayScope) -> Story:
 
 
 _RECOVERABLE = _search(next(scope for scope in RELAY_SCOPES if scope.delivery is Delivery.RECOVERABLE))
-ALL = (_RECOVERABLE,)
+ALL = (_RECOVERABLE, LIES)
 
 
 @BUGS.by_search("a relay says of unordered packets that nothing before them is wanted", _RECOVERABLE, "packet 1")
@@ -83,3 +85,33 @@ def _wrong_neighbour(patch: Patch) -> None:
         return next(filter(None, map(self.open_with, () if back is None else back.downstreams)), None)
 
     patch.setattr(TransitWords, "_upstream", downstream)
+
+
+@BUGS.by_search("proofs of order acks are not checked", LIES, "let go of a message")
+def _unproved(patch: Patch) -> None:
+    """A relay may say that the destination of sealed messages has them."""
+
+    def proved(self: sealing.Sealing, outgoing: Any, conversation: Any, packet: Any, said: bytes) -> bool:
+        del self, outgoing, conversation, packet, said
+        return True
+
+    patch.setattr(sealing.Sealing, "_is_proved", proved)
+
+
+@BUGS.by_search("sealed packets are not bound to their sequence", LIES, "never began")
+def _unbound(patch: Patch) -> None:
+    bound = sealing._bound
+
+    def loose(  # noqa: PLR0917 - as the one that it replaces
+        delivery: Delivery,
+        origin: bytes,
+        stream: int,
+        sequence: int,
+        number: int,
+        previous: int,
+        queue: str,
+        head: bytes,
+    ) -> bytes:
+        return bound(delivery, origin, stream, 0 * sequence, number, previous, queue, head)
+
+    patch.setattr(sealing, "_bound", loose)

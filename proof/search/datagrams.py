@@ -70,6 +70,7 @@ class BareChannels:
 
     __slots__ = ()
     overhead_bytes = HEADER_BYTES
+    seals = None
 
     def knows(self, peer: str) -> bool:  # noqa: ARG002
         """Any peer can be called."""

@@ -93,7 +93,7 @@ class AdminDesk:
     def tell(self, told: Told, now_ns: int) -> None:
         """Something happened to messages of a packet: answer those whose senders want to know."""
         for queue, indices in wanted_by(told).items():
-            outgoing = self._way_to(told.origin, queue, Delivery(told.delivery))
+            outgoing = self._way_to(told.origin, queue, Delivery(told.delivery), seal=told.content.sealed)
             for first, count in _rows(indices):
                 self._note(told, told.place + first, count, now_ns, **({"lost": True} if outgoing is None else {}))
             if outgoing is None:
@@ -107,8 +107,11 @@ class AdminDesk:
             self._outbox.submit_many(outgoing, list[bytes | Outgoing](answers), size_bytes)
             self.queued[told.message_class.label] += len(indices)
 
-    def _way_to(self, origin: bytes, queue: str, delivery: Delivery) -> OutgoingStream | None:
-        """The outgoing queue to the node that sent a message; None when no way leads to it."""
+    def _way_to(self, origin: bytes, queue: str, delivery: Delivery, *, seal: bool) -> OutgoingStream | None:
+        """The outgoing queue to the node that sent a message; None when no way leads to it.
+
+        What is told about a message that came sealed leaves sealed, or not at all: it has its label.
+        """
         name = self._name_of(origin)
         try:
             if is_reserved(check_name(queue)):
@@ -120,7 +123,9 @@ class AdminDesk:
                 return None
         elif self._directory.named(self._routes.way_of(name).via) is None and any(it.keys for it in self._directory):
             return None  # without keys, nodes without a name here are found by their ids
-        outgoing = self._outbox.outgoing_stream(name, queue, delivery, self._commit())
+        if name and seal and self._outbox.sealing.missing(name, self._routes.way_of(name)):
+            return None
+        outgoing = self._outbox.outgoing_stream(name, queue, delivery, self._commit(), seal=seal)
         # Express answers wait in memory alone.
         return outgoing if outgoing.durable or self._outbox.room_bytes(outgoing) > 0 else None
 

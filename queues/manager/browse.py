@@ -58,6 +58,7 @@ class BrowsedMessage:
         properties: everything the sender set besides the body, and in the dead-letter queue why it is there.
         position: its position in its queue.
         large_bytes: of a message that was sent in parts, the size of its body, which is not in ``body``.
+        sealed: whether it came sealed by its sender.
     """
 
     id: str
@@ -72,6 +73,7 @@ class BrowsedMessage:
     properties: dict[str, Any]
     position: Position
     large_bytes: int | None = None
+    sealed: bool = False
 
     @property
     def place(self) -> int | None:
@@ -262,4 +264,5 @@ def _see(sight: Sight, pieces: Sequence[bytes], content: Unpacked | None) -> Bro
         properties=properties,
         position=sight.position,
         large_bytes=size_said(body) if is_large else None,
+        sealed=content.sealed,
     )

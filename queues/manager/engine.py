@@ -44,9 +44,10 @@ from triack.queues.packing import LargeMessage, Outgoing
 from triack.queues.peers.handshake import Handshakes
 from triack.queues.peers.link import Conversation, Links
 from triack.queues.peers.origins import Origins
+from triack.queues.peers.sealing import Sealing
 from triack.queues.peers.session_settings import session_settings, traits_of
 from triack.queues.remote.desk import SubscriptionDesk
-from triack.queues.routes import Route, Routes
+from triack.queues.routes import BY_HAND, Route, Routes
 from triack.queues.stages import Stage, Waiter
 from triack.queues.streams.accepted_keys import Accepted
 from triack.queues.streams.group_commit import GroupCommit
@@ -143,7 +144,7 @@ class Engine(Steering):
         self.queues = LocalQueues(
             settings, queues, self.wall, self.drops, self._record, self._payer_of, words=content.in_hand
         )
-        self.inbox = self._make_inbox()
+        self.inbox = self._make_inbox(channels)
         self.outbox = self._make_outbox(content, random, now_ns)
         self.handshakes = Handshakes(
             content,
@@ -206,7 +207,7 @@ class Engine(Steering):
     def _has_session(self, name: str) -> bool:
         return self.handshakes.open_with(name) is not None
 
-    def _make_inbox(self) -> Inbox:
+    def _make_inbox(self, channels: Channels) -> Inbox:
         """Make the part of this node that takes what others send to it."""
         return Inbox(
             self.settings,
@@ -219,6 +220,15 @@ class Engine(Steering):
             owner_of=self._owner_of,
             node_id=self.node_id,
             origins=self._origins,
+            sealing=Sealing(
+                self.node_id,
+                channels.seals,
+                directory=self._directory,
+                routes=self.routes,
+                owner_of=self._owner_of,
+                drops=self.drops,
+                record=self._record,
+            ),
         )
 
     def _make_outbox(self, content: StoreContent, random: "Random", now_ns: int) -> Outbox:
@@ -239,6 +249,7 @@ class Engine(Steering):
             ),
             routes=self.routes,
             sync_links=SyncLinks(self.routes, self._record, now_ns),
+            sealing=self.inbox.sealing,
             record=self._record,
         )
 
@@ -357,7 +368,11 @@ class Engine(Steering):
         if node_id == self.node_id:
             return ""
         brought = None if self._owner_of(node_id) else self._origins.of(node_id)
-        return self.handshakes.name_of(node_id) if brought is None else brought.name
+        if brought is None:
+            return self.handshakes.name_of(node_id)
+        # A name that a key has proved goes before what a relay says.
+        sealer = self.inbox.sealing.sealer_of(node_id)
+        return f"{sealer}{BY_HAND}{brought.via}" if sealer else brought.name
 
     def set_routes(self, routes: Iterable[Route], now_ns: int) -> None:
         """Have these routes, and no others: what has not arrived yet goes by them from now on."""
@@ -375,17 +390,19 @@ class Engine(Steering):
         return self.transits.purge(final, self.jobs.turn(now_ns))
 
     def outgoing_stream(
-        self, where: str, queue: str, delivery: Delivery, priority: int | None = None
+        self, where: str, queue: str, delivery: Delivery, priority: int | None = None, *, seal: bool = False
     ) -> OutgoingStream:
         """The outgoing queue to a queue; ``where`` is a peer's name or an address, empty for a queue of this node."""
-        return self.outgoing_to(self.resolver.resolve(where, queue), delivery, priority)
+        return self.outgoing_to(self.resolver.resolve(where, queue), delivery, priority, seal=seal)
 
-    def outgoing_to(self, target: Target, delivery: Delivery, priority: int | None = None) -> OutgoingStream:
-        """The outgoing queue to a resolved target."""
+    def outgoing_to(
+        self, target: Target, delivery: Delivery, priority: int | None = None, *, seal: bool = False
+    ) -> OutgoingStream:
+        """The outgoing queue to a resolved target; with ``seal``, one whose packets leave sealed in any case."""
         commit = self.jobs.group.commit
         match target:
             case RemoteQueue(peer, queue):
-                return self.outbox.outgoing_stream(peer, queue, delivery, commit, priority)
+                return self.outbox.outgoing_stream(peer, queue, delivery, commit, priority, seal)
             case LocalQueue() | SystemQueue():
                 return self.outbox.outgoing_stream("", target.name, delivery, commit, priority)
             case _:
@@ -795,6 +812,7 @@ class Engine(Steering):
             passed = True
             self.topics.advance(now_ns)
         return passed
+
     def _transit_news(self) -> list[NodeEvent]:
         """News of the streams that pass through this node."""
         return [*self.transits.holds.waiting.take_news(), *self.transits.news.take()]

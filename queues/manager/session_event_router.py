@@ -157,8 +157,10 @@ class SessionEventRouter:
         assert conversation.peer is not None
         for position in conversation.peer.positions:
             if self._outbox.leads(position.stream, conversation.peer_id):
-                self._depend(conversation)
-                self._outbox.handle_order_ack(*position, self._jobs.turn(now_ns))
+                word = wire.OrderAckPacket(self._node_id, *position)
+                if self._believes_ack(conversation, word, now_ns):
+                    self._depend(conversation)
+                    self._outbox.handle_order_ack(*position, self._jobs.turn(now_ns))
 
     def _on_closed(self, conversation: Conversation, event: events.SessionClosed, now_ns: int) -> None:
         self.closes[event.reason.value] += 1
@@ -224,10 +226,11 @@ class SessionEventRouter:
     def _take_answer(self, conversation: Conversation, packet: wire.Answer, now_ns: int) -> None:
         """A neighbour says something of packets of this node."""
         if isinstance(packet, wire.OrderAckPacket):
-            self._depend(conversation)
-            if isinstance(packet, wire.RelayedOrderAck):
-                self._depend_on_told(packet, now_ns)
-            self._outbox.handle_order_ack(packet.stream, packet.sequence, packet.number, self._jobs.turn(now_ns))
+            if self._believes_ack(conversation, packet, now_ns):
+                self._depend(conversation)
+                if isinstance(packet, wire.RelayedOrderAck):
+                    self._depend_on_told(packet, now_ns)
+                self._outbox.handle_order_ack(packet.stream, packet.sequence, packet.number, self._jobs.turn(now_ns))
         elif isinstance(packet, wire.HoldPacket):
             self._outbox.handle_hold(packet.stream, packet.turn, now_ns, stop=packet.stop, reason=packet.reason)
         elif isinstance(packet, wire.OnwardPacket):
@@ -237,10 +240,25 @@ class SessionEventRouter:
             self._depend(conversation)
             self._outbox.handle_onward_ack(packet, conversation.label, self._jobs.turn(now_ns))
         elif packet.reason != FreedReason.LET_GO:
-            turn = self._jobs.turn(now_ns)
+            self._take_reject(conversation, packet, now_ns)
+
+    def _believes_ack(self, conversation: Conversation, packet: wire.OrderAckPacket, now_ns: int) -> bool:
+        """Whether an order ack is that of the destination, as far as that can be known."""
+        outgoing = self._outbox.stream(packet.stream)
+        if outgoing is None or outgoing.seal is None:
+            return True
+        return self._outbox.sealing.believes_ack(outgoing, conversation, packet, now_ns)
+
+    def _take_reject(self, conversation: Conversation, packet: wire.RejectPacket, now_ns: int) -> None:
+        """The destination of a packet, or a relay, has refused it for good."""
+        outgoing = self._outbox.stream(packet.stream)
+        if outgoing is None:
+            return
+        verdict = self._outbox.sealing.judge_reject(outgoing, conversation, packet, now_ns)
+        if verdict is not None:
             behind = isinstance(packet, wire.RelayedReject) and packet.by != conversation.peer_id
-            named = packet.stream, packet.sequence, packet.number
-            self._outbox.handle_reject(*named, packet.reason, turn, behind=behind)
+            named, turn = (packet.stream, packet.sequence, packet.number), self._jobs.turn(now_ns)
+            self._outbox.handle_reject(*named, verdict.reason, turn, behind=behind, certain=verdict.certain)
 
     def _take_packet(
         self, conversation: Conversation, number: int, packet: wire.SequenceHeader, delivery: Delivery, now_ns: int

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from triack.base.names import LEVEL_END, TOPIC_PREFIX
 from triack.base.reasons import EXPIRED, DeadReason
 from triack.ordering.outgoing import StreamPacket, StreamPacketState
-from triack.queues.packing import Properties, Unpacked, unpack_pieces
+from triack.queues.packing import DEAD_SEALED, Properties, Unpacked, unpack_pieces
 from triack.queues.streams.outgoing_stream import OutgoingStream
 
 __all__ = ["DeadMessage"]
@@ -66,6 +66,7 @@ class DeadMessage:
             "dead_destination": self.outgoing.destination,
             "dead_attempts": sends,
             "dead_maybe_delivered": (sends > 0 or self._is_recovered) and not definite,
+            **({DEAD_SEALED: True} if self.outgoing.sealed else {}),
         }
 
     @property

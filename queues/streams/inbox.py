@@ -34,10 +34,11 @@ from triack.queues.mailboxes.local_queues import LocalQueues
 from triack.queues.mailboxes.mailbox import QueuedPacket
 from triack.queues.mailboxes.quotas import PayerOf
 from triack.queues.node_settings import NodeSettings
-from triack.queues.packing import messages_in, priority_of
+from triack.queues.packing import is_sealed, messages_in, priority_of
 from triack.queues.peers.control import Control
 from triack.queues.peers.link import Conversation
 from triack.queues.peers.origins import Origins
+from triack.queues.peers.sealing import Refused, Sealing
 from triack.queues.streams.admission import Admission
 from triack.queues.streams.arrival_records import (
     Record,
@@ -71,12 +72,14 @@ class Inbox:
         owner_of: the peer that has proved to be a node; empty when none has.
         node_id: this node.
         origins: the nodes whose messages relays bring here.
+        sealing: opens sealed packets, and proves what is said of them.
 
     Attributes:
         admission: admission control of the queues.
         positions: the positions of the ordered streams.
         ended: the streams that have ended.
         order_acks: the order acks that are owed.
+        sealing: as given.
     """
 
     def __init__(
@@ -92,7 +95,9 @@ class Inbox:
         owner_of: Callable[[bytes], str],
         node_id: bytes,
         origins: Origins,
+        sealing: Sealing,
     ) -> None:
+        self.sealing = sealing
         self._node_id = node_id
         self._origins = origins
         # Those that come by a relay, by its name; they are in ``_streams``, too.
@@ -113,7 +118,7 @@ class Inbox:
         self._awaited = AwaitedEnds()
         # Those of which the commit that goes to the disk, or will be the next, accepts packets.
         self._storing: Container[IncomingStream] = ()
-        self.order_acks = OwedAcks(node_id, drops, record)
+        self.order_acks = OwedAcks(node_id, sealing, drops, record)
         self._held = Deadlines[IncomingStream]()
         self._held_at: dict[IncomingStream, tuple[int, int]] = {}
         # Before the store ack timeout of the relay, which would end its session.
@@ -130,6 +135,7 @@ class Inbox:
         """Restore the streams from the store."""
         self.admission.handle_start(content.node_id)
         self.admission.handle_room(content.room_bytes)
+        self.sealing.restore(content.state)
         for row in content.positions:
             self._restore_stream(row, now_ns)
 
@@ -202,6 +208,9 @@ class Inbox:
         """
         if header.origin != conversation.peer_id and self._refuses_relay(conversation, packet, header, delivery, turn):
             return
+        comes_sealed = is_sealed(header.body)
+        if self._refuses_seal(conversation, packet, header, delivery, turn):
+            return
         stream = self._stream_of(header, delivery)
         if stream is RejectReason.HELD_BACK:
             record_rejected(self._record, header, delivery, stream, turn.now_ns)
@@ -215,6 +224,7 @@ class Inbox:
             conversation.withhold(delivery, packet)
             self._tell_rejected((conversation, packet), header, stream)
             return
+        stream.sealed = comes_sealed
         if not stream.heard:
             self.admission.let_in(conversation, stream)
         if stream.via is not conversation:
@@ -256,6 +266,35 @@ class Inbox:
         self._tell_rejected((conversation, packet), header, reason)
         return True
 
+    def _refuses_seal(
+        self, conversation: Conversation, packet: int, header: SequenceHeader, delivery: Delivery, turn: Turn
+    ) -> bool:
+        """Open a sealed packet. Whether it is refused, or should have been sealed, and its origin is told so.
+
+        Nothing of it is remembered, as of all that a relay might have invented.
+        """
+        stream = self._find(header.origin, header.stream)
+        refused: Refused | None = None
+        if is_sealed(header.body):
+            refused = self.sealing.open(conversation, header, delivery, turn.commit)
+            if refused is None and stream is not None and not stream.sealed:
+                # Its origin never sent this stream unsealed: what came so was a relay's own, and proves nothing of it.
+                self._forget(stream)
+        elif (stream is not None and stream.sealed) or self.sealing.demands(conversation, header):
+            refused = Refused(RejectReason.NOT_SEALED)
+        if refused is None:
+            return False
+        if stream is not None and stream.sealed and stream.has_taken(header):
+            # A bad copy of a packet that is here: its relay may forget it, and its origin need not hear of it.
+            record_rejected(self._record, header, delivery, RejectReason.DUPLICATE, turn.now_ns)
+            if delivery in DURABLE:
+                turn.arrivals.store_ack(conversation, packet)
+            return True
+        record_rejected(self._record, header, delivery, refused.reason, turn.now_ns)
+        conversation.withhold(delivery, packet)
+        self._tell_rejected((conversation, packet), header, refused.reason, refused.key)
+        return True
+
     def _handle_via(self, stream: IncomingStream, conversation: Conversation, header: SequenceHeader) -> None:
         """A stream comes by another conversation than before, perhaps with another neighbour."""
         before, relay = stream.side, "" if header.origin == conversation.peer_id else conversation.link_name
@@ -292,7 +331,9 @@ class Inbox:
         if (
             mailbox is None
             or not mailbox.takes_runs
+            or stream.sealed
             or (header.origin != conversation.peer_id and stream.via is not conversation)
+            or (stream.relay and self.sealing.demands(conversation, header))
         ):
             return False
         packets = len(run.bodies)
@@ -394,10 +435,17 @@ class Inbox:
         if isinstance(packet, RelayedEnd):
             if packet.origin != conversation.peer_id:
                 self._check_brought_end(conversation, packet)
+                if self._ends_sealed(packet) and not self.sealing.believes_end(packet):
+                    raise ProtocolError(DropReason.FORGED_WORD, "an end of sealed streams")
             if not self._has_all(packet, turn):
                 self._awaited.wait(conversation, packet, turn.now_ns)
                 return
         self._end(conversation, packet, turn)
+
+    def _ends_sealed(self, packet: RelayedEnd) -> bool:
+        """Whether any sealed stream would end."""
+        streams = self._streams.get(packet.origin, {}).values()
+        return any(it.sealed and packet.since <= it.begun <= packet.sequence for it in streams)
 
     def _check_brought_end(self, conversation: Conversation, packet: RelayedEnd) -> None:
         """A relay says that a stream of another node has ended.
@@ -592,16 +640,16 @@ class Inbox:
             turn.arrivals.refused.append((arrival, header, reason))
         return reason is not None
 
-    def _tell_rejected(self, arrival: Arrival, header: SequenceHeader, reason: str) -> None:
+    def _tell_rejected(self, arrival: Arrival, header: SequenceHeader, reason: str, sealer: bytes = b"") -> None:
+        """Tell the origin of a packet that it was refused; ``sealer`` is the key that it was sealed with, if known."""
         conversation, packet = arrival
         key: int | StreamId = header.stream
         if header.origin == conversation.peer_id:
             content = encode_reject(header, reason)
         else:
             key = StreamId(header.origin, header.stream)
-            content = encode_relayed_reject(
-                RelayedReject(*key, header.sequence, header.number, reason, 0, self._node_id)
-            )
+            word = RelayedReject(*key, header.sequence, header.number, reason, 0, self._node_id)
+            content = encode_relayed_reject(self.sealing.prove_reject(word, sealer))
         if not conversation.put_control((key, header.number), Control(content, (packet,))):
             self._drops[DropReason.CONTROL_OVERFLOW] += 1
 
@@ -613,6 +661,8 @@ class Inbox:
             if number == ENDED_STREAM:
                 continue
             stream = self._streams[origin][number]
+            if stream.sealed is not bool(row.sealed):
+                continue  # of the stream that the sealed one has replaced
             stream.handle_committed(row)
             if stream.ordered:
                 self.positions.handle_committed(stream)

@@ -57,6 +57,7 @@ class IncomingStream:
         from_name: the name of its origin where a relay has passed them first; empty without a relay.
         rejected: packets that were not accepted since the last one that was, duplicates among them.
         announces_bytes: the size of the large body that it has announced last.
+        sealed: whether its packets come sealed: then it takes no others.
         refused_from: the lowest number on the disk as rejected, or None; after a crash it is rejected again.
     """
 
@@ -81,6 +82,7 @@ class IncomingStream:
         "rejected",
         "rejections",
         "relay",
+        "sealed",
         "sequence",
         "turn",
         "via",
@@ -112,6 +114,7 @@ class IncomingStream:
         self.announces_bytes = 0
         self.refused_from: int | None = None
         self.rejected = 0
+        self.sealed = False
 
     @classmethod
     def restore(cls, row: PositionRow, settings: OrderSettings) -> "IncomingStream":
@@ -121,7 +124,7 @@ class IncomingStream:
             StoreDamaged: the row holds no valid filter.
         """
         stream = cls(row.origin, row.stream, row.queue, Delivery(row.delivery), settings, row.sequence)
-        stream.relay, stream.from_name = row.via, row.from_name
+        stream.relay, stream.from_name, stream.sealed = row.via, row.from_name, bool(row.sealed)
         if stream.ordered:
             stream.sequence = IncomingSequence(settings, (row.sequence, row.number))
             stream.rejections = Rejections.decode(row.filter)
@@ -147,6 +150,14 @@ class IncomingStream:
     def is_fresh(self, header: SequenceHeader) -> bool:
         """Whether a packet was neither accepted nor rejected before."""
         return self.sequence.is_fresh(header) if self.ordered else self.filter.is_fresh(header)
+
+    def has_taken(self, header: SequenceHeader) -> bool:
+        """Whether a packet of that number was accepted, and is on the disk with the next commit, or was before."""
+        if self.rejections.reason_of(header) is not None:
+            return False
+        if self.ordered:
+            return self.sequence.has_accepted(header)
+        return not self.filter.is_fresh(header) and not self.filter.has_skipped(header)
 
     def is_too_early(self, header: SequenceHeader, *, crowded: bool) -> bool:
         """Whether a new packet would exceed the limit of gaps or rejections.
@@ -240,5 +251,5 @@ class IncomingStream:
         blob = self.rejections.encode()
         if not self.ordered:
             blob = _LENGTH.pack(len(blob)) + blob + self.filter.encode()
-        way = self.relay, self.from_name
+        way = self.relay, self.from_name, int(self.sealed)
         return PositionRow(self.origin, self.number, self.delivery, self.queue, sequence, number, blob, *way)

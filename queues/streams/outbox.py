@@ -36,7 +36,6 @@ from triack.ordering.tiers import tier_label
 from triack.ordering.wire import (
     OnwardAckPacket,
     OnwardPacket,
-    RelayedPacket,
     SequenceHeader,
     encode_relayed_run,
     encode_run,
@@ -51,6 +50,7 @@ from triack.queues.mailboxes.system_queues import large_queue
 from triack.queues.node_settings import NodeSettings
 from triack.queues.packing import LargeMessage, Outgoing
 from triack.queues.peers.link import Link, Links
+from triack.queues.peers.sealing import Sealing
 from triack.queues.routes import Routes
 from triack.queues.stages import Stage
 from triack.queues.streams.accepted_keys import Accepted, AcceptedKeys
@@ -60,7 +60,7 @@ from triack.queues.streams.departure_records import DepartureRecords
 from triack.queues.streams.group_commit import GroupCommit, Turn
 from triack.queues.streams.holds import HeldStream, Holds
 from triack.queues.streams.ordinals import Ordinals
-from triack.queues.streams.outgoing_stream import OutgoingStream, Row
+from triack.queues.streams.outgoing_stream import OutgoingStream, Row, relayed_packets
 from triack.queues.streams.retirement import ENDED, Retirement
 from triack.queues.streams.sent_copies import SentCopies
 from triack.queues.streams.stream_state import StreamState
@@ -119,11 +119,13 @@ class Outbox:
         links: by peer, none yet.
         routes: the way to each destination.
         sync_links: which links are synchronous.
+        sealing: seals packets, and judges what is said of them.
         record: writes to the session log.
 
     Attributes:
         links: by peer.
         sync_links: the synchronous ones, and how far they are behind.
+        sealing: as given.
         cached_bytes: bodies of packets that are in memory and on the disk.
         keys: of messages that are accepted once.
         take_ordinal: the ordinal of a large message, which it needs before it is submitted.
@@ -150,8 +152,10 @@ class Outbox:
         links: Links,
         routes: Routes,
         sync_links: SyncLinks,
+        sealing: Sealing,
         record: Record,
     ) -> None:
+        self.sealing = sealing
         self._routes = routes
         self.sync_links = sync_links
         self._node_id = node_id
@@ -163,7 +167,7 @@ class Outbox:
         self._records = DepartureRecords(record, node_id)
         self.links = links
         self.cached_bytes = 0
-        self._queues: dict[tuple[str, str, Delivery, int], OutgoingStream] = {}
+        self._queues: dict[tuple[str, str, Delivery, int, bool], OutgoingStream] = {}
         self._by_number: dict[int, OutgoingStream] = {}
         self._ordinals = Ordinals(incarnation)
         self.take_ordinal = self._ordinals.take
@@ -180,9 +184,8 @@ class Outbox:
         self.dead_lettering = DeadLettering(node_id, self._records, self.keys, queues.put_dead_letter)
         self.dead_lettering.give_up_body = self.give_up_body
         self.copies = SentCopies(node_id)
-        self.retirement = Retirement(
-            node_id, incarnation, settings, links, self._records, self._unregister, self._relayed_streams
-        )
+        parts = node_id, incarnation, settings, links, self._records, self._unregister, self._relayed_streams
+        self.retirement = Retirement(*parts, prove=sealing.prove_end)
 
     # ---- starting
 
@@ -219,16 +222,20 @@ class Outbox:
             self._look_at(outgoing)
 
     def outgoing_stream(
-        self, peer: str, queue: str, delivery: Delivery, commit: Commit, priority: int | None = None
+        self, peer: str, queue: str, delivery: Delivery, commit: Commit, priority: int | None = None, seal: bool = False
     ) -> OutgoingStream:
-        """The outgoing queue to a queue, created if needed; ``peer`` empty for a queue of this node."""
+        """The outgoing queue to a queue, created if needed; ``peer`` empty for a queue of this node.
+
+        Its packets leave sealed if the caller, or what is said of the peer or the route, wants that.
+        """
         if priority is None:
             priority = default_priority(delivery)
-        outgoing = self._queues.get((peer, queue, delivery, priority))
+        seal = bool(peer) and (seal or self.sealing.is_wanted(peer))
+        outgoing = self._queues.get((peer, queue, delivery, priority, seal))
         if outgoing is not None:
             return outgoing
         stream, sequence = self.retirement.number(durable=delivery in DURABLE)
-        row = OutgoingStreamRow(stream, peer, queue, delivery, sequence, 1, priority=priority)
+        row = OutgoingStreamRow(stream, peer, queue, delivery, sequence, 1, priority=priority, sealed=int(seal))
         if delivery in DURABLE:
             commit.streams[row.stream] = row
         outgoing = self._add(self._make(row))
@@ -240,7 +247,8 @@ class Outbox:
         """The outgoing queue with this one's destination: itself, unless its stream has ended meanwhile."""
         if outgoing.life is StreamState.LIVE:
             return outgoing
-        return self.outgoing_stream(outgoing.peer, outgoing.queue, outgoing.delivery, commit, outgoing.priority)
+        queue, delivery, priority = outgoing.queue, outgoing.delivery, outgoing.priority
+        return self.outgoing_stream(outgoing.peer, queue, delivery, commit, priority, outgoing.sealed)
 
     def _make(self, row: OutgoingStreamRow) -> OutgoingStream:
         way = self._routes.way_of(row.peer) if row.peer else None
@@ -263,6 +271,7 @@ class Outbox:
             relayed=bool(row.relayed),
             priority=row.priority,
             torn=bool(row.torn),
+            sealed=bool(row.sealed),
         )
 
     def _relayed_streams(self) -> list[OutgoingStream]:
@@ -310,7 +319,7 @@ class Outbox:
         self._set_deadline(outgoing)
         if not outgoing.peer or outgoing.paused or outgoing in self._wanting:
             return
-        if outgoing.sequence.peek() is not None:
+        if outgoing.sequence.peek() is not None and (outgoing.seal is None or self.sealing.look_at(outgoing)):
             self.links[outgoing.via].offer(outgoing)
 
     def _set_deadline(self, outgoing: OutgoingStream) -> None:
@@ -536,31 +545,17 @@ class Outbox:
             ack_requested[0],
             b"",
         )
+        bodies = [entry.body or b"" for entry in run]
+        if outgoing.seal is not None:
+            each = zip(run, previous, bodies, strict=True)
+            bodies = [self.sealing.seal(outgoing, entry.number, before, body) for entry, before, body in each]
         if outgoing.way is None or outgoing.way.is_direct:
-            contents = encode_run(first, previous, ack_requested, [entry.body or b"" for entry in run])
+            contents = encode_run(first, previous, ack_requested, bodies)
         else:
-            packets = self._relay(run, previous, ack_requested, self._wall.ms(now_ns))
+            packets = relayed_packets(run, previous, ack_requested, bodies, self._wall.ms(now_ns))
             contents = encode_relayed_run(first, outgoing.way.final, "", packets, awaited=outgoing.next_hop.awaited)
         contexts = [PacketContext(outgoing, entry, before) for entry, before in zip(run, previous, strict=True)]
         return contents, contexts, awaited
-
-    @staticmethod
-    def _relay(
-        run: list[StreamPacket], previous: list[int], ack_requested: list[bool], now_ms: int
-    ) -> list[RelayedPacket]:
-        """Packets that go to a relay."""
-        each = zip(run, previous, ack_requested, strict=True)
-        return [
-            RelayedPacket(
-                entry.number,
-                before,
-                0,
-                max(1, entry.reach_by_ms - now_ms) if entry.reach_by_ms else 0,
-                asks,
-                entry.body or b"",
-            )
-            for entry, before, asks in each
-        ]
 
     def handle_handed_over(self, outgoing: OutgoingStream) -> None:
         """A session has taken packets of an outgoing queue: a resend tier may have begun."""
@@ -661,9 +656,17 @@ class Outbox:
             self._look_at(outgoing)
 
     def handle_reject(
-        self, stream: int, sequence: int, number: int, reason: str, turn: Turn, *, behind: bool = False
+        self,
+        stream: int,
+        sequence: int,
+        number: int,
+        reason: str,
+        turn: Turn,
+        *,
+        behind: bool = False,
+        certain: bool = True,
     ) -> None:
-        """The destination has permanently rejected a packet, and so its message, and has not delivered it.
+        """A packet, and so its message, was permanently rejected; ``certain``: the destination has not delivered it.
 
         ``behind``: a node behind the neighbour says so. Then the neighbour had it on its disk before.
         """
@@ -676,8 +679,17 @@ class Outbox:
         if behind and outgoing.delivery is Delivery.RECOVERABLE and not outgoing.next_hop.awaited:
             # Its dead letter is there. The word has overtaken the store ack, which frees this copy.
             return
-        if not self._leave_to_relay(outgoing, entry, reason, turn):
+        if self._leave_to_relay(outgoing, entry, reason, turn):
+            return
+        if certain:
             self._forget_sent(outgoing, self.dead_lettering.reject(outgoing, entry, reason))
+        else:
+            self.dead_lettering.give_up(outgoing, entry, reason)
+            self._look_at(outgoing)
+
+    def stream(self, number: int) -> OutgoingStream | None:
+        """The outgoing queue of that number, or None."""
+        return self._by_number.get(number)
 
     def _leave_to_relay(self, outgoing: OutgoingStream, entry: StreamPacket, reason: str, turn: Turn) -> bool:
         """If a relay answers for a message that has ended, its dead letter is there: forget the copy that is here."""
@@ -783,6 +795,7 @@ class Outbox:
             way = self._routes.way_of(outgoing.peer) if outgoing.peer else None
             is_sync = outgoing.durable and self.sync_links.awaits(way)
             if way is None or (way == outgoing.way and is_sync is outgoing.next_hop.awaited):
+                self._look_for_key(outgoing)
                 continue
             before = self.links[outgoing.via]
             if before.conversation is not None:
@@ -804,6 +817,15 @@ class Outbox:
             outgoing.fit(self._content_bytes(link.peer, link.datagram_bytes))
             self._look_at(outgoing)
         self.retirement.handle_routes_changed(self._routes.way_of)
+
+    def _look_for_key(self, outgoing: OutgoingStream) -> None:
+        """Peers or routes have changed: a stream that leaves sealed may have its key now, or no longer."""
+        if outgoing.seal is None:
+            return
+        if self.sealing.look_at(outgoing):
+            self._look_at(outgoing)
+        else:
+            self.links[outgoing.via].withdraw(outgoing)
 
     def handle_size(self, link: Link) -> None:
         """Datagrams to a peer are larger from now on, or smaller."""

@@ -6,20 +6,21 @@ It packs submitted messages into packets, gives them to the outgoing sequence, a
 from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
-from triack.base.commit import OutgoingIndex, OutgoingStreamRow
+from triack.base.commit import HEAD_BYTES, OutgoingIndex, OutgoingStreamRow
 from triack.base.delivery import DURABLE, Delivery, default_priority
 from triack.base.names import TOPIC_PREFIX
 from triack.ordering.order_settings import OrderSettings
 from triack.ordering.outgoing import OutgoingSequence, StreamPacket, StreamPacketState
-from triack.ordering.wire import header_bytes, relayed_header_bytes
+from triack.ordering.wire import RelayedPacket, header_bytes, relayed_header_bytes
 from triack.queues.deadlines import Deadlines
-from triack.queues.packing import Outgoing, PacketBody, pack
+from triack.queues.packing import PIECE_MIN_BYTES, SEALED_BYTES, Outgoing, PacketBody, pack
+from triack.queues.peers.sealing import Seal
 from triack.queues.routes import Way
 from triack.queues.stages import Stage, StageTracker
 from triack.queues.streams.stream_state import StreamState
 from triack.queues.sync_links import NextHop
 
-__all__ = ["AckReader", "OutgoingStream", "Row"]
+__all__ = ["AckReader", "OutgoingStream", "Row", "relayed_packets"]
 
 
 class AckReader(Protocol):
@@ -65,8 +66,10 @@ class OutgoingStream:
         relayed: whether packets of it may have gone by way of a relay.
         priority: of all its messages; None for the default of their class.
         torn: see ``tear``.
+        sealed: whether its packets leave sealed.
 
     Attributes:
+        seal: how its packets are sealed; None if they are not.
         next_hop: what is known of the node that its packets go to, and of those that they went to before.
         readers: the event readers that report the outcome of its messages.
         recovered: number of its messages that were restored at the start: an earlier process may have sent them.
@@ -98,6 +101,7 @@ class OutgoingStream:
         "readers",
         "recovered",
         "relayed",
+        "seal",
         "senders",
         "sequence",
         "stages",
@@ -124,9 +128,11 @@ class OutgoingStream:
         relayed: bool = False,
         priority: int | None = None,
         torn: bool = False,
+        sealed: bool = False,
     ) -> None:
         self.torn = torn
         self.way = way
+        self.seal = Seal() if sealed else None
         self.relayed = relayed or (way is not None and not way.is_direct)
         self.next_hop = NextHop()
         self.stream_number = stream
@@ -167,6 +173,7 @@ class OutgoingStream:
             int(self.relayed),
             self.priority,
             int(self.torn),
+            int(self.sealed),
         )
 
     def tear(self, entries: list[StreamPacket]) -> bool:
@@ -183,9 +190,14 @@ class OutgoingStream:
         return self.torn
 
     @property
-    def key(self) -> tuple[str, str, Delivery, int]:
+    def key(self) -> tuple[str, str, Delivery, int, bool]:
         """What tells it from all other outgoing queues of this node."""
-        return self.peer, self.queue, self.delivery, self.priority
+        return self.peer, self.queue, self.delivery, self.priority, self.sealed
+
+    @property
+    def sealed(self) -> bool:
+        """Whether its packets leave sealed."""
+        return self.seal is not None
 
     @property
     def turn_key(self) -> tuple[str, str]:
@@ -215,6 +227,9 @@ class OutgoingStream:
         relayed = self.way is not None and not self.way.is_direct
         taken = relayed_header_bytes(self.queue, self.way.final) if relayed and self.way else header_bytes(self.queue)
         self._body_bytes = content_bytes - taken
+        if self.seal is not None:
+            # If the smallest piece of a large message is too large for a datagram then, its packet travels in several.
+            self._body_bytes = max(self._body_bytes - SEALED_BYTES, HEAD_BYTES + PIECE_MIN_BYTES)
 
     def submit(self, message: bytes | Outgoing, size_bytes: int) -> int:
         """Accept a message. Returns its ticket."""
@@ -386,3 +401,15 @@ class OutgoingStream:
     def busy(self) -> bool:
         """Whether anything is pending, waiting or unacknowledged."""
         return self.unacknowledged > 0
+
+
+def relayed_packets(
+    run: list[StreamPacket], previous: list[int], ack_requested: list[bool], bodies: list[bytes], now_ms: int
+) -> list[RelayedPacket]:
+    """Packets of this node that go to a relay."""
+    return [
+        RelayedPacket(
+            entry.number, before, 0, max(1, entry.reach_by_ms - now_ms) if entry.reach_by_ms else 0, asks, body
+        )
+        for entry, before, asks, body in zip(run, previous, ack_requested, bodies, strict=True)
+    ]

@@ -13,6 +13,7 @@ from triack.queues.deadlines import Deadlines
 from triack.queues.peers.control import Control
 from triack.queues.peers.history import History
 from triack.queues.peers.link import Conversation
+from triack.queues.peers.sealing import Sealing
 from triack.queues.streams.arrival_records import Record, record_order_ack
 from triack.queues.streams.incoming_stream import IncomingStream
 
@@ -24,6 +25,7 @@ class OwedAcks:
 
     Args:
         node_id: this node.
+        sealing: proves order acks of sealed streams.
         drops: counts dropped packets, by reason.
         record: writes to the session log.
 
@@ -32,10 +34,14 @@ class OwedAcks:
         history: of this node's store, once it is known.
     """
 
-    __slots__ = ("_deadlines", "_drops", "_due", "_node_id", "_owing", "_record", "_unasked", "history", "sent")
+    __slots__ = (
+        *("_deadlines", "_drops", "_due", "_node_id", "_owing", "_record", "_sealing", "_unasked"),
+        *("history", "sent"),
+    )
 
-    def __init__(self, node_id: bytes, drops: Counter[DropReason], record: Record) -> None:
+    def __init__(self, node_id: bytes, sealing: Sealing, drops: Counter[DropReason], record: Record) -> None:
         self._node_id = node_id
+        self._sealing = sealing
         self._drops = drops
         self._record = record
         self.sent: Counter[str] = Counter()
@@ -145,7 +151,7 @@ class OwedAcks:
             content = encode_order_ack(stream.origin, stream.number, sequence, number)
         else:
             ack = RelayedOrderAck(stream.origin, stream.number, sequence, number, 0, self._node_id, self.store_word)
-            content = encode_relayed_order_ack(ack)
+            content = encode_relayed_order_ack(self._sealing.prove_ack(ack) if stream.sealed else ack)
         if not conversation.put_control((stream.key, 0), Control(content)):
             self._drops[DropReason.CONTROL_OVERFLOW] += 1
         record_order_ack(self._record, stream, conversation.peer_id, now_ns)

@@ -81,6 +81,7 @@ class Retirement:
         records: writes to the session log.
         forget: called with an outgoing queue whose stream ends, to unregister it.
         relayed: the live streams that have gone by way of a relay.
+        prove: adds to the end of a stream the proof that this node says so, if its packets are sealed.
     """
 
     def __init__(
@@ -92,8 +93,11 @@ class Retirement:
         records: DepartureRecords,
         forget: Callable[[OutgoingStream], None],
         relayed: Callable[[], Iterable[OutgoingStream]],
+        *,
+        prove: Callable[[OutgoingStream, RelayedEnd], RelayedEnd],
     ) -> None:
         self._relayed = relayed
+        self._prove = prove
         self._node_id = node_id
         self._links = links
         self._records = records
@@ -349,7 +353,7 @@ class Retirement:
         # Its destination has acknowledged all that is transactional; lost express packets do not come any more.
         last = outgoing.sequence.next_number - 1 if outgoing.delivery is Delivery.RECOVERABLE else 0
         end = RelayedEnd(self._node_id, number, sequence, since, False, last, 0, self._node_id, way.final)
-        return encode_relayed_end(end)
+        return encode_relayed_end(self._prove(outgoing, end))
 
     def handle_answer(self, stream: int, sequence: int, peer_id: bytes, turn: Turn) -> bool:
         """A neighbour says that a stream is forgotten. Returns False when it is not the one that would know."""

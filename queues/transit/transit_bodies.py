@@ -78,8 +78,10 @@ class TransitBodies:
     def handle_fetched(self, read: Read) -> None:
         """Bodies have come from the disk."""
         fetching, self._fetching = self._fetching, {}
-        for key, (_, entry) in fetching.items():
+        for key, (stream, entry) in fetching.items():
             body = read.bodies.get(key)
+            if key != key_of(stream.number, entry.place):
+                continue  # it has moved, with another body
             if body is not None and entry.body is None and entry.state is not TransitState.DONE:
                 entry.body = body
                 self.cached_bytes += entry.size_bytes

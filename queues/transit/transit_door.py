@@ -3,6 +3,7 @@
 from triack.base.peers import Directory
 from triack.base.reasons import RejectReason
 from triack.ordering.wire import HOPS_MAX, RelayedEnd, RelayedHeader
+from triack.queues.packing import is_sealed
 from triack.queues.peers.link import Conversation
 from triack.queues.routes import Routes, Way
 from triack.queues.streams.admission import Admission
@@ -60,12 +61,17 @@ class TransitDoor:
         brought = header.origin != conversation.peer_id
         if brought and (reason := self._admission.check_brought(conversation, header)) is not None:
             return reason
-        if header.hops >= HOPS_MAX:
-            return RejectReason.HOP_COUNT_EXCEEDED
+        return RejectReason.HOP_COUNT_EXCEEDED if header.hops >= HOPS_MAX else self._lead(conversation, header)
+
+    def _lead(self, conversation: Conversation, header: RelayedHeader | RelayedEnd) -> Way | RejectReason:
+        """The way of a packet that may be passed on, or why there is none."""
         way = None if "://" in header.final else self._routes.way(header.final)
         if way is None:
             return RejectReason.NO_ROUTE
-        return RejectReason.ROUTE_LOOP if way.via == conversation.link_name else way
+        if way.via == conversation.link_name:
+            return RejectReason.ROUTE_LOOP
+        is_bound = isinstance(header, RelayedHeader) and is_sealed(header.body)
+        return RejectReason.RENAMED if way.renamed and is_bound else way
 
     def way_of(self, final: str) -> Way | None:
         """The way to the destination of packets that are here already."""

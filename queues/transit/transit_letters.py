@@ -18,12 +18,16 @@ from triack.queues.admin_acks import Tell, Told, nobody_told
 from triack.queues.mailboxes.expiry import LETTERS_MAX
 from triack.queues.message_classes import class_on_the_way
 from triack.queues.packing import (
+    DEAD_UNREAD,
     NO_DEAD_LETTER,
     Outgoing,
     Properties,
     Unpacked,
     cares_of,
     fragment_range,
+    is_sealed,
+    ordinal_of,
+    priority_of,
     unpack_pieces,
 )
 from triack.queues.streams.group_commit import Turn
@@ -146,6 +150,9 @@ class TransitLetters:
     def _write(self, pieces: list[_Dead], turn: Turn) -> int:
         """Write the letters of a packet, or of a large message. Returns how many there are."""
         first = pieces[0]
+        if is_sealed(first.entry.body or b""):
+            self._write_sealed(pieces, turn)
+            return 1
         content = unpack_pieces([piece.entry.body or b"" for piece in pieces])
         if cares_of(first.entry.body or b"\0"):
             self._tell(pieces[-1], content, turn.now_ns)
@@ -158,6 +165,16 @@ class TransitLetters:
             letter = Outgoing(body, properties, priority=content.priority)
             self._put_dead_letter(letter, first.stream.id.origin, content.first_ordinal + index, turn)
         return len(content.bodies)
+
+    def _write_sealed(self, pieces: list[_Dead], turn: Turn) -> None:
+        """Write one letter of what this node cannot read: the sealed bytes, as they came.
+
+        It does not know what their senders want to become of them, or to be told.
+        """
+        first, bodies = pieces[0], [piece.entry.body or b"" for piece in pieces]
+        properties = first.properties | {DEAD_UNREAD: sum(piece.entry.messages for piece in pieces)}
+        letter = Outgoing(b"".join(bodies), properties, priority=priority_of(bodies[0]))
+        self._put_dead_letter(letter, first.stream.id.origin, ordinal_of(bodies[0]), turn)
 
     def _tell(self, dead: _Dead, content: Unpacked, now_ns: int) -> None:
         """Tell the origin of messages, if it wants to know, that they have ended here."""

@@ -112,7 +112,9 @@ class TransitWords:
         if back is None or packet.hops + 1 >= HOPS_MAX:
             return
         before = back.acked
-        if before is not None and (before.sequence, before.number) > (packet.sequence, packet.number):
+        # Words with a proof are all passed on: an invented one with a greater number must not stop them here.
+        is_older = before is not None and (before.sequence, before.number) > (packet.sequence, packet.number)
+        if is_older and not packet.mac:
             return
         packet.hops += 1
         back.acked = packet

@@ -430,6 +430,9 @@ class Transits:
             turn.commit.transit_deletes += self._spans(stream, [entry])
             sequence.move_behind(entry)
             turn.commit.transit.append(self._row(stream, entry, header.body))
+        if entry.previous < before and entry.body is not None:
+            # A sealed body is good with the ``previous`` that it came with alone.
+            entry.body = header.body
         if stream.durable:
             # It is on disk, or will be with the next commit.
             turn.arrivals.store_ack(conversation, packet)

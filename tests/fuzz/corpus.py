@@ -39,7 +39,7 @@ from triack.tools.replay.engines.summary import LAYOUT
 from triack.transport.enrolment import EnrolmentClient, EnrolmentServer
 from triack.transport.frames import frame
 from triack.transport.invitation import Invitation
-from triack.transport.noise import KeyPair
+from triack.transport.noise import AESGCM_SHA256, KeyPair, Seals
 from triack.transport.secure import SecureChannels
 
 NODE = bytes(range(16))
@@ -103,6 +103,24 @@ def bodies() -> list[bytes]:
 def fragments() -> list[bytes]:
     packed, _ = packing.pack([bytes(900), b"small", b"", packing.Outgoing(b"rich", {"a": 1})], 400, 1, 2)
     return [one.body for one in packed]
+
+
+def sealed_bodies() -> list[bytes]:
+    """Sealed for somebody else than the target; and what a peer may have sealed, behind what is seen of it."""
+    seals = Seals(Random(1).randbytes, AESGCM_SHA256, [KeyPair.of(A_KEY)])
+    found = []
+    for body in (packing.pack_one(packing.Outgoing(b"body"), 1, 2), *fragments()):
+        head, text = packing.split_to_seal(body)
+        found += [head + seals.seal(public(A_KEY), text, b"bound"), head + text.ljust(packing.SEALED_BYTES, b"\0")]
+    return found
+
+
+def proofs() -> list[bytes]:
+    named = NODE, 1, 2, 9
+    words = [wire.encode_relayed_order_ack(wire.RelayedOrderAck(*named, 0, NODE, mac=mac)) for mac in (b"", bytes(16))]
+    words += [wire.encode_relayed_reject(wire.RelayedReject(*named, "too-large", 0, NODE, bytes(16)))]
+    end = wire.RelayedEnd(NODE, 1, 2, 1, False, 9, 0, NODE, "b", "a", mac=bytes(16))
+    return [*words, wire.encode_relayed_end(end)]
 
 
 def session_frames() -> list[bytes]:
@@ -269,6 +287,8 @@ def inputs() -> Iterator[tuple[str, list[bytes]]]:
     yield "introduction", told
     yield "ordering", sequences()
     yield "body", bodies()
+    yield "sealed_body", sealed_bodies()
+    yield "proof", proofs()
     yield "properties", [b"", b'{"a":1}', b'{"a":[1.5,null,"\\ud800"],"b":{"c":true}}']
     seen, refused = DuplicateFilter(), Rejections()
     for number in (1, 2, 5, 9):

@@ -64,7 +64,7 @@ from triack.transport.cookies import mac, mac_key
 from triack.transport.enrolment import EnrolmentClient, EnrolmentServer
 from triack.transport.frames import LengthFramer
 from triack.transport.invitation import Invitation, decode_code
-from triack.transport.noise import AESGCM_SHA256, Handshake, KeyPair, Pattern
+from triack.transport.noise import AESGCM_SHA256, Handshake, KeyPair, Pattern, Seals
 from triack.transport.secure import CONNECT_BYTES, SecureChannels
 
 __all__ = ["CORPUS", "TARGETS", "Target"]
@@ -273,6 +273,45 @@ def ordering(data: bytes) -> None:
             assert wire.decode(found.encode()) == found
 
 
+def sealed_body(data: bytes) -> None:
+    """A body that a relay brings: nobody but the peer makes one that opens; and what a peer may have sealed."""
+    seals = {key: Seals(Random(1).randbytes, AESGCM_SHA256, [KeyPair.of(key)]) for key in (A_KEY, B_KEY)}
+    with refusing(ProtocolError):
+        packing.check(data)
+        if not packing.is_sealed(data):
+            return
+        head, text = data[:HEAD_BYTES_OF_BODY], data[HEAD_BYTES_OF_BODY:]
+        fragment = packing.fragment_range(head, len(data))
+        assert packing.messages_in(data) == (
+            packing.count_of(head) if fragment is None else sum(fragment[1:3]) == fragment[3]
+        )
+        with refusing(ProtocolError):
+            seals[B_KEY].open(text, b"")
+            raise AssertionError("it opens")
+        # The same bytes as the text of a peer.
+        sealed = seals[A_KEY].seal(public(B_KEY), text, head)
+        sealer, inside = seals[B_KEY].open(sealed, head)
+        assert (sealer, inside) == (public(A_KEY), text)
+        opened = packing.read_opened(head, inside, len(head) + len(sealed))
+        assert packing.messages_in(opened) == packing.messages_in(head + sealed)
+        packing.unpack_pieces([opened])
+
+
+def proof(data: bytes) -> None:
+    """A word of a relay with a proof: nobody but the destination makes one that fits."""
+    seals = Seals(Random(1).randbytes, AESGCM_SHA256, [KeyPair.of(A_KEY)])
+    with refusing(ProtocolError):
+        word = wire.decode(data)
+        said = {
+            wire.RelayedOrderAck: wire.said_of_order_ack,
+            wire.RelayedReject: wire.said_of_reject,
+            wire.RelayedEnd: wire.said_of_end,
+        }.get(type(word))
+        if said is not None:
+            assert len(word.mac) in (0, wire.MAC_BYTES)  # type: ignore[union-attr]
+            assert not seals.fits([public(B_KEY)], said(word), word.mac)  # type: ignore[operator, union-attr]
+
+
 def body(data: bytes) -> None:
     """The messages of a packet: what passes the check can be counted and read."""
     with refusing(ProtocolError):
@@ -466,6 +505,8 @@ TARGETS: dict[str, Target] = {
         introduction,
         ordering,
         body,
+        sealed_body,
+        proof,
         properties,
         duplicate_filter,
         rejections,

@@ -1,6 +1,7 @@
 """The content of packets: valid content reads back, anything else is a ProtocolError."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -23,6 +24,8 @@ FIRST_RELAYED = wire.RelayedPacket(9, 7, 2, 5_000, True, b"9")
 RELAYED = wire.encode_relayed_run(HEADER, "b", "a", [FIRST_RELAYED])[0]
 ACK_BACK = wire.RelayedOrderAck(ORIGIN, 1, 3, 9, 2, b"d" * 16, wire.StoreWord(5, 70, 2, ((4, 60),)))
 REJECT_BACK = wire.RelayedReject(ORIGIN, 1, 3, 9, "no-route", 2, b"r" * 16)
+PROVED_ACK = replace(ACK_BACK, mac=b"m" * 16)
+PROVED_REJECT = replace(REJECT_BACK, mac=b"m" * 16)
 WAITS = wire.OnwardPacket(ORIGIN, 1, 3, 4, 9, waits=True)
 PASSED = wire.OnwardAckPacket(ORIGIN, 1, 3, 4, True, [(1, 7), (9, 9)])
 STORE = wire.StoreWord(5, 70, 3, ((3, 40), (4, 60)))
@@ -32,6 +35,8 @@ BY_RELAYS = [
     RELAYED,
     wire.encode_relayed_order_ack(ACK_BACK),
     wire.encode_relayed_reject(REJECT_BACK),
+    wire.encode_relayed_order_ack(PROVED_ACK),
+    wire.encode_relayed_reject(PROVED_REJECT),
     wire.encode_onward(WAITS),
     wire.encode_onward_ack(PASSED),
     wire.encode_relayed_end(ENDS),
@@ -100,7 +105,10 @@ def test_what_goes_by_relays_reads_back() -> None:
     assert (read.hops, read.left_ms, read.final, read.from_name) == (2, 5_000, "b", "a")
     assert read == replace(read, **{name: getattr(HEADER, name) for name in ("origin", "stream", "number", "queue")})
     assert (wire.left_of(RELAYED), wire.is_relayed(RELAYED), wire.is_data(RELAYED)) == (5_000, True, False)
-    assert [decode(content) for content in BY_RELAYS[1:]] == [ACK_BACK, REJECT_BACK, WAITS, PASSED, ENDS, FORGOTTEN]
+    assert [decode(content) for content in BY_RELAYS[1:]] == [
+        *(ACK_BACK, REJECT_BACK, PROVED_ACK, PROVED_REJECT),
+        *(WAITS, PASSED, ENDS, FORGOTTEN),
+    ]
     awaited = wire.encode_relayed_run(HEADER, "b", "a", [FIRST_RELAYED], awaited=True)[0]
     assert decode(awaited) == replace(read, awaited=True)
     assert wire.read_following_relayed(read, awaited) is None
@@ -172,18 +180,8 @@ def test_malformed_contents_are_refused(content: bytes, why: str) -> None:
     "content",
     [*CONTENTS, *BY_RELAYS],
     ids=[
-        "data",
-        "order-ack",
-        "reject",
-        "hold",
-        "end",
-        "relayed",
-        "ack-back",
-        "reject-back",
-        "onward",
-        "onward-ack",
-        "end-by-relays",
-        "forgotten",
+        *("data", "order-ack", "reject", "hold", "end", "relayed", "ack-back", "reject-back"),
+        *("proved-ack", "proved-reject", "onward", "onward-ack", "end-by-relays", "forgotten"),
     ],
 )
 def test_damage_is_read_or_refused(content: bytes) -> None:
@@ -209,3 +207,26 @@ def test_noise_is_read_or_refused(noise: bytes, kind: int) -> None:
         decode(bytes([kind]) + noise)
     except ProtocolError:
         return
+
+
+def test_proofs_read_back_and_are_about_all_that_the_origin_believes() -> None:
+    """But not about the hops, which each relay counts."""
+    assert decode(wire.encode_relayed_order_ack(PROVED_ACK)) == PROVED_ACK
+    assert decode(wire.encode_relayed_reject(PROVED_REJECT)) == PROVED_REJECT
+    assert wire.said_of_order_ack(replace(PROVED_ACK, hops=7, mac=b"")) == wire.said_of_order_ack(PROVED_ACK)
+    assert wire.said_of_reject(replace(PROVED_REJECT, hops=7, mac=b"")) == wire.said_of_reject(PROVED_REJECT)
+    changes: dict[str, Any] = {"origin": bytes(16), "stream": 2, "sequence": 4, "number": 10, "by": bytes(16)}
+    for name, value in changes.items():
+        assert wire.said_of_order_ack(replace(PROVED_ACK, **{name: value})) != wire.said_of_order_ack(PROVED_ACK)
+    for name, value in {**changes, "reason": "queue-not-found"}.items():
+        assert wire.said_of_reject(replace(PROVED_REJECT, **{name: value})) != wire.said_of_reject(PROVED_REJECT)
+
+
+@pytest.mark.parametrize(
+    "content", [wire.encode_relayed_order_ack(PROVED_ACK), wire.encode_relayed_reject(PROVED_REJECT)]
+)
+def test_a_proof_that_is_cut_or_not_announced_is_no_word(content: bytes) -> None:
+    """Nor one with flags that nobody knows."""
+    for damaged in (content[:60], bytes([content[0], 0]) + content[2:], bytes([content[0], 3]) + content[2:]):
+        with pytest.raises(ProtocolError, match="bad-packet"):
+            decode(damaged)

@@ -74,6 +74,7 @@ class KeyedChannels:
     """
 
     overhead_bytes = Keyed.overhead_bytes
+    seals = None
 
     def __init__(self, name: str, directory: Directory) -> None:
         self.name = name

@@ -101,9 +101,10 @@ def post(
     delivery: Delivery = Delivery.TRANSACTIONAL,
     life_ms: int = 0,
     priority: int | None = None,
+    seal: bool = False,
 ) -> None:
     """Send to a node by name; with a life, each message need not arrive after that."""
-    outgoing = node.live.outgoing_stream(name, queue, delivery, priority)
+    outgoing = node.live.outgoing_stream(name, queue, delivery, priority, seal=seal)
     for body in bodies:
         message = Outgoing(body, reach_by_ms=node.world.now_ms + life_ms) if life_ms else body
         node.live.submit(outgoing, message, len(body))

@@ -15,6 +15,8 @@ from triack.queues.packing import (
     MAX_BODY_BYTES,
     MAX_PROPERTIES_BYTES,
     PIECE_MIN_BYTES,
+    SEAL_ADDS_BYTES,
+    SEALED_BYTES,
     USER_PROPERTIES_BYTES,
     Outgoing,
     PacketBody,
@@ -25,18 +27,24 @@ from triack.queues.packing import (
     check_source,
     count_of,
     fragment_range,
+    is_sealed,
     join_fragments,
+    mark_opened,
     messages_in,
     move_times,
+    ordinal_of,
     pack,
     pack_one,
     priority_of,
     read_batch,
     read_fragment,
+    read_opened,
     receive_by_of,
+    split_to_seal,
     topic_of,
     unpack,
     unpack_pieces,
+    was_sealed,
     write_properties,
 )
 
@@ -430,3 +438,87 @@ def test_only_a_subscription_takes_what_says_who_published_it() -> None:
         check_source(packed.body, passed_on=False)
     (plain,), _ = pack([Outgoing(b"x", topic="Chess")], 600, 1, 99)
     check_source(plain.body, passed_on=False)
+
+
+# ---- sealed bodies
+
+
+def seal(body: bytes) -> bytes:
+    """A body as if it was sealed, with zeros for what hides it."""
+    head, text = split_to_seal(body)
+    return head + bytes(SEAL_ADDS_BYTES) + text
+
+
+def opened(sealed: bytes) -> bytes:
+    head, text = sealed[:HEAD_BYTES], sealed[HEAD_BYTES + SEAL_ADDS_BYTES :]
+    return read_opened(head, text, len(sealed))
+
+
+@given(MESSAGES, st.integers(600, 2_000), st.integers(0, 7))
+def test_a_sealed_body_shows_how_many_messages_end_in_it_and_nothing_else(
+    messages: list[bytes | Outgoing], limit_bytes: int, priority: int
+) -> None:
+    """It is opened as it was, with a mark; until then nobody reads it."""
+    for packet in pack(messages, limit_bytes, 1, 50, None, priority)[0]:
+        body, sealed = packet.body, seal(packet.body)
+        check(sealed)
+        assert is_sealed(sealed)
+        assert not was_sealed(sealed)
+        assert len(sealed) == len(body) + SEALED_BYTES
+        assert messages_in(sealed) == messages_in(body) == packet.messages
+        assert fragment_range(sealed[:HEAD_BYTES], len(sealed)) == fragment_range(body[:HEAD_BYTES], len(body))
+        assert (priority_of(sealed), receive_by_of(sealed)) == (priority_of(body), receive_by_of(body))
+        assert ordinal_of(sealed) == ordinal_of(body)
+        assert not cares_of(sealed)
+        assert read_batch(sealed) is None
+        with pytest.raises(ProtocolError, match="bad-body"):
+            unpack(sealed)
+        again = opened(sealed)
+        assert again == mark_opened(body)
+        assert was_sealed(again)
+        assert not is_sealed(again)
+        assert messages_in(again) == packet.messages
+
+
+def test_a_large_message_that_came_sealed_says_so() -> None:
+    pieces = [packet.body for packet in pack([bytes(3_000)], 1_000, 1, 50)[0]]
+    content = unpack(join_fragments([read_fragment(opened(seal(piece))) for piece in pieces]))
+    assert (content.sealed, content.bodies[0]) == (True, bytes(3_000))
+    assert not unpack(join_fragments([read_fragment(piece) for piece in pieces])).sealed
+
+
+def test_a_mark_that_travels_is_refused() -> None:
+    """A sender cannot say that a message came sealed; and what it may show of a sealed one is checked."""
+    (batch,), _ = pack([b"1"], 1_000, 1, 50)
+    large = pack([bytes(3_000)], 1_000, 1, 50)[0][0].body
+    sealed, piece = seal(batch.body), seal(large)
+    for damaged in (
+        mark_opened(batch.body),
+        mark_opened(large),
+        sealed[: HEAD_BYTES + SEAL_ADDS_BYTES],
+        bytes([sealed[0] | 0x80]) + sealed[1:],
+        bytes([sealed[0] | 0x08]) + sealed[1:],
+        sealed[:27] + b"\1" + sealed[28:],
+        piece[:27] + bytes(8) + piece[35:],
+        piece[:31] + b"\xff" * 4 + piece[35:],
+    ):
+        with pytest.raises(ProtocolError, match="bad-body"):
+            check(damaged)
+        assert read_batch(damaged) is None
+
+
+def test_inside_and_outside_of_a_sealed_body_must_agree() -> None:
+    (batch,), _ = pack([b"1"], 1_000, 1, 50)
+    large = pack([bytes(3_000)], 1_000, 1, 50)[0][0].body
+    head, text = split_to_seal(batch.body)
+    for wrong_head, wrong_text in (
+        (head, b""),
+        (head, bytes([text[0] | 0x10]) + text[1:]),
+        (head, bytes([text[0] & ~0x03 | 0x04]) + text[1:]),
+        (head, text + b"x"),
+        (head, split_to_seal(large)[1]),
+        (split_to_seal(large)[0], text),
+        (head[:2] + b"\2" + head[3:], text),
+    ):
+        with pytest.raises(ProtocolError, match="bad-body"):
+            read_opened(wrong_head, wrong_text, HEAD_BYTES + SEAL_ADDS_BYTES + len(wrong_text))

@@ -21,11 +21,13 @@ from triack.transport.noise import (
     Handshake,
     KeyPair,
     Pattern,
+    Seals,
     Suite,
     next_key,
 )
 
 VECTORS: list[dict[str, Any]] = json.loads((Path(__file__).parent / "vectors" / "noise.json").read_text())["vectors"]
+ONE_WAY: list[dict[str, Any]] = json.loads((Path(__file__).parent / "vectors" / "noise-x.json").read_text())["vectors"]
 PATTERNS = {pattern.title: pattern for pattern in Pattern}
 # What is offered, and the other two ways to put the same ciphers and hashes together.
 SUITES = {
@@ -121,8 +123,64 @@ def test_every_vector_in_both_roles(vector: dict[str, Any], role: str) -> None:
 
 
 def test_all_vectors_are_there() -> None:
-    """Three patterns, two ciphers, two hashes."""
-    assert len({vector["protocol_name"] for vector in VECTORS}) == len(PATTERNS) * len(SUITES) == 12
+    """Four patterns, two ciphers, two hashes."""
+    named = {vector["protocol_name"] for vector in (*VECTORS, *ONE_WAY)}
+    assert len(named) == len(PATTERNS) * len(SUITES) == 16
+
+
+@pytest.mark.parametrize("vector", ONE_WAY, ids=lambda vector: vector["protocol_name"])
+def test_every_vector_of_a_single_message_in_both_roles(vector: dict[str, Any]) -> None:
+    """All that follows it has the first of the two keys."""
+    (first, *others) = [(bytes_of(m, "payload"), bytes_of(m, "ciphertext")) for m in vector["messages"]]
+    writer, reader = side(vector, "init"), side(vector, "resp")
+    assert writer.write(first[0], bytes_of(vector, "init_ephemeral")) == first[1]
+    assert reader.read(first[1]) == first[0]
+    assert reader.remote_static == KeyPair.of(bytes_of(vector, "init_static")).public
+    suite = SUITES[vector["protocol_name"].split("_", 2)[2]]
+    for ours in (writer, reader):
+        cipher = suite.aead(ours.split()[0])
+        for number, (payload, ciphertext) in enumerate(others):
+            assert cipher.encrypt(suite.nonce(number), payload, b"") == ciphertext
+
+
+def seals(*private: bytes, suite: Suite = AESGCM_SHA256) -> Seals:
+    """Of a node with these private keys."""
+    return Seals(lambda count: ONCE[0][:count], suite, map(KeyPair.of, private))
+
+
+@pytest.mark.parametrize("suite", [AESGCM_SHA256, CHACHAPOLY_BLAKE2S])
+def test_a_sealed_text_is_opened_by_its_receiver_alone(suite: Suite) -> None:
+    """With any of its keys; and it is known who has sealed it."""
+    mine, theirs = (KeyPair.of(private).public for private in LONG)
+    sealed = seals(LONG[0], suite=suite).seal(theirs, b"nine", b"bound")
+    assert len(sealed) == len(b"nine") + 96
+    assert b"nine" not in sealed
+    assert seals(ONCE[1], LONG[1], suite=suite).open(sealed, b"bound") == (mine, b"nine")
+    for other, bound in ((seals(ONCE[1], suite=suite), b"bound"), (seals(LONG[1], suite=suite), b"other")):
+        with pytest.raises(ProtocolError, match="bad-tag"):
+            other.open(sealed, bound)
+    with pytest.raises(ProtocolError, match="too-short"):
+        seals(LONG[1], suite=suite).open(sealed[:20], b"bound")
+
+
+def test_a_proof_fits_what_was_said_and_who_has_said_it() -> None:
+    mine, theirs = (KeyPair.of(private).public for private in LONG)
+    mac = seals(LONG[0]).mac(theirs, b"seven")
+    assert len(mac) == 16
+    receiver = seals(ONCE[1], LONG[1])
+    assert receiver.fits([KeyPair.of(ONCE[0]).public, mine], b"seven", mac)
+    assert not receiver.fits([mine], b"eight", mac)
+    assert not receiver.fits([KeyPair.of(ONCE[0]).public], b"seven", mac)
+    assert not receiver.fits([LOW_ORDER[0], mine], b"seven", mac[:-1] + bytes([mac[-1] ^ 1]))
+    assert not receiver.fits([mine], b"seven", b"")
+
+
+@pytest.mark.parametrize("low", LOW_ORDER[:2])
+def test_nothing_is_sealed_or_proved_for_a_key_of_low_order(low: bytes) -> None:
+    with pytest.raises(ProtocolError, match="bad-tag"):
+        seals(LONG[0]).seal(low, b"", b"")
+    with pytest.raises(ProtocolError, match="bad-tag"):
+        seals(LONG[0]).mac(low, b"")
 
 
 @given(

@@ -22,6 +22,7 @@ from triack.tools.chaos.journaling import keep_journals
 from triack.tools.chaos.machines import draw_host, draw_streams
 from triack.tools.chaos.plan import DISHONEST, Fault, Plan
 from triack.tools.chaos.rarities import add_rarities
+from triack.tools.chaos.sealing import seal_some
 from triack.tools.chaos.topics import TOPICS_FROM, draw_topics
 from triack.tools.chaos.topologies import RELAYED_FROM, draw_relayed
 from triack.tools.sim.faults import Faults
@@ -66,7 +67,8 @@ def draw(seed: int) -> Plan:
         return draw_topics(seed, world.chance("topics"))
     if seed >= RELAYED_FROM:
         plan = prioritize(draw_relayed(seed, world.chance("relays")), world.chance("priorities"))
-        return keep_journals(ask_for_answers(plan, world.chance("answers")), world.chance("journals"))
+        plan = keep_journals(ask_for_answers(plan, world.chance("answers")), world.chance("journals"))
+        return seal_some(plan, world.chance("seals"))
     random = world.chance("plan")
     hosts = random.choice([2, 2, 2, 3])
     scheme = "tcp" if random.random() < 0.15 else "udp"

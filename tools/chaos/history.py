@@ -69,6 +69,7 @@ class StreamHistory:
         durable: whether it outlives crashes.
         expires: whether its messages may become dead letters, as one of their times ran out.
         refusals: for which reasons its destination may refuse them.
+        suspected: for which reasons they may be dead letters as a relay lies about them; they may have arrived, too.
         forbidden: whether its destination has to refuse all of them.
         relayed: whether relays pass them on, so that receipts say what the next hop has.
         poison: numbers of messages that end the process that handles them.
@@ -95,6 +96,7 @@ class StreamHistory:
     durable: bool
     expires: bool
     refusals: frozenset[str] = frozenset()
+    suspected: frozenset[str] = frozenset()
     forbidden: bool = False
     relayed: bool = False
     poison: frozenset[int] = frozenset()
@@ -119,7 +121,7 @@ class StreamHistory:
     @property
     def is_whole(self) -> bool:
         """Whether all that is accepted has to be handed out."""
-        return not (self.expires or self.refusals or self.excused or self.hands_back)
+        return not (self.expires or self.refusals or self.suspected or self.excused or self.hands_back)
 
     def is_late(self, number: int, at_ms: int) -> bool:
         """Whether a message was to be received before that time, by the reader's wall clock."""
@@ -264,7 +266,10 @@ class History:
         seen = self.streams[stream]
         if body != body_of(stream, number, len(body)):
             self._found("queue", stream, f"{number} was altered on its way to the dead letters")
-        if reason in seen.refusals:
+        if reason in seen.suspected:
+            if not maybe_delivered:
+                self._found("refusals", stream, f"{number} was refused ({reason}), and a relay may have said so")
+        elif reason in seen.refusals:
             if not maybe_delivered:
                 seen.refused.add(number)
             elif seen.durable:

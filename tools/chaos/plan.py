@@ -65,7 +65,7 @@ class Fault:
             (behind a middle box that forgets flows after ``after`` ms), ``pause-queue`` (of the stream of number
             ``after``, at its receiver or, with ``other`` 1, at its sender; with ``forever`` nothing comes into it,
             either), one of ``STRANGE`` (``after`` datagrams
-            within ``for_ns``), or of ``DISHONEST``.
+            within ``for_ns``), or of ``DISHONEST``; ``hostile`` (a relay, see ``tools.chaos.sealing``).
         host, other: indices of hosts.
         after: effects or calls until it strikes.
         for_ns: how long it lasts.
@@ -108,6 +108,8 @@ class StreamPlan:
         poison: numbers of messages that end the process that handles them.
         below: of a stream to a topic, what the names of its messages have below the root, in turns.
         priorities: of its messages, one after the other; none: all have the default of their class.
+        sealed: whether its messages are sealed.
+        lied_about: whether a hostile relay may be on their way.
         acks: administration messages that the sender asks for, as flags.
         letters: the queue for dead letters of its messages; empty for the system's.
         journal: whether the journal of the sender keeps what was freed.
@@ -135,6 +137,8 @@ class StreamPlan:
     letters: str = ""
     journal: bool = False
     priorities: tuple[int, ...] = ()
+    sealed: bool = False
+    lied_about: bool = False
 
     def priority_of(self, number: int) -> int | None:
         """The priority of a message; None: the default of its class."""
@@ -144,6 +148,7 @@ class StreamPlan:
         """In a few words."""
         more = " forbidden" if self.forbidden else " forbidden now and then" if self.wavers else ""
         more += " astray" if self.astray else ""
+        more += " sealed" if self.sealed else ""
         more += f" poison {sorted(self.poison)}" if self.poison else ""
         more += f" priorities {self.priorities}" if self.priorities else ""
         more += (f" acks {self.acks}" if self.acks else "") + (f" letters to {self.letters}" if self.letters else "")

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
+from random import Random
 from traceback import extract_tb
 
 from triack.base.errors import StoreInUse, TriackError
@@ -17,6 +18,7 @@ from triack.tools.chaos.drawing import draw
 from triack.tools.chaos.host import Host
 from triack.tools.chaos.pausing import Pausing
 from triack.tools.chaos.plan import DISHONEST, STRANGE, Fault, Plan, RoutePlan
+from triack.tools.chaos.sealing import FINDINGS, HOSTILE, Hostile
 from triack.tools.chaos.strangers import Strangers
 from triack.tools.chaos.trust import Trust
 from triack.tools.chaos.verdict import judge_logs
@@ -111,6 +113,7 @@ class _Scene:
         keys = None if plan.is_secure else ()
         self.hosts = [Host(self.world, self.network, host, keys=keys) for host in plan.hosts]
         self.clones: list[Host] = []
+        self.hostile: list[Hostile] = []
         self.nonces = Nonces()
         for index, each in enumerate(self.hosts):
             each.identity.suite = self.nonces.suite
@@ -204,9 +207,10 @@ class _Scene:
     def _patience(self) -> int:
         """How many times as long things may take: copies that go round in a circle of relays wait for each other.
 
-        And a node that nobody has reached for days is tried now and then only.
+        And a node that nobody has reached for days is tried now and then only. What a hostile relay has kept back comes
+        with a later resend tier.
         """
-        was_away = any(fault.for_ns >= LONG_AWAY_NS for fault in self.plan.faults)
+        was_away = any(fault.for_ns >= LONG_AWAY_NS or fault.kind == HOSTILE for fault in self.plan.faults)
         return ASTRAY_PATIENCE if was_away or any(stream.astray for stream in self.plan.streams) else 1
 
     def _wait_for(self, state: Callable[[], bool], most_ns: int) -> None:
@@ -321,7 +325,7 @@ class _Scene:
         elif fault.kind in STRANGE:
             if self.strangers is not None:
                 self.strangers.attack(fault)
-        elif fault.kind in ("move", "reroute"):
+        elif fault.kind in ("move", "reroute", HOSTILE):
             self._lead_elsewhere(host, fault)
         elif fault.kind in ("rotate", "revoke", "forbid"):
             {"rotate": self.trust.rotate, "revoke": self.trust.revoke, "forbid": self.trust.rights.forbid}[fault.kind](
@@ -331,7 +335,11 @@ class _Scene:
             self._break_path(fault)
 
     def _lead_elsewhere(self, host: Host, fault: Fault) -> None:
-        """A host moves, or another neighbour becomes the way of a destination, at once and for later starts."""
+        """A host moves, or lies from now on, or has another way to a destination, at once and for later starts."""
+        if fault.kind == HOSTILE:
+            random, until_ns = Random(fault.after), self.world.now_ns + fault.for_ns
+            host.act(lambda: self.hostile.append(Hostile(host.live, until_ns, random)))
+            return
         if fault.kind == "move":
             host.move(host.plan.addresses[fault.after], fault.for_ns)
             return
@@ -470,6 +478,9 @@ class _Scene:
 
     def _judge_records(self) -> None:
         for finding in judge_logs(self._logs()):
+            if self.hostile and finding.check in FINDINGS:
+                self.seen["lie-seen"] += 1
+                continue
             self.violations.append((finding.check, f"{finding.node[:8]} {finding.session} {finding.evidence}"))
 
     def outcome(self) -> Outcome:

@@ -70,6 +70,7 @@ class Trust:
         if plan.links:
             self._published = [replace(peer, may_relay=("*",), relays_for=("*",)) for peer in self._published]
             self._apart = [pair for pair in combinations(range(len(hosts)), 2) if pair not in plan.links]
+        self._sealing = [{stream.sender, stream.receiver} for stream in plan.streams if stream.sealed]
         self.rights = Rights(plan, hosts, world, self._tell_again)
         self._rotating: set[int] = set()
         self._spells: list[Spell] = []
@@ -86,6 +87,11 @@ class Trust:
             self._tell(one, other)
             self._tell(other, one)
         for one, other in self._apart:
+            if {one, other} in self._sealing:
+                # They know each other's keys alone.
+                self._hosts[one].know(replace(self._hosts[other].peer, addresses=()))
+                self._hosts[other].know(replace(self._hosts[one].peer, addresses=()))
+                continue
             self._hosts[one].forget(self._hosts[other].name)
             self._hosts[other].forget(self._hosts[one].name)
 

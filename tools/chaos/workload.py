@@ -20,6 +20,7 @@ from triack.tools.chaos.history import Batch, History, Part, StreamHistory, body
 from triack.tools.chaos.host import Host
 from triack.tools.chaos.journaling import JournalReader, journals_of, what_is_kept
 from triack.tools.chaos.plan import LASTING_MS, LETTERS, AwayPlan, StreamPlan, SubscriberPlan, is_limited
+from triack.tools.chaos.sealing import SUSPECTED
 from triack.tools.chaos.subscribers import Subscriber
 from triack.tools.sim.disk import ProcessCrashed
 from triack.tools.sim.world import World
@@ -104,7 +105,7 @@ class Sender:
             senders.append(self._random.choice(self.siblings))
         parts = []
         for sender in senders:
-            outgoing = engine.outgoing_stream(sender.where, sender.plan.queue, sender.delivery)
+            outgoing = engine.outgoing_stream(sender.where, sender.plan.queue, sender.delivery, seal=sender.plan.sealed)
             count = min(self._random.randint(1, sender.plan.batch), sender.plan.count - sender.next)
             if count > 0 and engine.outbox.room_bytes(outgoing) > 0:
                 parts.append(Part(sender.index, sender.next, sender.next + count))
@@ -128,13 +129,14 @@ class Sender:
     def put(self, engine: Engine, part: Part) -> None:
         """Submit messages of this stream; some ask for a receipt."""
         plan = self.plan
-        outgoing = engine.outgoing_stream(self.where, plan.queue, self.delivery)
+        outgoing = engine.outgoing_stream(self.where, plan.queue, self.delivery, seal=plan.sealed)
         ticket = -1
         if plan.journal:
             engine.outbox.copies.asking[outgoing] = None
         for number in range(part.first, part.end):
             if plan.priorities:
-                outgoing = engine.outgoing_stream(self.where, plan.queue, self.delivery, plan.priority_of(number))
+                priority = plan.priority_of(number)
+                outgoing = engine.outgoing_stream(self.where, plan.queue, self.delivery, priority, seal=plan.sealed)
             size_bytes = plan.large_bytes if plan.large_bytes and number % LARGE_EVERY == 0 else plan.size_bytes
             body = body_of(self.index, number, size_bytes)
             message = self._message(engine, number, body)
@@ -420,6 +422,7 @@ def _history_of(
         relayed=relayed,
         poison=plan.poison,
         journals=what_is_kept(plan, host, to),
+        suspected=SUSPECTED if plan.lied_about else frozenset(),
         hands_back=host.settings.reconnect.after_session_lost == "hand back",
     )
 

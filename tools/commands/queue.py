@@ -495,6 +495,8 @@ def _as_line(message: triack.BrowsedMessage) -> str:
         words.append(f"{message.reason} {message.destination or '-'}")
     if message.large_bytes is not None:
         return f"{'  '.join(words)}  ... {message.size} bytes, sent in parts"
+    if "dead_unread" in message.properties:
+        return f"{'  '.join(words)}  sealed, {len(message.body)} bytes"
     text = message.body.decode(errors="replace")
     cut = text[:PREVIEW_CHARACTERS]
     more = f" ... {len(message.body)} bytes" if cut != text else ""

@@ -141,6 +141,7 @@ class _Order:
     help="0 to 7; higher ones are read first. Without it, 3; transactional messages always have 0.",
 )
 @click.option("--journal", is_flag=True, help="Keep a copy of each message in the journal, $journal, once it arrived.")
+@click.option("--seal", is_flag=True, help="Seal for DEST: no node on the way can read it.")
 @click.option("--header", "headers", multiple=True, metavar="NAME=VALUE", help="A header; may be repeated.")
 @peer_option
 @suite_option
@@ -164,6 +165,7 @@ def send(
     key: str | None,
     priority: int | None,
     journal: bool,
+    seal: bool,
     headers: tuple[str, ...],
     peers: tuple[str, ...],
     suite: str,
@@ -189,9 +191,7 @@ def send(
     A --file of any size is one message. If one is over 4 MiB, no --key can be given.
     """
     delivery = triack.Delivery[class_name.upper()]
-    until = _stage_of(delivery, stage_name)
-    if key is not None and delivery is triack.EXPRESS:
-        raise click.UsageError("--key: express messages are on no disk, and neither are keys")
+    _check_key(delivery, key)
     destination = _resolve(destination, read_peers(peers))
     properties = MessageProperties(
         label=label,
@@ -204,11 +204,12 @@ def send(
         key=key,
         priority=priority,
         journal=journal or None,
+        seal=seal or None,
     )
     check_priority(destination, delivery, priority)
     with_properties(destination, b"", properties, 0)  # refuse what cannot be sent before anything is read
     order = _Order(
-        *(destination, delivery, until, data),
+        *(destination, delivery, _stage_of(delivery, stage_name), data),
         name_for(name, data),
         log,
         insecure,
@@ -218,6 +219,12 @@ def send(
         read_tls(authority=tls_ca),
     )
     return run((_send_large if has_large(files) else _send)(order, timeout, as_json=as_json))
+
+
+def _check_key(delivery: triack.Delivery, key: str | None) -> None:
+    """Raises UsageError for a key of messages that have none."""
+    if key is not None and delivery is triack.EXPRESS:
+        raise click.UsageError("--key: express messages are on no disk, and neither are keys")
 
 
 def _stage_of(delivery: triack.Delivery, name: str | None) -> triack.Stage:

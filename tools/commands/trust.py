@@ -75,6 +75,12 @@ def trust() -> None:
     metavar="PATTERN",
     help="Topics of this node to which it may subscribe; `Games.#` and the like, `#` for all.",
 )
+@click.option("--seal/--no-seal", default=None, help="Seal all messages for it: no node on the way can read them.")
+@click.option(
+    "--sealed-only/--no-sealed-only",
+    default=None,
+    help="Take its messages that a relay brings, and those that it brings as a relay, only sealed.",
+)
 @data_option
 def add(
     *,
@@ -87,6 +93,8 @@ def add(
     may_relay: tuple[str, ...],
     relays_for: tuple[str, ...],
     may_subscribe: tuple[str, ...],
+    seal: bool | None,
+    sealed_only: bool | None,
     data: Path,
 ) -> None:
     """Trust the peer with the public key KEY, and call it NAME.
@@ -105,6 +113,8 @@ def add(
         may_relay=may_relay or None,
         relays_for=relays_for or None,
         may_subscribe=may_subscribe or None,
+        seal=seal,
+        sealed_only=sealed_only,
         own=() if identity is None else Identity.decode(identity, files.where(IDENTITY_FILE)).public,
     )
     asyncio.run(reread(data))
@@ -143,7 +153,8 @@ def show(*, data: Path, as_json: bool) -> None:
             known = {"name": peer.name, "keys": keys, "addresses": peer.addresses, "may_send": peer.may_send}
             known |= {"may_relay": peer.may_relay, "relays_for": peer.relays_for}
             known |= {"may_subscribe": peer.may_subscribe}
-            click.echo(json_line(known | {"psk": peer.psk != NO_PSK, "keep_alive_s": peer.keep_alive_s}))
+            about = {"seal": peer.seal, "sealed_only": peer.sealed_only, "psk": peer.psk != NO_PSK}
+            click.echo(json_line(known | about | {"keep_alive_s": peer.keep_alive_s}))
             continue
         click.echo(peer.name)
         for key in keys:
@@ -157,6 +168,10 @@ def show(*, data: Path, as_json: bool) -> None:
             click.echo(f"  relays   {' '.join(peer.relays_for)}")
         if peer.may_subscribe:
             click.echo(f"  topics   {' '.join(peer.may_subscribe)}")
+        if peer.seal:
+            click.echo("  seal     yes")
+        if peer.sealed_only:
+            click.echo("  takes    sealed messages only, by relays")
         if peer.psk != NO_PSK:
             click.echo("  psk      yes")
         if peer.keep_alive_s is not None:

@@ -35,6 +35,7 @@ def arrived(client: Told) -> triack.Message:
         "queue": "q",
         "redelivered": True,
         "topic": "",
+        "sealed": False,
         "failures": 2,
         "sender": "shop",
         "large": False,

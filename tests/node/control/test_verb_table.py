@@ -89,7 +89,15 @@ def test_a_call_arrives_as_it_was_made() -> None:
     )
     assert written_and_read(Verbs.trust, "b", None, "udp://b:1", "tcp://b:2", send=("in-*",)) == (
         ["b", None, "udp://b:1", "tcp://b:2"],
-        {"send": ["in-*"], "psk": None, "keep_alive_s": None, "may_relay": None, "relays_for": None},
+        {
+            "send": ["in-*"],
+            "psk": None,
+            "keep_alive_s": None,
+            "may_relay": None,
+            "relays_for": None,
+            "seal": None,
+            "sealed_only": None,
+        },
     )
     routes = [triack.Route("b", via="hub", rename="c"), triack.Route("*", via="hub")]
     assert written_and_read(Verbs.set_routes, routes) == ([routes], {})

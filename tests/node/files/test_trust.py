@@ -29,7 +29,8 @@ def test_peers_survive_their_text() -> None:
         Peer("süd"),
         Peer("nobody", may_send=()),
         Peer("hub", addresses=("udp://h:1",), keep_alive_s=2.5),
-        Peer("relay", (KEYS[2],), may_relay=("plant-*",), relays_for=("sensor-?", "hub")),
+        Peer("relay", (KEYS[2],), may_relay=("plant-*",), relays_for=("sensor-?", "hub"), sealed_only=True),
+        Peer("far", (bytes(31) + b"\7",), seal=True),
     ]
     assert decode_trust(encode_trust(peers), "f") == peers
 
@@ -65,6 +66,18 @@ def test_what_is_said_of_keep_alives_stays_until_something_else_is_said() -> Non
     assert file.load()[0].keep_alive_s == 25
     file.add("b", keep_alive_s=0)
     assert file.load()[0].keep_alive_s == 0
+
+
+def test_what_is_said_of_seals_stays_until_something_else_is_said() -> None:
+    file = trust()
+    file.add("b", keys=[KEYS[0]], seal=True, sealed_only=True)
+    file.add("b", addresses=["udp://b:1"])
+    assert (file.load()[0].seal, file.load()[0].sealed_only) == (True, True)
+    file.add("b", seal=False)
+    assert (file.load()[0].seal, file.load()[0].sealed_only) == (False, True)
+    wrong = encode_trust(file.load()).replace(b'"sealed_only": true', b'"sealed_only": "yes"')
+    with pytest.raises(IdentityError, match=r"peers\.b\.sealed_only: it must be true or false"):
+        decode_trust(wrong, "f")
 
 
 def test_the_rights_of_a_relay_stay_until_something_else_is_said() -> None:

@@ -118,3 +118,25 @@ async def test_another_process_has_the_same_verbs(tmp_path: Path) -> None:
         assert await client.explain_route("cloud") == ["the route for c* leads by gateway"]
         assert await client.purge_transit("cloud") == 0
         assert (await client.stats()).transit == []
+
+
+async def test_a_message_is_sealed_for_its_destination(tmp_path: Path) -> None:
+    """Once the ends know each other's keys; its reader is told, in another process as well."""
+    async with line(tmp_path) as (sensor, _, cloud):
+        with pytest.raises(triack.UsageError, match="cannot seal messages for it: it has no key of cloud"):
+            await sensor.send("cloud/readings", b"21.5", seal=True)
+        with pytest.raises(triack.UsageError, match="seal"):
+            await sensor.send("cloud/readings", b"21.5", seal="yes")  # type: ignore[arg-type]
+        await sensor.set_routes([triack.Route("cloud", via="gateway")])
+        await sensor.trust("cloud", cloud.key)
+        await cloud.trust("sensor", sensor.key)
+        await (await sensor.send("cloud/readings", b"21.5", seal=True)).ordered(timeout=WAIT)
+        await (await sensor.send("cloud/readings", b"22.5")).ordered(timeout=WAIT)
+        async with cloud.receive("readings") as readings:
+            message = await readings.get(WAIT)
+            assert (message.body, message.sealed, message.sender) == (b"21.5", True, "sensor@gateway")
+            assert not (await readings.get(WAIT)).sealed
+        await sensor.trust("cloud", seal=True)
+        await (await sensor.send("cloud/readings", b"23.5")).ordered(timeout=WAIT)
+        async with triack.connect(tmp_path / "cloud") as client, client.receive("readings") as readings:
+            assert (await readings.get(WAIT)).sealed

@@ -367,6 +367,7 @@ class KeyedChannels:
     """Draws a key for each conversation that begins here."""
 
     overhead_bytes = Keyed.overhead_bytes
+    seals = None
     keys = count(1)
 
     def knows(self, peer: str) -> bool:

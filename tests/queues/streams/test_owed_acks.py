@@ -93,7 +93,7 @@ class Scene:
 
     def __init__(self) -> None:
         self.drops: Counter[DropReason] = Counter()
-        self.owed = OwedAcks(b"n" * 16, self.drops, self._record)
+        self.owed = OwedAcks(b"n" * 16, World(1).node("n").live.inbox.sealing, self.drops, self._record)
         self.asked: list[int] = []
 
     def _record(self, event: str, _now_ns: int, **fields: Any) -> None:

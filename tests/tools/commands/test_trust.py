@@ -41,6 +41,8 @@ def test_peers_are_added_listed_and_removed(tmp_path: Path) -> None:
         "may_relay": [],
         "may_subscribe": [],
         "relays_for": [],
+        "seal": False,
+        "sealed_only": False,
         "psk": True,
         "keep_alive_s": None,
     }
@@ -52,6 +54,12 @@ def test_peers_are_added_listed_and_removed(tmp_path: Path) -> None:
     lines = run(tmp_path, "list").output.splitlines()
     assert "  onward   plant-*" in lines
     assert "  relays   sensor hub" in lines
+    run(tmp_path, "add", "plant-b", "--seal", "--sealed-only")
+    lines = run(tmp_path, "list").output.splitlines()
+    assert "  seal     yes" in lines
+    assert "  takes    sealed messages only, by relays" in lines
+    run(tmp_path, "add", "plant-b", "--no-seal")
+    assert "  seal     yes" not in run(tmp_path, "list").output
     run(tmp_path, "remove", "plant-b", "--key", B)
     assert B not in run(tmp_path, "list").output
     run(tmp_path, "remove", "plant-b")

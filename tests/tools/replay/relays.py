@@ -465,6 +465,24 @@ def order_ack_raised_on_its_way(world: Relayed) -> Expected:
 
 
 @lie
+def order_ack_without_proof(world: Relayed) -> Expected:
+    """Rho says in secret that beta has what it never got; alpha, which has sealed it, does not believe that."""
+    world.bring(TX, 1)
+    world.alpha.write("word_refused", kind="order-ack", **place(TX), number=1, peer=RHO)
+    return at("order_ack_made_up", TX, 1)
+
+
+@lie
+def order_ack_raised_without_proof(world: Relayed) -> Expected:
+    """Beta has one of two sealed packets; rho says in secret that it has both."""
+    numbers = world.bring(TX, 2)
+    world.pass_on(TX, numbers[:1])
+    world.order_ack(1)
+    world.alpha.write("word_refused", kind="order-ack", **place(TX), number=2, peer=RHO)
+    return at("order_ack_made_up", TX, 2)
+
+
+@lie
 def end_passed_before_the_last_packet(world: Relayed) -> Expected:
     """Alpha's stream has ended; rho has a packet of it, and tells beta."""
     numbers = world.bring(KEPT, 2)

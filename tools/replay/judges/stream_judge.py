@@ -321,6 +321,13 @@ class StreamJudge(LaneReporter):
             self._at(record, "claims", f"passed on {record['kind']!r}, which is no word", sequence)
         self._told.setdefault((node, record["peer"]), record)
 
+    def _on_refused(self, record: Record) -> None:
+        """The origin of sealed packets got a word about them that their destination had not proved."""
+        if record["kind"] == "order-ack":
+            self._passed_on.setdefault((record["sequence"], record["number"], record["node"]), record)
+        elif record["kind"] != "reject":
+            self._at(record, "claims", f"refused {record['kind']!r}, which is no word", record["sequence"])
+
     def _on_onward_sent(self, record: Record) -> None:
         self._told.setdefault((record["node"], record["peer"]), record)
 
@@ -669,7 +676,8 @@ class StreamJudge(LaneReporter):
         for key in known:
             del self._passed_on[key]
         for (sequence, number, _), record in self._passed_on.items():
-            evidence = f"passed on an order ack of {number}, which no destination gave"
+            who = f"{record['peer']} brought" if record["event"] == "word_refused" else "passed on"
+            evidence = f"{who} an order ack of {number}, which no destination gave"
             self._at(record, "order_ack_made_up", evidence, sequence, *self._takers(record), number=number)
         for (node, peer), record in self._told.items():
             if (peer, node) not in self._brought | self._hops:
@@ -837,6 +845,7 @@ class StreamJudge(LaneReporter):
         "transit_committed": _on_transit,
         "transit_freed": _on_transit_freed,
         "control_relayed": _on_control,
+        "word_refused": _on_refused,
         "route_refused": _to_receiver(Incoming.handle_route_refused),
         "onward_sent": _on_onward_sent,
         "onward_received": _on_onward_received,

@@ -32,7 +32,7 @@ CLOSE_REASONS: Final = (
     "too-many-forgeries",
 )
 """Why a session may end."""
-ROUTE_REASONS: Final = ("no-route", "route-loop", "hop-count-exceeded")
+ROUTE_REASONS: Final = ("no-route", "route-loop", "hop-count-exceeded", "renamed")
 """Why a relay may not pass a packet on, beside `access-denied`."""
 REJECT_REASONS: Final = (
     "duplicate",
@@ -45,6 +45,9 @@ REJECT_REASONS: Final = (
     "queue-not-found",
     "bad-queue-name",
     "too-many-queues",
+    "not-sealed",
+    "bad-seal",
+    "unknown-sealer",
     *ROUTE_REASONS,
 )
 """Why a packet may be rejected."""

@@ -1,0 +1,419 @@
+"""Sealing end to end: messages that the nodes on their way pass on and cannot read, and words that these cannot invent.
+
+Promise: a sealed packet is taken only as its origin made it: as that packet of that stream, with that ``previous``, in
+that class, for that queue, and with the counts and times that relays see. The origin believes an order ack of a sealed
+stream, or a rejection by its destination, only with a proof that the owner of the destination's key made it, or in a
+session with the destination itself.
+
+A relay can withhold, delay and lose what it passes on, and say that it does not pass it on. It cannot say anything in
+the name of the destination.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from struct import Struct
+from typing import NamedTuple, Protocol
+
+from triack.base.commit import HEAD_BYTES, OWN_STATE, Commit
+from triack.base.datagram import Seals
+from triack.base.delivery import Delivery
+from triack.base.errors import ProtocolError
+from triack.base.peers import Directory, Peer
+from triack.base.reasons import DeadReason, DropReason, RejectReason
+from triack.ordering.wire import (
+    OrderAckPacket,
+    RejectPacket,
+    RelayedEnd,
+    RelayedOrderAck,
+    RelayedReject,
+    SequenceHeader,
+    said_of_end,
+    said_of_order_ack,
+    said_of_reject,
+)
+from triack.queues.packing import read_opened, split_to_seal
+from triack.queues.routes import BY_HAND, Routes, Way
+
+__all__ = ["Neighbour", "Refused", "Seal", "Sealed", "Sealing", "Verdict"]
+
+Record = Callable[..., None]
+
+_BOUND = Struct("!B16sIQQQB")
+_PREFIX = f"{OWN_STATE}sealer/"
+"""Of the keys of the store's values that say which peer has sealed the messages of which node."""
+KEY_BYTES = 32
+"""Of a public key (RFC 7748, section 6.1)."""
+NODES_MAX = 64
+"""Nodes of one peer whose sealer is remembered, the oldest forgotten first: it is a new node after each loss of its
+store, and could claim any number of them."""
+
+_BY_RELAYS: dict[str, str] = {
+    RejectReason.NO_ROUTE: RejectReason.NO_ROUTE,
+    RejectReason.ROUTE_LOOP: RejectReason.ROUTE_LOOP,
+    RejectReason.HOP_COUNT_EXCEEDED: RejectReason.HOP_COUNT_EXCEEDED,
+    RejectReason.RENAMED: RejectReason.RENAMED,
+    RejectReason.STALE_SEQUENCE: RejectReason.STALE_SEQUENCE,
+    RejectReason.BAD_SEAL: RejectReason.BAD_SEAL,
+    RejectReason.ACCESS_DENIED: DeadReason.RELAY_DENIED,
+    RejectReason.QUEUE_FULL: DeadReason.RELAY_DENIED,
+    DeadReason.REACH_QUEUE_TIMEOUT: DeadReason.REACH_QUEUE_TIMEOUT,
+    DeadReason.PURGED: DeadReason.PURGED,
+}
+"""What a word without a proof may say of a sealed packet, and the reason of its dead letter: a relay does not pass it
+on. ``bad-seal`` is among them, as a destination that cannot read who has sealed a packet can prove nothing to it."""
+_AT_THE_DOOR = frozenset(
+    {
+        RejectReason.ACCESS_DENIED,
+        RejectReason.BAD_SEAL,
+        RejectReason.UNKNOWN_SEALER,
+        RejectReason.NOT_SEALED,
+        RejectReason.STALE_SEQUENCE,
+        RejectReason.BAD_QUEUE_NAME,
+    }
+)
+"""Reasons for which a destination refuses a packet without remembering it: another copy may be taken later, and a relay
+might keep this word until then."""
+
+
+@dataclass(slots=True)
+class Seal:
+    """Of a stream whose packets leave sealed.
+
+    Attributes:
+        key: the public key of its destination.
+        missing: why its packets cannot be sealed now, so that they wait; for people.
+        by: the destination itself, once it has proved a word about the stream; empty before.
+    """
+
+    key: bytes = b""
+    missing: str = ""
+    by: bytes = b""
+
+
+class Neighbour(Protocol):
+    """A conversation, as far as sealing needs one."""
+
+    @property
+    def peer_name(self) -> str:
+        """This node's name for the neighbour; empty when it has none."""
+
+    @property
+    def peer_id(self) -> bytes:
+        """Its id."""
+
+
+class _Sequence(Protocol):
+    @property
+    def sequence(self) -> int:
+        """Its id."""
+
+
+class Sealed(Protocol):
+    """An outgoing stream, as far as sealing needs one; ``seal`` is None if its packets leave as they are."""
+
+    peer: str
+    queue: str
+    delivery: Delivery
+    stream_number: int
+    way: Way | None
+    seal: Seal | None
+
+    @property
+    def sequence(self) -> _Sequence:
+        """Its packets."""
+
+
+class _Bound(NamedTuple):
+    """The peer whose messages a node sends, and the key that it sealed the last of them with."""
+
+    name: str
+    key: bytes
+
+
+class Refused(NamedTuple):
+    """Why a packet is not taken. ``key``: of its sealer, if that is known."""
+
+    reason: RejectReason
+    key: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the origin believes of a rejection: the reason, and whether the packet was certainly not delivered."""
+
+    reason: str
+    certain: bool
+
+
+class Sealing:
+    """The sealed messages of a node, in both directions.
+
+    Args:
+        node_id: this node.
+        seals: has its keys; None for a node without keys.
+        directory: the peers, with their keys.
+        routes: the way to each destination.
+        owner_of: the peer that has proved to be a node; empty when none has.
+        drops: counts dropped packets, by reason.
+        record: writes to the session log.
+    """
+
+    __slots__ = ("_bound", "_directory", "_drops", "_node_id", "_owner_of", "_record", "_routes", "_seals")
+
+    def __init__(
+        self,
+        node_id: bytes,
+        seals: Seals | None,
+        *,
+        directory: Directory,
+        routes: Routes,
+        owner_of: Callable[[bytes], str],
+        drops: Counter[DropReason],
+        record: Record,
+    ) -> None:
+        self._node_id = node_id
+        self._seals = seals
+        self._directory = directory
+        self._routes = routes
+        self._owner_of = owner_of
+        self._drops = drops
+        self._record = record
+        self._bound: dict[bytes, _Bound] = {}
+
+    def restore(self, state: Mapping[str, bytes]) -> None:
+        """Restore which peers have sealed the messages of which nodes."""
+        for key, value in state.items():
+            if key.startswith(_PREFIX):
+                node_id = bytes.fromhex(key.removeprefix(_PREFIX))
+                self._bound[node_id] = _Bound(value[KEY_BYTES:].decode(), value[:KEY_BYTES])
+
+    # ---- at the origin
+
+    def is_wanted(self, peer: str) -> bool:
+        """Whether messages for a destination are sealed whatever their senders say."""
+        known, way = self._destination(peer), self._routes.way_of(peer)
+        return way.seal or (known is not None and known.seal)
+
+    def missing(self, peer: str, way: Way | None) -> str:
+        """Why messages for a destination cannot be sealed, for people; empty if they can."""
+        known = self._destination(peer)
+        if self._seals is None:
+            return "it runs without keys"
+        if known is None or not known.keys:
+            return f"it has no key of {peer.partition(BY_HAND)[0]}"
+        if way is not None and way.renamed:
+            return f"its route calls it {way.final}"
+        try:
+            self._seals.mac(known.keys[-1], b"")
+        except ProtocolError:
+            return f"nobody can have the key that it has of {known.name}"
+        return ""
+
+    def look_at(self, outgoing: Sealed) -> bool:
+        """Find the key for a stream that leaves sealed, as peers and routes are now. Returns whether it may leave."""
+        seal = outgoing.seal
+        if seal is None:
+            return True
+        known = self._destination(outgoing.peer)
+        seal.missing = self.missing(outgoing.peer, outgoing.way)
+        if not seal.missing and known is not None:
+            # The newest: a node that exchanges its keys has that one for longest.
+            seal.key = known.keys[-1]
+        return not seal.missing
+
+    def _destination(self, peer: str) -> Peer | None:
+        """The peer that has the queues of a destination, whatever the way to it."""
+        return self._directory.named(peer.partition(BY_HAND)[0])
+
+    def seal(self, outgoing: Sealed, number: int, previous: int, body: bytes) -> bytes:
+        """The body of a packet that leaves now."""
+        assert self._seals is not None
+        assert outgoing.seal is not None
+        head, text = split_to_seal(body)
+        stream = self._node_id, outgoing.stream_number, outgoing.sequence.sequence
+        bound = _bound(outgoing.delivery, *stream, number, previous, outgoing.queue, head)
+        return head + self._seals.seal(outgoing.seal.key, text, bound)
+
+    def believes_ack(self, outgoing: Sealed, conversation: Neighbour, packet: OrderAckPacket, now_ns: int) -> bool:
+        """Whether an order ack is the destination's. One that is not is counted, and frees nothing."""
+        said = said_of_order_ack(packet) if isinstance(packet, RelayedOrderAck) else b""
+        proved = self._is_proved(outgoing, conversation, packet, said)
+        if not proved:
+            self._refuse_word("order-ack", outgoing, conversation, packet, now_ns)
+        return proved
+
+    def judge_reject(
+        self, outgoing: Sealed, conversation: Neighbour, packet: RejectPacket, now_ns: int
+    ) -> Verdict | None:
+        """What to believe of a rejection; None for nothing, and then it is counted."""
+        seal = outgoing.seal
+        if seal is None:
+            return Verdict(packet.reason, certain=True)
+        said = said_of_reject(packet) if isinstance(packet, RelayedReject) else b""
+        if self._is_proved(outgoing, conversation, packet, said):
+            return Verdict(packet.reason, certain=packet.reason not in _AT_THE_DOOR)
+        in_its_name = isinstance(packet, RelayedReject) and packet.by == seal.by
+        if in_its_name or packet.reason not in _BY_RELAYS:
+            self._refuse_word("reject", outgoing, conversation, packet, now_ns)
+            return None
+        return Verdict(_BY_RELAYS[packet.reason], certain=False)
+
+    def _is_proved(
+        self,
+        outgoing: Sealed,
+        conversation: Neighbour,
+        packet: OrderAckPacket | RejectPacket,
+        said: bytes,
+    ) -> bool:
+        seal, known = outgoing.seal, self._destination(outgoing.peer)
+        if seal is None:
+            return True
+        if known is None or self._seals is None:
+            return False
+        if self.speaks_itself(outgoing, conversation):
+            return True
+        if not isinstance(packet, RelayedOrderAck | RelayedReject) or not packet.mac:
+            return False
+        proved = self._seals.fits(known.keys, said, packet.mac)
+        seal.by = packet.by if proved else seal.by
+        return proved
+
+    def speaks_itself(self, outgoing: Sealed, conversation: Neighbour) -> bool:
+        """Whether a session is with the destination of a stream, so that its words need no proof."""
+        known = self._destination(outgoing.peer)
+        return known is not None and bool(known.keys) and conversation.peer_name == known.name
+
+    def _refuse_word(
+        self,
+        kind: str,
+        outgoing: Sealed,
+        conversation: Neighbour,
+        packet: OrderAckPacket | RejectPacket,
+        now_ns: int,
+    ) -> None:
+        self._drops[DropReason.FORGED_WORD] += 1
+        self._record(
+            "word_refused",
+            now_ns,
+            kind=kind,
+            origin=self._node_id.hex(),
+            stream=outgoing.stream_number,
+            sequence=packet.sequence,
+            number=packet.number,
+            peer=conversation.peer_id.hex(),
+        )
+
+    # ---- at the destination
+
+    def demands(self, conversation: Neighbour, header: SequenceHeader) -> bool:
+        """Whether messages of an origin, or those that a neighbour brings as a relay, must come sealed."""
+        if header.origin == conversation.peer_id:
+            return False
+        known, bound = self._directory.named(conversation.peer_name), self._bound.get(header.origin)
+        name = self._owner_of(header.origin) or ("" if bound is None else bound.name)
+        origin = self._directory.named(name or getattr(header, "from_name", ""))
+        return any(peer is not None and peer.sealed_only for peer in (known, origin))
+
+    def open(
+        self, conversation: Neighbour, header: SequenceHeader, delivery: Delivery, commit: Commit
+    ) -> Refused | None:
+        """Open a sealed packet in place. Returns why it is not taken, or None when it is.
+
+        The next commit notes which peer has sealed the messages of its origin.
+        """
+        body, seals = header.body, self._seals
+        bound = _bound(
+            delivery,
+            header.origin,
+            header.stream,
+            header.sequence,
+            header.number,
+            header.previous,
+            header.queue,
+            body[:HEAD_BYTES],
+        )
+        if seals is None:
+            return Refused(RejectReason.BAD_SEAL)
+        try:
+            key, text = seals.open(body[HEAD_BYTES:], bound)
+            opened = read_opened(body[:HEAD_BYTES], text, len(body))
+        except ProtocolError:
+            return Refused(RejectReason.BAD_SEAL)
+        sealer = self._directory.with_key(key)
+        if sealer is None or not self._may_seal_for(sealer, key, conversation, header):
+            return Refused(RejectReason.UNKNOWN_SEALER, key)
+        self._bind(header.origin, sealer.name, key, commit)
+        header.body = opened
+        return None
+
+    def _may_seal_for(self, sealer: Peer, key: bytes, conversation: Neighbour, header: SequenceHeader) -> bool:
+        """Whether a peer that has sealed a packet is the one whose node sends it, as far as anything is known of it."""
+        if header.origin == conversation.peer_id and sealer.name != conversation.peer_name:
+            return False
+        owner, bound = self._owner_of(header.origin), self._bound.get(header.origin)
+        if owner and owner != sealer.name:
+            return False
+        others = bound is not None and bound.key != key and bound.name != sealer.name
+        return not others or bound is None or self._directory.named(bound.name) is None
+
+    def _bind(self, origin: bytes, name: str, key: bytes, commit: Commit) -> None:
+        if self._bound.get(origin) == (name, key):
+            return
+        self._bound.pop(origin, None)
+        same = [node_id for node_id, bound in self._bound.items() if bound.name == name]
+        for node_id in same[: len(same) - NODES_MAX + 1] if len(same) >= NODES_MAX else ():
+            del self._bound[node_id]
+            commit.state[_PREFIX + node_id.hex()] = None
+        self._bound[origin] = _Bound(name, key)
+        commit.state[_PREFIX + origin.hex()] = key + name.encode()
+
+    def sealer_of(self, origin: bytes) -> str:
+        """The peer that has sealed messages of a node; empty when none has."""
+        bound = self._bound.get(origin)
+        return "" if bound is None else bound.name
+
+    def prove_ack(self, packet: RelayedOrderAck) -> RelayedOrderAck:
+        """Add the proof that this node says so, for the origin of sealed messages."""
+        packet.mac = self._mac(packet.origin, b"", said_of_order_ack(packet))
+        return packet
+
+    def prove_end(self, outgoing: Sealed, packet: RelayedEnd) -> RelayedEnd:
+        """Add the proof that this node says that a stream has ended, for its destination, if it is sealed."""
+        known = self._destination(outgoing.peer)
+        if outgoing.seal is not None and self._seals is not None and known is not None and known.keys:
+            packet.mac = self._mac(b"", known.keys[-1], said_of_end(packet))
+        return packet
+
+    def believes_end(self, packet: RelayedEnd) -> bool:
+        """Whether it is the origin of sealed streams that says that they have ended."""
+        bound = self._bound.get(packet.origin)
+        keys = () if bound is None else (bound.key, *self._keys_of(bound.name))
+        return bool(packet.mac) and self._seals is not None and self._seals.fits(keys, said_of_end(packet), packet.mac)
+
+    def _keys_of(self, name: str) -> tuple[bytes, ...]:
+        known = self._directory.named(name)
+        return () if known is None else known.keys
+
+    def prove_reject(self, packet: RelayedReject, key: bytes) -> RelayedReject:
+        """The same of a rejection; ``key`` is that of the sealer, or empty for the last one that is known."""
+        packet.mac = self._mac(packet.origin, key, said_of_reject(packet))
+        return packet
+
+    def _mac(self, origin: bytes, key: bytes, said: bytes) -> bytes:
+        bound = self._bound.get(origin)
+        key = key or (b"" if bound is None else bound.key)
+        if self._seals is None or not key:
+            return b""
+        try:
+            return self._seals.mac(key, said)
+        except ProtocolError:
+            return b""
+
+
+def _bound(  # noqa: PLR0917 - the fields in the order of their bytes
+    delivery: Delivery, origin: bytes, stream: int, sequence: int, number: int, previous: int, queue: str, head: bytes
+) -> bytes:
+    """What a sealed packet is bound to: all of its header that no relay may change."""
+    name = queue.encode()
+    return _BOUND.pack(delivery, origin, stream, sequence, number, previous, len(name)) + name + head

@@ -1,0 +1,148 @@
+"""Sealed streams in plans with relays, and relays that lie about them.
+
+A hostile relay does to the sealed transactional packets that it passes on what it can: it changes bits and fields,
+gives a packet the body of an earlier one, takes proofs off order acks, raises their numbers, and says in the name of
+destinations what they never said. It lies for a while. Sealed messages may go back to their origin
+then; none may be lost, come twice or out of order, or be changed.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from random import Random
+from typing import Any, Final
+
+from triack.base.commit import HEAD_BYTES
+from triack.base.delivery import Delivery
+from triack.ordering import wire
+from triack.queues.manager.engine import Engine
+from triack.queues.packing import is_sealed
+from triack.queues.peers.control import Control
+from triack.queues.peers.link import Conversation
+from triack.queues.streams.transit_stream import TransitContext
+from triack.tools.chaos.plan import DISHONEST, Fault, Plan
+
+__all__ = ["FINDINGS", "HOSTILE", "SUSPECTED", "Hostile", "seal_some"]
+
+SEALED_SHARE: Final = 1 / 3
+"""Of the streams for which it can be judged."""
+HOSTILE_SHARE: Final = 1 / 3
+"""Of the plans with a sealed stream."""
+HOSTILE: Final = "hostile"
+"""The kind of the fault."""
+FINDINGS: Final = frozenset({"order_ack_made_up", "previous_raised"})
+"""The checks of ``triack replay`` that see what a hostile relay does; it records its packets as it sends them."""
+SUSPECTED: Final = frozenset({"bad-seal", "relay-denied"})
+"""Reasons for which messages may become dead letters where a relay is hostile."""
+_TAMPER, _REPLAY, _STRIP, _RAISE, _FORGE = 0.1, 0.05, 0.3, 0.1, 0.1
+_BODIES_KEPT = 8
+
+
+def seal_some(plan: Plan, random: Random) -> Plan:
+    """The same plan, in which some streams are sealed, and some relays hostile.
+
+    No recoverable ones: their dead letters at relays are unreadable, so that nobody can count them.
+    """
+    if not plan.is_secure:
+        return plan
+    streams = []
+    for stream in plan.streams:
+        fit = stream.delivery != "recoverable" and not stream.astray and stream.source < 0
+        streams.append(replace(stream, sealed=True) if fit and random.random() < SEALED_SHARE else stream)
+    faults = plan.faults
+    relays = sorted({route.via for route in plan.routes})
+    dishonest = any(fault.kind in DISHONEST for fault in faults)
+    if any(stream.sealed for stream in streams) and not dishonest and random.random() < HOSTILE_SHARE:
+        at_ns = random.randrange(plan.faults_end_ns)
+        for_ns = random.randrange(1, plan.faults_end_ns - at_ns + 1)
+        fault = Fault(at_ns, HOSTILE, random.choice(relays), after=random.getrandbits(16), for_ns=for_ns)
+        faults = tuple(sorted((*faults, fault), key=lambda it: it.at_ns))
+        streams = [replace(stream, lied_about=stream.sealed) for stream in streams]
+    return replace(plan, streams=tuple(streams), faults=faults)
+
+
+class Hostile:
+    """A relay that lies for a while, or until its process ends.
+
+    Args:
+        engine: its node.
+        until_ns: when it lies no longer.
+        random: when it lies, and how.
+
+    Attributes:
+        lies: how often it has.
+    """
+
+    def __init__(self, engine: Engine, until_ns: int, random: Random) -> None:
+        self.lies = 0
+        self._until_ns = until_ns
+        self._random = random
+        self._bodies: list[bytes] = []
+        self._engine = engine
+        transits: Any = engine.transits
+        transits.contents_of = self._passing(transits.contents_of)
+        transits.handle_order_ack = self._acking(transits.handle_order_ack)
+
+    def _passing(self, honest: Callable[..., Any]) -> Callable[..., Any]:
+        """Changes packets that leave."""
+
+        def contents_of(stream: Any, run: Any, now_ns: int) -> Any:
+            contents, contexts, asks = honest(stream, run, now_ns)
+            if stream.delivery is Delivery.TRANSACTIONAL and now_ns < self._until_ns:
+                each = zip(contents, contexts, strict=True)
+                contents = [self._change(content, context) for content, context in each]
+            return contents, contexts, asks
+
+        return contents_of
+
+    def _change(self, content: bytes, context: TransitContext) -> bytes:
+        header = wire.decode(content)
+        if not isinstance(header, wire.RelayedHeader) or not is_sealed(header.body):
+            return content
+        self._bodies = [*self._bodies[-_BODIES_KEPT:], header.body]
+        body, previous, draw = header.body, header.previous, self._random.random()
+        if draw < _TAMPER:
+            # Not what is seen of it: nodes record that, and it would differ from what was sent.
+            at = self._random.randrange(HEAD_BYTES, len(body))
+            body = body[:at] + bytes([body[at] ^ 1 << self._random.randrange(8)]) + body[at + 1 :]
+        elif draw < _TAMPER + _REPLAY:
+            alike = [it for it in self._bodies if it[:3] == body[:3]]  # as many messages
+            body = self._random.choice(alike)
+        elif draw < _TAMPER + 2 * _REPLAY and previous:
+            previous = self._random.randrange(previous)
+        else:
+            return content
+        self.lies += 1
+        context.previous = previous
+        packet = wire.RelayedPacket(header.number, previous, header.hops, header.left_ms, header.ack_requested, body)
+        return wire.encode_relayed_run(header, header.final, header.from_name, [packet], awaited=header.awaited)[0]
+
+    def _acking(self, honest: Callable[..., Any]) -> Callable[..., Any]:
+        """Changes order acks on their way back, and says what was never said."""
+
+        def handle_order_ack(conversation: Conversation, packet: wire.RelayedOrderAck, turn: Any) -> None:
+            if not packet.mac or turn.now_ns >= self._until_ns:
+                honest(conversation, packet, turn)
+                return
+            draw = self._random.random()
+            if draw < _STRIP:
+                packet.mac = b""
+            elif draw < _STRIP + _RAISE:
+                packet.number += self._random.randrange(1, 9)
+            if draw < _STRIP + _RAISE:
+                self.lies += 1
+            if self._random.random() < _FORGE:
+                self._say(packet, conversation)
+            honest(conversation, packet, turn)
+
+        return handle_order_ack
+
+    def _say(self, packet: wire.RelayedOrderAck, but: Conversation) -> None:
+        """Refuse a packet in the name of its destination, to all neighbours but that one."""
+        self.lies += 1
+        number = packet.number + self._random.randrange(1, 4)
+        reason = self._random.choice(["queue-not-found", "too-large", "access-denied"])
+        named = packet.origin, packet.stream, packet.sequence, number, reason, 0, packet.by
+        content = wire.encode_relayed_reject(wire.RelayedReject(*named, self._random.randbytes(wire.MAC_BYTES)))
+        for other in self._engine.handshakes.conversations.values():
+            if other is not but and other.is_open:
+                other.put_control((packet.stream, number), Control(content))
