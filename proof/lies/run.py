@@ -122,6 +122,7 @@ RIGHT: dict[str, set[str]] = {
     "subscribed": {*_TOPIC, "subscription_forgotten", "ack_wait", "node_life"},
     "unsubscribed": {*_TOPIC, "subscription_forgotten"},
     "subscription_changed": {*_TOPIC, "ack_wait"},
+    **dict.fromkeys(("subscription_suspended", "subscription_resumed"), _TOPIC),
     **dict.fromkeys(("dispatched", "assigned", "discarded", "late_ack", "content_freed"), _TOPIC),
     "dropped": set(),
     "queue_paused": set(),

@@ -13,7 +13,10 @@ __all__ = [
     "says_it_again",
 ]
 
-ABOUT_TOPICS = ("topic_opened", "subscribed", "unsubscribed", "subscription_changed")
+ABOUT_TOPICS = (
+    "topic_opened", "subscribed", "unsubscribed", "subscription_changed", "subscription_suspended",
+    "subscription_resumed",
+)  # fmt: skip
 """Records of a topic or a subscription as a whole."""
 _SAYS_NOTHING = (*ABOUT_TOPICS, "late_ack", "content_freed")
 """Records from which nothing follows for a message."""

@@ -98,10 +98,12 @@ class Expiry:
         letters = 0
         while self._expired and self._expired[0][1].pieces and letters < LETTERS_MAX:
             mailbox, packet, indices = self._expired.popleft()
+            if mailbox.has_ended:
+                continue  # nothing waits for a subscription that was ended meanwhile
             letters += len(indices)
             leases = [Lease(packet, index, packet.restored) for index in indices]
             # Log them before the commit: after a crash right after it there is no other trace of them.
-            for fields in mailbox.described(as_runs(leases)):
+            for fields in () if mailbox.note_expired(packet, indices) else mailbox.described(as_runs(leases)):
                 self._record("expired", turn.now_ns, **fields, receive_by_ms=packet.receive_by_ms)
             for lease in leases:
                 self._dead_letter(mailbox, lease, DeadReason.RECEIVE_TIMEOUT, turn)

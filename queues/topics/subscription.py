@@ -19,7 +19,7 @@ from typing import Any, Protocol
 from triack.base.commit import SubscriptionRow
 from triack.base.errors import StoreDamaged
 from triack.base.names import TOPIC_PREFIX
-from triack.base.ranges import NumberSet, Range
+from triack.base.ranges import NumberSet, Range, as_ranges
 from triack.queues.mailboxes.handed import settled_runs
 from triack.queues.mailboxes.line import Line, Lines
 from triack.queues.mailboxes.mailbox import Lease, Mailbox, Notices, QueuedPacket, Run
@@ -325,6 +325,10 @@ class Subscription(Mailbox):
         place, until = packet.first_place, self.suspended_at
         return place > self.after and place not in self.reader.done and (until is None or place <= until)
 
+    def lacks(self, packet: QueuedPacket, index: int, count: int) -> int:
+        """How many neighbours in a packet are not done: the others have expired before their dispatch."""
+        return (bits_of(range(index, index + count)) & ~self.reader.acked(packet)).bit_count()
+
     def suspend(self) -> None:
         """It gets nothing from now on, and is not asked for room; what is dispatched meanwhile is not for it."""
         self.end_run()
@@ -554,6 +558,7 @@ class Subscription(Mailbox):
         for packet, indices in expired.items():
             if not indices:
                 continue
+            self.note_expired(packet, indices)
             self.reader.acknowledge(packet, sum([1 << index for index in indices]))
             # Of the others it has got none yet.
             assigned = sum([packet.first_place + index <= self.limit for index in indices])
@@ -562,6 +567,14 @@ class Subscription(Mailbox):
             self._handle_done(packet)
         self.root.stir()
         return {}
+
+    def note_expired(self, packet: QueuedPacket, indices: list[int]) -> bool:
+        """See ``Mailbox``. What was handed out, or came back, before is told before it."""
+        ranges = as_ranges([packet.first_place + index for index in indices])
+        fields = {**self.record_fields, "ranges": ranges, "receive_by_ms": packet.receive_by_ms}
+        self._told += [*self._told_handed(), ("expired", fields)]
+        self.notices.read[self] = None
+        return True
 
     # ---- the disk
 

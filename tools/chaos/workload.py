@@ -20,6 +20,7 @@ from triack.tools.chaos.history import Batch, History, Part, StreamHistory, body
 from triack.tools.chaos.host import Host
 from triack.tools.chaos.plan import LASTING_MS, LETTERS, StreamPlan, SubscriberPlan
 from triack.tools.chaos.subscribers import Subscriber
+from triack.tools.chaos.topics import EVERYTHING
 from triack.tools.sim.disk import ProcessCrashed
 from triack.tools.sim.world import World
 
@@ -381,6 +382,9 @@ class Workload:
             body = lease.body
             stream, number = identify(body)
             why = (lease.packet.open().properties or [{}])[lease.index]
+            if why.get("dead_subscription", EVERYTHING) != EVERYTHING:
+                mailbox.acknowledge(lease)  # the session log is judged for what others get
+                continue
             reason, maybe = str(why.get("dead_reason", "")), bool(why.get("dead_maybe_delivered"))
             self.history.buried(stream, number, body, reason, maybe_delivered=maybe)
             mailbox.acknowledge(lease)

@@ -293,9 +293,9 @@ class TopicJudge:
             subscription.forget(low, high)
         if record["reason"] in ("all", "nobody") and not subscription.durable:
             begin = max(first, self._contents.dispatched + 1, subscription.after + 1)
-            if begin <= last:
+            for low, high in subscription.expired.missing(begin, last) if begin <= last else ():
                 evidence = f"deleted ({record['reason']}) before it was dispatched to the subscription"
-                subscription.report(record, "content_freed_early", evidence, begin, last=last)
+                subscription.report(record, "content_freed_early", evidence, low, last=high)
 
     # ---- subscriptions
 
@@ -435,9 +435,10 @@ class TopicJudge:
         parts: list[tuple[Subscription, Span]] = []
         for low, high, below in contents.named(max(first, contents.dispatched + 1), last):
             takers = [it for it in self._takers(below) if self._takes_now(it) and it.after < high]
-            cuts = sorted({low, high + 1, *(it.after + 1 for it in takers if it.after >= low)})
+            edges = [edge for it in takers for span in it.expired.overlap(low, high) for edge in (span[0], span[1] + 1)]
+            cuts = sorted({low, high + 1, *(it.after + 1 for it in takers if it.after >= low), *edges})
             for begin, end in pairwise(cuts):
-                eligible = [it for it in takers if it.after < begin]
+                eligible = [it for it in takers if it.after < begin and not it.expired.overlap(begin, begin)]
                 self._judge_room(record, (begin, end - 1), eligible, got)
                 parts += [(it, (begin, end - 1)) for it in eligible]
         for subscription, span in parts:
@@ -527,6 +528,7 @@ class TopicJudge:
         if named is None or self._strategy not in RULES:
             return False
         takers = [it for it in self._takers(named[2]) if self._takes_now(it) and it.after < place]
+        takers = [it for it in takers if not it.expired.overlap(place, place)]
         return up_to(self._strategy, takers, {}) != 0
 
     # ---- reports
