@@ -552,6 +552,8 @@ class Subscription(Mailbox):
 
     def expire(self, packets: Any) -> dict[QueuedPacket, list[int]]:
         """See ``Mailbox``. Without a dead letter if it is not durable: it would have lost the message anyhow."""
+        if self._ended:
+            return {}  # a message had come back to it
         expired = super().expire(packets)
         if self.row_id:
             return expired

@@ -280,6 +280,18 @@ def test_what_expired_for_a_subscription_that_ends_is_no_dead_letter() -> None:
     assert not bench.rows
 
 
+def test_what_came_back_to_a_subscription_does_not_expire_once_that_has_ended() -> None:
+    bench = Bench(1)
+    one, _ = bench.subscribe(), bench.subscribe()
+    bench.publish(1, receive_by_ms=1_000)
+    lease = bench.take(one)
+    assert lease is not None
+    bench.queues.give_back(one, lease, Return(failed=True, delay_ms=5_000), bench.turn())
+    bench.topics.end(one, "closed", bench.now_ns)
+    expire(bench)
+    assert {it["subscription"] for it in bench.of("expired")} == {"$2"}
+
+
 def test_a_packet_that_expires_while_a_part_of_it_is_in_hand_leaves_nothing_pending() -> None:
     """The rest of it is dispatched to nobody."""
     bench = Bench(50, strategy="slowest_sub_rate", max_unacked=2)

@@ -388,6 +388,11 @@ class TopicJudge:
     def _on_expired(self, subscription: Subscription, record: Record) -> None:
         foreign = subscription.handle_expired(record, self._limit(subscription))
         self._judge_foreign(subscription, record, foreign, "expired")
+        for first, last in record["ranges"]:
+            for low, high, below in self._contents.named(first, last):
+                if not matches(subscription.pattern, full_name(self._topic, below)):
+                    evidence = f"expired for it, and the name does not match {subscription.pattern!r}"
+                    subscription.report(record, "topic_astray", evidence, low, last=high)
 
     def _judge_foreign(
         self, subscription: Subscription, record: Record, foreign: list[tuple[str, Span]], what: str
