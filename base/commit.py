@@ -59,6 +59,7 @@ class OutgoingStreamRow(NamedTuple):
     """An outgoing stream: its peer, its class, and its next number.
 
     ``relayed`` is 1 once packets of it may have gone by way of a relay. ``priority`` is that of all its messages.
+    ``torn`` is 1 once a large message of it ended here when its destination may have had some pieces.
     """
 
     stream: int
@@ -69,6 +70,7 @@ class OutgoingStreamRow(NamedTuple):
     next_number: int
     relayed: int = 0
     priority: int = 0
+    torn: int = 0
 
 
 class OutgoingRow(NamedTuple):

@@ -66,6 +66,7 @@ class DropReason(Reason):
     NOT_OUR_PACKET = "not-our-packet", "An order ack or a rejection came from a node that has no say in that stream."
     FOREIGN_ORIGIN = "foreign-origin", "A packet came in another node's name."
     NO_WAY_BACK = "no-way-back", "A rejection of a packet that was passed on found no open session towards its origin."
+    END_ASTRAY = "end-astray", "The end of a stream came that may not be passed on, or that no route leads on."
     # Connecting.
     NO_KEY = "no-key", "A peer was to be called whose key is not known, or no longer."
     UNTRUSTED = "untrusted", "A connect came with a key that belongs to no peer."

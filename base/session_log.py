@@ -112,6 +112,7 @@ FIELDS: Final[dict[str, Field]] = {
     "when_full": Field(str, "what happens then: `hold` or `reject`"),
     "by_settings": Field(bool, "whether the settings of the node say so, and no operator"),
     "kept": Field(bool, "whether the journal has the copies"),
+    "journaled": Field(bool, "the queue has a journal, and nothing of these packets is left: it has copies by now"),
     "recovered": Field(bool, "true when read from the store at the start"),
     "redelivered": Field(bool, "whether they may have been handed out before"),
     "chosen": Field(bool, "whether a reader asked for it by its id, so that it was handed out before its turn"),
@@ -224,6 +225,7 @@ FIELDS: Final[dict[str, Field]] = {
     "boot": Field(str, "names this boot of the machine; absent where the system does not tell"),
     "survives": Field(str, "the worst that the node's store survives: `process crash` or `nothing`"),
     "rolled_back": Field(str, "whose store: `own`, `peer`, or `unknown` when the peer has not said"),
+    "contradicts": Field(int, "a start of another node, as its incarnation, of which that node has told two things"),
 }
 """All other fields. A name means the same in every event; where an event adds something, its sentence says so."""
 
@@ -323,8 +325,10 @@ EVENTS: Final[dict[str, Event]] = {
     "session_closed": Event("the session ended", ("session", "peer", "peer_name", "reason", "unacked")),
     "rollback_detected": Event(
         "a store, this node's or the peer's, is an older copy of itself, or runs twice: nothing is exchanged with that "
-        "peer until the node starts again; once for each peer and start",
+        "peer until the node starts again; once for each peer and start. With `contradicts`, relays have told "
+        "so of a destination: two of its words do not agree about that start of it; messages still go there",
         ("peer", "peer_name", "rolled_back"),
+        ((), ("contradicts",)),
     ),
     "packet_sent": Event(
         "packets went to the transport in one burst; control packets (order acks, rejections) have `class` `express` "
@@ -406,7 +410,8 @@ EVENTS: Final[dict[str, Event]] = {
     ),
     "control_relayed": Event(
         "the relay handed an order ack for everything up to `number`, or the rejection of packet `number`, on to a "
-        "session with `peer`, or said it in the accept of one",
+        "session with `peer`, or said it in the accept of one; or the end of a stream whose last packet is `number`, "
+        "or that its destination has forgotten it (`forgotten`)",
         ("kind", "origin", "stream", "sequence", "number", "peer"),
     ),
     "route_refused": Event(
@@ -472,12 +477,23 @@ EVENTS: Final[dict[str, Event]] = {
         "others from now on, the next commit takes them from it, and this record comes before those of the dispatch "
         "that follows from that",
         (),
-        ((*_STREAM, "queue", "number", "place", "counts"), (*_SUBSCRIPTION, "ranges")),
+        (
+            (*_STREAM, "queue", "number", "place", "counts"),
+            (*_STREAM, "queue", "number", "place", "counts", "journaled"),
+            (*_SUBSCRIPTION, "ranges"),
+        ),
+    ),
+    "journal_asked": Event(
+        "messages of one packet ask for a copy in the journal of this node: the commit that begins now holds it "
+        "(express: it enters memory). Of a large message, the packet is its last",
+        (*_STREAM, "number", "place", "count"),
     ),
     "journaled": Event(
         "messages of one or more packets are copied into the journal of their queue by the commit that begins now, and "
-        "that removes them; not `kept` where the journal has no room. A process that dies before it returns has them "
-        "again",
+        "that removes them; not `kept` where the journal has no room, or no reader took them. With the queue "
+        "`$journal`: messages of this node that ask for it, which an acknowledgement has freed, or which are in a "
+        "queue of the node with that commit. A process that dies before it returns has them again. Express messages "
+        "need no commit",
         (*_STREAM, "queue", "number", "place", "counts", "kept"),
     ),
     "returned": Event(

@@ -20,15 +20,11 @@ LATENCY = """
 """From queued to committed: the median and the 99th percentile of packets."""
 
 OUTAGES = """
-    with away as (
-        select node, peer_name, closed_wall_ns as since_ns,
-            lead(opened_wall_ns) over (partition by node, peer_name order by opened_wall_ns) as until_ns
-        from sessions)
-    select q.peer_name, q.queue, sum(q.messages) as messages, max(until_ns - since_ns) / 1e9 as away_s
-    from commits q join away using (node, peer_name)
-    where q.change = 'queued' and q.wall_ns between since_ns and coalesce(until_ns, q.wall_ns)
-    group by q.peer_name, q.queue order by messages desc"""
-"""What was queued for a peer while there was no session with it."""
+    select peer_name, q.queue, sum(q.messages) as messages, max(until_wall_ns - since_wall_ns) / 1e9 as away_s
+    from outages join commits q using (node, peer_name)
+    where q.change = 'queued' and q.wall_ns between since_wall_ns and coalesce(until_wall_ns, q.wall_ns)
+    group by peer_name, q.queue order by messages desc"""
+"""What was queued for a peer while it was away."""
 
 
 def main(paths: list[str]) -> None:

@@ -105,6 +105,11 @@ class DuplicateFilter:
             self._seen.forget_below(floor)
 
     @property
+    def cumulative(self) -> int:
+        """Every number up to this one was seen, or is not wanted any more."""
+        return self._seen.cumulative
+
+    @property
     def gaps(self) -> int:
         """How many gaps there are between seen numbers."""
         return self._seen.gaps

@@ -9,13 +9,19 @@
     RELAYED    kind u8, flags u8, origin 16 bytes, stream u32, sequence u64, number u64, previous u64, hops u8,
                left u64, queue length u8, final length u8, from length u8, queue, final, from, body
     RELAYED_ORDER_ACK
-               kind u8, flags u8, origin 16 bytes, stream u32, sequence u64, number u64, hops u8, by 16 bytes
+               kind u8, flags u8, origin 16 bytes, stream u32, sequence u64, number u64, hops u8, by 16 bytes,
+               start u64, serial u64, incarnation u64, count u8, then for each of the earlier starts, the latest last
+              : start u64, end u64
     RELAYED_REJECT
-               the same, then reason length u8, reason
+               the same without start and what follows, then reason length u8, reason
     ONWARD     kind u8, flags u8, origin 16 bytes, stream u32, sequence u64, turn u64, here u64; flag 1 says that they
                wait
     ONWARD_ACK kind u8, flags u8, origin 16 bytes, stream u32, sequence u64, turn u64, then any number of ranges: first
                u64, last u64; flag 1 says that its store acks count as such from now on
+    RELAYED_END
+               kind u8, flags u8, origin 16 bytes, stream u32, sequence u64, since u64, last u64, hops u8, by 16 bytes,
+               final length u8, from length u8, final, from, then start and what follows, as of RELAYED_ORDER_ACK;
+               flag 1 answers one without flags
 
 ``origin`` and ``stream`` name a stream; ``sequence`` only grows; ``number`` counts from 1 within it. No stream has
 stream 0, which nodes give their dead letters. END comes from the origin: no stream of it to this destination with a
@@ -33,19 +39,29 @@ by; ``by`` is the node that says so. ONWARD is from a relay to its neighbour: ev
 or has left it. Flag 2 of RELAYED says that the link is synchronous, so that its sender waits for ONWARD_ACK: the
 packets of these ranges are on the disk of the node behind the relay, and, if the link to that is synchronous, on that
 of the next one, and so on.
+
+RELAYED_END is END of a stream that goes or went by relays. ``last`` is the highest number that was sent in it. Each
+relay passes it on behind the packets of the stream that wait there. The answer goes back as order acks do.
+
+``start`` and ``serial`` are a commit of the destination's store that has all that it says (``queues.peers.history``),
+``incarnation`` counts its starts, and the earlier starts are those before, each with its last commit
+(``queues.peers.told_histories``); all of it is 0 from others.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from struct import Struct
 from struct import error as StructError
+from typing import NamedTuple
 
 from triack.base.errors import ProtocolError
 from triack.base.reasons import DropReason
 
 __all__ = [
+    "EARLIER_MAX",
     "HOPS_MAX",
     "NAME_BYTES_MAX",
+    "NO_WORD",
     "RANGES_MAX",
     "Answer",
     "EndPacket",
@@ -55,22 +71,27 @@ __all__ = [
     "OrderAckPacket",
     "Packet",
     "RejectPacket",
+    "RelayedEnd",
     "RelayedHeader",
     "RelayedOrderAck",
     "RelayedPacket",
     "RelayedReject",
     "SequenceHeader",
+    "StoreWord",
     "decode",
+    "decode_store_word",
     "encode_end",
     "encode_hold",
     "encode_onward",
     "encode_onward_ack",
     "encode_order_ack",
     "encode_reject",
+    "encode_relayed_end",
     "encode_relayed_order_ack",
     "encode_relayed_reject",
     "encode_relayed_run",
     "encode_run",
+    "encode_store_word",
     "header_bytes",
     "is_data",
     "is_relayed",
@@ -89,11 +110,14 @@ _LEFT = Struct("!Q")
 _LEFT_AT = 47
 """Where ``left`` is in data that is relayed."""
 _RELAYED_ACK = Struct("!BB16sIQQB16s")
+_RELAYED_END = Struct("!BB16sIQQQB16sBB")
+_STORE = Struct("!QQQB")
 _ONWARD = Struct("!BB16sIQQQ")
 _ONWARD_ACK = Struct("!BB16sIQQ")
 _RANGE = Struct("!QQ")
 _KIND_DATA, _KIND_ORDER_ACK, _KIND_REJECT, _KIND_HOLD, _KIND_END = 1, 2, 3, 4, 5
 _KIND_RELAYED, _KIND_RELAYED_ORDER_ACK, _KIND_RELAYED_REJECT, _KIND_ONWARD, _KIND_ONWARD_ACK = 6, 7, 8, 9, 10
+_KIND_RELAYED_END = 11
 _DATA_BEGIN, _RELAYED_BEGIN = bytes([_KIND_DATA]), bytes([_KIND_RELAYED])
 _FLAG_ASK = 0x01
 """The only flag of data."""
@@ -116,6 +140,8 @@ NAME_BYTES_MAX = 124
 
 RANGES_MAX = 64
 """Ranges in one ONWARD_ACK, about 1 KB: it fits any datagram, and packets that leave in order are one range."""
+EARLIER_MAX = 8
+"""Earlier starts in one word, 128 bytes. Two words can be compared that are not more starts apart."""
 REASON_BYTES_MAX = 255
 """Of a hold, as of a rejection, whose reason has one byte for its length."""
 NUMBER_MAX = 2**63 - 1
@@ -172,12 +198,32 @@ class RejectPacket:
     reason: str
 
 
+class StoreWord(NamedTuple):
+    """What a destination says of its store.
+
+    Attributes:
+        start: the id of its present start.
+        serial: the last of its commits on the disk.
+        incarnation: how many starts there were, this one included.
+        earlier: the starts before, the latest last: each by its id, with its last commit.
+    """
+
+    start: int
+    serial: int
+    incarnation: int
+    earlier: tuple[tuple[int, int], ...] = ()
+
+
+NO_WORD = StoreWord(0, 0, 0)
+
+
 @dataclass(slots=True)
 class RelayedOrderAck(OrderAckPacket):
-    """The same, on its way back by relays; ``by`` is the destination."""
+    """The same, on its way back by relays; ``by`` is the destination, and ``store`` is what it says of its store."""
 
     hops: int
     by: bytes
+    store: StoreWord = NO_WORD
 
 
 @dataclass(slots=True)
@@ -242,6 +288,18 @@ class EndPacket:
     sequence: int
     since: int
     answer: bool
+
+
+@dataclass(slots=True)
+class RelayedEnd(EndPacket):
+    """The same of a stream that goes or went by relays; see RELAYED_END. ``by`` is the node that says so."""
+
+    last: int
+    hops: int
+    by: bytes
+    final: str = ""
+    from_name: str = ""
+    store: StoreWord = NO_WORD
 
 
 Answer = OrderAckPacket | RejectPacket | HoldPacket | OnwardPacket | OnwardAckPacket
@@ -351,10 +409,34 @@ def encode_end(origin: bytes, stream: int, sequence: int, since: int, *, answer:
     return _END.pack(_KIND_END, _FLAG_ANSWER if answer else 0, origin, stream, sequence, since)
 
 
+def encode_relayed_end(packet: RelayedEnd) -> bytes:
+    """The end of a stream that goes or went by relays, or the answer to it, as the content of an express packet."""
+    flags, final, from_name = _FLAG_ANSWER if packet.answer else 0, packet.final.encode(), packet.from_name.encode()
+    named = packet.origin, packet.stream, packet.sequence, packet.since, packet.last
+    head = _RELAYED_END.pack(_KIND_RELAYED_END, flags, *named, packet.hops, packet.by, len(final), len(from_name))
+    return head + final + from_name + encode_store_word(packet.store)
+
+
+def encode_store_word(word: StoreWord) -> bytes:
+    """What a destination says of its store, as the end of a content."""
+    earlier = b"".join([_RANGE.pack(start, end) for start, end in word.earlier])
+    return _STORE.pack(word.start, word.serial, word.incarnation, len(word.earlier)) + earlier
+
+
+def decode_store_word(content: bytes, at: int = 0) -> StoreWord:
+    """The same from a content that has it there. Raises ProtocolError, or an error of ``struct``."""
+    start, serial, incarnation, count = _STORE.unpack_from(content, at)
+    earlier = tuple(_RANGE.iter_unpack(content[at + _STORE.size :]))
+    if len(earlier) != count or count > EARLIER_MAX or count > max(0, incarnation - 1):
+        raise ProtocolError(DropReason.BAD_PACKET, "the history of a store")
+    return StoreWord(start, serial, incarnation, earlier)
+
+
 def encode_relayed_order_ack(packet: RelayedOrderAck) -> bytes:
     """An order ack that goes back by relays, as the content of an express packet."""
     named = packet.origin, packet.stream, packet.sequence, packet.number
-    return _RELAYED_ACK.pack(_KIND_RELAYED_ORDER_ACK, 0, *named, packet.hops, packet.by)
+    head = _RELAYED_ACK.pack(_KIND_RELAYED_ORDER_ACK, 0, *named, packet.hops, packet.by)
+    return head + encode_store_word(packet.store)
 
 
 def encode_relayed_reject(packet: RelayedReject) -> bytes:
@@ -469,8 +551,9 @@ def _decode_relayed(content: bytes) -> SequenceHeader:
 
 
 def _decode_relayed_order_ack(content: bytes) -> RelayedOrderAck:
-    _, _, origin, stream, sequence, number, hops, by = _RELAYED_ACK.unpack(content)
-    return RelayedOrderAck(origin, stream, sequence, number, hops, by)
+    _, _, origin, stream, sequence, number, hops, by = _RELAYED_ACK.unpack_from(content)
+    store = decode_store_word(content, _RELAYED_ACK.size)
+    return RelayedOrderAck(origin, stream, sequence, number, hops, by, store)
 
 
 def _decode_relayed_reject(content: bytes) -> RelayedReject:
@@ -526,6 +609,19 @@ def _decode_end(content: bytes) -> EndPacket:
     return EndPacket(origin, stream, sequence, since, bool(flags & _FLAG_ANSWER))
 
 
+def _decode_relayed_end(content: bytes) -> RelayedEnd:
+    _, flags, origin, stream, sequence, since, last, hops, by, *lengths = _RELAYED_END.unpack_from(content)
+    final_end = _RELAYED_END.size + lengths[0]
+    if flags & ~_FLAG_ANSWER or not stream or not 0 < since <= sequence <= NUMBER_MAX or last > NUMBER_MAX:
+        raise ProtocolError(DropReason.BAD_PACKET, "end out of range")
+    if hops > HOPS_MAX or max(lengths) > NAME_BYTES_MAX:
+        raise ProtocolError(DropReason.BAD_PACKET, "hops or names out of range")
+    from_end = final_end + lengths[1]
+    names = content[_RELAYED_END.size : final_end].decode(), content[final_end:from_end].decode()
+    store, is_answer = decode_store_word(content, from_end), bool(flags & _FLAG_ANSWER)
+    return RelayedEnd(origin, stream, sequence, since, is_answer, last, hops, by, *names, store)
+
+
 _DECODERS: dict[int, Callable[[bytes], Packet]] = {
     _KIND_DATA: _decode_data,
     _KIND_ORDER_ACK: _decode_order_ack,
@@ -537,4 +633,5 @@ _DECODERS: dict[int, Callable[[bytes], Packet]] = {
     _KIND_RELAYED_REJECT: _decode_relayed_reject,
     _KIND_ONWARD: _decode_onward,
     _KIND_ONWARD_ACK: _decode_onward_ack,
+    _KIND_RELAYED_END: _decode_relayed_end,
 }

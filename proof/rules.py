@@ -216,8 +216,8 @@ RULES: Final[dict[str, dict[str, Watch]]] = {
     "queues/node_settings.py Limits": {
         **dict.fromkeys(("quota", "queue_quota"), _REFUSED),
         **dict.fromkeys(
-            ("journal", "queue_journal"),
-            "`journaled` says which copies were kept; that each is in the journal, tests of crashes look at.",
+            ("journal", "queue_journal", "sent_journal"),
+            ("journal_complete", "journal_twice"),
         ),
         **dict.fromkeys(
             (

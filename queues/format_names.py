@@ -20,8 +20,8 @@ DEAD_LETTER_QUEUE = "dead-letter"
 """As in ``mailboxes/system_queues``, which this room does not import."""
 JOURNAL_PREFIX = "$journal."
 """The journal of a queue has its name behind this."""
-_NO_JOURNAL = "there is no journal of what a node has sent: a receipt or an administration message says that it arrived"
-"""Why a system journal has no destination, and what to do instead."""
+SENT_JOURNAL = "$journal"
+"""The journal of what a node has sent."""
 
 _WITHOUT_MEANING = {
     "PUBLIC": "a public queue is found by a directory service, and there is none here: name the node that has it",
@@ -118,8 +118,6 @@ def _machine(element: str, rest: str) -> MsmqQueue:
     if not suffix:
         return MsmqQueue(element, None, ("it names a machine, and no queue of it",))
     queue = _system_queue(element, suffix, "")
-    if not queue:
-        return MsmqQueue(element, None, (_NO_JOURNAL,))
     note = (
         f"of the node that is there instead of the machine {rest.partition(';')[0]}: only its own readers may read it"
     )
@@ -127,12 +125,12 @@ def _machine(element: str, rest: str) -> MsmqQueue:
 
 
 def _system_queue(element: str, suffix: str, queue: str) -> str:
-    """The system queue that a suffix means, of a queue or, if that is empty, of a node; empty when there is none."""
+    """The system queue that a suffix means, of a queue or, if that is empty, of a node."""
     word = suffix.strip().upper()
     if word not in _SUFFIXES:
         raise AddressError(f"{element}: ;{suffix} is no suffix of a format name; they are {', '.join(_SUFFIXES)}")
     if word == "JOURNAL":
-        return f"{JOURNAL_PREFIX}{queue}" if queue else ""
+        return f"{JOURNAL_PREFIX}{queue}" if queue else SENT_JOURNAL
     return _SUFFIXES[word] or queue or DEAD_LETTER_QUEUE
 
 
@@ -150,8 +148,6 @@ def _path(element: str, path: str) -> MsmqQueue:
     if suffix or queue.upper() == "SYSTEM$":
         is_system = queue.upper() in (*_SYSTEM_PATHS, "SYSTEM$")
         queue = _system_queue(element, suffix, "" if is_system else _checked(element, queue))
-        if not queue:
-            return MsmqQueue(element, None, (_NO_JOURNAL,))
         notes = (*_notes_on(host, is_public=False), "only readers of that node itself may read it")
     return MsmqQueue(
         element,

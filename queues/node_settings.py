@@ -161,13 +161,16 @@ WhenJournalFull = Literal["drop oldest", "stop", "hold"]
 
 @dataclass(frozen=True, slots=True)
 class Journal:
-    """Limits of a journal: copies of the messages that readers took from a queue. They count for no other quota.
+    """Limits of a journal: copies of messages that readers took from a queue, or that this node has sent.
+
+    They count for no other quota.
 
     Attributes:
         messages: at most.
         size_bytes: of the packets that hold them, at most.
         when_full: ``drop oldest`` drops the oldest copies that no reader has in hand; ``stop`` makes no copies until
-            there is room, as MSMQ does; ``hold`` lets the senders of the queue wait until there is room.
+            there is room, as MSMQ does; ``hold`` lets the senders of the queue wait until there is room. For the
+            journal of what was sent, they are this node's own, to queues to which messages with ``journal`` go.
         keep_s: seconds for which a copy is kept; None for any time.
     """
 
@@ -222,6 +225,7 @@ class Limits:
         dead_letters: limits of the dead-letter queue, and what happens when it is full.
         journal: limits of journals, where ``queue_journal`` says nothing else.
         queue_journal: the queues that have a journal, by name, with its limits.
+        sent_journal: limits of the journal of messages that are sent with ``journal=True``.
         node_quota_bytes: limit of all other queues together.
         peer_quota_bytes: limit of what one peer has in them.
         peer_memory_bytes: memory that one peer can fill: half with unread express messages, the rest with out-of-order
@@ -242,6 +246,7 @@ class Limits:
     dead_letters: DeadLetters = field(default_factory=DeadLetters)
     journal: Journal = field(default_factory=Journal)
     queue_journal: Mapping[str, Journal] = field(default_factory=dict)
+    sent_journal: Journal = field(default_factory=Journal)
     node_quota_bytes: int = 8 * 1024**3
     peer_quota_bytes: int = 2 * 1024**3
     peer_memory_bytes: int = 16 * 1024 * 1024
@@ -263,8 +268,8 @@ class Limits:
             )
         for queue, quota in self.queue_quota.items():
             check_kind(f"Limits: queue_quota of {check_queue(queue)}", quota, Quota)
-
         check_kind("Limits: journal", self.journal, Journal)
+        check_kind("Limits: sent_journal", self.sent_journal, Journal)
         for queue, journal in self.queue_journal.items():
             check_kind(f"Limits: queue_journal of {check_name(f'$journal.{queue}')}", journal, Journal)
 

@@ -45,6 +45,7 @@ __all__ = [
     "JOURNAL",
     "MAX_BODY_BYTES",
     "MAX_PROPERTIES_BYTES",
+    "SENT_TO",
     "USER_PROPERTIES_BYTES",
     "Answer",
     "AnswerProperties",
@@ -63,6 +64,7 @@ __all__ = [
     "messages_in",
     "move_times",
     "pack",
+    "pack_again",
     "pack_one",
     "priority_of",
     "read_batch",
@@ -109,6 +111,8 @@ _NEVER = (0, 0)
 """The expiry of a message without any time limit."""
 _PRIORITY_SHIFT = 4
 """The lowest of the three bits of the priority, in the first byte of a body."""
+_NO_PROPERTIES: dict[str, Any] = {}
+"""One for all messages without any; nobody changes it."""
 _ENCODER = json.JSONEncoder(separators=(",", ":"))
 """One for all, as to make one takes longer than to write a few properties."""
 
@@ -127,6 +131,8 @@ ADMIN = "admin"
 """A property: which administration messages the sender wants, and where; see ``queues.admin_acks``."""
 CLASS = "class"
 """A property: the number of a ``MessageClass``. Only administration messages have it."""
+SENT_TO = "sent_to"
+"""A property of a copy in the journal of what was sent: its destination."""
 CARING = frozenset({DEAD_LETTER, JOURNAL, ADMIN})
 """The properties for which a node looks into a body when something happens to its messages."""
 DEATH = frozenset({"dead_reason", "dead_destination", "dead_attempts", "dead_maybe_delivered"})
@@ -486,6 +492,47 @@ def pack_one(message: Outgoing, ordinal: int, sent_at_ms: int) -> bytes:
     blob = _LENGTH.pack(len(properties)) + properties + message.body
     head = _HEAD.pack(_FRAGMENT_KIND | bits, 0, ordinal, sent_at_ms, message.receive_by_ms)
     return head + _FRAGMENT.pack(len(blob), 0) + blob
+
+
+def _properties_with(content: Unpacked, indices: Iterable[int], added: Properties) -> list[Properties]:
+    """The properties of messages, and others; messages that share theirs share the result."""
+    found: list[Properties] = []
+    before: Properties | None = None
+    for index in indices:
+        own: Properties = content.properties[index] if content.properties else _NO_PROPERTIES
+        if own is not before:
+            found.append({**own, **added})
+        else:
+            found.append(found[-1])
+        before = own
+    return found
+
+
+def pack_again(content: Unpacked, indices: Sequence[int], added: Properties, receive_by_ms: int) -> list[bytes]:
+    """Messages of a packet as bodies of any length, for a journal: neighbours share one. None of them cares.
+
+    Args:
+        content: the packet's messages.
+        indices: which of them, ascending.
+        added: properties that each copy has besides those of its message.
+        receive_by_ms: wall clock at which the copies end; 0 for never.
+    """
+    packed: list[bytes] = []
+    bits = content.priority << _PRIORITY_SHIFT
+    for _, run in groupby(enumerate(indices), key=lambda it: it[1] - it[0]):
+        at = [index for _, index in run]
+        bodies, given = [content.bodies[index] for index in at], _properties_with(content, at, added)
+        written = {id(own): write_properties(own) for own in given}
+        properties = [written[id(own)] for own in given]
+        first = content.first_ordinal + at[0]
+        if max(map(len, (*bodies, *properties))) <= _SHORT_MAX:
+            told = properties if any(properties) else None
+            packed.append(_batch(bodies, told, first, content.sent_at_ms, receive_by_ms, bits))
+            continue
+        for ordinal, (body, own) in enumerate(zip(bodies, given, strict=True), first):
+            message = Outgoing(body, own, receive_by_ms=receive_by_ms, priority=content.priority)
+            packed.append(pack_one(message, ordinal, content.sent_at_ms))
+    return packed
 
 
 def unpack(body: bytes) -> Unpacked:

@@ -128,6 +128,7 @@ TABLES = {
             "next_number INTEGER",
             "relayed INTEGER",
             "priority INTEGER",
+            "torn INTEGER",
         ),
         Table("outgoing", "key INTEGER", "packets INTEGER", "parts BLOB", part_bytes=OUTGOING_BYTES),
         Table("queues", "id INTEGER", "name TEXT UNIQUE"),

@@ -136,6 +136,7 @@ _ABOUT: Mapping[KeyPath, str] = {
     ("limits", "quota"): "Limits of each queue except the dead-letter queue.",
     ("limits", "dead_letters"): "Limits of the dead-letter queue.",
     ("limits", "journal"): "Limits of journals: copies of what readers took from the queues that have one.",
+    ("limits", "sent_journal"): "Limits of the journal of messages that are sent with `journal`.",
     ("limits", "transit_quota"): "Limits of all messages that wait here for other nodes.",
     ("keys",): "Keys with which messages are sent once.",
     ("ack_events",): "When acknowledgements are reported to the program.",

@@ -38,7 +38,7 @@ from triack.queues.manager.browse import (
 from triack.queues.manager.engine import Engine
 from triack.queues.message_classes import MessageClass
 from triack.queues.node_settings import Quota, WhenFull
-from triack.queues.packing import ADMIN, CLASS, DEATH, NO_DEAD_LETTER, Outgoing, Unpacked
+from triack.queues.packing import ADMIN, CLASS, DEATH, JOURNAL, NO_DEAD_LETTER, SENT_TO, Outgoing, Unpacked
 from triack.queues.streams.outgoing_stream import OutgoingStream
 from triack.queues.topics.topic_root import TopicRoot
 from triack.transport.address import Destination
@@ -238,11 +238,12 @@ class QueueAdmin:
     def _properties_of(self, message: BrowsedMessage) -> dict[str, Any]:
         """The sender's properties; the copy is this node's own message, so ``reply_to`` names the first sender.
 
-        Nor is it the message for which the sender wants administration messages.
+        Nor is it the message for which the sender wants administration messages, or a copy in a journal.
         """
         sender = self._port.name_of(bytes.fromhex(message.id.partition("-")[0]))
         reply_to = absolute(message.properties.get("reply_to"), sender)
-        kept = {name: value for name, value in message.properties.items() if name not in (ADMIN, CLASS)}
+        own = (ADMIN, CLASS, JOURNAL, SENT_TO)
+        kept = {name: value for name, value in message.properties.items() if name not in own}
         return {**kept, **({"reply_to": reply_to} if reply_to else {})}
 
     def _way_to(self, destination: str, priority: int) -> OutgoingStream:

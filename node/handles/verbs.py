@@ -112,8 +112,8 @@ class Verbs(Sending, Acknowledging, Trusting, Requesting, Reloading, Routing, Su
             **properties: ``correlation_id``, ``reply_to``, ``label`` (text), ``headers`` (texts by name);
                 ``time_to_reach_queue`` and ``time_to_be_received`` (seconds), after which the message goes to a
                 dead-letter queue; ``dead_letter`` (False, or another queue for that); ``admin_queue`` and ``acks``, for
-                administration messages; ``key`` (text), with which it is accepted once; ``priority`` (0 to 7);
-                ``ack_now``. See ``MessageProperties``.
+                administration messages; ``journal``, for a copy in ``$journal`` when it has arrived; ``key`` (text),
+                with which it is accepted once; ``priority`` (0 to 7); ``ack_now``. See ``MessageProperties``.
 
         Returns:
             A receipt, whose stages can be awaited.

@@ -44,7 +44,7 @@ from triack.node.files import operator_log
 from triack.node.shell.enrolling import Enrolling
 from triack.node.shell.link_events import EventFeed
 from triack.node.shell.platform import Log, Platform
-from triack.node.shell.troubles import JOURNAL_FULL
+from triack.node.shell.troubles import when_journal_full
 from triack.node.shell.worker import DiskFigures, Worker
 from triack.queues.mailboxes.system_queues import system_queue
 from triack.queues.manager.closing import Departure, count_by, left_behind, way_made
@@ -319,7 +319,7 @@ class Driver:
             return
         why = f"queue {queue} is over its quota"
         if isinstance(event, JournalFull):
-            why = f"{queue} has reached its quota: {JOURNAL_FULL[event.when_full]}"
+            why = f"{queue} has reached its quota: {when_journal_full(queue, event.when_full)}"
         elif (system := system_queue(queue)) is not None:
             why += system.overflow(self.engine.settings.limits)
         operator_log.warning(why, node=self._name, queue=queue, messages=messages, bytes=event.bytes)

@@ -68,7 +68,7 @@ from triack.queues.mailboxes.system_queues import SystemQueue
 from triack.queues.manager.closing import Departure, count_by, left_behind
 from triack.queues.manager.engine import Engine
 from triack.queues.node_settings import NodeSettings, Redelivery
-from triack.queues.packing import ADMIN, Outgoing
+from triack.queues.packing import ADMIN, JOURNAL, Outgoing
 from triack.queues.peers.dialer import WaitsFor
 from triack.queues.peers.link import Link
 from triack.queues.peers.session_settings import largest_window
@@ -305,7 +305,7 @@ class EngineHandle:
             message = with_properties(destination, body, properties, self._wall_ms(), self.name, life_s)
             if message.key:
                 check_keepable(destination, outgoing)
-            self._make_admin_queue(message)
+            self._heed(outgoing, message)
         if outgoing.of_topic:
             message = published(destination, message)
         prepared = outgoing, message, size_bytes
@@ -334,7 +334,8 @@ class EngineHandle:
 
         Returns:
             The message; None if only the event loop can check it: it has a key, it asks for administration messages,
-            there may be no room for it, its destination is new, or the node has ended.
+            it is the first for its queue that asks for a copy in the journal, there may be no room for it, its
+            destination is new, or the node has ended.
 
         Raises:
             UsageError, MessageTooLarge: the properties are not valid.
@@ -346,7 +347,8 @@ class EngineHandle:
         life_s = self._engine.settings.time_to_reach_queue_s if outgoing.peer else None
         if properties or life_s is not None:
             message = with_properties(destination, body, properties, self._wall_ms(), self.name, life_s)
-            if message.key or ADMIN in (message.properties or {}):
+            wishes = message.properties or {}
+            if message.key or ADMIN in wishes or (JOURNAL in wishes and not outgoing.asks_copies):
                 return None
         if outgoing.of_topic:
             message = published(destination, message)
@@ -392,14 +394,17 @@ class EngineHandle:
             shared.topic = below_root(destination)
         if shared.key:
             raise UsageError(f"send to {destination}: a key names one message, not a list of them: say keys=")
-        self._make_admin_queue(shared)
+        self._heed(outgoing, shared)
         return PreparedList(destination, outgoing, checked, shared, named)
 
-    def _make_admin_queue(self, message: Outgoing) -> None:
-        """Make the queue for administration messages about a message, if it wants any. Raises QueueNotFound."""
-        request = request_of(message.properties or {})
+    def _heed(self, outgoing: OutgoingStream, message: Outgoing) -> None:
+        """Note what a message wants: make the queue for administration messages about it. Raises QueueNotFound."""
+        properties = message.properties or {}
+        request = request_of(properties)
         if request is not None:
             self.mailbox(request.queue)
+        if JOURNAL in properties:
+            outgoing.asks_copies = True
 
     def _check_keys(self, destination: str, outgoing: OutgoingStream, keys: Iterable[str], count: int) -> list[str]:
         """The keys of a list. Raises UsageError, or TooManyKeys when there is no room for the new ones of them."""

@@ -12,6 +12,7 @@ from triack.queues.message_classes import Acks, as_acks
 from triack.queues.packing import (
     ADMIN,
     DEAD_LETTER,
+    JOURNAL,
     MAX_BODY_BYTES,
     USER_PROPERTIES_BYTES,
     Outgoing,
@@ -46,6 +47,9 @@ class MessageProperties(TypedDict, total=False):
             the message ends (``DeadLetterQueue.Custom``); made if needed. True, as without it: ``dead-letter``.
         admin_queue: a queue of the sending node for administration messages about it.
         acks: which of them, such as ``triack.Acks.FULL_RECEIVE``; never without ``admin_queue``.
+        journal: whether the journal of this node, ``$journal``, keeps a copy as soon as the message has arrived (MSMQ's
+            ``UseJournalQueue`` of a message): when its acknowledgement frees it, in the commit that deletes it here.
+            What becomes a dead letter is not copied. ``Limits.sent_journal`` says how much is kept.
         ack_now: ask for every acknowledgement of it at once, and report it at once (Solace's Ack Immediately).
     """
 
@@ -61,6 +65,7 @@ class MessageProperties(TypedDict, total=False):
     dead_letter: bool | str | None
     admin_queue: str | None
     acks: Acks | None
+    journal: bool | None
 
 
 def below_root(destination: str) -> str:
@@ -124,8 +129,8 @@ def with_properties(
             kept[name] = _headers(destination, value)
         elif name == "key":
             key = check_key(destination, value)
-        elif name == "dead_letter":
-            kept |= _dead_letter(destination, value)
+        elif name in ("dead_letter", "journal"):
+            kept |= _dead_letter(destination, value) if name == "dead_letter" else _journal(destination, value)
         elif name == "ack_now":
             ack_now = _truth(destination, name, value)
         elif isinstance(value, str):
@@ -161,6 +166,11 @@ def _dead_letter(destination: str, value: object) -> dict[str, Any]:
             )
         _check_queue(destination, "dead_letter", value)
     return {DEAD_LETTER: value}
+
+
+def _journal(destination: str, value: object) -> dict[str, Any]:
+    """The property for a copy in the journal of this node."""
+    return {JOURNAL: True} if _truth(destination, "journal", value) else {}
 
 
 def _admin(destination: str, properties: MessageProperties, node: str | None) -> dict[str, Any]:

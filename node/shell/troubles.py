@@ -5,20 +5,20 @@ from dataclasses import dataclass
 
 from triack.base.reasons import HoldReason, Trouble
 from triack.base.units import SECOND
-from triack.queues.mailboxes.system_queues import DEAD_LETTER_QUEUE, is_journal
+from triack.queues.mailboxes.system_queues import DEAD_LETTER_QUEUE, SENT_JOURNAL, is_journal
 from triack.queues.manager.engine import Engine
 from triack.queues.peers.dialer import WaitsFor
 from triack.queues.peers.link import Link
 from triack.queues.streams.holds import Holds
 
-__all__ = ["JOURNAL_FULL", "TroubleStats", "find_troubles"]
+__all__ = ["TroubleStats", "find_troubles", "when_journal_full"]
 
 _MISSING = {WaitsFor.KEY: Trouble.NO_KEY, WaitsFor.ADDRESS: Trouble.NO_ADDRESS}
 _UNRESOLVED = "cannot resolve"
 """How the transport begins what it says of a host name that it does not find (``transport/resolve.py``)."""
 _NO_ANSWER = "no answer"
 """How the event of a silent peer begins when the system has reported no error (``queues/manager/link_news.py``)."""
-JOURNAL_FULL = {
+_JOURNAL_FULL = {
     "drop oldest": "its oldest copies give way to new ones",
     "stop": "nothing more is copied into it",
     "hold": "the senders of its queue wait",
@@ -26,6 +26,12 @@ JOURNAL_FULL = {
 """What happens while a journal is full."""
 _TOLD_HERE = (HoldReason.QUEUE_FULL, HoldReason.STORE_LOW, HoldReason.STORE_BUSY)
 """Reasons of this node for which there is another row, or which end with the next job of the disk."""
+
+
+def when_journal_full(name: str, when_full: str) -> str:
+    """What happens while a journal is full, in words."""
+    waits = name == SENT_JOURNAL and when_full == "hold"
+    return "messages that ask for a copy wait" if waits else _JOURNAL_FULL[when_full]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +118,7 @@ def _room(engine: Engine, now_ns: int) -> Iterator[TroubleStats]:
     if many := engine.queues.many_letters:
         yield _row(Trouble.DEAD_LETTERS, DEAD_LETTER_QUEUE, f"{many:,}")
     for name, when_full in engine.jobs.journals.full:
-        yield _row(Trouble.JOURNAL_FULL, name, JOURNAL_FULL[when_full])
+        yield _row(Trouble.JOURNAL_FULL, name, when_journal_full(name, when_full))
     if admission.store_low:
         yield _row(Trouble.STORE_LOW, "disk", f"{admission.room_bytes} bytes")
     for peer, is_full in (*admission.near_limit, *engine.outbox.retirement.near_limit):

@@ -50,7 +50,10 @@ RIGHT: dict[str, set[str]] = {
         "store_ack_late",
     },
     "handed": {"not_handed", "queue", "claims", "duplicates_delivered", "order", "unmarked", "expired", *_TOPIC},
-    "settled": {"not_handed", "queue", "claims", "duplicates_delivered", "ack_wait", *_TOPIC},
+    "settled": {
+        "not_handed", "queue", "claims", "duplicates_delivered", "ack_wait", "journal_complete", "journal_twice",
+        *_TOPIC,
+    },
     "returned": {"not_handed", "queue", "claims", "ack_wait", *_TOPIC},
     "purged": {"not_handed", "queue", "claims"},
     "admin_ack_asked": {"admin_ack_missing", "admin_ack_made_up", "claims", "queue"},
@@ -93,12 +96,13 @@ RIGHT: dict[str, set[str]] = {
     "hold_received": {"resend_tiers", "claims"},
     "transit_committed": {
         "transit_forgotten", "claims", "queue", "store_ack_before_commit", "store_ack_late", "rejected", "lost",
-        "node_life", "recovered_from_nowhere", "previous_raised",
+        "node_life", "recovered_from_nowhere", "previous_raised", "end_overtakes",
     },
     "transit_freed": {
         "claims", "freed_too_early", "transit_unsent", "transit_forgotten", "lost", "previous_raised", "rejected",
+        "end_overtakes",
     },
-    "control_relayed": {"claims", "order_ack_made_up", "word_astray"},
+    "control_relayed": {"claims", "order_ack_made_up", "word_astray", "end_overtakes"},
     "route_refused": {"claims", "rejected", "store_ack_before_commit"},
     "onward_sent": {"claims", "word_astray"},
     "onward_received": {"resend_tiers", "claims"},
@@ -128,7 +132,8 @@ RIGHT: dict[str, set[str]] = {
     "queue_paused": set(),
     "queue_resumed": set(),
     "queue_quota_set": set(),
-    "journaled": set(),
+    "journaled": {"journal_complete", "journal_twice", "claims"},
+    "journal_asked": {"journal_complete", "journal_twice", "claims"},
 }  # fmt: skip
 """By event, the checks that may find a lie about it: those of what it says. Checks of the whole record come on top."""
 ANY = {"clock", "clocks", "log_gap", "damaged", "incomplete"}

@@ -13,6 +13,7 @@ from triack.queues.peers.link import Conversation
 from triack.queues.streams import transit_stream
 from triack.queues.streams.transit_stream import TransitContext, TransitStream
 from triack.queues.transit.transit_words import TransitWords
+from triack.queues.transit.transits import Transits
 from triack.tools.chaos.topologies import RELAYED_FROM
 
 __all__ = ["ALL", "BUGS"]
@@ -69,11 +70,16 @@ def _hops(patch: Patch) -> None:
     patch.setattr(transit_stream, "TransitContext", context)
 
 
+@BUGS.by_seeds("a relay passes the end of a stream on before its packets")
+def _end_overtakes(patch: Patch) -> None:
+    patch.setattr(Transits, "_has_packets", lambda self, stream_id: False)
+
+
 @BUGS.by_seeds("order acks and rejections go on to the next hop")
 def _wrong_neighbour(patch: Patch) -> None:
     def downstream(self: TransitWords, stream: StreamId, but: Conversation | None) -> Conversation | None:
         del but
         back = self.ways.of(stream)
-        return next(filter(None, map(self._open_with, () if back is None else back.downstreams)), None)
+        return next(filter(None, map(self.open_with, () if back is None else back.downstreams)), None)
 
     patch.setattr(TransitWords, "_upstream", downstream)

@@ -75,7 +75,7 @@ def thaw(frozen: bytes) -> Any:
 Met = dict[int, int]
 Plan = Callable[[Any, Met], Any]
 
-_ATOMS = {int, str, bytes, bool, type(None)}
+_ATOMS = {int, str, bytes, bool, float, type(None)}
 
 _LEFT_OUT: dict[type, Callable[[Any], Any]] = {
     # These never change.

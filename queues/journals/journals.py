@@ -1,8 +1,10 @@
-"""Copies of what readers took from the queues of this node (MSMQ's target journal).
+"""Copies of what readers took from the queues of this node, and of what it has sent (MSMQ's target and source journal).
 
 Promise: a message that a reader took is in its queue or in the journal, never in both and never in neither: one commit
 deletes it there and adds it here. What expired, was purged, moved or became a dead letter is not copied. A journal has
-a limit; what it cannot take is counted, and reading goes on.
+a limit; what it cannot take is counted, and reading goes on. The same holds for messages that were sent with
+``journal=True`` and their outgoing queue, from which an acknowledgement frees them; ``streams/sent_copies.py`` finds
+these.
 
 A packet is copied when its last message is done. One whose body is only on the disk then, as another than a reader has
 ended it, waits for its body, and the commit that deletes it waits with it.
@@ -14,25 +16,48 @@ ended it, waits for its body, and the commit that deletes it waits with it.
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
+from typing import NamedTuple
 
 from triack.base.commit import HEAD_BYTES, Read
 from triack.base.delivery import DURABLE
 from triack.base.errors import ProtocolError
 from triack.base.news import JournalFull
 from triack.base.reasons import DropReason
-from triack.queues.mailboxes.handed import handed_fields, settled_runs
+from triack.queues.mailboxes.handed import fields_of_runs, settled_runs
 from triack.queues.mailboxes.local_commit import LocalTurn
 from triack.queues.mailboxes.local_queues import LocalQueues
 from triack.queues.mailboxes.mailbox import Mailbox
 from triack.queues.mailboxes.queued_packet import QueuedPacket, bits_of, indices_of
-from triack.queues.mailboxes.system_queues import DEAD_LETTER_STREAM, JOURNAL_PREFIX, journal_of
-from triack.queues.node_settings import Journal
-from triack.queues.packing import Outgoing, kept_until, pack_one
+from triack.queues.mailboxes.system_queues import (
+    DEAD_LETTER_STREAM,
+    SENT_JOURNAL,
+    is_journal,
+    journal_limits,
+    journal_of,
+)
+from triack.queues.packing import SENT_TO, kept_until, pack_again
 
 __all__ = ["JournalRead", "Journals"]
 
-_Taken = tuple[Mailbox, QueuedPacket, int]
-"""A packet that is done, and which of its messages readers took."""
+
+class _Taken(NamedTuple):
+    """A packet that is done, and which of its messages are to be copied.
+
+    Attributes:
+        queue: the queue that readers took them from; the journal itself for messages that were sent.
+        packet: the packet.
+        bits: the messages.
+        sent_to: where they were sent; empty for those that readers took.
+        passed: those of its messages that no reader took, and that are not copied therefore.
+    """
+
+    queue: str
+    packet: QueuedPacket
+    bits: int
+    sent_to: str = ""
+    passed: int = 0
+
+
 FETCH_BYTES = 2 * 1024 * 1024
 """Bodies fetched from the store at a time, as a queue does for its readers."""
 DROPPED_MAX = 1_000
@@ -53,7 +78,18 @@ class Journals:
         record: writes to the session log.
     """
 
-    __slots__ = ("_drops", "_is_low", "_missing", "_names", "_news", "_queues", "_ready", "_record", "_told")
+    __slots__ = (
+        "_drops",
+        "_express",
+        "_is_low",
+        "_missing",
+        "_names",
+        "_news",
+        "_queues",
+        "_ready",
+        "_record",
+        "_told",
+    )
 
     def __init__(
         self,
@@ -68,6 +104,8 @@ class Journals:
         self._record = record
         # Packets that the next commit copies, and which of their messages.
         self._ready: list[_Taken] = []
+        # The same of express messages that were sent: they need no commit.
+        self._express: list[_Taken] = []
         self._missing: dict[QueuedPacket, Mailbox] = {}
         self._news: list[JournalFull] = []
         self._told: set[str] = set()
@@ -78,14 +116,25 @@ class Journals:
     def take(self, mailbox: Mailbox, packet: QueuedPacket) -> bool:
         """Take a packet of a journaled queue that is done. Returns whether the next commit may delete it."""
         excluded = mailbox.reader.excluded
-        taken = bits_of(range(packet.count)) & ~excluded.get(packet.first_place, 0)
+        passed = excluded.get(packet.first_place, 0)
+        taken = bits_of(range(packet.count)) & ~passed
         if taken and not packet.pieces:
             self._missing[packet] = mailbox
             return False
         excluded.pop(packet.first_place, None)
-        if taken:
-            self._ready.append((mailbox, packet, taken))
+        self._ready.append(_Taken(mailbox.name, packet, taken, passed=passed))
         return True
+
+    def keep_sent(self, packet: QueuedPacket, bits: int, sent_to: str) -> None:
+        """Take messages of a packet that was sent, given as bits: the next commit deletes it, or puts it in its queue.
+
+        Args:
+            packet: with its body; ``count`` is the number of its messages.
+            bits: the messages.
+            sent_to: their destination.
+        """
+        ready = self._ready if packet.delivery in DURABLE else self._express
+        ready.append(_Taken(SENT_JOURNAL, packet, bits, sent_to))
 
     # ---- bodies on the disk
 
@@ -113,13 +162,12 @@ class Journals:
     def handle_express(self, turn: LocalTurn) -> None:
         """Copy express packets, which need no commit."""
         taken = self._queues.notices.taken
-        if taken:
+        if taken or self._express:
             done, taken[:] = list(taken), []
-            ready: list[_Taken] = []
+            ready, self._express = self._express, []
             for mailbox, packet in done:
-                excluded = mailbox.reader.excluded.pop(packet.first_place, 0)
-                if bits := bits_of(range(packet.count)) & ~excluded:
-                    ready.append((mailbox, packet, bits))
+                passed = mailbox.reader.excluded.pop(packet.first_place, 0)
+                ready.append(_Taken(mailbox.name, packet, bits_of(range(packet.count)) & ~passed, passed=passed))
             self._keep(ready, turn)
             self.handle_committed()
 
@@ -130,39 +178,44 @@ class Journals:
             self._keep(ready, turn)
 
     def _keep(self, ready: list[_Taken], turn: LocalTurn) -> None:
-        for mailbox, some in groupby(ready, key=lambda one: one[0]):
-            limits = self._queues.limits
-            self._keep_of(mailbox, limits.queue_journal.get(mailbox.name, limits.journal), list(some), turn)
+        for queue, some in groupby(ready, key=lambda one: one.queue):
+            self._keep_of(queue, list(some), turn)
 
-    def _keep_of(self, mailbox: Mailbox, limits: Journal, done: list[_Taken], turn: LocalTurn) -> None:
-        name = journal_of(mailbox.name)
+    def _keep_of(self, queue: str, done: list[_Taken], turn: LocalTurn) -> None:
+        name = queue if queue == SENT_JOURNAL else journal_of(queue)
+        limits = journal_limits(name, self._queues.limits)
         journal = self._queues.make_queue(name, turn.commit)
         self._names[name] = None
         until_ms = 0 if limits.keep_s is None else turn.now_ms + round(limits.keep_s * 1_000)
-        kept: list[tuple[QueuedPacket, int]] = []
-        for _, packet, bits in done:
-            count = bits.bit_count()
-            if self._is_low() or (limits.when_full == "stop" and not journal.fill.takes(count, packet.size_bytes)):
+        kept: list[_Taken] = []
+        for one in done:
+            count = one.bits.bit_count()
+            if one.passed:
+                self._note(queue, [one._replace(bits=one.passed)], turn.now_ns, kept=False)
+            if not count:
+                continue
+            if self._is_low() or (limits.when_full == "stop" and not journal.fill.takes(count, one.packet.size_bytes)):
                 self._drops[DropReason.JOURNAL_FULL] += count
-                self._note(mailbox.name, [(packet, bits)], turn.now_ns, kept=False)
+                self._note(queue, [one], turn.now_ns, kept=False)
                 self._tell(journal, limits.when_full)
             else:
-                kept.append((packet, bits))
+                kept.append(one)
                 if limits.when_full == "stop":
-                    self._put(journal, [(packet, bits)], until_ms, turn)
+                    self._put(journal, [one], until_ms, turn)
         if limits.when_full != "stop":
             self._put(journal, kept, until_ms, turn)
-        self._note(mailbox.name, kept, turn.now_ns, kept=True)
+        self._note(queue, kept, turn.now_ns, kept=True)
 
-    def _put(self, journal: Mailbox, done: list[tuple[QueuedPacket, int]], until_ms: int, turn: LocalTurn) -> None:
+    def _put(self, journal: Mailbox, done: list[_Taken], until_ms: int, turn: LocalTurn) -> None:
         """Put copies into a journal; neighbours of one stream share a row of the store."""
         row: list[QueuedPacket] = []
-        for packet, bits in done:
-            whole = len(packet.pieces) == 1 and bits == bits_of(range(packet.count))
+        for one in done:
+            packet = one.packet
+            whole = len(packet.pieces) == 1 and one.bits == bits_of(range(packet.count)) and not one.sent_to
             if not whole or packet.delivery not in DURABLE:
                 self._put_row(journal, row, turn)
                 row = []
-                for body in _bodies_of(packet, bits, until_ms):
+                for body in _bodies_of(one, until_ms):
                     self._queues.put(journal.name, _copy(packet, packet.number, body), body[:HEAD_BYTES], turn)
                 continue
             body = kept_until(packet.pieces[0], until_ms)
@@ -179,9 +232,8 @@ class Journals:
             journal.charge_copies(row)
             self._queues.add_rows(journal, row, None, turn)
 
-    def _note(self, queue: str, done: Iterable[tuple[QueuedPacket, int]], now_ns: int, *, kept: bool) -> None:
-        for fields in handed_fields(queue, settled_runs(dict(done)), in_arrival_order=True):
-            del fields["redelivered"]
+    def _note(self, queue: str, done: Iterable[_Taken], now_ns: int, *, kept: bool) -> None:
+        for fields in fields_of_runs(queue, settled_runs({one.packet: one.bits for one in done})):
             self._record("journaled", now_ns, **fields, kept=kept)
 
     def handle_committed(self) -> None:
@@ -223,24 +275,20 @@ class Journals:
     def full(self) -> Iterator[tuple[str, str]]:
         """The journals without room, and what happens to further copies."""
         for name, journal in self._queues.mailboxes.items():
-            if name.startswith(JOURNAL_PREFIX) and journal.fill.is_full:
+            if is_journal(name) and journal.fill.is_full:
                 yield name, self._queues.when_full(name)
 
 
-def _bodies_of(packet: QueuedPacket, bits: int, until_ms: int) -> list[bytes]:
-    """The bodies of a copy: all pieces of a large message, or each message that was taken by itself."""
-    if bits == bits_of(range(packet.count)):
+def _bodies_of(one: _Taken, until_ms: int) -> list[bytes]:
+    """The bodies of a copy: all pieces of a large message, or the messages that are to be copied."""
+    packet = one.packet
+    if one.bits == bits_of(range(packet.count)) and not one.sent_to:
         return [kept_until(piece, until_ms) for piece in packet.pieces]
     try:
         content = packet.open()
     except ProtocolError:
         return []  # no reader ever got it
-    bodies: list[bytes] = []
-    for index in indices_of(bits):
-        properties = content.properties[index] if content.properties else None
-        message = Outgoing(content.bodies[index], properties, receive_by_ms=until_ms)
-        bodies.append(kept_until(pack_one(message, content.first_ordinal + index, content.sent_at_ms), until_ms))
-    return bodies
+    return pack_again(content, indices_of(one.bits), {SENT_TO: one.sent_to} if one.sent_to else {}, until_ms)
 
 
 def _copy(packet: QueuedPacket, number: int, body: bytes) -> QueuedPacket:

@@ -36,11 +36,13 @@ from triack.queues.mailboxes.run import Run
 from triack.queues.mailboxes.system_queues import (
     DEAD_LETTER_QUEUE,
     DEAD_LETTER_STREAM,
-    JOURNAL_PREFIX,
+    SENT_JOURNAL,
     STANDING_QUEUES,
     is_journal,
     is_reserved,
+    journal_limits,
     journal_of,
+    owner_of,
     system_queue,
 )
 from triack.queues.message_classes import MessageClass, class_at_queue
@@ -242,7 +244,7 @@ class LocalQueues:
 
     def _handle_made(self, name: str) -> None:
         """A queue was made: if it is a journal, the queue that it belongs to may have to wait for its room."""
-        owner = self.mailboxes.get(name.removeprefix(JOURNAL_PREFIX)) if is_journal(name) else None
+        owner = self.mailboxes.get(owner_of(name))
         if owner is not None:
             self._set_journal(owner)
 
@@ -272,8 +274,7 @@ class LocalQueues:
         """What happens to messages for a queue that is full."""
         is_letters = name == DEAD_LETTER_QUEUE
         if is_journal(name):
-            limits = self._settings.limits
-            return limits.queue_journal.get(name.removeprefix(JOURNAL_PREFIX), limits.journal).when_full
+            return journal_limits(name, self._settings.limits).when_full
         return self._settings.limits.dead_letters.when_full if is_letters else self.quota_of(name).when_full
 
     def handle_quota(self, name: str) -> None:
@@ -283,6 +284,12 @@ class LocalQueues:
             mailbox.fill.set_quota(self.quota_of(name))
             mailbox.fill.is_told = mailbox.fill.is_told and mailbox.fill.is_full
         self.notices.relieved = True
+
+    @property
+    def holds_copies(self) -> bool:
+        """Whether messages of which the journal is to have a copy wait, as it has no room and is set to hold them."""
+        journal = self.mailboxes.get(SENT_JOURNAL)
+        return journal is not None and journal.fill.is_full and self.limits.sent_journal.when_full == "hold"
 
     @property
     def limits(self) -> Limits:
@@ -645,9 +652,18 @@ class LocalQueues:
         """Log the messages that the commit that begins now removes from their queues, after their handing out."""
         self.note_runs(now_ns)
         for mailbox, settled in self.notices.settled.items():
-            self._note("settled", mailbox.name, settled_runs(settled), now_ns)
+            if mailbox.journal:
+                done = {it: bits for it, bits in settled.items() if it.pieces and mailbox.reader.is_done(it)}
+                self._note("settled", mailbox.name, settled_runs(done), now_ns, journaled=True)
+                self._note("settled", mailbox.name, settled_runs(_without(settled, done)), now_ns)
+            else:
+                self._note("settled", mailbox.name, settled_runs(settled), now_ns)
         self.notices.settled.clear()
 
-    def _note(self, event: str, queue: str, runs: Iterable[Run], now_ns: int) -> None:
+    def _note(self, event: str, queue: str, runs: Iterable[Run], now_ns: int, **more: bool) -> None:
         for fields in fields_of_runs(queue, runs):
-            self._record(event, now_ns, **fields)
+            self._record(event, now_ns, **fields, **more)
+
+
+def _without(settled: dict[QueuedPacket, int], done: dict[QueuedPacket, int]) -> dict[QueuedPacket, int]:
+    return {packet: bits for packet, bits in settled.items() if packet not in done}

@@ -7,20 +7,23 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Final, NamedTuple
 
-from triack.queues.node_settings import Limits, Quota
+from triack.queues.node_settings import Journal, Limits, Quota
 
 __all__ = [
     "DEAD_LETTER_QUEUE",
     "DEAD_LETTER_STREAM",
     "JOURNAL_PREFIX",
     "REPLY_QUEUE",
+    "SENT_JOURNAL",
     "STANDING_QUEUES",
     "SYSTEM_QUEUES",
     "SystemQueue",
     "Writer",
     "is_journal",
     "is_reserved",
+    "journal_limits",
     "journal_of",
+    "owner_of",
     "system_queue",
 ]
 
@@ -32,6 +35,8 @@ REPLY_QUEUE: Final = f"{PREFIX}replies"
 """A reply that answers no request is dropped there."""
 JOURNAL_PREFIX: Final = f"{PREFIX}journal."
 """Before the name of a queue: its journal."""
+SENT_JOURNAL: Final = f"{PREFIX}journal"
+"""The journal of what this node has sent; MSMQ calls it the computer's journal."""
 DEAD_LETTER_STREAM: Final = 0
 """The number of no stream: dead letters are numbered by their ordinals at their origins."""
 
@@ -124,7 +129,7 @@ STANDING_QUEUES: Final = tuple(queue.name for queue in _TABLE if queue.stands)
 
 def system_queue(name: str) -> SystemQueue | None:
     """The row of a system queue; None for any other name."""
-    return _journal(name) if name.startswith(JOURNAL_PREFIX) else SYSTEM_QUEUES.get(name)
+    return _journal(name) if is_journal(name) else SYSTEM_QUEUES.get(name)
 
 
 def journal_of(queue: str) -> str:
@@ -132,29 +137,43 @@ def journal_of(queue: str) -> str:
     return JOURNAL_PREFIX + queue
 
 
+def owner_of(journal: str) -> str:
+    """The queue whose journal that is; empty for the journal of what was sent, and for any other queue."""
+    return journal.removeprefix(JOURNAL_PREFIX) if journal.startswith(JOURNAL_PREFIX) else ""
+
+
+def journal_limits(journal: str, limits: Limits) -> Journal:
+    """The limits of a journal."""
+    if journal == SENT_JOURNAL:
+        return limits.sent_journal
+    return limits.queue_journal.get(owner_of(journal), limits.journal)
+
+
 def is_journal(name: str) -> bool:
     """Whether a queue is a journal."""
-    return name.startswith(JOURNAL_PREFIX)
+    return name == SENT_JOURNAL or name.startswith(JOURNAL_PREFIX)
 
 
 def _journal(name: str) -> SystemQueue:
     """The row of a journal."""
-    queue = name.removeprefix(JOURNAL_PREFIX)
+    queue = owner_of(name)
 
     def quota(limits: Limits) -> Quota:
-        journal = limits.queue_journal.get(queue, limits.journal)
+        journal = journal_limits(name, limits)
         return Quota(journal.messages, journal.size_bytes)
 
     return SystemQueue(
         name,
-        f"copies of the messages that readers took from {queue}",
+        f"copies of the messages that readers took from {queue}" if queue else "copies of messages that were sent",
         Writer.NODE,
         stands=False,
         is_apart=True,
         gives_up=False,
         quota=quota,
         overflow=lambda _: "",
-        why_no_quota="its limits are those of limits.journal and of limits.queue_journal",
+        why_no_quota="its limits are those of limits.journal and of limits.queue_journal"
+        if queue
+        else "its limits are those of limits.sent_journal",
         in_arrival_order=True,
     )
 

@@ -19,7 +19,7 @@ from triack.ordering.outgoing import StreamPacket
 from triack.queues.admin_acks import AdminRequest, Told, answers_to, request_of, wanted_by
 from triack.queues.mailboxes.local_queues import LocalQueues
 from triack.queues.mailboxes.system_queues import is_reserved
-from triack.queues.packing import Outgoing, Properties, unpack_pieces
+from triack.queues.packing import JOURNAL, Outgoing, Properties, unpack_pieces
 from triack.queues.routes import Routes
 from triack.queues.streams.arrival_records import Record
 from triack.queues.streams.outbox import Outbox
@@ -132,6 +132,7 @@ class AdminDesk:
                 continue  # the others of a large message follow
             properties = unpack_pieces(pieces).properties or []
             pieces = []
+            self._note_copies(outgoing, entry.number, properties, now_ns)
             flags = _flags_of(properties)
             place = 0
             for acks, some in groupby(flags):
@@ -150,6 +151,24 @@ class AdminDesk:
                         **{"class": outgoing.delivery.label},
                     )
                 place += count
+
+    def _note_copies(
+        self, outgoing: OutgoingStream, number: int, properties: Sequence[Properties], now_ns: int
+    ) -> None:
+        """Log which messages of a packet ask for a copy in the journal."""
+        asking = [at for at, own in enumerate(properties) if own.get(JOURNAL) is True]
+        for first, count in _rows(asking):
+            self._record(
+                "journal_asked",
+                now_ns,
+                origin=self._node_id.hex(),
+                stream=outgoing.stream_number,
+                sequence=outgoing.sequence.sequence,
+                number=number,
+                place=first,
+                count=count,
+                **{"class": outgoing.delivery.label},
+            )
 
     def _note(self, told: Told, place: int, count: int, now_ns: int, **more: bool) -> None:
         self._record(

@@ -17,7 +17,7 @@ from triack.ordering.outgoing import StreamPacketState
 from triack.queues.admin_acks import class_of
 from triack.queues.mailboxes.mailbox import Mailbox, rank_of
 from triack.queues.message_classes import MessageClass
-from triack.queues.packing import Unpacked, unpack_pieces
+from triack.queues.packing import SENT_TO, Unpacked, unpack_pieces
 from triack.queues.streams.outgoing_stream import OutgoingStream
 
 __all__ = [
@@ -82,8 +82,8 @@ class BrowsedMessage:
 
     @property
     def destination(self) -> str | None:
-        """The destination of a dead letter: a queue of this node, or ``peer/queue``."""
-        return self._text("dead_destination")
+        """The destination of a dead letter, or of a copy in ``$journal``: a queue of this node, or ``peer/queue``."""
+        return self._text("dead_destination") or self._text(SENT_TO)
 
     @property
     def message_class(self) -> MessageClass:

@@ -138,6 +138,7 @@ class Jobs:
 
     def _next(self, turn: Turn, *, at_once: bool) -> Job | None:
         self._outbox.dead_lettering.dead_letter(turn)
+        self._outbox.copies.complete(turn)
         self._queues.expiry.dead_letter_expired(turn)
         read_next, self._read_next = self._read_next, False
         if read_next and (read := self._next_read()) is not None:

@@ -218,6 +218,8 @@ class SessionEventRouter:
         """A neighbour says something of packets of this node."""
         if isinstance(packet, wire.OrderAckPacket):
             self._depend(conversation)
+            if isinstance(packet, wire.RelayedOrderAck):
+                self._depend_on_told(packet, now_ns)
             self._outbox.handle_order_ack(packet.stream, packet.sequence, packet.number, self._jobs.turn(now_ns))
         elif isinstance(packet, wire.HoldPacket):
             self._outbox.handle_hold(packet.stream, packet.turn, now_ns, stop=packet.stop, reason=packet.reason)
@@ -229,7 +231,9 @@ class SessionEventRouter:
             self._outbox.handle_onward_ack(packet, conversation.label, self._jobs.turn(now_ns))
         elif packet.reason != FreedReason.LET_GO:
             turn = self._jobs.turn(now_ns)
-            self._outbox.handle_reject(packet.stream, packet.sequence, packet.number, packet.reason, turn)
+            behind = isinstance(packet, wire.RelayedReject) and packet.by != conversation.peer_id
+            named = packet.stream, packet.sequence, packet.number
+            self._outbox.handle_reject(*named, packet.reason, turn, behind=behind)
 
     def _take_packet(
         self, conversation: Conversation, number: int, packet: wire.SequenceHeader, delivery: Delivery, now_ns: int
@@ -261,16 +265,32 @@ class SessionEventRouter:
     def _take_end(self, conversation: Conversation, packet: wire.EndPacket, now_ns: int) -> None:
         """An origin says that its stream has ended, or a destination that it has forgotten one of ours."""
         self._depend(conversation)
+        if isinstance(packet, wire.RelayedEnd) and (packet.origin != self._node_id or not packet.answer):
+            self._take_relayed_end(conversation, packet, now_ns)
+            return
         if not packet.answer:
             if packet.origin != conversation.peer_id:
                 raise ProtocolError(DropReason.FOREIGN_ORIGIN)
             self._inbox.handle_end(conversation, packet, self._jobs.turn(now_ns))
             return
+        if isinstance(packet, wire.RelayedEnd):
+            self._depend_on_told(packet, now_ns)
         known = packet.origin == self._node_id and self._outbox.retirement.handle_answer(
             packet.stream, packet.sequence, conversation.peer_id, self._jobs.turn(now_ns)
         )
         if not known:
             raise ProtocolError(DropReason.NOT_OUR_PACKET)
+
+    def _take_relayed_end(self, conversation: Conversation, packet: wire.RelayedEnd, now_ns: int) -> None:
+        """The same of a stream of another node that goes or went by relays, on its way or for this node."""
+        if packet.answer:
+            self._transits.ends.handle_answer(conversation, packet, now_ns)
+        elif packet.origin == self._node_id:
+            raise ProtocolError(DropReason.END_ASTRAY, "it has gone round in a circle")
+        elif self._transits.is_here(packet):
+            self._inbox.handle_end(conversation, packet, self._jobs.turn(now_ns))
+        else:
+            self._transits.handle_end(conversation, packet, now_ns)
 
     def _take_run(self, conversation: Conversation, event: events.RunArrived, now_ns: int) -> None:
         """Take packets by the run where possible, else one by one."""
@@ -325,6 +345,12 @@ class SessionEventRouter:
         if known is not None:
             known.handle_serial(conversation.session.peer_commit_serial)
             self._handshakes.peers.depend(known)
+
+    def _depend_on_told(self, packet: wire.RelayedOrderAck | wire.RelayedEnd, now_ns: int) -> None:
+        """The next commit depends on the store of a destination that relays lead to."""
+        name = self._outbox.destination_of(packet.stream)
+        if name:
+            self._handshakes.told.handle_word(packet.by, name, packet.store, now_ns)
 
     # ---- acknowledgements
 

@@ -40,6 +40,7 @@ from triack.queues.peers.link import Conversation, Link
 from triack.queues.peers.session_port import SessionPort
 from triack.queues.peers.session_settings import session_settings, traits_of
 from triack.queues.peers.suspended_peers import SuspendedPeers
+from triack.queues.peers.told_histories import ToldHistories
 from triack.queues.peers.vouching import DropConnection, KeepConnection
 from triack.queues.streams.outbox import Outbox
 from triack.queues.streams.positions import Positions
@@ -119,6 +120,8 @@ class Handshakes:
         self.history = History(content)
         self.peers = Peers(content.peers.values(), content.addresses)
         self.suspended = SuspendedPeers(content.node_id, directory, drops, record)
+        self.told = ToldHistories(record)
+        self.told.restore(content.state)
         self._node_id = content.node_id
         self._freshness = Freshness()
         self._own_introduction = partial(
@@ -628,6 +631,7 @@ class Handshakes:
     def number(self, commit: Commit) -> None:
         """Complete a commit that goes to the store: add what it depends on, and its serial."""
         self.peers.write_down(commit)
+        self.told.write_down(commit)
         self._outbox.links.resuming.write_down(commit)
         self.history.number(commit)
 

@@ -19,6 +19,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from triack.base.commit import Commit, PeerRow, StoreContent
+from triack.ordering.wire import EARLIER_MAX, StoreWord
 from triack.queues.mailboxes.quotas import Payer
 from triack.queues.peers.introduction import NO_POINT, HistoryPoint
 from triack.queues.peers.reconnect import DOUBLINGS_MAX
@@ -37,7 +38,7 @@ class History:
         content: what the store had at the start.
     """
 
-    __slots__ = ("_ends", "_last", "committed", "start")
+    __slots__ = ("_ends", "_incarnation", "_last", "committed", "start")
 
     def __init__(self, content: StoreContent) -> None:
         assert content.start, "a store that was not loaded has no start"
@@ -45,11 +46,17 @@ class History:
         self.committed = content.serial
         self._last = content.serial
         self._ends: Mapping[int, int] = content.starts
+        self._incarnation = content.incarnation
 
     @property
     def point(self) -> HistoryPoint:
         """The latest point of the store that is on the disk."""
         return HistoryPoint(self.start, self.committed)
+
+    def word(self) -> StoreWord:
+        """What this node says of its store to those that it never meets."""
+        earlier = tuple(self._ends.items())[-EARLIER_MAX:]
+        return StoreWord(self.start, self.committed, self._incarnation, earlier)
 
     def has(self, point: HistoryPoint) -> bool:
         """Whether the store has been at this point; see the table above."""

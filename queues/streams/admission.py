@@ -19,7 +19,7 @@ from triack.base.names import StreamId
 from triack.base.news import QueueOverQuota, StoreLow, StreamHeld, StreamsNearLimit
 from triack.base.peers import Directory
 from triack.base.reasons import DropReason, HoldReason, RejectReason
-from triack.ordering.wire import RelayedHeader, SequenceHeader, encode_hold
+from triack.ordering.wire import RelayedEnd, RelayedHeader, SequenceHeader, encode_hold
 from triack.queues.mailboxes.local_queues import LocalQueues
 from triack.queues.mailboxes.mailbox import EXPRESS_OVERHEAD_BYTES, Mailbox
 from triack.queues.mailboxes.quotas import Account, Payer, PayerOf
@@ -243,7 +243,7 @@ class Admission:
         # Without keys, nodes that are not in the directory may send.
         return not any(known.keys for known in self._directory)
 
-    def check_brought(self, conversation: Conversation, header: RelayedHeader) -> RejectReason | None:
+    def check_brought(self, conversation: Conversation, header: RelayedHeader | RelayedEnd) -> RejectReason | None:
         """Why a neighbour may not bring a packet of another node, or None. It is for this node, or to be passed on.
 
         Raises:

@@ -133,6 +133,8 @@ class DeadLettering:
         added = item.properties | {"dead_destination": item.destination_of(content)}
         if entries[0].cares:
             self._tell(item, content, turn.now_ns)
+        for entry in entries:
+            entry.cares = False  # an ack that still comes has no consequences but that
         for index, body in enumerate(content.bodies):
             properties = {**(content.properties[index] if content.properties else {}), **added}
             letter, ordinal = Outgoing(body, properties, priority=content.priority), content.first_ordinal + index
@@ -144,6 +146,8 @@ class DeadLettering:
                 key_of(outgoing.stream_number, entries[-1].number),
             )
             turn.commit.outgoing_deletes.append(span)
+        if outgoing.tear(entries) and outgoing.durable:
+            turn.commit.streams[outgoing.stream_number] = outgoing.row()
         turn.departures.dead_lettered.append((outgoing, entries, item.reason))
 
     def _tell(self, item: DeadMessage, content: Unpacked, now_ns: int) -> None:

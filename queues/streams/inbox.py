@@ -5,7 +5,7 @@ it and its stream's new position has returned.
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Container
 
 from triack.base.clock import WallClock
 from triack.base.commit import HEAD_BYTES, PositionRow, StoreContent
@@ -18,11 +18,13 @@ from triack.base.units import in_ns
 from triack.ordering.incoming import Outcome
 from triack.ordering.wire import (
     EndPacket,
+    RelayedEnd,
     RelayedHeader,
     RelayedReject,
     SequenceHeader,
     encode_end,
     encode_reject,
+    encode_relayed_end,
     encode_relayed_reject,
 )
 from triack.queues.clock_jumps import head_here, late_by_ms
@@ -44,6 +46,7 @@ from triack.queues.streams.arrival_records import (
     record_recovered,
     record_rejected,
 )
+from triack.queues.streams.awaited_ends import AwaitedEnds
 from triack.queues.streams.ended_streams import ENDED_STREAM, EndedStreams
 from triack.queues.streams.group_commit import REFUSED, GroupCommit, Turn
 from triack.queues.streams.incoming_stream import Arrival, IncomingStream
@@ -107,6 +110,9 @@ class Inbox:
         )
         self.positions = Positions(record)
         self.ended = EndedStreams()
+        self._awaited = AwaitedEnds()
+        # Those of which the commit that goes to the disk, or will be the next, accepts packets.
+        self._storing: Container[IncomingStream] = ()
         self.order_acks = OwedAcks(node_id, drops, record)
         self._held = Deadlines[IncomingStream]()
         self._held_at: dict[IncomingStream, tuple[int, int]] = {}
@@ -130,6 +136,8 @@ class Inbox:
     def _restore_stream(self, row: PositionRow, now_ns: int) -> None:
         if row.stream == ENDED_STREAM:
             self.ended.restore(row)
+            if row.via:
+                self._origins.bind(row.origin, row.via, row.from_name)
             self.admission.add_stream(row.origin)
             return
         stream = IncomingStream.restore(row, self._settings.order)
@@ -198,6 +206,7 @@ class Inbox:
         if stream is RejectReason.HELD_BACK:
             record_rejected(self._record, header, delivery, stream, turn.now_ns)
             conversation.withhold(delivery, packet)
+            self._awaited.hasten(conversation.link_name)
             if not self.admission.keep_out(conversation, header, packet):
                 self._drops[DropReason.CONTROL_OVERFLOW] += 1
             return
@@ -377,17 +386,69 @@ class Inbox:
     # ---- streams that end
 
     def handle_end(self, conversation: Conversation, packet: EndPacket, turn: Turn) -> None:
-        """An origin says that a stream has ended: forget it with the next commit, and then answer."""
+        """An origin says that a stream has ended: forget it with the next commit, and then answer.
+
+        Raises:
+            ProtocolError: the neighbour may not say so, or the origin leaves more gaps than it may have.
+        """
+        if isinstance(packet, RelayedEnd):
+            if packet.origin != conversation.peer_id:
+                self._check_brought_end(conversation, packet)
+            if not self._has_all(packet, turn):
+                self._awaited.wait(conversation, packet, turn.now_ns)
+                return
+        self._end(conversation, packet, turn)
+
+    def _check_brought_end(self, conversation: Conversation, packet: RelayedEnd) -> None:
+        """A relay says that a stream of another node has ended.
+
+        Raises:
+            ProtocolError: ``end-astray``, ``foreign-origin``: it may not speak for that node.
+        """
+        if self.admission.check_brought(conversation, packet) is not None:
+            raise ProtocolError(DropReason.END_ASTRAY, f"{conversation.peer_label} may not bring it")
+
+    def _has_all(self, packet: RelayedEnd, turn: Turn) -> bool:
+        """Whether nothing of a stream can be missing that has ended, and all that has come is on the disk."""
+        stream = self._find(packet.origin, packet.stream)
+        if stream is None or stream.begun > packet.sequence or stream.has_ended:
+            return not packet.last or self.ended.has(packet, Delivery.RECOVERABLE)
+        if stream in turn.arrivals.accepted or stream in self._storing:
+            return False
+        return stream.delivery is not Delivery.RECOVERABLE or stream.filter.cumulative >= packet.last
+
+    def _look_at_ended(self, turn: Turn) -> None:
+        """Forget ended streams of which everything has come, or which have waited for the rest for long enough."""
+        for conversation, packet, is_over in self._awaited.poll_due(turn.now_ns):
+            stream = self._find(packet.origin, packet.stream)
+            is_stored = stream is None or not (stream in turn.arrivals.accepted or stream in self._storing)
+            if not (self._has_all(packet, turn) or (is_over and is_stored)):
+                self._awaited.wait(conversation, packet, turn.now_ns)
+                continue
+            try:
+                self._end(conversation, packet, turn)
+            except ProtocolError as error:
+                self._drops[error.reason] += 1
+
+    def _end(self, conversation: Conversation, packet: EndPacket, turn: Turn) -> None:
         origin, durable = packet.origin, packet.stream < EXPRESS_STREAMS
+        is_brought = isinstance(packet, RelayedEnd) and origin != conversation.peer_id
         stream = self._find(origin, packet.stream)
         if stream is not None and (stream.begun > packet.sequence or stream.has_ended):
             # Its number belongs to another stream by now, or it is about to be forgotten.
             stream = None
+        self._awaited.forget(StreamId(origin, packet.stream))
         is_known = origin in self._streams or self.ended.knows(origin)
+        if isinstance(packet, RelayedEnd) and is_brought and not is_known:
+            self._origins.bind(origin, conversation.link_name, packet.from_name)
         if not is_known and self.admission.has_streams_enough(origin):
             # There is no place for packets of the stream either. Their origin repeats that it has ended.
+            self._origins.forget(origin)
             return
-        if durable and not self.ended.knows(origin):
+        if isinstance(packet, RelayedEnd) and is_brought:
+            self.ended.handle_brought(origin, conversation.link_name, packet.from_name)
+        # The express ones of a neighbour are forgotten with its session.
+        if (durable or is_brought) and not self.ended.knows(origin, durable=durable):
             self.admission.add_stream(origin)
         # This includes a stream of which nothing has come: its packets may still be in flight.
         if not self.ended.add(origin, packet.since, packet.sequence, durable=durable):
@@ -403,10 +464,18 @@ class Inbox:
         self._answer_end(conversation, packet)
 
     def _answer_end(self, conversation: Conversation, packet: EndPacket) -> None:
-        content = encode_end(packet.origin, packet.stream, packet.sequence, packet.since, answer=True)
+        named = packet.origin, packet.stream, packet.sequence, packet.since
+        key: int | StreamId = packet.stream
+        if isinstance(packet, RelayedEnd):
+            content = encode_relayed_end(
+                RelayedEnd(*named, True, packet.last, 0, self._node_id, store=self.order_acks.store_word)
+            )
+            key = key if packet.origin == conversation.peer_id else StreamId(packet.origin, packet.stream)
+        else:
+            content = encode_end(*named, answer=True)
         # Without an answer its origin asks again in the next session.
         is_over = conversation.session.is_closed
-        if not is_over and not conversation.put_control((packet.stream, FORGOTTEN_KEY), Control(content)):
+        if not is_over and not conversation.put_control((key, FORGOTTEN_KEY), Control(content)):
             self._drops[DropReason.CONTROL_OVERFLOW] += 1
 
     def _forget(self, stream: IncomingStream) -> None:
@@ -416,7 +485,8 @@ class Inbox:
         self._unbring(stream)
         if not streams:
             del self._streams[stream.origin]
-            self._origins.forget(stream.origin)
+            if not self.ended.is_brought(stream.origin):
+                self._origins.forget(stream.origin)
         self.admission.handle_forgotten(stream)
         self.positions.forget(stream)
         self._held.set(stream, None)
@@ -483,6 +553,7 @@ class Inbox:
 
     def complete(self, group: GroupCommit) -> None:
         """Complete the commit before it goes to the disk: add positions of streams, and streams that have ended."""
+        self._storing = group.arrivals.accepted
         for stream in group.arrivals.accepted:
             group.commit.positions[stream.id] = stream.row()
         for _, end, ended in group.arrivals.ended:
@@ -547,6 +618,10 @@ class Inbox:
                 self.positions.handle_committed(stream)
                 self.order_acks.owe(stream)
         record_accepted(self._record, group.arrivals.accepted, now_ns)
+        if self._storing is group.arrivals.accepted:
+            self._storing = ()
+        for stream in group.arrivals.accepted:
+            self._awaited.handle_stored(stream.id, now_ns)
         for arrival, header, reason in group.arrivals.refused:
             self._tell_rejected(arrival, header, reason)
         for conversation, end, ended in group.arrivals.ended:
@@ -601,9 +676,11 @@ class Inbox:
         self.admission.go()
         self.order_acks.send(route, now_ns)
 
-    def handle_timer(self, now_ns: int) -> None:
+    def handle_timer(self, turn: Turn) -> None:
         """Let order acks become due whose wait has ended, and let go of packets that have waited for a gap to close."""
+        now_ns = turn.now_ns
         self.order_acks.handle_timer(now_ns)
+        self._look_at_ended(turn)
         for stream in self._held.poll_due(now_ns):
             position = self._held_at.pop(stream)
             if not stream.sequence.held or stream.has_ended:
@@ -627,5 +704,5 @@ class Inbox:
 
     def next_deadline(self) -> int | None:
         """When ``handle_timer`` must be called, or None."""
-        at_ns, held_ns = self.order_acks.next_deadline(), self._held.earliest()
-        return at_ns if held_ns is None else held_ns if at_ns is None else min(at_ns, held_ns)
+        each = self.order_acks.next_deadline(), self._held.earliest(), self._awaited.next_deadline()
+        return min([at_ns for at_ns in each if at_ns is not None], default=None)

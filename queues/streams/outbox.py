@@ -50,6 +50,7 @@ from triack.queues.streams.holds import HeldStream, Holds
 from triack.queues.streams.ordinals import Ordinals
 from triack.queues.streams.outgoing_stream import OutgoingStream, Row
 from triack.queues.streams.retirement import ENDED, Retirement
+from triack.queues.streams.sent_copies import SentCopies
 from triack.queues.streams.stream_state import StreamState
 from triack.queues.sync_links import SyncLinks
 from triack.session.protocol.frames import Ask
@@ -107,6 +108,7 @@ class Outbox:
         cached_bytes: bodies of packets that are in memory and on the disk.
         keys: of messages that are accepted once.
         dead_lettering: messages that were given up, until their dead letters exist.
+        copies: freed messages that the journal of this node is to have, until it has them.
         holds: the outgoing queues that wait for room at their destinations, and why.
         unpacked: the outgoing queues with submitted messages that are in no packet yet.
         latency: how long packets wait for the acks that free them.
@@ -155,6 +157,7 @@ class Outbox:
         self.keys = AcceptedKeys(settings.keys)
         self.note_asked: Callable[[OutgoingStream, list[StreamPacket], int], None] = lambda *_: None
         self.dead_lettering = DeadLettering(node_id, self._records, self.keys, queues.put_dead_letter)
+        self.copies = SentCopies(node_id)
         self.retirement = Retirement(
             node_id, incarnation, settings, links, self._records, self._unregister, self._relayed_streams
         )
@@ -168,7 +171,7 @@ class Outbox:
         self.retirement.restore(content.streams, content.state)
         for row in content.streams:
             outgoing = self._make(row)
-            if row.next_number == ENDED:
+            if row.next_number <= ENDED:
                 self.retirement.handle_ended(outgoing)
             else:
                 self._add(outgoing)
@@ -233,6 +236,7 @@ class Outbox:
             way=way,
             relayed=bool(row.relayed),
             priority=row.priority,
+            torn=bool(row.torn),
         )
 
     def _relayed_streams(self) -> list[OutgoingStream]:
@@ -279,7 +283,8 @@ class Outbox:
 
     def _set_deadline(self, outgoing: OutgoingStream) -> None:
         sequence, expiry_ms = outgoing.sequence, outgoing.next_expiry_ms
-        at_ns, hold_ns = (None, None) if outgoing.paused else (sequence.tier.deadline_ns, sequence.hold.deadline_ns)
+        # The tiers of a paused queue go on: what they schedule leaves when the queue is resumed. It asks for no room.
+        at_ns, hold_ns = sequence.tier.deadline_ns, None if outgoing.paused else sequence.hold.deadline_ns
         if hold_ns is not None and (at_ns is None or hold_ns < at_ns):
             at_ns = hold_ns
         if expiry_ms is not None:
@@ -330,6 +335,8 @@ class Outbox:
         """
         if any(reader.is_full for reader in outgoing.readers):
             return 0
+        if outgoing.asks_copies and self._local_queues.holds_copies:
+            return 0
         coming += len(outgoing.pending)
         if not outgoing.peer and not self._has_room(outgoing.queue, durable=outgoing.durable, coming=coming):
             return 0
@@ -354,7 +361,7 @@ class Outbox:
 
     def _poll_packets(self, outgoing: OutgoingStream, turn: Turn) -> list[StreamPacket]:
         entries = outgoing.poll_packets(turn.now_ms)
-        if any(entry.cares for entry in entries):
+        if outgoing.cares and any(entry.cares for entry in entries):
             self.note_asked(outgoing, entries, turn.now_ns)
         return entries
 
@@ -393,6 +400,8 @@ class Outbox:
 
     def _put_local(self, outgoing: OutgoingStream, entries: list[StreamPacket], turn: Turn) -> None:
         origin, stream, sequence = self._node_id, outgoing.stream_number, outgoing.sequence.sequence
+        if outgoing.cares:
+            self.copies.take(outgoing, entries)
         for entry in entries:
             body = entry.body or b""
             packet = QueuedPacket((), origin, stream, sequence, entry.number, outgoing.delivery, 1, len(body), [body])
@@ -544,9 +553,14 @@ class Outbox:
         if outgoing is not None and outgoing.next_hop.former:
             names: tuple[str, ...] = (outgoing.via, *outgoing.next_hop.former)
         else:
-            names = (self.retirement.peer_of(stream) if outgoing is None else outgoing.via,)
+            names = self.retirement.peers_of(stream) if outgoing is None else (outgoing.via,)
         links = (self.links.get(name) for name in names if name)
         return any(link is not None and link.peer_id == peer_id for link in links)
+
+    def destination_of(self, stream: int) -> str:
+        """The node that a stream goes to, by name; empty when there is no such stream."""
+        outgoing = self._by_number.get(stream) or self.retirement.ended(stream)
+        return "" if outgoing is None else outgoing.peer
 
     def handle_order_ack(self, stream: int, sequence: int, number: int, turn: Turn) -> None:
         """The destination has a sequence up to ``number``."""
@@ -596,13 +610,21 @@ class Outbox:
             self._records.onward(outgoing, packet.here, session, now_ns, waits=packet.waits)
             self._look_at(outgoing)
 
-    def handle_reject(self, stream: int, sequence: int, number: int, reason: str, turn: Turn) -> None:
-        """The destination has permanently rejected a packet, and so its message, and has not delivered it."""
+    def handle_reject(
+        self, stream: int, sequence: int, number: int, reason: str, turn: Turn, *, behind: bool = False
+    ) -> None:
+        """The destination has permanently rejected a packet, and so its message, and has not delivered it.
+
+        ``behind``: a node behind the neighbour says so. Then the neighbour had it on its disk before.
+        """
         outgoing = self._by_number.get(stream)
         if outgoing is None or outgoing.sequence.sequence != sequence:
             return
         entry = outgoing.sequence.entries.get(number)
         if entry is None or entry.state is StreamPacketState.REJECTED:
+            return
+        if behind and outgoing.delivery is Delivery.RECOVERABLE and not outgoing.next_hop.awaited:
+            # Its dead letter is there. The word has overtaken the store ack, which frees this copy.
             return
         if not self._leave_to_relay(outgoing, entry, reason, turn):
             self._forget_sent(outgoing, self.dead_lettering.reject(outgoing, entry, reason))
@@ -613,6 +635,7 @@ class Outbox:
         if not outgoing.sequence.relay_answers(entries):
             return False
         for part in entries:
+            part.cares = False  # its dead letter says what became of it
             outgoing.sequence.remove(part)
             outgoing.handle_removed(part, reason)
         self.sync_links.remove(outgoing.way, outgoing, _ranges(entries))
@@ -671,13 +694,14 @@ class Outbox:
         )
 
     def _free(self, outgoing: OutgoingStream, entries: list[StreamPacket], turn: Turn) -> None:
+        done = self.copies.take(outgoing, entries) if outgoing.cares and entries else entries
         self._let_go(outgoing, entries)
         if entries:
             left = outgoing.sequence.entries
             self.latency.handle_freed(outgoing, left, turn.now_ns, busy=bool(left))
         if entries and outgoing.durable:
             self.links.resuming.handle_freed(outgoing.via, self.links[outgoing.via].peer_id)
-            for first, last in as_ranges(sorted([entry.number for entry in entries])):
+            for first, last in as_ranges(sorted([entry.number for entry in done])):
                 turn.commit.outgoing_deletes.append(
                     (key_of(outgoing.stream_number, first), key_of(outgoing.stream_number, last))
                 )
@@ -729,6 +753,7 @@ class Outbox:
             link.add(outgoing)
             outgoing.fit(self._content_bytes(link.peer, link.datagram_bytes))
             self._look_at(outgoing)
+        self.retirement.handle_routes_changed(self._routes.way_of)
 
     def handle_size(self, link: Link) -> None:
         """Datagrams to a peer are larger from now on, or smaller."""
@@ -793,15 +818,15 @@ class Outbox:
             if isinstance(key, Link):
                 key.wake()
                 continue
-            if not key.paused:
-                self._resend_due(key, turn.now_ns)
+            self._resend_due(key, turn.now_ns)
             for entry in key.poll_expired(turn.now_ms, LETTERS_MAX):
                 if not self._leave_to_relay(key, entry, DeadReason.REACH_QUEUE_TIMEOUT, turn):
                     self.dead_lettering.give_up(key, entry, DeadReason.REACH_QUEUE_TIMEOUT)
             self._look_at(key)
 
     def _resend_due(self, outgoing: OutgoingStream, now_ns: int) -> None:
-        outgoing.sequence.hold.handle_timer(now_ns)
+        if not outgoing.paused:
+            outgoing.sequence.hold.handle_timer(now_ns)
         if again := outgoing.sequence.handle_timer(now_ns):
             self.resends[tier_label(outgoing.sequence.tier.attempt)] += len(again)
             self._records.resend(outgoing, again, now_ns)
@@ -829,7 +854,7 @@ class Outbox:
 
     def poll_fetch(self) -> Read | None:
         """Which bodies to fetch next, or None."""
-        if not self.dead_lettering.waiting and not self._wanting:
+        if not self.dead_lettering.waiting and not self._wanting and not self.copies.is_waiting:
             return None
         keys: list[int] = []
         size_bytes = 0
@@ -843,6 +868,7 @@ class Outbox:
     def _missing(self) -> Iterator[tuple[OutgoingStream, StreamPacket]]:
         """Packets whose bodies are needed next: of given-up messages, then of the queues that want some."""
         yield from self.dead_lettering.missing(FETCH_AHEAD_PACKETS)
+        yield from self.copies.missing(FETCH_AHEAD_PACKETS)
         for outgoing in list(self._wanting):
             missing = [entry for entry in outgoing.sequence.upcoming(FETCH_AHEAD_PACKETS) if entry.body is None]
             yield from ((outgoing, entry) for entry in missing)
@@ -856,10 +882,14 @@ class Outbox:
         for key, body in read.bodies.items():
             stream, number = split_key(key)
             outgoing = self._by_number.get(stream)
-            entry = None if outgoing is None else outgoing.sequence.entries.get(number)
-            if outgoing is not None and entry is not None and entry.body is None:
-                entry.body = self._jumps.move_outgoing(outgoing.sequence.sequence, number, body)
+            if outgoing is None:
+                continue
+            entry, here = outgoing.sequence.entries.get(number), outgoing.sequence.sequence
+            if entry is not None and entry.body is None:
+                entry.body = self._jumps.move_outgoing(here, number, body)
                 self.cached_bytes += entry.size_bytes
+            elif entry is None:
+                self.copies.load(stream, number, self._jumps.move_outgoing(here, number, body))
         for stream in {split_key(key)[0]: None for key in read.keys}:
             outgoing = self._by_number.get(stream)
             if outgoing is not None:

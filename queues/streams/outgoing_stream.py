@@ -47,6 +47,7 @@ class OutgoingStream:
         way: the way to the peer; None for a queue of this node.
         relayed: whether packets of it may have gone by way of a relay.
         priority: of all its messages; None for the default of their class.
+        torn: see ``tear``.
 
     Attributes:
         next_hop: what is known of the node that its packets go to, and of those that they went to before.
@@ -54,7 +55,10 @@ class OutgoingStream:
         recovered: number of its messages that were restored at the start: an earlier process may have sent them.
         life: state of its stream.
         paused: whether an operator has paused it: nothing of it leaves until it is resumed.
-        senders: number of senders in the middle of a list of messages, all of which is numbered in one stream.
+        senders: number of senders in the middle of a list of messages, all of which is numbered in one stream; and of
+            freed messages whose copies wait for their bodies, as their rows are in the store until then.
+        cares: whether a message was packed, or restored, for which a node looks into its body (``packing.CARING``).
+        asks_copies: whether a message was sent in this process of which this node's journal is to have a copy.
     """
 
     __slots__ = (
@@ -62,6 +66,8 @@ class OutgoingStream:
         "_body_bytes",
         "_expiries",
         "_messages_per_packet",
+        "asks_copies",
+        "cares",
         "committing",
         "delivery",
         "durable",
@@ -82,6 +88,7 @@ class OutgoingStream:
         "stages",
         "stream_number",
         "submitted",
+        "torn",
         "unacked_bytes",
         "way",
     )
@@ -101,7 +108,9 @@ class OutgoingStream:
         way: Way | None = None,
         relayed: bool = False,
         priority: int | None = None,
+        torn: bool = False,
     ) -> None:
+        self.torn = torn
         self.way = way
         self.relayed = relayed or (way is not None and not way.is_direct)
         self.next_hop = NextHop()
@@ -115,6 +124,7 @@ class OutgoingStream:
         self.stages = StageTracker()
         self.readers: list[AckEvents] = []
         self.pending: list[bytes | Outgoing] = []
+        self.cares = self.asks_copies = False
         self.pending_bytes = 0
         self.submitted = 0
         self.numbered = 0
@@ -141,7 +151,21 @@ class OutgoingStream:
             sequence.next_number,
             int(self.relayed),
             self.priority,
+            int(self.torn),
         )
+
+    def tear(self, entries: list[StreamPacket]) -> bool:
+        """Note that a message ends here. Returns whether its destination may wait for the rest of it.
+
+        Those pieces take room there until a later packet says that the others do not come. If there is none, the end of
+        the stream says it, see ``queues.streams.retirement``.
+        """
+        first = entries[0]
+        if first.whole is None:
+            return False
+        is_older = first.first_ticket < self.recovered
+        self.torn = self.torn or is_older or any(entry.sends for entry in entries)
+        return self.torn
 
     @property
     def key(self) -> tuple[str, str, Delivery, int]:
@@ -234,7 +258,9 @@ class OutgoingStream:
         for item in packed:
             size_bytes = lengths.setdefault(len(item.body), len(item.body))
             entry = StreamPacket(number, item.body, size_bytes, item.messages, ticket, item.tickets, item.reach_by_ms)
-            entry.ack_requested, entry.cares = item.ack_requested, item.cares
+            entry.ack_requested = item.ack_requested
+            if item.cares:
+                entry.cares = self.cares = True
             entries.append(entry)
             number += 1
             # Every fragment of a message has its ticket; the last one moves on.
@@ -254,6 +280,7 @@ class OutgoingStream:
         tickets = max(1, row.messages)
         entry = StreamPacket(number, None, row.size_bytes, row.messages, self.submitted, tickets, row.reach_by_ms)
         entry.cares = row.cares
+        self.cares = self.cares or row.cares
         self.submitted += row.messages
         self.numbered = self.stages.queued = self.recovered = self.submitted
         self._append([entry])
@@ -337,7 +364,7 @@ class OutgoingStream:
 
     @property
     def is_held(self) -> bool:
-        """Whether a reader or sender refers to messages by their numbers in its stream, so that it must not end."""
+        """Whether readers, senders or copies refer to messages by their numbers in its stream: it must not end."""
         return bool(self.readers or self.senders)
 
     @property

@@ -8,9 +8,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 
 from triack.base.reasons import DropReason
-from triack.ordering.wire import RelayedOrderAck, encode_order_ack, encode_relayed_order_ack
+from triack.ordering.wire import NO_WORD, RelayedOrderAck, StoreWord, encode_order_ack, encode_relayed_order_ack
 from triack.queues.deadlines import Deadlines
 from triack.queues.peers.control import Control
+from triack.queues.peers.history import History
 from triack.queues.peers.link import Conversation
 from triack.queues.streams.arrival_records import Record, record_order_ack
 from triack.queues.streams.incoming_stream import IncomingStream
@@ -28,15 +29,17 @@ class OwedAcks:
 
     Attributes:
         sent: order acks that left, by trigger.
+        history: of this node's store, once it is known.
     """
 
-    __slots__ = ("_deadlines", "_drops", "_due", "_node_id", "_owing", "_record", "_unasked", "sent")
+    __slots__ = ("_deadlines", "_drops", "_due", "_node_id", "_owing", "_record", "_unasked", "history", "sent")
 
     def __init__(self, node_id: bytes, drops: Counter[DropReason], record: Record) -> None:
         self._node_id = node_id
         self._drops = drops
         self._record = record
         self.sent: Counter[str] = Counter()
+        self.history: History | None = None
         self._owing: dict[IncomingStream, None] = {}
         self._unasked: dict[str | bytes, dict[IncomingStream, None]] = {}
         self._due: dict[IncomingStream, None] = {}
@@ -125,6 +128,11 @@ class OwedAcks:
                 sequence.ack.handle_sent()
                 del self._owing[stream]
 
+    @property
+    def store_word(self) -> StoreWord:
+        """What words by relays say of this node's store."""
+        return NO_WORD if self.history is None else self.history.word()
+
     def _send(self, stream: IncomingStream, conversation: Conversation, now_ns: int) -> None:
         self.sent[stream.sequence.ack.cause.value] += 1
         sequence, number = stream.acked = stream.claimable
@@ -132,7 +140,7 @@ class OwedAcks:
         if conversation.peer_id == stream.origin:
             content = encode_order_ack(stream.origin, stream.number, sequence, number)
         else:
-            ack = RelayedOrderAck(stream.origin, stream.number, sequence, number, 0, self._node_id)
+            ack = RelayedOrderAck(stream.origin, stream.number, sequence, number, 0, self._node_id, self.store_word)
             content = encode_relayed_order_ack(ack)
         if not conversation.put_control((stream.key, 0), Control(content)):
             self._drops[DropReason.CONTROL_OVERFLOW] += 1

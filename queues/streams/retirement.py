@@ -10,8 +10,14 @@ destination adds the range to those that have ended, and rejects each packet of 
 not know (``queues.streams.ended_streams``). Only live streams are left out of the ranges, so there is at most one more
 range than there are live streams.
 
-A stream that has gone by way of a relay does not end: packets of it may still wait there when its origin has nothing
-outstanding. As its destination may also be reached without a relay, by another name, it counts as live for all of them.
+A stream ends after an hour without messages, or to make room for others. It ends at once if the last that it had was a
+large message of which only some pieces were sent: its destination keeps these, and nothing else says that they are not
+wanted any more.
+
+Recoverable packets of a stream that has gone by way of a relay may still wait there when its origin has nothing
+outstanding. So its END goes the same way, behind them (``queues.transit.transit_ends``), and says which number was the
+last (``queues.streams.awaited_ends``). Until it is answered, the stream counts as live for all destinations, as its own
+may also be reached by another name. Relays keep END in memory only: its origin says it again now and then.
 
     origin                                                destination
     choose a stream; commit that it has ended
@@ -31,15 +37,17 @@ from collections.abc import Callable, Iterable, Mapping
 from struct import Struct
 
 from triack.base.commit import OWN_STATE, OutgoingStreamRow
+from triack.base.delivery import Delivery
 from triack.base.errors import StoreDamaged
 from triack.base.news import StreamsNearLimit
 from triack.base.transitions import next_state
-from triack.base.units import in_ns
-from triack.ordering.wire import encode_end
+from triack.base.units import SECOND, in_ns
+from triack.ordering.wire import RelayedEnd, encode_end, encode_relayed_end
 from triack.queues.deadlines import Deadlines
 from triack.queues.node_settings import NodeSettings, streams_limit
 from triack.queues.peers.control import Control
 from triack.queues.peers.link import Link, Links
+from triack.queues.routes import Way
 from triack.queues.streams.departure_records import DepartureRecords
 from triack.queues.streams.group_commit import Turn
 from triack.queues.streams.outgoing_stream import OutgoingStream
@@ -50,10 +58,13 @@ __all__ = ["ENDED", "Retirement"]
 EXPRESS_SEQUENCE_BITS = 32
 """Express sequences of a start are above those of all starts before it, with 2^32 sequences for each start."""
 ENDED = 0
-"""Takes the place of the next number in the row of a stream that has ended."""
+"""Takes the place of the next number in the row of a stream that has ended; if it goes by relays, the last number with
+a minus does, as END names that."""
 ROOM_SHARE = 2
 """Idle streams end at once when a peer has more than half of its limit. That leaves enough streams for those in use,
 and enough room for a burst of new names."""
+AGAIN_NS = 1_800 * SECOND
+"""How often an END is said again that goes by relays, which may have lost it: as the resend tiers before the last."""
 
 _SEQUENCE = f"{OWN_STATE}sequence"
 _NUMBER = Struct("!Q")
@@ -94,6 +105,7 @@ class Retirement:
         self._numbers = {True: 1, False: EXPRESS_STREAMS + 1}
         self._free: dict[bool, deque[int]] = {True: deque(), False: deque()}
         self._drained: dict[OutgoingStream, None] = {}
+        self._torn: list[OutgoingStream] = []
         # By peer: the streams that have nothing outstanding, and since when, the longest idle first.
         self._idle: dict[str, OrderedDict[OutgoingStream, int]] = {}
         self._deadlines = Deadlines[str]()
@@ -101,6 +113,9 @@ class Retirement:
         self._crowded: set[str] = set()
         # By number: the streams that are ENDING or TOLD.
         self._ended: dict[int, OutgoingStream] = {}
+        # The same that have gone by relays, and when those that no answer has come for are said again.
+        self._relayed_ends: dict[int, OutgoingStream] = {}
+        self._again_ns: int | None = None
         self._near: set[str] = set()
         self._news: list[StreamsNearLimit] = []
 
@@ -120,7 +135,8 @@ class Retirement:
         """Restore a stream that had ended; its destination may or may not know."""
         _move(outgoing, StreamEvent.ENDS)
         _move(outgoing, StreamEvent.END_STORED)
-        self._ended[outgoing.stream_number] = outgoing
+        outgoing.sequence.next_number = 1 - outgoing.sequence.next_number
+        self._add_ended(outgoing)
 
     def number(self, *, durable: bool) -> tuple[int, int]:
         """Number and sequence of a new stream. No two streams of this node ever share both."""
@@ -163,7 +179,7 @@ class Retirement:
 
     def handle_freed(self, outgoing: OutgoingStream) -> None:
         """Packets have left a stream, or it has none yet: note it if nothing is outstanding."""
-        if not outgoing.busy and outgoing.life is StreamState.LIVE and not outgoing.relayed:
+        if not outgoing.busy and outgoing.life is StreamState.LIVE:
             self._drained[outgoing] = None
 
     # ---- choosing
@@ -172,6 +188,13 @@ class Retirement:
         """End streams that have been idle for long enough, or have to make room."""
         if self._drained:
             self._take_drained(turn.now_ns)
+        if self._torn:
+            self._end_torn(turn)
+        if self._again_ns is not None and self._again_ns <= turn.now_ns:
+            self._again_ns = None
+            self._tell_again()
+        if self._relayed_ends and self._again_ns is None:
+            self._again_ns = turn.now_ns + AGAIN_NS
         for peer in self._deadlines.poll_due(turn.now_ns):
             self._end_due(peer, turn)
         if self._pressed:
@@ -182,9 +205,12 @@ class Retirement:
     def _take_drained(self, now_ns: int) -> None:
         drained, self._drained = self._drained, {}
         for outgoing in drained:
-            if outgoing.busy or outgoing.life is not StreamState.LIVE or outgoing.relayed:
+            if outgoing.busy or outgoing.life is not StreamState.LIVE:
                 continue
-            peer = outgoing.peer
+            peer = outgoing.via
+            if outgoing.torn and peer:
+                self._torn.append(outgoing)
+                continue
             idle = self._idle.setdefault(peer, OrderedDict())
             idle[outgoing] = now_ns
             idle.move_to_end(outgoing)
@@ -200,7 +226,13 @@ class Retirement:
 
     def next_deadline(self) -> int | None:
         """When ``handle_timer`` must be called, or None."""
-        return self._deadlines.earliest()
+        at_ns = self._deadlines.earliest()
+        return min([it for it in (at_ns, self._again_ns) if it is not None], default=None)
+
+    def _end_torn(self, turn: Turn) -> None:
+        """End streams whose destinations wait for the rest of a message that has ended here."""
+        torn, self._torn = self._torn, [outgoing for outgoing in self._torn if outgoing.is_held]
+        self._end([outgoing for outgoing in torn if not outgoing.is_held], turn)
 
     def _end_due(self, peer: str, turn: Turn) -> None:
         idle = self._idle[peer]
@@ -230,7 +262,7 @@ class Retirement:
 
     def _end(self, chosen: list[OutgoingStream], turn: Turn) -> None:
         for outgoing in chosen:
-            if outgoing.busy or outgoing.life is not StreamState.LIVE or outgoing.relayed:
+            if outgoing.busy or outgoing.life is not StreamState.LIVE:
                 continue
             _move(outgoing, StreamEvent.ENDS if outgoing.peer else StreamEvent.ENDS_HERE)
             self._records.ended(outgoing, turn.now_ns)
@@ -238,9 +270,11 @@ class Retirement:
             if not outgoing.peer:
                 self._delete(outgoing, turn)
                 continue
-            self._ended[outgoing.stream_number] = outgoing
+            self._add_ended(outgoing)
             if outgoing.durable:
-                turn.commit.streams[outgoing.stream_number] = outgoing.row()._replace(next_number=ENDED)
+                row = outgoing.row()
+                last = row.next_number - 1 if outgoing.relayed else ENDED
+                turn.commit.streams[outgoing.stream_number] = row._replace(next_number=-last)
                 turn.departures.ending.append(outgoing)
             else:
                 self.handle_stored([outgoing])
@@ -249,37 +283,82 @@ class Retirement:
         """The end of these streams is on the disk: notify their destinations."""
         for outgoing in ending:
             _move(outgoing, StreamEvent.END_STORED)
-        for peer in {outgoing.peer: None for outgoing in ending}:
-            self._tell(self._links[peer], [outgoing for outgoing in ending if outgoing.peer == peer])
+        for via in {outgoing.via: None for outgoing in ending}:
+            self._tell(self._links[via], [outgoing for outgoing in ending if outgoing.via == via])
+
+    def _add_ended(self, outgoing: OutgoingStream) -> None:
+        self._ended[outgoing.stream_number] = outgoing
+        if outgoing.relayed:
+            self._relayed_ends[outgoing.stream_number] = outgoing
 
     def handle_session_opened(self, link: Link) -> None:
         """A session serves a link: tell its peer again which streams have ended, as far as it may still know them."""
-        told = (outgoing for outgoing in self._ended.values() if outgoing.peer == link.peer)
+        told = (outgoing for outgoing in self._ended.values() if outgoing.via == link.peer)
         self._tell(link, [outgoing for outgoing in told if outgoing.life is StreamState.TOLD])
+
+    def handle_routes_changed(self, way_of: Callable[[str], Way]) -> None:
+        """Routes have changed: what was said of streams by the ways before may come to nothing."""
+        for outgoing in self._ended.values():
+            way = way_of(outgoing.peer)
+            if way != outgoing.way:
+                outgoing.go_by(way)
+                self._relayed_ends.update({outgoing.stream_number: outgoing} if outgoing.relayed else {})
+                self._tell(self._links[way.via], [outgoing] if outgoing.life is StreamState.TOLD else [])
+
+    def _tell_again(self) -> None:
+        """Say again what goes by relays, and was not answered for long."""
+        for via in {outgoing.via: None for outgoing in self._relayed_ends.values()}:
+            self.handle_session_opened(self._links[via])
 
     def _tell(self, link: Link, ended: list[OutgoingStream]) -> None:
         conversation = link.conversation
         if not ended or conversation is None or not conversation.is_open:
             return
+        for relayed in (False, True):
+            chosen = [outgoing for outgoing in ended if outgoing.relayed is relayed]
+            live = self._live(link, relayed=relayed) if chosen else []
+            for outgoing in chosen:
+                at = bisect_left(live, outgoing.sequence.sequence)
+                content = self._end_of(outgoing, live[at - 1] + 1 if at else 1)
+                conversation.put_control((outgoing.stream_number, END_KEY), Control(content))
+
+    def _live(self, link: Link, *, relayed: bool) -> list[int]:
+        """The sequences of all streams that may be live at the destinations of those that go by a link, in order.
+
+        With a relay on the way that may be any node.
+        """
+        links = self._links.values() if relayed else [link]
         # A stream whose end is not on the disk yet may go on after a restart, so it counts as live.
-        ending = (it for it in self._ended.values() if it.peer == link.peer and it.life is StreamState.ENDING)
-        relayed = (it for it in self._relayed() if it.via != link.peer)
-        live = sorted(outgoing.sequence.sequence for outgoing in (*link.streams, *ending, *relayed))
-        for outgoing in ended:
-            sequence = outgoing.sequence.sequence
-            at = bisect_left(live, sequence)
-            since = live[at - 1] + 1 if at else 1
-            content = encode_end(self._node_id, outgoing.stream_number, sequence, since, answer=False)
-            conversation.put_control((outgoing.stream_number, END_KEY), Control(content))
+        ending = (
+            it for it in self._ended.values() if it.life is StreamState.ENDING and (relayed or it.via == link.peer)
+        )
+        streams = [
+            *(it for each in links for it in each.streams),
+            *ending,
+            *self._relayed(),
+            *self._relayed_ends.values(),
+        ]
+        return sorted({outgoing.sequence.sequence for outgoing in streams})
+
+    def _end_of(self, outgoing: OutgoingStream, since: int) -> bytes:
+        """The END of a stream."""
+        number, sequence, way = outgoing.stream_number, outgoing.sequence.sequence, outgoing.way
+        if not outgoing.relayed or way is None:
+            return encode_end(self._node_id, number, sequence, since, answer=False)
+        # Its destination has acknowledged all that is transactional; lost express packets do not come any more.
+        last = outgoing.sequence.next_number - 1 if outgoing.delivery is Delivery.RECOVERABLE else 0
+        end = RelayedEnd(self._node_id, number, sequence, since, False, last, 0, self._node_id, way.final)
+        return encode_relayed_end(end)
 
     def handle_answer(self, stream: int, sequence: int, peer_id: bytes, turn: Turn) -> bool:
-        """A node says that it has forgotten a stream. Returns False when that node is not its destination."""
+        """A neighbour says that a stream is forgotten. Returns False when it is not the one that would know."""
         outgoing = self._ended.get(stream)
         if outgoing is None or outgoing.sequence.sequence != sequence or outgoing.life is not StreamState.TOLD:
             return True
-        if self._links[outgoing.peer].peer_id != peer_id:
+        if all(link is None or link.peer_id != peer_id for link in map(self._links.get, self.peers_of(stream))):
             return False
         del self._ended[stream]
+        self._relayed_ends.pop(stream, None)
         _move(outgoing, StreamEvent.FORGOTTEN)
         self._delete(outgoing, turn)
         return True
@@ -299,8 +378,8 @@ class Retirement:
         for outgoing in over:
             _move(outgoing, StreamEvent.ROW_DELETED)
             self._free[outgoing.durable].append(outgoing.stream_number)
-            if outgoing.peer:
-                self._look_at(outgoing.peer)
+            if outgoing.via:
+                self._look_at(outgoing.via)
 
     # ---- queries
 
@@ -309,10 +388,14 @@ class Retirement:
         """The peers near their limit of streams, and whether messages for further queues have to wait."""
         return [(peer, peer in self._crowded) for peer in sorted(self._near | self._crowded)]
 
-    def peer_of(self, stream: int) -> str:
-        """The peer of an ended stream that its destination may still know; empty when there is none."""
+    def ended(self, stream: int) -> OutgoingStream | None:
+        """An ended stream that its destination may still know, or None."""
+        return self._ended.get(stream)
+
+    def peers_of(self, stream: int) -> tuple[str, ...]:
+        """The neighbours to which an ended stream went that its destination may still know."""
         outgoing = self._ended.get(stream)
-        return "" if outgoing is None else outgoing.peer
+        return () if outgoing is None else (outgoing.via, *outgoing.next_hop.former)
 
     def take_news(self) -> list[StreamsNearLimit]:
         """News for the operator since the last call."""

@@ -2,7 +2,7 @@
 
 from triack.base.peers import Directory
 from triack.base.reasons import RejectReason
-from triack.ordering.wire import HOPS_MAX, RelayedHeader
+from triack.ordering.wire import HOPS_MAX, RelayedEnd, RelayedHeader
 from triack.queues.peers.link import Conversation
 from triack.queues.routes import Routes, Way
 from triack.queues.streams.admission import Admission
@@ -38,12 +38,12 @@ class TransitDoor:
         self._routes = routes
         self._admission = admission
 
-    def is_here(self, header: RelayedHeader) -> bool:
+    def is_here(self, header: RelayedHeader | RelayedEnd) -> bool:
         """Whether a packet is for a queue of this node."""
         return header.final in ("", self._name)
 
-    def judge(self, conversation: Conversation, header: RelayedHeader) -> Way | RejectReason:
-        """The way of a packet to its destination, or why it is refused.
+    def judge(self, conversation: Conversation, header: RelayedHeader | RelayedEnd) -> Way | RejectReason:
+        """The way of a packet, or of the end of a stream, to its destination, or why it is refused.
 
         Nothing is passed on for a neighbour that may not send to that destination; such a one does not learn, either,
         which destinations there are. A neighbour that brings packets of another node needs the right to speak for that,

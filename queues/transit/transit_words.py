@@ -16,20 +16,23 @@ from triack.ordering.transit import TransitPacket, TransitState
 from triack.ordering.wire import (
     HOPS_MAX,
     OnwardPacket,
+    RelayedEnd,
     RelayedHeader,
     RelayedOrderAck,
     RelayedReject,
     encode_onward,
+    encode_relayed_end,
     encode_relayed_order_ack,
     encode_relayed_reject,
 )
 from triack.queues.peers.control import Control
 from triack.queues.peers.link import Conversation
+from triack.queues.streams.stream_state import FORGOTTEN_KEY
 from triack.queues.streams.transit_stream import TransitStream
 from triack.queues.transit.transit_records import TransitRecords
 from triack.queues.transit.ways_back import WaysBack
 
-__all__ = ["TransitWords"]
+__all__ = ["TransitWords", "stream_key"]
 
 WAIT_KEY = -3
 """Key of a word that packets wait, in place of a number, among the control packets of a stream."""
@@ -47,9 +50,13 @@ class TransitWords:
         open_with: an open conversation with a neighbour, by its name among links; None when there is none.
         records: writes to the session log.
         drops: counts dropped packets, by reason.
+
+    Attributes:
+        open_with: see above.
+        ways: the ways back.
     """
 
-    __slots__ = ("_drops", "_node_id", "_open_with", "_records", "_told", "_waits_at_ns", "ways")
+    __slots__ = ("_drops", "_node_id", "_records", "_told", "_waits_at_ns", "open_with", "ways")
 
     def __init__(
         self,
@@ -60,7 +67,7 @@ class TransitWords:
         drops: Counter[DropReason],
     ) -> None:
         self._node_id = node_id
-        self._open_with = open_with
+        self.open_with = open_with
         self._records = records
         self._drops = drops
         self.ways = WaysBack()
@@ -92,7 +99,7 @@ class TransitWords:
     def _upstream(self, stream: StreamId, but: Conversation | None) -> Conversation | None:
         back = self.ways.of(stream)
         for name in () if back is None else back.nearest:
-            conversation = self._open_with(name)
+            conversation = self.open_with(name)
             if conversation is not None and (but is None or conversation.link_name != but.link_name):
                 return conversation
         return None
@@ -115,9 +122,8 @@ class TransitWords:
 
     def _send_ack(self, upstream: Conversation, packet: RelayedOrderAck, now_ns: int) -> None:
         stream = StreamId(packet.origin, packet.stream)
-        if upstream.put_control((_key(upstream, stream), 0), Control(encode_relayed_order_ack(packet))):
-            named = packet.origin, packet.stream, packet.sequence, packet.number
-            self._records.relayed("order-ack", named, upstream.peer_id, now_ns)
+        if upstream.put_control((stream_key(upstream, stream), 0), Control(encode_relayed_order_ack(packet))):
+            self.record("order-ack", packet, packet.number, upstream, now_ns)
         else:
             self._drops[DropReason.CONTROL_OVERFLOW] += 1
 
@@ -128,10 +134,42 @@ class TransitWords:
                 continue
             if back.acked is not None:
                 self._send_ack(conversation, back.acked, now_ns)
+            if back.forgotten is not None:
+                self._send_forgotten(conversation, back.forgotten, now_ns)
             waiting = list(back.rejected.values())
             back.rejected.clear()
             for packet in waiting:
                 self._send_reject(packet, None, now_ns)
+
+    # ---- ends
+
+    def pass_forgotten(self, conversation: Conversation, packet: RelayedEnd, now_ns: int) -> None:
+        """Pass on that a destination has forgotten a stream. Without an open session that is kept for the next one."""
+        stream = StreamId(packet.origin, packet.stream)
+        back = self.ways.of(stream)
+        upstream = self._upstream(stream, conversation)
+        if back is not None:
+            back.forgotten = packet if upstream is None else None
+        if upstream is not None:
+            self._send_forgotten(upstream, packet, now_ns)
+
+    def _send_forgotten(self, upstream: Conversation, packet: RelayedEnd, now_ns: int) -> None:
+        key = stream_key(upstream, StreamId(packet.origin, packet.stream))
+        if upstream.put_control((key, FORGOTTEN_KEY), Control(encode_relayed_end(packet))):
+            self.record("forgotten", packet, packet.last, upstream, now_ns)
+        else:
+            self._drops[DropReason.CONTROL_OVERFLOW] += 1
+
+    def record(
+        self,
+        kind: str,
+        packet: RelayedEnd | RelayedOrderAck | RelayedReject,
+        number: int,
+        to: Conversation,
+        now_ns: int,
+    ) -> None:
+        """Record that a word was handed on to a session."""
+        self._records.relayed(kind, (packet.origin, packet.stream, packet.sequence, number), to.peer_id, now_ns)
 
     # ---- rejections
 
@@ -139,7 +177,7 @@ class TransitWords:
         """Refuse a packet that a neighbour has sent. Returns False when too many other answers wait."""
         named = header.origin, header.stream, header.sequence, header.number
         content = encode_relayed_reject(RelayedReject(*named, reason, 0, self._node_id))
-        key = _key(conversation, StreamId(header.origin, header.stream))
+        key = stream_key(conversation, StreamId(header.origin, header.stream))
         return conversation.put_control((key, header.number), Control(content, (packet,)))
 
     def reject(self, stream: TransitStream, entry: TransitPacket, reason: str, now_ns: int) -> None:
@@ -156,7 +194,7 @@ class TransitWords:
 
     def tell_keeper(self, stream: TransitStream, entry: TransitPacket, packet: RelayedReject, now_ns: int) -> None:
         """A packet has ended whose neighbour has a copy until it is passed on; that may not be the nearest one."""
-        keeper, upstream = self._open_with(entry.via), self._upstream(stream.id, None)
+        keeper, upstream = self.open_with(entry.via), self._upstream(stream.id, None)
         if stream.awaited and keeper is not None and (upstream is None or upstream.link_name != entry.via):
             self._hand_reject(keeper, packet, now_ns)
 
@@ -175,9 +213,8 @@ class TransitWords:
     def _hand_reject(self, upstream: Conversation, packet: RelayedReject, now_ns: int) -> None:
         stream = StreamId(packet.origin, packet.stream)
         control = Control(encode_relayed_reject(packet))
-        if upstream.put_control((_key(upstream, stream), packet.number), control):
-            named = packet.origin, packet.stream, packet.sequence, packet.number
-            self._records.relayed("reject", named, upstream.peer_id, now_ns)
+        if upstream.put_control((stream_key(upstream, stream), packet.number), control):
+            self.record("reject", packet, packet.number, upstream, now_ns)
         else:
             self._drops[DropReason.CONTROL_OVERFLOW] += 1
 
@@ -212,7 +249,7 @@ class TransitWords:
 
     def _tell_waits(self, stream: TransitStream, now_ns: int) -> bool:
         """Say how far a stream is here. Returns False when that has to be tried again; a new session hears at once."""
-        upstream, here = self._open_with(stream.via), stream.sequence.here
+        upstream, here = self.open_with(stream.via), stream.sequence.here
         if upstream is None or not here or self._told.get(stream) == (upstream, here):
             return True
         if not self._say(stream, upstream, here, now_ns, waits=True):
@@ -223,7 +260,7 @@ class TransitWords:
     def _say(self, stream: TransitStream, upstream: Conversation, here: int, now_ns: int, *, waits: bool) -> bool:
         turn = stream.word = stream.word + 1
         packet = OnwardPacket(*stream.id, stream.sequence.sequence, turn, here, waits)
-        said = upstream.put_control((_key(upstream, stream.id), WAIT_KEY), Control(encode_onward(packet)))
+        said = upstream.put_control((stream_key(upstream, stream.id), WAIT_KEY), Control(encode_onward(packet)))
         if said:
             self._records.waits(stream, here, upstream.peer_id, now_ns, waits=waits)
         return said
@@ -244,6 +281,6 @@ class TransitWords:
         return self._waits_at_ns
 
 
-def _key(conversation: Conversation, stream: StreamId) -> int | StreamId:
+def stream_key(conversation: Conversation, stream: StreamId) -> int | StreamId:
     """The name of a stream in control packets; see ``ControlKey``."""
     return stream.number if stream.origin == conversation.peer_id else stream

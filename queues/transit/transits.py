@@ -26,6 +26,7 @@ from triack.ordering.wire import (
     HOPS_MAX,
     HoldPacket,
     OnwardAckPacket,
+    RelayedEnd,
     RelayedHeader,
     RelayedOrderAck,
     RelayedReject,
@@ -44,6 +45,7 @@ from triack.queues.streams.transit_stream import TransitContext, TransitStream
 from triack.queues.sync_links import SyncLinks
 from triack.queues.transit.transit_bodies import TransitBodies
 from triack.queues.transit.transit_door import TransitDoor
+from triack.queues.transit.transit_ends import TransitEnds
 from triack.queues.transit.transit_holds import TransitHolds
 from triack.queues.transit.transit_letters import TransitLetters
 from triack.queues.transit.transit_news import TransitNews
@@ -88,6 +90,7 @@ class Transits:
         room: how much may wait here.
         news: what an operator may want to know of it.
         holds: the streams that neighbours were asked to hold back.
+        ends: the ends of streams that pass.
     """
 
     def __init__(
@@ -130,6 +133,7 @@ class Transits:
         self.room = TransitRoom(settings.limits, admission)
         self.news = TransitNews()
         self.holds = TransitHolds(self.room.lacks)
+        self.ends = TransitEnds(door, words, drops, self._has_packets)
 
     # ---- starting
 
@@ -181,9 +185,17 @@ class Transits:
 
     # ---- packets that arrive
 
-    def is_here(self, header: RelayedHeader) -> bool:
-        """Whether a packet is for a queue of this node."""
+    def is_here(self, header: RelayedHeader | RelayedEnd) -> bool:
+        """Whether a packet, or the end of a stream, is for a queue of this node."""
         return self._door.is_here(header)
+
+    def handle_end(self, conversation: Conversation, packet: RelayedEnd, now_ns: int) -> None:
+        """The end of a stream that is to be passed on. Raises ProtocolError."""
+        self.ends.handle_end(conversation, packet, self._from(conversation, packet), now_ns)
+
+    def _has_packets(self, stream_id: StreamId) -> bool:
+        stream = self._streams.get(stream_id)
+        return stream is not None and bool(stream.sequence.entries)
 
     def handle_packet(
         self, conversation: Conversation, packet: int, header: RelayedHeader, delivery: Delivery, turn: Turn
@@ -319,7 +331,7 @@ class Transits:
         return stream
 
     @staticmethod
-    def _from(conversation: Conversation, header: RelayedHeader) -> str:
+    def _from(conversation: Conversation, header: RelayedHeader | RelayedEnd) -> str:
         """The name of the origin: as the first relay has it, or, if that is this node, as this node has it."""
         if header.origin != conversation.peer_id:
             return header.from_name
@@ -615,6 +627,7 @@ class Transits:
         """If nothing of a stream is here, forget it after a while."""
         if not stream.sequence.entries:
             self._words.handle_let_go(stream, now_ns)
+            self.ends.pass_on(stream.id, now_ns)
             self._idle[stream] = now_ns
             self._idle.move_to_end(stream)
 
@@ -733,7 +746,8 @@ class Transits:
             self._forget_sent(stream, entries)
             stream.sequence.give_up(entries)
             for entry in entries:
-                self.letters.add(stream, entry, reason, certain=certain)
+                # A destination that has forgotten the stream cannot tell whether it had this packet.
+                self.letters.add(stream, entry, reason, certain=certain and reason != RejectReason.STALE_SEQUENCE)
             self._words.handle_let_go(stream, turn.now_ns)
             return
         if stream.delivery is Delivery.EXPRESS:
@@ -750,6 +764,7 @@ class Transits:
                 self._words.tell_waits_at_once(stream, now_ns)
         link = conversation.link
         if link is not None and link.conversation is conversation:
+            self.ends.handle_session_opened(link, now_ns)
             for stream in self._by_link.get(link.peer, ()):
                 self._look_at(stream)
 

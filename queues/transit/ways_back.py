@@ -7,7 +7,7 @@ destination acknowledges that.
 from collections import OrderedDict
 
 from triack.base.names import StreamId
-from triack.ordering.wire import RelayedOrderAck, RelayedReject
+from triack.ordering.wire import RelayedEnd, RelayedOrderAck, RelayedReject
 
 __all__ = ["Back", "WaysBack"]
 
@@ -24,15 +24,17 @@ class Back:
         upstreams: the neighbours that have brought it, and the fewest hops that each has brought.
         downstreams: the neighbours that it has gone to, who alone may speak about it.
         acked: the last order ack for it.
+        forgotten: that its destination has forgotten it, if that found no session to the origin.
         rejected: the last rejections that found no session to the origin, by number.
     """
 
-    __slots__ = ("acked", "downstreams", "rejected", "upstreams")
+    __slots__ = ("acked", "downstreams", "forgotten", "rejected", "upstreams")
 
     def __init__(self) -> None:
         self.upstreams: dict[str, int] = {}
         self.downstreams: dict[str, None] = {}
         self.acked: RelayedOrderAck | None = None
+        self.forgotten: RelayedEnd | None = None
         self.rejected: OrderedDict[int, RelayedReject] = OrderedDict()
 
     @property

@@ -21,16 +21,21 @@ CONTENTS = [
 ]
 FIRST_RELAYED = wire.RelayedPacket(9, 7, 2, 5_000, True, b"9")
 RELAYED = wire.encode_relayed_run(HEADER, "b", "a", [FIRST_RELAYED])[0]
-ACK_BACK = wire.RelayedOrderAck(ORIGIN, 1, 3, 9, 2, b"d" * 16)
+ACK_BACK = wire.RelayedOrderAck(ORIGIN, 1, 3, 9, 2, b"d" * 16, wire.StoreWord(5, 70, 2, ((4, 60),)))
 REJECT_BACK = wire.RelayedReject(ORIGIN, 1, 3, 9, "no-route", 2, b"r" * 16)
 WAITS = wire.OnwardPacket(ORIGIN, 1, 3, 4, 9, waits=True)
 PASSED = wire.OnwardAckPacket(ORIGIN, 1, 3, 4, True, [(1, 7), (9, 9)])
+STORE = wire.StoreWord(5, 70, 3, ((3, 40), (4, 60)))
+ENDS = wire.RelayedEnd(ORIGIN, 1, 9, 2, False, 12, 2, b"r" * 16, "b", "a")
+FORGOTTEN = wire.RelayedEnd(ORIGIN, 1, 9, 2, True, 12, 0, b"d" * 16, store=STORE)
 BY_RELAYS = [
     RELAYED,
     wire.encode_relayed_order_ack(ACK_BACK),
     wire.encode_relayed_reject(REJECT_BACK),
     wire.encode_onward(WAITS),
     wire.encode_onward_ack(PASSED),
+    wire.encode_relayed_end(ENDS),
+    wire.encode_relayed_end(FORGOTTEN),
 ]
 NUMBER = st.integers(1, wire.NUMBER_MAX)
 
@@ -95,7 +100,7 @@ def test_what_goes_by_relays_reads_back() -> None:
     assert (read.hops, read.left_ms, read.final, read.from_name) == (2, 5_000, "b", "a")
     assert read == replace(read, **{name: getattr(HEADER, name) for name in ("origin", "stream", "number", "queue")})
     assert (wire.left_of(RELAYED), wire.is_relayed(RELAYED), wire.is_data(RELAYED)) == (5_000, True, False)
-    assert [decode(content) for content in BY_RELAYS[1:]] == [ACK_BACK, REJECT_BACK, WAITS, PASSED]
+    assert [decode(content) for content in BY_RELAYS[1:]] == [ACK_BACK, REJECT_BACK, WAITS, PASSED, ENDS, FORGOTTEN]
     awaited = wire.encode_relayed_run(HEADER, "b", "a", [FIRST_RELAYED], awaited=True)[0]
     assert decode(awaited) == replace(read, awaited=True)
     assert wire.read_following_relayed(read, awaited) is None
@@ -166,7 +171,20 @@ def test_malformed_contents_are_refused(content: bytes, why: str) -> None:
 @pytest.mark.parametrize(
     "content",
     [*CONTENTS, *BY_RELAYS],
-    ids=["data", "order-ack", "reject", "hold", "end", "relayed", "ack-back", "reject-back", "onward", "onward-ack"],
+    ids=[
+        "data",
+        "order-ack",
+        "reject",
+        "hold",
+        "end",
+        "relayed",
+        "ack-back",
+        "reject-back",
+        "onward",
+        "onward-ack",
+        "end-by-relays",
+        "forgotten",
+    ],
 )
 def test_damage_is_read_or_refused(content: bytes) -> None:
     """Every truncation and every flipped bit gives a value or a ProtocolError, nothing else."""

@@ -22,6 +22,9 @@ GUID = "2b4fdb20-8d2b-4d1e-9f0c-6a8b7f4d9e11"
         (r"plant-b\orders", "plant-b/orders"),
         (r"DIRECT=OS:plant-b\private$\orders;JOURNAL", "plant-b/$journal.orders"),
         (r".\private$\orders;journal", "$journal.orders"),
+        (f"MACHINE={GUID};JOURNAL", "$journal"),
+        (r"DIRECT=OS:plant-b\system$;JOURNAL", "plant-b/$journal"),
+        (r"plant-b\Journal$", "plant-b/$journal"),
         (r"DIRECT=OS:.\SYSTEM$;DEADLETTER", "dead-letter"),
         (r"DIRECT=OS:.\SYSTEM$;DEADXACT", "dead-letter"),
         (r".\XactDeadLetter$", "dead-letter"),
@@ -45,9 +48,6 @@ def test_a_name_of_one_queue_is_a_destination(name: str, destination: str) -> No
         ("MULTICAST=234.1.1.1:8001", "publish to a topic"),
         (f"CONNECTOR={GUID};XACTONLY", "no connector queues"),
         (f"MACHINE={GUID}", "no queue of it"),
-        (f"MACHINE={GUID};JOURNAL", "no journal of what a node has sent"),
-        (r"DIRECT=OS:plant-b\system$;JOURNAL", "no journal of what a node has sent"),
-        (r"plant-b\Journal$", "no journal of what a node has sent"),
     ],
 )
 def test_what_has_no_meaning_here_is_refused_with_the_reason(name: str, why: str) -> None:

@@ -18,6 +18,7 @@ from triack.tools.chaos.additions import (
     visit,
     waver,
 )
+from triack.tools.chaos.journaling import keep_journals
 from triack.tools.chaos.machines import draw_host, draw_streams
 from triack.tools.chaos.plan import DISHONEST, Fault, Plan
 from triack.tools.chaos.rarities import add_rarities
@@ -65,7 +66,7 @@ def draw(seed: int) -> Plan:
         return draw_topics(seed, world.chance("topics"))
     if seed >= RELAYED_FROM:
         plan = prioritize(draw_relayed(seed, world.chance("relays")), world.chance("priorities"))
-        return ask_for_answers(plan, world.chance("answers"))
+        return keep_journals(ask_for_answers(plan, world.chance("answers")), world.chance("journals"))
     random = world.chance("plan")
     hosts = random.choice([2, 2, 2, 3])
     scheme = "tcp" if random.random() < 0.15 else "udp"
@@ -88,7 +89,7 @@ def draw(seed: int) -> Plan:
     plan = set_clocks(visit(plan, world.chance("second openers")), world.chance("clocks"))
     plan = fill_with_letters(poison(plan, world.chance("poison")), world.chance("dead letters"))
     plan = pause_queues(prioritize(plan, world.chance("priorities")), world.chance("paused queues"))
-    plan = ask_for_answers(plan, world.chance("answers"))
+    plan = keep_journals(ask_for_answers(plan, world.chance("answers")), world.chance("journals"))
     return _with_logs(_with_packets(plan, world.chance("packets")), world.chance("logs"))
 
 

@@ -12,11 +12,13 @@ are those of section "What is promised" in docs/proof.md:
 - poison: a message that kills its reader is handed out as often as it may be tried again, and then a dead letter, and
   no other message becomes one for that;
 - unknown outcomes: a batch whose commit never returned is there as a whole or not at all, and never twice;
+- journal: a copy in a journal is of a message that was sent and, in the journal of its queue, handed out; there is one
+  of each, and where a journal has no limit, there is one of each message that its reader acknowledged or that arrived;
 - hand-over: a message that comes again was not durably acknowledged, and is marked; a reader that keeps its position in
   the store sees every message exactly once.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from enum import IntEnum
 from hashlib import blake2b
@@ -24,10 +26,15 @@ from typing import NamedTuple
 
 from triack.base.reasons import DeadReason
 
-__all__ = ["Batch", "History", "Part", "StreamHistory", "body_of", "identify"]
+__all__ = ["READ", "SENT", "Batch", "History", "Part", "StreamHistory", "body_of", "identify"]
 
 HEAD_BYTES = 14
 """Three digits, a colon, eight digits, a colon and a space: no body is shorter."""
+
+
+READ = "read"
+SENT = "sent"
+"""The two kinds of journals: of a queue, and of a sender."""
 
 
 class Fate(IntEnum):
@@ -78,6 +85,8 @@ class StreamHistory:
         hands_back: whether its sender hands back messages in flight when a session is lost.
         read_by_ms: by number, when they have to be received, where that is limited.
         is_strict: whether repetition can be judged, which it cannot on a machine that was taken back.
+        journals: in which journals, ``READ`` or ``SENT``, all of its messages have to be that belong there.
+        copied: by kind of journal, the numbers found there.
         knows_kills: whether ``kills`` is complete, which it is not after a loss of power.
     """
 
@@ -104,6 +113,8 @@ class StreamHistory:
     read_by_ms: dict[int, int] = field(default_factory=dict)
     is_strict: bool = True
     knows_kills: bool = True
+    journals: frozenset[str] = frozenset()
+    copied: defaultdict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
 
     @property
     def is_whole(self) -> bool:
@@ -268,6 +279,47 @@ class History:
             self._found("total-queue", stream, f"{number} became a dead letter without a reason, as {reason}")
         seen.buried.add(number)
 
+    def copied(self, stream: int, number: int, body: bytes, kind: str, *, redelivered: bool) -> None:
+        """A message was found in a journal.
+
+        Args:
+            stream: its stream.
+            number: its number in it.
+            body: the body of the copy.
+            kind: ``READ`` for the journal of its queue, ``SENT`` for that of its sender.
+            redelivered: whether the node marked it as possibly handed out before.
+        """
+        if stream >= len(self.streams) or number not in self.streams[stream].fates:
+            self.violations.append(("journal", f"stream {stream}: {number} is in a journal but was never sent"))
+            return
+        seen = self.streams[stream]
+        if body != body_of(stream, number, len(body)):
+            self._found("journal", stream, f"{number} was altered on its way to a journal")
+        if kind == READ and number not in seen.handed:
+            self._found("journal", stream, f"{number} is in the journal of its queue and was never handed out")
+        if number in seen.copied[kind] and not redelivered and seen.durable:
+            self._found("journal", stream, f"{number} is in a journal of messages that were {kind} twice")
+        seen.copied[kind].add(number)
+
+    def _check_journals(self, index: int, seen: StreamHistory) -> None:
+        """Everything that journals without limits had to keep is there."""
+        if not seen.durable or seen.excused or not seen.is_strict:
+            return
+        wanted = {
+            READ: seen.acknowledged,
+            SENT: {
+                number
+                for number, fate in seen.fates.items()
+                if fate is Fate.ACCEPTED and number not in seen.buried | seen.undone
+            }
+            if seen.is_whole
+            else set(),
+        }
+        for kind in sorted(seen.journals):
+            if missing := sorted(wanted[kind] - seen.copied[kind]):
+                sentence = f"{len(missing)} messages that were {kind} are in no journal, the first is {missing[0]}"
+                self._found("journal", index, sentence)
+
     @staticmethod
     def _may_expire(seen: StreamHistory, number: int, reason: str) -> bool:
         return (seen.expires and reason == DeadReason.REACH_QUEUE_TIMEOUT) or (
@@ -336,6 +388,7 @@ class History:
             missing = self.missing(index) if seen.durable and not seen.excused else []
             if missing:
                 self._found("total-queue", index, f"lost {len(missing)} accepted messages, the first is {missing[0]}")
+            self._check_journals(index, seen)
             for number in sorted(seen.refused & seen.handed.keys()):
                 self._found("refusals", index, f"{number} was refused, and handed out as well")
         for batch in self._batches:

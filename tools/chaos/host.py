@@ -202,6 +202,11 @@ class Host(SimHost):
         self._go_on()
         self.start()
 
+    @property
+    def stands_still(self) -> bool:
+        """Whether what is asked of the process now has to wait."""
+        return self._pause.until_ns > self.world.now_ns or bool(self._pause.waiting)
+
     def pause(self, for_ns: int) -> None:
         """The process stands still; datagrams for it wait."""
         self._pause.until_ns = max(self._pause.until_ns, self.world.now_ns + for_ns)

@@ -73,6 +73,9 @@ class Pausing:
         is_over = self._paused[key] <= self._world.now_ns
         if not is_over or not host.is_up or engine is None or engine.draining or engine.failure is not None:
             calm = 0
+        elif host.stands_still:
+            # The pause itself may be among what waits.
+            calm = 0
         elif name in engine.queues.pauses.by_name:
             calm = 0
             host.act(lambda: self._end(host, name))

@@ -4,11 +4,11 @@ A swarm: each seed first draws which kinds of fault are on at all and how strong
 some all crashes. The faults are an explicit list, so that a failing seed can be shrunk by leaving some of them out.
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from triack.base.units import MS, SECOND
-from triack.queues.node_settings import Limits, NodeSettings
+from triack.queues.node_settings import Journal, Limits, NodeSettings
 from triack.tools.sim.faults import Faults
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "StreamPlan",
     "SubscriberPlan",
     "SyncPlan",
+    "is_limited",
 ]
 
 LETTERS = "letters"
@@ -37,6 +38,11 @@ trusts, and copies that come before their originals."""
 
 LASTING_MS = 3_600_000
 """A message that lives for an hour outlives every run: only a clock that is set could end it."""
+
+
+def is_limited(limits: Limits) -> bool:
+    """Whether a host has limits of its own, journals apart: those refuse nobody."""
+    return replace(limits, queue_journal={}, sent_journal=Journal()) != Limits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +108,7 @@ class StreamPlan:
         priorities: of its messages, one after the other; none: all have the default of their class.
         acks: administration messages that the sender asks for, as flags.
         letters: the queue for dead letters of its messages; empty for the system's.
+        journal: whether the journal of the sender keeps what was freed.
     """
 
     sender: int
@@ -124,6 +131,7 @@ class StreamPlan:
     below: tuple[str, ...] = ()
     acks: int = 0
     letters: str = ""
+    journal: bool = False
     priorities: tuple[int, ...] = ()
 
     def priority_of(self, number: int) -> int | None:
@@ -137,6 +145,7 @@ class StreamPlan:
         more += f" poison {sorted(self.poison)}" if self.poison else ""
         more += f" priorities {self.priorities}" if self.priorities else ""
         more += (f" acks {self.acks}" if self.acks else "") + (f" letters to {self.letters}" if self.letters else "")
+        more += " journal" if self.journal else ""
         more += (f" read in {self.read_ms} ms" if self.read_ms else "") + ("" if self.is_read else " unread")
         return f"{self.sender}>{self.receiver} {self.delivery} x{self.count} {self.size_bytes}B{more}"
 
@@ -259,8 +268,13 @@ class Plan:
         return {
             "seed": self.seed,
             "hosts": [" ".join(host.addresses) for host in self.hosts],
-            "limits": [host.name for host in self.hosts if host.settings.limits != Limits()],
+            "limits": [host.name for host in self.hosts if is_limited(host.settings.limits)],
             "secure": self.is_secure,
+            **(
+                {"journals": kept}
+                if (kept := [_journals_of(host) for host in self.hosts if _journals_of(host)])
+                else {}
+            ),
             **({"links": [f"{one}-{other}" for one, other in self.links]} if self.links else {}),
             **({"sync": list(self.sync.hosts)} if self.sync.hosts else {}),
             "streams": [stream.describe() for stream in self.streams],
@@ -270,3 +284,10 @@ class Plan:
             "faults_end_s": self.faults_end_ns / SECOND,
             "dead_path": self.dead_path,
         }
+
+
+def _journals_of(host: HostPlan) -> str:
+    """The journals of a host, and what each does when it is full."""
+    limits = host.settings.limits
+    kept = {**limits.queue_journal, **({"$": limits.sent_journal} if limits.sent_journal != Journal() else {})}
+    return " ".join([host.name, *(f"{queue} {journal.when_full}" for queue, journal in kept.items())]) if kept else ""

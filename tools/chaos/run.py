@@ -259,7 +259,7 @@ class _Scene:
                 for outgoing in engine.outbox.streams
             ):
                 return False
-        return True
+        return not any(self.work.read_journals(host) for host in self.hosts)
 
     def _reaches(self, index: int, peer: str) -> bool:
         """Whether the path from a host to a peer, by its name or its address, and back, is fit for acknowledgements."""

@@ -13,12 +13,12 @@ from triack.queues.mailboxes.redelivery import Return
 from triack.queues.mailboxes.system_queues import DEAD_LETTER_QUEUE
 from triack.queues.manager.engine import Engine
 from triack.queues.message_classes import Acks, MessageClass
-from triack.queues.node_settings import Limits
-from triack.queues.packing import ADMIN, DEAD_LETTER, Outgoing, Properties
+from triack.queues.packing import ADMIN, DEAD_LETTER, JOURNAL, Outgoing, Properties
 from triack.queues.stages import STAGES, Stage
 from triack.tools.chaos.history import Batch, History, Part, StreamHistory, body_of, identify
 from triack.tools.chaos.host import Host
-from triack.tools.chaos.plan import LASTING_MS, LETTERS, StreamPlan, SubscriberPlan
+from triack.tools.chaos.journaling import JournalReader, journals_of, what_is_kept
+from triack.tools.chaos.plan import LASTING_MS, LETTERS, StreamPlan, SubscriberPlan, is_limited
 from triack.tools.chaos.subscribers import Subscriber
 from triack.tools.chaos.topics import EVERYTHING
 from triack.tools.sim.disk import ProcessCrashed
@@ -69,6 +69,7 @@ class Sender:
         self._properties: Properties | None = {
             **({ADMIN: write_request(ANSWERS_QUEUE, Acks(plan.acks))} if plan.acks else {}),
             **({DEAD_LETTER: plan.letters} if plan.letters else {}),
+            **({JOURNAL: True} if plan.journal else {}),
         } or None
 
     def begin(self) -> None:
@@ -129,6 +130,7 @@ class Sender:
         plan = self.plan
         outgoing = engine.outgoing_stream(self.where, plan.queue, self.delivery)
         ticket = -1
+        outgoing.asks_copies = plan.journal
         for number in range(part.first, part.end):
             if plan.priorities:
                 outgoing = engine.outgoing_stream(self.where, plan.queue, self.delivery, plan.priority_of(number))
@@ -340,6 +342,9 @@ class Workload:
             Subscriber(plan, hosts[plan.host], world, f"subscriber {index}", None if index else self.history)
             for index, plan in enumerate(subscribers)
         ]
+        self._journals = [
+            JournalReader(host, name, world, self.history) for host in hosts for name in journals_of(host, plans, hosts)
+        ]
         self._answers = [
             AnswerReader(host, self.history, [plan for plan in plans if hosts[plan.sender] is host]) for host in asking
         ]
@@ -355,8 +360,8 @@ class Workload:
             subscriber.begin()
         for reader in self.readers:
             reader.begin()
-        for answers in self._answers:
-            answers.begin()
+        for reading in (*self._answers, *self._journals):
+            reading.begin()
 
     def finish(self) -> None:
         """Every host sends a last message, so that each pair meets once more; read messages are still forwarded."""
@@ -372,6 +377,10 @@ class Workload:
         engine = host.engine
         if engine is not None and host.is_up:
             host.act(lambda: self._bury(engine, host.world.now_ns))
+
+    def read_journals(self, host: Host) -> bool:
+        """Report what is left in a host's journals to the history. Returns whether there was anything."""
+        return any(journal.read() for journal in self._journals if journal.host is host and host.is_up)
 
     def _bury(self, engine: Engine, now_ns: int) -> None:
         for name in (DEAD_LETTER_QUEUE, LETTERS):
@@ -403,6 +412,7 @@ def _history_of(
         forbidden=plan.forbidden or plan.astray,
         relayed=relayed,
         poison=plan.poison,
+        journals=what_is_kept(plan, host, to),
         hands_back=host.settings.reconnect.after_session_lost == "hand back",
     )
 
@@ -414,7 +424,7 @@ def _refusals_of(plan: StreamPlan, to: Host) -> frozenset[str]:
     reasons = {RejectReason.ACCESS_DENIED} if plan.forbidden or plan.wavers else set()
     if plan.astray:
         reasons |= {RejectReason.HOP_COUNT_EXCEEDED, RejectReason.ROUTE_LOOP, RejectReason.NO_ROUTE}
-    if quota.when_full == "reject" or (plan.delivery == "express" and limits != Limits()):
+    if quota.when_full == "reject" or (plan.delivery == "express" and is_limited(limits)):
         reasons.add(RejectReason.QUEUE_FULL)
     if max(plan.size_bytes, plan.large_bytes) + MESSAGE_OVERHEAD_BYTES > quota.size_bytes:
         reasons.add(RejectReason.TOO_LARGE)

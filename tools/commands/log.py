@@ -2,9 +2,11 @@
 
 import json
 import re
+import signal
 import sys
 import time
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import click
@@ -75,18 +77,42 @@ def compact(directory: Path, output: Path | None) -> None:
 @click.argument("directories", metavar="DIR...", nargs=-1, required=True)
 @click.option("--out", metavar="DIR", required=True, help="Where to; of any file system that Spark knows.")
 @click.option("--master", metavar="M", help="The Spark cluster.  [default: spark-submit's, or this machine]")
-def tables(directories: tuple[str, ...], out: str, master: str | None) -> None:
+@click.option("--follow", is_flag=True, help="Go on while the logs grow, until Ctrl-C.")
+@click.option(
+    "--every", "every_s", metavar="S", type=click.FloatRange(min=0), help="Seconds between batches.  [default: 10]"
+)
+@click.option("--until-idle", "until_idle_s", metavar="S", type=float, help="End --follow after S seconds of silence.")
+def tables(
+    directories: tuple[str, ...],
+    out: str,
+    master: str | None,
+    *,
+    follow: bool,
+    every_s: float | None,
+    until_idle_s: float | None,
+) -> None:
     """Write what session logs say as tables of Parquet files.
 
     A run takes what is new or has grown since the last one; docs/tables.md describes the tables. The exit status is 0,
-    or 1 if the logs break a promise, which the table of violations shows.
+    or 1 if the logs break a promise, which the table of violations shows. With --follow it goes on, and takes each
+    record once, also if it is killed and started again.
     """
+    if not follow and (every_s, until_idle_s) != (None, None):
+        raise click.UsageError("--every and --until-idle belong to --follow")
     from triack.tools.replay.run import on_spark
 
-    def work(spark: Any) -> Any:
-        from triack.replay import write
+    stop = Event()
+    if follow:
+        _end_by_interrupt(stop)
+        click.echo("triack log tables: following the logs, Ctrl-C ends it", err=True)
 
-        return write(spark, directories, out)
+    def work(spark: Any) -> Any:
+        from triack import replay
+
+        if not follow:
+            return replay.write(spark, directories, out)
+        every = {} if every_s is None else {"every_s": every_s}
+        return replay.follow(spark, directories, out, **every, until_idle_s=until_idle_s, stop=stop, tell=_tell_batch)
 
     try:
         done = on_spark(master, work)
@@ -97,6 +123,20 @@ def tables(directories: tuple[str, ...], out: str, master: str | None) -> None:
     click.echo(f"{new}, {counted(done.violations, 'violation')} in all")
     if done.violations:
         sys.exit(EXIT_BROKEN)
+
+
+def _end_by_interrupt(stop: Event) -> None:
+    """Let Ctrl-C end the batches; a second one does not wait for the tables that are made of them."""
+
+    def end(*_: object) -> None:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        stop.set()
+
+    signal.signal(signal.SIGINT, end)
+
+
+def _tell_batch(added: Any) -> None:
+    click.echo(f"batch {added.batches - 1}: {counted(added.records, 'record')} of {counted(added.files, 'file')}")
 
 
 @log.command()

@@ -139,6 +139,7 @@ class _Order:
     metavar="N",
     help="0 to 7; higher ones are read first. Without it, 3; transactional messages always have 0.",
 )
+@click.option("--journal", is_flag=True, help="Keep a copy of each message in the journal, $journal, once it arrived.")
 @click.option("--header", "headers", multiple=True, metavar="NAME=VALUE", help="A header; may be repeated.")
 @peer_option
 @suite_option
@@ -161,6 +162,7 @@ def send(
     reply_to: str | None,
     key: str | None,
     priority: int | None,
+    journal: bool,
     headers: tuple[str, ...],
     peers: tuple[str, ...],
     suite: str,
@@ -173,11 +175,10 @@ def send(
 ) -> int:
     """Send each line of standard input, without its newline, as a message to DEST, such as plant-b/orders.
 
-    --label, --ttl, --reply-to, --priority, --header, --dead-letter and --acks hold for each of the messages. If another
-    process serves the data directory, the lines go through it, once each even if that process is killed and started
-    again meanwhile; it has settings of its own. If that was another command, which has ended, this one goes on with a
-    node of its own. A server that begins meanwhile gets the directory, and the lines go on through it; only express
-    lines end first.
+    The options about messages hold for each of them. If another process serves the data directory, the lines go through
+    it, once each even if that process is killed and started again meanwhile; it has settings of its own. If that was
+    another command, which has ended, this one goes on with a node of its own. A server that begins meanwhile gets the
+    directory, and the lines go on through it; only express lines end first.
 
     Ends with 0 when every line has come as far as --until says; otherwise it tells which lines have not, and why. It
     ends with 3 when all of them are on the disk of the node by then: do not send them again; the command says
@@ -199,14 +200,12 @@ def send(
         headers=read_pairs("--header", headers) or None,
         key=key,
         priority=priority,
+        journal=journal or None,
     )
     check_priority(destination, delivery, priority)
     with_properties(destination, b"", properties, 0)  # refuse what cannot be sent before anything is read
     order = _Order(
-        destination,
-        delivery,
-        until,
-        data,
+        *(destination, delivery, until, data),
         name_for(name, data),
         log,
         insecure,

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, Final
 from triack.base.errors import ReplayError, UsageError
 from triack.base.printable import escaped
 from triack.base.session_log import COMMON, FIELDS
-from triack.tools.replay.engines.spark_engine import Found, deal_records, judge_dealt, judging, keep_found
+from triack.tools.replay.engines.spark_engine import deal_records, judge_dealt, judging, keep_found
+from triack.tools.replay.engines.spark_found import Found
 from triack.tools.replay.log.columns import BATCH_RECORDS, SPARK_COLUMNS, SPARK_SCHEMA, pack
 from triack.tools.replay.log.files import Reading, Record
 from triack.tools.replay.log.listing import PARQUET_SUFFIX, is_remote, local_path
@@ -176,7 +177,7 @@ def violations(records: DataFrame) -> DataFrame:
         ReplayError: a log is damaged.
     """
     with judging() as kept:
-        found = Found(keep_found(_dealt(records), kept)).violations.where(f"standing = {BROKEN}").persist()
+        found = Found(keep_found(_dealt(records), kept), kept).violations.where(f"standing = {BROKEN}").persist()
         found.count()
     return found
 

@@ -23,7 +23,7 @@ from triack.tools.replay.tables.facts import FACTS
 from triack.tools.replay.tables.summaries import SUMMARIES, summarize
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -88,6 +88,8 @@ def tables(records: DataFrame) -> Tables:
 def read_tables(spark: SparkSession, out: str) -> Tables:
     """Return the tables that ``triack log tables`` wrote.
 
+    While logs are followed, tables that are made of facts are computed when they are used, and there are no violations.
+
     Args:
         spark: the Spark session.
         out: the directory, of any file system of Spark.
@@ -98,8 +100,24 @@ def read_tables(spark: SparkSession, out: str) -> Tables:
     batch, _ = _known(spark, out)
     if not batch:
         raise ReplayError(f"{out} has no tables: triack log tables writes them")
+    facts = _read_facts(spark, out, batch)
+    if _made(spark, out) < batch:
+        return Tables({**facts, **summarize(facts)}, None)
     made = {name: spark.read.parquet(f"{out}/{name}") for name in (*SUMMARIES, VIOLATIONS)}
-    return Tables({**_read_facts(spark, out, batch), **made}, None)
+    return Tables({**facts, **made}, None)
+
+
+def _made(spark: SparkSession, out: str) -> int:
+    """Return of how many batches the tables that are made of facts are."""
+    from pyspark.errors import AnalysisException
+
+    try:
+        row = spark.read.schema("batches int").parquet(f"{out}/made").first()
+    except AnalysisException as error:
+        if error.getCondition() != "PATH_NOT_FOUND":
+            raise
+        return 0
+    return 0 if row is None else int(row["batches"])
 
 
 def _read_facts(spark: SparkSession, out: str, batches: int) -> dict[str, DataFrame]:
@@ -139,27 +157,61 @@ def write(spark: SparkSession, paths: Iterable[str], out: str) -> Written:
         ReplayError: there are no logs, one cannot be read, or the directory has tables of another version.
     """
     given = expand(paths)
-    listing = list_files(spark, given).require_all()
-    batch, known = _known(spark, out)
-    new = {it.path: it.size for it in listing.logs if known.get(escaped(complete(it.path)), -1) < it.size}
-    records = 0
-    if new:
-        rows = load(spark, *new).persist()
-        fresh = _unknown(rows, spark, out, batch)
-        records = fresh.count()
-        for name, make in FACTS.items():
-            _write_facts(make(fresh), name, f"{out}/{name}/batch={batch}")
-        read = [(escaped(complete(path)), size, TABLES_VERSION) for path, size in new.items()]
-        spark.createDataFrame(read, _FILES).coalesce(1).write.mode("overwrite").parquet(f"{out}/files/batch={batch}")
-        rows.unpersist()
-    facts = _read_facts(spark, out, batch + bool(new))
+    added = append(spark, given, out)
+    facts = _read_facts(spark, out, added.batches)
     for name, frame in summarize(facts).items():
         frame.coalesce(1).write.mode("overwrite").parquet(f"{out}/{name}")
     found = violations(load(spark, *given))
     found.coalesce(1).write.mode("overwrite").parquet(f"{out}/{VIOLATIONS}")
+    made = spark.createDataFrame([(added.batches,)], "batches int")
+    made.coalesce(1).write.mode("overwrite").parquet(f"{out}/made")
     broken = found.count()
     found.unpersist()
-    return Written(len(new), records, broken)
+    return Written(added.files, added.records, broken)
+
+
+class Added(NamedTuple):
+    """A batch of facts.
+
+    Attributes:
+        files: how many files were new, or had grown.
+        records: how many of their records no earlier batch has.
+        batches: how many batches there are now.
+    """
+
+    files: int
+    records: int
+    batches: int
+
+
+def append(spark: SparkSession, paths: Sequence[str], out: str, *, may_be_empty: bool = False) -> Added:
+    """Write the facts of what is new in session logs as one more batch, if anything is.
+
+    Args:
+        spark: the Spark session.
+        paths: as of ``write``, without patterns.
+        out: as of ``write``.
+        may_be_empty: whether there may be no log as yet.
+
+    Raises:
+        ReplayError: as of ``write``.
+    """
+    listing = list_files(spark, paths, may_be_empty=may_be_empty).require_all()
+    batch, known = _known(spark, out)
+    new = {it.path: it.size for it in listing.logs if known.get(escaped(complete(it.path)), -1) < it.size}
+    if not new:
+        return Added(0, 0, batch)
+    rows = load(spark, *new).persist()
+    try:
+        fresh = _unknown(rows, spark, out, batch)
+        records = fresh.count()
+        for name, make in FACTS.items():
+            _write_facts(make(fresh), name, f"{out}/{name}/batch={batch}")
+    finally:
+        rows.unpersist()
+    read = [(escaped(complete(path)), size, TABLES_VERSION) for path, size in new.items()]
+    spark.createDataFrame(read, _FILES).coalesce(1).write.mode("overwrite").parquet(f"{out}/files/batch={batch}")
+    return Added(len(new), records, batch + 1)
 
 
 def _known(spark: SparkSession, out: str) -> tuple[int, dict[str, int]]:
@@ -192,7 +244,7 @@ def _unknown(records: DataFrame, spark: SparkSession, out: str, batch: int) -> D
         f.max("last_n").alias("taken_n")
     )
     same = (file == taken["taken_file"]) & (records["node"] == taken["taken_node"])
-    joined = records.join(f.broadcast(taken), same & (records["incarnation"] == taken["start"]), "left")
+    joined = records.join(taken, same & (records["incarnation"] == taken["start"]), "left")
     return joined.where("taken_n is null or n > taken_n").select(*records.columns)
 
 

@@ -227,6 +227,11 @@ def _show_coverage(verdict: Verdict, timeline: Timeline, console: Console) -> No
         )
     for log in verdict.cut:
         console.print(f"[yellow]{_safe(timeline.named(log))}[/]")
+    if verdict.counted and not verdict.differences:
+        console.print("counted a second time, by expressions of Spark: the same numbers")
+    if "engines_disagree" not in verdict.violations:
+        for said in verdict.differences:
+            console.print(f"counted a second time: {_safe(said)}")
     if verdict.unread and verdict.violations:
         console.print("[yellow]what was not read may explain the following:[/]")
 

@@ -105,6 +105,23 @@ def test_a_probe_alone_may_be_set() -> None:
     assert judged(a, b) <= {"order_ack_late"}
 
 
+def test_the_tiers_of_a_paused_queue_go_on() -> None:
+    """What is due meanwhile leaves when the queue is resumed: replay sees every attempt in its time."""
+    world, a, b = pair()
+    a.send(b, "q", *numbered(0, 3))
+    world.run(SECOND)
+    a.live.pause(f"{b.name}/q", arrivals=False, now_ns=world.now_ns)
+    a.drain()
+    world.run(10 * MINUTE)
+    assert (attempts(a), len([record for record in a.log("packet_sent") if "stream" in record])) == ([1], 1)
+    del b.live.inbox.send_order_acks
+    a.live.resume(f"{b.name}/q", world.now_ns)
+    a.drain()
+    world.run(MINUTE)
+    assert (a.busy, b.read_all("q")) == (False, numbered(0, 3))
+    assert judged(a, b) <= {"order_ack_late"}
+
+
 @pytest.mark.plain
 def test_what_is_new_does_not_wait_for_what_waits() -> None:
     """A message that is sent between two attempts leaves at once, by itself, and changes no wait."""

@@ -7,11 +7,12 @@ from tests.queues.world import SimNode, World
 from triack.base.commit import Commit
 from triack.base.delivery import Delivery
 from triack.base.units import MS, SECOND
-from triack.queues.node_settings import NodeSettings
+from triack.queues.node_settings import Limits, NodeSettings
 from triack.queues.peers.control import Control
 from triack.queues.peers.link import Conversation
 from triack.queues.streams.retirement import ENDED
 from triack.queues.streams.stream_state import END_KEY, StreamState
+from triack.session.protocol.settings import SessionSettings
 from triack.tools.sim.faults import Faults
 
 QUICK = NodeSettings(retire_after_s=1.0)
@@ -93,6 +94,23 @@ def test_what_is_outstanding_keeps_its_stream() -> None:
     assert [outgoing.life for outgoing in a.outbox.streams] == [StreamState.LIVE]
     b.start()
     assert world.run(120 * SECOND, lambda: b.length("q") == 1)
+
+
+@pytest.mark.parametrize("restarts", [False, True], ids=["goes on", "starts again"])
+@pytest.mark.parametrize("delivery", list(Delivery), ids=str)
+def test_pieces_of_a_message_that_expired_half_way_keep_no_other_waiting(delivery: Delivery, *, restarts: bool) -> None:
+    """Nothing follows in its stream: its end says that the pieces are not wanted, though an idle stream never ends."""
+    world = World(1, Faults(delay_ns=5 * MS))
+    a = world.node("a", NodeSettings(retire_after_s=None, session=SessionSettings(max_unacked_packet=2)))
+    b = world.node("b", NodeSettings(limits=Limits(peer_quota_bytes=10_000, peer_memory_bytes=10_000)))
+    a.send(b, "large", b"x" * 15_000, delivery=delivery, live_ms=60)
+    assert world.run(SECOND, lambda: a.length("dead-letter") == 1)
+    if restarts:
+        a.restart()
+    assert b.log("committed") or delivery is Delivery.EXPRESS
+    a.send(b, "other", b"y" * 15_000, delivery=delivery)
+    assert world.run(30 * SECOND, lambda: b.length("other") == 1)
+    assert b.length("large") == 0
 
 
 def test_a_name_that_is_only_asked_for_is_forgotten_as_well() -> None:

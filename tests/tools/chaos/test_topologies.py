@@ -30,6 +30,7 @@ def test_each_fault_comes_to_a_share_of_the_seeds() -> None:
     quotas = [host.settings.limits.peer_transit_bytes for plan in plans for host in plan.hosts]
     assert quotas.count(QUOTA_BYTES) >= 20
     assert 100 <= sum(bool(plan.sync.hosts) for plan in plans) <= 180
+    assert 160 <= sum((plan.hosts[0].settings.retire_after_s or 0) < 10 for plan in plans) <= 240
     assert all(any(stream.astray for stream in plan.streams) == (len(plan.links) == 4 and len(plan.hosts) == 5
                and (1, 3) in plan.links) for plan in plans)  # fmt: skip
 

@@ -465,6 +465,26 @@ def order_ack_raised_on_its_way(world: Relayed) -> Expected:
 
 
 @lie
+def end_passed_before_the_last_packet(world: Relayed) -> Expected:
+    """Alpha's stream has ended; rho has a packet of it, and tells beta."""
+    numbers = world.bring(KEPT, 2)
+    world.pass_on(KEPT, numbers[:1])
+    world.alpha.write("stream_ended", cls=KEPT, **place(KEPT))
+    world.word("end", 2, BETA, KEPT)
+    return at("end_overtakes", KEPT, 2)
+
+
+@lie
+def end_passed_while_nothing_is_acknowledged(world: Relayed) -> Expected:
+    """Rho has sent both packets, and beta has not said that it has them."""
+    numbers = world.bring(KEPT, 2)
+    world.second.send(KEPT, numbers, 1)
+    world.alpha.write("stream_ended", cls=KEPT, **place(KEPT))
+    world.word("end", 2, BETA, KEPT)
+    return at("end_overtakes", KEPT, 1, 2)
+
+
+@lie
 def rejection_passed_to_the_destination(world: Relayed) -> Expected:
     """Rho refuses a packet, and tells the neighbour that it would have gone to."""
     world.bring(TX, 1)

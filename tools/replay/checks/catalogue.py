@@ -112,6 +112,20 @@ CHECKS: Final[dict[str, Check]] = {
         "docs/guide.md, delivery classes",
         "the packets",
     ),
+    # Journals.
+    "journal_complete": Check(
+        "Each message that a reader took from a queue with a journal, and each freed one whose sender asked for that, "
+        "is copied by the commit that deletes it, or a record says that it is not.",
+        "An audit by its journal would miss a message that was delivered.",
+        "decisions/0097",
+        "the messages",
+    ),
+    "journal_twice": Check(
+        "No message is copied into a journal twice.",
+        "An audit would count it twice, and to send the copies again would do twice what was asked for once.",
+        "decisions/0097",
+        "the message",
+    ),
     # Administration messages.
     "admin_ack_missing": Check(
         "Each message in its queue, and each settled one, is told of to a sender that asked for that.",
@@ -186,6 +200,12 @@ CHECKS: Final[dict[str, Check]] = {
         "The origin deletes its only copy on that word.",
         "MS-MQQB 3.1.1.6.2",
         "which order ack, and who passed it on",
+    ),
+    "end_overtakes": Check(
+        "A relay passes the end of a stream on only when no packet of that stream is there any more.",
+        "The destination forgets the stream, and refuses what comes later.",
+        "docs/decisions/0092-relays.md",
+        "the packets that were there",
     ),
     "word_astray": Check(
         "A relay passes order acks and rejections only to a neighbour that brought packets of their stream.",
@@ -496,6 +516,7 @@ MACHINES: Final[dict[str, tuple[str, ...]]] = {
     ),
     "queues/transit/transit_onward": ("onward_early", "word_astray"),
     "queues/transit/transit_words": ("order_ack_made_up", "word_astray"),
+    "queues/transit/transit_ends": ("end_overtakes",),
     "queues/topics/strategies": ("none_rule", "slowest_rule", "discard_rule"),
     "queues/topics/subscription": ("topic_twice", "topic_order", "topic_lost", "ack_wait"),
     "queues/topics/topic_root": ("content_freed_early", "topic_lost", "topic_order"),
@@ -503,6 +524,8 @@ MACHINES: Final[dict[str, tuple[str, ...]]] = {
     "queues/topics/trie": ("topic_astray", "topic_before_join"),
     "queues/streams/group_commit": ("store_ack_before_commit", "order_ack_before_commit"),
     "queues/mailboxes/expiry": ("expired",),
+    "queues/journals/journals": ("journal_complete", "journal_twice"),
+    "queues/streams/sent_copies": ("journal_complete", "journal_twice"),
     "queues/manager/admin_desk": ("admin_ack_missing", "admin_ack_twice", "admin_ack_made_up"),
     "queues/mailboxes/mailbox": ("not_handed", "unmarked", "duplicates_delivered", "order", "priority_order"),
     "session/congestion/send_window": ("window", "wire", "ack_unreceived", "ack_timeout", "silence"),

@@ -15,30 +15,31 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from contextlib import contextmanager
 from dataclasses import asdict, astuple, fields
 from functools import partial
-from itertools import chain, groupby
+from itertools import chain, groupby, islice
 from typing import TYPE_CHECKING, Any, Final
 
+from pyspark.errors import PySparkException
 from pyspark.sql import functions as f
 from pyspark.sql.window import Window
 
 from triack.base.errors import ReplayError
-from triack.tools.replay.checks.findings import DisorderError, Due, Finding, Life, Opening, Output, Record
+from triack.tools.replay.checks.findings import DisorderError, Output, Record
 from triack.tools.replay.engines.checkpoint import freeze, revive, revive_part
 from triack.tools.replay.engines.dealing import Chunk, deal, in_order, unpack_chunk
-from triack.tools.replay.engines.spark_files import list_files, read_files, tabulate_files
+from triack.tools.replay.engines.spark_files import FILES, list_files, processors, read_files, tabulate_files
+from triack.tools.replay.engines.spark_found import Found
 from triack.tools.replay.engines.summary import Loaded, load_summaries
 from triack.tools.replay.judges.at_once import AtOnce
-from triack.tools.replay.judges.conclusion import Read, World, accuse, cover, cut_logs, decide, place, summarize
-from triack.tools.replay.judges.journal import Journal, Segment, Unit, join_segments
+from triack.tools.replay.judges.conclusion import Read, accuse
+from triack.tools.replay.judges.journal import Journal, Unit
 from triack.tools.replay.judges.judge import UnitJudge
 from triack.tools.replay.judges.parting import Part
 from triack.tools.replay.judges.past import NO_CUTS, Cut, Past, behind
 from triack.tools.replay.log.files import Reading, split
-from triack.tools.replay.log.listing import OPEN_SUFFIX, Listing
+from triack.tools.replay.log.listing import OPEN_SUFFIX, Listing, there
 from triack.tools.replay.log.schema import BROKEN, UNPROVEN, Verdict, Violation
-from triack.tools.replay.log.series import Series
 from triack.tools.replay.log.validity import complaint
-from triack.tools.replay.tables.counts import Tee, disagreements, open_packed, totals
+from triack.tools.replay.tables.counts import Tee, disagreements, is_countable, open_packed, totals
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -50,12 +51,6 @@ DEALT: Final = "kind string, unit string, node string, incarnation bigint, n big
 Of kind ``found`` are findings, numbers and the like, as JSON; of kind ``counted`` records as columns, for the second
 count.
 """
-VIOLATIONS: Final = ", ".join(
-    f"`{field.name}` {'bigint' if field.type == 'int' else 'string'}" for field in fields(Violation)
-)
-"""A violation: the fields of ``schema.Violation``."""
-IDENTITY: Final = [field.name for field in fields(Violation)[:9]]
-"""Two findings that agree in these are the same."""
 FIRST_OF_EACH: Final = 1_000
 """Violations of a check that the driver takes: more than a page shows, and no more memory however many there are."""
 BATCH_BYTES: Final = 4 << 20
@@ -69,6 +64,8 @@ STATE: Final = -1
 """The place of a row with the state of its unit: before all that is new to it."""
 COUNTED: Final = "counted"
 """The kind of a row with records for the second count."""
+COUNTED_BYTES: Final = 8 << 20
+"""Records up to this size, packed, are counted by one task: a few seconds' work, as dealing them out would be."""
 PART: Final = "part"
 """The kind of a row with one node's part of a unit, as far as it was judged."""
 PENDING: Final = 2_048
@@ -78,13 +75,6 @@ FINDS_MAX: Final = 5
 _RENAMED: Final = re.compile(rf"FILE_NOT_EXIST\b.*{re.escape(OPEN_SUFFIX)}\b")
 """Spark's error for a segment that was completed, and so renamed, before a task came to it."""
 Row = tuple[str, str, str, int, int, int, bytes]
-_DECODE: Final[dict[str, Callable[[Any], Any]]] = {
-    "file": lambda it: Read(*it),
-    "segment": lambda it: Segment(*it),
-    "life": lambda it: Life(*it),
-    "opening": lambda it: Opening(*it),
-    "finding": lambda it: Finding(Violation(**it[0]), tuple(Due(*due) for due in it[1])),
-}
 
 
 def deal_files(files: DataFrame, *, at_once: bool = True, cuts: Mapping[str, Cut] = NO_CUTS) -> DataFrame:
@@ -203,6 +193,15 @@ def _deal_files(rows: Iterator[dict[str, Any]], *, at_once: bool, cuts: Mapping[
         records = yield from _deal_segments(path, segments, at_once=at_once)
         reading.compare(row["size"])
         yield found_row("file", Read(path, records, reading.torn, reading.fault))
+
+
+def _read_again(rows: Iterator[dict[str, Any]]) -> Iterator[Row]:
+    for row in rows:
+        reading, tee = Reading(there(os.fsdecode(row["name"]))), Tee()
+        for _, records in reading.segments():
+            for _ in tee.read(islice(records, row["size"])):
+                pass
+            yield from ((COUNTED, "", "", 0, 0, 0, data) for data in tee.take())
 
 
 def _deal_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[Row]:
@@ -349,82 +348,6 @@ def results(out: Output) -> Iterator[Row]:
 # ---- what comes home
 
 
-class Found:
-    """The findings of all judges, in Spark, and on the driver what every verdict needs.
-
-    Args:
-        rows: everything of kind ``found``; the caller keeps it in Spark's cache.
-
-    Attributes:
-        files: what was read.
-        segments: the same, as wholes.
-        world: what findings may depend on.
-        any: whether there may be violations.
-        violations: those that hold, each once, as a DataFrame of ``VIOLATIONS``.
-    """
-
-    def __init__(self, rows: DataFrame) -> None:
-        gathered = self._gathered = _gather(rows)
-        joining = Output()
-        self.files: list[Read] = _collect(gathered, "file")
-        self.segments: list[Segment] = _collect(gathered, "segment")
-        self.world = World(join_segments(self.segments, joining), _collect(gathered, "opening"))
-        findings = rows.where("unit = 'finding'").select("data")
-        more = [[found_row("finding", (asdict(it.violation), it.dues))[-1]] for it in joining.findings]
-        if more:
-            findings = findings.unionByName(rows.sparkSession.createDataFrame(more, "data binary"))
-        self.any = bool(more) or any(row["unit"] == "finding" for row in gathered)
-        self.violations = decided(findings, self.world, self.segments)
-
-    def summarize(self, verdict: Verdict, listing: Listing) -> None:
-        """Fill in all but the violations.
-
-        Args:
-            verdict: gets it.
-            listing: what there was to read.
-        """
-        gathered = self._gathered
-        numbers = {row["unit"].partition(" ")[2]: row["n"] for row in gathered if row["unit"].startswith("number ")}
-        cover(verdict, listing, self.files)
-        summarize(verdict, self.world, numbers, _merge(gathered))
-        times = {row["unit"]: row["n"] for row in gathered if row["unit"] in ("begin", "end")}
-        verdict.time(times.get("begin", 0), times.get("end", 0))
-
-
-def decided(findings: DataFrame, world: World, segments: list[Segment]) -> DataFrame:
-    """Return the violations among findings: those whose dues hold, each once, with file and line.
-
-    Args:
-        findings: in ``data`` as JSON.
-        world: what they may depend on.
-        segments: what was read, as wholes.
-    """
-    lives, openings = list(world.lives.values()), world.openings
-
-    def decide_each(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        import pyarrow as pa
-
-        here = World(lives, openings)
-        for batch in batches:
-            rows = [_DECODE["finding"](json.loads(data)) for data in batch.column("data").to_pylist()]
-            violations = decide(rows, here)
-            place(violations, segments)
-            yield pa.RecordBatch.from_pylist([asdict(it) for it in violations], schema=_violation_schema())
-
-    held = findings.mapInArrow(decide_each, VIOLATIONS)
-    # A broken promise comes before a late one, if two findings are about the same.
-    others = ["standing", *(name for field in fields(Violation) if (name := field.name) not in (*IDENTITY, "standing"))]
-    best = held.groupBy(*IDENTITY).agg(f.min(f.struct(*others)).alias("best"))
-    return best.select(*IDENTITY, *(f.col(f"best.{field.name}") for field in fields(Violation)[len(IDENTITY) :]))
-
-
-def _violation_schema() -> pa.Schema:
-    import pyarrow as pa
-
-    kinds = {"int": pa.int64(), "str": pa.string()}
-    return pa.schema([(field.name, kinds[str(field.type)]) for field in fields(Violation)])
-
-
 def replay_spark(
     spark: SparkSession,
     paths: Iterable[str],
@@ -478,7 +401,7 @@ def judge_dealt(
     if loaded is not None and loaded.past is not None:
         dealt = dealt.unionByName(deal_past(dealt.sparkSession, loaded.past))
     with judging() as kept:
-        found = Found(keep_found(dealt, kept))
+        found = Found(keep_found(dealt, kept), kept)
         found.files += loaded.read if loaded is not None else []
         # What was removed from pruned logs, no count of the rest can know.
         counted = dealt if loaded is None or loaded.past is None else None
@@ -540,20 +463,21 @@ def conclude_found(
     """
     verdict = Verdict(engine="spark")
     found.summarize(verdict, listing)
-    verdict.cut = cut_logs(found.world, [])
+    cut = dict(found.short)
     violations = found.violations
     counts = []
     if found.any:
         kept.append(violations.persist())
         counts = violations.groupBy("check", "standing").agg(f.count("*").alias("count")).collect()
-        lacking = violations.where(f.col("standing") == UNPROVEN).select("node", "incarnation").collect()
-        verdict.cut = cut_logs(found.world, [(row["node"], row["incarnation"]) for row in lacking])
+        lacking = violations.where(f.col("standing") == UNPROVEN).select("node", "incarnation", "evidence").collect()
+        cut |= {(row["node"], row["incarnation"]): row["evidence"] for row in lacking}
         violations = violations.where(f.col("standing") == BROKEN)
+    verdict.cut = [said for _, said in sorted(cut.items())]
     if counts:
         verdict.findings = first_of_each(violations)
     totals = {(row["check"], row["standing"]): row["count"] for row in counts}
     accuse(verdict, totals, _lost(violations) if ("lost", BROKEN) in totals else {})
-    if counted is not None and verdict.verdict == "pass":
+    if counted is not None:
         _compare(verdict, counted, kept)
     if finish is not None:
         finish(verdict, _all_of(verdict, violations))
@@ -561,16 +485,51 @@ def conclude_found(
 
 
 def _compare(verdict: Verdict, dealt: DataFrame, kept: list[DataFrame]) -> None:
-    """Count a second time what the judges have passed, and report where the counts differ.
+    """Count a second time what the judges have judged, and report where the counts differ.
 
-    The second count knows no clock and no missing log, so it has nothing to say of other verdicts.
+    The second count knows no clock and no missing log. So a difference is a broken promise only where all else is kept.
     """
-    records = open_packed(dealt.where(f.col("kind") == COUNTED).select("data")).persist()
-    kept.append(records)
-    told = disagreements(verdict, totals(records))
-    if told:
-        verdict.findings = [Violation("engines_disagree", evidence=evidence) for evidence in told]
-        verdict.violations = {"engines_disagree": len(told)}
+    packed = dealt.where(f.col("kind") == COUNTED).select("data")
+    (size,) = packed.agg(f.sum(f.length("data"))).first() or (0,)
+    records = open_packed(packed)
+    if (size or 0) <= COUNTED_BYTES:
+        # One task has all of them, so nothing is shuffled.
+        records = records.coalesce(1)
+    kept.append(records.persist())
+    is_pass = verdict.verdict == "pass"
+    if not is_pass and not is_countable(records):
+        verdict.differences = ["not counted a second time: a record tells of more packets than there can be"]
+        return
+    try:
+        verdict.counted = totals(records)
+    except PySparkException as error:
+        if is_pass:
+            raise
+        verdict.differences = [f"not counted a second time: {type(error).__name__}, as records are not as they must be"]
+        return
+    verdict.differences = disagreements(verdict, verdict.counted)
+    if verdict.differences and is_pass:
+        verdict.findings = [Violation("engines_disagree", evidence=evidence) for evidence in verdict.differences]
+        verdict.violations = {"engines_disagree": len(verdict.differences)}
+
+
+def recount(spark: SparkSession, files: Iterable[Read]) -> DataFrame:
+    """Return the records of files for the second count, as ``judge_dealt`` has them; of each file those that were read.
+
+    Args:
+        spark: the Spark session.
+        files: of this machine, or mounted on all that work.
+    """
+    import pyarrow as pa
+
+    listed = sorted(files)
+    rows = {
+        "name": pa.array([os.fsencode(it.path) for it in listed], pa.binary()),
+        "size": pa.array([it.records for it in listed], pa.int64()),
+        "content": pa.array([None] * len(listed), pa.binary()),
+    }
+    tasks = max(1, min(len(listed), processors(spark)))
+    return spark.createDataFrame(pa.table(rows), FILES).repartition(tasks).mapInArrow(each(_read_again), DEALT)
 
 
 def _lost(violations: DataFrame) -> dict[tuple[str, int], int]:
@@ -594,32 +553,6 @@ def _all_of(verdict: Verdict, violations: DataFrame) -> Iterator[Violation]:
     else:
         for row in violations.orderBy(*(field.name for field in fields(Violation))).toLocalIterator():
             yield Violation(**row.asDict())
-
-
-def _collect(gathered: Iterable[Any], what: str) -> list[Any]:
-    return [_DECODE[what](json.loads(row["data"])) for row in gathered if row["unit"] == what]
-
-
-def _gather(found: DataFrame) -> list[Any]:
-    """Return what was found, with numbers added up by Spark."""
-    unit = f.col("unit")
-    total = f.sum(f.when(unit.startswith("number "), f.col("n")))
-    value = f.when(unit == "begin", f.min("n")).when(unit == "end", f.max("n")).otherwise(total)
-    # Equal rows become one; how often a row occurred counts where values are added up. Findings stay in Spark.
-    data = f.when(unit != "finding", f.col("data")).alias("data")
-    return found.groupBy("unit", data).agg(value.alias("n"), f.count("*").alias("times")).collect()
-
-
-def _merge(gathered: Iterable[Any]) -> dict[str, Series]:
-    merged: dict[str, Series] = {}
-    for row in gathered:
-        if row["unit"] == "series":
-            name, mode, bits, buckets = json.loads(row["data"])
-            part = Series(mode, bits)
-            times = row["times"] if mode == "sum" else 1
-            part.buckets = {bucket: times * value for bucket, value in buckets}
-            merged.setdefault(name, Series(mode, bits)).merge(part)
-    return merged
 
 
 def explain(error: Exception) -> Exception:

@@ -24,8 +24,9 @@ from triack.tools.replay.engines.checkpoint import load, save
 from triack.tools.replay.engines.follow import POLL_S
 from triack.tools.replay.engines.pieces import merged_by, pieces_of
 from triack.tools.replay.engines.spark_batch import KNOWN, in_force, judge_batch, rows_of_past
-from triack.tools.replay.engines.spark_engine import DEALT, Found, conclude_found, explain, first_of_each, pack
+from triack.tools.replay.engines.spark_engine import DEALT, conclude_found, explain, first_of_each, pack, recount
 from triack.tools.replay.engines.spark_files import name_of
+from triack.tools.replay.engines.spark_found import Found
 from triack.tools.replay.engines.spark_growth import watch
 from triack.tools.replay.engines.spark_session import gone
 from triack.tools.replay.engines.summary import Loaded, load_summaries
@@ -43,6 +44,8 @@ Tell = Callable[[Violation, Timeline], None]
 Identity = tuple[object, ...]
 """Two findings that agree in these are the same."""
 
+RECOUNTED_MAX: Final = 10_000_000
+"""Records that are read once more in the end, for the second count: a minute or two on one machine."""
 TRIGGER: Final = "500 milliseconds"
 """Interval between two looks for new records: a batch takes longer than that."""
 
@@ -372,14 +375,15 @@ class Stream:
 
     def _look(self, last: int) -> None:
         """Judge what holds after a batch."""
-        rows = self._found(last).persist()
+        kept = [self._found(last).persist()]
         try:
-            found, verdict = Found(rows), Verdict()
+            found, verdict = Found(kept[0], kept), Verdict()
             found.summarize(verdict, Listing())
             broken = f.col("standing") == BROKEN
             violations = first_of_each(found.violations.where(broken)) if found.any else []
         finally:
-            rows.unpersist()
+            for frame in kept:
+                frame.unpersist()
         self._looked, self._timeline = last, verdict.timeline or Timeline()
         self._suspects = {it.identity: it for it in violations if it.identity not in self._told}
 
@@ -401,10 +405,12 @@ class Stream:
         """
         kept: list[DataFrame] = []
         try:
-            found = Found(self._found(self._last))
+            found = Found(self._found(self._last), kept)
             left = self._expected.without({it.path for it in found.files})
+            read = [it for it in found.files if not it.fault]
+            is_whole = self._past is None and sum(it.records for it in read) <= RECOUNTED_MAX
             found.files += self._loaded.read
-            return conclude_found(found, left, kept, finish)
+            return conclude_found(found, left, kept, finish, recount(self._spark, read) if is_whole else None)
         finally:
             for frame in kept:
                 frame.unpersist()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from triack.base.printable import escaped
 from triack.tools.replay.checks.findings import EVER, LATE_NS, UNSENT_NS, Due, Finding, Life, Opening
@@ -194,20 +194,36 @@ def decide(findings: Iterable[Finding], world: World) -> list[Violation]:
     return list(found.values())
 
 
+_HARMLESS: Final = {"awake", "powered"}
+"""Dues whose failing makes a finding late, or names a log, in place of dropping it."""
+
+
 def _held(finding: Finding, world: World) -> Iterator[Violation]:
-    """Yield the outcome of a finding: itself, the starts whose logs may lack its explanation, or nothing."""
     violation = finding.violation
     if (violation.node or violation.origin, violation.incarnation) in world.headless:
         # The begin of its log may explain it; that it is missing is reported by itself.
         return
     failing = {due.kind for due in finding.dues if not world.holds(due)}
-    if failing - {"awake", "powered"}:
+    lacking = {start for due in finding.dues for start in world.lacking(due)} if failing <= _HARMLESS else ()
+    yield from outcome(violation, failing, [(*start, cut_log(world, start)) for start in sorted(lacking)])
+
+
+def outcome(
+    violation: Violation, failing: Collection[str], lacking: Collection[tuple[str, int, str]]
+) -> Iterator[Violation]:
+    """Yield the outcome of a finding: itself, the starts whose logs may lack its explanation, or nothing.
+
+    Args:
+        violation: what was found.
+        failing: the kinds of its dues that do not hold.
+        lacking: the starts whose logs may lack what would show that a due does not hold: node, start, and a sentence.
+    """
+    if not _HARMLESS.issuperset(failing):
         return
-    lacking = sorted({start for due in finding.dues for start in world.lacking(due)})
-    for node, start in lacking:
-        yield Violation("", node, number=start, incarnation=start, standing=UNPROVEN)
+    for node, start, said in lacking:
+        yield Violation("", node, number=start, evidence=said, incarnation=start, standing=UNPROVEN)
     if not lacking:
-        yield replace(finding.violation, standing=LATE) if failing else finding.violation
+        yield replace(violation, standing=LATE) if failing else violation
 
 
 def place(violations: list[Violation], segments: Iterable[Segment]) -> None:
@@ -230,6 +246,18 @@ def missing_logs(world: World) -> list[str]:
     return [f"node {peer}" for peer in missing] + world.starts.missing()
 
 
+def missing_of(world: World, node: str) -> list[str]:
+    """Name the missing logs of one node.
+
+    Args:
+        world: what is known of that node, if no more.
+        node: its id.
+    """
+    if node in world.nodes:
+        return world.starts.missing()
+    return [f"node {node}"] if node and any(opening.peer == node for opening in world.openings) else []
+
+
 def cut_logs(world: World, lacking: Iterable[Start]) -> list[str]:
     """Name the logs that lack their end, as others show, or that may lack what would explain an apparent violation.
 
@@ -237,15 +265,17 @@ def cut_logs(world: World, lacking: Iterable[Start]) -> list[str]:
         world: what is known.
         lacking: the starts of the latter kind.
     """
-    told = []
-    for node, start in sorted({*lacking, *world.endings.short()}):
-        last_n, known = world.lives[(node, start)].last_n, world.endings.known_of(node, start)
-        at = f"the log of start {start} of node {node} ends at record {last_n:,}"
-        if known > last_n:
-            told.append(f"{at}, and its node had written {known:,} when its last commit was begun")
-        else:
-            told.append(f"{at} without its end record; what is missing after that may be there")
-    return told
+    return [cut_log(world, start) for start in sorted({*lacking, *world.endings.short()})]
+
+
+def cut_log(world: World, start: Start) -> str:
+    """Say of the log of a start that it may lack its end."""
+    node, number = start
+    last_n, known = world.lives[start].last_n, world.endings.known_of(node, number)
+    at = f"the log of start {number} of node {node} ends at record {last_n:,}"
+    if known > last_n:
+        return f"{at}, and its node had written {known:,} when its last commit was begun"
+    return f"{at} without its end record; what is missing after that may be there"
 
 
 def unfinished_logs(world: World) -> list[str]:
@@ -316,12 +346,17 @@ def summarize(verdict: Verdict, world: World, numbers: dict[str, int], series: d
     verdict.nodes = len(world.nodes)
     verdict.starts = len(world.lives)
     verdict.records = sum(life.records for life in world.lives.values())
-    for name in ("sent", "delivered", "resends", "duplicates_on_wire", "sessions_closed", "out_of_order"):
-        setattr(verdict, name, numbers.get(name, 0))
-    verdict.duplicates_delivered = numbers.get("duplicates_delivered", 0)
-    verdict.pending = numbers.get("unqueued", 0) + verdict.sent - verdict.delivered
+    count(verdict, numbers)
     verdict.missing = missing_logs(world)
     verdict.unfinished = unfinished_logs(world)
+
+
+def count(verdict: Verdict, numbers: Mapping[str, int]) -> None:
+    """Fill in the numbers that judges added up."""
+    names = ("sent", "delivered", "resends", "duplicates_on_wire", "sessions_closed", "out_of_order")
+    for name in (*names, "duplicates_delivered"):
+        setattr(verdict, name, numbers.get(name, 0))
+    verdict.pending = numbers.get("unqueued", 0) + verdict.sent - verdict.delivered
 
 
 def cover(verdict: Verdict, listing: Listing, read: Iterable[Read]) -> None:

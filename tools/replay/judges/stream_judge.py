@@ -28,6 +28,7 @@ from triack.tools.replay.checks.findings import (
     whole,
 )
 from triack.tools.replay.checks.incoming_check import DEAD_LETTER_STREAM, Incoming, Receiver
+from triack.tools.replay.checks.journal_check import Copies
 from triack.tools.replay.checks.latencies import Latencies
 from triack.tools.replay.checks.outgoing_check import Outgoing
 from triack.tools.replay.checks.stories import Story, given_up_and_delivered, segments, waiting
@@ -41,10 +42,12 @@ Value = TypeVar("Value")
 
 Place = tuple[str, int, int, int]
 
-LEAVING: Final = ("handed", "settled", "returned", "purged", "expired")
+LEAVING: Final = ("handed", "settled", "journaled", "returned", "purged", "expired")
 """Events of messages in a queue, dead letters among them."""
 
 
+NAMELESS: Final = ("admin_ack_asked", "journal_asked", "journaled")
+"""Events that say nothing of the names of a stream."""
 TELLS_PRIORITY: Final = ("queued", "committed")
 """Events that say which priority the messages of a stream have."""
 
@@ -67,6 +70,7 @@ class StreamJudge(LaneReporter):
         self._receivers: dict[str, Incoming] = {}
         self._relays: dict[str, Passing] = {}
         self._asking: dict[str, Asking] = {}
+        self._copies: dict[str, Copies] = {}
         self._stories: defaultdict[int, Story] = defaultdict(Story)
         self._starts: dict[str, int] = {}
         self._lives: dict[str, Record] = {}
@@ -110,6 +114,16 @@ class StreamJudge(LaneReporter):
             self._asking[node] = Asking(node, self._origin, self._stream, self._out)
         return self._asking[node]
 
+    def _copies_of(self, node: str) -> Copies:
+        copies = self._copies.get(node)
+        if copies is None:
+            copies = self._copies[node] = Copies(node, self._origin, self._stream, self._out)
+            if node in self._lives:
+                copies.handle_started(self._lives[node])
+            if node not in self._recovering:
+                copies.handle_other(self._lives.get(node, {}))
+        return copies
+
     def _relay(self, node: str) -> Passing:
         relay = self._relays.get(node)
         if relay is None:
@@ -147,6 +161,8 @@ class StreamJudge(LaneReporter):
             self._receiver(node).handle_other(record)
             if node in self._relays:
                 self._relays[node].handle_other(record)
+            if node in self._copies:
+                self._copies[node].handle_other(record)
 
     def _note_names(self, record: Record) -> None:
         get = record.get
@@ -154,8 +170,9 @@ class StreamJudge(LaneReporter):
         peer_name = get("peer_name") if record["event"] == "queued" else None
         priority = priority_in(record) if record["event"] in TELLS_PRIORITY else None
         names = record["node"], record["sequence"], get("class"), get("queue"), peer_name, priority
-        if names in self._named or self._stream == DEAD_LETTER_STREAM or record["event"] == "admin_ack_asked":
-            # What is asked for is written before the commit that begins the stream, which may never be.
+        if names in self._named or self._stream == DEAD_LETTER_STREAM or record["event"] in NAMELESS:
+            # What is asked for is written before the commit that begins the stream, which may never be; what is copied
+            # may be in another queue, and so is an old name.
             return
         story = self._stories.get(record["sequence"])
         if record["event"] == "stream_ended" and (story is None or not story.queued):
@@ -197,6 +214,8 @@ class StreamJudge(LaneReporter):
             if before != start:
                 side.handle_started(record)
                 self._recovering.add(node)
+                if node in self._copies:
+                    self._copies[node].handle_started(record)
             side.handle_life(record)
 
     # ---- single records
@@ -223,12 +242,16 @@ class StreamJudge(LaneReporter):
             self._out.begin(record["wall_ns"])
         if record["node"] in self._asking:
             self._asking[record["node"]].handle_queued(record)
+        if record["node"] in self._copies:
+            self._copies[record["node"]].handle_queued(record)
         self._sender(record["node"]).handle_queued(record)
 
     def _on_removed(self, record: Record) -> None:
         story, first, last, count = self._story(record), record["first"], record["last"], record["count"]
         story.removed.append((first, last, count))
         self._removals.append(record)
+        if record["node"] in self._copies:
+            self._copies[record["node"]].handle_removed(record)
         if first == last and story.weights.get(first) is None:
             # It may never have left: then no other record tells what it holds.
             self._put(story, first, last, count)
@@ -284,8 +307,13 @@ class StreamJudge(LaneReporter):
         self._relay(record["node"]).handle_freed(record)
 
     def _on_control(self, record: Record) -> None:
-        """A relay passed an order ack or a rejection on."""
+        """A relay passed an order ack, a rejection or the end of the stream on."""
         node, sequence = record["node"], record["sequence"]
+        if record["kind"] in ("end", "forgotten"):
+            # It may have come by a way that no packet has taken.
+            if record["kind"] == "end" and node in self._relays:
+                self._relays[node].handle_end_passed(record)
+            return
         if record["kind"] == "order-ack":
             self._passed_on.setdefault((sequence, record["number"], node), record)
         elif record["kind"] != "reject":
@@ -306,6 +334,8 @@ class StreamJudge(LaneReporter):
     def _on_onward_ack_received(self, record: Record) -> None:
         if record["node"] == self._origin:
             self._sender(record["node"]).handle_onward_ack(record)
+            if record["node"] in self._copies:
+                self._copies[record["node"]].handle_onward_ack()
         else:
             self._relay(record["node"]).handle_onward_ack(record)
 
@@ -319,6 +349,8 @@ class StreamJudge(LaneReporter):
         self._latencies[record["sequence"]].committed(record, self._out)
         if record["node"] == self._origin:
             self._sender(record["node"]).handle_local(record)
+            if record["node"] in self._copies:
+                self._copies[record["node"]].handle_local(record)
         self._receiver(record["node"]).handle_committed(record)
 
     def _on_recovered(self, record: Record) -> None:
@@ -356,6 +388,20 @@ class StreamJudge(LaneReporter):
         known = self._receiver(record["node"]).sequences.get(record["sequence"])
         self._ask(record["node"]).handle_told(record, known or Receiver())
 
+    def _on_copies_asked(self, record: Record) -> None:
+        self._copies_of(record["node"]).handle_asked(record)
+
+    def _on_journaled(self, record: Record) -> None:
+        if self._stream == DEAD_LETTER_STREAM:
+            return
+        known = self._receiver(record["node"]).sequences.get(record["sequence"])
+        self._copies_of(record["node"]).handle_journaled(record, known or Receiver())
+
+    def _on_settled(self, record: Record) -> None:
+        if "journaled" in record and self._stream != DEAD_LETTER_STREAM:
+            self._copies_of(record["node"]).handle_settled(record)
+        self._receiver(record["node"]).handle_settled(record)
+
     def _on_ended(self, record: Record) -> None:
         self._ended.add(record["sequence"])
         self._sender(record["node"]).handle_ended(record)
@@ -392,6 +438,7 @@ class StreamJudge(LaneReporter):
         self._senders |= other._senders
         self._receivers |= other._receivers
         self._asking |= other._asking
+        self._copies |= other._copies
         self._relays |= other._relays
         self._starts |= other._starts
         self._lives |= other._lives
@@ -422,7 +469,8 @@ class StreamJudge(LaneReporter):
         What no single node has said, such as what was queued and acknowledged, goes to the origin's judge; if the
         origin is not known, to that of the first node.
         """
-        nodes = sorted({*self._last, *self._lives, *self._senders, *self._receivers, *self._relays, *self._asking})
+        known = (self._last, self._lives, self._senders, self._receivers, self._relays, self._asking, self._copies)
+        nodes = sorted({node for by_node in known for node in by_node})
         teller = self._origin if self._origin in nodes else next(iter(nodes), "")
         parts: dict[str, StreamJudge] = {}
         for node in nodes:
@@ -435,6 +483,7 @@ class StreamJudge(LaneReporter):
         self._senders, self._receivers = _only(node, whole._senders), _only(node, whole._receivers)
         self._relays = _only(node, whole._relays)
         self._asking = _only(node, whole._asking)
+        self._copies = _only(node, whole._copies)
         self._starts, self._lives = _only(node, whole._starts), _only(node, whole._lives)
         self._last = _only(node, whole._last)
         self._recovering = whole._recovering & {node}
@@ -460,6 +509,9 @@ class StreamJudge(LaneReporter):
             self._judge_receiver(receiver)
         for node, relay in self._relays.items():
             relay.finish(self._later(node))
+        for node, copies in self._copies.items():
+            if node in self._last:
+                copies.finish(self._last[node], self._later(node))
         self._judge_names()
         self._judge_ends()
         self._judge_removals()
@@ -795,7 +847,9 @@ class StreamJudge(LaneReporter):
         "stream_ended": _on_ended,
         "stream_forgotten": _on_forgotten,
         "handed": _to_receiver(Incoming.handle_handed),
-        "settled": _to_receiver(Incoming.handle_settled),
+        "settled": _on_settled,
+        "journal_asked": _on_copies_asked,
+        "journaled": _on_journaled,
         "returned": _to_receiver(Incoming.handle_returned),
         "purged": _to_receiver(Incoming.handle_purged),
         "expired": _to_receiver(Incoming.handle_expired),

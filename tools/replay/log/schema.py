@@ -157,6 +157,10 @@ class Verdict:
         late: the same for limits of time that a process missed because it stood still, and said so.
         engine: ``spark`` or ``local``.
         chosen: why it was that one, if the replay chose it.
+        counted: what expressions of Spark count beside the judges, by the names of ``tables/counts.py``; empty where
+            nobody did.
+        differences: where these numbers are not those of the judges, in words, or why they are not known. If nothing
+            else is wrong that is a violation; logs that are broken or not whole may be the reason.
         findings: the violations themselves, sorted, without those that are late.
         report: where the page was written, if it was.
         timeline: what its plots show.
@@ -185,6 +189,8 @@ class Verdict:
     late: dict[str, int] = field(default_factory=dict)
     engine: str = ""
     chosen: str = field(default="", compare=False)
+    counted: dict[str, int] = field(default_factory=dict, compare=False)
+    differences: list[str] = field(default_factory=list, compare=False)
     findings: list[Violation] = field(default_factory=list)
     report: str | None = None
     timeline: Timeline | None = None
@@ -334,6 +340,9 @@ class Timeline:
         flows: what became of the messages of each stream.
         trips: (from, to) -> narrow bucket -> round trips from a packet sent to its session ack.
         policies: (node, peer) -> the policy of sessions (the values of ``POLICY_SHOWN``) -> how many had it.
+        holds: (node, origin, stream) -> when its destination had no room, and why; or had room again, and no reason.
+        pauses: (node, queue) -> when an operator paused it, and a word; or resumed it, and none.
+        left_out: kind of thing -> how many of them are too many for a page, and in no table or plot of it.
     """
 
     start_ns: int = 0
@@ -362,6 +371,9 @@ class Timeline:
     starts: list[StartLine] = field(default_factory=list)
     flows: Flows = field(default_factory=Flows)
     trips: dict[tuple[str, str], dict[int, int]] = field(default_factory=dict)
+    holds: dict[tuple[str, str, int], list[tuple[int, str]]] = field(default_factory=dict)
+    pauses: dict[tuple[str, str], list[tuple[int, str]]] = field(default_factory=dict)
+    left_out: dict[str, int] = field(default_factory=dict)
 
     @property
     def span_ns(self) -> tuple[int, int]:

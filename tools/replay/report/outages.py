@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
@@ -30,6 +31,7 @@ class Outage:
         begin_ns, end_ns: by the wall clock.
         over: whether it was over before the logs end.
         cause: why, in words, without numbers.
+        what: the stream or queue that waited, if it was not all of the node.
     """
 
     node: str
@@ -38,6 +40,7 @@ class Outage:
     end_ns: int
     over: bool
     cause: str
+    what: str = ""
 
 
 @dataclass(slots=True)
@@ -123,6 +126,7 @@ def outages_of(timeline: Timeline, sessions: list[Session]) -> list[Outage]:
     """
     found = [*_away(timeline), *_stood(timeline)]
     found += _parted(timeline, sessions, list(found))
+    found += [*_held(timeline), *_paused(timeline)]
     return sorted(found, key=lambda it: (it.begin_ns, it.node, it.peer))
 
 
@@ -162,3 +166,36 @@ def _parted(timeline: Timeline, sessions: list[Session], others: list[Outage]) -
                         cause = f"{session.reason}: {timeline.name(away.node)} was away or stood still"
                 found.append(Outage(node, peer, begin_ns, end_ns, following is not None, cause))
     return found
+
+
+def _held(timeline: Timeline) -> Iterator[Outage]:
+    """Yield when streams waited because their destination had no room for them."""
+    for (node, origin, stream), edges in timeline.holds.items():
+        queue = timeline.streams.get((origin, stream), "not known")
+        takers = " or ".join(sorted(map(timeline.name, timeline.flows.takers.get((origin, stream), ()))))
+        of = "" if origin == node else f" of {timeline.name(origin)}"
+        what = f"stream {stream}{of} to {takers or 'not known'}/{queue}"
+        for begin_ns, end_ns, over, reason in _spans(timeline, edges):
+            said = "is paused by an operator" if reason == "paused" else f"has no room: {reason}"
+            yield Outage(node, "", begin_ns, end_ns, over, f"its destination {said}", what)
+
+
+def _paused(timeline: Timeline) -> Iterator[Outage]:
+    """Yield when queues were paused at their own node."""
+    for (node, queue), edges in timeline.pauses.items():
+        what = f"all queues to {queue.removesuffix('/')}" if queue.endswith("/") else f"queue {queue}"
+        for begin_ns, end_ns, over, _ in _spans(timeline, edges):
+            yield Outage(node, "", begin_ns, end_ns, over, "paused by an operator here", what)
+
+
+def _spans(timeline: Timeline, edges: list[tuple[int, str]]) -> Iterator[tuple[int, int, bool, str]]:
+    """Yield from when to when a reason was in force, whether it was over before the logs end, and the reason."""
+    since_ns, known = 0, ""
+    for wall_ns, reason in sorted(edges):
+        if reason == known:
+            continue
+        if known and since_ns < wall_ns:
+            yield since_ns, wall_ns, True, known
+        since_ns, known = wall_ns, reason
+    if known and since_ns < timeline.span_ns[1]:
+        yield since_ns, timeline.span_ns[1], False, known

@@ -98,6 +98,7 @@ _EXPRESS: Final = (
     Column("express_delivered", "express delivered", "count"),
 )
 _OPTIONAL: Final = (
+    "what",
     "unqueued",
     "at_relays",
     "acknowledged",
@@ -362,7 +363,8 @@ def _joined(streams: Iterable[Row]) -> Row:
 
 def _outage_table(timeline: Timeline, outages: list[Outage]) -> Table:
     columns = (
-        Column("who", "what was away", ids="ids"),
+        Column("who", "what was away, or waited", ids="ids"),
+        Column("what", "what waited"),
         Column("begin_ns", "from (UTC)", "wall_ns"),
         Column("end_ns", "to (UTC)", "wall_ns"),
         Column("lasted_ns", "lasted", "ns"),
@@ -371,6 +373,7 @@ def _outage_table(timeline: Timeline, outages: list[Outage]) -> Table:
     rows = [
         {
             "who": f"{timeline.name(it.node)} and {timeline.name(it.peer)}" if it.peer else timeline.name(it.node),
+            "what": it.what,
             "ids": f"{it.node} and {it.peer}" if it.peer else it.node,
             "begin_ns": it.begin_ns,
             "end_ns": it.end_ns,
@@ -381,7 +384,8 @@ def _outage_table(timeline: Timeline, outages: list[Outage]) -> Table:
     ]
     note = (
         "The longest first; gaps in the plots. A node is away between two of its starts. Two nodes are parted from the"
-        " last word in a session that failed until their next session. Messages that wait then take longer."
+        " last word in a session that failed until their next session. A stream waits while its destination has no"
+        " room, and a queue while it is paused, though both nodes are there. Messages that wait then take longer."
     )
     return Table("outages", "Outages", columns, rows, note)
 

@@ -124,7 +124,8 @@ def _joined(outages: Iterable[Outage]) -> list[list[int]]:
 
 
 def _who(timeline: Timeline, outage: Outage) -> str:
-    return " and ".join(timeline.name(it) for it in (outage.node, outage.peer) if it)
+    who = " and ".join(timeline.name(it) for it in (outage.node, outage.peer) if it)
+    return f"{who}, {outage.what}" if outage.what else who
 
 
 def _ms(wall_ns: int) -> int:

@@ -144,6 +144,7 @@ def _page(
         cut=[timeline.named(said) for said in verdict.cut],
         late=[(name, count, CHECKS[name].sentence) for name, count in verdict.late.items()],
         judged=judged,
+        left_out=list(timeline.left_out.items()),
         numbers=[
             (name, _number(name, getattr(verdict, name)), text, name in _PROMISED_ZERO and getattr(verdict, name))
             for name, text in _NUMBERS

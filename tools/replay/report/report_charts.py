@@ -18,6 +18,8 @@ _shown: Final = lru_cache(4096)(printable)
 """The same few names come again and again."""
 RUNS_MAX: Final = 4096
 """Bursts of a session whose times are known: an ack of an older one says nothing about the round trip."""
+EDGES_MAX: Final = 500
+"""Begins and ends of holds of a segment that are told: where one follows the other all the time, these show it."""
 TIERS: Final = ("in session", "tier 1-3", "tier 4-6", "tier 7-9", "tier 10 on")
 """Resends of the session, and those of the sequence by their attempt."""
 
@@ -65,8 +67,9 @@ class Charts:
     The names of its numbers are parts with tabs between them: ``between NODE PEER WHAT``, or ``link NODE SESSION WHAT``
     where the peer is not known yet; ``queue WHAT PLACE QUEUE``, ``stream ORIGIN STREAM QUEUE``, ``name NODE NAME``,
     ``alias NODE NAME`` for what a peer calls it, and ``heard NODE SESSION`` for the wall time at which a node heard its
-    peer for the last time in a session that failed. The judges of streams add ``flow ORIGIN STREAM WHAT``, and the
-    conclusion which node is at the other end of a session.
+    peer for the last time in a session that failed; ``hold NODE ORIGIN STREAM WALL_NS REASON`` and ``pause NODE QUEUE
+    WALL_NS WORD`` where a stream was held and a queue was paused, without a reason or word where that ended. The judges
+    of streams add ``flow ORIGIN STREAM WHAT``, and the conclusion which node is at the other end of a session.
 
     From here on, names of nodes and queues contain no tabs and no other invisible characters.
 
@@ -79,6 +82,7 @@ class Charts:
         self._left: dict[str, Left] = {}
         # How the names of a session's numbers begin.
         self._names: dict[str, str] = {}
+        self._edges = 0
         # The wall time of the last record of something that arrived in a session.
         self._heard: dict[str, int] = {}
 
@@ -185,6 +189,19 @@ class Charts:
         what = "handed again" if record["redelivered"] else "handed"
         self._queue(record, what, record["node"], sum(packets * each for packets, each in record["counts"]))
 
+    def _held(self, record: Record) -> None:
+        where = record["node"], record["origin"], str(record["stream"])
+        self._edge("hold", *where, str(record["wall_ns"]), record.get("reason", ""))
+
+    def _paused(self, record: Record) -> None:
+        word = "paused" if record["event"] == "queue_paused" else ""
+        self._edge("pause", record["node"], _shown(record["queue"]), str(record["wall_ns"]), word)
+
+    def _edge(self, *parts: str) -> None:
+        self._edges += 1
+        if self._edges <= EDGES_MAX:
+            self._out.count("\t".join(parts), 1)
+
     _SEES: ClassVar[dict[str, Callable[[Charts, Record], None]]] = {
         "node_started": _started,
         "session_opened": _opened,
@@ -198,4 +215,7 @@ class Charts:
         "queued": _queued,
         "committed": _committed,
         "handed": _handed,
+        "hold_received": _held,
+        "queue_paused": _paused,
+        "queue_resumed": _paused,
     }

@@ -65,12 +65,29 @@ def fill_tables(timeline: Timeline, numbers: Mapping[str, int]) -> None:
             node, *values = rest[: 1 + len(POLICY_SHOWN)]
             ends = node, "\t".join(rest[1 + len(POLICY_SHOWN) :])
             timeline.policies.setdefault(ends, {})[tuple(map(int, values))] = value
-        elif what in ("stream", "way", "dwell", "flow"):
-            _count_stream(timeline, what, rest, value)
+        else:
+            _count_other(timeline, what, rest, value)
     for stream, names in _called_takers(parts).items():
         timeline.flows.takers.setdefault(stream, {_only(called.get(name, {name}), name) for name in names})
     for line in timeline.sessions:
         timeline.links.setdefault((line.node, line.peer), {})
+
+
+def _count_other(timeline: Timeline, what: str, rest: list[str], value: int) -> None:
+    if what in ("stream", "way", "dwell", "flow"):
+        _count_stream(timeline, what, rest, value)
+    elif what in ("hold", "pause"):
+        _note_edge(timeline, what, rest)
+
+
+def _note_edge(timeline: Timeline, what: str, rest: list[str]) -> None:
+    *where, wall_ns, reason = rest
+    if what == "hold":
+        node, origin, stream = where
+        timeline.holds.setdefault((node, origin, int(stream)), []).append((int(wall_ns), reason))
+    else:
+        node, queue = where
+        timeline.pauses.setdefault((node, queue), []).append((int(wall_ns), reason))
 
 
 def _only(nodes: set[str], name: str) -> str:

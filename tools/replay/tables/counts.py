@@ -12,11 +12,11 @@ judges' where the logs are whole (``disagreements``).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as f
 
-from triack.tools.replay.log.columns import BATCH_RECORDS, SPARK_COLUMNS, pack
+from triack.tools.replay.log.columns import BATCH_RECORDS, OF_EVENT, SPARK_COLUMNS, columns_of_some, widen
 from triack.tools.replay.tables import facts
 
 if TYPE_CHECKING:
@@ -55,7 +55,6 @@ EVENTS: Final = (
     "node_started",
 )
 """The events whose records are counted."""
-_EVENTS: Final = frozenset(EVENTS)
 COLUMNS: Final = (
     "event", "node", "incarnation", "n", "at_ns", "wall_ns", "class", "origin", "stream", "sequence", "number",
     "previous", "counts", "place", "first", "last", "count", "queue", "recovered", "redelivered", "reason", "session",
@@ -63,8 +62,14 @@ COLUMNS: Final = (
     "pending",
 )  # fmt: skip
 """The columns of a table of records that are read."""
+_COLUMNS_OF: Final = {event: [name for name in COLUMNS if name in OF_EVENT[event]] for event in EVENTS}
 BUCKET: Final = 256
 """Ranges are joined where they touch the same stretch of this many packets: about a window, so a range touches few."""
+
+WIDEST: Final = 1 << 30
+"""More packets in one range were never on a wire: at a million a second that takes a quarter of an hour."""
+WIDEST_HANDED: Final = 1 << 24
+"""The same for what is handed out at a time, each message of which is a row for a moment."""
 
 _STREAM: Final = "origin, stream, sequence"
 _BEFORE: Final = "rows between unbounded preceding and 1 preceding"
@@ -74,12 +79,12 @@ _KINDS: Final = (
 )  # fmt: skip
 """What a range says of its packets."""
 
-_CARRIED: Final = f"""
-    -- Stream 0 are dead letters, which their node itself puts into their queue.
-    moves as (select * from {{commits}} where class != 'express' and stream > 0),
-    carried as (select * from {{packets}} where class != 'express' and stream > 0),
-    -- Which numbers of a sequence the store acks of a session cover. An ack up to a number repeats those before it.
-    rising as (
+# Stream 0 are dead letters, which their node itself puts into their queue.
+_MOVES: Final = "select * from {commits} where class != 'express' and stream > 0"
+_CARRIED: Final = "select * from {packets} where class != 'express' and stream > 0"
+_COVERED: Final = f"""
+    with rising as (
+        -- An ack up to a number repeats those before it.
         select node, session, start, n, direction, last,
             if(cumulative, coalesce(max(if(cumulative, last, null)) over (
                 partition by node, session, direction order by n, last {_BEFORE}) + 1, 1), first) as first
@@ -91,27 +96,28 @@ _CARRIED: Final = f"""
     packet_ranges as (
         select node, session, direction, class, {_STREAM}, first as number, packet_first, packet_last, again,
             explode(sequence(packet_first div {BUCKET}, packet_last div {BUCKET})) as bucket
-        from carried),
-    covered as (
-        select p.node, class, {_STREAM}, again, p.direction, start, n,
-            greatest(packet_first, begin) - packet_first + number as first,
-            least(packet_last, end) - packet_first + number as last
-        from packet_ranges p join ack_ranges a
-            on p.node = a.node and p.session = a.session and p.bucket = a.bucket and p.direction != a.direction
-        where begin <= packet_last and end >= packet_first
-            -- Of all stretches that both touch, the one in which their overlap begins.
-            and p.bucket = greatest(packet_first, begin) div {BUCKET})"""
+        from {{carried}})
+    select p.node, class, {_STREAM}, again, p.direction, start, n,
+        greatest(packet_first, begin) - packet_first + number as first,
+        least(packet_last, end) - packet_first + number as last
+    from packet_ranges p join ack_ranges a
+        on p.node = a.node and p.session = a.session and p.bucket = a.bucket and p.direction != a.direction
+    where begin <= packet_last and end >= packet_first
+        -- Of all stretches that both touch, the one in which their overlap begins.
+        and p.bucket = greatest(packet_first, begin) div {BUCKET}"""
+"""Which numbers of a sequence the store acks of a session cover."""
 
 _WEIGHTS: Final = f"""
     -- How many messages each packet holds, as records of packets say, of one run of equal packets after the other.
-    runs as (select {_STREAM}, first, counts, posexplode(counts) as (at, run) from carried),
+    runs as (select {_STREAM}, first, counts, posexplode(counts) as (at, run) from {{carried}}),
     weights as (
         select {_STREAM}, run[1] as each,
             first + aggregate(slice(counts, 1, at), 0L, (sum, it) -> sum + it[0]) as first,
             first + aggregate(slice(counts, 1, at + 1), 0L, (sum, it) -> sum + it[0]) - 1 as last
         from runs
         union
-        select {_STREAM}, messages, first, last from moves where change in ('queued', 'removed') and first = last)"""
+        select {_STREAM}, messages, first, last from {{moves}}
+        where change in ('queued', 'removed') and first = last)"""
 
 _PARTS: Final = f"""
     last_starts as (select node, max(start) as last_start from {{starts}} group by node),
@@ -124,18 +130,18 @@ _PARTS: Final = f"""
             when change = 'rejected' then 'refused'
             when change = 'passed' and reason in ('rejected', 'expired', 'purged') then 'given_up'
             end as kind
-        from moves
+        from {{moves}}
         union all
         -- A relay has what it took since its last start, when it said all that it had, and did not pass on since then.
         select {_STREAM}, first, last, null, if(change = 'relayed', 1, -1), 'held'
-        from moves join last_starts on moves.node = last_starts.node and start = last_start
+        from {{moves}} moves join last_starts on moves.node = last_starts.node and start = last_start
         where change in ('relayed', 'passed')
         union all
         select {_STREAM}, 1, max(last), null, 1, 'acked' from {{acks}}
         where ack = 'order' and direction = 'received' and node = origin group by {_STREAM}
         union all
         select {_STREAM}, first, last, null, 1, 'stored'
-        from covered where class = 'recoverable' and node = origin and direction = 'sent'
+        from {{covered}} where class = 'recoverable' and node = origin and direction = 'sent'
         union all
         select {_STREAM}, first, last, each, 1, 'weighed' from weights),
     marks as (
@@ -165,7 +171,7 @@ _COUNTED: Final = f"""
             sum(if(change = 'removed', messages, 0)) as removed_messages,
             sum(if(change = 'committed', messages, 0)) as committed_messages,
             max(if(change = 'committed', last, null)) as committed_last
-        from moves group by {_STREAM}),
+        from {{moves}} group by {_STREAM}),
     weighed_parts as (
         select *, fresh > 0 or again_queued > 0 as is_queued,
             -- Records of one packet agree on its messages, so their average is that number. A packet that no record
@@ -202,7 +208,7 @@ _IN_TIME: Final = f"""
     late as (
         select {_STREAM}, messages as out_of_order from (
             select *, max(last) over (partition by node, {_STREAM} order by start, n {_BEFORE}) as top
-            from moves where change = 'committed' and class = 'transactional')
+            from {{moves}} where change = 'committed' and class = 'transactional')
         where first <= top),
     -- Messages that were handed out once more without the mark that they may have been before.
     hands as (
@@ -222,7 +228,7 @@ _IN_TIME: Final = f"""
             select *, max(if(is_ack, null, number)) over (partition by node, {_STREAM} order by start, n
                 rows between unbounded preceding and current row) as top
             from (
-                select node, {_STREAM}, start, n, last as number, false as is_ack from moves
+                select node, {_STREAM}, start, n, last as number, false as is_ack from {{moves}}
                 where change in ('committed', 'found', 'rejected')
                 union all
                 select node, {_STREAM}, start, n, last, true from {{acks}}
@@ -232,11 +238,11 @@ _IN_TIME: Final = f"""
     had as (
         select node, {_STREAM}, first as begin, last as end, struct(start, n) as had_at, change = 'rejected' as refused,
             explode(sequence(first div {BUCKET}, last div {BUCKET})) as bucket
-        from moves where change in ('committed', 'found', 'relayed', 'rejected')),
+        from {{moves}} where change in ('committed', 'found', 'relayed', 'rejected')),
     store_acked as (
         select node, {_STREAM}, start, n, first, last,
             explode(sequence(first div {BUCKET}, last div {BUCKET})) as bucket
-        from covered where direction = 'received' and not again),
+        from {{covered}} where direction = 'received' and not again),
     store_acked_early as (
         select {_STREAM}, last - first + 1 - least(last - first + 1, sum(there)) as early from (
             select a.node, {", ".join(f"a.{name}" for name in KEY)}, start, n, first, last,
@@ -256,7 +262,7 @@ _IN_TIME: Final = f"""
         group by {_STREAM})"""
 
 STREAMS: Final = f"""
-with {_CARRIED}, {_WEIGHTS}, {_PARTS}, {_COUNTED}, {_IN_TIME},
+with {_WEIGHTS}, {_PARTS}, {_COUNTED}, {_IN_TIME},
     -- Only the commit's own count tells whether a packet that its origin gave up is in it.
     both as (
         select *, least(greatest(committed_messages - committed_and_wanted, 0), committed_and_removed) as rescued
@@ -291,6 +297,11 @@ select coalesce(arrived_again, 0) + refused as duplicates_on_wire,
 from marked cross join refused cross join more"""
 """Packets that arrived again, and that left again: in their session, or in a later one."""
 
+_TOTALS: Final = f"""
+    select * from (
+        select {", ".join(f"cast(coalesce(sum({name}), 0) as bigint) as {name}" for name in COUNTED)} from ({STREAMS}))
+    cross join ({ON_WIRE})"""
+
 
 def count_streams(records: DataFrame) -> DataFrame:
     """Count the messages of every sequence of the recoverable and transactional classes.
@@ -316,7 +327,15 @@ def count_facts(
         handed: of the deliveries, what was handed out.
         starts: node and start of each start of a node.
     """
-    return packets.sparkSession.sql(STREAMS, packets=packets, commits=commits, acks=acks, handed=handed, starts=starts)
+    parts = _parts(packets, commits, acks)
+    return packets.sparkSession.sql(STREAMS, **parts, acks=acks, handed=handed, starts=starts)
+
+
+def _parts(packets: DataFrame, commits: DataFrame, acks: DataFrame) -> dict[str, Any]:
+    """Return the tables that the count names more than once."""
+    sql = packets.sparkSession.sql
+    moves, carried = sql(_MOVES, commits=commits), sql(_CARRIED, packets=packets)
+    return {"moves": moves, "carried": carried, "covered": sql(_COVERED, carried=carried, acks=acks)}
 
 
 def count_wire(records: DataFrame) -> DataFrame:
@@ -344,36 +363,42 @@ class Tee:
 
     def __init__(self) -> None:
         self.rows = 0
-        self._records: list[Record] = []
+        # By event, so that each has only its own columns.
+        self._records: dict[str, list[Record]] = {event: [] for event in EVENTS}
         self._packed: list[bytes] = []
 
     def read(self, records: Iterable[Record]) -> Iterator[Record]:
         """Yield records as they come."""
         waiting = self._records
         for record in records:
-            if record["event"] in _EVENTS:
-                waiting.append(record)
-                if len(waiting) == BATCH_RECORDS:
-                    self._pack()
+            mine = waiting.get(record["event"])
+            if mine is not None:
+                mine.append(record)
+                if len(mine) == BATCH_RECORDS:
+                    self._pack(record["event"])
             yield record
 
     def take(self) -> list[bytes]:
         """Return what was kept since the last call, for ``open_packed``."""
-        self._pack()
+        for event in EVENTS:
+            self._pack(event)
         packed, self._packed = self._packed, []
         return packed
 
-    def _pack(self) -> None:
-        if not self._records:
+    def _pack(self, event: str) -> None:
+        records = self._records[event]
+        if not records:
             return
         import pyarrow as pa
 
-        batch, sink = pack(self._records, COLUMNS), pa.BufferOutputStream()
+        columns = columns_of_some(records, _COLUMNS_OF[event])
+        batch = pa.RecordBatch.from_arrays([*columns.values()], [*columns])
+        sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, batch.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
             writer.write_batch(batch)
         self._packed.append(sink.getvalue().to_pybytes())
-        self.rows += len(self._records)
-        self._records.clear()
+        self.rows += len(records)
+        records.clear()
 
 
 def open_packed(packed: DataFrame) -> DataFrame:
@@ -390,16 +415,42 @@ def _open(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
     for batch in batches:
         for data in batch.column("data"):
-            yield from pa.ipc.open_stream(data.as_buffer())
+            for part in pa.ipc.open_stream(data.as_buffer()):
+                yield widen(dict(zip(part.schema.names, part.columns, strict=True)), COLUMNS, part.num_rows)
+
+
+def is_countable(records: DataFrame) -> bool:
+    """Whether no range of records is so wide that it cannot be true: Spark would write out each stretch of it.
+
+    Args:
+        records: a table of ``COLUMNS``.
+    """
+    of_runs = "aggregate(counts, 0L, (most, it) -> greatest(most, it[0]))"
+    of_ranges = "aggregate(ranges, 0L, (most, it) -> greatest(most, it[1] - it[0]))"
+    row = records.selectExpr(
+        f"max(greatest(last - first, packets, cumulative, {of_ranges})) as packets",
+        f"max(if(event = 'handed', {of_runs}, 0)) as handed",
+    ).first()
+    assert row is not None, "an aggregate has one row"
+    return (row["packets"] or 0) <= WIDEST and (row["handed"] or 0) <= WIDEST_HANDED
 
 
 def totals(records: DataFrame) -> dict[str, int]:
-    """Count all of it, and return the sums by their names; Spark works now."""
-    sums = (f.coalesce(f.sum(name), f.lit(0)).cast("bigint").alias(name) for name in COUNTED)
-    streams, wire = count_streams(records).agg(*sums).first(), count_wire(records).first()
-    assert streams is not None, "an aggregate has one row"
-    assert wire is not None, "so have three of them"
-    return {name: int(row[name]) for row, names in ((streams, COUNTED), (wire, WIRE)) for name in names}
+    """Count all of it, and return the sums by their names; Spark works now.
+
+    A table that the count names several times becomes a leaf of its plan (``localCheckpoint``): else Spark writes each
+    of them out as often as it is named, and plans for longer than it counts.
+    """
+    there = _facts(records)
+    sql = records.sparkSession.sql
+    packets, commits, acks = (there[name].localCheckpoint(eager=False) for name in ("packets", "commits", "acks"))
+    parts = _parts(packets, commits, acks)
+    parts = {name: frame.localCheckpoint(eager=False) for name, frame in parts.items()}
+    row = sql(
+        _TOTALS, **parts, acks=acks, handed=there["handed"], starts=there["starts"], packets=packets, commits=commits
+    ).first()
+    assert row is not None, "an aggregate has one row"
+    return {name: int(row[name]) for name in (*COUNTED, *WIRE)}
 
 
 def disagreements(verdict: Verdict, counted: Mapping[str, int]) -> list[str]:

@@ -1,4 +1,4 @@
-"""What tables of facts come to: a row for each start of a node, session, stream, queue and link."""
+"""What tables of facts come to: a row for each start of a node, session, stream, queue, link and outage."""
 
 # ruff: noqa: S608 - the parts of each statement are constants
 
@@ -67,7 +67,16 @@ _LINKS: Final = """
         sum(sent_bytes) as sent_bytes, sum(received_bytes) as received_bytes
     from {sessions} group by node, peer"""
 
-SUMMARIES: Final = ("nodes", "sessions", "streams", "queues", "links")
+_OUTAGES: Final = """
+    select node, peer, peer_name, session, reason, since_wall_ns, until_wall_ns from (
+        select s.*, coalesce(closed_wall_ns, end_wall_ns) as since_wall_ns,
+            lead(opened_wall_ns) over (partition by s.node, peer order by opened_wall_ns) as until_wall_ns
+        from {sessions} s join (select node, start, end_wall_ns from {nodes}) n
+            on s.node = n.node and s.start = n.start)
+    where (failed or (closed_wall_ns is null and until_wall_ns is not null))
+        and coalesce(until_wall_ns, since_wall_ns + 1) > since_wall_ns"""
+
+SUMMARIES: Final = ("nodes", "sessions", "streams", "queues", "links", "outages")
 """The tables that are made of facts."""
 
 
@@ -86,11 +95,13 @@ def summarize(facts: Mapping[str, DataFrame]) -> dict[str, DataFrame]:
         handed=facts["deliveries"].where("delivery = 'handed'"),
         starts=facts["starts"].where("word = 'node_started'").select("node", "start"),
     )
+    nodes = sql(_NODES, starts=facts["starts"], segments=facts["segments"])
     streams = sql(_STREAMS, counted=counted, commits=facts["commits"])
     return {
-        "nodes": sql(_NODES, starts=facts["starts"], segments=facts["segments"]),
+        "nodes": nodes,
         "sessions": sessions,
         "streams": streams,
         "queues": sql(_QUEUES, streams=streams),
         "links": sql(_LINKS, sessions=sessions),
+        "outages": sql(_OUTAGES, sessions=sessions, nodes=nodes),
     }

@@ -284,6 +284,14 @@ class Passing(Side[Passed]):
             if reason in ACKED:
                 self._note_dwell(record, size([(low, high)]), since_ns)
 
+    def handle_end_passed(self, record: Record) -> None:
+        """The relay told the next hop that a stream has ended."""
+        for sequence, known in self.sequences.items():
+            if sequence <= record["sequence"] and known.held:
+                first, last = known.held.lowest, max(end for _, end in known.held)
+                evidence = "the end of the stream was passed on, and they were in transit here"
+                self._at(record, "end_overtakes", evidence, sequence, number=first, last=last)
+
     def handle_onward_ack(self, record: Record) -> None:
         """The next hop of a synchronous link has passed packets on."""
         known, due = self._sequence(record), settled(self.node, last=record["incarnation"])

@@ -1,13 +1,17 @@
 """Limits of relays: their quota, the time that messages have, and next hops that are away or full."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.queues.relays import dead, line, post
 from tests.queues.world import numbered
+from triack.base.ack_trigger import AckTrigger
 from triack.base.delivery import DURABLE, Delivery
 from triack.base.reasons import DropReason
 from triack.base.units import MS, SECOND
 from triack.queues.node_settings import Limits, NodeSettings, Quota
+from triack.session.protocol.settings import SessionSettings
 from triack.tools.sim.faults import Faults
 
 HOUR, DAY = 3_600 * SECOND, 86_400 * SECOND
@@ -171,3 +175,15 @@ def test_a_stream_that_a_small_queue_rations_waits_for_no_ack_delay(delivery: De
     read()
     assert net.world.run(60 * SECOND, lambda: net.is_done("a"))
     assert net.world.now_ns - begun_ns < 2 * SECOND
+
+
+def test_a_rejection_that_overtakes_the_store_ack_is_one_dead_letter() -> None:
+    """The relay has the message, and its store ack waits for others; the destination has refused it meanwhile."""
+    slow = NodeSettings(session=SessionSettings(store_ack_trigger=AckTrigger(delay_s=2.0, piggyback_after=None)))
+    net = line("arb", settings={"a": slow, "r": slow})
+    a, r, b = (net[it] for it in "arb")
+    b.know(replace(net.peer("r"), may_send=("other",)))
+    post(a, "b", b"x", delivery=Delivery.RECOVERABLE)
+    assert net.world.run(60 * SECOND, lambda: net.is_done("a"))
+    net.world.run(60 * SECOND)
+    assert (dead(a), dead(r)) == (([], {}), ([b"x"], {"access-denied": 1}))

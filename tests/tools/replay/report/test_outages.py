@@ -71,3 +71,25 @@ def test_a_node_is_away_between_two_starts_and_its_peers_learn_why() -> None:
 def test_a_process_that_stood_still_was_away() -> None:
     start = StartLine("a", 1, 0, 90, stopped=True, records=5, stood=[(10, 15)])
     assert outages(world([], start)) == [Outage("a", "", 10, 15, True, "its process stood still")]
+
+
+def test_a_held_stream_and_a_paused_queue_wait_though_both_nodes_are_there() -> None:
+    """The reason of a hold may change; said twice it is one hold, and one that is not over goes to the end."""
+    timeline = world([])
+    timeline.streams[("a", 3)] = "orders"
+    timeline.flows.takers[("a", 3)] = {"b"}
+    timeline.holds[("a", "a", 3)] = [
+        (30, "paused"),
+        (10, "queue-full"),
+        (20, "queue-full"),
+        (50, ""),
+        (90, "store-low"),
+    ]
+    timeline.pauses[("a", "b/")] = [(60, "paused"), (70, "")]
+    stream, its = "stream 3 to beta/orders", "its destination"
+    assert outages(timeline) == [
+        Outage("a", "", 10, 30, True, f"{its} has no room: queue-full", stream),
+        Outage("a", "", 30, 50, True, f"{its} is paused by an operator", stream),
+        Outage("a", "", 60, 70, True, "paused by an operator here", "all queues to b"),
+        Outage("a", "", 90, 100, False, f"{its} has no room: store-low", stream),
+    ]

@@ -59,16 +59,16 @@ def test_a_judge_that_is_blind_is_found_out(
     spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str, said: str
 ) -> None:
     """Whatever the judges and their planted lies agree on wrongly: here a judge finds nothing at all."""
-    from triack.tools.replay.engines import spark_engine
+    from triack.tools.replay.engines import spark_engine, spark_found
     from triack.tools.replay.judges import conclusion
 
     plant(fault)[0].save(tmp_path)
 
-    def summarize(verdict: Verdict, *rest: Any) -> None:
-        conclusion.summarize(verdict, *rest)
+    def count(verdict: Verdict, *rest: Any) -> None:
+        conclusion.count(verdict, *rest)
         verdict.duplicates_delivered = 0
 
-    monkeypatch.setattr(spark_engine, "summarize", summarize)
+    monkeypatch.setattr(spark_found, "count", count)
     monkeypatch.setattr(spark_engine, "accuse", lambda *_: None)
     judged = spark_engine.replay_spark(spark, [str(tmp_path)])
     assert judged.verdict == "fail"

@@ -31,3 +31,8 @@ def test_sessions_that_failed_are_those_that_the_judges_count(spark: "SparkSessi
     verdict = replay_local(find_logs([tmp_path]))
     assert len({it.session for it in sessions if it.failed}) == verdict.sessions_closed
     assert made["nodes"].where("stopped").count() == sum(len(log.all("node_stopped")) for log in world.logs)
+    outages = made["outages"].collect()
+    lost = {(it.node, it.session) for it in sessions if it.reason in ("ack-timeout", "path-lost")}
+    assert lost
+    assert lost <= {(it.node, it.session) for it in outages}
+    assert all(it.since_wall_ns < it.until_wall_ns for it in outages if it.until_wall_ns)

@@ -1,0 +1,52 @@
+"""Mistakes of journals: ``queues/journals/journals.py`` and ``queues/streams/sent_copies.py``."""
+
+from proof.planted.bug import Bugs, Patch
+from triack.ordering.outgoing import StreamPacket
+from triack.queues.journals.journals import Journals
+from triack.queues.mailboxes.local_commit import LocalTurn
+from triack.queues.mailboxes.mailbox import Mailbox, QueuedPacket
+from triack.queues.streams.outgoing_stream import OutgoingStream
+from triack.queues.streams.sent_copies import SentCopies
+
+__all__ = ["BUGS"]
+
+BUGS = Bugs()
+
+
+@BUGS.by_seeds("a copy for a journal is in the commit after the one that deletes")
+def _one_commit_late(patch: Patch) -> None:
+    """A crash between the two loses the message."""
+    keep = Journals.keep
+    held: list[object] = []
+
+    def late(self: Journals, turn: LocalTurn) -> None:
+        fresh = [one for one in self._ready if not any(one is other for other in held)]
+        self._ready = [one for one in self._ready if any(one is other for other in held)]
+        keep(self, turn)
+        if fresh:
+            held.extend(fresh)
+            turn.waiters.append(lambda _: self._ready.extend(fresh))
+
+    patch.setattr(Journals, "keep", late)
+
+
+@BUGS.by_seeds("a message that was sent is copied twice")
+def _copied_twice(patch: Patch) -> None:
+    take = SentCopies.take
+
+    def again(self: SentCopies, outgoing: OutgoingStream, entries: list[StreamPacket]) -> list[StreamPacket]:
+        take(self, outgoing, entries)
+        return take(self, outgoing, entries)
+
+    patch.setattr(SentCopies, "take", again)
+
+
+@BUGS.by_seeds("what expired in a queue is in its journal")
+def _not_taken(patch: Patch) -> None:
+    take = Journals.take
+
+    def greedy(self: Journals, mailbox: Mailbox, packet: QueuedPacket) -> bool:
+        mailbox.reader.excluded.pop(packet.first_place, None)
+        return take(self, mailbox, packet)
+
+    patch.setattr(Journals, "take", greedy)

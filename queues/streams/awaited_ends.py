@@ -1,0 +1,77 @@
+"""Streams that have ended at their origins, and of which packets may still be on their way by relays.
+
+The END of a stream goes behind the packets that wait at each relay. If its route was changed meanwhile, some of them
+may wait at another one. So a destination that lacks packets of the stream goes on taking them, until it has all or
+``REST_NS`` have passed. Only then it forgets the stream, and answers. What comes later is refused, and ends as a dead
+letter at the relay that has it: nothing is lost silently, and nothing is taken twice.
+
+All of this is in memory: until it is answered, the origin says again that the stream has ended.
+"""
+
+from triack.base.names import StreamId
+from triack.base.units import SECOND
+from triack.ordering.wire import RelayedEnd
+from triack.queues.deadlines import Deadlines
+from triack.queues.peers.link import Conversation
+
+__all__ = ["ENDS_MAX", "REST_NS", "AwaitedEnds"]
+
+REST_NS = 7 * 86_400 * SECOND
+"""A week: how long a relay that is on no way any more may be without a session. A message that expired on its way never
+comes, and then the stream takes a place for so long, unless that is needed."""
+ENDS_MAX = 8_192
+"""Streams that are awaited at once, as many as one origin may have gaps between its ended ones. More are not noted: a
+neighbour could invent them, and a true origin says it again."""
+
+
+class AwaitedEnds:
+    """The streams of a node of which that is so."""
+
+    __slots__ = ("_due", "_ends")
+
+    def __init__(self) -> None:
+        # By stream: what its origin has said, by which conversation, and until when to wait.
+        self._ends: dict[StreamId, tuple[Conversation, RelayedEnd, int]] = {}
+        self._due = Deadlines[StreamId]()
+
+    def wait(self, conversation: Conversation, packet: RelayedEnd, now_ns: int) -> None:
+        """A stream has ended, and packets of it are missing. The first time that is said of it counts."""
+        stream = StreamId(packet.origin, packet.stream)
+        before = self._ends.get(stream)
+        if before is None and len(self._ends) >= ENDS_MAX:
+            return
+        is_same = before is not None and before[1].sequence == packet.sequence
+        until_ns = before[2] if before is not None and is_same else now_ns + REST_NS
+        self._ends[stream] = conversation, packet, until_ns
+        self._due.set(stream, until_ns)
+
+    def handle_stored(self, stream: StreamId, now_ns: int) -> None:
+        """More of a stream is on the disk."""
+        if stream in self._ends:
+            self._due.set(stream, now_ns)
+
+    def hasten(self, relay: str) -> None:
+        """There is no place for another stream that a relay brings: the one that waits longest must end now."""
+        waiting = ((stream, end) for stream, end in self._ends.items() if end[0].link_name == relay)
+        found = next(waiting, None)
+        if found is not None:
+            stream, (conversation, packet, _) = found
+            self._ends[stream] = conversation, packet, 0
+            self._due.set(stream, 0)
+
+    def poll_due(self, now_ns: int) -> list[tuple[Conversation, RelayedEnd, bool]]:
+        """What to look at now: which conversation has said it, what it said, and whether to wait no longer.
+
+        A stream that still lacks something is to be handed to ``wait`` again.
+        """
+        due = [(stream, self._ends[stream]) for stream in self._due.poll_due(now_ns)]
+        return [(conversation, packet, until_ns <= now_ns) for _, (conversation, packet, until_ns) in due]
+
+    def forget(self, stream: StreamId) -> None:
+        """A stream is forgotten."""
+        self._ends.pop(stream, None)
+        self._due.set(stream, None)
+
+    def next_deadline(self) -> int | None:
+        """When ``poll_due`` returns something, or None."""
+        return self._due.earliest()

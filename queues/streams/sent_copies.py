@@ -1,0 +1,135 @@
+"""Which of the messages that this node has sent go into its journal (MSMQ's source journal).
+
+Promise: a message that was sent with ``journal=True`` is copied once, in the commit that deletes it from its outgoing
+queue, when the acknowledgement of its class frees it. A message for a queue of this node is copied in the commit that
+puts it there. What became a dead letter is not copied, nor is what a relay answers for.
+
+A packet whose body is only on the disk when it is freed waits for its body, and its deletion waits with it. If the node
+dies meanwhile it sends the packet again, and the destination, which has it, acknowledges it again.
+
+    FREED --all bodies are here--> a copy in the journal
+    FREED --a body is on the disk--> MISSING --fetched--> a copy in the journal
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+from triack.base.commit import key_of
+from triack.base.errors import ProtocolError
+from triack.base.names import LEVEL_END
+from triack.ordering.outgoing import StreamPacket
+from triack.queues.mailboxes.queued_packet import QueuedPacket
+from triack.queues.packing import JOURNAL
+from triack.queues.streams.group_commit import Turn
+from triack.queues.streams.outgoing_stream import OutgoingStream
+
+__all__ = ["KeepSent", "SentCopies"]
+
+KeepSent = Callable[[QueuedPacket, int, str], None]
+"""Copies messages of a packet, given as bits, with the next commit; and where they were sent."""
+
+
+def _keep_nothing(_packet: QueuedPacket, _bits: int, _sent_to: str) -> None:
+    """Of a node that has no journals yet."""
+
+
+@dataclass(slots=True)
+class _Missing:
+    """The packets of one message, or the one packet of several, whose bodies are only on the disk."""
+
+    outgoing: OutgoingStream
+    entries: list[StreamPacket]
+
+    @property
+    def is_here(self) -> bool:
+        return all(entry.body is not None for entry in self.entries)
+
+
+class SentCopies:
+    """The packets of a node that were freed, as far as its journal wants them.
+
+    Args:
+        node_id: this node.
+
+    Attributes:
+        keep: takes what is to be copied.
+    """
+
+    __slots__ = ("_missing", "_node_id", "_wanted", "keep")
+
+    def __init__(self, node_id: bytes) -> None:
+        self._node_id = node_id
+        self._missing: deque[_Missing] = deque()
+        # Their packets without a body, by the number of their stream and their own.
+        self._wanted: dict[tuple[int, int], StreamPacket] = {}
+        self.keep: KeepSent = _keep_nothing
+
+    def take(self, outgoing: OutgoingStream, entries: list[StreamPacket]) -> list[StreamPacket]:
+        """Packets were freed, the parts of a large message together. Returns those that the next commit may delete."""
+        done: list[StreamPacket] = []
+        parts: list[StreamPacket] = []
+        for entry in entries:
+            parts.append(entry)
+            if not entry.messages:
+                continue  # the others of a large message follow
+            if not entry.cares:
+                done += parts
+            elif all(part.body is not None for part in parts):
+                self._copy(outgoing, parts)
+                done += parts
+            else:
+                self._missing.append(_Missing(outgoing, parts))
+                self._wanted |= {(outgoing.stream_number, part.number): part for part in parts}
+                outgoing.senders += 1
+            parts = []
+        return done
+
+    def _copy(self, outgoing: OutgoingStream, parts: list[StreamPacket]) -> None:
+        pieces = [part.body or b"" for part in parts]
+        where = self._node_id, outgoing.stream_number, outgoing.sequence.sequence, parts[-1].number
+        packet = QueuedPacket((), *where, outgoing.delivery, 1, sum(map(len, pieces)), pieces)
+        try:
+            content = packet.open()
+        except ProtocolError:
+            return  # the disk has changed it: nobody can read it
+        packet.count = len(content.bodies)
+        bits = sum(1 << at for at, own in enumerate(content.properties or ()) if own.get(JOURNAL) is True)
+        if bits:
+            below = content.topic
+            destination = f"{outgoing.destination}{LEVEL_END}{below}" if below else outgoing.destination
+            self.keep(packet, bits, destination)
+
+    # ---- bodies on the disk
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether packets wait for their bodies."""
+        return bool(self._missing)
+
+    def missing(self, limit: int) -> Iterator[tuple[OutgoingStream, StreamPacket]]:
+        """The packets of the next messages, at most so many of them, whose bodies are only on the disk."""
+        for item in islice(self._missing, limit):
+            yield from ((item.outgoing, entry) for entry in item.entries if entry.body is None)
+
+    def load(self, stream: int, number: int, body: bytes) -> bool:
+        """Take a body from the disk. Returns whether it was wanted here."""
+        entry = self._wanted.pop((stream, number), None)
+        if entry is None:
+            return False
+        entry.body = body
+        return True
+
+    def complete(self, turn: Turn) -> None:
+        """Copy the packets whose bodies have come, and delete them, with the next commit."""
+        while self._missing and self._missing[0].is_here:
+            item = self._missing.popleft()
+            outgoing, entries = item.outgoing, item.entries
+            self._copy(outgoing, entries)
+            outgoing.senders -= 1
+            turn.commit.outgoing_deletes += [
+                (key, key) for entry in entries for key in (key_of(outgoing.stream_number, entry.number),)
+            ]
+            for entry in entries:
+                entry.body = None

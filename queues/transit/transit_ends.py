@@ -1,0 +1,112 @@
+"""Ends of streams that pass through this node: END on its way to the destination, and the answer on its way back.
+
+Promise: END leaves here only when no packet of its stream is here any more, so that it overtakes none on its way. All
+of this is in memory, and a restart loses it: the packets are found on the disk, and the origin says again that the
+stream has ended, with each session and now and then.
+"""
+
+from collections import Counter, OrderedDict
+from collections.abc import Callable
+from dataclasses import replace
+
+from triack.base.errors import ProtocolError
+from triack.base.names import StreamId
+from triack.base.reasons import DropReason, RejectReason
+from triack.ordering.wire import HOPS_MAX, RelayedEnd, encode_relayed_end
+from triack.queues.peers.control import Control
+from triack.queues.peers.link import Conversation, Link
+from triack.queues.streams.stream_state import END_KEY
+from triack.queues.transit.transit_door import TransitDoor
+from triack.queues.transit.transit_words import TransitWords, stream_key
+from triack.queues.transit.ways_back import STREAMS_MAX
+
+__all__ = ["TransitEnds"]
+
+
+class TransitEnds:
+    """The ends that pass through a relay.
+
+    Args:
+        door: decides what may pass.
+        words: what goes back to origins.
+        drops: counts dropped packets, by reason.
+        is_here: whether packets of a stream are here.
+    """
+
+    __slots__ = ("_door", "_drops", "_ends", "_is_here", "_words")
+
+    def __init__(
+        self,
+        door: TransitDoor,
+        words: TransitWords,
+        drops: Counter[DropReason],
+        is_here: Callable[[StreamId], bool],
+    ) -> None:
+        self._door = door
+        self._words = words
+        self._drops = drops
+        self._is_here = is_here
+        # Those that were not answered yet, and the neighbours that they came by; the last ones, as of ways back.
+        self._ends: OrderedDict[StreamId, tuple[RelayedEnd, str]] = OrderedDict()
+
+    def handle_end(self, conversation: Conversation, packet: RelayedEnd, from_name: str, now_ns: int) -> None:
+        """A stream of another node has ended, which has this name for the next hops.
+
+        Raises:
+            ProtocolError: ``end-astray``, ``foreign-origin``: it may not be passed on.
+        """
+        way = self._door.judge(conversation, packet)
+        if isinstance(way, RejectReason):
+            raise ProtocolError(DropReason.END_ASTRAY, f"{packet.final}: {way}")
+        stream = StreamId(packet.origin, packet.stream)
+        before = self._ends.get(stream)
+        if before is not None and before[0].sequence > packet.sequence:
+            return
+        self._words.ways.note(stream, conversation.link_name, packet.hops, way.via)
+        self._ends[stream] = replace(packet, from_name=from_name), conversation.link_name
+        self._ends.move_to_end(stream)
+        if len(self._ends) > STREAMS_MAX:
+            self._ends.popitem(last=False)
+        self.pass_on(stream, now_ns)
+
+    def pass_on(self, stream: StreamId, now_ns: int) -> None:
+        """Pass an end on, if there is one, nothing of its stream is here, and there is a session with the next hop."""
+        found = self._ends.get(stream)
+        if found is None or self._is_here(stream):
+            return
+        packet, came_by = found
+        way = self._door.way_of(packet.final)
+        if way is None or way.via == came_by:
+            del self._ends[stream]
+            self._drops[DropReason.END_ASTRAY] += 1
+            return
+        conversation = self._words.open_with(way.via)
+        if conversation is None:
+            return
+        self._words.ways.note(stream, came_by, packet.hops, way.via)
+        content = encode_relayed_end(replace(packet, hops=packet.hops + 1, final=way.final))
+        if conversation.put_control((stream_key(conversation, stream), END_KEY), Control(content)):
+            self._words.record("end", packet, packet.last, conversation, now_ns)
+        else:
+            self._drops[DropReason.CONTROL_OVERFLOW] += 1
+
+    def handle_answer(self, conversation: Conversation, packet: RelayedEnd, now_ns: int) -> None:
+        """A destination has forgotten a stream: pass that on to its origin.
+
+        Raises:
+            ProtocolError: ``not-our-packet``: nothing of the stream has gone to that neighbour.
+        """
+        stream = StreamId(packet.origin, packet.stream)
+        self._words.check(stream, conversation)
+        found = self._ends.get(stream)
+        if found is not None and found[0].sequence == packet.sequence:
+            del self._ends[stream]
+        if packet.hops + 1 < HOPS_MAX:
+            self._words.pass_forgotten(conversation, replace(packet, hops=packet.hops + 1), now_ns)
+
+    def handle_session_opened(self, link: Link, now_ns: int) -> None:
+        """A session serves a link: what goes by it may have been lost with the last one."""
+        for stream, (packet, _) in list(self._ends.items()):
+            way = self._door.way_of(packet.final)
+            if way is not None and way.via == link.peer:
+                self.pass_on(stream, now_ns)

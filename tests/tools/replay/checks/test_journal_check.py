@@ -1,0 +1,126 @@
+"""Checks of journals: honest logs of nodes, and lies in them."""
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import pytest
+
+from tests.queues.world import SimNode, World, numbered
+from tests.tools.replay.judging import assert_found, breaking
+from triack.base.delivery import Delivery
+from triack.base.errors import NodeClosed
+from triack.base.units import SECOND
+from triack.queues.mailboxes.redelivery import Return
+from triack.queues.node_settings import Journal, Limits, NodeSettings
+from triack.queues.packing import JOURNAL, Outgoing
+from triack.tools.replay.engines.local_engine import verdict_on
+from triack.tools.replay.log.files import parse_records
+
+Log = list[dict[str, Any]]
+KEEPS = NodeSettings(limits=Limits(queue_journal={"q": Journal(), "local": Journal(messages=20, when_full="stop")}))
+
+
+def send(node: SimNode, where: str, queue: str, *bodies: bytes, delivery: Delivery = Delivery.TRANSACTIONAL) -> None:
+    outgoing = node.live.outgoing_stream(where, queue, delivery)
+    for body in bodies:
+        node.live.submit(outgoing, Outgoing(body, {JOURNAL: True}), len(body))
+    node.drain()
+
+
+@cache
+def honest(*, restarts: bool = False) -> tuple[Log, Log]:
+    """The logs of two nodes: one keeps what it sends, here and there; both keep what their readers take."""
+    world = World(3)
+    a, b = world.node("a", KEEPS), world.node("b", KEEPS)
+    for delivery in Delivery:
+        send(a, "b", "q", *numbered(0, 30), delivery=delivery)
+        send(a, "", "local", *numbered(0, 8), delivery=delivery)
+        world.run(2 * SECOND)
+        a.read("local")
+    b.read("q", 65)
+    mailbox = b.live.queues.mailboxes["q"]
+    lease = b.live.take(mailbox, world.now_ns)
+    assert lease is not None
+    b.act(lambda: b.live.give_back(mailbox, lease, Return(failed=True, dead=True), world.now_ns))
+    world.run(2 * SECOND)
+    if restarts:
+        send(a, "b", "q", *numbered(30, 40))
+        a.restart()
+        b.restart()
+        world.run(60 * SECOND)
+    send(a, "b", "q", bytes(50_000))
+    world.run(5 * SECOND)
+    b.read_all("q")
+    world.run(5 * SECOND)
+    for node in (a, b):
+        node.finish(node.live, NodeClosed("the test is over"), world.now_ns)
+        node.end()
+    return list(parse_records(b"".join(a.records))), list(parse_records(b"".join(b.records)))
+
+
+def renumbered(log: Log) -> Log:
+    """The log after a lie: its serials count on."""
+    count, start, said = 0, 0, []
+    for record in log:
+        count = 1 if record["incarnation"] != start else count + 1
+        start = record["incarnation"]
+        said.append({**record, "n": count})
+    return said
+
+
+def checks(a: Log, b: Log) -> set[str]:
+    return {found.check for found in verdict_on([*a, *b]).findings}
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_honest_logs_accuse_nobody(*, restarts: bool) -> None:
+    a, b = honest(restarts=restarts)
+    assert checks(a, b) == set()
+    said = {(it["queue"], it["kept"]) for it in a + b if it["event"] == "journaled"}
+    assert said == {("$journal", True), ("q", True), ("q", False), ("local", True), ("local", False)}
+
+
+def without(log: Log, **said: object) -> Log:
+    """A log without the records of copies that say this."""
+    return renumbered(
+        [it for it in log if it["event"] != "journaled" or any(it[key] != said[key] for key in said)],
+    )
+
+
+def repeated(log: Log, **said: object) -> Log:
+    """A log with the first such record of copies twice."""
+    at = next(
+        at for at, it in enumerate(log) if it["event"] == "journaled" and all(it[key] == said[key] for key in said)
+    )
+    return renumbered(log[: at + 1] + log[at:])
+
+
+@pytest.mark.parametrize(
+    ("lie", "check"),
+    [
+        (lambda a, b: (a, without(b, queue="q", kept=True)), "journal_complete"),
+        (lambda a, b: (a, without(b, queue="q", kept=False)), "journal_complete"),
+        (lambda a, b: (without(a, queue="local", kept=False), b), "journal_complete"),
+        (lambda a, b: (without(a, queue="$journal"), b), "journal_complete"),
+        (lambda a, b: (a, repeated(b, queue="q", kept=True)), "journal_twice"),
+        (lambda a, b: (repeated(a, queue="$journal", kept=True), b), "journal_twice"),
+        (lambda a, b: (a, [{**it, "place": 1} if it["event"] == "journaled" else it for it in b]), "journal_complete"),
+    ],
+)
+def test_a_lie_is_found(lie: Callable[[Log, Log], tuple[Log, Log]], check: str) -> None:
+    assert check in checks(*lie(*honest(restarts=True)))
+
+
+def test_what_was_sent_is_judged_by_the_next_start() -> None:
+    """Without one, it may be on its disk still."""
+    a, b = honest()
+    remote = [it for it in a if not (it["event"] == "journaled" and it["queue"] == "$journal")]
+    local = {it["stream"] for it in a if it["event"] == "committed"}
+    remote = [it for it in a if it in remote or it.get("stream") in local]
+    assert checks(renumbered(remote), b) == set()
+
+
+@pytest.mark.parametrize("name", breaking("journal_complete", "journal_twice"))
+def test_a_planted_fault_is_found(name: str) -> None:
+    assert_found(name)

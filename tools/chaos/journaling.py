@@ -1,0 +1,124 @@
+"""Journals of a run: which hosts keep what their readers took, or what they sent; and who reads the copies.
+
+Each journal is read now and then, so that one that holds its senders lets them go on. What is read there goes into the
+history, which knows which copies must be there.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from random import Random
+
+from triack.base.units import MS
+from triack.queues.mailboxes.quotas import NO_LIMIT
+from triack.queues.mailboxes.system_queues import SENT_JOURNAL, journal_of
+from triack.queues.manager.engine import Engine
+from triack.queues.node_settings import Journal
+from triack.tools.chaos.history import READ, SENT, History, identify
+from triack.tools.chaos.host import Host
+from triack.tools.chaos.plan import DISHONEST, HostPlan, Plan, StreamPlan
+from triack.tools.sim.world import World
+
+__all__ = ["JournalReader", "journals_of", "keep_journals", "what_is_kept"]
+
+SENT_CHANCE = 0.25
+"""Of the streams of honest plans: most have none, so that others stay as they were."""
+READ_CHANCE = 0.25
+"""The same of their queues."""
+WHEN_FULL = ("drop oldest", "stop", "hold")
+MESSAGES = (3, 20, NO_LIMIT, NO_LIMIT)
+"""The most in a journal: full at once, now and then, or never; only of the last all copies have to be there."""
+GAP_NS = 200 * MS
+"""Between two looks into a journal."""
+
+
+def keep_journals(plan: Plan, random: Random) -> Plan:
+    """The same plan, in which some queues have journals, and some senders ask for copies.
+
+    Not where a disk lies or a store is an older copy: then the same may happen twice, and be copied twice.
+    """
+    if any(fault.kind in DISHONEST for fault in plan.faults):
+        return plan
+    # A disk without room gets no copies.
+    sizes = MESSAGES[:2] if any(fault.kind == "disk-full" for fault in plan.faults) else MESSAGES
+    hosts, streams = list(plan.hosts), list(plan.streams)
+    for index, stream in enumerate(streams):
+        if stream.below or stream.astray:
+            continue
+        if random.random() < SENT_CHANCE:
+            streams[index] = replace(stream, journal=True)
+            hosts[stream.sender] = _with(hosts[stream.sender], "", sizes, random)
+        if random.random() < READ_CHANCE:
+            hosts[stream.receiver] = _with(hosts[stream.receiver], stream.queue, sizes, random)
+    return replace(plan, hosts=tuple(hosts), streams=tuple(streams))
+
+
+def _with(host: HostPlan, queue: str, sizes: Sequence[int], random: Random) -> HostPlan:
+    """A host with a journal of a queue; empty for the journal of what it sends."""
+    # Without a time limit: clocks are set, by years.
+    journal = Journal(random.choice(sizes), NO_LIMIT, random.choice(WHEN_FULL), keep_s=None)
+    limits = host.settings.limits
+    if queue:
+        limits = replace(limits, queue_journal={**limits.queue_journal, queue: journal})
+    else:
+        limits = replace(limits, sent_journal=journal)
+    return replace(host, settings=replace(host.settings, limits=limits))
+
+
+def journals_of(host: Host, plans: tuple[StreamPlan, ...], hosts: list[Host]) -> list[str]:
+    """The journals of a host."""
+    kept = [journal_of(queue) for queue in host.settings.limits.queue_journal]
+    return kept + [SENT_JOURNAL] * any(plan.journal and hosts[plan.sender] is host for plan in plans)
+
+
+def what_is_kept(plan: StreamPlan, host: Host, to: Host) -> frozenset[str]:
+    """In which journals, if they have no limit, all messages of a stream have to be that belong there."""
+    kept = to.settings.limits.queue_journal.get(plan.queue)
+    kinds = {READ} if kept is not None and kept.messages == NO_LIMIT else set()
+    if plan.journal and host.settings.limits.sent_journal.messages == NO_LIMIT:
+        kinds.add(SENT)
+    return frozenset(kinds)
+
+
+class JournalReader:
+    """Reads a journal of a host, and tells the history of what is there.
+
+    Args:
+        host: the machine.
+        name: the journal.
+        world: the clock.
+        history: of all messages.
+    """
+
+    def __init__(self, host: Host, name: str, world: World, history: History) -> None:
+        self.host = host
+        self._name = name
+        self._kind = SENT if name == SENT_JOURNAL else READ
+        self._world = world
+        self._history = history
+
+    def begin(self) -> None:
+        """Read whenever there is something."""
+        self.host.await_messages(self._name, self._wake)
+
+    def _wake(self) -> None:
+        self._world.at(GAP_NS, self._turn)
+
+    def _turn(self) -> None:
+        self.read()
+        self.begin()
+
+    def read(self) -> bool:
+        """Read all that is there. Returns whether there was anything."""
+        engine = self.host.engine
+        if engine is None or not self.host.has_messages(self._name):
+            return False
+        self.host.act(lambda: self._read(engine))
+        return True
+
+    def _read(self, engine: Engine) -> None:
+        mailbox = engine.make_queue(self._name)
+        while (lease := engine.take(mailbox, self._world.now_ns)) is not None:
+            body = lease.body
+            stream, number = identify(body)
+            self._history.copied(stream, number, body, self._kind, redelivered=lease.redelivered)
+            mailbox.acknowledge(lease)

@@ -1,0 +1,191 @@
+"""What journals promise: a message that they are to keep is copied once, or a record says that it is not.
+
+These are the messages that readers took from a queue with a journal, and those whose sender asked for a copy.
+``Copies`` is what one node says about copies of the messages of one stream, fed with its records in their order. A copy
+is made by the commit that deletes the message. So a copy of what readers took is judged with the record of that commit.
+A copy of what was sent is judged at the next start of the sender: what is not found on its disk then was deleted there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from triack.tools.replay.checks.findings import Due, LaneReporter, Output, Record, settled
+from triack.tools.replay.checks.incoming_check import Receiver
+from triack.tools.replay.log.ranges import RangeSet
+from triack.tools.replay.log.schema import EXPRESS
+
+__all__ = ["SENT_JOURNAL", "Copies"]
+
+SENT_JOURNAL: Final = "$journal"
+"""The queue that records of copies of sent messages name."""
+
+Packet = tuple[int, int]
+"""A sequence, and a number in it."""
+
+
+class Copies(LaneReporter):
+    """Copies of the messages of one stream at one node.
+
+    Attributes:
+        asked: at the origin: of which messages of a packet a copy is wanted, and the start that said so.
+        said: by queue and packet: messages of which a record says whether they are copied.
+        copied: the same of those that are; and the start that said so last.
+    """
+
+    def __init__(self, node: str, origin: str, stream: int, out: Output) -> None:
+        super().__init__(origin, stream, out)
+        self._node = node
+        self.asked: dict[Packet, tuple[int, RangeSet]] = {}
+        self.said: dict[tuple[str, int, int], RangeSet] = {}
+        self.copied: dict[tuple[str, int, int], tuple[int, RangeSet]] = {}
+        # Packets that ask, that are on the disk of their origin, and that it sends; those that this start has found
+        # there, while it says what it finds, and its number.
+        self._there: set[Packet] = set()
+        self._found: set[Packet] | None = None
+        self._start = 0
+        # Whether a relay answers for packets: what ends there is freed here without a copy.
+        self._excused = False
+
+    @property
+    def is_origin(self) -> bool:
+        """Whether these are the node's own messages."""
+        return self._node == self._origin
+
+    # ---- starts of the node
+
+    def handle_started(self, record: Record) -> None:
+        """A new start of the node."""
+        self._start = record["incarnation"]
+        self._found = set()
+
+    def handle_other(self, record: Record) -> None:
+        """The start has said all that it found."""
+        found, self._found = self._found, None
+        if found is not None:
+            gone, self._there = self._there - found, self._there & found
+            self._judge_gone(record, gone, settled(self._node, 1, self._start))
+
+    def finish(self, record: Record, later: Due) -> None:
+        """Judge what a later start did not find, if there is one; more records may follow.
+
+        Args:
+            record: the last one of the node.
+            later: holds if the node has started again after it.
+        """
+        due = settled(self._node, 1, self._start)
+        if self._found is not None:
+            self._judge_gone(record, self._there - self._found, later, due)
+        # A later start, which has no record of the stream, has found nothing of it.
+        later = later._replace(incarnation=later.incarnation + 1)
+        self._judge_gone(record, self._there, later, due)
+
+    def _judge_gone(self, record: Record, gone: set[Packet], *dues: Due) -> None:
+        """Packets are not on the disk of their origin any more: their copies are in its journal."""
+        for sequence, number in sorted(gone) if not self._excused else ():
+            _, wanted = self.asked[sequence, number]
+            said = self.said.get((SENT_JOURNAL, sequence, number), RangeSet())
+            if any(_missing(said, wanted)):
+                evidence = "freed, and its sender asked for a copy, of which nothing is said"
+                self._at(record, "journal_complete", evidence, sequence, *dues, number=number)
+
+    # ---- what was sent
+
+    def handle_asked(self, record: Record) -> None:
+        """Messages of a packet that is about to be queued ask for a copy."""
+        sequence, number, start = record["sequence"], record["number"], record["incarnation"]
+        if not self.is_origin:
+            self._at(record, "claims", "asked for copies of another node's messages", sequence, number=number)
+            return
+        before, wanted = self.asked.get((sequence, number), (0, RangeSet()))
+        if before != start:  # the number is used again: the commit of the start before never returned
+            wanted = RangeSet()
+            self.said.pop((SENT_JOURNAL, sequence, number), None)
+            self.copied.pop((SENT_JOURNAL, sequence, number), None)
+        wanted.add(record["place"], record["place"] + record["count"] - 1)
+        self.asked[sequence, number] = start, wanted
+
+    def handle_queued(self, record: Record) -> None:
+        """Packets are on the disk of the origin, or were found there."""
+        if record["class"] == EXPRESS or not record["peer_name"]:
+            return
+        for number in range(record["first"], record["last"] + 1) if self.asked else ():
+            packet = record["sequence"], number
+            if packet in self.asked:
+                self._there.add(packet)
+                if self._found is not None and record.get("recovered"):
+                    self._found.add(packet)
+
+    def handle_removed(self, record: Record) -> None:
+        """The origin gave packets up: they become dead letters."""
+        for number in range(record["first"], record["last"] + 1) if self.asked else ():
+            self._there.discard((record["sequence"], number))
+
+    def handle_onward_ack(self) -> None:
+        """A relay answers for packets from now on."""
+        self._excused = True
+
+    def handle_local(self, record: Record) -> None:
+        """Packets for a queue of the node itself are there: the same commit holds their copies."""
+        if record["class"] == EXPRESS:
+            return
+        for number in range(record["first"], record["last"] + 1) if self.asked else ():
+            sequence = record["sequence"]
+            if (sequence, number) in self.asked:
+                _, wanted = self.asked[sequence, number]
+                said = self.said.get((SENT_JOURNAL, sequence, number), RangeSet())
+                if any(_missing(said, wanted)):
+                    evidence = "in its queue, and its sender asked for a copy, of which nothing is said"
+                    self._at(record, "journal_complete", evidence, sequence, number=number)
+
+    # ---- copies
+
+    def handle_journaled(self, record: Record, receiver: Receiver) -> None:
+        """The commit that begins copies messages, or says that it does not."""
+        queue, sequence, number, place = record["queue"], record["sequence"], record["number"], record["place"]
+        for packets, messages in record["counts"]:
+            for each in range(number, number + packets):
+                span = place, place + messages - 1
+                self.said.setdefault((queue, sequence, each), RangeSet()).add(*span)
+                if record["kept"]:
+                    self._copy(record, receiver, each, span)
+                place = 0
+            number += packets
+
+    def _copy(self, record: Record, receiver: Receiver, number: int, span: tuple[int, int]) -> None:
+        queue, sequence, start = record["queue"], record["sequence"], record["incarnation"]
+        before, copied = self.copied.get((queue, sequence, number), (start, RangeSet()))
+        again = copied.overlap(*span)
+        if again and (before == start or self._is_sure(record, receiver, number, span)):
+            evidence = f"message {again[0][0]} of the packet is copied into a journal again"
+            self._at(record, "journal_twice", evidence, sequence, number=number)
+        copied.add(*span)
+        self.copied[queue, sequence, number] = start, copied
+
+    def _is_sure(self, record: Record, receiver: Receiver, number: int, span: tuple[int, int]) -> bool:
+        """Whether the commit of an earlier start, which made a copy, is known to have returned."""
+        if record["class"] == EXPRESS:
+            return False  # the copy is in memory, as the message is, and that comes again
+        if record["queue"] == SENT_JOURNAL:
+            return bool(record["origin"] == self._node and (record["sequence"], number) not in self._there)
+        return receiver.settling.is_done((number, *span))
+
+    def handle_settled(self, record: Record) -> None:
+        """The commit that begins takes the last messages of packets out of a journaled queue: it holds the copies."""
+        if not record.get("journaled"):
+            return
+        queue, sequence, number, place = record["queue"], record["sequence"], record["number"], record["place"]
+        for packets, messages in record["counts"]:
+            for each in range(number, number + packets):
+                said = self.said.get((queue, sequence, each), RangeSet())
+                if said.missing(0, place + messages - 1):
+                    evidence = "out of its queue, which has a journal, and nothing is said of a copy"
+                    self._at(record, "journal_complete", evidence, sequence, number=each)
+                place = 0
+            number += packets
+
+
+def _missing(said: RangeSet, wanted: RangeSet) -> Iterator[tuple[int, int]]:
+    for span in wanted:
+        yield from said.missing(*span)
