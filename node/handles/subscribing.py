@@ -6,7 +6,7 @@ from typing import Any, Self, TypeVar, Unpack
 
 from triack.base.checks import check_kind
 from triack.base.delivery import Delivery
-from triack.base.errors import QueueNotFound, SubscriptionBusy, UsageError
+from triack.base.errors import AddressError, QueueNotFound, SubscriptionBusy, UsageError
 from triack.base.names import LEVEL_END, TOPIC_PREFIX, check_name, check_pattern, check_topic, what_else
 from triack.base.units import SECOND, in_ns
 from triack.node.handles.consumer import AckMode, Consumer, check_hand_over
@@ -21,6 +21,8 @@ from triack.queues.topics.subscription import Subscription
 __all__ = ["Subscriber", "Subscribing", "begin_subscription", "check_reading", "check_subscription"]
 
 T = TypeVar("T")
+UNACKED_MAX = 10**9
+"""More than a quota lets a topic have, and a number that each record of it can hold."""
 
 
 class Subscriber(Consumer):
@@ -208,12 +210,13 @@ def check_subscription(pattern: str, about: Mapping[str, Any]) -> None:
     what = f"subscribe to {check_pattern(pattern)}"
     check_kind(f"{what}: shared", about["shared"], bool)
     if about["durable"] is not None:
-        check_name(about["durable"])
+        if check_name(about["durable"]).startswith("$"):
+            raise AddressError(f"{what}: durable={about['durable']!r}: names that begin with $ are the node's own")
     elif about["shared"]:
         raise UsageError(f"{what}: only a durable subscription can be shared")
     most = about["max_unacked"]
-    if most is not None and (type(most) is not int or most < 1):
-        raise UsageError(f"{what}: max_unacked must be a whole number of at least 1, not {most!r}")
+    if most is not None and (type(most) is not int or not 1 <= most <= UNACKED_MAX):
+        raise UsageError(f"{what}: max_unacked must be a whole number from 1 to {UNACKED_MAX:,}, not {most!r}")
     check_hand_over(pattern, about["ack_wait_s"])
 
 
