@@ -325,6 +325,12 @@ class Subscription(Mailbox):
         place, until = packet.first_place, self.suspended_at
         return place > self.after and place not in self.reader.done and (until is None or place <= until)
 
+    def lose(self, packet: QueuedPacket, index: int) -> None:
+        """A content expires before it, from one message on, is dispatched; it gets none of it, suspended or not."""
+        if packet.first_place > self.after and packet.first_place not in self.reader.done:
+            self.note_expired(packet, list(range(index, packet.count)))
+            self.reader.acknowledge(packet, bits_of(range(packet.count)))
+
     def lacks(self, packet: QueuedPacket, index: int, count: int) -> int:
         """How many neighbours in a packet are not done: the others have expired before their dispatch."""
         return (bits_of(range(index, index + count)) & ~self.reader.acked(packet)).bit_count()
@@ -350,7 +356,8 @@ class Subscription(Mailbox):
             self.reader.done.take_run(since + 1, last)
             return None
         self.reader.done.take_run(since + 1, head.first_place - 1)
-        if head.first_place <= max(since, self.after) or not self.root.takes(self, head.topic):
+        known = head.first_place <= max(since, self.after) or head.first_place in self.reader.done
+        if known or not self.root.takes(self, head.topic):
             return None
         self.reader.acknowledge(head, bits_of(range(last + 1 - head.first_place)))
         self.size_bytes += head.size_bytes

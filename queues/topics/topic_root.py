@@ -508,14 +508,14 @@ class TopicRoot(Mailbox):
             for one in takers.others:
                 if one.wants(packet):
                     one.expire([packet])
+                elif packet.last_place > self.dispatched:
+                    one.lose(packet, self.dispatched + 1 - packet.first_place)
         return {}
 
     def _skip(self, packet: QueuedPacket, takers: _Takers) -> None:
         """A content expires before its dispatch: subscriptions that are not durable never get it."""
         for one in takers.others:
-            if one.wants(packet):
-                one.note_expired(packet, list(range(packet.count)))
-                one.reader.acknowledge(packet, (1 << packet.count) - 1)
+            one.lose(packet, 0)
         if packet.first_place in self.contents.wanted:
             # Its dispatch is over for what counts who wants it, although it passes here once more.
             self._skipped.add(packet.first_place)

@@ -264,6 +264,26 @@ def test_what_expires_for_a_subscription_that_is_not_durable_is_logged(per_packe
     assert bench.read(one) == [4, 5, 6]
 
 
+@pytest.mark.parametrize("goes", [0, 2])
+def test_what_expires_while_a_subscription_is_suspended_is_not_for_it_either(goes: int) -> None:
+    """Whether some of the packet had been dispatched by then or not; the record says what became of the rest."""
+    bench = Bench(50, strategy="slowest_sub_rate", max_unacked=1)
+    slow, other = bench.subscribe(), bench.subscribe(max_unacked=100)
+    bench.publish(1)
+    bench.publish(6, receive_by_ms=1_000)
+    assert bench.read(other) == [0]
+    bench.topics.suspend(other, bench.now_ns)
+    assert bench.read(slow, goes) == list(range(goes))
+    expire(bench)
+    bench.topics.resume(other, bench.now_ns)
+    bench.read(slow)
+    bench.publish(2)
+    assert bench.read(slow) == bench.read(other) == [7, 8]
+    assert (other.length, other.size_bytes, bench.root.length) == (0, 0, 0)
+    gone = [it["ranges"] for it in bench.of("expired") if it["subscription"] == other.title]
+    assert gone == [[(goes + 2 if goes else 2, 7)]]
+
+
 def test_what_expired_for_a_subscription_that_ends_is_no_dead_letter() -> None:
     """It waits for its body from the disk when the subscription ends."""
     bench = Bench(1)
