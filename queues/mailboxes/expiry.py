@@ -70,6 +70,13 @@ class Expiry:
         expired = mailbox.expire(packets)
         self._expired += [(mailbox, packet, indices) for packet, indices in expired.items() if indices]
 
+    def forget(self, mailbox: Mailbox) -> None:
+        """A subscription is about to end: what has expired for it becomes no dead letter, and that is logged."""
+        for of, packet, indices in self._expired:
+            if of is mailbox:
+                mailbox.note_expired(packet, indices)
+        self._expired = deque(one for one in self._expired if one[0] is not mailbox)
+
     def next_deadline_ms(self) -> int | None:
         """When the next packet expires, by the wall clock, or None."""
         return self._notices.expiring.earliest()
@@ -98,8 +105,6 @@ class Expiry:
         letters = 0
         while self._expired and self._expired[0][1].pieces and letters < LETTERS_MAX:
             mailbox, packet, indices = self._expired.popleft()
-            if mailbox.has_ended:
-                continue  # nothing waits for a subscription that was ended meanwhile
             letters += len(indices)
             leases = [Lease(packet, index, packet.restored) for index in indices]
             # Log them before the commit: after a crash right after it there is no other trace of them.

@@ -229,6 +229,8 @@ class Subscription:
             evidence = f"expired {record['receive_by_ms'] - record['wall_ns'] // 1_000_000} ms too early"
             self._report(record, "topic_lost", evidence, *_ends(record["ranges"]))
         if self.durable:
+            for first, last in record["ranges"]:
+                self._ahead.take(first, last)  # nobody gets them any more, so nobody passes them over
             return []  # it is done with them once they are dead letters: a `settled` follows
         for first, last in record["ranges"]:
             if last > limit:

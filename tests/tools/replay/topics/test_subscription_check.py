@@ -123,3 +123,12 @@ def test_what_expires_before_its_dispatch_is_never_its_own() -> None:
     subscription.take(5, 6)
     assert subscription.handle_expired(said(6, 9, receive_by_ms=0), 6) == []
     assert (subscription.pending, list(subscription.expired)) == (1, [(7, 9)])
+
+
+def test_what_has_expired_for_a_durable_subscription_was_not_passed_over() -> None:
+    """Although it ends before that is settled."""
+    subscription, out = begun()
+    subscription.handle_expired(said(5, 6, receive_by_ms=0), 14)
+    subscription.handle_handed(said(7, 7), 14)
+    subscription.end()
+    assert checks(out) == []
