@@ -7,7 +7,7 @@ Fed with the records of the topic in their order. ``subscription_check.py`` has 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any, ClassVar, Final
 
 from triack.base.printable import counted, printable
@@ -139,6 +139,7 @@ class TopicJudge:
 
     def _restart(self, record: Record) -> None:
         gone = self._contents.restart()
+        self._forget_of_ended(gone)
         for name, subscription in list(self._subscriptions.items()):
             if subscription.durable:
                 subscription.restart(gone)
@@ -275,9 +276,17 @@ class TopicJudge:
             self._matching[below] = found
         return found
 
+    def _forget_of_ended(self, spans: list[Span]) -> None:
+        """Express messages are gone for good, also for a subscription whose end a crash may undo."""
+        for (name, subscription), span in product(self._ended.items(), spans):
+            before = subscription.pending
+            subscription.forget(*span)
+            self._totals[name, subscription.pattern]["pending"] -= before - subscription.pending
+
     def _on_freed(self, record: Record) -> None:
         contents = self._contents
         for first, last in record["ranges"]:
+            self._forget_of_ended(contents.express(first, last) if self._ended else [])
             for low, high, below in contents.named(first, last):
                 for subscription in self._takers(below):
                     self._judge_wanted(record, subscription, low, high)
