@@ -429,7 +429,7 @@ class OutgoingSequence:
             turn: the turn of the hold.
             now_ns: the clock.
             stop: whether there is no room.
-            crowded: whether the reason is that the destination does not know the stream, and has no place for one more.
+            crowded: whether the reason is that the destination does not know the stream, and had no place for one more.
 
         Returns:
             The session's numbers of the packets that go out again: acks of those sendings no longer count.

@@ -4,7 +4,8 @@
                queue length u8, queue, body
     ORDER_ACK  kind u8, flags u8, origin 16 bytes, stream u32, sequence u64, number u64
     REJECT     the same, then reason length u8, reason
-    HOLD       kind u8, flags u8, origin 16 bytes, stream u32, turn u64, reason; flag 1 says stop, none says go
+    HOLD       kind u8, flags u8, origin 16 bytes, stream u32, turn u64, reason; flag 1 says stop, none says go; a
+               go for the reason of a stop replaces that, and names packets that were not taken
     END        kind u8, flags u8, origin 16 bytes, stream u32, sequence u64, since u64; flag 1 answers one without flags
     RELAYED    kind u8, flags u8, origin 16 bytes, stream u32, sequence u64, number u64, previous u64, hops u8,
                left u64, queue length u8, final length u8, from length u8, queue, final, from, body

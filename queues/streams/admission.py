@@ -457,8 +457,11 @@ class Admission:
 
     def _say_go(self, conversation: Conversation, stream: StreamId, kept: "_KeptOut") -> None:
         kept.turn += 2
-        content = encode_hold(*stream, kept.turn, stop=False)
-        conversation.put_control((_key(conversation, stream), HOLD_KEY), Control(content))
+        key = _key(conversation, stream), HOLD_KEY
+        # It replaces a stop that has not left: its origin learns by the reason that packets were not taken.
+        unsent = conversation.control is not None and key in conversation.control
+        reason = HoldReason.TOO_MANY_STREAMS if unsent else ""
+        conversation.put_control(key, Control(encode_hold(*stream, kept.turn, stop=False, reason=reason)))
 
     def _let_ask(self) -> None:
         """For each free place, let one stream that was kept out ask again, the longest waiting first."""

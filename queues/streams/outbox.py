@@ -648,8 +648,8 @@ class Outbox:
         if outgoing is None:
             return
         why = _HOLD_REASONS.get(reason, HoldReason.UNKNOWN)
-        crowded = stop and why is HoldReason.TOO_MANY_STREAMS
-        if crowded:
+        crowded = why is HoldReason.TOO_MANY_STREAMS
+        if stop and crowded:
             self.retirement.handle_crowded(outgoing.via)
         elif not stop:
             self.retirement.handle_room(outgoing.via)

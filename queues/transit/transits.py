@@ -710,7 +710,7 @@ class Transits:
         if stream is None or stream.way is None or stream.way.via != conversation.link_name:
             return
         self._records.held(stream, now_ns, packet.reason if packet.stop else None)
-        crowded = packet.stop and packet.reason == HoldReason.TOO_MANY_STREAMS
+        crowded = packet.reason == HoldReason.TOO_MANY_STREAMS
         sendings = stream.sequence.handle_flow_control(packet.turn, now_ns, stop=packet.stop, crowded=crowded)
         stream.held = "" if stream.sequence.hold.state is HoldState.GOING else packet.reason or stream.held
         conversation.session.handle_freed(sendings)

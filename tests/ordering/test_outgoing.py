@@ -258,6 +258,15 @@ def test_a_resend_that_had_nothing_to_send_is_no_attempt() -> None:
     assert out.tier.attempt == 0
 
 
+@pytest.mark.parametrize(("crowded", "again"), [(False, []), (True, [1, 2, 3])])
+def test_express_packets_go_out_again_when_their_stream_had_no_place(*, crowded: bool, again: list[int]) -> None:
+    """Also if only the go comes, as it has replaced the stop. Otherwise what was on its way is taken."""
+    out = make(3, Delivery.EXPRESS)
+    out.handle_sent(out.peek_run(3), 0, packet=1)
+    assert out.handle_flow_control(2, SECOND, stop=False, crowded=crowded) == again
+    assert [out.peek() is not None, len(out.entries)] == [crowded, 3]
+
+
 def test_a_lost_session_sends_everything_again_in_order() -> None:
     """Whatever state it was in, under its own number."""
     out = make(5)

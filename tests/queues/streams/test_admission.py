@@ -5,12 +5,14 @@ import pytest
 from tests.queues.hostile import ORIGIN, Hostile, batch
 from tests.queues.world import PlainWorld, World
 from triack.base.delivery import Delivery
+from triack.base.reasons import HoldReason
 from triack.base.units import SECOND
-from triack.ordering.wire import HoldPacket, decode
+from triack.ordering.wire import HoldPacket, decode, encode_end
 from triack.queues.mailboxes.mailbox import Mailbox
 from triack.queues.node_settings import Limits, NodeSettings, Quota
 from triack.session.protocol.binary import BINARY
-from triack.session.protocol.frames import PacketFrame
+from triack.session.protocol.frames import AckFrame, PacketFrame
+from triack.session.protocol.settings import SessionSettings
 
 
 def words(evil: Hostile) -> list[HoldPacket]:
@@ -93,6 +95,24 @@ def test_express_packets_on_their_way_to_who_says_stop_are_taken_together() -> N
     world.run(20 * SECOND)
     assert b.read_all("q") == bodies
     assert not b.log("rejected")
+
+
+def test_a_go_that_replaces_a_stop_says_that_packets_were_not_taken() -> None:
+    """The stop of an express stream without a place has not left when one is free: its sender must send them again."""
+    world = PlainWorld(1)
+    node = world.node("b", NodeSettings(max_streams=2, session=SessionSettings(max_unacked_packet=1)))
+    evil = Hostile(world, node)
+    evil.frames(evil.message(1, stream=1))
+    evil.frames(evil.message(1, stream=2, sequence=2))
+    world.run(SECOND)  # an order ack takes the whole window of the node
+    evil.frames(evil.message(1, stream=3, sequence=3, delivery=Delivery.EXPRESS))
+    for number in (1, 2):
+        evil.frames(evil.packet(encode_end(ORIGIN, number, number, 1, answer=False), Delivery.EXPRESS))
+    world.run(SECOND // 10)
+    for number in range(1, 5):
+        evil.frames(BINARY.encode(AckFrame(number, [], 64, 0, 0)))
+        world.run(SECOND // 10)
+    assert {(word.stop, word.reason) for word in words(evil)} == {(False, HoldReason.TOO_MANY_STREAMS)}
 
 
 def test_empty_queues_that_nobody_waits_for_make_room_for_new_ones() -> None:
