@@ -13,6 +13,7 @@ from triack.base.reasons import DropReason
 from triack.base.units import MS, SECOND
 from triack.queues.mailboxes.redelivery import Return
 from triack.queues.node_settings import Quota
+from triack.queues.topics.subscription import Subscription
 from triack.queues.topics.trie import Trie
 
 PER_PACKET = pytest.mark.parametrize("per_packet", [1, 50])
@@ -393,7 +394,12 @@ def test_thousands_of_subscriptions_that_end_at_once_match_no_name_anew(monkeypa
     bench.publish(5, delivery=Delivery.TRANSACTIONAL)
     matched: list[str] = []
     match = Trie.match
-    monkeypatch.setattr(Trie, "match", lambda trie, name: matched.append(name) or match(trie, name))
+
+    def noting(trie: Trie[Subscription], name: str) -> list[Subscription]:
+        matched.append(name)
+        return match(trie, name)
+
+    monkeypatch.setattr(Trie, "match", noting)
     for one in list(bench.root.subscriptions):
         bench.topics.end(one, "closed", bench.now_ns)
     bench.step()

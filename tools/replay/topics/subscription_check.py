@@ -46,7 +46,6 @@ class Subscription:
         settled: how many it is done with.
         discarded: how many were dropped for it.
         open: the places of the messages that are its own and not done.
-        suspended: whether it misses what is dispatched.
         expired: the places of messages that have expired before they were dispatched to it.
     """
 
@@ -79,7 +78,6 @@ class Subscription:
         "pending",
         "settled",
         "since",
-        "suspended",
     )  # fmt: skip
 
     def __init__(self, record: Record, out: Output) -> None:
@@ -96,7 +94,6 @@ class Subscription:
         self._begun_ns: int = record["at_ns"]
         self.pending = self.delivered = self.settled = self.discarded = 0
         self.open = RangeSet()
-        self.suspended = False
         self.expired = RangeSet()
         # Of these: those that were never handed out, that are in hand, and that were in hand at some time.
         self._ahead = RangeSet()
@@ -170,8 +167,6 @@ class Subscription:
         """
         foreign: list[tuple[str, Span]] = []
         for first, last in record["ranges"]:
-            if self.suspended:
-                self._report(record, "claims", "handed out while the subscription was suspended", first, last)
             self._revive(first, last)
             foreign += self._foreign(first, last, limit)
             for low, high in self.open.overlap(first, last):

@@ -50,6 +50,8 @@ class TopicJudge:
         self._totals: dict[tuple[str, str], dict[str, int]] = {}
         # The names of those of which something is in hand that is to come back in time.
         self._timed: set[str] = set()
+        # The names of those that are suspended: they miss what is dispatched.
+        self._suspended: set[str] = set()
         # Levels below the topic -> the subscriptions that match; cleared when one begins or ends.
         self._matching: dict[str, list[Subscription]] = {}
         self._start = 0
@@ -352,6 +354,7 @@ class TopicJudge:
 
     def _end(self, name: str) -> None:
         subscription = self._subscriptions.pop(name)
+        self._suspended.discard(name)
         self._matching.clear()
         subscription.restart([])
         if not subscription.durable:
@@ -368,24 +371,27 @@ class TopicJudge:
         subscription.max_unacked, subscription.ack_wait_ns = record["max_unacked"], record["ack_wait_ns"]
 
     def _on_suspended(self, subscription: Subscription, record: Record) -> None:
-        if subscription.durable or subscription.suspended:
+        if subscription.durable or subscription.name in self._suspended:
             self._claim_of(record, "suspended, and it is durable, or was suspended before")
-        subscription.suspended = True
+        self._suspended.add(subscription.name)
 
     def _on_resumed(self, subscription: Subscription, record: Record) -> None:
-        if not subscription.suspended:
+        if subscription.name not in self._suspended:
             self._claim_of(record, "resumed, and it was not suspended")
-        subscription.suspended = False
+        self._suspended.discard(subscription.name)
 
     def _takes_now(self, subscription: Subscription) -> bool:
         """Whether a subscription takes part in what is dispatched now."""
-        return not (subscription.durable or subscription.suspended)
+        return not (subscription.durable or subscription.name in self._suspended)
 
     def _limit(self, subscription: Subscription) -> int:
         """The last place that a subscription may have."""
         return self._contents.next - 1 if subscription.durable else self._contents.dispatched
 
     def _on_handed(self, subscription: Subscription, record: Record) -> None:
+        if subscription.name in self._suspended:
+            first, last = record["ranges"][0]
+            subscription.report(record, "claims", "handed out while it was suspended", first, last=last)
         foreign = subscription.handle_handed(record, self._limit(subscription))
         self._timed.add(subscription.name)
         self._judge_foreign(subscription, record, foreign, "handed out")
