@@ -76,7 +76,7 @@ if TYPE_CHECKING:
         StreamsStats,
         TransitStreamStats,
     )
-    from triack.node.shell.topic_stats import SubscriptionStats, TopicStats
+    from triack.node.shell.topic_stats import RemoteSubscriptionStats, SubscriptionStats, TopicStats
     from triack.node.shell.troubles import TroubleStats
     from triack.ordering.order_settings import OrderSettings
     from triack.queues.blocking import Blocking
@@ -171,6 +171,7 @@ __all__ = [
     "Reconnect",
     "Redelivery",
     "Reloaded",
+    "RemoteSubscriptionStats",
     "Route",
     "SessionSettings",
     "SessionStats",
@@ -261,6 +262,7 @@ _HOMES = {
     "Reconnect": "triack.queues.node_settings:Reconnect",
     "Redelivery": "triack.queues.node_settings:Redelivery",
     "Reloaded": "triack.node.handles.reloading:Reloaded",
+    "RemoteSubscriptionStats": "triack.node.shell.topic_stats:RemoteSubscriptionStats",
     "Route": "triack.queues.routes:Route",
     "SessionSettings": "triack.session.protocol.settings:SessionSettings",
     "SessionStats": "triack.node.shell.stats:SessionStats",

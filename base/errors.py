@@ -14,6 +14,7 @@ TriackError
 ├── SubscriptionBusy          another holder has a durable subscription that is not shared
 ├── SubscriptionMismatch      a durable subscription of that name has another pattern
 ├── SubscriptionEnded         a subscription was ended while it was read
+├── SubscriptionRefused       the node with the topics does not give this node a subscription
 ├── HandOverEnded             a message was taken back from its reader before it was acknowledged
 ├── StateChanged              a remembered value is not what a transaction expected
 ├── WouldBlock                send_nowait found no room
@@ -73,6 +74,7 @@ __all__ = [
     "SubscriptionBusy",
     "SubscriptionEnded",
     "SubscriptionMismatch",
+    "SubscriptionRefused",
     "TooManyKeys",
     "TransactionLost",
     "TransportError",
@@ -130,6 +132,18 @@ class SubscriptionMismatch(TriackError):
 
 class SubscriptionEnded(TriackError):
     """A subscription was ended, by ``unsubscribe``, while it was read."""
+
+
+class SubscriptionRefused(TriackError):
+    """The node with the topics does not give this node a subscription.
+
+    Attributes:
+        reason: why, by the names of docs/reasons.md.
+    """
+
+    def __init__(self, message: str, *, reason: str = "") -> None:
+        super().__init__(message)
+        self.reason = reason
 
 
 class NodeClosed(TriackError):

@@ -14,8 +14,10 @@ __all__ = [
     "check_levels",
     "check_name",
     "check_pattern",
+    "check_permitted",
     "check_queue",
     "check_topic",
+    "covers",
     "nearest",
     "split_topic",
     "what_else",
@@ -114,6 +116,34 @@ def check_pattern(pattern: object) -> str:
     if len(pattern.encode()) > NAME_BYTES_MAX:
         raise AddressError(f"pattern {pattern!r}: it is longer than {NAME_BYTES_MAX} bytes")
     return pattern
+
+
+def check_permitted(pattern: object) -> str:
+    """Return ``pattern`` when it can say what a peer may subscribe to: as ``check_pattern``, and over all roots, too.
+
+    ``#`` is every topic.
+
+    Raises:
+        AddressError: with the pattern and what is wrong with it.
+    """
+    if not isinstance(pattern, str):
+        raise AddressError(f"a pattern of topics is text, not {pattern!r}")
+    root, below, levels = pattern.partition(LEVEL_END)
+    if root == ONE_LEVEL or (root == ALL_BELOW and not below):
+        check_pattern(f"any{below}{levels}")
+        return pattern
+    return check_pattern(pattern)
+
+
+def covers(permitted: str, pattern: str) -> bool:
+    """Whether every topic that ``pattern`` stands for is one that ``permitted`` stands for."""
+    wide, narrow = permitted.split(LEVEL_END), pattern.split(LEVEL_END)
+    for at, level in enumerate(wide):
+        if level == ALL_BELOW:
+            return True
+        if at >= len(narrow) or narrow[at] == ALL_BELOW or level not in (ONE_LEVEL, narrow[at]):
+            return False
+    return len(wide) == len(narrow)
 
 
 def check_queue(name: object) -> str:

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
+from triack.base.names import covers
+
 __all__ = ["NO_PSK", "Directory", "Peer"]
 
 NO_PSK = bytes(32)
@@ -29,6 +31,7 @@ class Peer:
         relays_for: patterns of the nodes whose messages it may bring here as a relay.
         keep_alive_s: keep a session with it, and ping it over UDP when nothing was sent for that many seconds, as it
             cannot call this node; 0: no pings; None: the node's own setting.
+        may_subscribe: patterns of the topics of this node to which it may subscribe, as of ``check_permitted``.
     """
 
     name: str
@@ -39,6 +42,7 @@ class Peer:
     keep_alive_s: float | None = None
     may_relay: tuple[str, ...] = ()
     relays_for: tuple[str, ...] = ()
+    may_subscribe: tuple[str, ...] = ()
 
     @property
     def wants_touch(self) -> bool:
@@ -52,6 +56,10 @@ class Peer:
     def may_relay_to(self, final: str) -> bool:
         """Whether it may send to a node by way of this one. Each node that ``final`` names must be allowed."""
         return all(_matches(name, self.may_relay) for name in final.split("@"))
+
+    def may_subscribe_to(self, pattern: str) -> bool:
+        """Whether it may subscribe to all topics that a pattern stands for."""
+        return any(covers(permitted, pattern) for permitted in self.may_subscribe)
 
     def may_bring(self, origin: str) -> bool:
         """Whether it may bring messages of a node as a relay."""

@@ -6,7 +6,17 @@ The names are counted in ``Node.stats``, written to the session log, and listed 
 from enum import StrEnum
 from typing import Self
 
-__all__ = ["EXPIRED", "DeadReason", "DropReason", "FreedReason", "HoldReason", "Reason", "RejectReason", "Trouble"]
+__all__ = [
+    "EXPIRED",
+    "DeadReason",
+    "DropReason",
+    "FreedReason",
+    "HoldReason",
+    "Reason",
+    "RefusalReason",
+    "RejectReason",
+    "Trouble",
+]
 
 
 class Reason(StrEnum):
@@ -106,6 +116,9 @@ class DropReason(Reason):
     JOURNAL_REPLACED = "journal-replaced", "The oldest copy in a journal gave way to newer ones."
     JOURNAL_EXPIRED = "journal-expired", "A copy had been in its journal for as long as it is kept."
     NO_SUBSCRIBER = "no-subscriber", "A message was published to a topic for which there was no subscription."
+    SUBSCRIPTION_REFUSED = "subscription-refused", "A node asked for a subscription that this node did not give it."
+    SUBSCRIPTION_OVER = "subscription-over", "A message was on its way to a subscription that had ended."
+    BAD_REQUEST = "bad-request", "A node sent a request about subscriptions that cannot be read, or is not its."
     TRANSIT_LOST = (
         "transit-lost",
         "A packet ended at a relay and is no dead letter: it was express, or others of its large message had left.",
@@ -113,6 +126,17 @@ class DropReason(Reason):
     # No longer awaited.
     LATE_ANSWER = "late-answer", "An answer came to a request that nobody waits for any more."
     REQUEST_ENDED = "request-ended", "A request ran out of time on its way, or was refused; its caller got the error."
+
+
+class RefusalReason(Reason):
+    """Why a node does not give another one a subscription to its topics."""
+
+    ACCESS_DENIED = "access-denied", "The node may not subscribe to these topics (may_subscribe)."
+    TOO_MANY_SUBSCRIPTIONS = "too-many-subscriptions", "The node has as many subscriptions there as one may have."
+    BAD_PATTERN = "bad-pattern", "The pattern, or another part of the request, cannot be read."
+    MISMATCH = "mismatch", "The node has a subscription of that name to another pattern, or of another kind."
+    TOPIC_NOT_FOUND = "topic-not-found", "The node with the topics has a fixed set of queues without this one."
+    UNKNOWN = "unknown", "The node with the topics has named a reason that this node does not know."
 
 
 class RejectReason(Reason):

@@ -301,9 +301,10 @@ EVENTS: Final[dict[str, Event]] = {
         (("number",), ("ranges",)),
     ),
     "queued": Event(
-        "outgoing packets were committed here (express: entered memory). `origin` is the recording node",
+        "outgoing packets were committed here (express: entered memory). `origin` is the recording node; `topic` where "
+        "they pass messages of that topic on to a subscription of another node",
         (*_PACKETS, "queue", "peer_name"),
-        ((), ("recovered",), ("priority",), ("recovered", "priority")),
+        ((), ("recovered",), ("priority",), ("recovered", "priority"), ("topic",), ("topic", "priority")),
     ),
     "session_opened": Event(
         "the session became open; without `ack_idle_ns` nothing is due for it",
@@ -528,13 +529,15 @@ EVENTS: Final[dict[str, Event]] = {
     "subscribed": Event(
         "a subscription has begun, and gets what is placed from now on; one record for each topic that its pattern "
         "can match, also for a topic that begins later. The next commit has a durable one: a process that dies before "
-        "that returns has it no more. `recovered`: it was in the store at the start",
+        "that returns has it no more. `recovered`: it was in the store at the start; `peer_name`: the node to which it "
+        "belongs, if that is another one",
         (*_SUBSCRIPTION, "pattern", "durable", "after", "max_unacked", "ack_wait_ns"),
-        ((), ("recovered",)),
+        ((), ("recovered",), ("peer_name",), ("recovered", "peer_name")),
     ),
     "unsubscribed": Event(
         "a subscription has ended, and nothing waits for it any more. `reason` is `unsubscribed`, `closed` when the "
-        "holder of one that is not durable went away, or `lost` when its node did",
+        "holder of one that is not durable went away, or `lost` when its node did; of another node `not-renewed` when "
+        "that was not heard for too long, or `replaced` when it has asked for another one of that name",
         (*_SUBSCRIPTION, "reason"),
     ),
     "subscription_changed": Event(
@@ -565,6 +568,12 @@ EVENTS: Final[dict[str, Event]] = {
         "behind a `dispatched` under `discard_allowed`: the eldest messages of a subscription are dropped for it, one "
         "for each message that it got",
         (*_SUBSCRIPTION, "first", "last", "age_ns", "pending"),
+    ),
+    "passed_on": Event(
+        "messages of a subscription of another node are on their way there, as those of a stream to its queue: behind "
+        "their `handed`, and before the `queued` of their packets. A durable subscription is done with them (`settled`)"
+        " in the same commit, any other one when they have arrived",
+        (*_STREAM, *_SUBSCRIPTION, "ranges"),
     ),
     "late_ack": Event(
         "the application acknowledged, or gave back, messages that are its no longer: discarded, given back as "

@@ -9,7 +9,16 @@ from pathlib import Path
 
 from proof.lies.harmless import HARMLESS
 from proof.rules import RULES, Watch
-from triack.base.reasons import DeadReason, DropReason, FreedReason, HoldReason, Reason, RejectReason, Trouble
+from triack.base.reasons import (
+    DeadReason,
+    DropReason,
+    FreedReason,
+    HoldReason,
+    Reason,
+    RefusalReason,
+    RejectReason,
+    Trouble,
+)
 from triack.base.session_log import COMMON, EVENTS, FIELDS, Event, Field
 from triack.node.config.keys import KEYS, SECTIONS, Key
 from triack.node.config.reload import may_change
@@ -62,6 +71,13 @@ sent to the origin, which moves the packet's messages to its dead-letter queue.
 `outgoing[...].held` of the node that waits and `holds` of the one that has no room.
 
 {holds}
+
+## Subscriptions that are refused
+
+`base/reasons.py`, `RefusalReason`. The `reason` of `SubscriptionRefused`, at the node that asked for a subscription.
+What the node with the topics rejects as a whole has its reason from above.
+
+{refusals}
 
 ## Packets that leave a relay
 
@@ -183,6 +199,7 @@ def _reasons() -> str:
     return REASONS.format(
         drops=_named(DropReason),
         rejections=_named(RejectReason),
+        refusals=_named(RefusalReason),
         holds=_named(HoldReason),
         freed=_named(FreedReason),
         deaths=_named(DeadReason),

@@ -93,6 +93,10 @@ RULES: Final[dict[str, dict[str, Watch]]] = {
         ("stop", "go", "timer", "progress", "sent"),
         "Words of a destination that has no room are control packets, whose content is in no record.",
     ),
+    "queues/remote/remote_subscriptions.py": dict.fromkeys(
+        ("accepted", "refused", "unknown", "left", "ended"),
+        "What nodes ask each other is in messages, whose content is in no record; what follows is `subscribed`.",
+    ),
     "queues/streams/stream_state.py": {
         "ends": ("forgotten", "claims"),
         "ends_here": ("forgotten", "claims"),
@@ -187,7 +191,7 @@ RULES: Final[dict[str, dict[str, Watch]]] = {
         **dict.fromkeys(
             (
                 "stream_datagram_bytes", "pending_limit_bytes", "express_limit_bytes", "body_cache_bytes",
-                "max_sessions", "max_queues", "close_timeout_s", "blocking", "keep_alive_s",
+                "max_sessions", "max_queues", "max_peer_subscriptions", "close_timeout_s", "blocking", "keep_alive_s",
             ),
             _LOCAL,
         ),

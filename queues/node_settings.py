@@ -353,6 +353,7 @@ class NodeSettings:
         max_queues: queues that arrivals may create; beyond it empty queues without a reader are removed.
         max_streams: live incoming streams of one peer. Above half of it a node ends its own idle streams to a peer at
             once, as the peer may have the same limit.
+        max_peer_subscriptions: subscriptions of one peer to topics of this node; it is refused a further one.
         retire_after_s: a stream ends when it has had nothing outstanding for this long; 0 or None: only to make room
             for others. The next message for its queue begins a new stream.
         close_timeout_s: how long ``close`` waits for the disk, and for the last acks.
@@ -391,6 +392,7 @@ class NodeSettings:
     max_sessions: int = 16_384
     max_queues: int = 10_000
     max_streams: int = 4_096
+    max_peer_subscriptions: int = 1_000
     retire_after_s: float | None = 3_600.0
     close_timeout_s: float = 5.0
     keep_alive_s: float = 25.0

@@ -9,7 +9,10 @@
 
 The first byte holds the kind in bits 0 and 1, the priority of the messages in bits 4 to 6, and ``CARES`` in bit 7. With
 bit 3, the messages were published to one topic: the length u8 and the name of what it has below its root are behind the
-head of a batch, or before the piece of the first fragment, of which they are a part. Nothing here depends on bit 2.
+head of a batch, or before the piece of the first fragment, of which they are a part. A message that a topic's node
+passes on to a subscription at another node has there, instead: the length u8, a zero u8, the node id of its publisher
+(16 bytes), its ordinal there u64, when it was published u64 ms, and the whole name of the topic. Nothing here depends
+on bit 2.
 
 All integers are big-endian. Properties are a JSON object. A message of a batch has the ordinal ``first + index``, which
 with the id of its node names it permanently. Messages with different receive-by times (0 for any time) share no body,
@@ -33,7 +36,7 @@ from typing import Any, cast, overload
 from triack.base.commit import CARES, HEAD_BYTES
 from triack.base.delivery import PRIORITY_MAX
 from triack.base.errors import AddressError, ProtocolError
-from triack.base.names import check_levels
+from triack.base.names import check_levels, check_topic
 from triack.base.reasons import DropReason
 
 __all__ = [
@@ -53,10 +56,12 @@ __all__ = [
     "Fragment",
     "Outgoing",
     "PacketBody",
+    "Passed",
     "Properties",
     "Unpacked",
     "cares_of",
     "check",
+    "check_source",
     "count_of",
     "fragment_range",
     "join_fragments",
@@ -95,6 +100,8 @@ for them take no more than a few MiB."""
 _HEAD = Struct("!BHQQQ")
 _FRAGMENT = Struct("!II")
 _TOLD = Struct("!H16sQH")
+_SOURCE = Struct("!B16sQQ")
+"""What stands before the name of the topic of a message that was passed on; no name begins with its first byte, 0."""
 _AS_BEFORE = 0xFFFF
 """In place of a length of properties, which are never that long."""
 _LENGTH = Struct("!I")
@@ -191,6 +198,22 @@ class Answer(Outgoing):
     index: int = 0
 
 
+@dataclass(slots=True)
+class Passed(Outgoing):
+    """A message that was published here and is passed on to a subscription at another node.
+
+    Attributes:
+        publisher: the node that published it.
+        ordinal: its ordinal there.
+        sent_at_ms: when it was published, by the clock of its publisher.
+        topic: the whole name of its topic.
+    """
+
+    publisher: bytes = b""
+    ordinal: int = 0
+    sent_at_ms: int = 0
+
+
 def _shared_by_list(message: Outgoing) -> tuple[int, int, int, bool, str | None]:
     """What messages of one list have in common: the very same properties, the same times and the same topic."""
     return id(message.properties), message.reach_by_ms, message.receive_by_ms, message.ack_now, message.topic
@@ -218,7 +241,10 @@ class PacketBody:
 
 @dataclass(slots=True)
 class Unpacked:
-    """The messages of a batch. ``properties`` is None when none of them has any, ``topic`` in a queue."""
+    """The messages of a batch. ``properties`` is None when none of them has any, ``topic`` in a queue.
+
+    ``publisher`` is the node that published messages which were passed on to a subscription, empty for all others.
+    """
 
     first_ordinal: int
     sent_at_ms: int
@@ -227,6 +253,7 @@ class Unpacked:
     properties: Sequence[Properties] | None
     priority: int = 0
     topic: str | None = None
+    publisher: bytes = b""
 
 
 class AnswerProperties(Sequence[Properties]):
@@ -315,6 +342,9 @@ def pack(
         if kind is Answer:
             packer.add_answers(cast("list[Answer]", list(some)))
             continue
+        if kind is Passed:
+            packer.add_passed(cast("list[Passed]", list(some)))
+            continue
         for _, alike in groupby(cast("list[Outgoing]", list(some)), key=_shared_by_list):
             packer.add_list(list(alike))
     packer.close_run()
@@ -342,14 +372,21 @@ class _Packer:
         self._expiry = _NEVER
         self._topic: str | None = None
         self._name = b""
+        # Of messages that are passed on: the first of those that follow each other, and how many are in bodies.
+        self._source: Passed | None = None
+        self._passed = 0
         self._most = min(most or _SHORT_MAX, _SHORT_MAX)
 
     def turn_to_topic(self, topic: str | None) -> None:
         """The next messages are for this topic, by what its name has below the root; None: for a queue."""
         if topic != self._topic:
-            self.close_run()
-            self._topic, self._name = topic, b"" if topic is None else _write_name(topic)
-            self._room_bytes = self._full_bytes - len(self._name)
+            self._turn_to_name(topic, b"" if topic is None else _write_name(topic))
+
+    def _turn_to_name(self, topic: str | None, name: bytes) -> None:
+        self.close_run()
+        self._source = None
+        self._topic, self._name = topic, name
+        self._room_bytes = self._full_bytes - len(name)
 
     def add(self, body: bytes, properties: bytes, expiry: tuple[int, int], *, ack_requested: bool = False) -> None:
         shared = properties == self._last and bool(self._bodies)
@@ -420,6 +457,26 @@ class _Packer:
                 self.add(bodies[at], written, expiry, ack_requested=first.ack_now)
                 at += 1
 
+    def add_passed(self, messages: list[Passed]) -> None:
+        """Add messages that are passed on: successive ones of one publisher and one packet share a body."""
+        self.turn_to(cares=False)
+        before: Passed | None = None
+        for message in messages:
+            if before is None or not _follows(before, message):
+                self._turn_to_name(message.topic, _write_source(message, 0))
+                self._source, self._passed = message, 0
+            self.add(message.body, write_properties(message.properties), message.expiry)
+            before = message
+        self._turn_to_name(None, b"")
+
+    def _named(self, messages: int) -> bytes:
+        """What stands before the next messages, which are put now."""
+        if self._source is None:
+            return self._name
+        name = _write_source(self._source, self._passed)
+        self._passed += messages
+        return name
+
     def turn_to(self, *, cares: bool) -> None:
         """The next messages have a property of ``CARING``, or none of them."""
         if cares is not self._cares:
@@ -463,12 +520,13 @@ class _Packer:
     def _put(self, bodies: list[bytes], properties: list[bytes] | None) -> None:
         """Finish a batch."""
         count, (reach_by_ms, receive_by_ms) = len(bodies), self._expiry
-        body = _batch(bodies, properties, self.ordinal, self._sent_at_ms, receive_by_ms, self._bits, self._name)
+        name = self._named(count)
+        body = _batch(bodies, properties, self.ordinal, self._sent_at_ms, receive_by_ms, self._bits, name)
         self.packed.append(PacketBody(body, count, count, reach_by_ms, self._asks, self._cares))
         self.ordinal += count
 
     def _add_fragments(self, body: bytes, properties: bytes, *, ack_requested: bool) -> None:
-        blob = memoryview(self._name + _LENGTH.pack(len(properties)) + properties + body)
+        blob = memoryview(self._named(1) + _LENGTH.pack(len(properties)) + properties + body)
         piece_bytes = self._full_bytes - _FRAGMENT.size
         reach_by_ms, receive_by_ms = self._expiry
         kind = _FRAGMENT_KIND | (_TOPIC if self._name else 0) | self._bits
@@ -537,6 +595,36 @@ def pack_again(content: Unpacked, indices: Sequence[int], added: Properties, rec
 
 def unpack(body: bytes) -> Unpacked:
     """Read a batch, or a whole message that ``join_fragments`` made. Raises ProtocolError ``bad-body``."""
+    content = _unpack(body)
+    if content.topic is not None and (source := _source_of(body)) is not None:
+        content.publisher, content.first_ordinal, content.sent_at_ms, _ = source
+    return content
+
+
+def _source_of(body: bytes) -> tuple[bytes, int, int, str] | None:
+    """What stands before messages that are passed on; None before all others, and in a later fragment."""
+    if not body[0] & _TOPIC:
+        return None
+    at = _HEAD.size
+    if body[0] & _KIND_BITS == _FRAGMENT_KIND:
+        if read_fragment(body).offset:
+            return None
+        at += _FRAGMENT.size
+    end = at + 1 + (body[at] if at < len(body) else 0)
+    return _read_source(body[at + 1 : end]) if at + 1 < end <= len(body) and not body[at + 1] else None
+
+
+def check_source(body: bytes, passed_on: bool) -> None:
+    """Refuse a body that ``check`` has accepted if it says who published it, and was not passed on to a subscription.
+
+    Raises:
+        ProtocolError: ``bad-body``.
+    """
+    if not passed_on and body and _source_of(body) is not None:
+        raise ProtocolError(DropReason.BAD_BODY, "who published it is said only to a subscription")
+
+
+def _unpack(body: bytes) -> Unpacked:
     try:
         first, count, first_ordinal, sent_at_ms, receive_by_ms = _HEAD.unpack_from(body)
         kind, priority = first & _KIND_BITS, first >> _PRIORITY_SHIFT & PRIORITY_MAX
@@ -735,6 +823,33 @@ def _batch(
     return head + name + lengths + b"".join(bodies) + b"".join(kept)
 
 
+def _follows(before: Passed, message: Passed) -> bool:
+    """Whether a message was published behind another one, in the same packet."""
+    return (
+        message.ordinal == before.ordinal + 1
+        and message.publisher == before.publisher
+        and message.sent_at_ms == before.sent_at_ms
+        and message.topic == before.topic
+        and message.expiry == before.expiry
+    )
+
+
+def _write_source(message: Passed, behind: int) -> bytes:
+    """What stands before messages that are passed on, with its length: the first is that many behind this one."""
+    source = _SOURCE.pack(0, message.publisher, message.ordinal + behind, message.sent_at_ms)
+    name = source + (message.topic or "").encode()
+    return bytes([len(name)]) + name
+
+
+def _read_source(name: bytes) -> tuple[bytes, int, int, str]:
+    """Read what ``_write_source`` wrote: publisher, ordinal, when it was published, topic. Raises ProtocolError."""
+    try:
+        _, publisher, ordinal, sent_at_ms = _SOURCE.unpack_from(name)
+        return publisher, ordinal, sent_at_ms, check_topic(name[_SOURCE.size :].decode())
+    except (StructError, UnicodeDecodeError, AddressError) as cause:
+        raise ProtocolError(DropReason.BAD_BODY, "no message that is passed on") from cause
+
+
 def _write_name(below: str) -> bytes:
     """What the name of a topic has below its root, with its length."""
     name = below.encode()
@@ -744,6 +859,8 @@ def _write_name(below: str) -> bytes:
 def _read_name(body: bytes, at: int) -> tuple[str, int]:
     """Read what ``_write_name`` wrote. Returns it, and where it ends. Raises ProtocolError ``bad-body``."""
     end = at + 1 + (body[at] if at < len(body) else 0)
+    if at + 1 < end <= len(body) and not body[at + 1]:
+        return _read_source(body[at + 1 : end])[3], end
     try:
         name = body[at + 1 : end].decode()
         if at < len(body) and end <= len(body):

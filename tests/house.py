@@ -44,6 +44,7 @@ WALLS: dict[str, set[str]] = {
     "queues/peers": {"queues", "queues/mailboxes"},
     "queues/streams": {"queues", "queues/mailboxes", "queues/peers"},
     "queues/transit": {"queues", "queues/mailboxes", "queues/peers", "queues/streams"},
+    "queues/remote": {"queues", "queues/mailboxes", "queues/peers", "queues/streams", "queues/topics"},
     "queues/manager": {
         "queues",
         "queues/mailboxes",
@@ -52,6 +53,7 @@ WALLS: dict[str, set[str]] = {
         "queues/peers",
         "queues/streams",
         "queues/transit",
+        "queues/remote",
     },
     "session/protocol": set(),
     "session/congestion": {"session/protocol"},

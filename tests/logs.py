@@ -18,7 +18,7 @@ def taken_apart(records: Iterable[Record]) -> Iterator[Record]:
     for record in records:
         event = record["event"]
         counts = [count for packets, count in record.get("counts", ()) for _ in range(packets)]
-        if event == "handed":
+        if event == "handed" and counts:
             place = record["place"]
             for step, count in enumerate(counts):
                 yield {**record, "number": record["number"] + step, "first": place, "last": place + count - 1}

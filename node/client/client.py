@@ -500,6 +500,7 @@ class Client(Asking):
         reader_of(pattern, name)
         self._line.check()
         about = {name: said[name] for name in ("durable", "shared", "ack_wait_s", "max_unacked")}
+        about["delivery"] = name_of(pattern, said["delivery"])
         return ClientSubscriber(self, pattern, said["redelivery"], auto=ack == "auto", name=name, **about)
 
     unsubscribe = asked(Verbs.unsubscribe)

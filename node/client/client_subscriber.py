@@ -1,8 +1,10 @@
 """Reading a subscription of a node in another process."""
 
+from collections.abc import Generator
 from typing import Any, Self
 
 from triack.base.errors import ConnectionLost
+from triack.base.names import TOPIC_PREFIX
 from triack.node.client.client_consumer import ClientConsumer
 from triack.node.control.control_frames import Caller, Header
 from triack.node.shell.holding import task_name
@@ -36,7 +38,8 @@ class ClientSubscriber(ClientConsumer):
         name: str | None,
         **about: Any,
     ) -> None:
-        super().__init__(client, f"topic:{pattern}", redelivery, auto=auto, hand_over_timeout=None, name=name)
+        queue = pattern if f"/{TOPIC_PREFIX}" in pattern else f"{TOPIC_PREFIX}{pattern}"
+        super().__init__(client, queue, redelivery, auto=auto, hand_over_timeout=None, name=name)
         self._about = {"pattern": pattern, **about}
         self._is_paused = False
 
@@ -72,3 +75,7 @@ class ClientSubscriber(ClientConsumer):
     async def __aenter__(self) -> Self:
         await self._begin_on(await self._client.connected(), self._name or task_name())
         return self
+
+    def __await__(self) -> Generator[Any, None, Self]:
+        """``await node.subscribe(...)`` is as to enter it."""
+        return self.__aenter__().__await__()

@@ -27,7 +27,7 @@ ROUTE_PARTS = 3
 FILE_BYTES_MAX = 4 * 1024 * 1024
 """More than ten thousand queues take; a file that is longer is not the one that was meant."""
 _PLACE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
-_TRUST = ("keys", "key", "may_send", "may_relay", "relays_for", "send", "psk", "keep_alive_s")
+_TRUST = ("keys", "key", "may_send", "may_relay", "relays_for", "may_subscribe", "send", "psk", "keep_alive_s")
 """What people may look for at a peer, and what is in trust.json alone."""
 
 

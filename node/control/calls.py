@@ -447,11 +447,17 @@ class Calls:
         _check_room(f"subscribe to {header['pattern']}", self._readers, READERS_MAX, "readers")
         redelivery = None if header["redelivery"] is None else Redelivery(**header["redelivery"])
         about = {name: header[name] for name in ("durable", "shared", "ack_wait_s", "max_unacked")}
+        about["delivery"] = Delivery[header["delivery"]]
         port, number = self._node._port, self._number()
-        self._readers[number] = begin_subscription(
+        found = self._readers[number] = begin_subscription(
             port, header["pattern"], **about, ack="manual", redelivery=redelivery, reader=self._reader_of(header)
         )
-        await port.commit()
+        try:
+            await found
+        except BaseException:
+            del self._readers[number]
+            found.close()
+            raise
         if header["paused"]:
             await self._pause_reader({"reader": number, "paused": True})
         return {"reader": number}, b""

@@ -365,6 +365,7 @@ VERBS: Mapping[str, Verb] = {
             shared=TRUTH,
             ack_wait_s=SECONDS,
             max_unacked=NUMBER_OR_NULL,
+            delivery=TEXT,
             paused=TRUTH,
             redelivery=OBJECT_OR_NULL,
             name=TEXT_OR_NULL,

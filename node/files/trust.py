@@ -12,7 +12,8 @@ The file ``trust.json`` in a data directory holds, for people and programs to re
           "psk": "triack-shared-...",
           "keep_alive_s": 25,
           "may_relay": ["plant-*"],
-          "relays_for": ["plant-*"]
+          "relays_for": ["plant-*"],
+          "may_subscribe": ["Games.#"]
         }
       }
     }
@@ -27,7 +28,7 @@ from dataclasses import replace
 from typing import Any
 
 from triack.base.errors import IdentityError, TriackError, UsageError
-from triack.base.names import check_name
+from triack.base.names import check_name, check_permitted
 from triack.base.peers import NO_PSK, Peer
 from triack.base.printable import printable
 from triack.node.files.keys import KeyKind, decode_key, encode_key
@@ -43,7 +44,7 @@ VERSION = 1
 KEEP_ALIVE_MIN_S, KEEP_ALIVE_MAX_S = 1, 86_400
 """No middle box forgets a flow within a second (RFC 4787, section 4.3, says two minutes at least), and a flow that a
 ping a day keeps open needs none."""
-_FIELDS = {"keys", "addresses", "may_send", "psk", "keep_alive_s", "may_relay", "relays_for"}
+_FIELDS = {"keys", "addresses", "may_send", "psk", "keep_alive_s", "may_relay", "relays_for", "may_subscribe"}
 PATTERN_LETTERS_MAX = 256
 """Twice as many as in a queue's name."""
 
@@ -81,6 +82,7 @@ class TrustFile:
         keep_alive_s: float | None = None,
         may_relay: Iterable[str] | None = None,
         relays_for: Iterable[str] | None = None,
+        may_subscribe: Iterable[str] | None = None,
         own: Iterable[bytes] = (),
     ) -> Peer:
         """Trust a peer, or add to its entry; durable when this returns.
@@ -94,6 +96,7 @@ class TrustFile:
             keep_alive_s: see ``Peer``; None leaves that as it is.
             may_relay: see ``Peer``; None leaves that as it is.
             relays_for: see ``Peer``; None leaves that as it is.
+            may_subscribe: see ``Peer``; None leaves that as it is.
             own: the node's own public keys, which no peer may have.
 
         Returns:
@@ -110,6 +113,7 @@ class TrustFile:
         wanted = _check_patterns(may_send)
         touch_s = None if keep_alive_s is None else _check_keep_alive(keep_alive_s)
         onward, origins = ([_check_nodes(it) for it in some or ()] for some in (may_relay, relays_for))
+        topics = [check_permitted(it) for it in may_subscribe or ()]
 
         def change(peers: dict[str, Peer]) -> None:
             peer = peers.get(name, Peer(name))
@@ -117,6 +121,8 @@ class TrustFile:
                 peer = replace(peer, may_relay=tuple(onward))
             if relays_for is not None:
                 peer = replace(peer, relays_for=tuple(origins))
+            if may_subscribe is not None:
+                peer = replace(peer, may_subscribe=tuple(topics))
             if touch_s is not None:
                 peer = replace(peer, keep_alive_s=touch_s)
             peers[name] = _extended(peer, keys, more, wanted, psk)
@@ -235,6 +241,8 @@ def _describe(peer: Peer) -> dict[str, Any]:
         fields["may_relay"] = list(peer.may_relay)
     if peer.relays_for:
         fields["relays_for"] = list(peer.relays_for)
+    if peer.may_subscribe:
+        fields["may_subscribe"] = list(peer.may_subscribe)
     return fields
 
 
@@ -306,6 +314,7 @@ def _read_peer(place: str, name: str, entry: object) -> Peer:
         None if keep_alive_s is None else _read_keep_alive(f"{place}.keep_alive_s", keep_alive_s),
         _read_list(f"{place}.may_relay", _check_nodes, fields.get("may_relay", [])),
         _read_list(f"{place}.relays_for", _check_nodes, fields.get("relays_for", [])),
+        _read_list(f"{place}.may_subscribe", check_permitted, fields.get("may_subscribe", [])),
     )
 
 

@@ -126,20 +126,25 @@ class Message:
         MSMQ names messages by the same two parts, the source queue manager and its MessageID ([MS-MQMQ] 2.2.19.2).
         """
         packet = self._run.packet
-        return f"{packet.origin.hex()}-{packet.open().first_ordinal + self._index}"
+        content = packet.open()
+        return f"{(content.publisher or packet.origin).hex()}-{content.first_ordinal + self._index}"
 
     @property
     def topic(self) -> str | None:
         """The name of the topic to which it was published; None for a message of a queue."""
-        return self._run.packet.topic or None
+        packet = self._run.packet
+        content = packet.open()
+        return packet.topic or (content.topic if content.publisher else None)
 
     @property
     def sender(self) -> str:
         """This node's name for the node that sent it, as in destinations; empty for this node itself.
 
-        A node without a name here has its id as name; only a node without keys can speak to such a node.
+        Of a message of a topic of another node, that node says who published it. A node without a name here has its id
+        as name; only a node without keys can speak to such a node.
         """
-        return self._name_of(self._run.packet.origin)
+        packet = self._run.packet
+        return self._name_of(packet.open().publisher or packet.origin)
 
     @property
     def sent_at(self) -> float:

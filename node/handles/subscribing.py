@@ -1,12 +1,21 @@
 """The verbs of a node about topics, and the reader of a subscription."""
 
+import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from typing import Any, Self, TypeVar, Unpack
 
 from triack.base.checks import check_kind
 from triack.base.delivery import Delivery
-from triack.base.errors import AddressError, QueueNotFound, SubscriptionBusy, UsageError
+from triack.base.errors import (
+    AddressError,
+    QueueNotFound,
+    RequestTimeout,
+    SubscriptionBusy,
+    SubscriptionEnded,
+    SubscriptionMismatch,
+    UsageError,
+)
 from triack.base.names import LEVEL_END, TOPIC_PREFIX, check_name, check_pattern, check_topic, what_else
 from triack.base.units import SECOND, in_ns
 from triack.node.handles.consumer import AckMode, Consumer, check_hand_over
@@ -14,11 +23,28 @@ from triack.node.handles.receipt import Receipt
 from triack.node.shell.engine_handle import EngineHandle
 from triack.node.shell.holding import Reader, reader_of
 from triack.node.shell.outgoing_message import MessageProperties
+from triack.queues.mailboxes.mailbox import Mailbox
+from triack.queues.mailboxes.resolver import RemoteQueue
 from triack.queues.node_settings import Redelivery
+from triack.queues.remote.remote_subscriptions import RemoteState, RemoteSubscription
+from triack.queues.remote.requests import check_remote_name
 from triack.queues.stages import Stage, StageName
 from triack.queues.topics.subscription import Subscription
 
-__all__ = ["Subscriber", "Subscribing", "begin_subscription", "check_reading", "check_subscription"]
+__all__ = [
+    "RemoteSubscriber",
+    "Subscriber",
+    "Subscribing",
+    "begin_subscription",
+    "check_reading",
+    "check_subscription",
+    "split_pattern",
+]
+
+ANSWER_S = 60.0
+"""How long to wait for the answer of another node, as a request does by default."""
+RESERVED = "$"
+"""The names of subscriptions to other nodes that are not durable, which the node gives them, begin with this."""
 
 T = TypeVar("T")
 UNACKED_MAX = 10**9
@@ -36,6 +62,10 @@ class Subscriber(Consumer):
     async def __aenter__(self) -> Self:
         await self._port.commit()
         return self
+
+    def __await__(self) -> Generator[Any, None, Self]:
+        """``await node.subscribe(...)`` is as to enter it."""
+        return self.__aenter__().__await__()
 
     async def pause(self) -> None:
         """Take nothing until ``resume``: calls that wait for a message go on waiting.
@@ -72,6 +102,80 @@ class Subscriber(Consumer):
 
     async def _wait_for(self, take: Callable[[], T | None]) -> T:
         return await super()._wait_for(lambda: None if self._is_paused else take())
+
+
+class RemoteSubscriber(Subscriber):
+    """The same for topics of another node.
+
+    Entering it waits until that node has answered. A durable subscription that it has given before is read at once.
+
+    Args:
+        port: the running node.
+        found: the subscription.
+        mailbox: its queue.
+        ack: as for ``Consumer``, and so are ``redelivery``, ``hand_over_timeout`` and ``reader``.
+    """
+
+    def __init__(
+        self,
+        port: EngineHandle,
+        found: RemoteSubscription,
+        mailbox: Mailbox,
+        ack: AckMode,
+        redelivery: Redelivery | None,
+        hand_over_timeout: float | None,
+        *,
+        reader: Reader,
+    ) -> None:
+        super().__init__(port, mailbox, ack, redelivery, hand_over_timeout, reader=reader)
+        self._found = found
+
+    async def __aenter__(self) -> Self:
+        found, port = self._found, self._port
+        await port.commit()
+        try:
+            await _reached(port, found, f"subscribe to {found.destination}", RemoteState.LIVE)
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    async def pause(self) -> None:
+        """Take nothing until ``resume``; see ``Subscriber``. Messages wait in the queue of this node meanwhile."""
+        self._check_open()
+        self._is_paused, self._draw = True, _draw_nothing
+
+    async def resume(self) -> None:
+        """Go on with what waits; see ``Subscriber``."""
+        self._check_open()
+        self._is_paused = False
+        self._arrived.set()
+
+    def _check_open(self) -> None:
+        if self._found.error is not None:
+            raise type(self._found.error)(str(self._found.error), reason=self._found.error.reason)
+        super()._check_open()
+
+
+async def _reached(port: EngineHandle, found: RemoteSubscription, what: str, state: RemoteState) -> None:
+    """Wait until a subscription at another node is in a state. Raises SubscriptionRefused, SubscriptionEnded, ..."""
+    changed = asyncio.Event()
+    found.waiters.append(changed.set)
+    try:
+        async with asyncio.timeout(ANSWER_S):
+            while found.state is not state:
+                if found.error is not None:
+                    raise type(found.error)(str(found.error), reason=found.error.reason)
+                if found.state is RemoteState.OVER:
+                    raise SubscriptionEnded(f"{what}: {found.peer} has ended it")
+                port.check_alive()
+                changed.clear()
+                await changed.wait()
+    except TimeoutError:
+        late = f"{what}: no answer from {found.peer} after {ANSWER_S:g} s"
+        raise RequestTimeout(late, cause=port.cause_at(found.peer)) from None
+    finally:
+        found.waiters.remove(changed.set)
 
 
 def _draw_nothing() -> None:
@@ -144,8 +248,14 @@ class Subscribing(ABC):
         max_unacked: int | None = None,
         redelivery: Redelivery | None = None,
         name: str | None = None,
+        delivery: Delivery = Delivery.TRANSACTIONAL,
     ) -> Subscriber:
-        """Read topics of this node: ``async with node.subscribe("Games.#") as messages``.
+        """Read topics of this node, or of another: ``async with node.subscribe("Games.#") as messages``.
+
+        ``hub/topic:Games.#`` are topics of the node hub, which must let this one subscribe (``may_subscribe``). It
+        sends the messages to this node, where they wait for the reader; ``message.topic``, ``id`` and ``sender`` are
+        those of the publication. Entering the subscriber waits for the answer of that node; a durable subscription
+        that is asked for goes on to be, when no answer comes.
 
         It gets what arrives from now on. A subscription that is not durable ends with its reader, and its topic's
         strategy (``Topic``) says when messages go to it. A durable one gets each message, also those that arrive while
@@ -153,19 +263,23 @@ class Subscribing(ABC):
 
         Args:
             pattern: the topics: ``Games.Cricket`` is that one, ``Games.*`` those one level below ``Games``, ``Games.#``
-                that and all below it. Its first level is a name.
+                that and all below it. Its first level is a name. Of another node: that, ``/topic:`` and the pattern.
             durable: the name of a durable subscription; None for one that is not.
             shared: whether a durable subscription may have several readers at a time; each message goes to one of them.
             ack: ``auto`` acknowledges a message when the next one is asked for, ``manual`` leaves that to the caller.
             ack_wait_s: seconds that a message may be in hand; then it has failed, and comes again. Acknowledging it
                 later changes nothing. None: as the settings of its topic say.
             max_unacked: the messages that may be unacknowledged before a subscription that is not durable has no room;
-                None: as the settings of its topic say.
+                None: as the settings of its topic say. At another node: the messages that may be on their way here, and
+                that may wait here; None: as the settings of this node say.
             redelivery: when messages that fail come again; it overrides the settings.
             name: the reader's name in ``stats``; None: that of the task that reads.
+            delivery: messages of another node come in this class, or in a weaker one if they were published in that.
 
         Raises:
-            AddressError: the pattern or the name cannot be read.
+            AddressError: the pattern or the name cannot be read, or names an unknown peer.
+            SubscriptionRefused: the other node does not give the subscription, for the reason in the error.
+            RequestTimeout: the other node has not answered within a minute.
             SubscriptionBusy: the durable subscription has a reader, and is not shared.
             SubscriptionMismatch: the durable subscription of that name is another one.
             QueueNotFound: the node has a fixed set of queues without this topic.
@@ -182,35 +296,65 @@ class Subscribing(ABC):
             max_unacked=max_unacked,
             redelivery=redelivery,
             reader=reader_of(pattern, name),
+            delivery=delivery,
         )
 
     async def unsubscribe(self, durable: str) -> None:
         """End a durable subscription. What waits for it alone is gone; its readers get SubscriptionEnded.
 
         Args:
-            durable: its name.
+            durable: its name. One of another node to topics of this one is ``plant-b/audit``, the node and its name
+                there; it need not be durable.
 
         Raises:
             QueueNotFound: there is no durable subscription of that name.
+            RequestTimeout: it is at another node, which has not answered within a minute. It ends as soon as that node
+                hears of it.
             NodeClosed, StoreFailed: the node has ended, or was not started.
         """
         port = self._port
         topics, turn = port.topics()
+        desk, _ = port.remote()
         check_kind("unsubscribe: the name", durable, str)
         found = topics.subscriptions.get(durable)
-        if found is None or not found.durable:
+        away = desk.own.subscriptions.get(durable)
+        if away is not None and away.ask.durable:
+            desk.own.unsubscribe(away, port.remote()[1])
+            await port.commit()
+            await _reached(port, away, f"unsubscribe {durable}", RemoteState.OVER)
+            return
+        if found is None or not (found.durable or found.peer):
             known = [one.title for one in topics.subscriptions.values() if one.durable]
+            known += [name for name, one in desk.own.subscriptions.items() if one.ask.durable]
             raise QueueNotFound(f"unsubscribe {durable}: there is no such subscription; {what_else(durable, known)}")
-        topics.end(found, "unsubscribed", turn.now_ns)
+        if found.peer is not None:
+            desk.end(found, topics, port.remote()[1])
+        else:
+            topics.end(found, "unsubscribed", turn.now_ns)
         await port.commit()
+
+
+def split_pattern(pattern: object) -> tuple[str, str]:
+    """The node with the topics, empty for this one, and the pattern. Raises AddressError."""
+    if not isinstance(pattern, str):
+        return "", check_pattern(pattern)
+    where, _, there = pattern.rpartition(f"/{TOPIC_PREFIX}")
+    return where, check_pattern(there)
 
 
 def check_subscription(pattern: str, about: Mapping[str, Any]) -> None:
     """Check the arguments of a subscription by their names. Raises AddressError, UsageError."""
-    what = f"subscribe to {check_pattern(pattern)}"
+    where, _ = split_pattern(pattern)
+    what = f"subscribe to {pattern}"
     check_kind(f"{what}: shared", about["shared"], bool)
+    check_kind(f"{what}: delivery", about["delivery"], Delivery)
+    if about["durable"] is not None and about["delivery"] == Delivery.EXPRESS:
+        raise UsageError(f"{what}: a durable subscription cannot have express messages alone")
     if about["durable"] is not None:
-        if check_name(about["durable"]).startswith("$"):
+        (check_remote_name if where else check_name)(about["durable"])
+        if where and about["durable"].startswith(RESERVED):
+            raise AddressError(f"{what}: the name of a subscription must not begin with {RESERVED}")
+        if not where and about["durable"].startswith("$"):
             raise AddressError(f"{what}: durable={about['durable']!r}: names that begin with $ are the node's own")
     elif about["shared"]:
         raise UsageError(f"{what}: only a durable subscription can be shared")
@@ -238,14 +382,37 @@ def begin_subscription(
     max_unacked: int | None,
     redelivery: Redelivery | None,
     reader: Reader,
+    delivery: Delivery = Delivery.TRANSACTIONAL,
 ) -> Subscriber:
     """The reader of a subscription, which is begun if it is new; see ``Subscribing.subscribe``."""
     what = f"subscribe to {pattern}"
     about = {"durable": durable, "shared": shared, "ack_wait_s": ack_wait_s, "max_unacked": max_unacked}
-    check_subscription(pattern, about)
+    check_subscription(pattern, about | {"delivery": delivery})
     check_reading(what, ack, redelivery)
-    port.check_way(f"{TOPIC_PREFIX}{pattern.partition(LEVEL_END)[0]}", Delivery.TRANSACTIONAL)
+    where, pattern = split_pattern(pattern)
+    root = f"{TOPIC_PREFIX}{pattern.partition(LEVEL_END)[0]}"
+    target = port.check_way(f"{where}/{root}" if where else root, Delivery.TRANSACTIONAL)
     topics, turn = port.topics()
+    desk, remote_turn = port.remote()
+    if isinstance(target, RemoteQueue):
+        if durable is not None and durable in topics.subscriptions:
+            raise SubscriptionMismatch(f"{what}: subscription {durable} is to topics of this node")
+        away = desk.own.subscribe(
+            target.peer,
+            pattern,
+            remote_turn,
+            durable=durable,
+            shared=shared,
+            delivery=delivery,
+            max_unacked=max_unacked or topics.settings_of(pattern).max_unacked,
+        )
+        mailbox = away.mailbox
+        assert mailbox is not None
+        if mailbox.listeners and not shared:
+            raise SubscriptionBusy(f"{what}: subscription {durable} has a reader, and is not shared")
+        return RemoteSubscriber(port, away, mailbox, ack, redelivery, ack_wait_s, reader=reader)
+    if durable is not None and durable in desk.own.subscriptions:
+        raise SubscriptionMismatch(f"{what}: subscription {durable} is to topics of another node")
     found: Subscription = topics.subscribe(
         pattern,
         turn,

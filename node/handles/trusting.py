@@ -40,6 +40,7 @@ class Trusting(ABC):
         keep_alive_s: float | None = None,
         may_relay: Iterable[str] | None = None,
         relays_for: Iterable[str] | None = None,
+        may_subscribe: Iterable[str] | None = None,
     ) -> None:
         """Trust a peer from now on, also after a restart of the node, or add to its entry.
 
@@ -58,12 +59,14 @@ class Trusting(ABC):
                 None as it was, which is none for a new peer.
             relays_for: patterns of the nodes whose messages the peer may bring here as a relay, by the names that the
                 first relay has for them; None as it was, which is none for a new peer.
+            may_subscribe: patterns of the topics of this node to which the peer may subscribe, such as
+                ``["Games.#"]``; ``#`` is every topic. None as it was, which is none for a new peer.
 
         Raises:
             KeyUnreadable: a text is no key of its kind.
             AddressError: a name or address cannot be read.
-            UsageError: a key or address is another peer's; ``send``, ``may_relay`` or ``relays_for`` is no
-                list; or the node runs without keys.
+            UsageError: a key or address is another peer's; ``send``, ``may_relay``, ``relays_for`` or
+                ``may_subscribe`` is no list; or the node runs without keys.
             IdentityError: the trust file cannot be read or written.
             NodeClosed, StoreFailed: the node has ended, or was not started.
         """
@@ -73,6 +76,7 @@ class Trusting(ABC):
         patterns = None if send is None else check_texts(f"trust {name}: send", send)
         onward = None if may_relay is None else check_texts(f"trust {name}: may_relay", may_relay)
         origins = None if relays_for is None else check_texts(f"trust {name}: relays_for", relays_for)
+        topics = None if may_subscribe is None else check_texts(f"trust {name}: may_subscribe", may_subscribe)
         own = [decode_key(KeyKind.PUBLIC, text) for text in port.keys]
         await port.change_trust(
             lambda file: file.add(
@@ -84,6 +88,7 @@ class Trusting(ABC):
                 keep_alive_s=keep_alive_s,
                 may_relay=onward,
                 relays_for=origins,
+                may_subscribe=topics,
                 own=own,
             )
         )

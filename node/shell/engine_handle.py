@@ -72,10 +72,12 @@ from triack.queues.packing import ADMIN, JOURNAL, Outgoing
 from triack.queues.peers.dialer import WaitsFor
 from triack.queues.peers.link import Link
 from triack.queues.peers.session_settings import largest_window
+from triack.queues.remote.desk import SubscriptionDesk
 from triack.queues.routes import Route, check_routes
 from triack.queues.stages import Stage, Waiter
 from triack.queues.streams.accepted_keys import Accepted
 from triack.queues.streams.ack_events import AckEvents
+from triack.queues.streams.group_commit import Turn
 from triack.queues.streams.outgoing_stream import OutgoingStream, Row
 from triack.queues.streams.stream_state import StreamState
 from triack.queues.topics.topics import Topics
@@ -668,6 +670,17 @@ class EngineHandle:
         self.check_alive()
         self.wake()
         return self._engine.topics, self._engine.jobs.turn(self.clock())
+
+    def remote(self) -> tuple[SubscriptionDesk, Turn]:
+        """The subscriptions of one node to topics of another, and a call of now. Raises NodeClosed, StoreFailed."""
+        self.check_alive()
+        self.wake()
+        return self._engine.remote, self._engine.jobs.turn(self.clock())
+
+    def cause_at(self, peer: str) -> str:
+        """Why messages to a node do not arrive yet, as a sentence; empty when no reason is known."""
+        found = (self.cause_of(it) for it in self._engine.outbox.streams if it.peer == peer and it.busy)
+        return next((cause for cause in found if cause), "")
 
     def _check_new(self, queue: str) -> None:
         """Check that a queue may be made. Raises AddressError for a wrong name, QueueNotFound if the set is fixed."""

@@ -6,6 +6,7 @@ The names are documented in docs/operations.md and do not change: monitoring pro
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from triack.base.ack_trigger import AckTerms
@@ -16,9 +17,23 @@ from triack.base.reasons import HoldReason
 from triack.base.survival import Survives
 from triack.base.units import SECOND
 from triack.node.shell.holding import HeldPacket, Holding, Reader
-from triack.node.shell.queue_states import QueueState, StateNow, state_of, state_of_outgoing, state_of_transit
+from triack.node.shell.queue_states import (
+    QueueState,
+    StateNow,
+    state_of,
+    state_of_outgoing,
+    state_of_transit,
+)
 from triack.node.shell.stream_stats import StreamsStats, describe_streams, gather_streams, read_streams
-from triack.node.shell.topic_stats import TopicStats, describe_topics, gather_topics, read_topics
+from triack.node.shell.topic_stats import (
+    Passing,
+    RemoteSubscriptionStats,
+    TopicStats,
+    describe_topics,
+    gather_remote,
+    gather_topics,
+    read_topics,
+)
 from triack.node.shell.troubles import TroubleStats, find_troubles
 from triack.node.shell.worker import DiskFigures
 from triack.queues.histogram import Histogram
@@ -28,6 +43,7 @@ from triack.queues.node_settings import Quota
 from triack.queues.pauses import Pause
 from triack.queues.peers.link import Conversation, Link
 from triack.queues.streams.transit_stream import TransitStream
+from triack.queues.topics.subscription import Subscription
 from triack.session.protocol.states import SessionState
 
 __all__ = [
@@ -323,6 +339,7 @@ class NodeStats:
         holds: messages that wait at peers for room at this node.
         transit: messages of other nodes that wait here for other nodes.
         topics: the topics of this node and their subscriptions, by the first level of their names.
+        subscriptions: the subscriptions of this node to topics of other nodes.
         troubles: all that stops messages now and that an operator can mend, with what to do.
         store_busy_s: seconds that the store's current job has taken so far; None while it has none. Many seconds mean
             that the disk hangs.
@@ -352,6 +369,7 @@ class NodeStats:
     holds: list[HoldStats] = field(default_factory=list)
     transit: list[TransitStats] = field(default_factory=list)
     topics: dict[str, TopicStats] = field(default_factory=dict)
+    subscriptions: list[RemoteSubscriptionStats] = field(default_factory=list)
     declined_letters: dict[str, int] = field(default_factory=dict)
     admin_acks: dict[str, int] = field(default_factory=dict)
     troubles: list[TroubleStats] = field(default_factory=list)
@@ -383,7 +401,8 @@ def gather(engine: Engine, drops: Mapping[str, int], disk: DiskFigures, holding:
             for name, mailbox in sorted(engine.queues.mailboxes.items())
             if not name.startswith(TOPIC_PREFIX)
         },
-        topics=gather_topics(engine.topics, holding, now_ms),
+        topics=gather_topics(engine.topics, holding, now_ms, partial(_passing, engine)),
+        subscriptions=gather_remote(engine.remote.own),
         outgoing=[
             OutgoingStats(
                 outgoing.peer,
@@ -433,6 +452,17 @@ def gather(engine: Engine, drops: Mapping[str, int], disk: DiskFigures, holding:
     )
 
 
+def _passing(engine: Engine, subscription: Subscription) -> Passing:
+    """How a subscription of another node gets its messages."""
+    pump = engine.remote.of_peers.pump_of(subscription)
+    if pump is None:
+        return Passing()
+    if not pump.is_allowed:
+        return Passing(pump.ahead, "may_subscribe")
+    states = (state_of_outgoing(engine, it) for it in pump.streams if it.busy)
+    return Passing(pump.ahead, next((it.waits_for for it in states if it.waits_for is not None), None))
+
+
 def describe_stats(stats: NodeStats) -> dict[str, Any]:
     """A node's stats for JSON: as ``dataclasses.asdict``, but fast enough for thousands of queues."""
     found = _fields(stats)
@@ -448,6 +478,7 @@ def describe_stats(stats: NodeStats) -> dict[str, Any]:
     found["holds"] = [_fields(hold) for hold in stats.holds]
     found["transit"] = [_fields(it) for it in stats.transit]
     found["topics"] = describe_topics(stats.topics)
+    found["subscriptions"] = [_fields(it) for it in stats.subscriptions]
     found["sessions"] = [_describe_session(session) for session in stats.sessions]
     found["troubles"] = [_fields(trouble) for trouble in stats.troubles]
     found["streams"] = describe_streams(stats.streams)
@@ -484,6 +515,7 @@ def read_stats(found: dict[str, Any]) -> NodeStats:
         transit=[TransitStats(**(it | {"delivery": Delivery(it["delivery"])})) for it in found["transit"]],
         sessions=[read for it in found["sessions"] if (read := session(it)) is not None],
         topics=read_topics(found["topics"]),
+        subscriptions=[RemoteSubscriptionStats(**it) for it in found["subscriptions"]],
         drops=found["drops"],
         closes=found["closes"],
         rollbacks=found["rollbacks"],

@@ -1,16 +1,27 @@
 """Statistics of topics and of the subscriptions to them, as typed values; ``stats`` has those of the node."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from triack.base.units import MS, SECOND
 from triack.node.shell.holding import Holding
 from triack.queues.node_settings import Strategy
+from triack.queues.remote.remote_subscriptions import RemoteSubscriptions
 from triack.queues.topics.subscription import Subscription
 from triack.queues.topics.topic_root import TopicRoot
 from triack.queues.topics.topics import Topics
 
-__all__ = ["SubscriptionStats", "TopicStats", "describe_topics", "gather_topics", "read_topics"]
+__all__ = [
+    "Passing",
+    "RemoteSubscriptionStats",
+    "SubscriptionStats",
+    "TopicStats",
+    "describe_topics",
+    "gather_remote",
+    "gather_topics",
+    "read_topics",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +43,10 @@ class SubscriptionStats:
         late_acks: acknowledgements, and returns, of messages that were its reader's no longer.
         redelivered: messages that came back.
         suspended: whether its reader has paused it, so that it misses what is dispatched; a durable one misses nothing.
+        peer: the node to which it belongs; empty for this one.
+        on_the_way: messages that were passed on to that node, and have not arrived there as far as is known.
+        waits_for: why no more are passed on, as for an outgoing queue, or ``may_subscribe`` if the node may not have
+            it any more; None when nothing stops them.
     """
 
     name: str
@@ -48,6 +63,43 @@ class SubscriptionStats:
     late_acks: int
     redelivered: int
     suspended: bool = False
+    peer: str = ""
+    on_the_way: int = 0
+    waits_for: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteSubscriptionStats:
+    """One subscription of this node to topics of another one.
+
+    Attributes:
+        name: of a durable one, its name; of any other, one that this node has given it.
+        peer: the node with the topics.
+        pattern: the topics that it takes.
+        durable: whether it goes on while nobody reads it.
+        shared: whether it may have several readers at a time.
+        state: ``asked`` until that node has answered, ``live``, or ``ending`` until that node has heard that it ends.
+        queue: the queue of this node in which its messages wait.
+        readers: how many it has.
+        pending: messages that wait there, those in hand included.
+    """
+
+    name: str
+    peer: str
+    pattern: str
+    durable: bool
+    shared: bool
+    state: str
+    queue: str
+    readers: int
+    pending: int
+
+
+class Passing(NamedTuple):
+    """How a subscription of another node gets its messages: see ``SubscriptionStats``."""
+
+    on_the_way: int = 0
+    waits_for: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,13 +129,33 @@ class TopicStats:
     subscriptions: list[SubscriptionStats] = field(default_factory=list)
 
 
-def gather_topics(topics: Topics, holding: Holding, now_ms: int) -> dict[str, TopicStats]:
+def gather_topics(
+    topics: Topics, holding: Holding, now_ms: int, passing: Callable[[Subscription], Passing]
+) -> dict[str, TopicStats]:
     """The statistics of all topics, by their roots."""
     found = sorted(topics.roots, key=lambda root: root.topic)
-    return {root.topic: _topic(root, holding, now_ms) for root in found}
+    return {root.topic: _topic(root, holding, now_ms, passing) for root in found}
 
 
-def _topic(root: TopicRoot, holding: Holding, now_ms: int) -> TopicStats:
+def gather_remote(own: RemoteSubscriptions) -> list[RemoteSubscriptionStats]:
+    """The subscriptions of this node to topics of others."""
+    return [
+        RemoteSubscriptionStats(
+            one.name,
+            one.peer,
+            one.ask.pattern,
+            one.ask.durable,
+            one.shared,
+            one.state.value,
+            one.queue,
+            0 if one.mailbox is None else len(one.mailbox.listeners),
+            0 if one.mailbox is None else one.mailbox.length,
+        )
+        for one in own.subscriptions.values()
+    ]
+
+
+def _topic(root: TopicRoot, holding: Holding, now_ms: int, passing: Callable[[Subscription], Passing]) -> TopicStats:
     return TopicStats(
         root.settings.strategy,
         root.length,
@@ -93,18 +165,18 @@ def _topic(root: TopicRoot, holding: Holding, now_ms: int) -> TopicStats:
         root.fill.is_full,
         root.left + root.length - root.restored,
         root.discarded,
-        [_subscription(one, holding, now_ms) for one in root.subscriptions],
+        [_subscription(one, holding, now_ms, passing(one)) for one in root.subscriptions],
     )
 
 
-def _subscription(one: Subscription, holding: Holding, now_ms: int) -> SubscriptionStats:
+def _subscription(one: Subscription, holding: Holding, now_ms: int, passing: Passing) -> SubscriptionStats:
     held = [packet for _, packets in holding.of(one.name) for packet in packets]
     return SubscriptionStats(
         one.title,
         one.pattern,
         one.durable,
         one.shared,
-        len(one.listeners),
+        0 if one.peer else len(one.listeners),
         one.length,
         sum([packet.bits.bit_count() for packet in held]),
         one.size_bytes,
@@ -114,6 +186,8 @@ def _subscription(one: Subscription, holding: Holding, now_ms: int) -> Subscript
         one.late_acks,
         one.redelivered,
         one.suspended_at is not None,
+        "" if one.peer is None else one.peer.name,
+        *passing,
     )
 
 

@@ -80,7 +80,7 @@ RIGHT: dict[str, set[str]] = {
         "order", "queue", "not_recovered", "recovered_from_nowhere", "claims", "node_life", "rejected", "lost",
     },
     "queued": {
-        "claims", "queue", "forgotten", "ack_unreceived", "resend_tiers", "previous", "gaps", "lost",
+        *_TOPIC, "claims", "queue", "forgotten", "ack_unreceived", "resend_tiers", "previous", "gaps", "lost",
         "close_without_full_resend",
     },
     "rejected": {"rejected", "claims", "store_ack_before_commit", "order_ack_before_commit", "gaps"},
@@ -127,7 +127,7 @@ RIGHT: dict[str, set[str]] = {
     "unsubscribed": {*_TOPIC, "subscription_forgotten"},
     "subscription_changed": {*_TOPIC, "ack_wait"},
     **dict.fromkeys(("subscription_suspended", "subscription_resumed"), _TOPIC),
-    **dict.fromkeys(("dispatched", "assigned", "discarded", "late_ack", "content_freed"), _TOPIC),
+    **dict.fromkeys(("dispatched", "assigned", "discarded", "late_ack", "content_freed", "passed_on"), _TOPIC),
     "dropped": set(),
     "queue_paused": set(),
     "queue_resumed": set(),

@@ -6,7 +6,7 @@ given back or expired leaves the queue in one commit with its consequences, such
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
 from operator import itemgetter
@@ -40,6 +40,7 @@ from triack.queues.mailboxes.system_queues import (
     STANDING_QUEUES,
     is_journal,
     is_reserved,
+    is_subscribed,
     journal_limits,
     journal_of,
     owner_of,
@@ -104,9 +105,12 @@ class LocalQueues:
             clocks and this node's.
         on_removed: called with the name of an unused queue that was removed to make room.
         make_topic: makes the queue in which the messages of a topic arrive, of its number and its name.
+        make_subscribed: makes the queue of a subscription to topics of another node, of its number and its name.
+        windows: the messages that such a queue takes, by its name; that subscription goes on.
         untold: packets that care of which messages were acknowledged since the last commit began: their queue, and
             which messages.
         tell: takes what happens to messages whose senders may want to know.
+        admits: whether a node may send to a queue of this one's own, by the queue's name and the node's id.
         may_leave: whether a node may have its dead letters put into a queue, by its id and the queue's name.
     """
 
@@ -150,9 +154,12 @@ class LocalQueues:
         self._warning = _Warning()
         self.on_removed: Callable[[str], None] = lambda _: None
         self.make_topic: Callable[[int, str], Mailbox] = partial(Mailbox, notices=self.notices)
+        self.make_subscribed: Callable[[int, str], Mailbox] = partial(Mailbox, notices=self.notices)
+        self.windows: dict[str, int] = {}
         self.untold: dict[QueuedPacket, tuple[str, int]] = {}
         self.tell: Tell = nobody_told
         self.may_leave: Callable[[bytes, str], bool] = lambda *_: True
+        self.admits: Callable[[str, bytes], bool] = lambda *_: True
 
     # ---- starting
 
@@ -252,6 +259,10 @@ class LocalQueues:
         limits, system = self._settings.limits, system_queue(name)
         if name.startswith(TOPIC_PREFIX):
             return self.make_topic(queue_id, name)
+        if is_subscribed(name):
+            subscribed = self.make_subscribed(queue_id, name)
+            subscribed.fill.set_quota(self.quota_of(name))
+            return subscribed
         if system is None:
             mailbox = Mailbox(queue_id, name, self.notices, self.quota_of(name))
             mailbox.pause = self.pauses.of_queue(name)
@@ -268,6 +279,9 @@ class LocalQueues:
 
     def quota_of(self, name: str) -> Quota:
         """Limits of a queue: those that an operator has set, or else those of the settings."""
+        if is_subscribed(name):
+            quota = self._settings.quota_of(name)
+            return replace(quota, messages=self.windows.get(name, quota.messages), when_full="hold")
         return self.set_quotas.by_name.get(name) or self._settings.quota_of(name)
 
     def when_full(self, name: str) -> str:
@@ -317,14 +331,15 @@ class LocalQueues:
         self.notices.disk.set_limits(limits.peer_quota_bytes, limits.node_quota_bytes)
         for mailbox in self.mailboxes.values():
             system = system_queue(mailbox.name)
-            mailbox.fill.set_quota(self.quota_of(mailbox.name) if system is None else system.quota(limits))
+            is_own = system is not None and not is_subscribed(mailbox.name)
+            mailbox.fill.set_quota(system.quota(limits) if system and is_own else self.quota_of(mailbox.name))
             if system is None:
                 self._set_journal(mailbox)
         self.notices.relieved = True
 
     def make_room(self) -> None:
         """Remove the empty queues that have no listeners."""
-        kept = (*STANDING_QUEUES, *self._declared)
+        kept = (*STANDING_QUEUES, *self._declared, *self.windows)
         idled, self.notices.idled = self.notices.idled, {}
         for mailbox in idled:
             name = mailbox.name
@@ -332,6 +347,18 @@ class LocalQueues:
                 self._removed.append(self.mailboxes.pop(name).queue_id)
                 self._handle_made(name)
                 self.on_removed(name)
+
+    def drop_queue(self, name: str) -> bool:
+        """Purge a queue that nothing can be read from, and remove it. Returns whether it is gone."""
+        mailbox = self.mailboxes.get(name)
+        if mailbox is None:
+            return True
+        while mailbox.drop_oldest(LETTERS_MAX):
+            pass
+        if mailbox.is_idle:
+            self._removed.append(self.mailboxes.pop(name).queue_id)
+            self.on_removed(name)
+        return name not in self.mailboxes
 
     # ---- arrivals
 
@@ -582,7 +609,8 @@ class LocalQueues:
             return
         died = way.reason is DeadReason.READER_DIED
         failures = mailbox.count_failure(lease, died=died) if way.failed else 0
-        if (way.dead and system_queue(mailbox.name) is None) or self.is_over(mailbox, failures):
+        system = system_queue(mailbox.name)
+        if (way.dead and (system is None or system.gives_up)) or self.is_over(mailbox, failures):
             self.dead_letter(mailbox, lease, DeadReason.READER_REFUSED if way.dead else way.reason, turn)
             return
         redelivery = way.redelivery or self._settings.redelivery_of(mailbox.name)
@@ -620,6 +648,7 @@ class LocalQueues:
         try:
             content = packet.open()
             body, ordinal = content.bodies[index], content.first_ordinal + index
+            origin = content.publisher or packet.origin
             properties = dict(content.properties[index]) if content.properties else {}
             priority = content.priority
             if packet.cares and mailbox.tells_senders:
@@ -627,12 +656,13 @@ class LocalQueues:
                 self._tell(mailbox.name, packet, content, (index,), class_at_queue(reason), turn.now_ns)
         except ProtocolError:
             body, ordinal, properties, priority = b"".join(packet.pieces), packet.number, {}, packet.priority
+            origin = packet.origin
         if "dead_reason" in properties:
             properties.pop(DEAD_LETTER, None)  # it has died before: it was there
         properties.update(dead_reason=reason, dead_attempts=mailbox.failures_of(lease))
         properties.update(mailbox.dead_properties(packet))
         mailbox.acknowledge(lease)
-        self._keep_letter(Outgoing(body, properties, priority=priority), packet.origin, ordinal, turn)
+        self._keep_letter(Outgoing(body, properties, priority=priority), origin, ordinal, turn)
 
     # ---- the session log
 

@@ -16,14 +16,18 @@ __all__ = [
     "REPLY_QUEUE",
     "SENT_JOURNAL",
     "STANDING_QUEUES",
+    "SUBSCRIPTIONS_QUEUE",
+    "SUBSCRIPTION_PREFIX",
     "SYSTEM_QUEUES",
     "SystemQueue",
     "Writer",
     "is_journal",
     "is_reserved",
+    "is_subscribed",
     "journal_limits",
     "journal_of",
     "owner_of",
+    "subscribed_queue",
     "system_queue",
 ]
 
@@ -35,6 +39,10 @@ REPLY_QUEUE: Final = f"{PREFIX}replies"
 """A reply that answers no request is dropped there."""
 JOURNAL_PREFIX: Final = f"{PREFIX}journal."
 """Before the name of a queue: its journal."""
+SUBSCRIPTIONS_QUEUE: Final = f"{PREFIX}subscriptions"
+"""What nodes ask and tell each other about subscriptions of one to topics of the other."""
+SUBSCRIPTION_PREFIX: Final = f"{PREFIX}sub."
+"""Before the name of a subscription of this node to topics of another one: the queue that it fills."""
 SENT_JOURNAL: Final = f"{PREFIX}journal"
 """The journal of what this node has sent; MSMQ calls it the computer's journal."""
 DEAD_LETTER_STREAM: Final = 0
@@ -96,6 +104,16 @@ def _replies(limits: Limits) -> Quota:
     return limits.quota_of(REPLY_QUEUE)
 
 
+REQUESTS_MAX: Final = 10_000
+"""Requests that wait: they are taken as they come, so that this is a bound for what a commit holds."""
+REQUESTS_BYTES: Final = 8 * 1024 * 1024
+"""Their bytes."""
+
+
+def _requests(_: Limits) -> Quota:
+    return Quota(REQUESTS_MAX, REQUESTS_BYTES, "hold")
+
+
 _TABLE = (
     SystemQueue(
         DEAD_LETTER_QUEUE,
@@ -120,6 +138,19 @@ _TABLE = (
         overflow=lambda _: "",
         why_no_quota=f"its limits are those of limits.queue_quota of {REPLY_QUEUE}",
     ),
+    SystemQueue(
+        SUBSCRIPTIONS_QUEUE,
+        "requests of nodes about subscriptions to topics of this one, and the answers of others to its own; it takes "
+        "only those of nodes that may subscribe here, or at which this node subscribes",
+        Writer.PEERS,
+        stands=False,
+        is_apart=True,
+        gives_up=True,
+        quota=_requests,
+        overflow=lambda _: "",
+        why_no_quota="its limits are fixed",
+        in_arrival_order=True,
+    ),
 )
 SYSTEM_QUEUES: Final = {queue.name: queue for queue in _TABLE}
 """All system queues, by name."""
@@ -129,6 +160,10 @@ STANDING_QUEUES: Final = tuple(queue.name for queue in _TABLE if queue.stands)
 
 def system_queue(name: str) -> SystemQueue | None:
     """The row of a system queue; None for any other name."""
+    if not name.startswith(PREFIX):
+        return SYSTEM_QUEUES.get(name)
+    if name.startswith(SUBSCRIPTION_PREFIX):
+        return _subscribed(name)
     return _journal(name) if is_journal(name) else SYSTEM_QUEUES.get(name)
 
 
@@ -175,6 +210,32 @@ def _journal(name: str) -> SystemQueue:
         if queue
         else "its limits are those of limits.sent_journal",
         in_arrival_order=True,
+    )
+
+
+def subscribed_queue(subscription: str) -> str:
+    """The name of the queue of a subscription of this node to topics of another one."""
+    return SUBSCRIPTION_PREFIX + subscription
+
+
+def is_subscribed(name: str) -> bool:
+    """Whether a queue is that of a subscription of this node to topics of another one."""
+    return name.startswith(SUBSCRIPTION_PREFIX)
+
+
+def _subscribed(name: str) -> SystemQueue:
+    """The row of the queue of a subscription."""
+    return SystemQueue(
+        name,
+        "messages of topics of another node, to which this one subscribes",
+        Writer.PEERS,
+        stands=False,
+        is_apart=False,
+        gives_up=True,
+        quota=lambda limits: limits.quota_of(name),
+        overflow=lambda _: "",
+        why_no_quota="its limits are those of its subscription (max_unacked)",
+        in_arrival_order=False,
     )
 
 

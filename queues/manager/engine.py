@@ -44,6 +44,7 @@ from triack.queues.peers.handshake import Handshakes
 from triack.queues.peers.link import Conversation, Links
 from triack.queues.peers.origins import Origins
 from triack.queues.peers.session_settings import session_settings, traits_of
+from triack.queues.remote.desk import SubscriptionDesk
 from triack.queues.routes import Route, Routes
 from triack.queues.stages import Stage, Waiter
 from triack.queues.streams.accepted_keys import Accepted
@@ -101,6 +102,7 @@ class Engine(Steering):
         routes: the way to each destination; change them with ``set_routes``.
         transits: the streams of other nodes that pass through this one.
         desk: administration messages.
+        remote: subscriptions of other nodes to topics of this one, and of this node to theirs.
         resolver: resolves names of queues.
         wall: the time of day.
     """
@@ -161,6 +163,7 @@ class Engine(Steering):
         self.callers, self.pings = Callers(directory), Pings(self.wall, random)
         self.transits = self._make_transits(name)
         self.desk, self.jobs = self._make_desk()
+        self.remote = self._make_subscription_desk(content)
         self._router = self._make_router()
         self._transmitter = self._make_transmitter()
         self._restore(content, now_ns)
@@ -178,7 +181,29 @@ class Engine(Steering):
             drops=self.drops,
             recorder=self._recorder,
             record=self._record,
+            on_opened=self.remote.handle_session_opened,
         )
+
+    def _make_subscription_desk(self, content: StoreContent) -> SubscriptionDesk:
+        """Make the part of this node that deals with subscriptions of one node to topics of another."""
+        return SubscriptionDesk(
+            content,
+            self.settings,
+            topics=self.topics,
+            queues=self.queues,
+            outbox=self.outbox,
+            directory=self._directory,
+            routes=self.routes,
+            name_of=self.name_of,
+            has_session=self._has_session,
+            draw=self.draw_runs,
+            recheck=self.inbox.handle_directory_changed,
+            commit=self._commit,
+            drops=self.drops,
+        )
+
+    def _has_session(self, name: str) -> bool:
+        return self.handshakes.open_with(name) is not None
 
     def _make_inbox(self) -> Inbox:
         """Make the part of this node that takes what others send to it."""
@@ -305,10 +330,12 @@ class Engine(Steering):
         turn = self.jobs.turn(now_ns)
         self.inbox.restore(content, now_ns)
         self.topics.restore(content)
+        self.remote.own.restore(content)
         self.queues.restore(content, turn, jumps)
         self.topics.handle_restored(now_ns)
         self.outbox.restore(content, turn, jumps)
         self.transits.restore(content, now_ns)
+        self.remote.handle_restored(turn)
         self.outbox.links.keep_touch(self._directory)
 
     # ---- the application
@@ -593,6 +620,7 @@ class Engine(Steering):
         self._look(now_ns)
         self.inbox.handle_directory_changed()
         self._handle_routes_changed(now_ns)
+        self.remote.handle_directory_changed()
         self.callers.handle_directory_changed()
         self.handshakes.handle_directory_changed(now_ns)
 
@@ -601,6 +629,7 @@ class Engine(Steering):
         self.settings = settings
         self.queues.handle_settings(settings)
         self.topics.handle_settings(settings)
+        self.remote.of_peers.handle_settings(settings)
         self.inbox.handle_settings(settings)
 
     def _report(self, conversation: Conversation, now_ns: int) -> None:
@@ -666,6 +695,7 @@ class Engine(Steering):
             turn = self.jobs.turn(now_ns)
             self.inbox.handle_timer(turn)
             self.queues.handle_timer(now_ns)
+            self.remote.handle_timer(now_ns)
             self.outbox.handle_timer(turn)
             self.transits.handle_timer(turn)
             for peer in self.outbox.sync_links.handle_time(now_ns):
@@ -691,6 +721,7 @@ class Engine(Steering):
         deadlines = (
             self.inbox.next_deadline(),
             self.queues.next_deadline(),
+            self.remote.next_deadline(),
             self.outbox.next_deadline(),
             self.transits.next_deadline(),
             self.outbox.sync_links.next_deadline(),
@@ -709,11 +740,12 @@ class Engine(Steering):
         effects: list[Effect] = []
         self._look(now_ns)
         self.handle_timer(now_ns)
-        self.topics.advance(now_ns)
+        self._advance_topics(now_ns)
         # The disk takes longest, so its job starts first.
         self._start_job(effects, now_ns)
         sends = self._gather(now_ns)
-        self.topics.advance(now_ns)  # express messages have come into topics
+        if self._advance_topics(now_ns):  # express messages have come into topics, and go on
+            sends += self._gather(now_ns)
         self.watching.handle_time(now_ns)
         # Sending may have found that bodies must come from the disk.
         self._start_job(effects, now_ns)
@@ -742,6 +774,17 @@ class Engine(Steering):
             effects += [Send(address, datagrams) for address, datagrams in sends]
         effects += releases
         return effects
+
+    def _advance_topics(self, now_ns: int) -> bool:
+        """Let go what topics let go, and pass on what other nodes get of it. Returns whether there was any."""
+        self.topics.advance(now_ns)
+        if self.draining or self.failure is not None:
+            return False
+        passed = False
+        while self.remote.go(self.jobs.turn(now_ns)):
+            passed = True
+            self.topics.advance(now_ns)
+        return passed
 
     def _gather(self, now_ns: int) -> list[tuple[str, list[bytes]]]:
         """Everything to send now, with its address."""

@@ -1,6 +1,7 @@
 """Routes the events of sessions: packets to the inbox, acknowledgements to the outbox."""
 
 from collections import Counter
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
@@ -11,10 +12,11 @@ from triack.base.paths import address_in
 from triack.base.reasons import DropReason, FreedReason
 from triack.ordering import wire
 from triack.queues.mailboxes.incoming_run import read_runs
+from triack.queues.mailboxes.system_queues import is_subscribed
 from triack.queues.manager.jobs import Jobs
 from triack.queues.manager.link_news import News
 from triack.queues.manager.recorder import Recorder
-from triack.queues.packing import check
+from triack.queues.packing import check, check_source
 from triack.queues.peers.control import Control
 from triack.queues.peers.handshake import Handshakes
 from triack.queues.peers.link import Conversation
@@ -59,6 +61,7 @@ class SessionEventRouter:
         "_recorder",
         "_transits",
         "closes",
+        "on_opened",
     )
 
     def __init__(
@@ -74,7 +77,9 @@ class SessionEventRouter:
         drops: Counter[DropReason],
         recorder: Recorder | None,
         record: Record,
+        on_opened: Callable[[str], None],
     ) -> None:
+        self.on_opened = on_opened
         self._node_id = node_id
         self._inbox = inbox
         self._outbox = outbox
@@ -144,6 +149,7 @@ class SessionEventRouter:
             self._take_positions(conversation, now_ns)
         self._inbox.handle_session_opened(conversation.peer_id, conversation.peer_start, conversation.link_name)
         self._transits.handle_session_opened(conversation, now_ns)
+        self.on_opened(conversation.link_name)
         conversation.keep_essence()
 
     def _take_positions(self, conversation: Conversation, now_ns: int) -> None:
@@ -190,6 +196,7 @@ class SessionEventRouter:
             packet = wire.decode(event.content)
             if isinstance(packet, wire.SequenceHeader):
                 check(packet.body, may_have_priority=event.delivery is not Delivery.TRANSACTIONAL)
+                check_source(packet.body, is_subscribed(packet.queue))
         except ProtocolError:
             # It has arrived, and will be acknowledged, although it cannot be read.
             if self._recorder is not None:

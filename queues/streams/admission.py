@@ -149,7 +149,8 @@ class Admission:
     def _forbidden(self, stream: IncomingStream, conversation: Conversation) -> RejectReason | None:
         name = stream.queue
         if stream.may_send is None:
-            stream.may_send = self._may_bring_to(stream, conversation)
+            may_send = self._may_bring_to(stream, conversation)
+            stream.may_send = may_send and self._queues.admits(name, stream.origin)
         if not stream.may_send:
             return RejectReason.ACCESS_DENIED
         if name in self._mailboxes:

@@ -39,9 +39,11 @@ class DeadLettering:
     Attributes:
         waiting: messages without a dead letter, the oldest first.
         tell: takes what happened to messages whose senders may want to know.
+        subscription_of: the subscription for whose messages, passed on to a peer and a queue there, dead letters are
+            kept; empty if they are dropped, which it counts.
     """
 
-    __slots__ = ("_keys", "_node_id", "_put_dead_letter", "_records", "_unnoted", "tell", "waiting")
+    __slots__ = ("_keys", "_node_id", "_put_dead_letter", "_records", "_unnoted", "subscription_of", "tell", "waiting")
 
     def __init__(
         self,
@@ -57,6 +59,7 @@ class DeadLettering:
         self.waiting: deque[DeadMessage] = deque()
         self._unnoted: list[DeadMessage] = []
         self.tell: Tell = nobody_told
+        self.subscription_of: Callable[[str, str, int], str] = lambda *_: ""
 
     # ---- giving up
 
@@ -135,11 +138,16 @@ class DeadLettering:
             self._tell(item, content, turn.now_ns)
         for entry in entries:
             entry.cares = False  # an ack that still comes has no consequences but that
-        for index, body in enumerate(content.bodies):
+        kept = len(content.bodies)
+        if content.publisher:
+            title = self.subscription_of(outgoing.peer, outgoing.queue, kept)
+            added["dead_subscription"], kept = title, kept if title else 0
+        for index, body in enumerate(content.bodies[:kept]):
             properties = {**(content.properties[index] if content.properties else {}), **added}
             letter, ordinal = Outgoing(body, properties, priority=content.priority), content.first_ordinal + index
-            self._put_dead_letter(letter, self._node_id, ordinal, turn)
-            self._keys.handle_dead(ordinal, item.reason, turn.commit)
+            self._put_dead_letter(letter, content.publisher or self._node_id, ordinal, turn)
+            if not content.publisher:
+                self._keys.handle_dead(ordinal, item.reason, turn.commit)
         if outgoing.durable:
             span = (
                 key_of(outgoing.stream_number, entries[0].number),

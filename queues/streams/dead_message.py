@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from triack.base.names import LEVEL_END
+from triack.base.names import LEVEL_END, TOPIC_PREFIX
 from triack.base.reasons import EXPIRED, DeadReason
 from triack.ordering.outgoing import StreamPacket, StreamPacketState
 from triack.queues.packing import Properties, Unpacked, unpack_pieces
@@ -47,6 +47,8 @@ class DeadMessage:
     def destination_of(self, content: Unpacked) -> str:
         """Where its messages were going; of a topic, its whole name."""
         below = content.topic
+        if content.publisher:
+            return f"{TOPIC_PREFIX}{below}"
         return f"{self.outgoing.destination}{LEVEL_END}{below}" if below else self.outgoing.destination
 
     @property

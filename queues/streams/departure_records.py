@@ -18,13 +18,17 @@ class DepartureRecords:
     Args:
         record: to the session log.
         node_id: of the node.
+
+    Attributes:
+        topics: the roots of the topics of which streams pass messages on, see ``queues.remote.pump``, by their numbers.
     """
 
-    __slots__ = ("_origin", "_record")
+    __slots__ = ("_origin", "_record", "topics")
 
     def __init__(self, record: Record, node_id: bytes) -> None:
         self._record = record
         self._origin = node_id.hex()
+        self.topics: dict[int, str] = {}
 
     def queued(
         self, outgoing: OutgoingStream, entries: list[StreamPacket], now_ns: int, *, recovered: bool = False
@@ -33,6 +37,8 @@ class DepartureRecords:
         more: dict[str, object] = {"queue": outgoing.queue, "peer_name": outgoing.peer, **_priority_of(outgoing)}
         if recovered:
             more["recovered"] = True
+        elif outgoing.stream_number in self.topics:
+            more["topic"] = self.topics[outgoing.stream_number]
         for first, last, count in _runs(entries):
             self._write("queued", outgoing, first, last, now_ns, count=count, **more)
 

@@ -254,8 +254,13 @@ class Outbox:
             self.retirement.handle_added(outgoing.via)
         return outgoing
 
+    def pass_on(self, outgoing: OutgoingStream, topic: str) -> None:
+        """From now on an outgoing queue has messages of a topic, for a subscription of its peer."""
+        self._records.topics[outgoing.stream_number] = topic
+
     def _unregister(self, outgoing: OutgoingStream) -> None:
         """Its stream ends: the next message for the same queue has another one."""
+        self._records.topics.pop(outgoing.stream_number, None)
         del self._queues[outgoing.key], self._by_number[outgoing.stream_number]
         self._wanting.pop(outgoing, None)
         self._deadlines.set(outgoing, None)

@@ -4,7 +4,7 @@ It packs submitted messages into packets, gives them to the outgoing sequence, a
 """
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from triack.base.commit import OutgoingIndex, OutgoingStreamRow
 from triack.base.delivery import DURABLE, Delivery, default_priority
@@ -16,11 +16,28 @@ from triack.queues.deadlines import Deadlines
 from triack.queues.packing import Outgoing, PacketBody, pack
 from triack.queues.routes import Way
 from triack.queues.stages import Stage, StageTracker
-from triack.queues.streams.ack_events import AckEvents
 from triack.queues.streams.stream_state import StreamState
 from triack.queues.sync_links import NextHop
 
-__all__ = ["OutgoingStream", "Row"]
+__all__ = ["AckReader", "OutgoingStream", "Row"]
+
+
+class AckReader(Protocol):
+    """Hears of the outcomes of the messages of an outgoing queue.
+
+    Attributes:
+        is_full: whether its senders must wait until it has taken in what it has heard.
+    """
+
+    @property
+    def is_full(self) -> bool:
+        """See the class."""
+
+    def handle_acked(self, ticket: int, messages: int, size_bytes: int, *, ack_requested: bool) -> None:
+        """Messages were freed by the acknowledgement of their class."""
+
+    def handle_failed(self, ticket: int, messages: int, reason: str) -> None:
+        """Messages will not arrive."""
 
 
 class Row(NamedTuple):
@@ -122,7 +139,7 @@ class OutgoingStream:
         self.priority = default_priority(delivery) if priority is None else priority
         self.sequence = OutgoingSequence(delivery, sequence, next_number, settings)
         self.stages = StageTracker()
-        self.readers: list[AckEvents] = []
+        self.readers: list[AckReader] = []
         self.pending: list[bytes | Outgoing] = []
         self.cares = self.asks_copies = False
         self.pending_bytes = 0

@@ -12,6 +12,7 @@ message. Any other one has a message from its dispatch on (``strategies``).
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import astuple, dataclass
 from itertools import groupby
 from operator import attrgetter
 from typing import Any, Protocol
@@ -28,12 +29,34 @@ from triack.queues.mailboxes.queued_packet import bits_of
 from triack.queues.pauses import Pause
 from triack.queues.topics.contents import Contents
 
-__all__ = ["Root", "Subscription", "ranges_of"]
+__all__ = ["Peer", "Root", "Subscription", "ranges_of"]
 
 AHEAD_MAX = 64
 """Contents that one subscription takes from the disk at a time: few enough that thousands of slow ones take little."""
 FETCH_AHEAD_BYTES = 256 * 1024
 """Bodies of them that are fetched at a time, for the same reason."""
+
+
+@dataclass(slots=True)
+class Peer:
+    """The subscriber of a subscription, if that is another node.
+
+    Attributes:
+        name: of the node, as messages go there.
+        subscription: the subscription's name at that node.
+        number: of the request that made it; later ones of that node have higher numbers.
+        delivery: messages go there in this class, or in a weaker one if they were published in that.
+    """
+
+    name: str
+    subscription: str
+    number: int
+    delivery: int
+
+    @property
+    def title(self) -> str:
+        """What tells the subscription from all others at the node with the topics."""
+        return f"{self.name}/{self.subscription}"
 
 
 class Root(Protocol):
@@ -219,6 +242,7 @@ class Subscription(Mailbox):
         pattern: the topics that it takes.
         durable: whether it goes on while nobody reads it; it has this number in the store. 0: not durable.
         shared: whether it may have several holders at a time.
+        peer: the node to which it belongs; None for this one.
         after: the place of the last message that is too old for it.
         max_unacked: how many messages may be pending before it has no room.
         ack_wait_ns: how long a message may be in hand; 0: without limit.
@@ -246,6 +270,7 @@ class Subscription(Mailbox):
         "max_unacked",
         "overdue",
         "pattern",
+        "peer",
         "redelivered",
         "root",
         "row_id",
@@ -263,6 +288,7 @@ class Subscription(Mailbox):
         *,
         durable: int = 0,
         shared: bool = False,
+        peer: Peer | None = None,
         after: int,
         max_unacked: int,
         ack_wait_ns: int = 0,
@@ -273,6 +299,7 @@ class Subscription(Mailbox):
         self.pattern = pattern
         self.row_id = durable
         self.shared = shared
+        self.peer = peer
         self.after = after
         self.max_unacked = max_unacked
         self.ack_wait_ns = ack_wait_ns
@@ -502,6 +529,12 @@ class Subscription(Mailbox):
         self._told += [*self._told_handed(), ("late_ack", fields)]
         self.notices.read[self] = None
 
+    def note_passed(self, run: Run, fields: dict[str, Any]) -> None:
+        """Messages were handed out to be passed on to another node, by a stream of these fields."""
+        said = {**fields, **self.record_fields, "ranges": ranges_of([run])}
+        self._told += [*self._told_handed(), ("passed_on", said)]
+        self.notices.read[self] = None
+
     @property
     def tells_senders(self) -> bool:
         """A publisher is told that a message has arrived, and not what each subscription does with it."""
@@ -591,14 +624,16 @@ class Subscription(Mailbox):
         """What the store keeps of it."""
         done = self.reader.done
         partly = {place: self.reader.progress_of(it).encode().decode() for place, it in self._partly.items()}
-        progress = [self.shared, self.max_unacked, self.ack_wait_ns, self.after, done.cumulative, done.ranges, partly]
+        peer = None if self.peer is None else list(astuple(self.peer))
+        limits = [self.shared, self.max_unacked, self.ack_wait_ns]
+        progress = [*limits, self.after, done.cumulative, done.ranges, partly, peer]
         return SubscriptionRow(self.row_id, self.title, self.root.queue_id, self.pattern, json.dumps(progress).encode())
 
     @classmethod
     def restore(cls, row: SubscriptionRow, root: Root, notices: Notices) -> "Subscription":
         """A subscription of the store, before its contents are ``pending``. Raises StoreDamaged."""
         try:
-            shared, max_unacked, ack_wait_ns, after, cumulative, ranges, partly = json.loads(row.progress)
+            shared, max_unacked, ack_wait_ns, after, cumulative, ranges, partly, peer = json.loads(row.progress)
             found = cls(
                 root,
                 notices,
@@ -606,6 +641,7 @@ class Subscription(Mailbox):
                 row.pattern,
                 durable=row.id,
                 shared=shared,
+                peer=None if peer is None else Peer(*peer),
                 after=after,
                 max_unacked=max_unacked,
                 ack_wait_ns=ack_wait_ns,

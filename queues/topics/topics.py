@@ -21,8 +21,8 @@ from triack.queues.mailboxes.in_hand import InHand
 from triack.queues.mailboxes.local_commit import LocalCommit, LocalTurn
 from triack.queues.mailboxes.local_queues import LocalQueues
 from triack.queues.mailboxes.mailbox import Mailbox, Notices, QueuedPacket
-from triack.queues.node_settings import NodeSettings
-from triack.queues.topics.subscription import Subscription, ranges_of
+from triack.queues.node_settings import NodeSettings, Topic
+from triack.queues.topics.subscription import Peer, Subscription, ranges_of
 from triack.queues.topics.topic_root import Dispatch, TopicRoot
 
 __all__ = ["Topics", "placed_fields"]
@@ -44,6 +44,7 @@ class Topics:
 
     Attributes:
         subscriptions: by their names.
+        on_end: called with each subscription that ends.
     """
 
     def __init__(
@@ -82,6 +83,7 @@ class Topics:
         self._overdue = Counter[Subscription]()
         self._told_ns: dict[tuple[Subscription, bool], int] = {}
         self._restoring = True
+        self.on_end: Callable[[Subscription], None] = lambda _: None
         queues.make_topic = self._make_root
 
     # ---- starting
@@ -158,6 +160,7 @@ class Topics:
         shared: bool = False,
         max_unacked: int | None = None,
         ack_wait_ns: int | None = None,
+        peer: Peer | None = None,
     ) -> Subscription:
         """Begin a subscription, or find the durable one of that name, which has the limits of its holder from now on.
 
@@ -170,6 +173,7 @@ class Topics:
             shared: whether it may have several holders at a time.
             max_unacked: how many messages may be pending before it has no room; None: as the settings say.
             ack_wait_ns: how long a message may be in hand; 0: without limit; None: as the settings say.
+            peer: the node to which it belongs, whose name for it it has; None for this one.
 
         Raises:
             SubscriptionMismatch: the subscription of that name is another one, or has a holder with other limits.
@@ -178,7 +182,8 @@ class Topics:
         settings = self._settings.topic_of(topic)
         max_unacked = max_unacked or settings.max_unacked
         ack_wait_ns = in_ns(settings.ack_wait_s or 0) if ack_wait_ns is None else ack_wait_ns
-        known = self.subscriptions.get(durable) if durable else None
+        title = peer.title if peer is not None else durable
+        known = self.subscriptions.get(title) if title else None
         if known is not None:
             if known.pattern != pattern or known.shared != shared:
                 kind = "shared" if known.shared else "not shared"
@@ -200,10 +205,11 @@ class Topics:
         subscription = Subscription(
             root,
             self._notices,
-            durable or f"${self._numbered}",
+            title or f"${self._numbered}",
             pattern,
             durable=row_id,
             shared=shared,
+            peer=peer,
             after=root.last_place,
             max_unacked=max_unacked,
             ack_wait_ns=ack_wait_ns,
@@ -215,6 +221,10 @@ class Topics:
         self._note_begun(subscription, turn.now_ns)
         self._stirred[root] = None
         return subscription
+
+    def settings_of(self, pattern: str) -> Topic:
+        """The settings of the topics that a pattern stands for."""
+        return self._settings.topic_of(pattern.split(LEVEL_END, maxsplit=1)[0])
 
     def _change(self, known: Subscription, max_unacked: int, ack_wait_ns: int, now_ns: int) -> None:
         """A durable subscription has other limits."""
@@ -232,7 +242,7 @@ class Topics:
     def named(self, name: str) -> Subscription:
         """The subscription with this name, as in ``Message.queue``. Raises QueueNotFound."""
         found = self.subscriptions.get(name.rpartition("/")[2])
-        if found is None or found.name != name:
+        if found is None or found.name != name or found.peer is not None:
             known = [one.name for one in self.subscriptions.values()]
             raise QueueNotFound(f"receive from {name}: a topic is read by subscribing; {what_else(name, known)}")
         return found
@@ -253,6 +263,7 @@ class Topics:
         if subscription.durable:
             self._deleted.append(subscription.row_id)
         self._record("unsubscribed", now_ns, **subscription.record_fields, reason=reason)
+        self.on_end(subscription)
 
     def suspend(self, subscription: Subscription, now_ns: int) -> None:
         """A subscription that is not durable gets nothing, and misses what is dispatched, until ``resume``."""
@@ -390,6 +401,7 @@ class Topics:
             after=subscription.after,
             max_unacked=subscription.max_unacked,
             ack_wait_ns=subscription.ack_wait_ns,
+            **({} if subscription.peer is None else {"peer_name": subscription.peer.name}),
             **({"recovered": True} if recovered else {}),
         )
 

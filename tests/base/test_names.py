@@ -3,7 +3,16 @@
 import pytest
 
 from triack.base.errors import AddressError
-from triack.base.names import COMPARED_MAX, TOLD_MAX, StreamId, check_name, nearest, what_else
+from triack.base.names import (
+    COMPARED_MAX,
+    TOLD_MAX,
+    StreamId,
+    check_name,
+    check_permitted,
+    covers,
+    nearest,
+    what_else,
+)
 
 
 @pytest.mark.parametrize("name", ["orders", "a.b_c-$1", "bestellungen-süd", "注文", "ü" * 62])
@@ -61,3 +70,26 @@ def test_a_stream_is_known_by_its_origin_and_its_number() -> None:
     one, other = StreamId(b"a" * 16, 1), StreamId(b"b" * 16, 1)
     assert len({one, other, StreamId(b"a" * 16, 1)}) == 2
     assert (one.origin, one.number) == (b"a" * 16, 1)
+
+
+@pytest.mark.parametrize(
+    ("permitted", "pattern", "covered"),
+    [
+        ("#", "Games.#", True), ("Games.#", "Games", True), ("Games.#", "Games.#", True), ("Games.#", "Games.*", True),
+        ("Games.*", "Games.*", True), ("Games.*", "Games.Chess", True), ("*.Chess", "Games.Chess", True),
+        ("Games.*", "Games.#", False), ("Games.*", "Games", False), ("Games.*", "Games.*.x", False),
+        ("Games.Chess", "Games.*", False), ("Games.#", "Plays.#", False), ("*.Chess", "Games.*", False),
+        ("Games.Chess.#", "Games.#", False),
+    ],
+)  # fmt: skip
+def test_a_permission_covers_a_pattern_if_it_stands_for_all_its_topics(
+    permitted: str, pattern: str, covered: bool
+) -> None:
+    assert check_permitted(permitted) == permitted
+    assert covers(permitted, pattern) is covered
+
+
+@pytest.mark.parametrize("wrong", ["", "#.x", "Games.#.x", "Games..x", None, 7])
+def test_what_is_no_permission(wrong: object) -> None:
+    with pytest.raises(AddressError):
+        check_permitted(wrong)

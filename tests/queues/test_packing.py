@@ -16,9 +16,11 @@ from triack.queues.packing import (
     USER_PROPERTIES_BYTES,
     Outgoing,
     PacketBody,
+    Passed,
     Unpacked,
     cares_of,
     check,
+    check_source,
     count_of,
     fragment_range,
     join_fragments,
@@ -32,6 +34,7 @@ from triack.queues.packing import (
     receive_by_of,
     topic_of,
     unpack,
+    unpack_pieces,
     write_properties,
 )
 
@@ -328,3 +331,41 @@ def test_a_transactional_message_with_a_priority_is_refused() -> None:
     check(item.body)
     with pytest.raises(ProtocolError, match="a transactional message with a priority"):
         check(item.body, may_have_priority=False)
+
+
+def passed(first: int, count: int, *, publisher: bytes = bytes(16), size_bytes: int = 3) -> list[bytes | Outgoing]:
+    """Successive messages of one publisher."""
+    body = b"x" * size_bytes
+    return [
+        Passed(body, None, topic="Games.Chess", publisher=publisher, ordinal=first + at, sent_at_ms=5)
+        for at in range(count)
+    ]
+
+
+def test_what_is_passed_on_says_who_published_it_in_each_body() -> None:
+    """Also in a body that begins because the one before it was full, and in each large message."""
+    other = b"o" * 16
+    messages = [*passed(7, 300), *passed(900, 2, publisher=other), *passed(40, 2, size_bytes=5_000)]
+    packed, _ = pack(messages, 600, 1, 99)
+    batches = [it.body for it in packed if fragment_range(it.body[:HEAD_BYTES], len(it.body)) is None]
+    told = [(it.publisher, it.first_ordinal, len(it.bodies), it.sent_at_ms, it.topic) for it in map(unpack, batches)]
+    assert sum(count for _, _, count, _, _ in told) == 302
+    assert next(first for publisher, first, *_ in told if publisher != other) == 7
+    at = 7
+    for publisher, first, count, sent_at_ms, topic in told[:-1]:
+        assert (publisher, first, sent_at_ms, topic) == (bytes(16), at, 5, "Games.Chess")
+        at += count
+    assert told[-1] == (other, 900, 2, 5, "Games.Chess")
+    pieces = [it.body for it in packed if it.body not in batches]
+    whole = unpack_pieces(pieces[: len(pieces) // 2])
+    assert (whole.first_ordinal, whole.publisher, whole.bodies) == (40, bytes(16), [b"x" * 5_000])
+
+
+def test_only_a_subscription_takes_what_says_who_published_it() -> None:
+    (packed,), _ = pack(passed(7, 1), 600, 1, 99)
+    check(packed.body)
+    check_source(packed.body, passed_on=True)
+    with pytest.raises(ProtocolError):
+        check_source(packed.body, passed_on=False)
+    (plain,), _ = pack([Outgoing(b"x", topic="Chess")], 600, 1, 99)
+    check_source(plain.body, passed_on=False)

@@ -7,6 +7,7 @@ some all crashes. The faults are an explicit list, so that a failing seed can be
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from triack.base.delivery import Delivery
 from triack.base.units import MS, SECOND
 from triack.queues.node_settings import Journal, Limits, NodeSettings
 from triack.tools.sim.faults import Faults
@@ -16,6 +17,7 @@ __all__ = [
     "LASTING_MS",
     "LETTERS",
     "STRANGE",
+    "AwayPlan",
     "Fault",
     "HostPlan",
     "Plan",
@@ -212,6 +214,32 @@ class SubscriberPlan:
         return f"{self.kind} {self.pattern} {self.durable}".rstrip()
 
 
+@dataclass(frozen=True, slots=True)
+class AwayPlan:
+    """A subscriber to topics of another machine.
+
+    Attributes:
+        host, hub: index of its machine, and of that with the topics.
+        pattern: which of them.
+        durable: the name of its subscription; empty if that is not durable.
+        kind: see ``away_subscribers.KINDS``.
+        max_unacked: its limit.
+        delivery: of its messages, at most.
+    """
+
+    host: int
+    hub: int
+    pattern: str
+    durable: str
+    kind: str
+    max_unacked: int
+    delivery: Delivery
+
+    def describe(self) -> str:
+        """In a few words."""
+        return f"{self.kind} {self.pattern} {self.durable}".rstrip() + f" at {self.host}"
+
+
 @dataclass(frozen=True)
 class SyncPlan:
     """All links of these hosts are synchronous.
@@ -242,6 +270,7 @@ class Plan:
         routes: of the hosts that have some.
         links: pairs of hosts that know each other; none: all do.
         subscribers: of topics; the first gets everything.
+        away: subscribers on other machines than the topics.
         sync: the hosts whose links are synchronous.
     """
 
@@ -257,6 +286,7 @@ class Plan:
     links: tuple[tuple[int, int], ...] = ()
     subscribers: tuple[SubscriberPlan, ...] = ()
     sync: SyncPlan = SyncPlan()
+    away: tuple[AwayPlan, ...] = ()
 
     def describe(self) -> dict[str, Any]:
         """The options for people, without defaults."""
@@ -279,6 +309,7 @@ class Plan:
             **({"sync": list(self.sync.hosts)} if self.sync.hosts else {}),
             "streams": [stream.describe() for stream in self.streams],
             **({"subscribers": [one.describe() for one in self.subscribers]} if self.subscribers else {}),
+            **({"away": [one.describe() for one in self.away]} if self.away else {}),
             "network": network,
             "faults": kinds,
             "faults_end_s": self.faults_end_ns / SECOND,

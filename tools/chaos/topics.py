@@ -12,6 +12,7 @@ from typing import Final, get_args
 from triack.base.names import TOPIC_PREFIX
 from triack.base.units import MS, SECOND
 from triack.queues.node_settings import Limits, NodeSettings, Quota, Strategy, Topic
+from triack.tools.chaos.away_subscribers import draw_away
 from triack.tools.chaos.machines import draw_host, draw_stream
 from triack.tools.chaos.plan import Fault, HostPlan, Plan, StreamPlan, SubscriberPlan
 from triack.tools.sim.faults import Faults
@@ -61,6 +62,7 @@ def draw_topics(seed: int, random: Random) -> Plan:
     plan = Plan(
         seed, tuple(hosts), _draw_streams(shape, random), _draw_network(random),
         tuple(sorted(faults, key=lambda fault: fault.at_ns)), end_ns, subscribers=_draw_subscribers(shape, random),
+        away=draw_away(Random(f"away {seed}"), shape.hosts, shape.hub, PATTERNS),
     )  # fmt: skip
     more = Random(f"{seed}: times, failures and shared subscriptions")
     return _with_more(plan, shape.hub, more) if more.random() < MORE_SHARE else plan

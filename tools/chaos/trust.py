@@ -7,7 +7,7 @@ of it in a queue, until it is trusted again; messages that the peer accepted mea
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import combinations, permutations
 from random import Random
 
 from triack.base.units import SECOND
@@ -62,7 +62,8 @@ class Trust:
         self._hosts = hosts
         self._world = world
         self._random: Random = world.chance("trust")
-        self._published = [host.peer for host in hosts]
+        self._may_subscribe = bool(plan.away)
+        self._published = [replace(host.peer, may_subscribe=("#",)) if plan.away else host.peer for host in hosts]
         # Machines with relays know only their neighbours, and let them relay.
         self._links = plan.links
         self._apart: list[tuple[int, int]] = []
@@ -77,6 +78,8 @@ class Trust:
 
     def begin(self) -> None:
         """Apply the lasting prohibitions from the start, and let hosts know their neighbours alone."""
+        for host, other in permutations(range(len(self._hosts)), 2) if self._may_subscribe else ():
+            self._tell(host, other)
         for host, other in self.rights.pairs:
             self._tell(host, other)
         for one, other in self._links:

@@ -15,10 +15,11 @@ from triack.queues.manager.engine import Engine
 from triack.queues.message_classes import Acks, MessageClass
 from triack.queues.packing import ADMIN, DEAD_LETTER, JOURNAL, Outgoing, Properties
 from triack.queues.stages import STAGES, Stage
+from triack.tools.chaos.away_subscribers import AwaySubscriber
 from triack.tools.chaos.history import Batch, History, Part, StreamHistory, body_of, identify
 from triack.tools.chaos.host import Host
 from triack.tools.chaos.journaling import JournalReader, journals_of, what_is_kept
-from triack.tools.chaos.plan import LASTING_MS, LETTERS, StreamPlan, SubscriberPlan, is_limited
+from triack.tools.chaos.plan import LASTING_MS, LETTERS, AwayPlan, StreamPlan, SubscriberPlan, is_limited
 from triack.tools.chaos.subscribers import Subscriber
 from triack.tools.chaos.topics import EVERYTHING
 from triack.tools.sim.disk import ProcessCrashed
@@ -308,6 +309,7 @@ class Workload:
         hosts: the machines, by the plans' indices.
         world: the clock.
         subscribers: the subscribers of topics.
+        away: those on other machines.
     """
 
     def __init__(
@@ -316,6 +318,7 @@ class Workload:
         hosts: list[Host],
         world: World,
         subscribers: tuple[SubscriberPlan, ...] = (),
+        away: tuple[AwayPlan, ...] = (),
     ) -> None:
         self.history = History(
             [
@@ -342,6 +345,7 @@ class Workload:
             Subscriber(plan, hosts[plan.host], world, f"subscriber {index}", None if index else self.history)
             for index, plan in enumerate(subscribers)
         ]
+        self._away = [AwaySubscriber(plan, hosts, world, f"away {index}") for index, plan in enumerate(away)]
         self._journals = [
             JournalReader(host, name, world, self.history) for host in hosts for name in journals_of(host, plans, hosts)
         ]
@@ -358,6 +362,8 @@ class Workload:
                 sender.begin()
         for subscriber in self._subscribers:
             subscriber.begin()
+        for away in self._away:
+            away.begin()
         for reader in self.readers:
             reader.begin()
         for reading in (*self._answers, *self._journals):
@@ -367,6 +373,8 @@ class Workload:
         """Every host sends a last message, so that each pair meets once more; read messages are still forwarded."""
         for subscriber in self._subscribers:
             subscriber.heal()
+        for away in self._away:
+            away.heal()
         for sender in self.senders:
             sender.lift_limits()
         for sender in self._own:

@@ -45,13 +45,19 @@ def topic() -> None:
 @json_option
 @existing_data_option
 def list_topics(*, data: Path, as_json: bool) -> int:
-    """List the topics of the node by the first level of their names, and how much subscriptions still want of each."""
+    """List the topics of the node by the first level of their names, and how much subscriptions still want of each.
+
+    Below them, the subscriptions of the node to topics of other nodes.
+    """
 
     async def work(node: Host) -> int:
-        topics = (await stats_of(node)).topics
+        stats = await stats_of(node)
+        topics = stats.topics
         if as_json:
             for root, it in topics.items():
                 click.echo(json_line({"topic": root, **asdict(it)}))
+            for one in stats.subscriptions:
+                click.echo(json_line({"subscription": one.name, **asdict(one)}))
             return 0
         write_table(
             ("TOPIC", "STRATEGY", "SUBSCRIPTIONS", "MESSAGES", "BYTES", "OLDEST", "NOT DISPATCHED"),
@@ -68,9 +74,28 @@ def list_topics(*, data: Path, as_json: bool) -> int:
                 for root, it in topics.items()
             ],
         )
+        if stats.subscriptions:
+            _write_remote(stats.subscriptions)
         return 0
 
     return run(visit(data, work, only_looks=True))
+
+
+def _write_remote(subscriptions: list[triack.RemoteSubscriptionStats]) -> None:
+    write_table(
+        ("SUBSCRIPTION", "TOPICS", "", "STATE", "READERS", "PENDING"),
+        [
+            [
+                one.name,
+                f"{one.peer}/topic:{one.pattern}",
+                ("shared" if one.shared else "durable") if one.durable else "-",
+                one.state,
+                str(one.readers),
+                str(one.pending),
+            ]
+            for one in subscriptions
+        ],
+    )
 
 
 @topic.command()
@@ -102,7 +127,7 @@ def show(*, data: Path, root: str, as_json: bool) -> int:
 def _write_subscriptions(subscriptions: list[triack.SubscriptionStats]) -> None:
     head = ("SUBSCRIPTION", "PATTERN", "", "READERS", "PENDING", "IN HAND", "OLDEST", "BYTES", "DISCARDED", "LATE")
     write_table(
-        (*head, "REDELIVERED"),
+        (*head, "REDELIVERED", "PEER", "ON THE WAY", "WAITS FOR"),
         [
             [
                 one.name,
@@ -116,6 +141,9 @@ def _write_subscriptions(subscriptions: list[triack.SubscriptionStats]) -> None:
                 str(one.discarded),
                 str(one.late_acks),
                 str(one.redelivered),
+                one.peer or "-",
+                str(one.on_the_way) if one.peer else "-",
+                one.waits_for or "-",
             ]
             for one in subscriptions
         ],
@@ -153,6 +181,9 @@ def publish(*, data: Path, name: str, delivery: str) -> int:
 @click.argument("pattern", metavar="PATTERN")
 @click.option("--durable", metavar="NAME", help="As the durable subscription NAME, which is made if there is none.")
 @click.option("--shared", is_flag=True, help="Others may read the durable subscription meanwhile.")
+@click.option(
+    "--max-unacked", type=click.IntRange(min=1), metavar="N", help="Messages that may be pending; see `Node.subscribe`."
+)
 @click.option("--count", type=click.IntRange(min=1), metavar="N", help="End after N messages.")
 @click.option("--timeout", type=FloatRange(min=0), metavar="S", help="End after S seconds without a message.")
 @json_option
@@ -163,22 +194,26 @@ def subscribe(
     pattern: str,
     durable: str | None,
     shared: bool,
+    max_unacked: int | None,
     count: int | None,
     timeout: float | None,
     as_json: bool,
 ) -> int:
     """Write each message of the topics that PATTERN stands for as a line: `Games.*`, `Games.#` or a name.
 
-    It gets what arrives from now on; a durable subscription also what has arrived since it was made.
+    It gets what arrives from now on; a durable subscription also what has arrived since it was made. Topics of the node
+    hub are `hub/topic:Games.#`; it must let this one subscribe, and the node must run for that.
     """
 
     async def work(node: Host) -> int:
+        if isinstance(node, triack.Node) and "/" in pattern:
+            raise UsageError(f"subscribe to {pattern}: no process runs the node, so no other node hears of it")
         if isinstance(node, triack.Node) and durable is None:
             raise UsageError(
                 f"subscribe to {pattern}: no process runs the node, so nothing arrives; say --durable NAME"
             )
         written = 0
-        async with node.subscribe(pattern, durable=durable, shared=shared) as messages:
+        async with node.subscribe(pattern, durable=durable, shared=shared, max_unacked=max_unacked) as messages:
             while count is None or written < count:
                 try:
                     message = await messages.get(timeout)
@@ -206,7 +241,10 @@ def _line_of(message: triack.Message, *, as_json: bool) -> bytes:
 @click.argument("name", metavar="NAME")
 @existing_data_option
 def unsubscribe(*, data: Path, name: str) -> int:
-    """End the durable subscription NAME. What waits for it alone is gone."""
+    """End the durable subscription NAME. What waits for it alone is gone.
+
+    One of another node to topics of this one is NODE/NAME, as `triack topic show` names it.
+    """
 
     async def work(node: Host) -> int:
         await node.unsubscribe(name)

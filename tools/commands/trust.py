@@ -69,6 +69,12 @@ def trust() -> None:
     metavar="PATTERN",
     help="Nodes whose messages it may bring here as a relay; `plant-*` and the like.",
 )
+@click.option(
+    "--may-subscribe",
+    multiple=True,
+    metavar="PATTERN",
+    help="Topics of this node to which it may subscribe; `Games.#` and the like, `#` for all.",
+)
 @data_option
 def add(
     *,
@@ -80,6 +86,7 @@ def add(
     keep_alive_s: float | None,
     may_relay: tuple[str, ...],
     relays_for: tuple[str, ...],
+    may_subscribe: tuple[str, ...],
     data: Path,
 ) -> None:
     """Trust the peer with the public key KEY, and call it NAME.
@@ -97,6 +104,7 @@ def add(
         keep_alive_s=keep_alive_s,
         may_relay=may_relay or None,
         relays_for=relays_for or None,
+        may_subscribe=may_subscribe or None,
         own=() if identity is None else Identity.decode(identity, files.where(IDENTITY_FILE)).public,
     )
     asyncio.run(reread(data))
@@ -134,6 +142,7 @@ def show(*, data: Path, as_json: bool) -> None:
         if as_json:
             known = {"name": peer.name, "keys": keys, "addresses": peer.addresses, "may_send": peer.may_send}
             known |= {"may_relay": peer.may_relay, "relays_for": peer.relays_for}
+            known |= {"may_subscribe": peer.may_subscribe}
             click.echo(json_line(known | {"psk": peer.psk != NO_PSK, "keep_alive_s": peer.keep_alive_s}))
             continue
         click.echo(peer.name)
@@ -146,6 +155,8 @@ def show(*, data: Path, as_json: bool) -> None:
             click.echo(f"  onward   {' '.join(peer.may_relay)}")
         if peer.relays_for:
             click.echo(f"  relays   {' '.join(peer.relays_for)}")
+        if peer.may_subscribe:
+            click.echo(f"  topics   {' '.join(peer.may_subscribe)}")
         if peer.psk != NO_PSK:
             click.echo("  psk      yes")
         if peer.keep_alive_s is not None:

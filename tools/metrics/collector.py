@@ -204,6 +204,7 @@ FAMILIES: Final = (
     _topic("arrived", "Messages published to it.", lambda it: it.arrived, counter=True),
     _topic("discarded", "Messages dropped for slow subscriptions.", lambda it: it.discarded, counter=True),
     _durable("pending", "Messages that wait for a durable subscription.", lambda it: it.pending),
+    _durable("on_the_way", "Messages of it that were passed on to another node.", lambda it: it.on_the_way),
     _durable("oldest_seconds", "Age of the oldest of them.", lambda it: it.oldest_s),
     _outgoing("messages", "Messages that have not arrived yet.", lambda it: it.messages),
     _outgoing("packets", "Packets that the ack of their class has not freed.", lambda it: it.packets),

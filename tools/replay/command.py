@@ -179,6 +179,8 @@ def show(verdict: Verdict, console: Console) -> None:
     numbers.add_column(justify="right")
     for name in _NUMBERS:
         numbers.add_row(name.replace("_", " "), f"{getattr(verdict, name):,}")
+        if name == "sent" and verdict.passed_on:
+            numbers.add_row("  of these passed on", f"{verdict.passed_on:,}")
     numbers.add_row("seconds", f"{verdict.seconds:,.3f}")
     numbers.add_row("messages per second", f"{verdict.messages_per_second:,.0f}")
     console.print(numbers)

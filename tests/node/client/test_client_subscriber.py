@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import triack
-from tests.node.nodes import WAIT
+from tests.node.nodes import WAIT, make
 from triack.node.client.client import Client
 
 
@@ -57,3 +57,17 @@ def test_a_program_without_async_publishes_and_subscribes(tmp_path: Path) -> Non
             reader.resume()
             assert reader.get(WAIT).body == b"2"
         node.unsubscribe("audit")
+
+
+async def test_a_client_subscribes_to_topics_of_another_node(node: triack.Node, client: Client) -> None:
+    async with make("hub", scheme="udp") as hub:
+        topics = f"{hub.address}/topic:Games.#"
+        async with client.subscribe(topics, durable="audit") as reader:
+            await hub.publish("Games.Cricket", b"1")
+            message = await reader.get(WAIT)
+            assert (message.body, message.topic) == (b"1", "Games.Cricket")
+        (shown,) = node.stats().subscriptions
+        assert (shown.name, shown.state, shown.pattern, shown.readers) == ("audit", "live", "Games.#", 0)
+        assert (await client.stats()).subscriptions == [shown]
+        await client.unsubscribe("audit")
+        assert node.stats().subscriptions == []

@@ -75,6 +75,16 @@ def test_the_rights_of_a_relay_stay_until_something_else_is_said() -> None:
     file.add("b", addresses=["udp://b:1"])
     assert (file.load()[0].may_relay, file.load()[0].relays_for) == (("plant-*",), ("sensor",))
     assert file.add("b", may_relay=[]).may_relay == ()
+
+
+def test_what_a_peer_may_subscribe_to_is_kept_and_checked() -> None:
+    """By default nothing; each text is a pattern of topics."""
+    file = trust()
+    assert file.add("b", keys=[KEYS[0]]).may_subscribe == ()
+    file.add("b", may_subscribe=["Games.#", "#"])
+    assert file.load()[0].may_subscribe == ("Games.#", "#")
+    with pytest.raises(AddressError):
+        file.add("b", may_subscribe=["Games.#.x"])
     with pytest.raises(UsageError, match="no pattern of nodes"):
         file.add("b", relays_for=[""])
 

@@ -216,3 +216,76 @@ async def test_a_message_of_a_subscription_is_not_chosen() -> None:
         with pytest.raises(triack.UsageError, match="only come in their order"):
             await reader.get_by_id(receipt.id)
         assert await read(reader, 1) == [b"1"]
+
+
+async def test_topics_of_another_node_come_with_their_topic_their_publisher_and_its_id() -> None:
+    async with make("hub", scheme="memory") as hub, make("sub", peers={"hub": "memory://hub"}) as sub:
+        async with sub.subscribe("hub/topic:Games.#", durable="audit") as audit:
+            sent = await hub.publish("Games.Cricket", b"1", label="l")
+            message = await audit.get(WAIT)
+            assert (message.body, message.topic, message.sender, message.label) == (b"1", "Games.Cricket", "hub", "l")
+            assert message.id == sent.id
+            await sub.send("hub/topic:Games.Chess", b"2")
+            own = await audit.get(WAIT)
+            assert (own.topic, own.sender) == ("Games.Chess", "")
+        await hub.publish("Games.Cricket", b"3", until="queued")
+        audit = await sub.subscribe("hub/topic:Games.#", durable="audit")
+        assert (await audit.get(WAIT)).body == b"3"
+        await sub.unsubscribe("audit")
+        with pytest.raises(triack.SubscriptionEnded):
+            await audit.get(0)
+        with pytest.raises(triack.QueueNotFound):
+            await sub.unsubscribe("audit")
+        assert hub.stats().topics["Games"].subscriptions == []
+
+
+async def test_a_transaction_receives_from_a_subscription_to_another_node() -> None:
+    async with make("hub", scheme="memory") as hub, make("sub", peers={"hub": "memory://hub"}) as sub:
+        audit = await sub.subscribe("hub/topic:Games.#", durable="audit")
+        await hub.publish("Games.Cricket", b"1")
+        async with sub.transaction() as tx:
+            message = await tx.receive("$sub.audit", WAIT)
+            await tx.send("done", message.body)
+        async with sub.receive("done") as done:
+            assert (await done.get(WAIT)).body == b"1"
+        audit.close()
+
+
+async def test_a_dead_letter_of_a_subscription_to_another_node_names_both() -> None:
+    async with (
+        make("hub", scheme="memory") as hub,
+        make("sub", peers={"hub": "memory://hub"}) as sub,
+        sub.subscribe("hub/topic:Games.#", durable="audit", ack="manual") as audit,
+    ):
+        await hub.publish("Games.Cricket", b"1")
+        message = await audit.get(WAIT)
+        message.reject(dead=True)
+        await sub.flush()
+        (letter,) = [it async for it in sub.browse("dead-letter")]
+        assert (letter.destination, letter.id) == ("topic:Games.Cricket", message.id)
+        assert await sub.requeue() == 0
+
+
+async def test_one_name_is_one_subscription_here_whatever_node_has_its_topics() -> None:
+    async with make("hub", scheme="memory"), make("sub", peers={"hub": "memory://hub"}) as sub:
+        async with sub.subscribe("hub/topic:Games.#", durable="audit"):
+            with pytest.raises(triack.SubscriptionBusy):
+                sub.subscribe("hub/topic:Games.#", durable="audit")
+            with pytest.raises(triack.SubscriptionMismatch, match="unsubscribe audit first"):
+                sub.subscribe("hub/topic:Games.*", durable="audit")
+            with pytest.raises(triack.SubscriptionMismatch, match="to topics of another node"):
+                sub.subscribe("Games.*", durable="audit")
+        with pytest.raises(triack.AddressError, match="unknown peer"):
+            sub.subscribe("nobody/topic:Games.#")
+        with pytest.raises(triack.AddressError, match="must not begin with"):
+            sub.subscribe("hub/topic:Games.#", durable="$audit")
+
+
+async def test_an_operator_of_the_node_with_the_topics_ends_a_subscription() -> None:
+    async with make("hub", scheme="memory") as hub, make("sub", peers={"hub": "memory://hub"}) as sub:
+        audit = await sub.subscribe("hub/topic:Games.#", durable="audit")
+        (shown,) = hub.stats().topics["Games"].subscriptions
+        waiting = asyncio.create_task(audit.get())
+        await hub.unsubscribe(shown.name)
+        with pytest.raises(triack.SubscriptionEnded):
+            await waiting

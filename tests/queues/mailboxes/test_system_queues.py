@@ -6,9 +6,12 @@ from triack.queues.mailboxes.system_queues import (
     DEAD_LETTER_QUEUE,
     REPLY_QUEUE,
     STANDING_QUEUES,
+    SUBSCRIPTIONS_QUEUE,
     SYSTEM_QUEUES,
     Writer,
     is_reserved,
+    is_subscribed,
+    subscribed_queue,
     system_queue,
 )
 from triack.queues.node_settings import DeadLetters, Limits, WhenLettersFull
@@ -30,8 +33,14 @@ def test_dead_letters_stand_apart_with_a_quota_of_their_own() -> None:
     assert STANDING_QUEUES == (DEAD_LETTER_QUEUE,)
 
 
-def test_peers_may_write_replies_alone() -> None:
-    assert [queue.name for queue in SYSTEM_QUEUES.values() if queue.writer is Writer.PEERS] == [REPLY_QUEUE]
+def test_peers_may_write_replies_and_what_is_about_subscriptions() -> None:
+    written = [queue.name for queue in SYSTEM_QUEUES.values() if queue.writer is Writer.PEERS]
+    assert written == [REPLY_QUEUE, SUBSCRIPTIONS_QUEUE]
+    of_one = system_queue(subscribed_queue("audit"))
+    assert of_one is not None
+    assert (of_one.name, of_one.writer, of_one.gives_up) == ("$sub.audit", Writer.PEERS, True)
+    assert is_subscribed("$sub.audit")
+    assert not is_subscribed("sub.audit")
 
 
 @pytest.mark.parametrize(
@@ -44,4 +53,4 @@ def test_peers_may_write_replies_alone() -> None:
 def test_the_operator_hears_which_letters_are_lost(when_full: WhenLettersFull, said: str) -> None:
     """Of no other queue messages are lost when it is full: their senders wait."""
     limits = Limits(dead_letters=DeadLetters(when_full=when_full))
-    assert [queue.overflow(limits) for queue in SYSTEM_QUEUES.values()] == [said, ""]
+    assert [queue.overflow(limits) for queue in SYSTEM_QUEUES.values()] == [said, "", ""]

@@ -39,6 +39,7 @@ def test_peers_are_added_listed_and_removed(tmp_path: Path) -> None:
         "addresses": ["udp://b:7801"],
         "may_send": ["orders", "in-*"],
         "may_relay": [],
+        "may_subscribe": [],
         "relays_for": [],
         "psk": True,
         "keep_alive_s": None,

@@ -215,7 +215,8 @@ CHECKS: Final[dict[str, Check]] = {
     ),
     # Topics.
     "topic_lost": Check(
-        "What is placed in a topic is assigned and handed to each subscription that is to get it, or stays pending.",
+        "What is placed in a topic is assigned and handed to each subscription that is to get it, or stays pending; "
+        "and a subscription of another node is done with what was passed on in a packet to it.",
         "A subscriber that misses one message of many never notices.",
         "docs/topics.md, what a subscription gets",
         "the messages, by their places, and the subscription that missed them",
@@ -233,7 +234,8 @@ CHECKS: Final[dict[str, Check]] = {
         "the messages, and the pattern",
     ),
     "topic_twice": Check(
-        "No message is handed to a subscription again unless it came back or its node started, and then it is marked.",
+        "No message is handed to a subscription again unless it came back or its node started, and then it is marked; "
+        "and none is passed on to another node again once its packet is queued.",
         "Exactly once for each subscription is the promise.",
         "docs/topics.md, what a subscription gets",
         "the messages, and the subscription",
@@ -522,6 +524,7 @@ MACHINES: Final[dict[str, tuple[str, ...]]] = {
     "queues/topics/topic_root": ("content_freed_early", "topic_lost", "topic_order"),
     "queues/topics/topics": ("subscription_forgotten",),
     "queues/topics/trie": ("topic_astray", "topic_before_join"),
+    "queues/remote/pump": ("topic_lost", "topic_twice"),
     "queues/streams/group_commit": ("store_ack_before_commit", "order_ack_before_commit"),
     "queues/mailboxes/expiry": ("expired",),
     "queues/journals/journals": ("journal_complete", "journal_twice"),

@@ -353,7 +353,7 @@ def summarize(verdict: Verdict, world: World, numbers: dict[str, int], series: d
 
 def count(verdict: Verdict, numbers: Mapping[str, int]) -> None:
     """Fill in the numbers that judges added up."""
-    names = ("sent", "delivered", "resends", "duplicates_on_wire", "sessions_closed", "out_of_order")
+    names = ("sent", "passed_on", "delivered", "resends", "duplicates_on_wire", "sessions_closed", "out_of_order")
     for name in (*names, "duplicates_delivered"):
         setattr(verdict, name, numbers.get(name, 0))
     verdict.pending = numbers.get("unqueued", 0) + verdict.sent - verdict.delivered

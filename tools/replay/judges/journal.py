@@ -33,7 +33,7 @@ MARKED: Final = ("queued", "transit_committed", "placed", "subscribed")
 SESSION_EVENTS: Final = frozenset(name for name, event in EVENTS.items() if "session" in event.fields)
 STREAM_EVENTS: Final = frozenset(
     name for name, event in EVENTS.items() if any("stream" in (*event.fields, *more) for more in event.variants)
-) - {"placed"}
+) - {"placed", "passed_on"}
 TOPIC_EVENTS: Final = frozenset(
     name for name, event in EVENTS.items() if any("topic" in (*event.fields, *more) for more in event.variants)
 ) | {"committed"}

@@ -36,6 +36,7 @@ from triack.tools.replay.judges.admin_judge import Asking, judge_asking
 from triack.tools.replay.judges.queue_judge import priority_in
 from triack.tools.replay.log.ranges import RangeSet, Span, size
 from triack.tools.replay.log.schema import CLASS_CODES, EXPRESS, RECOVERABLE, TRANSACTIONAL
+from triack.tools.replay.topics.passing_check import QUEUE as REMOTE
 from triack.tools.replay.transit.transit_check import Passing
 
 Value = TypeVar("Value")
@@ -745,6 +746,9 @@ class StreamJudge(LaneReporter):
             unqueued += part.unqueued * weight
             if part.lost:
                 lost.append(span)
+        queues = self._said.get(("queue", sequence), {}).get(self._origin, {})
+        if any(str(queue).startswith(REMOTE) for queue in queues):
+            out.count("passed_on", sent)
         for what, count in (("sent", sent), ("delivered", delivered), ("unqueued", unqueued)):
             out.count(what, count)
             self._flow(what, count)

@@ -143,6 +143,7 @@ class Verdict:
         pending: messages that still wait: ``sent - delivered - lost``.
         duplicates_delivered: messages committed or handed out once more than they should be.
         out_of_order: messages committed or handed out after a later one.
+        passed_on: of ``sent``: copies of published messages, for subscriptions at other nodes.
         duplicates_on_wire: packets that arrived again and were recognised; normal after a loss.
         resends: packets that left again, in the same session or in a later one.
         sessions_closed: sessions that ended for one of the reasons that are failures.
@@ -172,6 +173,7 @@ class Verdict:
     pending: int = 0
     duplicates_delivered: int = 0
     out_of_order: int = 0
+    passed_on: int = 0
     duplicates_on_wire: int = 0
     resends: int = 0
     sessions_closed: int = 0

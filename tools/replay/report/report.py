@@ -32,6 +32,7 @@ _FILES_SHOWN: Final = 1_000
 _PROMISED_ZERO: Final = ("lost", "duplicates_delivered", "out_of_order")
 _NUMBERS: Final = (
     ("sent", "messages queued at their origin, without those removed"),
+    ("passed_on", "of these: copies of published messages, for subscriptions at other nodes"),
     ("delivered", "messages on disk at their destination, each once"),
     ("pending", "messages that still wait"),
     ("lost", "messages forgotten at their origin and nowhere else on disk"),

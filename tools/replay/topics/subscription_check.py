@@ -13,6 +13,7 @@ A subscription that is not durable has a message once that is dispatched, a dura
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from triack.tools.replay.checks.findings import EVER, LATE_NS, Due, Output, Record, awake, settled
@@ -23,6 +24,14 @@ __all__ = ["Subscription"]
 
 _EVER: Final = 1 << 63
 """A place behind all that a record can name."""
+
+
+@dataclass(slots=True)
+class Away:
+    """What was passed on to another node: the places of the messages; of ``sent``, their packets are queued."""
+
+    passed: RangeSet = field(default_factory=RangeSet)
+    sent: RangeSet = field(default_factory=RangeSet)
 
 
 class Subscription:
@@ -47,6 +56,7 @@ class Subscription:
         discarded: how many were dropped for it.
         open: the places of the messages that are its own and not done.
         expired: the places of messages that have expired before they were dispatched to it.
+        away: what was passed on to the node to which it belongs; None if that is its own.
     """
 
     __slots__ = (
@@ -66,6 +76,7 @@ class Subscription:
         "_unsure",
         "ack_wait_ns",
         "after",
+        "away",
         "delivered",
         "discarded",
         "durable",
@@ -91,6 +102,7 @@ class Subscription:
         self.ack_wait_ns: int = record["ack_wait_ns"]
         self.since: int = record["incarnation"]
         self.kept: bool = record.get("recovered", False)
+        self.away = Away() if "peer_name" in record else None
         self._begun_ns: int = record["at_ns"]
         self.pending = self.delivered = self.settled = self.discarded = 0
         self.open = RangeSet()
@@ -207,6 +219,24 @@ class Subscription:
             self._unsure += [(record["at_ns"], span) for span in taken] if self.durable else []
         return foreign
 
+    def handle_passed(self, record: Record, first: int, last: int) -> None:
+        """Messages are on their way to the node to which it belongs."""
+        away = self.away = self.away or Away()
+        for low, high in away.sent.overlap(first, last):
+            self._report(record, "topic_twice", "passed on again, after its packet was queued", low, high)
+        for low, high in self._hand.missing(first, last):
+            self._report(record, "claims", "passed on, and was not in hand", low, high)
+        away.passed.add(first, last)
+
+    def judge_passed(self, record: Record) -> None:
+        """What a subscription of another node is done with was passed on."""
+        if self.away is None:
+            return
+        for first, last in record["ranges"]:
+            for low, high in self.open.overlap(first, last):
+                for begin, end in self.away.passed.missing(low, high):
+                    self._report(record, "topic_lost", "settled, and not passed on", begin, end)
+
     def handle_commit(self, before_ns: int) -> None:
         """A commit has returned that began after this time: what was settled until then is done for good."""
         self.kept = self.kept or self._begun_ns < before_ns
@@ -226,6 +256,8 @@ class Subscription:
         if self.durable:
             for first, last in record["ranges"]:
                 self._ahead.take(first, last)  # nobody gets them any more, so nobody passes them over
+                if self.away is not None:
+                    self.away.passed.add(first, last)  # they become dead letters here, and are not passed on
             return []  # it is done with them once they are dead letters: a `settled` follows
         for first, last in record["ranges"]:
             if last > limit:
@@ -313,6 +345,8 @@ class Subscription:
             self._drop(*span)
         self._hand = RangeSet()
         self._hands.clear()
+        if self.away is not None:
+            self.away.passed = RangeSet(self.away.sent)
         for _, (low, high) in self._unsure:
             self._maybe.add(low, high)
         self._unsure = []
@@ -320,7 +354,8 @@ class Subscription:
     def cut(self, first: int) -> None:
         """The places from one on are given anew: express messages had them, which are gone."""
         self._drop(first, _EVER)
-        for messages in (self._maybe, self._noted, self._dropped):
+        away = () if self.away is None else (self.away.passed, self.away.sent)
+        for messages in (self._maybe, self._noted, self._dropped, *away):
             messages.take(first, _EVER)
         self._passed = [(low, min(high, first - 1), record) for low, high, record in self._passed if low < first]
         self._top = min(self._top, first - 1)

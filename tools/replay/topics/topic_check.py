@@ -16,6 +16,8 @@ from triack.tools.replay.log.ranges import RangeSet, Span
 from triack.tools.replay.log.schema import EXPRESS, READER_COUNTS
 from triack.tools.replay.topics.contents import Contents
 from triack.tools.replay.topics.dispatch_check import ALLOWED, GRAINS, RULES, Drop, Owed, to_drop, up_to
+from triack.tools.replay.topics.passing_check import QUEUE as REMOTE
+from triack.tools.replay.topics.passing_check import Passing
 from triack.tools.replay.topics.patterns import full_name, matches
 from triack.tools.replay.topics.subscription_check import Subscription
 
@@ -52,6 +54,7 @@ class TopicJudge:
         self._timed: set[str] = set()
         # The names of those that are suspended: they miss what is dispatched.
         self._suspended: set[str] = set()
+        self._passing = Passing()
         # Levels below the topic -> the subscriptions that match; cleared when one begins or ends.
         self._matching: dict[str, list[Subscription]] = {}
         self._start = 0
@@ -99,6 +102,7 @@ class TopicJudge:
             else:
                 handle(self, subscription, record)
         self._judge_waiting(record)
+        self._passing.handle_time(record)
         for name in list(self._timed):
             subscription = self._subscriptions.get(name)
             if subscription is None or not subscription.handle_time(record):
@@ -121,6 +125,7 @@ class TopicJudge:
         """Judge what holds at the end of the log; more of it may follow."""
         if not self._last:
             return
+        self._passing.finish()
         for subscription in self._subscriptions.values():
             subscription.finish(self._last)
             if subscription.durable:
@@ -155,6 +160,7 @@ class TopicJudge:
         self._found, self._found_names = RangeSet(), set()
         self._seen = self._contents.next
         self._owed, self._waits = None, {}
+        self._passing.handle_restart()
         self._unplaced.clear()
 
     def _end_recovery(self, record: Record) -> None:
@@ -397,8 +403,21 @@ class TopicJudge:
         self._judge_foreign(subscription, record, foreign, "handed out")
 
     def _on_settled(self, subscription: Subscription, record: Record) -> None:
+        subscription.judge_passed(record)
         foreign = subscription.handle_settled(record, self._limit(subscription))
         self._judge_foreign(subscription, record, foreign, "settled")
+
+    def _on_passed_on(self, subscription: Subscription, record: Record) -> None:
+        if subscription.away is None:
+            self._claim_of(record, "passed on, and it is a subscription of this node")
+        self._passing.handle_passed(subscription, record)
+
+    def _on_queued(self, record: Record) -> None:
+        if self._passing.handle_queued(record) is not None:
+            where = {"origin": record["origin"], "stream": record["stream"], "sequence": record["sequence"]}
+            title = f"{record['peer_name']}/{record['queue'].removeprefix(REMOTE)}"
+            evidence = f"packets {record['first']} to {record['last']} have more messages than were passed on"
+            self._report(record, "topic_twice", evidence, -1, subscription=title, **where)
 
     def _on_expired(self, subscription: Subscription, record: Record) -> None:
         foreign = subscription.handle_expired(record, self._limit(subscription))
@@ -567,6 +586,7 @@ class TopicJudge:
         "discarded": _on_discarded,
         "handed": _on_handed,
         "settled": _on_settled,
+        "passed_on": _on_passed_on,
         "returned": lambda _, subscription, record: subscription.handle_returned(record),
         "expired": _on_expired,
         "late_ack": lambda _, subscription, record: subscription.handle_late(record),
@@ -579,6 +599,7 @@ class TopicJudge:
         "topic_opened": _on_opened,
         "committed": _on_committed,
         "placed": _on_placed,
+        "queued": _on_queued,
         "subscribed": _on_subscribed,
         "dispatched": _on_dispatched,
         "content_freed": _on_freed,

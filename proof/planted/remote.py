@@ -1,0 +1,30 @@
+"""Mistakes of subscriptions of one node to topics of another: ``queues/remote/``."""
+
+from functools import partial
+
+from proof.planted.bug import Bugs, Patch
+from triack.queues.mailboxes.queued_packet import QueuedPacket
+from triack.queues.remote.pump import Pump
+from triack.queues.streams.group_commit import Turn
+from triack.tools.chaos.topics import TOPICS_FROM
+
+__all__ = ["BUGS"]
+
+BUGS = Bugs(first=TOPICS_FROM)
+
+_Done = list[tuple[QueuedPacket, int]]
+
+
+@BUGS.by_seeds("the cursor of a durable subscription is not in the commit of the outgoing packet")
+def _later(patch: Patch) -> None:
+    """It is in a commit that begins when that one has returned."""
+
+    def settle_later(self: Pump, done: _Done, turn: Turn) -> None:
+        turn.waiters.append(partial(_settle, self, done))
+
+    patch.setattr(Pump, "settle", settle_later)
+
+
+def _settle(pump: Pump, done: _Done, error: Exception | None) -> None:
+    if error is None:
+        pump.subscription.acknowledge_many(done)

@@ -1,0 +1,228 @@
+"""What a node does about subscriptions over the network: those of others to its topics, and its own to theirs.
+
+Promise: a request is taken in the commit that does what it asks and that holds its answer. No queue of this file takes
+anything from a node that has no business with it.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+
+from triack.base.commit import Commit, StoreContent
+from triack.base.delivery import Delivery
+from triack.base.errors import ProtocolError
+from triack.base.peers import Directory
+from triack.base.reasons import DropReason
+from triack.queues.mailboxes.local_queues import LocalQueues
+from triack.queues.mailboxes.mailbox import Mailbox
+from triack.queues.mailboxes.queued_packet import QueuedPacket, bits_of
+from triack.queues.mailboxes.system_queues import SUBSCRIPTIONS_QUEUE, is_subscribed
+from triack.queues.node_settings import NodeSettings
+from triack.queues.packing import NO_DEAD_LETTER, Outgoing
+from triack.queues.remote.peer_subscriptions import PeerSubscriptions
+from triack.queues.remote.pump import Draw
+from triack.queues.remote.remote_subscriptions import RemoteSubscriptions
+from triack.queues.remote.requests import Answer, Live, Subscribe, Unknown, Unsubscribe, decode
+from triack.queues.routes import Routes
+from triack.queues.streams.group_commit import Turn
+from triack.queues.streams.outbox import Outbox
+from triack.queues.topics.subscription import Subscription
+from triack.queues.topics.topics import Topics
+
+__all__ = ["SubscriptionDesk"]
+
+REQUESTS_MAX = 256
+"""Taken at a time: some milliseconds of work."""
+REQUEST_BYTES = 4 * 1024 * 1024
+"""Their bytes: one of the largest size."""
+
+
+class SubscriptionDesk:
+    """Takes requests and answers about subscriptions, and keeps both sides of them going.
+
+    Args:
+        content: what the store had at the start.
+        settings: limits.
+        topics: of this node.
+        queues: of this node.
+        outbox: takes requests, answers, and what is passed on.
+        directory: the peers of the node.
+        routes: the way to each node.
+        name_of: the name of a node in destinations; empty for this node.
+        has_session: whether a node has a session with this one, by its name.
+        draw: hands out messages.
+        recheck: called when another node may send to a queue, or may not any more.
+        commit: the next commit.
+        drops: counts what was refused.
+
+    Attributes:
+        of_peers: the subscriptions of other nodes.
+        own: those of this node.
+    """
+
+    __slots__ = (
+        "_commit",
+        "_draw",
+        "_drops",
+        "_mailbox",
+        "_name_of",
+        "_outbox",
+        "_queues",
+        "_routes",
+        "of_peers",
+        "own",
+    )
+
+    def __init__(
+        self,
+        content: StoreContent,
+        settings: NodeSettings,
+        *,
+        topics: Topics,
+        queues: LocalQueues,
+        outbox: Outbox,
+        directory: Directory,
+        routes: Routes,
+        name_of: Callable[[bytes], str],
+        has_session: Callable[[str], bool],
+        draw: Draw,
+        recheck: Callable[[], None],
+        commit: Callable[[], Commit],
+        drops: Counter[DropReason],
+    ) -> None:
+        self._queues = queues
+        self._outbox = outbox
+        self._routes = routes
+        self._name_of = name_of
+        self._draw = draw
+        self._drops = drops
+        self._commit = commit
+        self._mailbox: Mailbox | None = None
+        self.of_peers = PeerSubscriptions(
+            settings,
+            topics,
+            queues,
+            outbox,
+            directory,
+            draw=draw,
+            reply=self._reply,
+            has_session=has_session,
+            drops=drops,
+            node_id=content.node_id,
+        )
+        self.own = RemoteSubscriptions(queues, outbox, content.incarnation, recheck=recheck, via_of=self._via_of)
+        queues.admits = self._admits
+
+    def _via_of(self, peer: str) -> str:
+        return self._routes.way_of(peer).via
+
+    # ---- starting
+
+    def handle_restored(self, turn: Turn) -> None:
+        """The store has been read."""
+        self._mailbox = self._queues.mailboxes.get(SUBSCRIPTIONS_QUEUE)
+        self.of_peers.handle_restored()
+        self.own.handle_restored(turn)
+
+    # ---- who may send what
+
+    def _admits(self, queue: str, origin: bytes) -> bool:
+        """Whether a node may send to a queue, as far as subscriptions are concerned."""
+        if queue == SUBSCRIPTIONS_QUEUE:
+            name = self._name_of(origin)
+            is_open = self._asks(name) or self.of_peers.may_ask(name)
+            if is_open:
+                self._open()
+            else:
+                self._drops[DropReason.SUBSCRIPTION_REFUSED] += 1
+            return is_open
+        if is_subscribed(queue):
+            found = self.own.of_queue(queue)
+            return found is not None and self._is_at(self._name_of(origin), found.peer)
+        return True
+
+    def _asks(self, name: str) -> bool:
+        """Whether this node has subscriptions at another one."""
+        return any(self._is_at(name, found.peer) for found in self.own.subscriptions.values())
+
+    def _is_at(self, name: str, peer: str) -> bool:
+        """Whether a node's name is that of a destination: the same, or that which the way by relays gives it."""
+        if name == peer:
+            return True
+        way, (own, _, via) = self._routes.way_of(peer), name.rpartition("@")
+        return bool(own) and not way.is_direct and (way.via, way.final.partition("@")[0]) == (via, own)
+
+    def _open(self) -> None:
+        if self._mailbox is None:
+            self._mailbox = self._queues.make_queue(SUBSCRIPTIONS_QUEUE, self._commit())
+
+    # ---- requests and answers
+
+    def _reply(self, name: str, answer: Answer | Unknown, turn: Turn) -> None:
+        outgoing = self._outbox.outgoing_stream(name, SUBSCRIPTIONS_QUEUE, Delivery.TRANSACTIONAL, turn.commit)
+        body = answer.encode()
+        self._outbox.submit(outgoing, Outgoing(body, {NO_DEAD_LETTER: True}), len(body))
+
+    def _take(self, packet: QueuedPacket, index: int, turn: Turn) -> None:
+        """Take one message."""
+        name = self._name_of(packet.origin)
+        try:
+            message = decode(packet.open().bodies[index])
+            if name:  # this node asks itself nothing
+                self._handle(message, name, turn)
+        except ProtocolError as error:
+            self._drops[error.reason] += 1
+
+    def _handle(self, message: Subscribe | Unsubscribe | Live | Answer | Unknown, name: str, turn: Turn) -> None:
+        match message:
+            case Answer() | Unknown():
+                mine = [it.peer for it in self.own.subscriptions.values() if self._is_at(name, it.peer)]
+                for peer in dict.fromkeys(mine):
+                    if isinstance(message, Unknown):
+                        self.own.handle_unknown(peer, message, turn)
+                    else:
+                        self.own.handle_answer(peer, message, turn)
+            case Subscribe():
+                self.of_peers.handle_subscribe(message, name, turn)
+            case Unsubscribe():
+                self.of_peers.handle_unsubscribe(message, name, turn)
+            case Live():
+                self.of_peers.handle_live(message, name, turn)
+
+    def end(self, subscription: Subscription, topics: Topics, turn: Turn) -> None:
+        """An operator ends a subscription of another node."""
+        topics.end(subscription, "unsubscribed", turn.now_ns)
+        self.of_peers.tell_end(subscription, turn)
+
+    # ---- going on
+
+    def go(self, turn: Turn) -> bool:
+        """Take what has come, pass on what may go, and ask and tell what is due. Returns whether topics may go on."""
+        mailbox = self._mailbox
+        while mailbox is not None and mailbox.length:
+            drawn = self._draw(mailbox, REQUESTS_MAX, REQUEST_BYTES, turn.now_ns)
+            for run, indices in drawn:
+                for index in indices:
+                    self._take(run.packet, index, turn)
+                mailbox.acknowledge_many([(run.packet, bits_of(indices))])
+            if not drawn:
+                break
+        self.own.go(turn)
+        return self.of_peers.go(turn)
+
+    def handle_session_opened(self, neighbour: str) -> None:
+        """A session with a neighbour is open."""
+        self.own.handle_session_opened(neighbour)
+
+    def handle_directory_changed(self) -> None:
+        """Permissions, or the names of nodes, are others."""
+        self.of_peers.handle_directory_changed()
+
+    def handle_timer(self, now_ns: int) -> None:
+        """End what was not renewed, and renew."""
+        self.of_peers.handle_timer(now_ns)
+        self.own.handle_timer(now_ns)
+
+    def next_deadline(self) -> int | None:
+        """When ``handle_timer`` must be called, or None."""
+        deadlines = (self.of_peers.next_deadline(), self.own.next_deadline())
+        return min((at_ns for at_ns in deadlines if at_ns is not None), default=None)

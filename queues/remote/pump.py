@@ -1,0 +1,253 @@
+"""Passes the messages of one subscription on to the node that it belongs to, by ordinary outgoing queues.
+
+Promise: what a durable subscription gets is done for it with the commit that holds the outgoing packet, so that it is
+here once: as a content of its topic or on its way. A subscription that is not durable is done with a message when the
+acknowledgement that frees its class has come: until then it is pending, as in the hands of a local reader.
+
+    AHEAD of the cursor --drawn--> SUBMITTED --the acknowledgement of its class--> FREED
+                          durable: done        any other: done
+
+At most as many messages as the subscription may have pending, and ``AHEAD_BYTES``, are on their way.
+"""
+
+from collections.abc import Callable
+
+from triack.base.delivery import LABELS, Delivery, default_priority
+from triack.queues.mailboxes.mailbox import Mailbox, Run
+from triack.queues.mailboxes.queued_packet import QueuedPacket, bits_of
+from triack.queues.mailboxes.system_queues import subscribed_queue
+from triack.queues.packing import CARING, NO_DEAD_LETTER, Passed, Properties
+from triack.queues.streams.group_commit import Turn
+from triack.queues.streams.outbox import Outbox
+from triack.queues.streams.outgoing_stream import OutgoingStream
+from triack.queues.topics.subscription import Subscription
+
+__all__ = ["Draw", "Pump"]
+
+AHEAD_BYTES = 4 * 1024 * 1024
+"""On their way at a time: some windows of the largest datagrams, and one message of the largest size."""
+TURN_MESSAGES = 256
+"""Drawn at a time: what is drawn is submitted together, and few hundred messages fill a packet of the largest size."""
+OVERHEAD_BYTES = 64
+"""Bytes that a message counts in limits on memory beside its body, as any message."""
+
+Draw = Callable[[Mailbox, int, int, int], list[tuple[Run, range]]]
+"""Hands out the next messages of a queue: at most that many, and that many bytes, at that time; see ``Engine``."""
+_NOT_PASSED = CARING | {NO_DEAD_LETTER}
+"""Properties that are about what happens to the message at the node to which it was published."""
+
+
+class _Way:
+    """One outgoing queue of a subscription: it hears which messages are freed.
+
+    Attributes:
+        outgoing: as given.
+        hands: messages of a subscription that is not durable, by their tickets.
+        is_full: whether senders must wait for its reader: never.
+    """
+
+    __slots__ = ("_freed", "hands", "is_full", "outgoing")
+
+    def __init__(self, outgoing: OutgoingStream, freed: Callable[[list[tuple[QueuedPacket, int]]], None]) -> None:
+        self.outgoing = outgoing
+        self.hands: dict[int, tuple[QueuedPacket, int]] = {}
+        self.is_full = False
+        self._freed = freed
+        outgoing.readers.append(self)
+
+    @property
+    def ahead(self) -> int:
+        """Number of messages that are not freed; those after one that is not are counted, too."""
+        return self.outgoing.submitted - self.outgoing.first_unsettled
+
+    @property
+    def ahead_bytes(self) -> int:
+        """Their bytes."""
+        return self.outgoing.pending_bytes + self.outgoing.unacked_bytes
+
+    def end(self) -> None:
+        """Hear of nothing more."""
+        self.outgoing.readers.remove(self)
+
+    def handle_acked(self, ticket: int, messages: int, size_bytes: int, *, ack_requested: bool) -> None:
+        """Messages have arrived."""
+        del size_bytes, ack_requested
+        hands = self.hands
+        self._freed([hands.pop(at) for at in range(ticket, ticket + messages) if at in hands])
+
+    def handle_failed(self, ticket: int, messages: int, reason: str) -> None:
+        """Messages will never arrive."""
+        del reason
+        self.handle_acked(ticket, messages, 0, ack_requested=False)
+
+
+class Pump:
+    """Passes the messages of one subscription on.
+
+    Args:
+        subscription: of another node.
+        outbox: takes the messages.
+        draw: hands them out.
+        stir: called when something may go.
+        node_id: this node.
+
+    Attributes:
+        subscription: as given.
+        is_allowed: whether its node may have it, by the permissions of now.
+    """
+
+    __slots__ = ("_done", "_draw", "_node_id", "_outbox", "_stir", "_ways", "is_allowed", "subscription")
+
+    def __init__(
+        self,
+        subscription: Subscription,
+        outbox: Outbox,
+        draw: Draw,
+        stir: Callable[["Pump"], None],
+        node_id: bytes,
+    ) -> None:
+        self.subscription = subscription
+        self.is_allowed = True
+        self._outbox = outbox
+        self._draw = draw
+        self._node_id = node_id
+        self._stir = stir
+        self._done: list[tuple[QueuedPacket, int]] = []
+        peer, queue = self.destination
+        found = [it for it in outbox.streams if it.peer == peer and it.queue == queue]
+        self._ways = {(it.delivery, it.priority): self._hear(it) for it in found}
+        subscription.listeners.append(self.handle_ready)
+
+    def _hear(self, outgoing: OutgoingStream) -> _Way:
+        """Use an outgoing queue, and hear what becomes of its messages."""
+        self._outbox.pass_on(outgoing, self.subscription.root.topic)
+        return _Way(outgoing, self._handle_freed)
+
+    @property
+    def destination(self) -> tuple[str, str]:
+        """The node and the queue that get the messages."""
+        peer = self.subscription.peer
+        assert peer is not None
+        return peer.name, subscribed_queue(peer.subscription)
+
+    @property
+    def streams(self) -> list[OutgoingStream]:
+        """The outgoing queues with messages of it."""
+        return [way.outgoing for way in self._ways.values()]
+
+    @property
+    def ahead(self) -> int:
+        """Number of messages that are on their way."""
+        return sum([way.ahead for way in self._ways.values()])
+
+    def handle_ready(self) -> None:
+        """Messages wait, or some have arrived."""
+        self._stir(self)
+
+    def _handle_freed(self, done: list[tuple[QueuedPacket, int]]) -> None:
+        self._done += done
+        self._stir(self)
+
+    def go(self, turn: Turn) -> None:
+        """Pass on what may go now."""
+        subscription = self.subscription
+        if self._done:
+            done, self._done = self._done, []
+            subscription.acknowledge_many(_joined(done))
+        if subscription.has_ended or not self.is_allowed:
+            return
+        for key, way in list(self._ways.items()):
+            if not way.ahead and not way.hands:
+                way.end()  # so that the stream may end when it is idle
+                del self._ways[key]
+        while self._go_on(turn):
+            pass
+
+    def _go_on(self, turn: Turn) -> bool:
+        """Pass some messages on. Returns whether more may go."""
+        most = min(TURN_MESSAGES, self.subscription.max_unacked - self.ahead)
+        most_bytes = AHEAD_BYTES - sum([way.ahead_bytes for way in self._ways.values()])
+        if most <= 0 or most_bytes <= 0:
+            return False
+        drawn = self._draw(self.subscription, most, most_bytes, turn.now_ns)
+        for run, indices in drawn:
+            self._submit(run, indices, turn)
+        return bool(drawn)
+
+    def _submit(self, run: Run, indices: range, turn: Turn) -> None:
+        packet, content = run.packet, run.packet.open()
+        way = self._way_for(Delivery(packet.delivery), content.priority, turn)
+        messages = [
+            Passed(
+                content.bodies[index],
+                _passed(content.properties[index]) if content.properties else None,
+                receive_by_ms=packet.receive_by_ms,
+                topic=packet.topic,
+                publisher=packet.origin,
+                ordinal=content.first_ordinal + index,
+                sent_at_ms=content.sent_at_ms,
+            )
+            for index in indices
+        ]
+        size_bytes = sum(len(it.body) + OVERHEAD_BYTES for it in messages)
+        rows = self._outbox.submit_many(way.outgoing, list(messages), size_bytes)
+        tickets = [row.ticket + at for row in rows for at in range(row.messages)]
+        self._note(way.outgoing, packet, indices)
+        if self.subscription.durable:
+            self.settle([(packet, bits_of(indices))], turn)
+        else:
+            way.hands |= {at: (packet, 1 << index) for at, index in zip(tickets, indices, strict=True)}
+
+    def settle(self, done: list[tuple[QueuedPacket, int]], turn: Turn) -> None:  # noqa: ARG002 - a call of that commit
+        """A durable subscription is done with messages, in the commit that holds their outgoing packets."""
+        self.subscription.acknowledge_many(done)
+
+    def _way_for(self, delivery: Delivery, priority: int, turn: Turn) -> _Way:
+        """The outgoing queue for messages that were published in a class and with a priority."""
+        peer = self.subscription.peer
+        assert peer is not None
+        weakest = Delivery.RECOVERABLE if self.subscription.durable else Delivery.EXPRESS
+        weaker = min(delivery, max(Delivery(peer.delivery), weakest))
+        priority = priority if weaker is delivery else default_priority(weaker)
+        key = weaker, priority
+        way = self._ways.get(key)
+        if way is None:
+            where, queue = self.destination
+            outgoing = self._outbox.outgoing_stream(where, queue, weaker, turn.commit, priority)
+            way = self._ways[key] = self._hear(outgoing)
+        return way
+
+    def _note(self, outgoing: OutgoingStream, packet: QueuedPacket, indices: range) -> None:
+        run = Run(packet, indices.start, indices.stop, redelivered=False)
+        run.next = indices.stop
+        self.subscription.note_passed(
+            run,
+            {
+                "class": LABELS[outgoing.delivery],
+                "origin": self._node_id.hex(),
+                "stream": outgoing.stream_number,
+                "sequence": outgoing.sequence.sequence,
+            },
+        )
+
+    def end(self) -> None:
+        """The subscription has ended: what of it has not arrived is given up."""
+        for way in self._ways.values():
+            way.end()
+            self._outbox.dead_lettering.purge(way.outgoing)
+        self._ways.clear()
+
+
+def _passed(properties: Properties) -> Properties | None:
+    """The properties of a message that its subscribers get."""
+    if _NOT_PASSED.isdisjoint(properties):
+        return properties or None
+    return {name: value for name, value in properties.items() if name not in _NOT_PASSED} or None
+
+
+def _joined(done: list[tuple[QueuedPacket, int]]) -> list[tuple[QueuedPacket, int]]:
+    """The messages of each packet as one."""
+    joined: dict[QueuedPacket, int] = {}
+    for packet, bits in done:
+        joined[packet] = joined.get(packet, 0) | bits
+    return list(joined.items())

@@ -1,0 +1,448 @@
+"""The subscriptions of this node to topics of other nodes.
+
+Promise: a durable one, and what was asked for it, is on the disk with the next commit; a request whose answer is lost
+is made again. The node with the topics hears at each session, and every ``RENEW_NS`` if one of them is not durable,
+which subscriptions there are, so that each half that was lost on one side is mended.
+
+    ASKED --accepted--> LIVE --unknown there--> ASKED (asked again)
+    ASKED --refused--> OVER
+    ASKED, LIVE --unsubscribed, or nobody reads one that is not durable--> ENDING --ended--> OVER
+    ASKED, LIVE --ended there--> OVER
+
+When it is OVER its queue goes, with all that waits in it.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from triack.base.commit import OWN_STATE, Commit, StoreContent
+from triack.base.delivery import Delivery
+from triack.base.errors import StoreDamaged, SubscriptionBusy, SubscriptionMismatch, SubscriptionRefused
+from triack.base.reasons import RefusalReason
+from triack.base.transitions import next_state
+from triack.base.units import SECOND
+from triack.queues.mailboxes.local_queues import LocalQueues
+from triack.queues.mailboxes.system_queues import SUBSCRIPTIONS_QUEUE, is_subscribed, subscribed_queue
+from triack.queues.packing import NO_DEAD_LETTER, Outgoing
+from triack.queues.remote.requests import Answer, Live, Subscribe, Unknown, Unsubscribe
+from triack.queues.remote.subscribed_queue import SubscribedQueue
+from triack.queues.streams.group_commit import Turn
+from triack.queues.streams.outbox import Outbox
+from triack.queues.streams.outgoing_stream import OutgoingStream
+
+__all__ = ["RENEW_NS", "RemoteEvent", "RemoteState", "RemoteSubscription", "RemoteSubscriptions"]
+
+RENEW_NS = 30 * SECOND
+"""So often a node that has subscriptions which are not durable names them: twice in the time after which they end."""
+START_BITS = 32
+"""Requests of a start have the number of the start above these bits: later ones have higher numbers."""
+_KEY = f"{OWN_STATE}remote:"
+
+
+class RemoteState(Enum):
+    """The state of a subscription to another node."""
+
+    ASKED = "asked"
+    LIVE = "live"
+    ENDING = "ending"
+    OVER = "over"
+
+
+class RemoteEvent(Enum):
+    """What happens to one."""
+
+    ACCEPTED = "accepted"
+    REFUSED = "refused"
+    UNKNOWN = "unknown"
+    LEFT = "left"
+    ENDED = "ended"
+
+
+TRANSITIONS: Mapping[RemoteState, Mapping[RemoteEvent, RemoteState]] = {
+    RemoteState.ASKED: {
+        RemoteEvent.ACCEPTED: RemoteState.LIVE,
+        RemoteEvent.REFUSED: RemoteState.OVER,
+        RemoteEvent.UNKNOWN: RemoteState.ASKED,
+        RemoteEvent.LEFT: RemoteState.ENDING,
+        RemoteEvent.ENDED: RemoteState.OVER,
+    },
+    RemoteState.LIVE: {
+        RemoteEvent.ACCEPTED: RemoteState.LIVE,
+        RemoteEvent.REFUSED: RemoteState.OVER,
+        RemoteEvent.UNKNOWN: RemoteState.ASKED,
+        RemoteEvent.LEFT: RemoteState.ENDING,
+        RemoteEvent.ENDED: RemoteState.OVER,
+    },
+    RemoteState.ENDING: {
+        RemoteEvent.ACCEPTED: RemoteState.ENDING,
+        RemoteEvent.REFUSED: RemoteState.OVER,
+        RemoteEvent.UNKNOWN: RemoteState.OVER,
+        RemoteEvent.LEFT: RemoteState.ENDING,
+        RemoteEvent.ENDED: RemoteState.OVER,
+    },
+}
+
+
+@dataclass(slots=True, eq=False)
+class RemoteSubscription:
+    """One subscription.
+
+    Attributes:
+        peer: the node with the topics.
+        ask: what was asked.
+        shared: whether it may have several readers at a time.
+        state: as it is.
+        error: why it was refused.
+        mailbox: its queue; None when that has gone.
+        waiters: called when the state has changed.
+    """
+
+    peer: str
+    ask: Subscribe
+    shared: bool
+    state: RemoteState = RemoteState.ASKED
+    error: SubscriptionRefused | None = None
+    mailbox: SubscribedQueue | None = None
+    waiters: list[Callable[[], None]] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self.ask.name
+
+    @property
+    def queue(self) -> str:
+        """The name of its queue."""
+        return subscribed_queue(self.ask.name)
+
+    @property
+    def destination(self) -> str:
+        """The topics, as they were given."""
+        return f"{self.peer}/topic:{self.ask.pattern}"
+
+    def encode(self) -> bytes:
+        """What the store keeps of it."""
+        fields = [self.peer, self.ask.number, self.ask.pattern, int(self.ask.delivery), self.ask.max_unacked]
+        return json.dumps([*fields, self.shared, self.state.value]).encode()
+
+    @classmethod
+    def decode(cls, name: str, value: bytes) -> "RemoteSubscription":
+        """A subscription of the store. Raises StoreDamaged."""
+        try:
+            peer, number, pattern, delivery, max_unacked, shared, state = json.loads(value)
+            ask = Subscribe(name, number, pattern, True, Delivery(delivery), max_unacked)
+            return cls(peer, ask, shared, RemoteState(state))
+        except (ValueError, TypeError) as cause:
+            raise StoreDamaged(f"subscription {name} to another node cannot be read") from cause
+
+
+class _Requests:
+    """Hears which requests to one node will not arrive. See ``AckReader``."""
+
+    __slots__ = ("_handle", "_peer", "is_full", "tickets")
+
+    def __init__(self, peer: str, handle: Callable[[str, list[str], str], None]) -> None:
+        self._peer = peer
+        self.is_full = False
+        # The names of the subscriptions that a message is about, by its ticket.
+        self.tickets: dict[int, list[str]] = {}
+        self._handle = handle
+
+    def handle_acked(self, ticket: int, messages: int, size_bytes: int, *, ack_requested: bool) -> None:
+        """Requests have arrived."""
+        del size_bytes, ack_requested
+        for at in range(ticket, ticket + messages):
+            self.tickets.pop(at, None)
+
+    def handle_failed(self, ticket: int, messages: int, reason: str) -> None:
+        """Requests were refused as a whole."""
+        for at in range(ticket, ticket + messages):
+            self._handle(self._peer, self.tickets.pop(at, []), reason)
+
+
+class RemoteSubscriptions:
+    """All subscriptions of this node to topics of other nodes.
+
+    Args:
+        queues: the queues of this node.
+        outbox: takes the requests.
+        incarnation: number of this start.
+        recheck: called when another node may send to a queue, or may not any more.
+        via_of: the neighbour by which messages for a node go.
+
+    Attributes:
+        subscriptions: by their names.
+    """
+
+    __slots__ = (
+        "_dropping",
+        "_incarnation",
+        "_left",
+        "_live",
+        "_numbered",
+        "_outbox",
+        "_queues",
+        "_recheck",
+        "_refused",
+        "_renew_ns",
+        "_requests",
+        "_via_of",
+        "subscriptions",
+    )
+
+    def __init__(
+        self,
+        queues: LocalQueues,
+        outbox: Outbox,
+        incarnation: int,
+        *,
+        recheck: Callable[[], None],
+        via_of: Callable[[str], str],
+    ) -> None:
+        self._via_of = via_of
+        self._queues = queues
+        self._outbox = outbox
+        self._incarnation = incarnation
+        self._numbered = 0
+        self._recheck = recheck
+        self.subscriptions: dict[str, RemoteSubscription] = {}
+        self._requests: dict[str, _Requests] = {}
+        # Nodes that are to hear which subscriptions there are.
+        self._live: dict[str, None] = {}
+        self._renew_ns: int | None = None
+        # Queues to be removed, those that nobody reads any more, and requests that were refused.
+        self._dropping: dict[str, None] = {}
+        self._left: list[str] = []
+        self._refused: list[tuple[str, str]] = []
+        queues.make_subscribed = self._make_queue
+
+    # ---- starting
+
+    def restore(self, content: StoreContent) -> None:
+        """Take what the store has, before its queues are restored. Raises StoreDamaged."""
+        for key, value in content.state.items():
+            if key.startswith(_KEY):
+                name = key.removeprefix(_KEY)
+                found = self.subscriptions[name] = RemoteSubscription.decode(name, value)
+                self._queues.windows[found.queue] = found.ask.max_unacked
+
+    def handle_restored(self, turn: Turn) -> None:
+        """The queues are restored. Those of subscriptions that ended with the process before go."""
+        known = {found.queue for found in self.subscriptions.values()}
+        for found in self.subscriptions.values():
+            self._bind(found, turn.commit)
+            self._live[found.peer] = None
+        for name in self._queues.mailboxes:
+            if is_subscribed(name) and name not in known:
+                self._dropping[name] = None
+
+    def _make_queue(self, queue_id: int, name: str) -> SubscribedQueue:
+        return SubscribedQueue(queue_id, name, self._queues.notices, self._handle_left)
+
+    def _bind(self, found: RemoteSubscription, commit: Commit) -> None:
+        self._queues.windows[found.queue] = found.ask.max_unacked
+        self._dropping.pop(found.queue, None)
+        mailbox = self._queues.make_queue(found.queue, commit)
+        assert isinstance(mailbox, SubscribedQueue)
+        if mailbox.has_ended:  # of a subscription of the same name, until its last commit has returned
+            self._queues.drop_queue(found.queue)
+            mailbox = self._queues.make_queue(found.queue, commit)
+            assert isinstance(mailbox, SubscribedQueue)
+            mailbox.begin_again()
+        found.mailbox = mailbox
+        self._queues.handle_quota(found.queue)
+
+    # ---- the application
+
+    def subscribe(
+        self,
+        peer: str,
+        pattern: str,
+        turn: Turn,
+        *,
+        durable: str | None,
+        shared: bool,
+        delivery: Delivery,
+        max_unacked: int,
+    ) -> RemoteSubscription:
+        """Begin a subscription, or find the durable one of that name. Its request goes with the next commit.
+
+        Args:
+            peer: the node with the topics.
+            pattern: the topics; it was checked.
+            turn: the call.
+            durable: its name, which was checked; None for one that ends with its reader.
+            shared: whether it may have several readers at a time.
+            delivery: of its messages, if they were not published in a weaker class.
+            max_unacked: messages that may be on their way, and in its queue.
+
+        Raises:
+            SubscriptionMismatch: the subscription of that name is another one, or it is ending.
+            SubscriptionBusy: one of that name has ended, and has a reader.
+        """
+        what = f"subscribe to {peer}/topic:{pattern}"
+        known = self.subscriptions.get(durable) if durable else None
+        if known is not None and known.state is RemoteState.ENDING:
+            raise SubscriptionMismatch(f"{what}: subscription {durable} ends, and {known.peer} has not said so yet")
+        if known is not None:
+            if (known.peer, known.ask.pattern, known.shared) != (peer, pattern, shared):
+                kind = "shared" if known.shared else "not shared"
+                raise SubscriptionMismatch(
+                    f"{what}: subscription {durable} is to {known.destination}, and {kind}; unsubscribe {durable} first"
+                )
+            return known
+        before = self._queues.mailboxes.get(subscribed_queue(durable)) if durable else None
+        if before is not None and before.listeners:
+            raise SubscriptionBusy(f"{what}: a reader of the former subscription {durable} is still open")
+        self._numbered += 1
+        number = self._incarnation << START_BITS | self._numbered
+        name = durable or f"${self._incarnation}.{self._numbered}"
+        ask = Subscribe(name, number, pattern, durable is not None, delivery, max_unacked)
+        found = self.subscriptions[name] = RemoteSubscription(peer, ask, shared)
+        self._bind(found, turn.commit)
+        self._recheck()
+        self._keep(found, turn.commit)
+        self._tell(peer, ask, [name], turn)
+        if not ask.durable and self._renew_ns is None:
+            self._renew_ns = turn.now_ns + RENEW_NS
+        return found
+
+    def unsubscribe(self, found: RemoteSubscription, turn: Turn) -> None:
+        """End a subscription: its request goes with the next commit, and its queue when the answer has come."""
+        self._handle(found, RemoteEvent.LEFT, turn.commit)
+        if found.state is RemoteState.ENDING:
+            self._tell(found.peer, Unsubscribe(found.name, found.ask.number), [found.name], turn)
+
+    def _handle_left(self, mailbox: SubscribedQueue) -> None:
+        self._left.append(mailbox.subscription)
+
+    def _tell(self, peer: str, message: Subscribe | Unsubscribe | Live, names: list[str], turn: Turn) -> None:
+        outgoing = self._stream(peer, turn.commit)
+        reader = self._requests.get(peer)
+        if reader is None:
+            reader = self._requests[peer] = _Requests(peer, self._handle_rejected)
+        if reader not in outgoing.readers:
+            outgoing.readers.append(reader)
+        body = message.encode()
+        ticket = self._outbox.submit(outgoing, Outgoing(body, {NO_DEAD_LETTER: True}), len(body))
+        reader.tickets[ticket] = names
+
+    def _stream(self, peer: str, commit: Commit) -> OutgoingStream:
+        return self._outbox.outgoing_stream(peer, SUBSCRIPTIONS_QUEUE, Delivery.TRANSACTIONAL, commit)
+
+    # ---- answers
+
+    def handle_answer(self, peer: str, answer: Answer, turn: Turn) -> bool:
+        """A node says what has become of a subscription. Returns whether it is one of this node to that one."""
+        found = self.subscriptions.get(answer.name)
+        if found is None or found.peer != peer or found.ask.number != answer.number:
+            return False
+        if answer.do == "refused":
+            self._refuse(found, answer.reason, answer.why)
+        self._handle(found, RemoteEvent(answer.do), turn.commit)
+        return True
+
+    def handle_unknown(self, peer: str, unknown: Unknown, turn: Turn) -> None:
+        """A node does not have some subscriptions: ask for them again."""
+        for name, number in unknown.names.items():
+            found = self.subscriptions.get(name)
+            if found is not None and found.peer == peer and found.ask.number == number:
+                self._handle(found, RemoteEvent.UNKNOWN, turn.commit)
+                if found.state is RemoteState.ASKED:
+                    self._tell(peer, found.ask, [name], turn)
+
+    def _handle_rejected(self, peer: str, names: list[str], reason: str) -> None:
+        """A request will never arrive: that node takes none of this one."""
+        self._refused += [(name, reason) for name in names if name in self.subscriptions]
+        if not names:
+            self._live[peer] = None  # a request of the process before, perhaps for one that waits
+
+    def _refuse(self, found: RemoteSubscription, reason: str, why: str = "") -> None:
+        known = {it.value: it for it in RefusalReason}
+        named = known.get(reason, RefusalReason.UNKNOWN)
+        said = why or named.sentence
+        text = f"subscribe to {found.destination}: {found.peer} refuses it ({reason}): {said}"
+        found.error = SubscriptionRefused(text, reason=reason)
+
+    def _handle(self, found: RemoteSubscription, event: RemoteEvent, commit: Commit) -> None:
+        before = found.state
+        found.state = next_state(TRANSITIONS, before, event)
+        if found.state is before:
+            return
+        self._keep(found, commit)
+        if found.state is RemoteState.OVER:
+            del self.subscriptions[found.name]
+            del self._queues.windows[found.queue]
+            self._dropping[found.queue] = None
+            self._recheck()
+        if found.state in (RemoteState.ENDING, RemoteState.OVER) and found.mailbox is not None:
+            found.mailbox.end()
+        for waiter in list(found.waiters):
+            waiter()
+
+    def _keep(self, found: RemoteSubscription, commit: Commit) -> None:
+        if found.ask.durable:
+            commit.state[f"{_KEY}{found.name}"] = None if found.state is RemoteState.OVER else found.encode()
+
+    # ---- going on
+
+    def of_queue(self, queue: str) -> RemoteSubscription | None:
+        """The subscription that has a queue."""
+        return next((found for found in self.subscriptions.values() if found.queue == queue), None)
+
+    def handle_session_opened(self, neighbour: str) -> None:
+        """A session with a neighbour is open: name the subscriptions to nodes behind it."""
+        for peer in {found.peer for found in self.subscriptions.values()}:
+            if self._via_of(peer) == neighbour:
+                self._live[peer] = None
+
+    def handle_timer(self, now_ns: int) -> None:
+        """Name the subscriptions that are not durable."""
+        if self._renew_ns is not None and now_ns >= self._renew_ns:
+            peers = {found.peer: None for found in self.subscriptions.values() if not found.ask.durable}
+            self._live |= peers
+            self._renew_ns = now_ns + RENEW_NS if peers else None
+
+    def next_deadline(self) -> int | None:
+        """When ``handle_timer`` must be called, or None."""
+        return self._renew_ns
+
+    def go(self, turn: Turn) -> None:
+        """Ask and tell what is due, and let queues go."""
+        while self._refused:
+            refused, self._refused = self._refused, []
+            for name, reason in refused:
+                self._handle_refused(name, reason, turn)
+        while self._left:
+            left, self._left = self._left, []
+            for name in left:
+                found = self.subscriptions.get(name)
+                if found is not None and not found.ask.durable and found.mailbox and not found.mailbox.listeners:
+                    self.unsubscribe(found, turn)
+        for peer in list(self._live):
+            # One such message at a time: a node that is away gets the last one.
+            if not self._stream(peer, turn.commit).unacknowledged:
+                del self._live[peer]
+                self._tell_live(peer, turn)
+        for name in list(self._dropping):
+            if self._queues.drop_queue(name):
+                del self._dropping[name]
+
+    def _handle_refused(self, name: str, reason: str, turn: Turn) -> None:
+        found = self.subscriptions.get(name)
+        if found is not None and found.state is RemoteState.ASKED:
+            self._refuse(found, reason)
+            self._handle(found, RemoteEvent.REFUSED, turn.commit)
+        elif found is not None and found.state is RemoteState.ENDING:
+            self._handle(found, RemoteEvent.ENDED, turn.commit)
+
+    def _tell_live(self, peer: str, turn: Turn) -> None:
+        mine = [found for found in self.subscriptions.values() if found.peer == peer]
+        for found in mine:
+            if found.state is RemoteState.ENDING:
+                self._tell(peer, Unsubscribe(found.name, found.ask.number), [found.name], turn)
+        names = {found.name: found.ask.number for found in mine if found.state is not RemoteState.ENDING}
+        if names:
+            self._tell(peer, Live(names), list(names), turn)

@@ -1,0 +1,387 @@
+"""Subscriptions of one node to topics of another, in virtual time."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from tests.queues.hubs import MADE, Away, HubWorld
+from tests.queues.relays import Relays
+from triack.base.delivery import Delivery
+from triack.base.errors import SubscriptionMismatch, SubscriptionRefused
+from triack.base.peers import Peer
+from triack.base.reasons import DropReason
+from triack.queues.node_settings import NodeSettings, Topic
+from triack.queues.remote.remote_subscriptions import RemoteState
+
+
+def test_a_durable_subscription_gets_what_is_published_after_it_began_with_its_topic_and_publisher() -> None:
+    it = HubWorld("sub", "pub")
+    it.publish(b"before")
+    away = it.away("sub")
+    away.begin()
+    it.run()
+    assert away.state is RemoteState.LIVE
+    it.publish(b"1", b"2")
+    it.publish(b"3", below="Chess", at="pub")
+    it.settle(away)
+    assert away.got == [("Games.Cricket", b"1"), ("Games.Cricket", b"2"), ("Games.Chess", b"3")]
+    assert away.publishers == {"hub", it.nodes["pub"].live.node_id.hex()}, "it has not met that node"
+    assert it.hub.live.queues.mailboxes["topic:Games"].length == 0
+
+
+def test_one_that_is_not_durable_gets_all_classes() -> None:
+    it = HubWorld("sub")
+    away = it.away("sub", durable=None)
+    away.begin()
+    it.run()
+    for delivery in Delivery:
+        it.publish(b"x", bytes(100_000), delivery=delivery)
+    it.settle(away)
+    assert sorted(map(len, away.read())) == [1, 1, 1, 100_000, 100_000, 100_000]
+
+
+@pytest.fixture(autouse=True)
+def judged() -> Iterator[None]:
+    """The logs of each story show no broken promise."""
+    MADE.clear()
+    yield
+    for world in MADE:
+        assert world.judge() == []
+
+
+def numbered(first: int, last: int) -> list[bytes]:
+    return [str(number).encode() for number in range(first, last + 1)]
+
+
+def begun(it: HubWorld, name: str = "sub", pattern: str = "Games.#", durable: str | None = "audit") -> Away:
+    """A subscription that is live."""
+    away = it.away(name, pattern, durable)
+    away.begin()
+    it.run()
+    assert away.state is RemoteState.LIVE
+    return away
+
+
+def again(away: Away) -> None:
+    """Its program has started anew, and asks for its durable subscription."""
+    away.node.revive()
+    away.begin()
+
+
+@pytest.mark.parametrize("away_first", [False, True])
+def test_durable_and_away_it_gets_all_in_order_once_also_when_both_nodes_die(away_first: bool) -> None:
+    it = HubWorld("sub", settings=NodeSettings(topics={"Games": Topic()}))
+    away = begun(it)
+    it.publish(*numbered(1, 50))
+    it.settle(away)
+    if away_first:
+        away.node.crash()
+    it.publish(*numbered(51, 3_000))
+    it.run(0.2)
+    it.hub.crash()
+    if not away_first:
+        away.node.crash()
+    it.hub.revive()
+    it.run()
+    it.publish(*numbered(3_001, 3_100))
+    again(away)
+    it.settle(away)
+    assert away.read() == numbered(1, 3_100)
+    assert it.hub.live.queues.mailboxes["topic:Games"].length == 0
+
+
+@pytest.mark.parametrize("victim", ["hub", "sub", "both"])
+def test_killed_at_each_step_a_durable_subscription_loses_and_doubles_nothing(victim: str) -> None:
+    """Also at each step of the commit that moves a message from the topic to the outgoing queue."""
+    for step in range(25):
+        it = HubWorld("sub", seed=step)
+        away = begun(it)
+        it.publish(*numbered(1, 20))
+        for _ in range(step):
+            it.world.step()
+        nodes = [it.hub] if victim == "hub" else [away.node] if victim == "sub" else [it.hub, away.node]
+        for node in nodes:
+            node.crash()
+        for node in nodes:
+            node.revive()
+        again(away)
+        it.settle(away)
+        queued = numbered(1, 20)[: len(away.read())]
+        assert dict.fromkeys(away.read()) == dict.fromkeys(queued), step
+        if victim == "sub":
+            assert len(queued) == 20, step
+
+
+def test_what_is_not_durable_ends_with_its_process_and_gets_nothing_of_what_came_meanwhile() -> None:
+    it = HubWorld("sub")
+    away = begun(it, durable=None)
+    it.publish(b"1")
+    it.settle(away)
+    away.node.crash()
+    it.publish(b"2")
+    it.run(100)
+    assert it.hub.live.topics.subscriptions == {}, "its lease was over"
+    away.node.revive()
+    it.publish(b"3")
+    other = begun(it, durable=None)
+    it.publish(b"4")
+    it.settle(other)
+    assert (away.got, other.read()) == ([("Games.Cricket", b"1")], [b"4"])
+    (ended,) = it.hub.log("unsubscribed")
+    assert ended["reason"] == "not-renewed"
+
+
+def test_what_is_not_durable_lives_as_long_as_its_node_renews_it() -> None:
+    it = HubWorld("sub")
+    away = begun(it, durable=None)
+    it.run(1_000)
+    it.publish(b"1")
+    it.settle(away)
+    assert away.read() == [b"1"]
+
+
+def test_what_is_not_durable_begins_anew_when_the_hub_has_started_again() -> None:
+    it = HubWorld("sub")
+    away = begun(it, durable=None)
+    it.hub.restart()
+    it.run(40)
+    it.publish(b"1")
+    it.settle(away)
+    assert away.read() == [b"1"]
+
+
+def test_it_ends_with_its_reader_and_its_queue_goes() -> None:
+    it = HubWorld("sub")
+    away = begun(it, durable=None)
+    away.leave()
+    it.run()
+    assert away.state is RemoteState.OVER
+    assert it.hub.live.topics.subscriptions == {}
+    assert [name for name in away.node.live.queues.mailboxes if name.startswith("$sub.")] == []
+
+
+def test_unsubscribing_ends_both_halves_and_what_was_on_its_way_is_no_dead_letter() -> None:
+    it = HubWorld("sub")
+    away = begun(it)
+    it.publish(*numbered(1, 3_000))
+    away.unsubscribe()
+    it.run()
+    away.leave()
+    it.run()
+    assert away.state is RemoteState.OVER
+    assert it.hub.live.topics.subscriptions == {}
+    assert it.hub.live.queues.mailboxes["topic:Games"].length == 0
+    for node in (it.hub, away.node):
+        assert node.length("dead-letter") == 0
+    assert [name for name in away.node.live.queues.mailboxes if name.startswith("$sub.")] == []
+    away.begin()
+    it.run()
+    it.publish(b"new")
+    it.settle(away)
+    assert away.read() == [b"new"]
+
+
+@pytest.mark.parametrize("steps", range(0, 40, 3))
+def test_a_half_of_an_end_that_is_lost_is_made_again(steps: int) -> None:
+    it = HubWorld("sub", seed=steps)
+    away = begun(it)
+    away.unsubscribe()
+    for _ in range(steps):
+        it.world.step()
+    for node in (it.hub, away.node):
+        node.restart()
+    it.run(5)
+    assert "audit" not in away.node.live.remote.own.subscriptions
+    assert it.hub.live.topics.subscriptions == {}
+
+
+@pytest.mark.parametrize("steps", range(0, 40, 3))
+def test_a_half_of_a_beginning_that_is_lost_is_made_again(steps: int) -> None:
+    it = HubWorld("sub", seed=steps)
+    away = it.away("sub")
+    away.begin()
+    for _ in range(steps):
+        it.world.step()
+    for node in (it.hub, away.node):
+        node.restart()
+    away.begin()
+    it.run(5)
+    it.publish(b"1")
+    it.settle(away)
+    assert away.read() == [b"1"]
+
+
+def test_an_end_at_the_hub_reaches_the_reader() -> None:
+    it = HubWorld("sub")
+    away = begun(it)
+    engine = it.hub.live
+    subscription = it.at_hub("sub/audit")
+    assert subscription is not None
+    it.hub.act(lambda: engine.remote.end(subscription, engine.topics, engine.jobs.turn(it.world.now_ns)))
+    it.run()
+    assert away.state is RemoteState.OVER
+    assert away.found is not None
+    assert away.found.mailbox is not None
+    assert away.found.mailbox.has_ended
+
+
+# ---- who may have what
+
+
+@pytest.mark.parametrize(
+    ("permitted", "wanted", "reason"),
+    [
+        ((), "Games.#", "access-denied"),
+        (("Plays.#",), "Games.#", "access-denied"),
+        (("Games.*",), "Games.#", "access-denied"),
+        (("Games.#",), "Games.Cricket", ""),
+        (("Games.*",), "Games.*", ""),
+        (("#",), "Games.#", ""),
+    ],
+)
+def test_a_node_gets_what_it_may_have_and_is_told_why_it_gets_no_more(
+    permitted: tuple[str, ...], wanted: str, reason: str
+) -> None:
+    it = HubWorld("sub")
+    it.allow("sub", *permitted)
+    away = it.away("sub", wanted)
+    away.begin()
+    it.run()
+    assert away.found is not None
+    if not reason:
+        assert away.state is RemoteState.LIVE
+        return
+    assert isinstance(away.found.error, SubscriptionRefused)
+    assert away.found.error.reason == reason
+    assert it.hub.live.drops[DropReason.SUBSCRIPTION_REFUSED] == 1
+    assert it.nodes["sub"].length("dead-letter") == 0
+
+
+def test_a_peer_gets_no_more_subscriptions_than_it_may_have() -> None:
+    it = HubWorld("sub", settings=NodeSettings(max_peer_subscriptions=2))
+    for name in ("one", "two"):
+        begun(it, durable=name)
+    third = it.away("sub", durable="three")
+    third.begin()
+    it.run()
+    assert third.found is not None
+    assert isinstance(third.found.error, SubscriptionRefused)
+    assert third.found.error.reason == "too-many-subscriptions"
+    begun(it, durable="one")
+
+
+def test_a_name_is_of_its_node_alone() -> None:
+    """Two nodes may use one name, and neither can end the other's."""
+    it = HubWorld("one", "two")
+    one, two = begun(it, "one"), begun(it, "two", pattern="Games.Chess")
+    two.unsubscribe()
+    it.run()
+    it.publish(b"1")
+    it.settle(one)
+    assert one.read() == [b"1"]
+
+
+def test_what_a_node_may_not_have_any_more_waits() -> None:
+    it = HubWorld("sub")
+    away = begun(it)
+    it.allow("sub", "Plays.#")
+    it.publish(b"1")
+    it.settle(away)
+    assert away.read() == []
+    it.allow("sub", "Games.#")
+    it.settle(away)
+    assert away.read() == [b"1"]
+
+
+def test_the_same_name_for_other_topics_is_refused_here() -> None:
+    it = HubWorld("sub")
+    begun(it)
+    with pytest.raises(SubscriptionMismatch, match="unsubscribe audit first"):
+        it.away("sub", "Games.*").begin()
+
+
+def test_nobody_else_can_send_into_the_queue_of_a_subscription() -> None:
+    it = HubWorld("sub", "evil")
+    away = begun(it)
+    it.nodes["evil"].send(it.nodes["sub"], "$sub.audit", b"forged")
+    it.run()
+    it.settle(away)
+    assert away.read() == []
+    assert it.nodes["evil"].length("dead-letter") == 1
+
+
+def test_one_that_asks_and_leaves_again_and_again_leaves_nothing() -> None:
+    it = HubWorld("sub")
+    for _ in range(100):
+        away = it.away("sub", durable=None)
+        away.begin()
+        it.publish(b"1")
+        away.leave()
+    it.run(120)
+    assert it.hub.live.topics.subscriptions == {}
+    assert it.hub.live.queues.mailboxes["topic:Games"].length == 0
+    assert [name for name in it.nodes["sub"].live.queues.mailboxes if name.startswith("$sub.")] == []
+
+
+# ---- what waits where
+
+
+def test_a_reader_that_stalls_holds_the_pump_and_costs_the_hub_no_more_than_its_window() -> None:
+    it = HubWorld("sub", settings=NodeSettings(messages_per_packet=1))
+    away = it.away("sub")
+    away.begin(max_unacked=10)
+    it.run()
+    it.publish(*numbered(1, 200))
+    it.run(5)
+    subscription = it.at_hub("sub/audit")
+    assert subscription is not None
+    pump = it.hub.live.remote.of_peers.pump_of(subscription)
+    assert pump is not None
+    assert pump.ahead == 10
+    assert subscription.length >= 170
+    it.settle(away)
+    assert away.read() == numbered(1, 200)
+
+
+@pytest.mark.parametrize("packed", [1, 50])
+def test_strategies_count_what_the_node_of_the_subscriber_has_not_taken(packed: int) -> None:
+    """The slowest one: what fits its queue and its window goes, and then no more to anybody."""
+    topic = Topic(strategy="slowest_sub_rate", max_unacked=3)
+    it = HubWorld("slow", "fast", settings=NodeSettings(topics={"Games": topic}, messages_per_packet=packed))
+    slow, fast = it.away("slow", durable=None), it.away("fast", durable=None)
+    for away in (slow, fast):
+        away.begin(max_unacked=3)
+    it.run()
+    it.publish(*numbered(1, 10))
+    for _ in range(100):
+        it.run(0.05)
+        fast.read()
+    assert len(fast.read()) < 10
+    it.settle(slow, fast)
+    assert slow.read() == fast.read() == numbered(1, 10)
+
+
+@pytest.mark.parametrize("relay_dies", [False, True])
+def test_over_a_relay_the_request_and_the_messages_go_like_all_others(relay_dies: bool) -> None:
+    it = Relays("sr rh", {"s": [("h", "r")], "h": [("s", "r")]})
+    it["h"].directory.replace([_with_topics(it, "r")])
+    it["h"].act(lambda: it["h"].live.handle_directory_changed(it.world.now_ns))
+    away = Away(it["s"], "h")
+    away.begin()
+    assert it.world.run(10**10, lambda: away.state is RemoteState.LIVE)
+    assert list(it["h"].live.topics.subscriptions) == ["s@r/audit"]
+    engine = it["h"].live
+    engine.make_queue("topic:Games")
+    outgoing = engine.outgoing_stream("", "topic:Games", Delivery.TRANSACTIONAL)
+    for body in numbered(1, 500):
+        engine.submit(outgoing, body, len(body))
+    it["h"].drain()
+    if relay_dies:
+        it["r"].restart()
+    it.world.run(2 * 10**10, lambda: len(away.read()) == 500)
+    assert away.read() == numbered(1, 500)
+
+
+def _with_topics(it: Relays, name: str) -> Peer:
+    return replace(it.peer(name), may_subscribe=("Games.#",))
