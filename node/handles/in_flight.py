@@ -425,7 +425,11 @@ class InFlight:
         return len(leases)
 
     def watch(self) -> None:
-        """A message in hand may become overdue: start the timer."""
+        """A message in hand may become overdue: start the timer, and have the hand-over logged now.
+
+        Otherwise its record might be so late that the message seems to come back too early.
+        """
+        self._port.wake()
         if self._timer is None:
             self._timer = self.home.call_later(self.timeout_ns / 1e9, self._handle_timer)
 

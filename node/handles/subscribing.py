@@ -47,6 +47,8 @@ RESERVED = "$"
 """The names of subscriptions to other nodes that are not durable, which the node gives them, begin with this."""
 
 T = TypeVar("T")
+UNACKED_MAX = 10**9
+"""More than a quota lets a topic have, and a number that each record of it can hold."""
 
 
 class Subscriber(Consumer):
@@ -352,11 +354,13 @@ def check_subscription(pattern: str, about: Mapping[str, Any]) -> None:
         (check_remote_name if where else check_name)(about["durable"])
         if where and about["durable"].startswith(RESERVED):
             raise AddressError(f"{what}: the name of a subscription must not begin with {RESERVED}")
+        if not where and about["durable"].startswith("$"):
+            raise AddressError(f"{what}: durable={about['durable']!r}: names that begin with $ are the node's own")
     elif about["shared"]:
         raise UsageError(f"{what}: only a durable subscription can be shared")
     most = about["max_unacked"]
-    if most is not None and (type(most) is not int or most < 1):
-        raise UsageError(f"{what}: max_unacked must be a whole number of at least 1, not {most!r}")
+    if most is not None and (type(most) is not int or not 1 <= most <= UNACKED_MAX):
+        raise UsageError(f"{what}: max_unacked must be a whole number from 1 to {UNACKED_MAX:,}, not {most!r}")
     check_hand_over(pattern, about["ack_wait_s"])
 
 

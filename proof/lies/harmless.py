@@ -449,7 +449,7 @@ HARMLESS: dict[str, Kind] = {
         names_alike,
     ),
     "found-again": Kind(
-        "What a start found in its store it may say twice.",
+        "What a start found in its store it may say twice, and that a message has expired which is settled after that.",
         says_it_again,
     ),
     "kept-longer": Kind(

@@ -13,16 +13,19 @@ from triack.session.protocol.settings import SessionSettings
 from triack.tools.chaos.drawing import draw
 from triack.tools.chaos.plan import DISHONEST, HostPlan, Plan, StreamPlan
 from triack.tools.chaos.run import run_plan
+from triack.tools.chaos.topics import TOPICS_FROM
 from triack.tools.replay.log.files import parse_records
 
 __all__ = [
     "LOGS",
+    "TOPIC_LOGS",
     "WIDE",
     "Files",
     "expiring_files",
     "honest_files",
     "honest_logs",
     "records_of",
+    "topic_logs",
     "wide_files",
     "wide_logs",
 ]
@@ -32,6 +35,8 @@ Files = dict[str, bytes]
 
 LOGS = 24
 """The number of honest runs; they include loss, kills, restarts, rejections, expiry and large messages."""
+TOPIC_LOGS = 12
+"""The number of honest runs with topics."""
 RECORDS = range(80, 700)
 """The allowed number of records of a run: enough for everything to happen, and a verdict takes some milliseconds."""
 WIDE = 6
@@ -53,6 +58,13 @@ def honest_files(most: int = LOGS, first: int = 0) -> Iterator[tuple[int, Files]
     """Yield the same as the nodes wrote it."""
     runs = ((seed, files_of(plan)) for seed in count(first) if is_honest(plan := draw(seed)))
     return islice(((seed, files) for seed, files in runs if lines(files) in RECORDS and is_whole(files)), most)
+
+
+def topic_logs(most: int = TOPIC_LOGS) -> Iterator[tuple[int, Log]]:
+    """Yield (seed, log) of runs with topics; half of them draw times, failures, pauses and shared subscriptions."""
+    runs = ((seed, files_of(plan)) for seed in count(TOPICS_FROM) if is_honest(plan := draw(seed)))
+    whole = ((seed, records_of(files)) for seed, files in runs if lines(files) in RECORDS and is_whole(files))
+    return islice(whole, most)
 
 
 def expiring_files() -> Iterator[tuple[int, Files]]:

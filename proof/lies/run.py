@@ -7,7 +7,7 @@ from itertools import islice, pairwise
 from random import Random
 
 from proof.lies.harmless import reason_for
-from proof.lies.logs import LOGS, WIDE, honest_logs, wide_logs
+from proof.lies.logs import LOGS, TOPIC_LOGS, WIDE, honest_logs, topic_logs, wide_logs
 from proof.lies.mutate import Lie, Log, claims, lies_about, slowed, splices
 from triack.base.errors import ReplayError
 from triack.tools.replay.checks.catalogue import IN_TIME
@@ -127,6 +127,7 @@ RIGHT: dict[str, set[str]] = {
     "subscribed": {*_TOPIC, "subscription_forgotten", "ack_wait", "node_life"},
     "unsubscribed": {*_TOPIC, "subscription_forgotten"},
     "subscription_changed": {*_TOPIC, "ack_wait"},
+    **dict.fromkeys(("subscription_suspended", "subscription_resumed"), _TOPIC),
     **dict.fromkeys(("dispatched", "assigned", "discarded", "late_ack", "content_freed", "passed_on"), _TOPIC),
     "dropped": set(),
     "queue_paused": set(),
@@ -182,7 +183,9 @@ def tell(lie: Lie, log: Log, told: Told, where: str) -> None:
         told.missed.append(f"{where}, start {lie.start[1]} of {lie.start[0][:6]}, record {lie.at + 1}: {what} {checks}")
 
 
-def chosen(lies: int, seed: int = 1, logs: int = LOGS, wide: int = WIDE) -> Iterator[tuple[Lie, Log, str]]:
+def chosen(
+    lies: int, seed: int = 1, logs: int = LOGS, wide: int = WIDE, topics: int = TOPIC_LOGS
+) -> Iterator[tuple[Lie, Log, str]]:
     """Yield lies, evenly over the events, then lies about whole starts, each with its log and the name of its run.
 
     Args:
@@ -190,10 +193,12 @@ def chosen(lies: int, seed: int = 1, logs: int = LOGS, wide: int = WIDE) -> Iter
         seed: which ones.
         logs: about how many logs.
         wide: and about how many logs of long ranges.
+        topics: and about how many logs with topics.
     """
     random = Random(seed)
     known = [(f"seed {run}", log) for run, log in honest_logs(logs)]
     known += [(f"wide seed {run}", log) for run, log in wide_logs(wide)]
+    known += [(f"seed {run}", log) for run, log in topic_logs(topics)]
     places: dict[str, list[tuple[str, Log, tuple[str, int], int]]] = {}
     for run, log in known:
         for start, records in log.items():
@@ -211,9 +216,9 @@ def chosen(lies: int, seed: int = 1, logs: int = LOGS, wide: int = WIDE) -> Iter
             yield lie, log, run
 
 
-def tell_all(lies: int, seed: int = 1, logs: int = LOGS, wide: int = WIDE) -> Told:
+def tell_all(lies: int, seed: int = 1, logs: int = LOGS, wide: int = WIDE, topics: int = TOPIC_LOGS) -> Told:
     """Judge all lies; the arguments are those of ``chosen``."""
     told = Told()
-    for lie, log, run in chosen(lies, seed, logs, wide):
+    for lie, log, run in chosen(lies, seed, logs, wide, topics):
         tell(lie, log, told, run)
     return told

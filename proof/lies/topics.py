@@ -13,7 +13,10 @@ __all__ = [
     "says_it_again",
 ]
 
-ABOUT_TOPICS = ("topic_opened", "subscribed", "unsubscribed", "subscription_changed")
+ABOUT_TOPICS = (
+    "topic_opened", "subscribed", "unsubscribed", "subscription_changed", "subscription_suspended",
+    "subscription_resumed",
+)  # fmt: skip
 """Records of a topic or a subscription as a whole."""
 _SAYS_NOTHING = (*ABOUT_TOPICS, "late_ack", "content_freed")
 """Records from which nothing follows for a message."""
@@ -85,5 +88,12 @@ def names_alike(lie: Lie, log: Log) -> bool:
 
 
 def says_it_again(lie: Lie, _: Log) -> bool:
-    """Whether a record that sets something sets it twice, while a start says what it found."""
-    return lie.kind == "repeat" and (lie.event == "topic_opened" or bool(lie.truth.get("recovered")))
+    """Whether a record that sets something sets it twice, or says again what another one makes true.
+
+    A durable subscription is done with what has expired by the ``settled`` that follows. The names that a node gives to
+    others begin with a dollar sign.
+    """
+    if lie.kind != "repeat":
+        return False
+    expired = lie.event == "expired" and not str(lie.truth.get("subscription", "$")).startswith("$")
+    return expired or lie.event == "topic_opened" or bool(lie.truth.get("recovered"))

@@ -73,6 +73,13 @@ class Expiry:
         expired = mailbox.expire(packets)
         self.expired += [(mailbox, packet, indices) for packet, indices in expired.items() if indices]
 
+    def forget(self, mailbox: Mailbox) -> None:
+        """A subscription is about to end: what has expired for it becomes no dead letter, and that is logged."""
+        for of, packet, indices in self._expired:
+            if of is mailbox:
+                mailbox.note_expired(packet, indices)
+        self._expired = deque(one for one in self._expired if one[0] is not mailbox)
+
     def next_deadline_ms(self) -> int | None:
         """When the next packet expires, by the wall clock, or None."""
         return self._notices.expiring.earliest()
@@ -104,7 +111,7 @@ class Expiry:
             letters += len(indices)
             leases = [Lease(packet, index, packet.restored) for index in indices]
             # Log them before the commit: after a crash right after it there is no other trace of them.
-            for fields in mailbox.described(as_runs(leases)):
+            for fields in () if mailbox.note_expired(packet, indices) else mailbox.described(as_runs(leases)):
                 self._record("expired", turn.now_ns, **fields, receive_by_ms=packet.receive_by_ms)
             for lease in leases:
                 self._dead_letter(mailbox, lease, DeadReason.RECEIVE_TIMEOUT, turn)

@@ -550,6 +550,10 @@ class Mailbox:
         """A message comes back from its reader. ``overdue``: the node has taken it back, as its time was over."""
         self.notices.returned.append((self.name, [lease]))
 
+    def note_expired(self, packet: QueuedPacket, indices: list[int]) -> bool:  # noqa: ARG002 - as above
+        """Messages become dead letters as they have expired. Returns whether the queue itself has that logged."""
+        return False
+
     def dead_properties(self, packet: QueuedPacket) -> dict[str, str]:  # noqa: ARG002 - as above
         """What a dead letter says of where its message was."""
         return {"dead_destination": self.name}

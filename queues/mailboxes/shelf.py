@@ -36,6 +36,7 @@ _RISING_BYTES = 32
 _RISING = int.from_bytes((b"\xff" * _RISING_BYTES + bytes(RECORD_BYTES - _RISING_BYTES)) * BLOCK_RECORDS, "little")
 """The bits of these fields in a block, read as one number."""
 _BLOCK_MASK = (1 << 8 * BLOCK_BYTES) - 1
+"""All bits of a block, read as one number."""
 _BY_DIFFERENCES, _AS_IT_IS = b"d", b"="
 """The first byte of a compressed block."""
 ROWS_MAX = 0xFFFF

@@ -192,7 +192,12 @@ class PeerSubscriptions:
             self._topics.end(known, "replaced", turn.now_ns)
             known = None
         found = self._topics.subscribe(
-            ask.pattern, turn, durable=ask.name if ask.durable else None, max_unacked=ask.max_unacked, peer=peer
+            ask.pattern,
+            turn,
+            durable=ask.name if ask.durable else None,
+            max_unacked=ask.max_unacked,
+            ack_wait_ns=0,  # its reader is on the other node, which has that limit
+            peer=peer,
         )
         if known is None:
             self._begin(found)

@@ -20,7 +20,7 @@ from typing import Any, Protocol
 from triack.base.commit import SubscriptionRow
 from triack.base.errors import StoreDamaged
 from triack.base.names import TOPIC_PREFIX
-from triack.base.ranges import NumberSet, Range
+from triack.base.ranges import NumberSet, Range, as_ranges
 from triack.queues.mailboxes.handed import settled_runs
 from triack.queues.mailboxes.line import Line, Lines
 from triack.queues.mailboxes.mailbox import Lease, Mailbox, Notices, QueuedPacket, Run
@@ -352,6 +352,16 @@ class Subscription(Mailbox):
         place, until = packet.first_place, self.suspended_at
         return place > self.after and place not in self.reader.done and (until is None or place <= until)
 
+    def lose(self, packet: QueuedPacket, index: int) -> None:
+        """A content expires before it, from one message on, is dispatched; it gets none of it, suspended or not."""
+        if packet.first_place > self.after and packet.first_place not in self.reader.done:
+            self.note_expired(packet, list(range(index, packet.count)))
+            self.reader.acknowledge(packet, bits_of(range(packet.count)))
+
+    def lacks(self, packet: QueuedPacket, index: int, count: int) -> int:
+        """How many neighbours in a packet are not done: the others have expired before their dispatch."""
+        return (bits_of(range(index, index + count)) & ~self.reader.acked(packet)).bit_count()
+
     def suspend(self) -> None:
         """It gets nothing from now on, and is not asked for room; what is dispatched meanwhile is not for it."""
         self.end_run()
@@ -373,7 +383,8 @@ class Subscription(Mailbox):
             self.reader.done.take_run(since + 1, last)
             return None
         self.reader.done.take_run(since + 1, head.first_place - 1)
-        if head.first_place <= max(since, self.after) or not self.root.takes(self, head.topic):
+        known = head.first_place <= max(since, self.after) or head.first_place in self.reader.done
+        if known or not self.root.takes(self, head.topic):
             return None
         self.reader.acknowledge(head, bits_of(range(last + 1 - head.first_place)))
         self.size_bytes += head.size_bytes
@@ -581,12 +592,15 @@ class Subscription(Mailbox):
 
     def expire(self, packets: Any) -> dict[QueuedPacket, list[int]]:
         """See ``Mailbox``. Without a dead letter if it is not durable: it would have lost the message anyhow."""
+        if self._ended:
+            return {}  # a message had come back to it
         expired = super().expire(packets)
         if self.row_id:
             return expired
         for packet, indices in expired.items():
             if not indices:
                 continue
+            self.note_expired(packet, indices)
             self.reader.acknowledge(packet, sum([1 << index for index in indices]))
             # Of the others it has got none yet.
             assigned = sum([packet.first_place + index <= self.limit for index in indices])
@@ -595,6 +609,14 @@ class Subscription(Mailbox):
             self._handle_done(packet)
         self.root.stir()
         return {}
+
+    def note_expired(self, packet: QueuedPacket, indices: list[int]) -> bool:
+        """See ``Mailbox``. What was handed out, or came back, before is told before it."""
+        ranges = as_ranges([packet.first_place + index for index in indices])
+        fields = {**self.record_fields, "ranges": ranges, "receive_by_ms": packet.receive_by_ms}
+        self._told += [*self._told_handed(), ("expired", fields)]
+        self.notices.read[self] = None
+        return True
 
     # ---- the disk
 

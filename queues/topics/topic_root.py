@@ -134,6 +134,7 @@ class TopicRoot(Mailbox):
         "_large",
         "_matches",
         "_owner",
+        "_skipped",
         "_times",
         "_trie",
         "contents",
@@ -181,6 +182,8 @@ class TopicRoot(Mailbox):
         self._awaited: deque[int] = deque()
         self._early: deque[QueuedPacket] = deque()
         self._large = _Large()
+        # First places of contents that have expired before their dispatch, and that durable subscriptions still want.
+        self._skipped: set[int] = set()
         self._behind = _Behind(0, after)
 
     def set_settings(self, settings: Topic) -> None:
@@ -387,6 +390,8 @@ class TopicRoot(Mailbox):
         durable, others = self._takers(packet.topic)
         takers = [one for one in others if one.suspended_at is None and one.wants(packet)]
         begin = max(place, self.dispatched + 1)
+        if begin > place and packet.receive_by_ms:
+            takers = [one for one in takers if one.lacks(packet, begin - place, packet.count - begin + place)]
         count = room_of(
             settings.strategy, [(one.length, one.max_unacked) for one in takers], packet.last_place - begin + 1
         )
@@ -409,6 +414,9 @@ class TopicRoot(Mailbox):
             discarded += self._discard(one, over, now_ns)
         if self.dispatched < packet.last_place:
             return False
+        if place in self._skipped:
+            self._skipped.discard(place)
+            return True
         if is_first and not takers and not any(one.after < place for one in durable):
             self.unheard += packet.count
             self.free(packet, "nobody")
@@ -462,6 +470,7 @@ class TopicRoot(Mailbox):
         if not self.contents.remove(packet):
             return
         self._changed.pop(packet.first_place, None)
+        self._skipped.discard(packet.first_place)
         self.length -= packet.count
         self.left += packet.count
         self.size_bytes -= packet.size_bytes
@@ -499,14 +508,17 @@ class TopicRoot(Mailbox):
             for one in takers.others:
                 if one.wants(packet):
                     one.expire([packet])
+                elif packet.last_place > self.dispatched:
+                    one.lose(packet, self.dispatched + 1 - packet.first_place)
         return {}
 
     def _skip(self, packet: QueuedPacket, takers: _Takers) -> None:
         """A content expires before its dispatch: subscriptions that are not durable never get it."""
         for one in takers.others:
-            if one.after < packet.first_place:
-                one.reader.acknowledge(packet, (1 << packet.count) - 1)
+            one.lose(packet, 0)
         if packet.first_place in self.contents.wanted:
+            # Its dispatch is over for what counts who wants it, although it passes here once more.
+            self._skipped.add(packet.first_place)
             self.release(packet)
 
     # ---- not read as a queue

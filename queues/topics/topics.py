@@ -249,6 +249,7 @@ class Topics:
 
     def end(self, subscription: Subscription, reason: str, now_ns: int) -> None:
         """End a subscription, with the next commit if it is durable."""
+        self._queues.expiry.forget(subscription)
         self.note(now_ns)
         root = subscription.root
         assert isinstance(root, TopicRoot)

@@ -204,6 +204,7 @@ class SubscriberPlan:
         durable: the name of its subscription; empty if that is not durable.
         kind: see ``topics.KINDS``.
         max_unacked: its limit; None for that of the topic.
+        shared: whether others read the same durable subscription.
     """
 
     host: int
@@ -211,6 +212,7 @@ class SubscriberPlan:
     durable: str
     kind: str
     max_unacked: int | None
+    shared: bool = False
 
     def describe(self) -> str:
         """In a few words."""

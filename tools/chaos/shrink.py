@@ -86,6 +86,8 @@ def _less_work(plan: Plan) -> Iterator[Plan]:
             yield _with_stream(plan, index, large_bytes=0)
         if stream.live_ms:
             yield _with_stream(plan, index, live_ms=0)
+        if stream.read_ms:
+            yield _with_stream(plan, index, read_ms=0)
         if stream.priorities:
             yield _with_stream(plan, index, priorities=())
 

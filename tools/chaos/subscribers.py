@@ -7,6 +7,7 @@ session logs.
 from collections.abc import Callable
 from random import Random
 
+from triack.base.reasons import DeadReason
 from triack.base.units import MS
 from triack.queues.mailboxes.mailbox import Lease
 from triack.queues.mailboxes.redelivery import Return
@@ -21,12 +22,16 @@ __all__ = ["Subscriber"]
 
 TURN_NS = 60 * MS
 """The longest wait between two turns of a subscriber."""
-TAKES = {"quick": 1_000, "slow": 1, "flapping": 10, "dead": 0}
+TAKES = {"quick": 1_000, "slow": 1, "flapping": 10, "dead": 0, "failing": 10, "holding": 3, "pausing": 10}
 """Messages that a subscriber of a kind takes in a turn, at most."""
 LEAVE_CHANCE = 0.1
 """How often one that is flapping goes away, and one that is slow takes something."""
 FAIL_CHANCE = 0.05
 """How often a message is given back, by all but the first."""
+FAILING_CHANCE = 0.7
+"""How often by one that is failing: most of its messages become dead letters where few attempts are allowed."""
+SETTLE_CHANCE = 0.3
+"""How often one that holds a message is done with it in a turn: some are overdue by then."""
 
 
 class Subscriber:
@@ -49,6 +54,9 @@ class Subscriber:
         self._history = history
         self._engine: Engine | None = None
         self._subscription: Subscription | None = None
+        # What is in hand, and what was taken from it as it was overdue.
+        self._held: list[Lease] = []
+        self._overdue: list[Lease] = []
         self._on_ready: list[Callable[[], None]] = []
         self._is_ready = False
 
@@ -59,6 +67,10 @@ class Subscriber:
     def heal(self) -> None:
         """Nothing is slow any more."""
         self.kind = "quick"
+        if self._subscription is not None and self._engine is not None and self._engine is self._host.engine:
+            engine, subscription = self._engine, self._subscription
+            if self._host.is_up and not engine.draining:
+                self._host.act(lambda: engine.topics.resume(subscription, self._world.now_ns))
 
     def await_ready(self, call: Callable[[], None]) -> None:
         """Call something once the subscription is on the disk for the first time."""
@@ -73,6 +85,11 @@ class Subscriber:
     def _act(self, engine: Engine) -> None:
         subscription = self._found(engine)
         rare = self._random.random() < LEAVE_CHANCE
+        self._settle(engine, subscription, leaves=self.kind == "holding" and rare)
+        if self.kind == "pausing" and rare and not subscription.durable:
+            topics = engine.topics
+            change = topics.suspend if subscription.suspended_at is None else topics.resume
+            change(subscription, self._world.now_ns)
         if self.kind == "flapping" and rare and not subscription.durable:
             engine.topics.end(subscription, "closed", self._world.now_ns)
             self._subscription = None
@@ -88,9 +105,11 @@ class Subscriber:
                 plan.pattern,
                 engine.jobs.turn(self._world.now_ns),
                 durable=plan.durable or None,
+                shared=plan.shared,
                 max_unacked=plan.max_unacked,
             )
             self._engine, self._subscription = engine, known
+            self._held, self._overdue = [], []
             if not self._is_ready:
                 engine.await_commit(self._note_ready)
         return known
@@ -100,6 +119,33 @@ class Subscriber:
             self._is_ready = True
             for call in self._on_ready:
                 call()
+
+    def _settle(self, engine: Engine, subscription: Subscription, *, leaves: bool) -> None:
+        """Be done with some of what is in hand; one that leaves gives back the rest."""
+        done = [lease for lease in self._held if self.kind != "holding" or self._random.random() < SETTLE_CHANCE]
+        for lease in done:
+            self._held.remove(lease)
+            subscription.acknowledge(lease)
+        late, self._overdue = self._overdue, []
+        for lease in late:
+            subscription.note_late(lease)
+        while leaves and self._held:
+            engine.give_back(subscription, self._held.pop(), Return(failed=False), self._world.now_ns)
+
+    def _hold(self, engine: Engine, subscription: Subscription, lease: Lease) -> None:
+        """Keep a message in hand, until the node takes it back or it is settled."""
+        self._held.append(lease)
+        if subscription.ack_wait_ns:
+            self._world.at(subscription.ack_wait_ns, lambda: self._take_back(engine, subscription, lease))
+
+    def _take_back(self, engine: Engine, subscription: Subscription, lease: Lease) -> None:
+        """The node does so when a message is overdue."""
+        is_held = any(one is lease for one in self._held)  # it may have had the same message twice
+        if engine is self._host.engine and self._host.is_up and not engine.draining and is_held:
+            self._held = [one for one in self._held if one is not lease]
+            self._overdue.append(lease)
+            way = Return(failed=True, delay_ms=0, reason=DeadReason.HAND_OVER_TIMEOUT)
+            self._host.act(lambda: engine.give_back(subscription, lease, way, self._world.now_ns))
 
     def _read(self, engine: Engine, subscription: Subscription, most: int) -> None:
         taken: list[tuple[Lease, int, int]] = []
@@ -111,8 +157,14 @@ class Subscriber:
             lease = run.lease(run.draw())
             stream, number = identify(lease.body)
             if self._history is not None:
-                self._history.handed(stream, number, lease.body, redelivered=lease.redelivered, reader=None)
-            elif self._random.random() < FAIL_CHANCE:
+                at_ms = engine.wall.ms(now_ns)
+                self._history.handed(
+                    stream, number, lease.body, redelivered=lease.redelivered, reader=None, at_ms=at_ms
+                )
+            elif self.kind == "holding":
+                self._hold(engine, subscription, lease)
+                continue
+            elif self._random.random() < (FAILING_CHANCE if self.kind == "failing" else FAIL_CHANCE):
                 engine.give_back(subscription, lease, Return(failed=True, delay_ms=0), now_ns)
                 continue
             taken.append((lease, stream, number))

@@ -22,11 +22,17 @@ __all__ = ["GAMES", "KINDS", "TOPICS_FROM", "draw_topics"]
 TOPICS_FROM: Final = 2_000_000
 """Seeds from here on draw topics; those below keep the plans that they have always had."""
 GAMES: Final = "Games"
+EVERYTHING: Final = "all"
+"""The durable subscription that gets everything, and tells the history."""
 NAMES: Final = ("", "Chess", "Chess.Blitz", "Go")
 """The names of topics below the root."""
 PATTERNS: Final = (f"{GAMES}.#", f"{GAMES}.#", f"{GAMES}.*", f"{GAMES}.Chess.#", f"{GAMES}.Go", f"{GAMES}.*.Blitz")
 KINDS: Final = ("quick", "slow", "dead", "flapping")
 """A subscriber takes all that there is, now and then one message, nothing, or goes away and comes again."""
+MORE_KINDS: Final = ("failing", "holding", "pausing")
+"""It fails with most messages, has some in hand for long and then goes away with them, or pauses."""
+MORE_SHARE: Final = 1 / 2
+"""Of the seeds: those that draw what follows, too."""
 LIMITS: Final = (1, 3, 20, 1_000)
 """Messages that may be pending."""
 QUOTA_BYTES: Final = 4_000
@@ -53,11 +59,39 @@ def draw_topics(seed: int, random: Random) -> Plan:
     hosts[shape.hub] = _with_topics(hosts[shape.hub], random)
     end_ns = random.choice(_ENDS_S) * SECOND
     faults = _draw_faults(shape, end_ns, random) if random.random() < FAULT_SHARE else []
-    return Plan(
+    plan = Plan(
         seed, tuple(hosts), _draw_streams(shape, random), _draw_network(random),
         tuple(sorted(faults, key=lambda fault: fault.at_ns)), end_ns, subscribers=_draw_subscribers(shape, random),
         away=draw_away(Random(f"away {seed}"), shape.hosts, shape.hub, PATTERNS),
     )  # fmt: skip
+    more = Random(f"{seed}: times, failures and shared subscriptions")
+    return _with_more(plan, shape.hub, more) if more.random() < MORE_SHARE else plan
+
+
+def _with_more(plan: Plan, hub: int, random: Random) -> Plan:
+    """Messages that expire or fail, readers that keep them for too long, and several readers of one subscription."""
+    hosts, streams = list(plan.hosts), plan.streams
+    topic, limits = hosts[hub].settings.topics[GAMES], hosts[hub].settings
+    topic = replace(topic, ack_wait_s=random.choice([None, 0.1, 0.5]))
+    settings = replace(limits, topics={GAMES: topic}, max_redeliveries=random.choice([0, 2, 10]))
+    hosts[hub] = replace(hosts[hub], settings=settings)
+    if random.random() < 1 / 2:
+        streams = tuple(replace(one, read_ms=random.choice([0, 50, 300, 2_000])) for one in streams)
+    work = SubscriberPlan(hub, f"{GAMES}.#", "work", "holding", random.choice([None, 3]), shared=True)
+    shared = [replace(work, kind=random.choice(["quick", "failing", "holding"])) for _ in range(2)]
+    others = [
+        SubscriberPlan(
+            hub, random.choice(PATTERNS), "kept" if random.random() < 1 / 4 else "", random.choice(MORE_KINDS), None
+        )
+        for _ in range(random.choice([1, 2]))
+    ]
+    subscribers = (*plan.subscribers, *(shared if random.random() < 1 / 2 else ()), *_of_one_name(others))
+    return replace(plan, hosts=tuple(hosts), streams=streams, subscribers=subscribers)
+
+
+def _of_one_name(plans: list[SubscriberPlan]) -> list[SubscriberPlan]:
+    """Durable subscriptions of one name have one pattern, and one reader unless they are shared."""
+    return [replace(one, durable=one.durable and f"{one.durable}{at}") for at, one in enumerate(plans)]
 
 
 def _with_topics(host: HostPlan, random: Random) -> HostPlan:
@@ -85,7 +119,7 @@ def _draw_streams(shape: _Shape, random: Random) -> tuple[StreamPlan, ...]:
 
 
 def _draw_subscribers(shape: _Shape, random: Random) -> tuple[SubscriberPlan, ...]:
-    first = SubscriberPlan(shape.hub, f"{GAMES}.#", "all", "quick", 1_000)
+    first = SubscriberPlan(shape.hub, f"{GAMES}.#", EVERYTHING, "quick", 1_000)
     others = [
         SubscriberPlan(
             shape.hub,

@@ -22,6 +22,7 @@ from triack.tools.chaos.journaling import JournalReader, journals_of, what_is_ke
 from triack.tools.chaos.plan import LASTING_MS, LETTERS, AwayPlan, StreamPlan, SubscriberPlan, is_limited
 from triack.tools.chaos.sealing import SUSPECTED
 from triack.tools.chaos.subscribers import Subscriber
+from triack.tools.chaos.topics import EVERYTHING
 from triack.tools.sim.disk import ProcessCrashed
 from triack.tools.sim.world import World
 
@@ -403,6 +404,9 @@ class Workload:
             body = lease.body
             stream, number = identify(body)
             why = (lease.packet.open().properties or [{}])[lease.index]
+            if why.get("dead_subscription", EVERYTHING) != EVERYTHING:
+                mailbox.acknowledge(lease)  # the session log is judged for what others get
+                continue
             reason, maybe = str(why.get("dead_reason", "")), bool(why.get("dead_maybe_delivered"))
             self.history.buried(stream, number, body, reason, maybe_delivered=maybe)
             mailbox.acknowledge(lease)

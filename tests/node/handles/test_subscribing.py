@@ -187,6 +187,8 @@ async def test_a_peer_publishes_in_each_class_and_in_a_transaction() -> None:
         ("Games.#", {"shared": True}),
         ("Games.#", {"durable": "a b"}),
         ("Games.#", {"max_unacked": 0}),
+        ("Games.#", {"max_unacked": 1 << 70}),
+        ("Games.#", {"durable": "$1"}),
         ("Games.#", {"ack_wait_s": 0}),
         ("Games.#", {"ack": "never"}),
     ],

@@ -11,7 +11,9 @@ from triack.base.commit import Commit
 from triack.base.delivery import Delivery
 from triack.base.reasons import DropReason
 from triack.base.units import MS, SECOND
+from triack.queues.mailboxes.redelivery import Return
 from triack.queues.node_settings import Quota
+from triack.queues.topics.subscription import Subscription
 from triack.queues.topics.trie import Trie
 
 PER_PACKET = pytest.mark.parametrize("per_packet", [1, 50])
@@ -240,6 +242,113 @@ def test_readers_of_a_paused_topic_wait_and_miss_nothing() -> None:
     assert (bench.read(one), bench.read(audit)) == ([1, 2, 3], [0, 1, 2, 3])
 
 
+def expire(bench: Bench) -> None:
+    """All that expires within two seconds does."""
+    bench.now_ns += 2 * SECOND
+    bench.queues.handle_timer(bench.now_ns)
+    bench.queues.expiry.dead_letter_expired(bench.turn())
+    bench.step()
+
+
+@PER_PACKET
+def test_what_expires_for_a_subscription_that_is_not_durable_is_logged(per_packet: int) -> None:
+    """Also what was not dispatched to it: else its record looks as if it were lost."""
+    bench = Bench(per_packet, strategy="slowest_sub_rate", max_unacked=2)
+    one = bench.subscribe()
+    bench.publish(4, receive_by_ms=1_000)
+    expire(bench)
+    gone = [place for it in bench.of("expired") for first, last in it["ranges"] for place in range(first, last + 1)]
+    assert sorted(gone) == [1, 2, 3, 4]
+    assert {it["subscription"] for it in bench.of("expired")} == {one.title}
+    assert (one.length, one.size_bytes, bench.root.length) == (0, 0, 0)
+    bench.publish(3)
+    assert bench.read(one) == [4, 5, 6]
+
+
+@pytest.mark.parametrize("goes", [0, 2])
+def test_what_expires_while_a_subscription_is_suspended_is_not_for_it_either(goes: int) -> None:
+    """Whether some of the packet had been dispatched by then or not; the record says what became of the rest."""
+    bench = Bench(50, strategy="slowest_sub_rate", max_unacked=1)
+    slow, other = bench.subscribe(), bench.subscribe(max_unacked=100)
+    bench.publish(1)
+    bench.publish(6, receive_by_ms=1_000)
+    assert bench.read(other) == [0]
+    bench.topics.suspend(other, bench.now_ns)
+    assert bench.read(slow, goes) == list(range(goes))
+    expire(bench)
+    bench.topics.resume(other, bench.now_ns)
+    bench.read(slow)
+    bench.publish(2)
+    assert bench.read(slow) == bench.read(other) == [7, 8]
+    assert (other.length, other.size_bytes, bench.root.length) == (0, 0, 0)
+    gone = [it["ranges"] for it in bench.of("expired") if it["subscription"] == other.title]
+    assert gone == [[(goes + 2 if goes else 2, 7)]]
+
+
+def test_what_expired_for_a_subscription_that_ends_is_no_dead_letter() -> None:
+    """It waits for its body from the disk when the subscription ends."""
+    bench = Bench(1)
+    audit = bench.subscribe(durable="audit")
+    bench.publish(1, delivery=Delivery.TRANSACTIONAL, receive_by_ms=1_000)
+    bench.now_ns = 2 * SECOND
+    bench.queues.handle_timer(bench.now_ns)
+    bench.topics.end(audit, "unsubscribed", bench.now_ns)
+    bench.queues.expiry.dead_letter_expired(bench.turn())
+    bench.step()
+    letters = bench.queues.mailboxes.get("dead-letter")
+    assert letters is None or not letters.length
+    told = [name for name, fields in bench.records if "subscription" in fields]
+    assert told == ["subscribed", "expired", "unsubscribed"]
+    assert not bench.rows
+
+
+def test_what_came_back_to_a_subscription_does_not_expire_once_that_has_ended() -> None:
+    bench = Bench(1)
+    one, _ = bench.subscribe(), bench.subscribe()
+    bench.publish(1, receive_by_ms=1_000)
+    lease = bench.take(one)
+    assert lease is not None
+    bench.queues.give_back(one, lease, Return(failed=True, delay_ms=5_000), bench.turn())
+    bench.topics.end(one, "closed", bench.now_ns)
+    expire(bench)
+    assert {it["subscription"] for it in bench.of("expired")} == {"$2"}
+
+
+def test_a_packet_that_expires_while_a_part_of_it_is_in_hand_leaves_nothing_pending() -> None:
+    """The rest of it is dispatched to nobody."""
+    bench = Bench(50, strategy="slowest_sub_rate", max_unacked=2)
+    one = bench.subscribe()
+    bench.publish(6, receive_by_ms=1_000)
+    lease = bench.take(one)
+    assert lease is not None
+    expire(bench)
+    one.acknowledge(lease)
+    bench.step()
+    assert (one.length, one.size_bytes, bench.root.length) == (0, 0, 0)
+    bench.publish(2)
+    assert bench.read(one) == [6, 7]
+
+
+def test_a_content_in_hand_is_kept_although_it_has_expired_before_its_dispatch() -> None:
+    """A durable reader has it while the strategy holds it back for the others."""
+    bench = Bench(1, strategy="slowest_sub_rate", max_unacked=1)
+    slow, audit = bench.subscribe(), bench.subscribe(durable="audit")
+    bench.publish(1, delivery=Delivery.TRANSACTIONAL)
+    bench.publish(1, delivery=Delivery.TRANSACTIONAL, receive_by_ms=1_000)
+    assert bench.read(audit, 1) == [0]
+    lease = bench.take(audit)
+    assert lease is not None
+    expire(bench)
+    assert bench.read(slow) == [0]
+    assert len(bench.rows) == 1
+    bench.queues.give_back(audit, lease, Return(failed=True, delay_ms=0), bench.turn())
+    expire(bench)
+    assert bench.queues.mailboxes["dead-letter"].length == 1
+    assert (audit.length, slow.length, bench.root.length) == (0, 0, 0)
+    told = [name for name, fields in bench.records if fields.get("ranges") == [(2, 2)]]
+    assert told[-4:] == ["returned", "expired", "settled", "content_freed"]
+
+
 def test_a_message_for_nobody_is_dropped_and_counted() -> None:
     bench = Bench(50)
     bench.subscribe("Games.Chess", durable="chess")
@@ -285,7 +394,12 @@ def test_thousands_of_subscriptions_that_end_at_once_match_no_name_anew(monkeypa
     bench.publish(5, delivery=Delivery.TRANSACTIONAL)
     matched: list[str] = []
     match = Trie.match
-    monkeypatch.setattr(Trie, "match", lambda trie, name: matched.append(name) or match(trie, name))
+
+    def noting(trie: Trie[Subscription], name: str) -> list[Subscription]:
+        matched.append(name)
+        return match(trie, name)
+
+    monkeypatch.setattr(Trie, "match", noting)
     for one in list(bench.root.subscriptions):
         bench.topics.end(one, "closed", bench.now_ns)
     bench.step()

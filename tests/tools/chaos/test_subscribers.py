@@ -22,7 +22,7 @@ def calm(kind: str) -> Plan:
     return replace(plan, hosts=hosts, faults=(), network=Faults(), subscribers=(plan.subscribers[0], other))
 
 
-@pytest.mark.parametrize("kind", ["quick", "slow", "dead", "flapping"])
+@pytest.mark.parametrize("kind", ["quick", "slow", "dead", "flapping", "failing", "holding", "pausing"])
 def test_a_subscriber_does_as_its_kind_says(kind: str) -> None:
     outcome = run_plan(calm(kind))
     assert outcome.violations == []
@@ -32,3 +32,6 @@ def test_a_subscriber_does_as_its_kind_says(kind: str) -> None:
     assert events["subscribed"] >= 1
     assert (events["unsubscribed"] > 0) == (kind == "flapping")
     assert events["assigned"] > 0
+    assert (events["subscription_suspended"] > 0) == (kind == "pausing")
+    if kind in ("failing", "holding"):
+        assert events["returned"] >= 5

@@ -6,7 +6,7 @@ import pytest
 
 from triack.tools.chaos.drawing import draw
 from triack.tools.chaos.run import run_seed
-from triack.tools.chaos.topics import GAMES, KINDS, TOPICS_FROM
+from triack.tools.chaos.topics import GAMES, KINDS, MORE_KINDS, TOPICS_FROM
 from triack.tools.replay.log.files import parse_records
 
 SEEDS = range(TOPICS_FROM, TOPICS_FROM + 200)
@@ -26,6 +26,16 @@ def test_each_strategy_and_subscriber_comes_to_a_share_of_the_seeds() -> None:
     kinds = Counter((one.kind, bool(one.durable)) for plan in plans for one in plan.subscribers[1:])
     assert all(kinds[kind, durable] >= 20 for kind in KINDS for durable in (False, True))
     assert sum(any(fault.kind == "kill" and fault.after for fault in plan.faults) for plan in plans) >= 40
+
+
+def test_half_of_the_seeds_draw_times_failures_pauses_and_shared_subscriptions() -> None:
+    plans = [draw(seed) for seed in SEEDS]
+    topics = [host.settings.topics[GAMES] for plan in plans for host in plan.hosts if host.settings.topics]
+    assert sum(topic.ack_wait_s is not None for topic in topics) >= 30
+    assert sum(any(stream.read_ms for stream in plan.streams) for plan in plans) >= 30
+    assert sum(sum(one.shared for one in plan.subscribers) == 2 for plan in plans) >= 30
+    kinds = Counter(one.kind for plan in plans for one in plan.subscribers)
+    assert all(kinds[kind] >= 20 for kind in MORE_KINDS)
 
 
 @pytest.mark.slow

@@ -103,7 +103,7 @@ def test_the_code_of_the_page(spark: "SparkSession", tmp_path: Path) -> None:
 
     replay.write(spark, [str(tmp_path / "logs")], str(tmp_path / "tables"))
     exec(blocks[-1], known)
-    assert len(blocks) == 5
+    assert len(blocks) == 7
 
 
 def test_the_page_has_every_table_and_column(spark: "SparkSession", records: "DataFrame") -> None:

@@ -76,6 +76,38 @@ def a_wanted_message_is_gone_after_a_start() -> tuple[Topics, Expected]:
 
 
 @lie
+def a_reader_gets_what_it_missed() -> tuple[Topics, Expected]:
+    """It was suspended while a packet was dispatched, and the packet was assigned to it."""
+    world = plain()
+    at = next(at for at, it in enumerate(world.beta.records) if it["event"] == "dispatched" and it["first"] == 11)
+    before = world.beta.records[at]
+    told = world.say("subscription_suspended", subscription="slow")
+    told.update(at_ns=before["at_ns"], wall_ns=before["wall_ns"])
+    world.beta.records.insert(at, world.beta.records.pop())
+    return world.stop(), found("topic_astray", *range(11, 21))
+
+
+@lie
+def a_reader_misses_what_came_after_its_pause() -> tuple[Topics, Expected]:
+    """It was resumed, and gets nothing of the next packet."""
+    world = plain()
+    for event in ("subscription_suspended", "subscription_resumed"):
+        world.say(event, subscription="slow")
+    world.publish()
+    world.consume(world.readers["quick"], 1)
+    world.beta.records.remove(one(world, "assigned", "slow", 3))
+    return world.stop(), found("topic_lost", *range(31, 41))
+
+
+@lie
+def a_suspended_reader_is_handed_a_message() -> tuple[Topics, Expected]:
+    world = plain()
+    world.say("subscription_suspended", subscription="slow")
+    world.take(world.readers["slow"], 1)
+    return world.stop(), found("claims", 1)
+
+
+@lie
 def a_joiner_sees_what_was_there() -> tuple[Topics, Expected]:
     """A reader that joins later is handed a message of before."""
     world = plain()

@@ -59,7 +59,7 @@ COLUMNS: Final = (
     "event", "node", "incarnation", "n", "at_ns", "wall_ns", "class", "origin", "stream", "sequence", "number",
     "previous", "counts", "place", "first", "last", "count", "queue", "recovered", "redelivered", "reason", "session",
     "peer", "peer_name", "packet", "packets", "resend", "duplicate", "size", "hops", "cumulative", "ranges", "trigger",
-    "pending",
+    "pending", "priority", "topic", "subscription",
 )  # fmt: skip
 """The columns of a table of records that are read."""
 _COLUMNS_OF: Final = {event: [name for name in COLUMNS if name in OF_EVENT[event]] for event in EVENTS}

@@ -46,6 +46,19 @@ ACKS: Final = {
 }
 """Event -> which acknowledgement, and whether it left or arrived."""
 
+SUBSCRIBING: Final = {
+    "subscribed": "subscribed",
+    "unsubscribed": "unsubscribed",
+    "subscription_changed": "changed",
+    "subscription_suspended": "suspended",
+    "subscription_resumed": "resumed",
+}
+"""Event -> what happened to a subscription."""
+DISPATCHES: Final = {"dispatched": "dispatched", "assigned": "assigned", "discarded": "discarded"}
+"""Event -> what a topic did with messages that had their places."""
+
+_PRIORITY: Final = "coalesce(priority, if(class = 'transactional', 0L, 3L))"
+"""Of messages whose record leaves out the default of their class."""
 _RUNS: Final = "aggregate(counts, 0L, (sum, it) -> sum + it[0])"
 _MESSAGES: Final = "aggregate(counts, 0L, (sum, it) -> sum + it[0] * it[1])"
 
@@ -90,6 +103,7 @@ def commits(records: DataFrame) -> DataFrame:
         peer_name="peer_name",
         recovered=f.expr("coalesce(recovered, false)"),
         reason="reason",
+        priority=f.expr(f"if(event in ('queued', 'committed'), {_PRIORITY}, null)"),
     )
 
 
@@ -119,19 +133,73 @@ def acks(records: DataFrame) -> DataFrame:
 
 
 def deliveries(records: DataFrame) -> DataFrame:
-    """Return what happened to messages in a queue: handed out, acknowledged, returned, purged, expired."""
+    """Return what happened to messages in a queue, or to those of a subscription: a row for each range of places.
+
+    They are handed out, acknowledged, returned, purged, expired.
+    """
     there = records.where(f.col("event").isin(*DELIVERIES))
+    spans = f.expr("if(subscription is null, array(array(place, place)), ranges)")
     return _rows(
-        there,
+        there.withColumn("span", f.explode(spans)),
         delivery=_mapped(DELIVERIES),
         **_named(*STREAM),
         first="number",
         last=f.expr(f"number + {_RUNS} - 1"),
-        place="place",
-        messages=f.expr(_MESSAGES),
+        place=f.expr("span[0]"),
+        messages=f.expr(f"if(subscription is null, {_MESSAGES}, span[1] - span[0] + 1)"),
         counts="counts",
         queue="queue",
         redelivered="redelivered",
+        priority=f.expr(f"if(event = 'handed' and subscription is null, {_PRIORITY}, null)"),
+        topic="topic",
+        subscription="subscription",
+    )
+
+
+def placements(records: DataFrame) -> DataFrame:
+    """Return messages that arrived in topics: a row for each series of packets of one name."""
+    return _rows(
+        records.where("event = 'placed'"),
+        **_named(*STREAM),
+        first="number",
+        last=f.expr(f"number + {_RUNS} - 1"),
+        topic="topic",
+        name=f.expr("concat_ws('.', topic, nullif(below, ''))"),
+        place_first=f.col("at_place"),
+        place_last=f.expr(f"at_place + {_MESSAGES} - 1"),
+        messages=f.expr(_MESSAGES),
+        recovered=f.expr("coalesce(recovered, false)"),
+    )
+
+
+def dispatches(records: DataFrame) -> DataFrame:
+    """Return what topics let go, to whom, and what they dropped for subscriptions: a row for each range of places."""
+    return _rows(
+        records.where(f.col("event").isin(*DISPATCHES)),
+        change=_mapped(DISPATCHES),
+        topic="topic",
+        subscription="subscription",
+        place_first=f.col("first"),
+        place_last=f.col("last"),
+        messages=f.expr("coalesce(count, last - first + 1)"),
+        age_ns="age_ns",
+        pending_messages=f.col("pending"),
+    )
+
+
+def subscriptions(records: DataFrame) -> DataFrame:
+    """Return what happened to subscriptions: they begin, end, change, are suspended, and go on."""
+    return _rows(
+        records.where(f.col("event").isin(*SUBSCRIBING)),
+        change=_mapped(SUBSCRIBING),
+        topic="topic",
+        subscription="subscription",
+        pattern="pattern",
+        durable="durable",
+        after="after",
+        max_unacked="max_unacked",
+        ack_wait_ns="ack_wait_ns",
+        reason="reason",
     )
 
 
@@ -220,5 +288,8 @@ FACTS: Final = {
     "commits": commits,
     "deliveries": deliveries,
     "resends": resends,
+    "placements": placements,
+    "dispatches": dispatches,
+    "subscriptions": subscriptions,
 }
 """The tables of facts by their names: each is a function of records."""

@@ -59,6 +59,17 @@ class Contents:
                 yield max(begin, first), min(end, last), below
             at += 1
 
+    def express(self, first: int, last: int) -> list[Span]:
+        """Return which of the messages from first to last are express."""
+        at = max(bisect_right(self._firsts, first) - 1, 0)
+        found = []
+        for begin, end, _, is_express in self._runs[at:]:
+            if begin > last:
+                break
+            if is_express and end >= first:
+                found.append((max(begin, first), min(end, last)))
+        return found
+
     def dispatch(self, first: int, last: int, at_ns: int) -> None:
         """Messages were dispatched."""
         self.dispatched = max(self.dispatched, last)

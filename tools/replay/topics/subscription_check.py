@@ -5,7 +5,8 @@ A subscription that is not durable has a message once that is dispatched, a dura
     AHEAD --handed--> IN HAND --settled--> DONE
     IN HAND --returned--> TRIED --handed--> IN HAND
     IN HAND --start--> TRIED
-    AHEAD, TRIED --settled, expired--> DONE
+    AHEAD, TRIED --settled--> DONE
+    AHEAD, TRIED --expired--> DONE, if it is not durable; otherwise it is settled after that
     AHEAD, IN HAND, TRIED --discarded--> DROPPED
 """
 
@@ -54,12 +55,13 @@ class Subscription:
         settled: how many it is done with.
         discarded: how many were dropped for it.
         open: the places of the messages that are its own and not done.
+        expired: the places of messages that have expired before they were dispatched to it.
         away: what was passed on to the node to which it belongs; None if that is its own.
-        suspended: whether it misses what is dispatched.
     """
 
     __slots__ = (
         "_ahead",
+        "_back",
         "_begun_ns",
         "_dropped",
         "_hand",
@@ -78,6 +80,7 @@ class Subscription:
         "delivered",
         "discarded",
         "durable",
+        "expired",
         "kept",
         "max_unacked",
         "name",
@@ -86,7 +89,6 @@ class Subscription:
         "pending",
         "settled",
         "since",
-        "suspended",
     )  # fmt: skip
 
     def __init__(self, record: Record, out: Output) -> None:
@@ -104,12 +106,14 @@ class Subscription:
         self._begun_ns: int = record["at_ns"]
         self.pending = self.delivered = self.settled = self.discarded = 0
         self.open = RangeSet()
-        self.suspended = False
+        self.expired = RangeSet()
         # Of these: those that were never handed out, that are in hand, and that were in hand at some time.
         self._ahead = RangeSet()
         self._hand = RangeSet()
         self._tried = RangeSet()
         self._dropped = RangeSet()
+        # Of those that are its own: which came back at some time.
+        self._back = RangeSet()
         # The highest place that was handed out, and since when messages are in hand, where that is limited.
         self._top = 0
         # What was passed over, with the record that shows it.
@@ -145,7 +149,7 @@ class Subscription:
         """Messages are its own no longer. Returns those that were."""
         taken = self.open.take(first, last)
         self.pending -= size(taken)
-        for messages in (self._ahead, self._tried):
+        for messages in (self._ahead, self._tried, self._back):
             messages.take(first, last)
         self._let_go(first, last)
         return taken
@@ -175,8 +179,6 @@ class Subscription:
         """
         foreign: list[tuple[str, Span]] = []
         for first, last in record["ranges"]:
-            if self.suspended:
-                self._report(record, "claims", "handed out while the subscription was suspended", first, last)
             self._revive(first, last)
             foreign += self._foreign(first, last, limit)
             for low, high in self.open.overlap(first, last):
@@ -251,7 +253,17 @@ class Subscription:
         if record["wall_ns"] < record["receive_by_ms"] * 1_000_000:
             evidence = f"expired {record['receive_by_ms'] - record['wall_ns'] // 1_000_000} ms too early"
             self._report(record, "topic_lost", evidence, *_ends(record["ranges"]))
-        return self.handle_settled(record, limit)
+        if self.durable:
+            for first, last in record["ranges"]:
+                self._ahead.take(first, last)  # nobody gets them any more, so nobody passes them over
+                if self.away is not None:
+                    self.away.passed.add(first, last)  # they become dead letters here, and are not passed on
+            return []  # it is done with them once they are dead letters: a `settled` follows
+        for first, last in record["ranges"]:
+            if last > limit:
+                self.expired.add(max(first, limit + 1), last)
+        ranges = [(first, min(last, limit)) for first, last in record["ranges"] if first <= limit]
+        return self.handle_settled({**record, "ranges": ranges}, limit)
 
     def handle_returned(self, record: Record) -> None:
         """Messages came back from the application."""
@@ -261,6 +273,7 @@ class Subscription:
             if record["overdue"]:
                 self._judge_overdue(record, first, last)
             self._let_go(first, last)
+            self._back.add(first, last)
 
     def _judge_overdue(self, record: Record, first: int, last: int) -> None:
         if not self.ack_wait_ns:
@@ -272,9 +285,10 @@ class Subscription:
                 self._report(record, "ack_wait", evidence, low, high)
 
     def handle_late(self, record: Record) -> None:
-        """The application acknowledged messages that are its no longer."""
+        """The application acknowledged messages that are its no longer. It may have got them again meanwhile."""
         for first, last in record["ranges"]:
-            for low, high in self._hand.overlap(first, last):
+            kept = [part for span in self._hand.overlap(first, last) for part in self._back.missing(*span)]
+            for low, high in kept:
                 self._report(record, "topic_lost", "acknowledged while it was in hand, and ignored", low, high)
 
     def handle_discarded(self, spans: Iterable[Span], kept: RangeSet) -> None:

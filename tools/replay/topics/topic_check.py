@@ -7,7 +7,7 @@ Fed with the records of the topic in their order. ``subscription_check.py`` has 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any, ClassVar, Final
 
 from triack.base.printable import counted, printable
@@ -52,6 +52,8 @@ class TopicJudge:
         self._totals: dict[tuple[str, str], dict[str, int]] = {}
         # The names of those of which something is in hand that is to come back in time.
         self._timed: set[str] = set()
+        # The names of those that are suspended: they miss what is dispatched.
+        self._suspended: set[str] = set()
         self._passing = Passing()
         # Levels below the topic -> the subscriptions that match; cleared when one begins or ends.
         self._matching: dict[str, list[Subscription]] = {}
@@ -144,6 +146,7 @@ class TopicJudge:
 
     def _restart(self, record: Record) -> None:
         gone = self._contents.restart()
+        self._forget_of_ended(gone)
         for name, subscription in list(self._subscriptions.items()):
             if subscription.durable:
                 subscription.restart(gone)
@@ -281,9 +284,17 @@ class TopicJudge:
             self._matching[below] = found
         return found
 
+    def _forget_of_ended(self, spans: list[Span]) -> None:
+        """Express messages are gone for good, also for a subscription whose end a crash may undo."""
+        for (name, subscription), span in product(self._ended.items(), spans):
+            before = subscription.pending
+            subscription.forget(*span)
+            self._totals[name, subscription.pattern]["pending"] -= before - subscription.pending
+
     def _on_freed(self, record: Record) -> None:
         contents = self._contents
         for first, last in record["ranges"]:
+            self._forget_of_ended(contents.express(first, last) if self._ended else [])
             for low, high, below in contents.named(first, last):
                 for subscription in self._takers(below):
                     self._judge_wanted(record, subscription, low, high)
@@ -299,9 +310,9 @@ class TopicJudge:
             subscription.forget(low, high)
         if record["reason"] in ("all", "nobody") and not subscription.durable:
             begin = max(first, self._contents.dispatched + 1, subscription.after + 1)
-            if begin <= last:
+            for low, high in subscription.expired.missing(begin, last) if begin <= last else ():
                 evidence = f"deleted ({record['reason']}) before it was dispatched to the subscription"
-                subscription.report(record, "content_freed_early", evidence, begin, last=last)
+                subscription.report(record, "content_freed_early", evidence, low, last=high)
 
     # ---- subscriptions
 
@@ -349,6 +360,7 @@ class TopicJudge:
 
     def _end(self, name: str) -> None:
         subscription = self._subscriptions.pop(name)
+        self._suspended.discard(name)
         self._matching.clear()
         subscription.restart([])
         if not subscription.durable:
@@ -365,24 +377,27 @@ class TopicJudge:
         subscription.max_unacked, subscription.ack_wait_ns = record["max_unacked"], record["ack_wait_ns"]
 
     def _on_suspended(self, subscription: Subscription, record: Record) -> None:
-        if subscription.durable or subscription.suspended:
+        if subscription.durable or subscription.name in self._suspended:
             self._claim_of(record, "suspended, and it is durable, or was suspended before")
-        subscription.suspended = True
+        self._suspended.add(subscription.name)
 
     def _on_resumed(self, subscription: Subscription, record: Record) -> None:
-        if not subscription.suspended:
+        if subscription.name not in self._suspended:
             self._claim_of(record, "resumed, and it was not suspended")
-        subscription.suspended = False
+        self._suspended.discard(subscription.name)
 
     def _takes_now(self, subscription: Subscription) -> bool:
         """Whether a subscription takes part in what is dispatched now."""
-        return not (subscription.durable or subscription.suspended)
+        return not (subscription.durable or subscription.name in self._suspended)
 
     def _limit(self, subscription: Subscription) -> int:
         """The last place that a subscription may have."""
         return self._contents.next - 1 if subscription.durable else self._contents.dispatched
 
     def _on_handed(self, subscription: Subscription, record: Record) -> None:
+        if subscription.name in self._suspended:
+            first, last = record["ranges"][0]
+            subscription.report(record, "claims", "handed out while it was suspended", first, last=last)
         foreign = subscription.handle_handed(record, self._limit(subscription))
         self._timed.add(subscription.name)
         self._judge_foreign(subscription, record, foreign, "handed out")
@@ -407,6 +422,11 @@ class TopicJudge:
     def _on_expired(self, subscription: Subscription, record: Record) -> None:
         foreign = subscription.handle_expired(record, self._limit(subscription))
         self._judge_foreign(subscription, record, foreign, "expired")
+        for first, last in record["ranges"]:
+            for low, high, below in self._contents.named(first, last):
+                if not matches(subscription.pattern, full_name(self._topic, below)):
+                    evidence = f"expired for it, and the name does not match {subscription.pattern!r}"
+                    subscription.report(record, "topic_astray", evidence, low, last=high)
 
     def _judge_foreign(
         self, subscription: Subscription, record: Record, foreign: list[tuple[str, Span]], what: str
@@ -454,9 +474,10 @@ class TopicJudge:
         parts: list[tuple[Subscription, Span]] = []
         for low, high, below in contents.named(max(first, contents.dispatched + 1), last):
             takers = [it for it in self._takers(below) if self._takes_now(it) and it.after < high]
-            cuts = sorted({low, high + 1, *(it.after + 1 for it in takers if it.after >= low)})
+            edges = [edge for it in takers for span in it.expired.overlap(low, high) for edge in (span[0], span[1] + 1)]
+            cuts = sorted({low, high + 1, *(it.after + 1 for it in takers if it.after >= low), *edges})
             for begin, end in pairwise(cuts):
-                eligible = [it for it in takers if it.after < begin]
+                eligible = [it for it in takers if it.after < begin and not it.expired.overlap(begin, begin)]
                 self._judge_room(record, (begin, end - 1), eligible, got)
                 parts += [(it, (begin, end - 1)) for it in eligible]
         for subscription, span in parts:
@@ -546,6 +567,7 @@ class TopicJudge:
         if named is None or self._strategy not in RULES:
             return False
         takers = [it for it in self._takers(named[2]) if self._takes_now(it) and it.after < place]
+        takers = [it for it in takers if not it.expired.overlap(place, place)]
         return up_to(self._strategy, takers, {}) != 0
 
     # ---- reports

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.tools.replay.builder import BETA, healthy
+from tests.tools.replay.builder import BETA, PER_PACKET, healthy
+from tests.tools.replay.topic_faults import plain
 from triack.tools.replay.log.files import find_logs, read_records
 
 if TYPE_CHECKING:
@@ -33,3 +34,40 @@ def test_an_ack_is_a_row_for_each_range(spark: "SparkSession", tmp_path: Path) -
     assert sorted(map(tuple, spans)) == sorted(
         (it["number"], it["number"] + it["packets"] - 1, sum(p * m for p, m in it["counts"])) for it in arrived
     )
+
+
+def test_what_topics_did_has_its_subscription_and_its_places(spark: "SparkSession", tmp_path: Path) -> None:
+    """So that each hand-over joins what arrived there."""
+    from triack import replay
+    from triack.tools.replay.tables import facts
+
+    world = plain()
+    world.say("subscription_suspended", subscription="slow")
+    world.stop().save(tmp_path)
+    records = replay.load(spark, str(tmp_path)).cache()
+    placed = facts.placements(records).select("name", "place_first", "place_last", "messages").collect()
+    assert [tuple(row) for row in placed] == [
+        ("Games.Chess", 1 + at * PER_PACKET, (at + 1) * PER_PACKET, PER_PACKET) for at in range(3)
+    ]
+    handed = facts.deliveries(records).where("delivery = 'handed' and subscription = 'audit'")
+    assert [tuple(row) for row in handed.select("topic", "place", "messages", "first").collect()] == [
+        ("Games", 1 + at * PER_PACKET, PER_PACKET, None) for at in range(3)
+    ]
+    given = facts.dispatches(records).where("change = 'assigned'").groupBy("subscription").sum("messages").collect()
+    assert sorted(map(tuple, given)) == [("quick", 3 * PER_PACKET), ("slow", 3 * PER_PACKET)]
+    changes = facts.subscriptions(records).where("subscription = 'slow'").select("change", "pattern").collect()
+    assert [tuple(row) for row in changes] == [("subscribed", "Games.#"), ("suspended", None)]
+
+
+def test_each_range_has_the_priority_of_its_messages(spark: "SparkSession", tmp_path: Path) -> None:
+    """That of its class, where the record leaves it out."""
+    from triack import replay
+    from triack.tools.replay.tables import facts
+
+    healthy().save(tmp_path)
+    records = replay.load(spark, str(tmp_path)).cache()
+    queued = facts.commits(records).where("change = 'queued'").select("class", "priority").distinct().collect()
+    assert {tuple(row) for row in queued} <= {("transactional", 0), ("recoverable", 3), ("express", 3)}
+    assert queued
+    moved = facts.commits(records).where("change not in ('queued', 'committed') and priority is not null")
+    assert not moved.count()

@@ -94,3 +94,41 @@ def test_the_eldest_are_dropped() -> None:
     subscription.handle_discarded(subscription.eldest(2), RangeSet([(5, 14)]))
     assert subscription.handle_handed(said(6, 7), 14) == [("discard_rule", (6, 6))]
     assert (checks(out), subscription.discarded, subscription.pending) == ([], 2, 8)
+
+
+def test_a_late_acknowledgement_of_what_was_handed_out_again_accuses_nobody() -> None:
+    """It is of the first time, or of another reader; without a first time it was in hand, and got lost."""
+    subscription, out = begun()
+    subscription.handle_handed(said(5, 6), 14)
+    subscription.handle_returned(said(5, 5))
+    subscription.handle_handed(said(5, 5, redelivered=True), 14)
+    subscription.handle_late(said(5, 5))
+    assert checks(out) == []
+    subscription.handle_late(said(6, 6))
+    assert checks(out) == ["topic_lost"]
+
+
+def test_a_durable_subscription_is_done_with_what_expired_once_it_is_settled() -> None:
+    subscription, out = begun()
+    assert subscription.handle_expired(said(5, 6, receive_by_ms=0), 14) == []
+    assert subscription.pending == 10
+    assert subscription.handle_settled(said(5, 6), 14) == []
+    assert (subscription.pending, checks(out)) == (8, [])
+
+
+def test_what_expires_before_its_dispatch_is_never_its_own() -> None:
+    out = Output()
+    fields = {"pattern": "Games.#", "durable": False, "after": 4, "max_unacked": 3, "ack_wait_ns": 0}
+    subscription = Subscription(COMMON | fields, out)
+    subscription.take(5, 6)
+    assert subscription.handle_expired(said(6, 9, receive_by_ms=0), 6) == []
+    assert (subscription.pending, list(subscription.expired)) == (1, [(7, 9)])
+
+
+def test_what_has_expired_for_a_durable_subscription_was_not_passed_over() -> None:
+    """Although it ends before that is settled."""
+    subscription, out = begun()
+    subscription.handle_expired(said(5, 6, receive_by_ms=0), 14)
+    subscription.handle_handed(said(7, 7), 14)
+    subscription.end()
+    assert checks(out) == []

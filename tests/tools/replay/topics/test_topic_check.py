@@ -125,3 +125,19 @@ def test_a_commit_that_a_crash_cut_off_may_be_settled_again() -> None:
     assert (verdict.verdict, verdict.findings) == ("pass", [])
     assert verdict.timeline is not None
     assert verdict.timeline.readers["beta", "Games", "audit", "Games.#"]["settled"] == 40
+
+
+def test_a_subscription_whose_end_a_crash_undoes_has_lost_its_express_messages() -> None:
+    """They were deleted from memory when it ended; the process died before the commit of that."""
+    world = Topics()
+    audit = world.subscribe("audit", durable=True, limit=1_000)
+    world.publish(cls=FAST)
+    world.publish(cls=KEPT)
+    kept = set(world.kept)
+    world.unsubscribe(audit, "unsubscribed")
+    world.readers["audit"] = audit
+    world.kept = {at for at in kept if at > 10}
+    audit.waiting = sorted(world.kept)
+    world.restart()
+    world.consume(audit, 10)
+    assert verdict_of(world.stop()).violations == {}
