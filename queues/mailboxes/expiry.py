@@ -75,10 +75,10 @@ class Expiry:
 
     def forget(self, mailbox: Mailbox) -> None:
         """A subscription is about to end: what has expired for it becomes no dead letter, and that is logged."""
-        for of, packet, indices in self._expired:
+        for of, packet, indices in self.expired:
             if of is mailbox:
                 mailbox.note_expired(packet, indices)
-        self._expired = deque(one for one in self._expired if one[0] is not mailbox)
+        self.expired = deque(one for one in self.expired if one[0] is not mailbox)
 
     def next_deadline_ms(self) -> int | None:
         """When the next packet expires, by the wall clock, or None."""
