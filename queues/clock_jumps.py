@@ -19,7 +19,7 @@ from triack.base.checks import LONGEST_LIFE_S
 from triack.base.clock import UNSET_BEFORE_MS, ClockJump
 from triack.base.commit import OWN_STATE, Commit, OutgoingStreamRow
 from triack.base.errors import StoreDamaged
-from triack.queues.packing import move_times, receive_by_of, sent_at_of
+from triack.queues.body_head import move_times, receive_by_of, sent_at_of
 
 __all__ = ["ClockJumps", "head_here", "late_by_ms"]
 

@@ -47,6 +47,29 @@ from triack.base.delivery import PRIORITY_MAX
 from triack.base.errors import AddressError, ProtocolError
 from triack.base.names import check_levels, check_topic
 from triack.base.reasons import DropReason
+from triack.queues.body_head import (
+    ANSWERS,
+    BATCH,
+    FRAGMENT,
+    HEAD,
+    KIND_BITS,
+    LARGE,
+    OPENED,
+    PLACE,
+    PRIORITY_SHIFT,
+    RICH,
+    SEAL,
+    SEAL_ADDS_BYTES,
+    SEALED_BYTES,
+    TOPIC,
+    count_of,
+    fragment_range,
+    is_sealed,
+    large_of,
+    mark_opened,
+    priority_of,
+    was_sealed,
+)
 
 __all__ = [
     "ADMIN",
@@ -60,7 +83,6 @@ __all__ = [
     "MAX_BODY_BYTES",
     "MAX_PROPERTIES_BYTES",
     "PIECE_MIN_BYTES",
-    "SEALED_BYTES",
     "SENT_TO",
     "USER_PROPERTIES_BYTES",
     "Answer",
@@ -73,34 +95,20 @@ __all__ = [
     "Passed",
     "Properties",
     "Unpacked",
-    "cares_of",
     "check",
     "check_source",
-    "count_of",
-    "fragment_range",
-    "is_sealed",
     "join_fragments",
-    "kept_until",
-    "large_of",
-    "mark_opened",
-    "messages_in",
-    "move_times",
-    "ordinal_of",
     "pack",
     "pack_again",
     "pack_one",
     "part_bytes",
-    "priority_of",
     "read_batch",
     "read_fragment",
     "read_opened",
-    "receive_by_of",
-    "sent_at_of",
     "split_to_seal",
     "topic_of",
     "unpack",
     "unpack_pieces",
-    "was_sealed",
     "write_properties",
 ]
 
@@ -119,8 +127,6 @@ ALIKE_MAX = 64
 """Bodies of one length that are read at once: small messages in the smallest datagrams. The cached ``Struct`` objects
 for them take no more than a few MiB."""
 
-_HEAD = Struct("!BHQQQ")
-_FRAGMENT = Struct("!II")
 _TOLD = Struct("!H16sQH")
 _SOURCE = Struct("!B16sQQ")
 """What stands before the name of the topic of a message that was passed on; no name begins with its first byte, 0."""
@@ -131,34 +137,16 @@ _FEW = Struct("!HH")
 _LENGTH = Struct("!I")
 _SHORT_MAX = 0xFFFF
 """Lengths in a batch are 16 bits; longer messages travel in fragments."""
-_ANSWERS, _BATCH, _RICH, _FRAGMENT_KIND = 0, 1, 2, 3
-_KIND_BITS, _LARGE, _TOPIC = 0b11, 0b100, 0b1000
-"""The bits of the first byte that say which kind of body it is, whether its message stands for a large one, and whether
-it has the name of a topic."""
-_SEAL = _LARGE
-"""The bit of the first byte of a sealed body: its kind is 0, which stands for nothing large."""
-_OPENED = 0x8000
-"""The bit of the count of a body that came sealed and was opened: no packet has room for so many messages."""
-SEAL_ADDS_BYTES = 96
-"""What sealing a text adds: the ephemeral key, 32 bytes, the sealed key of the sealer, 48, and a tag, 16."""
-SEALED_BYTES = SEAL_ADDS_BYTES + 1 + _FRAGMENT.size
-"""By how much longer a body is when it is sealed: its first byte and its place are there twice."""
 _NAME_BYTES_MAX = 256
 """What stands before a large message that is published, at most: the length is a byte."""
 _LARGE_MAX_BYTES = MAX_BODY_BYTES + MAX_PROPERTIES_BYTES + _LENGTH.size + _NAME_BYTES_MAX
 """Of all pieces of a large message."""
-_TIME_MAX_MS = (1 << 64) - 1
-"""The latest time that the head of a body can hold."""
 _NEVER = (0, 0)
 """The expiry of a message without any time limit."""
-_PRIORITY_SHIFT = 4
-"""The lowest of the three bits of the priority, in the first byte of a body."""
 _NO_PROPERTIES: dict[str, Any] = {}
 """One for all messages without any; nobody changes it."""
 _ENCODER = json.JSONEncoder(separators=(",", ":"))
 """One for all, as to make one takes longer than to write a few properties."""
-
-assert _HEAD.size + _FRAGMENT.size == HEAD_BYTES, "what ``count_of`` and ``fragment_range`` need to see"
 
 Properties = dict[str, Any]
 
@@ -385,7 +373,7 @@ def pack(
     Returns:
         The bodies, and the next free ordinal.
     """
-    packer = _Packer(min(limit_bytes, _SHORT_MAX), first_ordinal, sent_at_ms, most, priority << _PRIORITY_SHIFT)
+    packer = _Packer(min(limit_bytes, _SHORT_MAX), first_ordinal, sent_at_ms, most, priority << PRIORITY_SHIFT)
     for kind, some in groupby(messages, key=type):
         if kind is bytes:
             packer.add_plain(cast("list[bytes]", list(some)))
@@ -417,7 +405,7 @@ class _Packer:
         self.packed: list[PacketBody] = []
         self.ordinal = ordinal
         self._sent_at_ms = sent_at_ms
-        self._full_bytes = self._room_bytes = limit_bytes - _HEAD.size
+        self._full_bytes = self._room_bytes = limit_bytes - HEAD.size
         self._bodies: list[bytes] = []
         self._properties: list[bytes] = []
         self._last = b""
@@ -477,7 +465,7 @@ class _Packer:
                 stop += 1
             assert first.run is not None
             body = _answers(first.run, first.index, stop - at, self.ordinal, self._sent_at_ms, self._bits)
-            if len(body) > self._full_bytes + _HEAD.size:
+            if len(body) > self._full_bytes + HEAD.size:
                 # Its label is long: no compact form, but pieces.
                 for answer in answers[at:stop]:
                     told = AnswerProperties(*_told(first.run, answer.index), 1, first.run.properties)[0]
@@ -492,10 +480,10 @@ class _Packer:
         """Add a message that stands for a large one, under the ordinal of that; its own ordinal is never used."""
         self.close_run()
         unused, self.ordinal = self.ordinal, message.ordinal
-        self._bits |= _LARGE
+        self._bits |= LARGE
         self.add_list([message])
         self.close_run()
-        self._bits &= ~_LARGE
+        self._bits &= ~LARGE
         self.ordinal = unused + 1
 
     def add_list(self, messages: list[Outgoing]) -> None:
@@ -596,14 +584,14 @@ class _Packer:
 
     def _add_fragments(self, body: bytes, properties: bytes, *, ack_requested: bool) -> None:
         blob = memoryview(self._named(1) + _LENGTH.pack(len(properties)) + properties + body)
-        piece_bytes = self._full_bytes - _FRAGMENT.size
+        piece_bytes = self._full_bytes - PLACE.size
         reach_by_ms, receive_by_ms = self._expiry
-        kind = _FRAGMENT_KIND | (_TOPIC if self._name else 0) | self._bits
-        head = _HEAD.pack(kind, 0, self.ordinal, self._sent_at_ms, receive_by_ms)
+        kind = FRAGMENT | (TOPIC if self._name else 0) | self._bits
+        head = HEAD.pack(kind, 0, self.ordinal, self._sent_at_ms, receive_by_ms)
         for offset in range(0, len(blob), piece_bytes):
             piece = blob[offset : offset + piece_bytes]
             last = offset + len(piece) == len(blob)
-            fragment = head + _FRAGMENT.pack(len(blob), offset) + piece
+            fragment = head + PLACE.pack(len(blob), offset) + piece
             self.packed.append(PacketBody(fragment, int(last), 1, reach_by_ms, ack_requested and last, self._cares))
         self.ordinal += 1
 
@@ -613,14 +601,14 @@ def pack_one(message: Outgoing, ordinal: int, sent_at_ms: int) -> bytes:
 
     It is a dead letter, to which nothing more happens: the body does not care.
     """
-    properties, bits = write_properties(message.properties), message.priority << _PRIORITY_SHIFT
+    properties, bits = write_properties(message.properties), message.priority << PRIORITY_SHIFT
     if isinstance(message, LargeMessage):
-        bits |= _LARGE
+        bits |= LARGE
     if max(len(message.body), len(properties)) <= _SHORT_MAX:
         return _batch([message.body], [properties], ordinal, sent_at_ms, message.receive_by_ms, bits)
     blob = _LENGTH.pack(len(properties)) + properties + message.body
-    head = _HEAD.pack(_FRAGMENT_KIND | bits, 0, ordinal, sent_at_ms, message.receive_by_ms)
-    return head + _FRAGMENT.pack(len(blob), 0) + blob
+    head = HEAD.pack(FRAGMENT | bits, 0, ordinal, sent_at_ms, message.receive_by_ms)
+    return head + PLACE.pack(len(blob), 0) + blob
 
 
 def _properties_with(content: Unpacked, indices: Iterable[int], added: Properties) -> list[Properties]:
@@ -647,7 +635,7 @@ def pack_again(content: Unpacked, indices: Sequence[int], added: Properties, rec
         receive_by_ms: wall clock at which the copies end; 0 for never.
     """
     packed: list[bytes] = []
-    bits = content.priority << _PRIORITY_SHIFT
+    bits = content.priority << PRIORITY_SHIFT
     for _, run in groupby(enumerate(indices), key=lambda it: it[1] - it[0]):
         at = [index for _, index in run]
         bodies, given = [content.bodies[index] for index in at], _properties_with(content, at, added)
@@ -674,13 +662,13 @@ def unpack(body: bytes) -> Unpacked:
 
 def _source_of(body: bytes) -> tuple[bytes, int, int, str] | None:
     """What stands before messages that are passed on; None before all others, and in a later fragment."""
-    if not body[0] & _TOPIC:
+    if not body[0] & TOPIC:
         return None
-    at = _HEAD.size
-    if body[0] & _KIND_BITS == _FRAGMENT_KIND:
+    at = HEAD.size
+    if body[0] & KIND_BITS == FRAGMENT:
         if read_fragment(body).offset:
             return None
-        at += _FRAGMENT.size
+        at += PLACE.size
     end = at + 1 + (body[at] if at < len(body) else 0)
     return _read_source(body[at + 1 : end]) if at + 1 < end <= len(body) and not body[at + 1] else None
 
@@ -697,24 +685,24 @@ def check_source(body: bytes, passed_on: bool) -> None:
 
 def _unpack(body: bytes) -> Unpacked:
     try:
-        first, count, first_ordinal, sent_at_ms, receive_by_ms = _HEAD.unpack_from(body)
-        kind, priority = first & _KIND_BITS, first >> _PRIORITY_SHIFT & PRIORITY_MAX
-        is_sealed_or_was = count & _OPENED or first & (_KIND_BITS | _SEAL) == _SEAL
-        if kind == _FRAGMENT_KIND or is_sealed_or_was:
+        first, count, first_ordinal, sent_at_ms, receive_by_ms = HEAD.unpack_from(body)
+        kind, priority = first & KIND_BITS, first >> PRIORITY_SHIFT & PRIORITY_MAX
+        is_sealed_or_was = count & OPENED or first & (KIND_BITS | SEAL) == SEAL
+        if kind == FRAGMENT or is_sealed_or_was:
             return _unpack_opened(body) if is_sealed_or_was else _unpack_whole(read_fragment(body))
-        if kind == _ANSWERS and count:
+        if kind == ANSWERS and count:
             return _unpack_answers(body)
-        if kind not in (_BATCH, _RICH) or not count:
+        if kind not in (BATCH, RICH) or not count:
             raise ProtocolError(DropReason.BAD_BODY, f"kind {kind}, count {count}")
-        topic, at = (None, _HEAD.size) if not first & _TOPIC else _read_name(body, _HEAD.size)
+        topic, at = (None, HEAD.size) if not first & TOPIC else _read_name(body, HEAD.size)
         lengths = _lengths(count).unpack_from(body, at)
         at += 2 * count
-        is_alike = kind == _BATCH and count <= ALIKE_MAX and lengths.count(lengths[0]) == count
+        is_alike = kind == BATCH and count <= ALIKE_MAX and lengths.count(lengths[0]) == count
         if is_alike and at + count * lengths[0] == len(body):
             bodies = (body[at:],) if count == 1 else _alike(count, lengths[0]).unpack_from(body, at)
             return Unpacked(first_ordinal, sent_at_ms, receive_by_ms, bodies, None, priority, topic)
         property_lengths: tuple[int, ...] = ()
-        if kind == _RICH:
+        if kind == RICH:
             are_few = _lengths(1).unpack_from(body, at)[0] == _AS_BEFORE
             property_lengths = () if are_few else _lengths(count).unpack_from(body, at)
             if are_few or property_lengths.count(_AS_BEFORE) == count - 1:
@@ -728,7 +716,7 @@ def _unpack(body: bytes) -> Unpacked:
     if ends[-1] != len(body):
         raise ProtocolError(DropReason.BAD_BODY, "lengths do not add up")
     pieces = [body[start:end] for start, end in pairwise(ends)]
-    if kind == _BATCH:
+    if kind == BATCH:
         return Unpacked(first_ordinal, sent_at_ms, receive_by_ms, pieces, None, priority, topic)
     properties: list[Properties] = []
     for length, raw in zip(property_lengths, pieces[count:], strict=True):
@@ -736,82 +724,21 @@ def _unpack(body: bytes) -> Unpacked:
     return Unpacked(first_ordinal, sent_at_ms, receive_by_ms, pieces[:count], properties, priority, topic)
 
 
-def count_of(head: bytes) -> int:
-    """Number of messages in a batch, by its first ``HEAD_BYTES``; 1 for a fragment."""
-    first, count, _, _, _ = _HEAD.unpack_from(head)
-    return 1 if first & _KIND_BITS == _FRAGMENT_KIND else int(count) & ~_OPENED
-
-
-def large_of(head: bytes) -> int:
-    """The ordinal of the large message for which the message of a body stands, by its first bytes; 0 for none."""
-    return int(_HEAD.unpack_from(head)[2]) if head[0] & _LARGE and not is_sealed(head) else 0
-
-
 def part_bytes(size_bytes: int, packets: int, messages: int = 1) -> int:
     """Size of parts of a large message, by the packets that hold them: a batch of several, or fragments of one."""
     if packets == 1:
-        return size_bytes - _HEAD.size - messages * _lengths(1).size
-    return size_bytes - packets * (_HEAD.size + _FRAGMENT.size) - _LENGTH.size
+        return size_bytes - HEAD.size - messages * _lengths(1).size
+    return size_bytes - packets * (HEAD.size + PLACE.size) - _LENGTH.size
 
 
 def topic_of(body: bytes) -> str | None:
     """What the topic of a body has below its root; None for a queue, and for a fragment that is not the first."""
-    if not body[0] & _TOPIC:
+    if not body[0] & TOPIC:
         return None
-    if body[0] & _KIND_BITS != _FRAGMENT_KIND:
-        return _read_name(body, _HEAD.size)[0]
+    if body[0] & KIND_BITS != FRAGMENT:
+        return _read_name(body, HEAD.size)[0]
     fragment = read_fragment(body)
     return None if fragment.offset else _read_name(fragment.piece, 0)[0]
-
-
-def priority_of(head: bytes) -> int:
-    """The priority of the messages of a body, by its first byte."""
-    return head[0] >> _PRIORITY_SHIFT & PRIORITY_MAX
-
-
-def ordinal_of(head: bytes) -> int:
-    """The ordinal of the first message of a body, by its first ``HEAD_BYTES``."""
-    return int(_HEAD.unpack_from(head)[2])
-
-
-def cares_of(head: bytes) -> bool:
-    """Whether messages of a body, by its first bytes, have a property of ``CARING``."""
-    return head[0] >= CARES
-
-
-def sent_at_of(head: bytes) -> int:
-    """When the messages of a body were sent, by its first ``HEAD_BYTES``: milliseconds of the sender's wall clock."""
-    return int(_HEAD.unpack_from(head)[3])
-
-
-def receive_by_of(head: bytes) -> int:
-    """When the messages of a body must have been received, by its first ``HEAD_BYTES``; 0 for any time."""
-    return int(_HEAD.unpack_from(head)[4])
-
-
-def messages_in(body: bytes) -> int:
-    """Number of messages that end in a body: all of a batch, and one in the last fragment of a large one."""
-    head = body[:HEAD_BYTES]
-    fragment = fragment_range(head, len(body))
-    if fragment is None:
-        return count_of(head)
-    _, offset, length, total_bytes = fragment
-    return int(offset + length == total_bytes)
-
-
-def fragment_range(head: bytes, size_bytes: int) -> tuple[int, int, int, int] | None:
-    """Ordinal, offset, length and total of a piece of a larger message; None for a batch or a whole message."""
-    sealed = is_sealed(head)
-    if not head or (head[0] & _KIND_BITS != _FRAGMENT_KIND and not sealed):
-        return None
-    _, count, ordinal, _, _ = _HEAD.unpack_from(head)
-    total_bytes, offset = _FRAGMENT.unpack_from(head, _HEAD.size)
-    length = size_bytes - _HEAD.size - _FRAGMENT.size
-    if sealed:
-        if count:
-            return None
-        length -= SEALED_BYTES
-    return None if length == total_bytes else (ordinal, offset, length, total_bytes)
 
 
 def check(body: bytes, *, may_have_priority: bool = True) -> None:
@@ -827,51 +754,35 @@ def check(body: bytes, *, may_have_priority: bool = True) -> None:
         return
     if was_sealed(body):
         raise ProtocolError(DropReason.BAD_BODY, "a body that its receiver has not opened, marked as opened")
-    kind = body[0] & _KIND_BITS if body else 0
-    if kind == _FRAGMENT_KIND:
+    kind = body[0] & KIND_BITS if body else 0
+    if kind == FRAGMENT:
         read_fragment(body)
         topic_of(body)
-    elif kind == _BATCH:
+    elif kind == BATCH:
         _check_batch(body)
     else:
         unpack(body)
-    if body[0] & _LARGE:
+    if body[0] & LARGE:
         _check_large(body)
 
 
 def _check_large(body: bytes) -> None:
     """Refuse a body that can stand for no large message: it is published, has no ordinal, or more than one message."""
-    if body[0] & _TOPIC or not body[0] & _KIND_BITS or not large_of(body) or count_of(body) != 1:
+    if body[0] & TOPIC or not body[0] & KIND_BITS or not large_of(body) or count_of(body) != 1:
         raise ProtocolError(DropReason.BAD_BODY, "stands for no large message")
 
 
 # ---- sealed bodies
 
 
-def is_sealed(body: bytes) -> bool:
-    """Whether a body, by its first bytes, is sealed."""
-    return bool(body) and body[0] & (_KIND_BITS | _SEAL) == _SEAL
-
-
-def was_sealed(body: bytes) -> bool:
-    """Whether a body, by its first bytes, came sealed and was opened."""
-    return len(body) >= _HEAD.size and bool(_HEAD.unpack_from(body)[1] & _OPENED)
-
-
-def mark_opened(body: bytes) -> bytes:
-    """A body of ``pack_one`` with the mark of one that came sealed and was opened."""
-    first, count, *rest = _HEAD.unpack_from(body)
-    return _HEAD.pack(first, count | _OPENED, *rest) + body[_HEAD.size :]
-
-
 def split_to_seal(body: bytes) -> tuple[bytes, bytes]:
     """What is still seen of a body when it is sealed, ``HEAD_BYTES`` of it, and the text to be sealed."""
-    first, count, ordinal, sent_at_ms, receive_by_ms = _HEAD.unpack_from(body)
-    is_piece = first & _KIND_BITS == _FRAGMENT_KIND
-    place = body[_HEAD.size : HEAD_BYTES] if is_piece else bytes(_FRAGMENT.size)
-    seen = _SEAL | first & PRIORITY_MAX << _PRIORITY_SHIFT
-    head = _HEAD.pack(seen, 0 if is_piece else count, ordinal, sent_at_ms, receive_by_ms) + place
-    return head, body[:1] + body[_HEAD.size :]
+    first, count, ordinal, sent_at_ms, receive_by_ms = HEAD.unpack_from(body)
+    is_piece = first & KIND_BITS == FRAGMENT
+    place = body[HEAD.size : HEAD_BYTES] if is_piece else bytes(PLACE.size)
+    seen = SEAL | first & PRIORITY_MAX << PRIORITY_SHIFT
+    head = HEAD.pack(seen, 0 if is_piece else count, ordinal, sent_at_ms, receive_by_ms) + place
+    return head, body[:1] + body[HEAD.size :]
 
 
 def read_opened(head: bytes, text: bytes, size_bytes: int) -> bytes:
@@ -885,10 +796,10 @@ def read_opened(head: bytes, text: bytes, size_bytes: int) -> bytes:
     Raises:
         ProtocolError: ``bad-body``: it is no body, or it says something else than its seen part.
     """
-    body = text[:1] + head[1 : _HEAD.size] + text[1:]
+    body = text[:1] + head[1 : HEAD.size] + text[1:]
     if not text or is_sealed(text) or priority_of(text) != priority_of(head):
         raise ProtocolError(DropReason.BAD_BODY, "another kind or priority inside than outside")
-    if text[0] & _KIND_BITS == _FRAGMENT_KIND:
+    if text[0] & KIND_BITS == FRAGMENT:
         seen, told = fragment_range(head, size_bytes), fragment_range(body[:HEAD_BYTES], len(body))
         if seen is None or seen != told:
             raise ProtocolError(DropReason.BAD_BODY, "another place inside than outside")
@@ -900,10 +811,10 @@ def _check_sealed(body: bytes) -> None:
     """Check what is to be seen of a sealed body. Raises ProtocolError ``bad-body``."""
     if len(body) <= HEAD_BYTES + SEAL_ADDS_BYTES:
         raise ProtocolError(DropReason.BAD_BODY, "too short")
-    _, count, _, _, _ = _HEAD.unpack_from(body)
-    total_bytes, offset = _FRAGMENT.unpack_from(body, _HEAD.size)
+    _, count, _, _, _ = HEAD.unpack_from(body)
+    total_bytes, offset = PLACE.unpack_from(body, HEAD.size)
     length = len(body) - HEAD_BYTES - SEALED_BYTES
-    if body[0] & (CARES | _TOPIC) or count & _OPENED or (count and (total_bytes or offset)):
+    if body[0] & (CARES | TOPIC) or count & OPENED or (count and (total_bytes or offset)):
         raise ProtocolError(DropReason.BAD_BODY, "bits of a sealed body for which it has no use")
     if not count and not (0 < length <= total_bytes - offset and total_bytes <= _LARGE_MAX_BYTES):
         raise ProtocolError(DropReason.BAD_BODY, "fragment out of range")
@@ -912,30 +823,16 @@ def _check_sealed(body: bytes) -> None:
 def _unpack_opened(body: bytes) -> Unpacked:
     if is_sealed(body):
         raise ProtocolError(DropReason.BAD_BODY, "it is sealed")
-    first, count, *rest = _HEAD.unpack_from(body)
-    content = unpack(_HEAD.pack(first, count & ~_OPENED, *rest) + body[_HEAD.size :])
+    first, count, *rest = HEAD.unpack_from(body)
+    content = unpack(HEAD.pack(first, count & ~OPENED, *rest) + body[HEAD.size :])
     content.sealed = True
     return content
-
-
-def kept_until(body: bytes, receive_by_ms: int) -> bytes:
-    """A body, or one piece of a message, as a journal keeps it: nobody is told of it, and it ends at that time."""
-    kind, count, ordinal, sent_at_ms, _ = _HEAD.unpack_from(body)
-    return _HEAD.pack(kind & ~CARES, count, ordinal, sent_at_ms, receive_by_ms) + body[_HEAD.size :]
-
-
-def move_times(body: bytes, by_ms: int) -> bytes:
-    """A body, or the first bytes of one, with its sending and receive-by times moved."""
-    first, count, ordinal, sent_at_ms, receive_by_ms = _HEAD.unpack_from(body)
-    moved = min(max(1, receive_by_ms + by_ms), _TIME_MAX_MS) if receive_by_ms else 0
-    sent_at_ms = min(max(0, sent_at_ms + by_ms), _TIME_MAX_MS)
-    return _HEAD.pack(first, count, ordinal, sent_at_ms, moved) + body[_HEAD.size :]
 
 
 def read_batch(body: bytes) -> tuple[int, int, int] | None:
     """Message count, sending time and expiry of a valid batch; None for any other body."""
     try:
-        return _check_batch(body) if body and body[0] & (_KIND_BITS | _SEAL) == _BATCH else None
+        return _check_batch(body) if body and body[0] & (KIND_BITS | SEAL) == BATCH else None
     except ProtocolError:
         return None
 
@@ -943,8 +840,8 @@ def read_batch(body: bytes) -> tuple[int, int, int] | None:
 def _check_batch(body: bytes) -> tuple[int, int, int]:
     """Check what ``unpack`` checks, without making the messages. Returns message count, sending time and expiry."""
     try:
-        first, count, _, sent_at_ms, receive_by_ms = _HEAD.unpack_from(body)
-        at = _read_name(body, _HEAD.size)[1] if first & _TOPIC else _HEAD.size
+        first, count, _, sent_at_ms, receive_by_ms = HEAD.unpack_from(body)
+        at = _read_name(body, HEAD.size)[1] if first & TOPIC else HEAD.size
         lengths = _lengths(count).unpack_from(body, at)
     except StructError as cause:
         raise ProtocolError(DropReason.BAD_BODY, "too short") from cause
@@ -956,26 +853,26 @@ def _check_batch(body: bytes) -> tuple[int, int, int]:
 def read_fragment(body: bytes) -> Fragment:
     """Read a fragment. Raises ProtocolError ``bad-body``."""
     try:
-        first, count, ordinal, sent_at_ms, receive_by_ms = _HEAD.unpack_from(body)
-        total_bytes, offset = _FRAGMENT.unpack_from(body, _HEAD.size)
+        first, count, ordinal, sent_at_ms, receive_by_ms = HEAD.unpack_from(body)
+        total_bytes, offset = PLACE.unpack_from(body, HEAD.size)
     except StructError as cause:
         raise ProtocolError(DropReason.BAD_BODY, "fragment too short") from cause
-    piece = body[_HEAD.size + _FRAGMENT.size :]
+    piece = body[HEAD.size + PLACE.size :]
     if not piece or offset + len(piece) > total_bytes or total_bytes > _LARGE_MAX_BYTES:
         raise ProtocolError(DropReason.BAD_BODY, "fragment out of range")
     if len(piece) < PIECE_MIN_BYTES and offset + len(piece) < total_bytes:
         raise ProtocolError(DropReason.BAD_BODY, "fragment too small")
-    priority = first >> _PRIORITY_SHIFT & PRIORITY_MAX
-    named, sealed = bool(first & _TOPIC), bool(count & _OPENED)
+    priority = first >> PRIORITY_SHIFT & PRIORITY_MAX
+    named, sealed = bool(first & TOPIC), bool(count & OPENED)
     return Fragment(ordinal, sent_at_ms, receive_by_ms, total_bytes, offset, piece, priority, named, sealed)
 
 
 def join_fragments(fragments: list[Fragment]) -> bytes:
     """Join all pieces of a message, ascending by offset, into one body for ``unpack``."""
     first = fragments[0]
-    kind = _FRAGMENT_KIND | first.priority << _PRIORITY_SHIFT | (_TOPIC if first.named else 0)
-    head = _HEAD.pack(kind, _OPENED if first.sealed else 0, first.ordinal, first.sent_at_ms, first.receive_by_ms)
-    return head + _FRAGMENT.pack(first.total_bytes, 0) + b"".join(fragment.piece for fragment in fragments)
+    kind = FRAGMENT | first.priority << PRIORITY_SHIFT | (TOPIC if first.named else 0)
+    head = HEAD.pack(kind, OPENED if first.sealed else 0, first.ordinal, first.sent_at_ms, first.receive_by_ms)
+    return head + PLACE.pack(first.total_bytes, 0) + b"".join(fragment.piece for fragment in fragments)
 
 
 def unpack_pieces(pieces: Sequence[bytes]) -> Unpacked:
@@ -992,11 +889,11 @@ def _batch(
     bits: int,
     name: bytes = b"",
 ) -> bytes:
-    count, bits = len(bodies), bits | (_TOPIC if name else 0)
+    count, bits = len(bodies), bits | (TOPIC if name else 0)
     lengths = _lengths(count).pack(*map(len, bodies))
     if properties is None:
-        return _HEAD.pack(_BATCH | bits, count, ordinal, sent_at_ms, receive_by_ms) + name + lengths + b"".join(bodies)
-    head = _HEAD.pack(_RICH | bits, count, ordinal, sent_at_ms, receive_by_ms)
+        return HEAD.pack(BATCH | bits, count, ordinal, sent_at_ms, receive_by_ms) + name + lengths + b"".join(bodies)
+    head = HEAD.pack(RICH | bits, count, ordinal, sent_at_ms, receive_by_ms)
     few = [(at, it) for at, it in enumerate(properties) if it] if properties.count(b"") > count // 2 else []
     is_shared = any(it == before and at == before_at + 1 for (before_at, before), (at, it) in pairwise(few))
     if few and 2 * len(few) + 2 < count and not is_shared:
@@ -1061,13 +958,13 @@ def _told(run: AnswerRun, index: int) -> tuple[int, bytes, int]:
 
 def _answers(run: AnswerRun, index: int, count: int, ordinal: int, sent_at_ms: int, bits: int) -> bytes:
     shared = write_properties(run.properties)
-    head = _HEAD.pack(_ANSWERS | bits, count, ordinal, sent_at_ms, 0)
+    head = HEAD.pack(ANSWERS | bits, count, ordinal, sent_at_ms, 0)
     return head + _TOLD.pack(*_told(run, index), len(shared)) + shared
 
 
 def _unpack_shared(body: bytes, at: int, lengths: tuple[int, ...], topic: str | None) -> Unpacked:
     """A RICH body whose messages all have the same properties. Their lengths begin at that place."""
-    _, count, first_ordinal, sent_at_ms, receive_by_ms = _HEAD.unpack_from(body)
+    _, count, first_ordinal, sent_at_ms, receive_by_ms = HEAD.unpack_from(body)
     (length,) = _lengths(1).unpack_from(body, at)
     at += 2 * count
     end = at + sum(lengths)
@@ -1080,7 +977,7 @@ def _unpack_shared(body: bytes, at: int, lengths: tuple[int, ...], topic: str | 
 
 def _unpack_few(body: bytes, at: int, lengths: tuple[int, ...], topic: str | None) -> Unpacked:
     """A RICH body of which only a few messages have properties. What says which begins at that place."""
-    _, count, first_ordinal, sent_at_ms, receive_by_ms = _HEAD.unpack_from(body)
+    _, count, first_ordinal, sent_at_ms, receive_by_ms = HEAD.unpack_from(body)
     _, few = _FEW.unpack_from(body, at)
     at += _FEW.size
     if not 0 < few < count:
@@ -1110,9 +1007,9 @@ def _bodies(body: bytes, at: int, lengths: tuple[int, ...]) -> Sequence[bytes]:
 
 
 def _unpack_answers(body: bytes) -> Unpacked:
-    _, count, first_ordinal, sent_at_ms, receive_by_ms = _HEAD.unpack_from(body)
-    message_class, origin, first, length = _TOLD.unpack_from(body, _HEAD.size)
-    shared = body[_HEAD.size + _TOLD.size :]
+    _, count, first_ordinal, sent_at_ms, receive_by_ms = HEAD.unpack_from(body)
+    message_class, origin, first, length = _TOLD.unpack_from(body, HEAD.size)
+    shared = body[HEAD.size + _TOLD.size :]
     if len(shared) != length or receive_by_ms:
         raise ProtocolError(DropReason.BAD_BODY, "lengths do not add up")
     properties = AnswerProperties(message_class, origin, first, count, _read_shared(shared))

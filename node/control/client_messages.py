@@ -17,8 +17,9 @@ from triack.node.control.control_frames import Answer, Caller, Header
 from triack.node.handles.consumer import BATCH_MESSAGES
 from triack.node.handles.message import Holder, Keeper, Message, message_of_run
 from triack.node.shell.outgoing_message import as_bytes, check_size
+from triack.queues.body_head import mark_opened
 from triack.queues.mailboxes.mailbox import Lease, QueuedPacket, Run
-from triack.queues.packing import MAX_BODY_BYTES, Outgoing, mark_opened, pack_one
+from triack.queues.packing import MAX_BODY_BYTES, Outgoing, pack_one
 
 __all__ = ["ClientHolder", "content_of", "contents_of", "frames_of", "message_of", "name_of"]
 

@@ -5,12 +5,13 @@ from collections.abc import Iterable
 from proof.planted.bug import Bugs, Patch
 from triack.base.delivery import Delivery
 from triack.queues.admin_acks import Told
+from triack.queues.body_head import fragment_range
 from triack.queues.mailboxes.local_queues import LocalQueues
 from triack.queues.mailboxes.mailbox import Mailbox, QueuedPacket
 from triack.queues.mailboxes.progress import Progress
 from triack.queues.manager.admin_desk import AdminDesk
 from triack.queues.message_classes import MessageClass
-from triack.queues.packing import Unpacked, fragment_range
+from triack.queues.packing import Unpacked
 from triack.queues.streams.outgoing_stream import OutgoingStream
 
 __all__ = ["BUGS"]

@@ -23,6 +23,7 @@ from triack.base.delivery import DURABLE
 from triack.base.errors import ProtocolError
 from triack.base.news import JournalFull
 from triack.base.reasons import DropReason
+from triack.queues.body_head import kept_until
 from triack.queues.mailboxes.handed import fields_of_runs, settled_runs
 from triack.queues.mailboxes.local_commit import LocalTurn
 from triack.queues.mailboxes.local_queues import LocalQueues
@@ -35,7 +36,7 @@ from triack.queues.mailboxes.system_queues import (
     journal_limits,
     journal_of,
 )
-from triack.queues.packing import SENT_TO, kept_until, pack_again
+from triack.queues.packing import SENT_TO, pack_again
 
 __all__ = ["JournalRead", "Journals"]
 

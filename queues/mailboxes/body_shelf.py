@@ -4,12 +4,13 @@ from collections.abc import Callable
 
 from triack.base.commit import HEAD_BYTES
 from triack.base.names import StreamId
+from triack.queues.body_head import large_of
 from triack.queues.mailboxes.large_bodies import ANNOUNCED_BYTES, Bodies
 from triack.queues.mailboxes.mailbox import Mailbox, Notices
 from triack.queues.mailboxes.progress import Progress
 from triack.queues.mailboxes.queued_packet import QueuedPacket
 from triack.queues.node_settings import Quota
-from triack.queues.packing import large_of, part_bytes
+from triack.queues.packing import part_bytes
 
 __all__ = ["BodyShelf", "announced_bytes"]
 

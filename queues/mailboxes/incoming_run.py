@@ -11,8 +11,9 @@ from triack.base.delivery import Delivery
 from triack.base.errors import ProtocolError
 from triack.ordering import wire
 from triack.ordering.wire import RelayedHeader, SequenceHeader
+from triack.queues.body_head import large_of, priority_of
 from triack.queues.mailboxes.queued_packet import QueuedPacket
-from triack.queues.packing import large_of, priority_of, read_batch
+from triack.queues.packing import read_batch
 from triack.session.protocol.events import PacketArrived, RunArrived
 
 __all__ = ["IncomingRun", "read_runs"]

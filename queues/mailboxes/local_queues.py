@@ -20,6 +20,7 @@ from triack.base.news import DeadLettersWaiting
 from triack.base.ranges import as_ranges
 from triack.base.reasons import EXPIRED, DeadReason, DropReason
 from triack.queues.admin_acks import Tell, Told, nobody_told
+from triack.queues.body_head import cares_of, fragment_range
 from triack.queues.clock_jumps import ClockJumps, head_here
 from triack.queues.histogram import WAIT_BOUNDS_S, Histogram
 from triack.queues.mailboxes.body_shelf import BodyShelf
@@ -61,8 +62,6 @@ from triack.queues.packing import (
     Outgoing,
     Properties,
     Unpacked,
-    cares_of,
-    fragment_range,
     pack_one,
     unpack,
     write_properties,

@@ -23,6 +23,7 @@ from triack.base.delivery import DURABLE, PRIORITY_MAX, Delivery
 from triack.base.names import StreamId
 from triack.base.news import QueueOverQuota
 from triack.base.reasons import DropReason
+from triack.queues.body_head import cares_of, count_of, fragment_range, large_of, priority_of, receive_by_of, sent_at_of
 from triack.queues.deadlines import Deadlines
 from triack.queues.mailboxes.handed import fields_of_runs
 from triack.queues.mailboxes.in_hand import InHand
@@ -38,7 +39,6 @@ from triack.queues.mailboxes.redelivery import Wait
 from triack.queues.mailboxes.run import NO_FAILURES, Run
 from triack.queues.mailboxes.system_queues import is_journal
 from triack.queues.node_settings import Quota
-from triack.queues.packing import cares_of, count_of, fragment_range, large_of, priority_of, receive_by_of, sent_at_of
 from triack.queues.pauses import Pause
 
 __all__ = ["EXPRESS_OVERHEAD_BYTES", "Lease", "Mailbox", "Notices", "QueuedPacket", "Run", "rank_of"]

@@ -15,10 +15,11 @@ from triack.base.delivery import Delivery
 from triack.base.errors import ProtocolError
 from triack.ordering.outgoing import StreamPacketState
 from triack.queues.admin_acks import class_of
+from triack.queues.body_head import large_of
 from triack.queues.mailboxes.large_bodies import size_said
 from triack.queues.mailboxes.mailbox import Mailbox, rank_of
 from triack.queues.message_classes import MessageClass
-from triack.queues.packing import SENT_TO, Unpacked, large_of, unpack_pieces
+from triack.queues.packing import SENT_TO, Unpacked, unpack_pieces
 from triack.queues.streams.outgoing_stream import OutgoingStream
 
 __all__ = [

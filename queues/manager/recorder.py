@@ -16,11 +16,11 @@ from triack.base.units import in_ns
 from triack.ordering.outgoing import StreamPacket
 from triack.ordering.transit import TransitPacket
 from triack.ordering.wire import Packet, RelayedHeader, SequenceHeader
+from triack.queues.body_head import messages_in
 from triack.queues.mailboxes.incoming_run import IncomingRun
 from triack.queues.mailboxes.system_queues import counted_in
 from triack.queues.manager.wakefulness import WOKE_LATE_NS, Wakefulness
 from triack.queues.node_settings import NodeSettings
-from triack.queues.packing import messages_in
 from triack.queues.peers.session_settings import largest_window
 from triack.queues.streams.outbox import PacketContext
 from triack.queues.streams.transit_stream import TransitContext

@@ -24,6 +24,7 @@ from triack.base.news import QueueOverQuota, StoreLow, StreamHeld, StreamsNearLi
 from triack.base.peers import Directory
 from triack.base.reasons import DropReason, HoldReason, RejectReason
 from triack.ordering.wire import RelayedEnd, RelayedHeader, SequenceHeader, encode_hold
+from triack.queues.body_head import fragment_range
 from triack.queues.mailboxes.body_shelf import BodyShelf, announced_bytes
 from triack.queues.mailboxes.local_queues import LocalQueues
 from triack.queues.mailboxes.mailbox import EXPRESS_OVERHEAD_BYTES, Mailbox
@@ -31,7 +32,6 @@ from triack.queues.mailboxes.quotas import Account, Payer, PayerOf
 from triack.queues.mailboxes.resolver import local_queue
 from triack.queues.mailboxes.system_queues import SystemQueue, large_queue, large_target
 from triack.queues.node_settings import STREAM_BYTES, NodeSettings, streams_limit
-from triack.queues.packing import fragment_range
 from triack.queues.peers.control import Control
 from triack.queues.peers.link import Conversation
 from triack.queues.streams.holds import HeldStream, Holds

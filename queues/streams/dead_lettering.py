@@ -13,10 +13,11 @@ from triack.base.commit import Commit, key_of
 from triack.base.reasons import DeadReason
 from triack.ordering.outgoing import StreamPacket, StreamPacketState
 from triack.queues.admin_acks import Tell, Told, nobody_told
+from triack.queues.body_head import large_of
 from triack.queues.mailboxes.expiry import LETTERS_MAX
 from triack.queues.mailboxes.system_queues import large_target
 from triack.queues.message_classes import class_on_the_way
-from triack.queues.packing import LargeMessage, Outgoing, Unpacked, large_of
+from triack.queues.packing import LargeMessage, Outgoing, Unpacked
 from triack.queues.streams.accepted_keys import AcceptedKeys
 from triack.queues.streams.dead_message import DeadMessage
 from triack.queues.streams.departure_records import DepartureRecords

@@ -27,6 +27,7 @@ from triack.ordering.wire import (
     encode_relayed_end,
     encode_relayed_reject,
 )
+from triack.queues.body_head import is_sealed, messages_in, priority_of
 from triack.queues.clock_jumps import head_here, late_by_ms
 from triack.queues.deadlines import Deadlines
 from triack.queues.mailboxes.incoming_run import IncomingRun
@@ -34,7 +35,6 @@ from triack.queues.mailboxes.local_queues import LocalQueues
 from triack.queues.mailboxes.mailbox import QueuedPacket
 from triack.queues.mailboxes.quotas import PayerOf
 from triack.queues.node_settings import NodeSettings
-from triack.queues.packing import is_sealed, messages_in, priority_of
 from triack.queues.peers.control import Control
 from triack.queues.peers.link import Conversation
 from triack.queues.peers.origins import Origins

@@ -12,8 +12,9 @@ from triack.base.names import TOPIC_PREFIX
 from triack.ordering.order_settings import OrderSettings
 from triack.ordering.outgoing import OutgoingSequence, StreamPacket, StreamPacketState
 from triack.ordering.wire import RelayedPacket, header_bytes, relayed_header_bytes
+from triack.queues.body_head import SEALED_BYTES
 from triack.queues.deadlines import Deadlines
-from triack.queues.packing import PIECE_MIN_BYTES, SEALED_BYTES, Outgoing, PacketBody, pack
+from triack.queues.packing import PIECE_MIN_BYTES, Outgoing, PacketBody, pack
 from triack.queues.peers.sealing import Seal
 from triack.queues.routes import Way
 from triack.queues.stages import Stage, StageTracker

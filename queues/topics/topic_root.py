@@ -17,10 +17,11 @@ from triack.base.delivery import DURABLE
 from triack.base.names import LEVEL_END, TOPIC_PREFIX, StreamId
 from triack.base.ranges import Range
 from triack.base.units import in_ns
+from triack.queues.body_head import fragment_range
 from triack.queues.mailboxes.mailbox import Mailbox, Notices, QueuedPacket, Run
 from triack.queues.mailboxes.progress import Progress
 from triack.queues.node_settings import Quota, Topic
-from triack.queues.packing import fragment_range, topic_of
+from triack.queues.packing import topic_of
 from triack.queues.topics.contents import Contents
 from triack.queues.topics.dispatch_times import DispatchTimes
 from triack.queues.topics.strategies import over_limit, room_of

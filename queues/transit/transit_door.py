@@ -3,7 +3,7 @@
 from triack.base.peers import Directory
 from triack.base.reasons import RejectReason
 from triack.ordering.wire import HOPS_MAX, RelayedEnd, RelayedHeader
-from triack.queues.packing import is_sealed
+from triack.queues.body_head import is_sealed
 from triack.queues.peers.link import Conversation
 from triack.queues.routes import Routes, Way
 from triack.queues.streams.admission import Admission

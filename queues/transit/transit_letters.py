@@ -15,21 +15,10 @@ from triack.base.names import LEVEL_END
 from triack.base.reasons import DeadReason, DropReason
 from triack.ordering.transit import TransitPacket, TransitState
 from triack.queues.admin_acks import Tell, Told, nobody_told
+from triack.queues.body_head import cares_of, fragment_range, is_sealed, ordinal_of, priority_of
 from triack.queues.mailboxes.expiry import LETTERS_MAX
 from triack.queues.message_classes import class_on_the_way
-from triack.queues.packing import (
-    DEAD_UNREAD,
-    NO_DEAD_LETTER,
-    Outgoing,
-    Properties,
-    Unpacked,
-    cares_of,
-    fragment_range,
-    is_sealed,
-    ordinal_of,
-    priority_of,
-    unpack_pieces,
-)
+from triack.queues.packing import DEAD_UNREAD, NO_DEAD_LETTER, Outgoing, Properties, Unpacked, unpack_pieces
 from triack.queues.streams.group_commit import Turn
 from triack.queues.streams.transit_stream import TransitStream
 

@@ -31,11 +31,11 @@ from triack.ordering.wire import (
     RelayedOrderAck,
     RelayedReject,
 )
+from triack.queues.body_head import fragment_range, messages_in, priority_of
 from triack.queues.deadlines import Deadlines
 from triack.queues.mailboxes.expiry import LETTERS_MAX
 from triack.queues.mailboxes.incoming_run import IncomingRun
 from triack.queues.node_settings import STREAM_BYTES, NodeSettings
-from triack.queues.packing import fragment_range, messages_in, priority_of
 from triack.queues.pauses import Pause, Pauses
 from triack.queues.peers.link import Conversation, Link, Links
 from triack.queues.routes import Way

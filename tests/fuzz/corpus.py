@@ -28,7 +28,7 @@ from triack.node.files.trust import encode_trust
 from triack.ordering import wire
 from triack.ordering.duplicates import DuplicateFilter
 from triack.ordering.rejections import Rejections
-from triack.queues import packing
+from triack.queues import body_head, packing
 from triack.queues.peers.introduction import HistoryPoint, Introduction, RolledBack, StreamPosition
 from triack.session.protocol import frames
 from triack.session.protocol.binary import BINARY
@@ -111,7 +111,7 @@ def sealed_bodies() -> list[bytes]:
     found = []
     for body in (packing.pack_one(packing.Outgoing(b"body"), 1, 2), *fragments()):
         head, text = packing.split_to_seal(body)
-        found += [head + seals.seal(public(A_KEY), text, b"bound"), head + text.ljust(packing.SEALED_BYTES, b"\0")]
+        found += [head + seals.seal(public(A_KEY), text, b"bound"), head + text.ljust(body_head.SEALED_BYTES, b"\0")]
     return found
 
 

@@ -44,7 +44,7 @@ from triack.ordering import wire
 from triack.ordering.duplicates import DuplicateFilter
 from triack.ordering.order_settings import OrderSettings
 from triack.ordering.rejections import Rejections
-from triack.queues import packing
+from triack.queues import body_head, packing
 from triack.queues.mailboxes.incoming_run import read_runs
 from triack.queues.mailboxes.progress import Progress
 from triack.queues.peers.introduction import Introduction
@@ -278,12 +278,12 @@ def sealed_body(data: bytes) -> None:
     seals = {key: Seals(Random(1).randbytes, AESGCM_SHA256, [KeyPair.of(key)]) for key in (A_KEY, B_KEY)}
     with refusing(ProtocolError):
         packing.check(data)
-        if not packing.is_sealed(data):
+        if not body_head.is_sealed(data):
             return
         head, text = data[:HEAD_BYTES_OF_BODY], data[HEAD_BYTES_OF_BODY:]
-        fragment = packing.fragment_range(head, len(data))
-        assert packing.messages_in(data) == (
-            packing.count_of(head) if fragment is None else sum(fragment[1:3]) == fragment[3]
+        fragment = body_head.fragment_range(head, len(data))
+        assert body_head.messages_in(data) == (
+            body_head.count_of(head) if fragment is None else sum(fragment[1:3]) == fragment[3]
         )
         with refusing(ProtocolError):
             seals[B_KEY].open(text, b"")
@@ -293,7 +293,7 @@ def sealed_body(data: bytes) -> None:
         sealer, inside = seals[B_KEY].open(sealed, head)
         assert (sealer, inside) == (public(A_KEY), text)
         opened = packing.read_opened(head, inside, len(head) + len(sealed))
-        assert packing.messages_in(opened) == packing.messages_in(head + sealed)
+        assert body_head.messages_in(opened) == body_head.messages_in(head + sealed)
         packing.unpack_pieces([opened])
 
 
@@ -316,12 +316,12 @@ def body(data: bytes) -> None:
     """The messages of a packet: what passes the check can be counted and read."""
     with refusing(ProtocolError):
         packing.check(data)
-        assert packing.messages_in(data) >= 0
+        assert body_head.messages_in(data) >= 0
         batch = packing.read_batch(data)
         assert batch is None or batch[0] == len(packing.unpack(data).bodies)
-        if packing.fragment_range(data[:HEAD_BYTES_OF_BODY], len(data)) is None:
+        if body_head.fragment_range(data[:HEAD_BYTES_OF_BODY], len(data)) is None:
             with refusing(ProtocolError):  # a fragment's text may still be none: it becomes a dead letter
-                assert len(packing.unpack(data).bodies) == packing.count_of(data[:HEAD_BYTES_OF_BODY])
+                assert len(packing.unpack(data).bodies) == body_head.count_of(data[:HEAD_BYTES_OF_BODY])
         else:
             packing.join_fragments([packing.read_fragment(data)])
     with refusing(ProtocolError):

@@ -8,8 +8,9 @@ from triack.base.commit import HEAD_BYTES, Commit, OutgoingStreamRow
 from triack.base.delivery import Delivery
 from triack.base.errors import StoreDamaged
 from triack.base.units import SECOND
+from triack.queues.body_head import receive_by_of, sent_at_of
 from triack.queues.clock_jumps import JUMPS_MAX, ClockJumps, head_here
-from triack.queues.packing import Outgoing, pack_one, receive_by_of, sent_at_of
+from triack.queues.packing import Outgoing, pack_one
 
 HOUR_S = 3_600
 YEAR_S = 366 * 86_400

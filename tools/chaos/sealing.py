@@ -14,8 +14,8 @@ from typing import Any, Final
 from triack.base.commit import HEAD_BYTES
 from triack.base.delivery import Delivery
 from triack.ordering import wire
+from triack.queues.body_head import is_sealed
 from triack.queues.manager.engine import Engine
-from triack.queues.packing import is_sealed
 from triack.queues.peers.control import Control
 from triack.queues.peers.link import Conversation
 from triack.queues.streams.transit_stream import TransitContext

@@ -12,8 +12,8 @@ from triack.base.news import QueueOverQuota, StoreLow, StreamHeld, StreamsNearLi
 from triack.base.reasons import RejectReason
 from triack.base.units import MS, SECOND
 from triack.ordering.order_settings import OrderSettings, Resend
+from triack.queues.body_head import fragment_range
 from triack.queues.node_settings import Limits, NodeSettings, Quota, WhenFull
-from triack.queues.packing import fragment_range
 from triack.queues.stages import STAGES
 from triack.queues.streams.admission import Admission
 from triack.tools.sim.faults import Faults

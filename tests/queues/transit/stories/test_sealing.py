@@ -14,9 +14,10 @@ from triack.base.reasons import DropReason
 from triack.base.units import MS, SECOND
 from triack.node.shell.troubles import find_troubles
 from triack.ordering import wire
+from triack.queues.body_head import is_sealed
 from triack.queues.mailboxes.queued_packet import Lease
 from triack.queues.node_settings import NodeSettings
-from triack.queues.packing import Outgoing, Properties, is_sealed, pack
+from triack.queues.packing import Outgoing, Properties, pack
 from triack.queues.peers.control import Control
 from triack.queues.routes import Route
 from triack.tools.sim.residents import draw_key, public_of

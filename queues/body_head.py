@@ -1,0 +1,156 @@
+"""What the first bytes of a packet body say; its layout is in ``queues.packing``.
+
+A start reads only these of a packet that waits on the disk, and a node that passes a sealed body on sees nothing else.
+"""
+
+from struct import Struct
+
+from triack.base.commit import CARES, HEAD_BYTES
+from triack.base.delivery import PRIORITY_MAX
+
+__all__ = [
+    "ANSWERS",
+    "BATCH",
+    "FRAGMENT",
+    "HEAD",
+    "KIND_BITS",
+    "LARGE",
+    "OPENED",
+    "PLACE",
+    "PRIORITY_SHIFT",
+    "RICH",
+    "SEAL",
+    "SEALED_BYTES",
+    "SEAL_ADDS_BYTES",
+    "TIME_MAX_MS",
+    "TOPIC",
+    "cares_of",
+    "count_of",
+    "fragment_range",
+    "is_sealed",
+    "kept_until",
+    "large_of",
+    "mark_opened",
+    "messages_in",
+    "move_times",
+    "ordinal_of",
+    "priority_of",
+    "receive_by_of",
+    "sent_at_of",
+    "was_sealed",
+]
+
+HEAD = Struct("!BHQQQ")
+"""First byte, count of messages, ordinal of the first one, when it was sent, when it must have been received."""
+PLACE = Struct("!II")
+"""The size of a large message and the place of a piece in it, behind the head of a fragment or of a sealed body."""
+ANSWERS, BATCH, RICH, FRAGMENT = 0, 1, 2, 3
+"""Kinds of bodies."""
+KIND_BITS, LARGE, TOPIC = 0b11, 0b100, 0b1000
+"""The bits of the first byte that say which kind of body it is, whether its message stands for a large one, and whether
+it has the name of a topic."""
+SEAL = LARGE
+"""The bit of the first byte of a sealed body: its kind is 0, which stands for nothing large."""
+OPENED = 0x8000
+"""The bit of the count of a body that came sealed and was opened: no packet has room for so many messages."""
+PRIORITY_SHIFT = 4
+"""The lowest of the three bits of the priority, in the first byte of a body."""
+TIME_MAX_MS = (1 << 64) - 1
+"""The latest time that the head of a body can hold."""
+SEAL_ADDS_BYTES = 96
+"""What sealing a text adds: the ephemeral key, 32 bytes, the sealed key of the sealer, 48, and a tag, 16."""
+SEALED_BYTES = SEAL_ADDS_BYTES + 1 + PLACE.size
+"""By how much longer a body is when it is sealed: its first byte and its place are there twice."""
+
+assert HEAD.size + PLACE.size == HEAD_BYTES, "what ``count_of`` and ``fragment_range`` need to see"
+
+
+def count_of(head: bytes) -> int:
+    """Number of messages in a batch, by its first ``HEAD_BYTES``; 1 for a fragment."""
+    first, count, _, _, _ = HEAD.unpack_from(head)
+    return 1 if first & KIND_BITS == FRAGMENT else int(count) & ~OPENED
+
+
+def large_of(head: bytes) -> int:
+    """The ordinal of the large message for which the message of a body stands, by its first bytes; 0 for none."""
+    return int(HEAD.unpack_from(head)[2]) if head[0] & LARGE and not is_sealed(head) else 0
+
+
+def priority_of(head: bytes) -> int:
+    """The priority of the messages of a body, by its first byte."""
+    return head[0] >> PRIORITY_SHIFT & PRIORITY_MAX
+
+
+def ordinal_of(head: bytes) -> int:
+    """The ordinal of the first message of a body, by its first ``HEAD_BYTES``."""
+    return int(HEAD.unpack_from(head)[2])
+
+
+def cares_of(head: bytes) -> bool:
+    """Whether messages of a body, by its first bytes, have a property of ``CARING``."""
+    return head[0] >= CARES
+
+
+def sent_at_of(head: bytes) -> int:
+    """When the messages of a body were sent, by its first ``HEAD_BYTES``: milliseconds of the sender's wall clock."""
+    return int(HEAD.unpack_from(head)[3])
+
+
+def receive_by_of(head: bytes) -> int:
+    """When the messages of a body must have been received, by its first ``HEAD_BYTES``; 0 for any time."""
+    return int(HEAD.unpack_from(head)[4])
+
+
+def messages_in(body: bytes) -> int:
+    """Number of messages that end in a body: all of a batch, and one in the last fragment of a large one."""
+    head = body[:HEAD_BYTES]
+    fragment = fragment_range(head, len(body))
+    if fragment is None:
+        return count_of(head)
+    _, offset, length, total_bytes = fragment
+    return int(offset + length == total_bytes)
+
+
+def fragment_range(head: bytes, size_bytes: int) -> tuple[int, int, int, int] | None:
+    """Ordinal, offset, length and total of a piece of a larger message; None for a batch or a whole message."""
+    sealed = is_sealed(head)
+    if not head or (head[0] & KIND_BITS != FRAGMENT and not sealed):
+        return None
+    _, count, ordinal, _, _ = HEAD.unpack_from(head)
+    total_bytes, offset = PLACE.unpack_from(head, HEAD.size)
+    length = size_bytes - HEAD.size - PLACE.size
+    if sealed:
+        if count:
+            return None
+        length -= SEALED_BYTES
+    return None if length == total_bytes else (ordinal, offset, length, total_bytes)
+
+
+def is_sealed(body: bytes) -> bool:
+    """Whether a body, by its first bytes, is sealed."""
+    return bool(body) and body[0] & (KIND_BITS | SEAL) == SEAL
+
+
+def was_sealed(body: bytes) -> bool:
+    """Whether a body, by its first bytes, came sealed and was opened."""
+    return len(body) >= HEAD.size and bool(HEAD.unpack_from(body)[1] & OPENED)
+
+
+def mark_opened(body: bytes) -> bytes:
+    """A body of ``pack_one`` with the mark of one that came sealed and was opened."""
+    first, count, *rest = HEAD.unpack_from(body)
+    return HEAD.pack(first, count | OPENED, *rest) + body[HEAD.size :]
+
+
+def kept_until(body: bytes, receive_by_ms: int) -> bytes:
+    """A body, or one piece of a message, as a journal keeps it: nobody is told of it, and it ends at that time."""
+    kind, count, ordinal, sent_at_ms, _ = HEAD.unpack_from(body)
+    return HEAD.pack(kind & ~CARES, count, ordinal, sent_at_ms, receive_by_ms) + body[HEAD.size :]
+
+
+def move_times(body: bytes, by_ms: int) -> bytes:
+    """A body, or the first bytes of one, with its sending and receive-by times moved."""
+    first, count, ordinal, sent_at_ms, receive_by_ms = HEAD.unpack_from(body)
+    moved = min(max(1, receive_by_ms + by_ms), TIME_MAX_MS) if receive_by_ms else 0
+    sent_at_ms = min(max(0, sent_at_ms + by_ms), TIME_MAX_MS)
+    return HEAD.pack(first, count, ordinal, sent_at_ms, moved) + body[HEAD.size :]
