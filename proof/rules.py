@@ -104,6 +104,10 @@ RULES: Final[dict[str, dict[str, Watch]]] = {
         "forgotten": ("claims", "not_recovered", "duplicates_delivered"),
         "row_deleted": "A row that stays too long is only told of once more.",
     },
+    "queues/mailboxes/large_bodies.py": dict.fromkeys(
+        ("completed", "claimed", "left", "given_up"),
+        "Records count a large message, and not what is here of its body; a body that is lost is a dead letter.",
+    ),
     "queues/peers/path.py": dict.fromkeys(
         ("elsewhere", "back", "asked", "answered", "given_up", "again"),
         "Challenges of addresses are no packets of the session and are not recorded.",
@@ -129,7 +133,7 @@ RULES: Final[dict[str, dict[str, Watch]]] = {
         **dict.fromkeys(
             (
                 "access_denied", "queue_not_found", "bad_queue_name", "queue_full", "too_large", "too_many_queues",
-                "no_route", "route_loop", "hop_count_exceeded",
+                "no_route", "route_loop", "hop_count_exceeded", "bad_seal", "unknown_sealer", "not_sealed", "renamed",
             ),
             _REFUSED,
         ),
@@ -199,6 +203,7 @@ RULES: Final[dict[str, dict[str, Watch]]] = {
         "lowest_priority_share": "In which order streams of several priorities leave is no promise to a reader.",
         "time_to_reach_queue_s": "How long a message may be on its way is its sender's choice.",
         "topics": _PARTS,
+        "large": "Limits of large bodies, each of which is one message in the records.",
         "log_keep_s": "How long logs are kept; a summary says of older ones what they said.",
         "retire_after_s": "An idle stream may end at any time; `forgotten` sees one that was not idle.",
         "max_redeliveries": _FAILED,

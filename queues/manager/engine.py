@@ -785,7 +785,7 @@ class Engine(Steering):
             *outbox.links.resuming.take_news(),
             *outbox.holds.take_news(),
             *outbox.retirement.take_news(),
-            *(self._transit_news() if self.transits.is_used else ()),
+            *(self._transit_news() if self.transits.is_used or self.transits.news.has_any else ()),
             *self.queues.take_news(),
             *(self.jobs.journals.take_news() if self.jobs.journals.news else ()),
             *self.callers.take_news(),

@@ -159,8 +159,7 @@ class Jobs:
         self._inbox.complete(self.group)
         self._queues.complete(self.group)
         self.topics.complete(self.group)
-        if notices.taken:
-            self.journals.handle_express(turn)
+        self.journals.handle_express(turn)
         group = self.group
         if not group.is_awaited and (not group.commit.removes or (not at_once and self._may_wait(turn.now_ns))):
             return self._next_read()

@@ -25,6 +25,11 @@ class TransitNews:
             self._unknown[final, came_by] = None
             self._news.append(NoRoute(final, came_by))
 
+    @property
+    def has_any(self) -> bool:
+        """Whether there are events to report."""
+        return bool(self._news)
+
     def handle_routes_changed(self) -> None:
         """There may be ways now."""
         self._unknown.clear()

@@ -95,6 +95,7 @@ def test_a_call_arrives_as_it_was_made() -> None:
             "keep_alive_s": None,
             "may_relay": None,
             "relays_for": None,
+            "may_subscribe": None,
             "seal": None,
             "sealed_only": None,
         },

@@ -44,7 +44,7 @@ def test_what_does_not_exist_yet_is_refused_by_name_and_what_does_is_listed() ->
     """A slip of the keyboard is found without the documentation."""
     valid = (
         "valid are correlation_id, reply_to, label, headers, time_to_reach_queue, time_to_be_received, key, priority, "
-        "ack_now, dead_letter, admin_queue, acks, journal"
+        "ack_now, seal, dead_letter, admin_queue, acks, journal"
     )
     with pytest.raises(triack.UsageError) as refused:
         with_properties("q", b"x", {"lable": "5"}, NOW_MS)  # type: ignore[typeddict-unknown-key]

@@ -4,9 +4,8 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
-from triack.queues.node_settings import Limits
 from triack.tools.chaos.drawing import draw
-from triack.tools.chaos.plan import DISHONEST, STRANGE, Plan
+from triack.tools.chaos.plan import DISHONEST, STRANGE, Plan, is_limited
 from triack.tools.chaos.rarities import HELD_FEW, QUICK_TIER_S, SHARE, add_rarities
 
 KINDS = {"move", "rotate", "revoke", *STRANGE}
@@ -15,7 +14,7 @@ KINDS = {"move", "rotate", "revoke", *STRANGE}
 def traits(plan: Plan) -> set[str]:
     """The rarities that a plan has."""
     found = {fault.kind for fault in plan.faults} & KINDS
-    found |= {"limits" for host in plan.hosts if host.settings.limits != Limits()}
+    found |= {"limits" for host in plan.hosts if is_limited(host.settings.limits)}
     found |= {"forbidden" for stream in plan.streams if stream.forbidden}
     found |= {"hand back" for host in plan.hosts if host.settings.reconnect.after_session_lost != "resend"}
     found |= {"in time" for stream in plan.streams if stream.read_ms}
@@ -70,7 +69,7 @@ def test_what_a_cramped_receiver_refuses_comes_again_soon() -> None:
         plan.hosts[stream.sender].settings.order
         for plan in map(draw, range(600))
         for stream in plan.streams
-        if (receiver := plan.hosts[stream.receiver].settings).limits != Limits()
+        if is_limited((receiver := plan.hosts[stream.receiver].settings).limits)
         and receiver.order.max_held_packets <= HELD_FEW
     ]
     assert len(senders) >= 3

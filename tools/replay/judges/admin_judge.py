@@ -194,8 +194,9 @@ def _untold(it: Asking, receiver: Receiver, message: tuple[int, int, int], acks:
         places = it.told.get((sequence, number, message_class))
         return places is not None and bool(places[0].overlap(place, place))
 
-    # Of a large message, the commit after that of its last packet tells: it may not have come to that.
-    is_large = receiver.counts.get(number - 1) == 0
+    # Of a large message, the commit after that of its last packet tells: it may not have come to that. A packet before
+    # this one that is not here may be a piece of it, too.
+    is_large = number > 1 and not receiver.counts.get(number - 1)
     if acks & POSITIVE_ARRIVAL and not is_large and not is_told(ARRIVED):
         yield f"message {place} of the packet is in its queue, which its sender asked for"
     both = POSITIVE_RECEIVE | NEGATIVE_RECEIVE
