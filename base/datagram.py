@@ -49,7 +49,7 @@ __all__ = [
     "read_header",
 ]
 
-VERSION = 7
+VERSION = 8
 """Of the protocol as a whole; a datagram of another one is dropped unread."""
 
 _HEADER = Struct("!BBHQQ")

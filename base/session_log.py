@@ -1,4 +1,4 @@
-"""The session log's schema, version 5: every event, the fields of its records, and their meanings.
+"""The session log's schema, version 6: every event, the fields of its records, and their meanings.
 
 Pure data. ``queues/manager/recorder.py`` writes such records, ``tools/replay`` reads them, and ``make docs`` writes the
 tables of docs/session-log.md from here. All names are part of the file format: they stay as they are.
@@ -21,7 +21,7 @@ __all__ = [
     "Field",
 ]
 
-SCHEMA_VERSION: Final = 5
+SCHEMA_VERSION: Final = 6
 """Written into the first record of a segment. Readers refuse every other version."""
 
 

@@ -67,7 +67,7 @@ from triack.store.wal import WriteAheadLog, is_orphan, log_size_bytes, pages_in,
 
 __all__ = ["PAGE_BYTES", "Store"]
 
-SCHEMA_VERSION = 12
+SCHEMA_VERSION = 13
 """Since version 8 a row holds packets of a commit that follow each other; since version 7 the head of each packet says
 until when it is to be read, since version 6 the store keeps where peers say that they are, since version 5 streams by
 the names of peers (docs/decisions/0002)."""

@@ -40,7 +40,7 @@ __all__ = [
     "words_of",
 ]
 
-VERSION = 10
+VERSION = 11
 """Of the frames and the verbs: both ends must have the same, as neither knows another."""
 FRAME_BYTES_MAX = 8 * 1024 * 1024
 """The largest message, 4 MiB, and as much again."""

@@ -212,7 +212,7 @@ def schedules() -> list[bytes]:
 
 
 def session_logs() -> list[bytes]:
-    line = {"v": 5, "node": "a" * 32, "incarnation": 1, "n": 1, "at_ns": 5, "wall_ns": 6, "event": "node_stopped"}
+    line = {"v": 6, "node": "a" * 32, "incarnation": 1, "n": 1, "at_ns": 5, "wall_ns": 6, "event": "node_stopped"}
     whole = json.dumps(line).encode() + b"\n"
     kind = {"n": 2, "t": 1, "event": "order_ack_received", "as": 1, "origin": "a" * 32, "stream": 1, "sequence": 1}
     brief = json.dumps(kind | {"number": 3}).encode() + b'\n1\n[1,5]\n[1,5,{"number":9}]\n'

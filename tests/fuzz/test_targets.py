@@ -111,7 +111,7 @@ GROWING: list[tuple[str, Callable[[int], bytes]]] = [
     ("duplicate_filter", seen),
     ("progress", lambda count: b'["0x1",{' + b",".join(b'"%d":1' % n for n in range(count)) + b"},{}]"),
     ("row", lambda count: b"\0" + b"i|" * count),
-    ("session_log", lambda count: b'{"v":5,"node":"a","incarnation":1,"n":1}\n' * count),
+    ("session_log", lambda count: b'{"v":6,"node":"a","incarnation":1,"n":1}\n' * count),
     ("trust_file", lambda count: encode_trust(Peer(f"p{n}", (n.to_bytes(32),)) for n in range(9, count))),
     ("identity_file", lambda count: b"# nothing\n" * count),
     ("control", lambda count: frame([b'{"op":"x"}\n'] * count)),

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-TABLES_VERSION: Final = 1
+TABLES_VERSION: Final = 2
 """Of the tables' columns and of the layout of their files; a directory of another version is refused."""
 VIOLATIONS: Final = "violations"
 _FILES: Final = "file string, size_bytes bigint, version int"

@@ -34,7 +34,7 @@ def test_records_are_in_the_file_at_once(tmp_path: Path) -> None:
 def test_a_record_that_begins_a_segment_begins_a_file(tmp_path: Path) -> None:
     """The first one, too, but only one; the segments put together are all records, in order."""
     log = LogFile(tmp_path, "n", 1)
-    records = [(b'{"v":5,"n":%d}\n' if number % 3 == 0 else b'{"n":%d}\n') % number for number in range(20)]
+    records = [(b'{"v":6,"n":%d}\n' if number % 3 == 0 else b'{"n":%d}\n') % number for number in range(20)]
     for record in records:
         log.append(record)
     assert len([name for name in names(tmp_path) if name.endswith(".open")]) == 1
@@ -93,7 +93,7 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
 
 def test_a_folder_that_is_gone_ends_the_recording_only(tmp_path: Path) -> None:
     """Somebody tidied up under the running node: neither the next segment nor the end of it raises."""
-    for times, records in ((1, b"on\n"), (2, b"on\n"), (2, b'{"v":5}\n')):
+    for times, records in ((1, b"on\n"), (2, b"on\n"), (2, b'{"v":6}\n')):
         log = LogFile(tmp_path / "log", "n", 1)
         log.append(b"begun\n")
         for file in (tmp_path / "log").iterdir():

@@ -4,7 +4,7 @@ from collections import Counter
 
 from proof.lies.mutate import Log, claims, lies_about, slowed, splices
 
-BASE = {"v": 5, "node": "aa", "incarnation": 1}
+BASE = {"v": 6, "node": "aa", "incarnation": 1}
 
 
 def record(n: int, event: str, **fields: object) -> dict[str, object]:

@@ -16,7 +16,7 @@ STREAM = {"class": TX, "origin": "a" * 32, "stream": CLASS_STREAMS[TX], "sequenc
 
 
 def lines(*records: Record) -> bytes:
-    return b"".join(json.dumps({"v": 5, "node": "b" * 32, "incarnation": 1, **it}).encode() + b"\n" for it in records)
+    return b"".join(json.dumps({"v": 6, "node": "b" * 32, "incarnation": 1, **it}).encode() + b"\n" for it in records)
 
 
 def commit_past(first: int, last: int, count: int, *arrivals: tuple[int, int]) -> bytes:

@@ -52,7 +52,7 @@ def test_an_error_exits_with_2(tmp_path: Path) -> None:
 @pytest.mark.parametrize("options", [[], ["--follow", "--until-idle", "0"]])
 def test_logs_without_a_record_prove_nothing(tmp_path: Path, options: list[str]) -> None:
     """A crash has torn the only line; nothing was lost, as nothing is known."""
-    (tmp_path / "a.jsonl").write_text('{"v": 5, "no')
+    (tmp_path / "a.jsonl").write_text('{"v": 6, "no')
     result = CliRunner().invoke(command, [str(tmp_path), *options])
     assert result.exit_code == 3
     assert "INCOMPLETE  0 records" in result.stdout

@@ -95,7 +95,7 @@ def test_damage_is_named_as_the_local_engine_does(spark: "SparkSession", tmp_pat
     HARMLESS["healthy"]().save(tmp_path)
     (file,) = tmp_path.glob("alpha/*-000001-000001.jsonl")
     lines = file.read_text().splitlines(keepends=True)
-    file.write_text("".join([*lines[:2], '{"v": 5, "ev\n', *lines[3:]]))
+    file.write_text("".join([*lines[:2], '{"v": 6, "ev\n', *lines[3:]]))
     judged, local = replay_spark(spark, [str(tmp_path)]), replay_local(find_logs([tmp_path]))
     assert unlike(local, judged) == []
     assert judged.unread == {str(file): "line 3 is damaged: no JSON from character 13 on"}

@@ -42,7 +42,7 @@ def test_records_go_to_who_judges_them() -> None:
 def test_what_begins_in_a_later_segment_is_judged_by_the_settings() -> None:
     """A segment that goes on says them again; it does so first, and never otherwise."""
     out = Output()
-    common = {"v": 5, "node": "n", "incarnation": 1, "at_ns": 5, "wall_ns": 6}
+    common = {"v": 6, "node": "n", "incarnation": 1, "at_ns": 5, "wall_ns": 6}
     again = {**common, "event": "node_continued", "n": 7, "name": "alpha", "seq_resend_13_ns": 30}
     acked = {**common, "event": "order_ack_received", "n": 8, "origin": "n", "stream": 1, "sequence": 1, "number": 1}
     (_, life), _ = Journal("", out).read([again, acked])

@@ -53,7 +53,7 @@ def parquet(**columns: list[object]) -> bytes:
 
 
 STOPPED: dict[str, list[object]] = {
-    "v": [5], "event": ["node_stopped"], "node": ["a" * 32], "incarnation": [1], "n": [1], "at_ns": [0], "wall_ns": [0],
+    "v": [6], "event": ["node_stopped"], "node": ["a" * 32], "incarnation": [1], "n": [1], "at_ns": [0], "wall_ns": [0],
 }  # fmt: skip
 ACKED: dict[str, list[object]] = {**STOPPED, "event": ["ack_received"], "session": ["b" * 16]}
 

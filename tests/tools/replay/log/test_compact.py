@@ -55,7 +55,7 @@ def test_only_what_is_new_or_has_grown_is_made(tmp_path: Path) -> None:
     healthy().save(tmp_path / "logs")
     open_ = next((tmp_path / "logs" / "alpha").glob("*.open"))
     lines = open_.read_bytes().splitlines(keepends=True)
-    open_.write_bytes(b"".join(lines[:-3]) + b'{"v": 5, "torn')
+    open_.write_bytes(b"".join(lines[:-3]) + b'{"v": 6, "torn')
     assert compact(tmp_path / "logs", tmp_path / "out").made == 8
     assert compact(tmp_path / "logs", tmp_path / "out").made == 0
     open_.write_bytes(b"".join(lines))

@@ -18,7 +18,7 @@ def test_a_torn_last_line_is_skipped(tmp_path: Path) -> None:
     """A crash in the middle of a write loses that record and nothing else."""
     directories = healthy().save(tmp_path)
     with (tmp_path / "beta" / "beta-000002-000002.jsonl.open").open("a") as file:
-        file.write('{"v": 5, "event": "pack')
+        file.write('{"v": 6, "event": "pack')
     verdict = replay(directories, engine="local")
     assert (verdict.verdict, verdict.torn_lines) == ("pass", 1)
 
@@ -27,7 +27,7 @@ def test_a_damaged_line_names_its_file_and_number(tmp_path: Path) -> None:
     """The records before the damage are judged; over half a record no verdict is a pass, nor is anybody accused."""
     directories = healthy().save(tmp_path)
     file = tmp_path / "alpha" / "alpha-000001-000001.jsonl"
-    damage(file, 3, '{"v": 5, "ev\n')
+    damage(file, 3, '{"v": 6, "ev\n')
     verdict = replay(directories, engine="local")
     assert (verdict.verdict, verdict.unread) == (
         "incomplete",
@@ -42,18 +42,18 @@ def test_another_version_is_refused(tmp_path: Path, version: int) -> None:
     world = healthy()
     world.beta.records[5]["v"] = version
     (why,) = replay(world.save(tmp_path), engine="local").unread.values()
-    assert f"has session log version {version}; this replay reads version 5 only" in why
+    assert f"has session log version {version}; this replay reads version 6 only" in why
 
 
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
         (
-            '{"v": 5, "at_ns": 1, "wall_ns": 1, "event": "node_started", "node": 7}',
+            '{"v": 6, "at_ns": 1, "wall_ns": 1, "event": "node_started", "node": 7}',
             "field 'node' is missing or of the wrong type",
         ),
-        ('{"v": 5, "event": "node_started"}', "the first record of a segment has no times"),
-        ('{"v": 5, "ev', "no JSON from character 13 on"),
+        ('{"v": 6, "event": "node_started"}', "the first record of a segment has no times"),
+        ('{"v": 6, "ev', "no JSON from character 13 on"),
     ],
 )
 def test_a_first_line_that_does_not_fit_is_refused(tmp_path: Path, text: str, reason: str) -> None:
@@ -115,10 +115,10 @@ def test_segments_come_in_the_order_in_which_they_were_written(tmp_path: Path) -
 
 def test_a_torn_line_is_no_record(tmp_path: Path) -> None:
     """However long it is, and whole or not; it may even be all that there is of a log."""
-    (tmp_path / "a.jsonl").write_text('{"v": 5' + " " * 70_000)
+    (tmp_path / "a.jsonl").write_text('{"v": 6' + " " * 70_000)
     healthy().save(tmp_path)
     (file,) = tmp_path.glob("alpha/*-000002-000002.jsonl.open")
-    whole = json.dumps({"v": 5, "event": "node_started"})
+    whole = json.dumps({"v": 6, "event": "node_started"})
     with file.open("a") as log:
         log.write(whole)
     for path in (tmp_path / "a.jsonl", file):
@@ -135,9 +135,9 @@ def test_a_torn_line_is_no_record(tmp_path: Path) -> None:
         ("[1]", "is damaged: it is neither a record nor one like another"),
         ("7", "is damaged: no record before it is of kind 7"),
         ('"7"', "is damaged: not a JSON object"),
-        ('{"v": "1"}', "has session log version '1'; this replay reads version 5 only"),
-        ('{"v": true}', "has session log version True; this replay reads version 5 only"),
-        ('{"v": 5}', "is damaged: the first record of a segment has no times"),
+        ('{"v": "1"}', "has session log version '1'; this replay reads version 6 only"),
+        ('{"v": true}', "has session log version True; this replay reads version 6 only"),
+        ('{"v": 6}', "is damaged: the first record of a segment has no times"),
         ('{"n": 4}', "is damaged: it has no time"),
         ({"event": "exploded"}, "is damaged: unknown event 'exploded'"),
         ({"event": ["queued"]}, "is damaged: its event or class is not a name"),
@@ -163,7 +163,7 @@ def test_damage_is_named_with_its_line(tmp_path: Path, line: str | dict[str, obj
 
 def test_a_time_of_its_own_is_judged_in_each_line(tmp_path: Path) -> None:
     """Also in one like another before it: most times follow from those of the first line."""
-    first = {"v": 5, "node": ALPHA, "incarnation": 1, "n": 1, "at_ns": 0, "wall_ns": 0, "event": "node_stopped"}
+    first = {"v": 6, "node": ALPHA, "incarnation": 1, "n": 1, "at_ns": 0, "wall_ns": 0, "event": "node_stopped"}
     like = {"n": 2, "t": 1, "event": "dropped", "reason": "too-short", "count": 1}
     lines = [first, {**like, "wall_ns": 7}, {**like, "wall_ns": 1 << 62}]
     log = tmp_path / "a.jsonl"
@@ -175,7 +175,7 @@ def test_a_time_of_its_own_is_judged_in_each_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("field", "value"), [("count", -5), ("count", 1 << 63), ("reason", "a\tb"), ("n", -1)])
 def test_each_value_is_judged_also_in_a_line_like_another_before_it(tmp_path: Path, field: str, value: object) -> None:
     """Fields that lines have in common are looked at once; values are looked at in each line."""
-    first = {"v": 5, "node": ALPHA, "incarnation": 1, "n": 1, "at_ns": 0, "wall_ns": 0, "event": "node_stopped"}
+    first = {"v": 6, "node": ALPHA, "incarnation": 1, "n": 1, "at_ns": 0, "wall_ns": 0, "event": "node_stopped"}
     like = {"n": 2, "t": 1, "event": "dropped", "reason": "too-short", "count": 1}
     log = tmp_path / "a.jsonl"
     log.write_text("".join(f"{json.dumps(line)}\n" for line in [first, like, {**like, "n": 3, field: value}]))
@@ -187,10 +187,10 @@ def test_a_log_in_memory_is_read_alike(tmp_path: Path) -> None:
     healthy().save(tmp_path)
     log = find_logs([tmp_path / "beta"])[0]
     records = list(read_records(log))
-    assert parse_records(log.path.read_bytes() + b'{"v": 5, "ev') == records
+    assert parse_records(log.path.read_bytes() + b'{"v": 6, "ev') == records
     assert parse_records(b"") == []
     with pytest.raises(ValueError, match="Expecting"):
-        parse_records(b'{"v": 5\n{"v": 5}\n')
+        parse_records(b'{"v": 6\n{"v": 6}\n')
 
 
 @pytest.mark.parametrize("fields", [{"node": BETA}, {"incarnation": 2}, {"event": "node_started"}])
@@ -208,7 +208,7 @@ def test_two_starts_in_one_file_cannot_be_read(tmp_path: Path, fields: dict[str,
 
 def test_segments_behind_each_other_in_one_file_cannot_be_read(tmp_path: Path) -> None:
     """Also those of one start, or where a single line says that it is another node's."""
-    first = {"v": 5, "node": ALPHA, "incarnation": 1, "n": 1, "at_ns": 0, "wall_ns": 0, "event": "node_stopped"}
+    first = {"v": 6, "node": ALPHA, "incarnation": 1, "n": 1, "at_ns": 0, "wall_ns": 0, "event": "node_stopped"}
     like = {"n": 2, "t": 1, "event": "dropped", "reason": "too-short", "count": 1}
     log = tmp_path / "a.jsonl"
     continued = {**first, "n": 3, "event": "node_continued", "name": "a", **dict.fromkeys(SETTINGS, 1)}

@@ -26,7 +26,7 @@ from triack.tools.replay.log.listing import (
 )
 from triack.tools.replay.run import replay
 
-BEGIN = '{"v": 5, "torn'
+BEGIN = '{"v": 6, "torn'
 """What a file that is a log begins with."""
 
 ODD_NAMES = [

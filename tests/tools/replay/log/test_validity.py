@@ -17,7 +17,7 @@ def sample(name: str) -> Any:
     field = (COMMON | FIELDS)[name]
     ids = {"node": "a" * 32, "origin": "b" * 32, "peer": "c" * 32, "session": "d" * 16, "class": "transactional"}
     values = {int: 1, bool: False, str: "text", list: [[1, 1]]}
-    return {"v": 5, **ids}.get(name, values[field.type])
+    return {"v": 6, **ids}.get(name, values[field.type])
 
 
 def held(more: tuple[str, ...], name: str) -> dict[str, Any]:
