@@ -37,7 +37,7 @@ def test_datagrams_are_alike_that_differ_in_the_counter_alone() -> None:
 
 def test_the_layout_is_as_documented() -> None:
     """Kind, version, epoch, connection id, counter."""
-    assert Header(Kind.DATA, 0x0123456789ABCDEF, 7, 1).encode().hex() == "030700010123456789abcdef0000000000000007"
+    assert Header(Kind.DATA, 0x0123456789ABCDEF, 7, 1).encode().hex() == "030800010123456789abcdef0000000000000007"
 
 
 @pytest.mark.parametrize(
