@@ -279,7 +279,13 @@ class Upload:
         cls, port: EngineHandle, destination: str, size: int, delivery: Delivery, properties: MessageProperties
     ) -> "Upload":
         """A large body for a destination; arguments and errors are those of ``Node.send``."""
-        outgoing = port.outgoing_stream(destination, delivery, properties.get("priority"))
+        outgoing = port.outgoing_stream(destination, delivery, properties.get("priority"), properties.get("seal"))
+        if properties.get("seal") and not port.seals_for(outgoing.peer):
+            # The parts are in a stream of their own, which knows nothing of what one message wants.
+            raise UsageError(
+                f"send a stream to {destination}: parts are sealed only where the peer or the route says so for all "
+                "messages: node.trust(..., seal=True)"
+            )
         now_ms = port.engine.wall.ms(port.clock())
         life_s = port.engine.settings.time_to_reach_queue_s if outgoing.peer else None
         message = with_properties(destination, b"", properties, now_ms, port.name, life_s)
@@ -498,7 +504,8 @@ class StreamSending(ABC):
             delivery: ``RECOVERABLE`` or ``TRANSACTIONAL``.
             until: as for ``send``.
             timeout: seconds to wait for that, after all was sent; None for no limit.
-            **properties: as for ``send``, but no ``key``; times to live count from this call.
+            **properties: as for ``send``, but no ``key``, and ``seal`` only for a peer or a route for which all is
+                sealed; times to live count from this call.
 
         Returns:
             The receipt of the message.

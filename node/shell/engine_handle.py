@@ -499,6 +499,10 @@ class EngineHandle:
         own = local_queue(large_queue(outgoing.queue))
         return self._engine.outgoing_to(target or own, Delivery.TRANSACTIONAL)
 
+    def seals_for(self, peer: str) -> bool:
+        """Whether all messages for a peer leave sealed."""
+        return bool(peer) and self._engine.outbox.sealing.is_wanted(peer)
+
     def body_lock(self, destination: str) -> asyncio.Lock:
         """Held while a large message is sent to a destination: the parts of each come after those of the one before."""
         lock = self._body_locks.get(destination)

@@ -37,7 +37,7 @@ def about(operation: str, queue: str, messages: Sequence[Message] = (), count: i
         attributes["messaging.batch.message_count"] = count
     elif messages:
         attributes["messaging.message.id"] = messages[0].id
-        attributes["messaging.message.body.size"] = len(messages[0].body)
+        attributes["messaging.message.body.size"] = messages[0].size
     return attributes
 
 

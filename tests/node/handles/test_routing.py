@@ -140,3 +140,21 @@ async def test_a_message_is_sealed_for_its_destination(tmp_path: Path) -> None:
         await (await sensor.send("cloud/readings", b"23.5")).ordered(timeout=WAIT)
         async with triack.connect(tmp_path / "cloud") as client, client.receive("readings") as readings:
             assert (await readings.get(WAIT)).sealed
+
+
+async def test_a_large_body_leaves_sealed_where_all_is_sealed_for_its_destination(tmp_path: Path) -> None:
+    """Its parts have a stream of their own: what one message wants is refused, and never sent in the clear."""
+    body = bytes(range(250)) * 20_000
+    async with line(tmp_path) as (sensor, gateway, cloud):
+        await sensor.set_routes([triack.Route("cloud", via="gateway")])
+        await sensor.trust("cloud", cloud.key)
+        await cloud.trust("sensor", sensor.key)
+        with pytest.raises(triack.UsageError, match="parts are sealed only where the peer or the route says so"):
+            await sensor.send_stream("cloud/readings", body, seal=True)
+        await sensor.trust("cloud", seal=True)
+        await cloud.trust("gateway", sealed_only=True)
+        await (await sensor.send_stream("cloud/readings", body, seal=True)).ordered(timeout=WAIT)
+        async with cloud.receive("readings") as readings:
+            message = await readings.get(WAIT)
+            assert (message.size, message.sealed) == (len(body), True)
+            assert b"".join([chunk async for chunk in message.stream()]) == body
