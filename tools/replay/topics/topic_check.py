@@ -49,6 +49,8 @@ class TopicJudge:
         # Those that go on, by name, and what was counted of those that ended, by name and pattern.
         self._subscriptions: dict[str, Subscription] = {}
         self._ended: dict[str, Subscription] = {}
+        # By the name of such a subscription: what was placed since it ended.
+        self._placed_since: dict[str, RangeSet] = {}
         self._totals: dict[tuple[str, str], dict[str, int]] = {}
         # The names of those of which something is in hand that is to come back in time.
         self._timed: set[str] = set()
@@ -167,6 +169,7 @@ class TopicJudge:
         """The start has said what it found."""
         self._recovering = False
         self._ended.clear()
+        self._placed_since.clear()
         for first, last in self._found:
             for low, high, below in self._contents.named(first, last):
                 for subscription in self._takers(below):
@@ -256,6 +259,14 @@ class TopicJudge:
         for subscription in self._takers(record["below"]):
             if subscription.durable:
                 subscription.take(max(first, subscription.after + 1), last)
+        if self._ended and record["class"] != EXPRESS:
+            self._place_for_ended(full_name(self._topic, record["below"]), first, last)
+
+    def _place_for_ended(self, name: str, first: int, last: int) -> None:
+        """A crash may undo the end of a durable subscription: then it has what was placed since, too."""
+        for subscription in self._ended.values():
+            if matches(subscription.pattern, name):
+                self._placed_since.setdefault(subscription.name, RangeSet()).add(first, last)
 
     def _judge_place(self, record: Record, first: int, last: int, key: tuple[str, int, int]) -> None:
         contents, number = self._contents, record["number"]
@@ -354,6 +365,8 @@ class TopicJudge:
             counts = self._totals[subscription.name, subscription.pattern]
             for what in READER_COUNTS:
                 counts[what] -= getattr(subscription, what)
+            for first, last in self._placed_since.pop(name, ()):
+                subscription.take(first, last)
             self._subscriptions[name] = subscription
             self._matching.clear()
         return subscription
@@ -368,6 +381,7 @@ class TopicJudge:
         _add(self._totals.setdefault((name, subscription.pattern), {}), subscription)
         if subscription.durable:
             self._ended[name] = subscription
+            self._placed_since.pop(name, None)
 
     def _on_unsubscribed(self, subscription: Subscription, record: Record) -> None:
         subscription.end()

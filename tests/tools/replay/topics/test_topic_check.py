@@ -141,3 +141,19 @@ def test_a_subscription_whose_end_a_crash_undoes_has_lost_its_express_messages()
     world.restart()
     world.consume(audit, 10)
     assert verdict_of(world.stop()).violations == {}
+
+
+def test_a_subscription_whose_end_a_crash_undoes_has_what_was_placed_since() -> None:
+    """The process died before the commit of that end, and after messages had got their places."""
+    world = Topics()
+    audit = world.subscribe("audit", durable=True, limit=1_000)
+    other = world.subscribe("other", durable=True, limit=1_000)
+    world.publish(cls=KEPT)
+    world.unsubscribe(audit, "unsubscribed")
+    world.publish(cls=KEPT)
+    world.readers["audit"] = audit
+    audit.waiting = sorted(world.kept)
+    world.restart()
+    world.consume(audit, 20)
+    world.consume(other, 20)
+    assert verdict_of(world.stop()).violations == {}
