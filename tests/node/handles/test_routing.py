@@ -145,7 +145,7 @@ async def test_a_message_is_sealed_for_its_destination(tmp_path: Path) -> None:
 async def test_a_large_body_leaves_sealed_where_all_is_sealed_for_its_destination(tmp_path: Path) -> None:
     """Its parts have a stream of their own: what one message wants is refused, and never sent in the clear."""
     body = bytes(range(250)) * 20_000
-    async with line(tmp_path) as (sensor, gateway, cloud):
+    async with line(tmp_path) as (sensor, _gateway, cloud):
         await sensor.set_routes([triack.Route("cloud", via="gateway")])
         await sensor.trust("cloud", cloud.key)
         await cloud.trust("sensor", sensor.key)
