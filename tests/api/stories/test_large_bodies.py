@@ -417,12 +417,14 @@ async def swarm(world: World) -> None:
             machine.crash()
         else:
             machine.lose_power()
+        if not ends.b.is_up and hasattr(ends, "receiver"):
+            del ends.receiver  # it is the node of a process that is gone, and looks open for good
         await world.advance(chance.random() * 3)
         if not machine.is_up:
             machine.restart()
     world.calm()
     await world.until(lambda: len(set(sent)) and max(sent) == len(sizes) - 1, timeout=600)
-    await world.until(lambda: is_open(ends.receiver) and ends.receiver.queue_lengths()["q"] == 2 * len(sizes))
+    await world.until(lambda: hasattr(ends, "receiver") and ends.receiver.queue_lengths()["q"] == 2 * len(sizes))
     for number, size in enumerate(sizes):
         assert await read(ends.receiver) == number.to_bytes(2) * (size // 2)
         assert await read(ends.receiver) == b"%d" % number
