@@ -44,6 +44,8 @@ class Copies(LaneReporter):
         # there, while it says what it finds, and its number.
         self._there: set[Packet] = set()
         self._found: set[Packet] | None = None
+        # What this start has found on the disk: the commit that had deleted it did not return, whatever ends it now.
+        self._recovered: set[Packet] = set()
         self._start = 0
         # Whether a relay answers for packets: what ends there is freed here without a copy.
         self._excused = False
@@ -59,6 +61,7 @@ class Copies(LaneReporter):
         """A new start of the node."""
         self._start = record["incarnation"]
         self._found = set()
+        self._recovered = set()
 
     def handle_other(self, record: Record) -> None:
         """The start has said all that it found."""
@@ -116,6 +119,7 @@ class Copies(LaneReporter):
                 self._there.add(packet)
                 if self._found is not None and record.get("recovered"):
                     self._found.add(packet)
+                    self._recovered.add(packet)
 
     def handle_removed(self, record: Record) -> None:
         """The origin gave packets up: they become dead letters."""
@@ -168,7 +172,8 @@ class Copies(LaneReporter):
         if record["class"] == EXPRESS:
             return False  # the copy is in memory, as the message is, and that comes again
         if record["queue"] == SENT_JOURNAL:
-            return bool(record["origin"] == self._node and (record["sequence"], number) not in self._there)
+            packet = record["sequence"], number
+            return bool(record["origin"] == self._node and packet not in self._there and packet not in self._recovered)
         return receiver.settling.is_done((number, *span))
 
     def handle_settled(self, record: Record) -> None:
