@@ -46,6 +46,8 @@ class Copies(LaneReporter):
         self._found: set[Packet] | None = None
         # What this start has found on the disk: the commit that had deleted it did not return, whatever ends it now.
         self._recovered: set[Packet] = set()
+        # Packets with a copy of which this start has settled messages: then the commit of that copy did not return.
+        self._settled_now: set[tuple[str, int, int]] = set()
         self._start = 0
         # Whether a relay answers for packets: what ends there is freed here without a copy.
         self._excused = False
@@ -62,6 +64,7 @@ class Copies(LaneReporter):
         self._start = record["incarnation"]
         self._found = set()
         self._recovered = set()
+        self._settled_now = set()
 
     def handle_other(self, record: Record) -> None:
         """The start has said all that it found."""
@@ -148,6 +151,8 @@ class Copies(LaneReporter):
     def handle_journaled(self, record: Record, receiver: Receiver) -> None:
         """The commit that begins copies messages, or says that it does not."""
         queue, sequence, number, place = record["queue"], record["sequence"], record["number"], record["place"]
+        if queue == SENT_JOURNAL and not self.is_origin:
+            self._at(record, "claims", "copied another node's messages as sent by itself", sequence, number=number)
         for packets, messages in record["counts"]:
             for each in range(number, number + packets):
                 span = place, place + messages - 1
@@ -174,13 +179,17 @@ class Copies(LaneReporter):
         if record["queue"] == SENT_JOURNAL:
             packet = record["sequence"], number
             return bool(record["origin"] == self._node and packet not in self._there and packet not in self._recovered)
-        return receiver.settling.is_done((number, *span))
+        settled_now = (record["queue"], record["sequence"], number) in self._settled_now
+        return not settled_now and receiver.settling.is_done((number, *span))
 
     def handle_settled(self, record: Record) -> None:
         """The commit that begins takes the last messages of packets out of a journaled queue: it holds the copies."""
-        if not record.get("journaled"):
-            return
         queue, sequence, number, place = record["queue"], record["sequence"], record["number"], record["place"]
+        if not record.get("journaled"):
+            if self.copied:
+                last = number + sum(packets for packets, _ in record["counts"])
+                self._settled_now |= {(queue, sequence, each) for each in range(number, last)} & self.copied.keys()
+            return
         for packets, messages in record["counts"]:
             for each in range(number, number + packets):
                 said = self.said.get((queue, sequence, each), RangeSet())
