@@ -406,7 +406,8 @@ class StreamJudge(LaneReporter):
         self._copies_of(record["node"]).handle_journaled(record, known or Receiver())
 
     def _on_settled(self, record: Record) -> None:
-        if "journaled" in record and self._stream != DEAD_LETTER_STREAM:
+        copied = "journaled" in record or record["node"] in self._copies
+        if copied and self._stream != DEAD_LETTER_STREAM:
             self._copies_of(record["node"]).handle_settled(record)
         self._receiver(record["node"]).handle_settled(record)
 
