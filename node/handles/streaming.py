@@ -10,7 +10,6 @@ Bodies for one queue of a peer go one after the other. Other messages to that qu
 
 import asyncio
 import os
-import tempfile
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Iterator
@@ -219,6 +218,8 @@ async def _each(pieces: Iterator[bytes], work: Work) -> AsyncIterator[bytes]:
 
 
 async def _spool(pieces: AsyncIterator[bytes], work: Work) -> Source:
+    import tempfile  # noqa: PLC0415 - few programs need it, and what it imports takes long
+
     file = cast("BinaryIO", await work(tempfile.TemporaryFile))
     size = 0
     try:
