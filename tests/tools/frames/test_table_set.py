@@ -85,7 +85,7 @@ def test_tables_of_another_version_are_refused(
     spark.createDataFrame(rows, "file string, size_bytes bigint, version int").write.parquet(
         str(tmp_path / "out/files/batch=0")
     )
-    with pytest.raises(ReplayError, match="has tables of version 0, and this Triack writes 1: name another directory"):
+    with pytest.raises(ReplayError, match="has tables of version 0, and this Triack writes 2: name another directory"):
         replay.write(spark, [str(tmp_path / "logs")], str(tmp_path / "out"))
 
 
