@@ -79,6 +79,10 @@ def compare(spark: "SparkSession", lies: int, seed: int, directory: Path) -> Com
     return Compared(saved, local.records, sum(local.violations.values()), unlike(local, judged))
 
 
+_SPARK_ALONE = ("counted", "differences")
+"""What a verdict has of the second count, which only Spark makes."""
+
+
 def unlike(local: Verdict, judged: Verdict) -> list[str]:
     """Describe how two verdicts differ; of violations the Spark verdict has the first of each check."""
     here, there = asdict(local), asdict(judged)
@@ -90,7 +94,7 @@ def unlike(local: Verdict, judged: Verdict) -> list[str]:
     told = [
         f"{name}: {here[name]} and {there[name]}"
         for name in here
-        if name not in ("engine", "findings") and here[name] != there[name]
+        if name not in ("engine", "findings", *_SPARK_ALONE) and here[name] != there[name]
     ]
     known = set(map(_said, local.findings))
     told += [f"only on Spark: {it}" for it in judged.findings if _said(it) not in known]

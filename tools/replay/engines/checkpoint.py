@@ -32,7 +32,8 @@ _ROOMS: Final = ("triack.tools.replay.", "triack.base.log_lines")
 """Where the classes of a state come from."""
 _PLAIN: Final = {
     ("array", "_array_reconstructor"), ("array", "array"), ("builtins", "dict"), ("builtins", "list"),
-    ("builtins", "set"), ("collections", "defaultdict"), ("pathlib", "PosixPath"), ("pathlib", "WindowsPath"),
+    ("builtins", "set"), ("collections", "defaultdict"), ("collections", "deque"),
+    ("pathlib", "PosixPath"), ("pathlib", "WindowsPath"),
     ("pathlib._local", "PosixPath"), ("pathlib._local", "WindowsPath"),
 }  # fmt: skip
 """Other names that a state contains; Python 3.13 has paths in a module of their own."""
