@@ -69,6 +69,7 @@ def started(logs: Path, out: Path) -> "subprocess.Popen[str]":
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
 
 
+@pytest.mark.skipif("TRIACK_LONG_TESTS" not in os.environ, reason="three starts of Spark: set TRIACK_LONG_TESTS")
 def test_a_job_that_is_killed_takes_each_record_once(spark: "SparkSession", tmp_path: Path) -> None:
     """Killed with all of its processes in the midst of batches, while the logs go on growing."""
     healthy().save(tmp_path / "whole")

@@ -102,6 +102,7 @@ def test_a_page_gets_the_first_of_each_kind_and_the_verdict_is_of_all(
     assert verdict == local
 
 
+@pytest.mark.skipif("TRIACK_LONG_TESTS" not in os.environ, reason="many minutes of Spark: set TRIACK_LONG_TESTS")
 def test_the_driver_holds_no_more_of_many_sessions(
     spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
