@@ -52,7 +52,7 @@ it has the name of a topic."""
 SEAL = LARGE
 """The bit of the first byte of a sealed body: its kind is 0, which stands for nothing large."""
 OPENED = 0x8000
-"""The bit of the count of a body that came sealed and was opened: no packet has room for so many messages."""
+"""The bit of the count of a body that came sealed and was opened: no packet has room for 32,768 messages."""
 PRIORITY_SHIFT = 4
 """The lowest of the three bits of the priority, in the first byte of a body."""
 TIME_MAX_MS = (1 << 64) - 1

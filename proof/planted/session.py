@@ -111,7 +111,7 @@ def _new_number(patch: Patch) -> None:
     patch.setattr(SendWindow, "handle_sent", renumber)
 
 
-@BUGS.by_search("silence never closes a session", RECEIVER_DIES, "is open for ever")
+@BUGS.by_search("silence never closes a session", RECEIVER_DIES, "is open")
 def _silence(patch: Patch) -> None:
     patch.setitem(session._EXPIRIES, Timer.ACK_LIMIT, lambda self, _now_ns: None)
 

@@ -805,7 +805,7 @@ class Engine(Steering):
     def _advance_topics(self, now_ns: int) -> bool:
         """Let go what topics let go, and pass on what other nodes get of it. Returns whether there was any."""
         self.topics.advance(now_ns)
-        if self.draining or self.failure is not None:
+        if self.draining or self.failure is not None or self.remote.is_idle:
             return False
         passed = False
         while self.remote.go(self.jobs.turn(now_ns)):

@@ -195,6 +195,12 @@ class SubscriptionDesk:
 
     # ---- going on
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether ``go`` has nothing to do."""
+        has_mail = self._mailbox is not None and self._mailbox.length
+        return not (has_mail or self.own.has_work or self.of_peers.has_work)
+
     def go(self, turn: Turn) -> bool:
         """Take what has come, pass on what may go, and ask and tell what is due. Returns whether topics may go on."""
         mailbox = self._mailbox

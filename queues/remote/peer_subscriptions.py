@@ -271,6 +271,11 @@ class PeerSubscriptions:
 
     # ---- passing on
 
+    @property
+    def has_work(self) -> bool:
+        """Whether ``go`` has something to look at."""
+        return bool(self._stirred)
+
     def go(self, turn: Turn) -> bool:
         """Pass on what may go now. Returns whether there was anything to look at."""
         stirred, self._stirred = self._stirred, {}

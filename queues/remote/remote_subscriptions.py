@@ -409,6 +409,11 @@ class RemoteSubscriptions:
         """When ``handle_timer`` must be called, or None."""
         return self._renew_ns
 
+    @property
+    def has_work(self) -> bool:
+        """Whether ``go`` has something to look at."""
+        return bool(self._refused or self._left or self._live or self._dropping)
+
     def go(self, turn: Turn) -> None:
         """Ask and tell what is due, and let queues go."""
         while self._refused:

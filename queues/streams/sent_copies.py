@@ -107,7 +107,7 @@ class SentCopies:
     # ---- bodies on the disk
 
     def missing(self, limit: int) -> Iterator[tuple[OutgoingStream, StreamPacket]]:
-        """The packets of the next messages, at most so many of them, whose bodies are only on the disk."""
+        """The packets of the next ``limit`` messages whose bodies are only on the disk."""
         for item in islice(self.waiting, limit):
             yield from ((item.outgoing, entry) for entry in item.entries if entry.body is None)
 

@@ -481,3 +481,14 @@ async def test_a_sender_that_does_not_wait_for_its_parts_makes_a_dead_letter(
     assert await read(ends.receiver) == b"next"
     (letter,) = [it async for it in ends.receiver.browse("dead-letter")]
     assert (letter.reason, letter.size) == ("body-lost", len(BODY))
+
+
+async def test_a_large_message_is_told_of_as_any_other(ends: Ends) -> None:
+    """Its sender asks for administration messages: that it has arrived, and that it was read."""
+    await ends.start()
+    wanted = triack.Acks.POSITIVE_ARRIVAL | triack.Acks.POSITIVE_RECEIVE
+    await ends.sender.send_stream("b/q", BODY, admin_queue="acks", acks=wanted)
+    assert await read(ends.receiver) == BODY
+    async with ends.sender.receive("acks") as answers:
+        told = [(await answers.get()).message_class for _ in range(2)]
+    assert told == [triack.MessageClass.ACK_REACH_QUEUE, triack.MessageClass.ACK_RECEIVE]

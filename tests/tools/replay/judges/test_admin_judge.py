@@ -2,19 +2,14 @@
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any
 
 import pytest
 
 from tests.queues.admin import ask
 from tests.queues.world import World, numbered
 from tests.tools.replay.judging import assert_found, breaking
-from triack.base.errors import NodeClosed
+from tests.tools.replay.two_nodes import Log, checks, logs_of, renumbered
 from triack.base.units import SECOND
-from triack.tools.replay.engines.local_engine import verdict_on
-from triack.tools.replay.log.files import parse_records
-
-Log = list[dict[str, Any]]
 
 
 @cache
@@ -33,24 +28,7 @@ def honest(*, restarts: bool = False) -> tuple[Log, Log]:
     world.run(5 * SECOND)
     b.read_all("q")
     world.run(5 * SECOND)
-    for node in (a, b):
-        node.finish(node.live, NodeClosed("the test is over"), world.now_ns)
-        node.end()
-    return list(parse_records(b"".join(a.records))), list(parse_records(b"".join(b.records)))
-
-
-def renumbered(log: Log) -> Log:
-    """The log after a lie: its serials count on."""
-    count, start, said = 0, 0, []
-    for record in log:
-        count = 1 if record["incarnation"] != start else count + 1
-        start = record["incarnation"]
-        said.append({**record, "n": count})
-    return said
-
-
-def checks(a: Log, b: Log) -> set[str]:
-    return {found.check for found in verdict_on([*a, *b]).findings}
+    return logs_of(a, b)
 
 
 @pytest.mark.parametrize("restarts", [False, True])
