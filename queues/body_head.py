@@ -143,7 +143,7 @@ def mark_opened(body: bytes) -> bytes:
 
 
 def kept_until(body: bytes, receive_by_ms: int) -> bytes:
-    """A body, or one piece of a message, as a journal keeps it: nobody is told of it, and it ends at that time."""
+    """A body, or one piece of a message, as a journal keeps it: it has no consequences, and ends at that time."""
     kind, count, ordinal, sent_at_ms, _ = HEAD.unpack_from(body)
     return HEAD.pack(kind & ~CARES, count, ordinal, sent_at_ms, receive_by_ms) + body[HEAD.size :]
 

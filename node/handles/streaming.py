@@ -2,8 +2,8 @@
 
 Promise: a reader of the queue gets the whole message once, or nothing of it. The message that stands for a body is sent
 when all parts are on the disk of its destination. When the source ends early, the sender is cancelled, or its process
-dies before that, the destination is told to free the parts. At most ``LargeBodies.ahead_bytes`` of a body are on this
-node's disk at a time, and a few parts in memory.
+dies before that, the destination frees the parts. At most ``LargeBodies.ahead_bytes`` of a body are on this node's
+disk at a time, and a few parts in memory.
 
 Bodies for one queue of a peer go one after the other. Other messages to that queue do not wait for them.
 """

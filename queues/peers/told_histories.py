@@ -13,8 +13,8 @@ Words that have no start in common say nothing of each other. If two contradict 
 between them, or runs twice.
 
 Promise: no store is accused that has all that was remembered of it. What relays say is never mixed with what a node has
-proved itself (``history``), and suspends nobody: the operator is told, and the messages that were lost are named by
-``triack replay``.
+proved itself (``history``), and suspends nobody: the operator gets an event, and ``triack replay`` names the
+messages that were lost.
 """
 
 from collections.abc import Callable, Mapping
@@ -98,7 +98,7 @@ class ToldHistories:
         self._unwritten.clear()
 
     def take_detected(self) -> list[RollbackDetected]:
-        """The stores that went back, for the operator; each is told once."""
+        """The stores that went back, for the operator; each is reported once."""
         if not self._detected:
             return []
         detected, self._detected = self._detected, []

@@ -42,7 +42,7 @@ class SubscribedQueue(Mailbox):
 
     @property
     def tells_senders(self) -> bool:
-        """A publisher is told that a message has arrived, and not what each subscription does with it."""
+        """A publisher learns that a message has arrived, and not what each subscription does with it."""
         return False
 
     def end(self) -> None:

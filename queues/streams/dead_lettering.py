@@ -157,7 +157,7 @@ class DeadLettering:
             entry.cares = False  # an ack that still comes has no consequences but that
         kept = len(content.bodies)
         if large_target(outgoing.queue):
-            kept = 0  # a part of a large message: its sender is told of that
+            kept = 0  # a part of a large message: its sender has the error of that
         elif content.publisher:
             title = self.subscription_of(outgoing.peer, outgoing.queue, kept)
             added["dead_subscription"], kept = title, kept if title else 0

@@ -537,7 +537,7 @@ class Subscription(Mailbox):
 
     @property
     def tells_senders(self) -> bool:
-        """A publisher is told that a message has arrived, and not what each subscription does with it."""
+        """A publisher learns that a message has arrived, and not what each subscription does with it."""
         return False
 
     @property

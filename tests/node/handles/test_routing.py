@@ -121,7 +121,7 @@ async def test_another_process_has_the_same_verbs(tmp_path: Path) -> None:
 
 
 async def test_a_message_is_sealed_for_its_destination(tmp_path: Path) -> None:
-    """Once the ends know each other's keys; its reader is told, in another process as well."""
+    """Once the ends know each other's keys; its reader sees that, in another process as well."""
     async with line(tmp_path) as (sensor, _, cloud):
         with pytest.raises(triack.UsageError, match="cannot seal messages for it: it has no key of cloud"):
             await sensor.send("cloud/readings", b"21.5", seal=True)

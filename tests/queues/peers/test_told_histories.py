@@ -88,7 +88,7 @@ def test_a_point_outlives_a_restart() -> None:
     again.handle_word(NODE, "d", StoreWord(72, 11, 2, ((71, 9),)), 0)
     (error,) = again.take_detected()
     assert (error.peer, error.rolled_back) == (NODE.hex(), "peer")
-    # It is told once: what follows is compared with the store as it is now.
+    # It is reported once: what follows is compared with the store as it is now.
     again.handle_word(NODE, "d", StoreWord(72, 12, 2, ((71, 9),)), 0)
     assert again.take_detected() == []
 

@@ -108,7 +108,7 @@ def wait_for_more(out: Path) -> None:
 
 
 def test_tables_are_there_while_their_logs_grow(spark: "SparkSession", tmp_path: Path) -> None:
-    """From Python: each batch is told, and what is made of facts is computed when it is used."""
+    """From Python: each batch is reported, and what is made of facts is computed when it is used."""
     from triack import replay
 
     healthy().save(tmp_path / "whole")
