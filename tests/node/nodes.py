@@ -14,6 +14,9 @@ import pytest
 
 import triack
 from tests.machine import PATIENCE_S
+from triack.base.units import SECOND
+from triack.node.node import port_of
+from triack.node.shell.worker import DiskFigures
 from triack.ordering.order_settings import OrderSettings
 from triack.session.protocol.settings import SessionSettings
 from triack.tools.ports import free_port
@@ -42,6 +45,25 @@ def make(name: str = "node", data: Path | None = None, scheme: str | None = None
     listen = {None: None, "memory": f"memory://{name}"}.get(scheme, f"{scheme}://127.0.0.1:{free_port()}")
     more.setdefault("settings", quick())
     return triack.open(name, data=data, listen=listen, insecure=True, **more)
+
+
+class HangingDisk(DiskFigures):
+    """Figures of a disk whose job does not end, whatever jobs of the node end meanwhile."""
+
+    began_ns = property(lambda self: self.since_ns, lambda self, began_ns: None)
+
+    def __init__(self, since_ns: int) -> None:
+        self.commits = DiskFigures().commits
+        self.since_ns = since_ns
+
+
+@contextmanager
+def hanging_disk(node: triack.Node, seconds: int) -> Iterator[None]:
+    """Within the block, the disk of the node has not answered for ``seconds``."""
+    port = port_of(node)
+    driver = port._driver  # noqa: SLF001 - a disk that hangs takes its thread with it
+    with patch.object(driver, "disk", HangingDisk(port.clock() - seconds * SECOND)):
+        yield
 
 
 async def until(condition: Any) -> None:

@@ -19,10 +19,9 @@ from click.testing import CliRunner
 from prometheus_client import Metric
 
 import triack
-from tests.node.nodes import WAIT, make, until
+from tests.node.nodes import WAIT, hanging_disk, make, until
 from tests.tools.processes import start
 from triack.base.errors import AddressError, StoreError, UsageError
-from triack.base.units import SECOND
 from triack.metrics import exporter
 from triack.metrics.collector import NodeCollector
 from triack.metrics.exporter import exporting
@@ -229,11 +228,9 @@ async def test_a_node_is_well_while_its_store_works() -> None:
     async with make("a", scheme="udp") as node, exporting(node, "127.0.0.1:0") as url:
         for path in ("/healthz", "/readyz"):
             assert await status_of(url, path) == (b"200", b"OK")
-        disk = port_of(node)._driver.disk  # noqa: SLF001 - as if it hung
-        disk.began_ns = port_of(node).clock() - 11 * SECOND
-        for path in ("/healthz", "/readyz"):
-            assert await status_of(url, path) == (b"503", b"the disk of node a has not answered for 11 s")
-        disk.began_ns = None
+        with hanging_disk(node, 11):
+            for path in ("/healthz", "/readyz"):
+                assert await status_of(url, path) == (b"503", b"the disk of node a has not answered for 11 s")
         port_of(node)._driver._fail(None, StoreError("the disk is gone"))  # noqa: SLF001 - as if it failed
         assert await status_of(url, "/healthz") == (b"503", b"the disk is gone")
 

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.node.nodes import WAIT, make
+from tests.node.nodes import WAIT, hanging_disk, make
 from tests.tools.processes import SECONDS, start
-from triack.node.node import port_of
 from triack.tools.operate.notify import notifying
 
 
@@ -46,11 +45,10 @@ async def test_the_watchdog_hears_of_a_node_only_while_its_disk_works(
         heard(manager)
         assert await asyncio.to_thread(heard, manager) == ["WATCHDOG=1"]
         said = ["WATCHDOG=1"]
-        while said == ["WATCHDOG=1"]:  # those that were sent before, or while a job of the start ended
-            port_of(node)._driver.disk.began_ns = 0  # noqa: SLF001 - a disk that hangs
-            said = await asyncio.to_thread(heard, manager)
+        with hanging_disk(node, 11):
+            while said == ["WATCHDOG=1"]:  # those that were sent before
+                said = await asyncio.to_thread(heard, manager)
         assert said[0].startswith("STATUS=the disk of node a has not answered for")
-        port_of(node)._driver.disk.began_ns = None  # noqa: SLF001
 
 
 async def test_a_watchdog_of_another_process_is_none(manager: socket.socket, monkeypatch: pytest.MonkeyPatch) -> None:
