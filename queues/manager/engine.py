@@ -754,6 +754,7 @@ class Engine(Steering):
             self.transits.next_deadline() if self.transits.is_used else None,
             self.outbox.sync_links.next_deadline(),
             self.watching.next_deadline(),
+            self.topics.next_deadline(),
             self.jobs.next_deadline(),
         )
         for at_ns in deadlines:
