@@ -105,24 +105,38 @@ class Copies(LaneReporter):
             self._at(record, "claims", "asked for copies of another node's messages", sequence, number=number)
             return
         before, wanted = self.asked.get((sequence, number), (0, RangeSet()))
-        if before != start:  # the number is used again: the commit of the start before never returned
+        if before != start:
+            self._forget(sequence, number)
             wanted = RangeSet()
-            self.said.pop((SENT_JOURNAL, sequence, number), None)
-            self.copied.pop((SENT_JOURNAL, sequence, number), None)
         wanted.add(record["place"], record["place"] + record["count"] - 1)
         self.asked[sequence, number] = start, wanted
+
+    def _forget(self, sequence: int, number: int) -> None:
+        """The number is used again: the commit of the start before never returned."""
+        self.asked.pop((sequence, number), None)
+        self.said.pop((SENT_JOURNAL, sequence, number), None)
+        self.copied.pop((SENT_JOURNAL, sequence, number), None)
+
+    def _that_ask(self, record: Record) -> list[Packet]:
+        """Those of the record's packets that ask for copies. A new packet asks if the start that queues it said so."""
+        sequence, numbers = record["sequence"], range(record["first"], record["last"] + 1)
+        asking = [(sequence, number) for number in numbers if (sequence, number) in self.asked] if self.asked else []
+        if record.get("recovered"):
+            return asking
+        for packet in [packet for packet in asking if self.asked[packet][0] != record["incarnation"]]:
+            self._forget(*packet)
+            asking.remove(packet)
+        return asking
 
     def handle_queued(self, record: Record) -> None:
         """Packets are on the disk of the origin, or were found there."""
         if record["class"] == EXPRESS or not record["peer_name"]:
             return
-        for number in range(record["first"], record["last"] + 1) if self.asked else ():
-            packet = record["sequence"], number
-            if packet in self.asked:
-                self._there.add(packet)
-                if self._found is not None and record.get("recovered"):
-                    self._found.add(packet)
-                    self._recovered.add(packet)
+        for packet in self._that_ask(record):
+            self._there.add(packet)
+            if self._found is not None and record.get("recovered"):
+                self._found.add(packet)
+                self._recovered.add(packet)
 
     def handle_removed(self, record: Record) -> None:
         """The origin gave packets up: they become dead letters."""
@@ -137,14 +151,12 @@ class Copies(LaneReporter):
         """Packets for a queue of the node itself are there: the same commit holds their copies."""
         if record["class"] == EXPRESS:
             return
-        for number in range(record["first"], record["last"] + 1) if self.asked else ():
-            sequence = record["sequence"]
-            if (sequence, number) in self.asked:
-                _, wanted = self.asked[sequence, number]
-                said = self.said.get((SENT_JOURNAL, sequence, number), RangeSet())
-                if any(_missing(said, wanted)):
-                    evidence = "in its queue, and its sender asked for a copy, of which nothing is said"
-                    self._at(record, "journal_complete", evidence, sequence, number=number)
+        for sequence, number in self._that_ask(record):
+            _, wanted = self.asked[sequence, number]
+            said = self.said.get((SENT_JOURNAL, sequence, number), RangeSet())
+            if any(_missing(said, wanted)):
+                evidence = "in its queue, and its sender asked for a copy, of which nothing is said"
+                self._at(record, "journal_complete", evidence, sequence, number=number)
 
     # ---- copies
 
