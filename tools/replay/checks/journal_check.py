@@ -80,12 +80,11 @@ class Copies(LaneReporter):
             record: the last one of the node.
             later: holds if the node has started again after it.
         """
-        due = settled(self._node, 1, self._start)
         if self._found is not None:
-            self._judge_gone(record, self._there - self._found, later, due)
+            self._judge_gone(record, self._there - self._found, later, settled(self._node, 1, self._start))
         # A later start, which has no record of the stream, has found nothing of it.
         later = later._replace(incarnation=later.incarnation + 1)
-        self._judge_gone(record, self._there, later, due)
+        self._judge_gone(record, self._there, later, settled(self._node, 1, self._start + 1))
 
     def _judge_gone(self, record: Record, gone: set[Packet], *dues: Due) -> None:
         """Packets are not on the disk of their origin any more: their copies are in its journal."""
@@ -192,7 +191,7 @@ class Copies(LaneReporter):
             packet = record["sequence"], number
             return bool(record["origin"] == self._node and packet not in self._there and packet not in self._recovered)
         settled_now = (record["queue"], record["sequence"], number) in self._settled_now
-        return not settled_now and receiver.settling.is_done((number, *span))
+        return not settled_now and receiver.settling.are_done((number, *span))
 
     def handle_settled(self, record: Record) -> None:
         """The commit that begins takes the last messages of packets out of a journaled queue: it holds the copies."""
