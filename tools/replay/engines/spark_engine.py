@@ -76,6 +76,8 @@ FINDS_MAX: Final = 5
 """How often segments are looked for: running nodes rename them, each every few minutes."""
 _RENAMED: Final = re.compile(rf"FILE_NOT_EXIST\b.*{re.escape(OPEN_SUFFIX)}\b")
 """Spark's error for a segment that was completed, and so renamed, before a task came to it."""
+OTHERS: Final = ("", 0)
+"""In the place of a stream: all that the page leaves out."""
 Row = tuple[str, str, str, int, int, int, bytes]
 
 
@@ -484,14 +486,15 @@ def conclude_found(
     if found.any:
         kept.append(violations.persist())
         counts = violations.groupBy("check", "standing").agg(f.count("*").alias("count")).collect()
-        lacking = violations.where(f.col("standing") == UNPROVEN).select("node", "incarnation", "evidence").collect()
-        cut |= {(row["node"], row["incarnation"]): row["evidence"] for row in lacking}
+        lacking = violations.where(f.col("standing") == UNPROVEN).select("node", "incarnation", "evidence")
+        cut |= {(row["node"], row["incarnation"]): row["evidence"] for row in lacking.distinct().collect()}
         violations = violations.where(f.col("standing") == BROKEN)
     verdict.cut = [said for _, said in sorted(cut.items())]
     if counts:
         verdict.findings = first_of_each(violations)
     totals = {(row["check"], row["standing"]): row["count"] for row in counts}
-    accuse(verdict, totals, _lost(violations) if ("lost", BROKEN) in totals else {})
+    streams = list(verdict.timeline.flows.counts) if verdict.timeline is not None else []
+    accuse(verdict, totals, _lost(violations, streams) if ("lost", BROKEN) in totals else {})
     if counted is not None:
         _compare(verdict, counted, kept)
     if finish is not None:
@@ -547,10 +550,20 @@ def recount(spark: SparkSession, files: Iterable[Read]) -> DataFrame:
     return spark.createDataFrame(pa.table(rows), FILES).repartition(tasks).mapInArrow(each(_read_again), DEALT)
 
 
-def _lost(violations: DataFrame) -> dict[tuple[str, int], int]:
-    """Return (origin, stream) -> messages that are lost."""
-    sums = violations.where("check = 'lost'").groupBy("origin", "stream").agg(f.sum("value").alias("value")).collect()
-    return {(row["origin"], row["stream"]): row["value"] for row in sums}
+def _lost(violations: DataFrame, streams: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
+    """Return (origin, stream) -> messages that are lost, of the streams that the page has; the others as one."""
+    import pyarrow as pa
+
+    keys = sorted(streams)
+    known = {
+        "of": pa.array([origin for origin, _ in keys], pa.string()),
+        "number": pa.array([stream for _, stream in keys], pa.int64()),
+    }
+    shown = violations.sparkSession.createDataFrame(pa.table(known), "of string, number bigint")
+    lost = violations.where("check = 'lost'")
+    joined = lost.join(shown, (lost["origin"] == shown["of"]) & (lost["stream"] == shown["number"]), "left")
+    sums = joined.groupBy("of", "number").agg(f.sum("value").alias("value")).collect()
+    return {OTHERS if row["of"] is None else (row["of"], row["number"]): row["value"] for row in sums}
 
 
 def first_of_each(violations: DataFrame) -> list[Violation]:
