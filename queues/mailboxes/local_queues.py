@@ -6,7 +6,7 @@ given back or expired leaves the queue in one commit with its consequences, such
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from itertools import groupby
 from operator import itemgetter
@@ -40,6 +40,7 @@ from triack.queues.mailboxes.system_queues import (
     DEAD_LETTER_STREAM,
     SENT_JOURNAL,
     STANDING_QUEUES,
+    SUBSCRIPTIONS_QUEUE,
     is_journal,
     is_reserved,
     is_subscribed,
@@ -70,14 +71,6 @@ from triack.queues.pauses import Pauses
 from triack.queues.set_quotas import SetQuotas
 
 __all__ = ["LocalQueues"]
-
-
-@dataclass(slots=True)
-class _Warning:
-    """What the operator hears of the dead letters: whether there are many, and what is not told yet."""
-
-    is_on: bool = False
-    news: list[DeadLettersWaiting] = field(default_factory=list)
 
 
 class LocalQueues:
@@ -159,7 +152,8 @@ class LocalQueues:
         self.dead_letters: Counter[str] = Counter()
         self.waits = Histogram(WAIT_BOUNDS_S)
         self.declined_letters: Counter[str] = Counter()
-        self._warning = _Warning()
+        # Whether the operator was told that there are many dead letters.
+        self._warned = False
         self.on_removed: Callable[[str], None] = lambda _: None
         self.make_topic: Callable[[int, str], Mailbox] = partial(Mailbox, notices=self.notices)
         self.make_subscribed: Callable[[int, str], Mailbox] = partial(Mailbox, notices=self.notices)
@@ -274,8 +268,10 @@ class LocalQueues:
     def _new_mailbox(self, queue_id: int, name: str) -> Mailbox:
         limits, system = self._settings.limits, system_queue(name)
         if name.startswith(TOPIC_PREFIX):
+            self.notices.has_topics = True
             return self.make_topic(queue_id, name)
         if is_subscribed(name):
+            self.notices.has_topics = True
             subscribed = self.make_subscribed(queue_id, name)
             subscribed.fill.set_quota(self.quota_of(name))
             return subscribed
@@ -286,6 +282,7 @@ class LocalQueues:
             mailbox.pause = self.pauses.of_queue(name)
             self._set_journal(mailbox)
             return mailbox
+        self.notices.has_topics = self.notices.has_topics or name == SUBSCRIPTIONS_QUEUE
         return Mailbox(
             queue_id,
             name,
@@ -539,20 +536,13 @@ class LocalQueues:
         value, limit = self.mailboxes[DEAD_LETTER_QUEUE].fill.messages.value, self._settings.limits.dead_letters.warn_at
         return value if value >= limit else 0
 
-    def take_news(self) -> list[DeadLettersWaiting]:
-        """News for the operator since the last call."""
-        news, self._warning.news = self._warning.news, []
-        return news
-
     def _count_letters(self) -> None:
         """Tell the operator once when there are many dead letters."""
         many = self.many_letters
-        if many and not self._warning.is_on:
-            self._warning.news.append(DeadLettersWaiting(DEAD_LETTER_QUEUE, many))
+        if many and not self._warned:
+            self.notices.news.append(DeadLettersWaiting(DEAD_LETTER_QUEUE, many))
         waiting = self.mailboxes[DEAD_LETTER_QUEUE].fill.messages.value
-        self._warning.is_on = bool(many) or (
-            self._warning.is_on and 2 * waiting >= self._settings.limits.dead_letters.warn_at
-        )
+        self._warned = bool(many) or (self._warned and 2 * waiting >= self._settings.limits.dead_letters.warn_at)
 
     # ---- commits
 

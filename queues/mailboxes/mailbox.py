@@ -21,7 +21,7 @@ from typing import Any
 
 from triack.base.delivery import DURABLE, PRIORITY_MAX, Delivery
 from triack.base.names import StreamId
-from triack.base.news import QueueOverQuota
+from triack.base.news import NodeEvent, QueueOverQuota
 from triack.base.reasons import DropReason
 from triack.queues.body_head import cares_of, count_of, fragment_range, large_of, priority_of, receive_by_of, sent_at_of
 from triack.queues.deadlines import Deadlines
@@ -61,7 +61,9 @@ class Notices:
         dirty: queues with something for the next commit, see ``Mailbox.take_changes``.
         wanting: queues whose next bodies are only on the disk, see ``Mailbox.poll_fetch``.
         read: queues from which something was handed out, see ``Mailbox.take_runs``.
-        filled: queues that have become full since the last check, each reported once until it has room.
+        has_topics: whether there is, or was since the start, a queue of a topic, of a subscription to topics of another
+            node, or of requests for one; else there is nothing to do for topics.
+        news: for the operator: of queues that have become full, each once until it has room, and of dead letters.
         purged: messages purged since the last log record, with the name of their queue.
         returned: the same for messages that came back from applications.
         taken: express packets of journaled queues that are done.
@@ -90,10 +92,11 @@ class Notices:
         "drops",
         "expiring",
         "express",
-        "filled",
+        "has_topics",
         "idled",
         "in_hand",
         "keep_copy",
+        "news",
         "purged",
         "read",
         "relieved",
@@ -119,7 +122,7 @@ class Notices:
         self.dirty: dict[Mailbox, None] = {}
         self.wanting: dict[Mailbox, None] = {}
         self.read: dict[Mailbox, None] = {}
-        self.filled: list[QueueOverQuota] = []
+        self.news: list[NodeEvent] = []
         self.purged: list[tuple[str, list[Lease]]] = []
         self.returned: list[tuple[str, list[Lease]]] = []
         self.taken: list[tuple[Mailbox, QueuedPacket]] = []
@@ -136,6 +139,7 @@ class Notices:
         self.idled: dict[Mailbox, None] = {}
         self.in_hand = in_hand or InHand(None)
         self.settles = False
+        self.has_topics = False
 
 
 class Mailbox:
@@ -324,7 +328,7 @@ class Mailbox:
             fill.bytes.add(size_bytes)
         if fill.is_full and not fill.is_told and not is_journal(self.name):
             fill.is_told = True
-            self.notices.filled.append(QueueOverQuota(self.name, fill.messages.value, fill.bytes.value))
+            self.notices.news.append(QueueOverQuota(self.name, fill.messages.value, fill.bytes.value))
         if not size_bytes:
             return
         if self.is_apart:
