@@ -553,7 +553,7 @@ class LocalQueues:
         for mailbox in self.notices.dirty:
             changed, gone = mailbox.take_changes()
             for packet in changed:
-                if mailbox.reader.is_done(packet):
+                if packet.first_place in mailbox.reader.done:
                     if mailbox.journal and not self.notices.keep_copy(mailbox, packet):
                         # Its body comes from the disk first. Until then the row says that all of it is done.
                         group.commit.progress[packet.keys[0]] = mailbox.reader.progress_of(packet).encode()
@@ -666,7 +666,7 @@ class LocalQueues:
         if packet.large and not is_reserved(mailbox.name) and not self.bodies.fits(packet):
             return DeadReason.BODY_LOST
         # A message that was given back too often is dead since then; readers' deaths show only at the next start.
-        if run.killed and self.is_over(mailbox, run.failures_of(run.first)):
+        if mailbox.reader.setbacks.deaths and run.killed and self.is_over(mailbox, run.failures_of(run.first)):
             return DeadReason.READER_DIED
         return None
 

@@ -601,7 +601,7 @@ class Mailbox:
             run = self._next_run_of(line, now_ms)
             if run is not None:
                 return run
-            first, its = line.first(), self.reader.line(line.priority)
+            first, its = line.first(), self.reader.lines[line.priority]
             back = its.returned.coming
             if first is not None and not first.pieces and not (back and back[0][0] < its.next):
                 # It comes as soon as its body is here. Nothing of a lower priority goes before it.
@@ -610,7 +610,7 @@ class Mailbox:
 
     def _next_run_of(self, line: Line, now_ms: int) -> Run | None:
         """The next run of one line."""
-        reader, its = self.reader, self.reader.line(line.priority)
+        reader, its = self.reader, self.reader.lines[line.priority]
         returned, setbacks = its.returned, reader.setbacks
         until = 0
         if returned.coming or returned.passed:
@@ -666,7 +666,7 @@ class Mailbox:
             return
         run.stop()
         packet, place = run.packet, run.packet.first_place
-        its = self.reader.line(packet.priority)
+        its = self.reader.lines[packet.priority]
         if run.apart:
             # It was a returned message: the line itself goes on where it was.
             if run.next == run.first:
@@ -859,7 +859,7 @@ class Mailbox:
     def _waiting_in(self, line: Line, after: int) -> Iterator[tuple[QueuedPacket, int]]:
         """The same of one line, after a place."""
         reader = self.reader
-        back = sorted(reader.line(line.priority).returned.messages)
+        back = sorted(reader.lines[line.priority].returned.messages)
         ahead = ((packet.first_place + index, packet) for packet in line.walk(after) for index in reader.ahead(packet))
         return ((packet, at - packet.first_place) for at, packet in merge_sorted(back, ahead) if at > after)
 

@@ -524,7 +524,7 @@ class Engine(Steering):
         """
         drawn: list[tuple[Run, range]] = []
         while most > 0 and most_bytes > 0 and (run := self.open_run(mailbox, now_ns)) is not None:
-            killed = run.killed
+            killed = bool(mailbox.reader.setbacks.deaths) and run.killed
             if killed and drawn:
                 break
             # A message that may have killed its reader is handed out alone, so that no others count as killed with it.
@@ -870,7 +870,8 @@ class Engine(Steering):
 
     def _start_job(self, effects: list[Effect], now_ns: int) -> None:
         """Give the store its next job, unless it has one; the session log has what the job changes before."""
-        self.outbox.dead_lettering.note(now_ns)
+        if self.outbox.dead_lettering.unnoted:
+            self.outbox.dead_lettering.note(now_ns)
         jobs = self.jobs
         if self.failure is not None or jobs.running is not None:
             return
