@@ -271,6 +271,18 @@ def refused_in_a_crowd_and_when_its_turn_came() -> World:
 
 
 @harmless
+def let_go_after_a_bad_copy() -> World:
+    """Packet 2 is held, a relay has changed a copy of it, and it is let go as 1 does not come."""
+    world = ready()
+    numbers = world.queue(TX, 2)
+    world.send(TX, numbers, lost=(1,))
+    world.send(TX, numbers[1:])
+    for reason in ("bad-seal", "held-back"):
+        world.beta.write("rejected", cls=TX, **place(TX), number=2, reason=reason)
+    return world
+
+
+@harmless
 def refused_before_its_copy() -> World:
     """Packet 2 is held; 1 and a copy of 2 come in one run: 2 is refused as 1 is there, and its copy as a duplicate."""
     world = ready()
