@@ -290,6 +290,9 @@ class Inbox:
             if delivery in DURABLE:
                 turn.arrivals.store_ack(conversation, packet)
             return True
+        if stream is not None and stream.sealed and stream.relay and stream.has_passed(header):
+            self._refuse_passed(stream, header, (conversation, packet), turn.now_ns)
+            return True
         record_rejected(self._record, header, delivery, refused.reason, turn.now_ns)
         conversation.withhold(delivery, packet)
         self._tell_rejected((conversation, packet), header, refused.reason, refused.key)
@@ -555,14 +558,24 @@ class Inbox:
         if outcome in (Outcome.ACCEPTED, Outcome.OUT_OF_ORDER):
             return
         stream.rejected += 1
-        if outcome is not Outcome.DUPLICATE:
+        passed = outcome is Outcome.DUPLICATE and stream.has_passed(header)
+        if stream.relay and (passed or outcome is Outcome.STALE_SEQUENCE):
+            self._refuse_passed(stream, header, arrival, turn.now_ns)
+        elif outcome is not Outcome.DUPLICATE:
             record_rejected(self._record, header, stream.delivery, outcome.value, turn.now_ns)
-        elif self._reject_again(stream, header, arrival, turn):
-            return
-        elif stream.sequence.has_accepted(header):
-            # It is on disk, or will be with the next commit. The order ack, which is due at once, answers numbers that
-            # were passed over.
+        elif not self._reject_again(stream, header, arrival, turn) and stream.sequence.has_accepted(header):
+            # It is on disk, or will be with the next commit. The order ack, which is due at once, tells an origin that
+            # numbers were passed over.
             turn.arrivals.store_ack(*arrival)
+
+    def _refuse_passed(self, stream: IncomingStream, header: SequenceHeader, arrival: Arrival, now_ns: int) -> None:
+        """A relay brings a packet that this node no longer waits for. The relay keeps the packet until it is told so.
+
+        It is not on the disk here, so no store ack may say that it is.
+        """
+        record_rejected(self._record, header, stream.delivery, RejectReason.STALE_SEQUENCE, now_ns)
+        arrival[0].withhold(stream.delivery, arrival[1])
+        self._tell_rejected(arrival, header, RejectReason.STALE_SEQUENCE)
 
     def _handle_unordered(self, stream: IncomingStream, arrival: Arrival, header: SequenceHeader, turn: Turn) -> None:
         durable = stream.delivery in DURABLE
@@ -572,7 +585,10 @@ class Inbox:
                 record_accepted(self._record, {stream: turn.arrivals.accepted.pop(stream)}, turn.now_ns)
             return
         stream.rejected += 1
-        if not self._reject_again(stream, header, arrival, turn) and durable and not stream.filter.has_skipped(header):
+        passed = durable and stream.has_passed(header)
+        if passed and stream.relay:
+            self._refuse_passed(stream, header, arrival, turn.now_ns)
+        elif not self._reject_again(stream, header, arrival, turn) and durable and not passed:
             turn.arrivals.store_ack(*arrival)
 
     def _take(self, stream: IncomingStream, header: SequenceHeader, arrival: Arrival, turn: Turn) -> None:
@@ -730,7 +746,8 @@ class Inbox:
         """Let order acks become due whose wait has ended, and let go of packets that have waited for a gap to close."""
         now_ns = turn.now_ns
         self.order_acks.handle_timer(now_ns)
-        self._look_at_ended(turn)
+        if self._awaited.ends:
+            self._look_at_ended(turn)
         if not self._held.heap:
             return
         for stream in self._held.poll_due(now_ns):
@@ -756,8 +773,8 @@ class Inbox:
 
     def next_deadline(self) -> int | None:
         """When ``handle_timer`` must be called, or None."""
-        at_ns, awaited_ns = self.order_acks.next_deadline(), self._awaited.next_deadline()
-        if awaited_ns is not None:
+        at_ns = self.order_acks.next_deadline()
+        if self._awaited.ends and (awaited_ns := self._awaited.next_deadline()) is not None:
             at_ns = awaited_ns if at_ns is None else min(at_ns, awaited_ns)
         if not self._held.heap:
             return at_ns

@@ -48,8 +48,8 @@ class Bench:
         self.records.append((event, fields))
 
     def turn(self) -> LocalTurn:
-        group = self.group
-        return LocalTurn(self.now_ns, self.now_ns // 1_000_000, group.commit, group.local, group.waiters)
+        self.group.now_ns, self.group.now_ms = self.now_ns, self.now_ns // 1_000_000
+        return self.group
 
     def subscribe(self, pattern: str = "Games.#", **more: Any) -> Subscription:
         return self.topics.subscribe(pattern, self.turn(), **more)

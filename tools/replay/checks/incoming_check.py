@@ -25,6 +25,8 @@ DEAD_LETTER_STREAM: Final = 0
 
 PASSED: Final = ("held-back", "stale-sequence")
 """Reasons for rejecting a packet that still allow a store ack to cover it."""
+OF_ONE_COPY: Final = ("bad-seal", "not-sealed", "unknown-sealer")
+"""Reasons that say nothing of other copies: a relay may have changed this one."""
 
 
 class HandedOut:
@@ -338,8 +340,9 @@ class Incoming(Side[Receiver]):
         before = receiver.rejections.get(number)
         receiver.rejections[number] = reason
         # A copy of a held packet is rejected at once, for now or as a duplicate; the held one may be rejected when its
-        # turn comes. That is before the copy's turn if the copy came in one run with what the held one waited for.
-        after = before not in FOR_EVER or reason == "duplicate"
+        # turn comes. That is before the copy's turn if the copy came in one run with what the held one waited for. A
+        # copy with a bad seal may be rejected while a good one is held.
+        after = before not in FOR_EVER or before in OF_ONE_COPY or reason == "duplicate"
         held = after and before != reason and number in receiver.again
         if before is not None and not held:
             self._at(record, "rejected", "rejected again, and did not arrive again", sequence, number=number)
@@ -573,6 +576,8 @@ class Incoming(Side[Receiver]):
         """The commit that begins takes messages out of their queue for good."""
         if self._stream == DEAD_LETTER_STREAM:
             return
+        if record.get("recovered"):
+            self._note_left(record)
         receiver, sequence, number = self._sequence(record), record["sequence"], record["number"]
         place, at_ns, start, last = record["place"], record["at_ns"], record["incarnation"], number - 1
         for packets, messages in record["counts"]:
@@ -598,6 +603,15 @@ class Incoming(Side[Receiver]):
                 if each not in taken and each not in receiver.out.chosen:
                     evidence, known = "settled, and never handed out, purged or expired", given(self.node, last=start)
                     self._at(record, "claims", evidence, sequence, known, number=each)
+
+    def _note_left(self, record: Record) -> None:
+        """Readers of an earlier process were done with messages; its log may lack that they were handed out."""
+        if record["incarnation"] == 1:
+            evidence = "settled by readers of an earlier process, and this is the first one"
+            self._at(record, "claims", evidence, record["sequence"], number=record["number"])
+        removed = self._sequence(record).out.removed
+        for number, first, last in _messages_of(record):
+            removed.setdefault(number, RangeSet()).add(first, last)
 
     def handle_returned(self, record: Record) -> None:
         """An application gave messages back."""
