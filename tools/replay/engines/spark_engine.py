@@ -545,7 +545,7 @@ def conclude_found(
         verdict.findings = first_of_each(violations)
     totals = {(row["check"], row["standing"]): row["count"] for row in counts}
     streams = list(verdict.timeline.flows.counts) if verdict.timeline is not None else []
-    accuse(verdict, totals, _lost(violations, streams) if ("lost", BROKEN) in totals else {})
+    accuse(verdict, totals, lost_of(violations, streams) if ("lost", BROKEN) in totals else {})
     if counted is not None:
         _compare(verdict, counted, kept)
     if finish is not None:
@@ -601,7 +601,7 @@ def recount(spark: SparkSession, files: Iterable[Read]) -> DataFrame:
     return spark.createDataFrame(pa.table(rows), FILES).repartition(tasks).mapInArrow(each(_read_again), DEALT)
 
 
-def _lost(violations: DataFrame, streams: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
+def lost_of(violations: DataFrame, streams: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
     """Return (origin, stream) -> messages that are lost, of the streams that the page has; the others as one."""
     import pyarrow as pa
 
