@@ -27,6 +27,7 @@ BESIDES = ("node/handles/in_flight.py", "transport/data_keys.py")
 INTERPRETED = {
     "base/errors.py",  # exceptions inherit from Python's own, which mypyc cannot
     "base/ack_trigger.py",  # what users write is refused by its own checks, by name; so are all settings here
+    "base/reasons.py",  # members of its enums are made by their own __new__, which mypyc refuses
     "base/news.py",  # what users read keeps its docstrings; so do all others here
     "ordering/order_settings.py",
     "queues/streams/accepted_keys.py",

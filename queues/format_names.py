@@ -146,7 +146,7 @@ def _path(element: str, path: str) -> MsmqQueue:
     notes = _notes_on(host, is_public=not folder)
     suffix = suffix or _SYSTEM_PATHS.get(queue.upper(), "") if not folder else suffix
     if suffix or queue.upper() == "SYSTEM$":
-        is_system = queue.upper() in (*_SYSTEM_PATHS, "SYSTEM$")
+        is_system = queue.upper() in _SYSTEM_PATHS or queue.upper() == "SYSTEM$"
         queue = _system_queue(element, suffix, "" if is_system else _checked(element, queue))
         notes = (*_notes_on(host, is_public=False), "only readers of that node itself may read it")
     return MsmqQueue(

@@ -235,6 +235,8 @@ class Journals:
             self._queues.add_rows(journal, row, None, turn)
 
     def _note(self, queue: str, done: Iterable[_Taken], now_ns: int, *, kept: bool) -> None:
+        # What is copied was handed out before.
+        self._queues.note_runs(now_ns)
         for fields in fields_of_runs(queue, settled_runs({one.packet: one.bits for one in done})):
             self._record("journaled", now_ns, **fields, kept=kept)
 

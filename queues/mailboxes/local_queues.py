@@ -224,6 +224,7 @@ class LocalQueues:
 
     def _count_left(self, queue: str, progress: Progress, held: int, acked: int, now_ms: int) -> None:
         """The process that had messages of a packet in hand died: count them as done or failed."""
+        progress.left = acked & ~progress.acked
         progress.acked |= acked
         redelivery, setbacks = self._settings.redelivery_of(queue), progress.setbacks
         for index in indices_of(held & ~progress.acked):
@@ -720,6 +721,9 @@ class LocalQueues:
     def note_settled(self, now_ns: int) -> None:
         """Log the messages that the commit that begins now removes from their queues, after their handing out."""
         self.note_runs(now_ns)
+        for mailbox, left in self.notices.left.items():
+            self._note("settled", mailbox.name, settled_runs(left), now_ns, recovered=True)
+        self.notices.left.clear()
         for mailbox, settled in self.notices.settled.items():
             if mailbox.journal:
                 done = {it: bits for it, bits in settled.items() if it.pieces and mailbox.reader.is_done(it)}

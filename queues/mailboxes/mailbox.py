@@ -32,7 +32,7 @@ from triack.queues.mailboxes.large_bodies import Bodies
 from triack.queues.mailboxes.line import Cache, Line, Lines, Share
 from triack.queues.mailboxes.partials import Partial, Partials
 from triack.queues.mailboxes.progress import Progress
-from triack.queues.mailboxes.queued_packet import Lease, QueuedPacket, merge
+from triack.queues.mailboxes.queued_packet import Lease, QueuedPacket, bits_of, merge
 from triack.queues.mailboxes.quotas import NO_LIMIT, Account, Fill
 from triack.queues.mailboxes.reader_state import ReaderLine, ReaderState
 from triack.queues.mailboxes.redelivery import Wait
@@ -69,6 +69,7 @@ class Notices:
         taken: express packets of journaled queues that are done.
         keep_copy: takes a durable packet of a journaled queue that is done; returns whether the commit may delete it.
         settled: durable messages that are done, as bits of their packets, and are in no commit that has begun.
+        left: the same of messages with which readers of an earlier process were done when that died.
         whole: large messages that have become whole and may have to be told of, see ``LocalQueues.tell_whole``.
         expiring: when the waiting messages of a packet expire, by the wall clock in milliseconds, see
             ``Mailbox.expire``; with None, the first packet that is only on the disk, see ``Mailbox.poll_expired``.
@@ -96,6 +97,7 @@ class Notices:
         "idled",
         "in_hand",
         "keep_copy",
+        "left",
         "news",
         "purged",
         "read",
@@ -128,6 +130,7 @@ class Notices:
         self.taken: list[tuple[Mailbox, QueuedPacket]] = []
         self.keep_copy: Callable[[Mailbox, QueuedPacket], bool] = no_copy_needed
         self.settled: dict[Mailbox, dict[QueuedPacket, int]] = {}
+        self.left: dict[Mailbox, dict[QueuedPacket, int]] = {}
         self.whole: deque[tuple[Mailbox, QueuedPacket]] = deque()
         self.expiring = Deadlines[tuple[Mailbox, QueuedPacket | None]]()
         self.resuming = Deadlines[Mailbox]()
@@ -442,6 +445,8 @@ class Mailbox:
         if progress is not None:
             self.reader.restore(packet, progress)
             count -= self.reader.acked(packet).bit_count()
+            if left := progress.left & bits_of(range(packet.count)):
+                self.notices.left.setdefault(self, {})[packet] = left
         self.length += count
         self.lengths[packet.priority] += count
         if progress is not None and self.reader.is_done(packet):

@@ -52,6 +52,20 @@ def express_lost_in_a_crash() -> World:
 
 
 @harmless
+def a_copy_was_asked_for_by_a_commit_that_never_returned() -> World:
+    """The next start gives the packet's number to one whose sender wants no copy."""
+    world = ready()
+    world.alpha.write("journal_asked", cls=TX, **place(TX), number=1, place=0, count=PER_PACKET)
+    for _ in range(2):
+        world.close("path-lost")
+        world.alpha.start()
+        world.open()
+        if world.next[TX] == 1:
+            world.deliver(TX, 1)
+    return world
+
+
+@harmless
 def express_gone_before_the_next_session() -> World:
     """The process ends before a session follows the one that failed; the next start has nothing express to send."""
     world = ready()

@@ -80,12 +80,11 @@ class Copies(LaneReporter):
             record: the last one of the node.
             later: holds if the node has started again after it.
         """
-        due = settled(self._node, 1, self._start)
         if self._found is not None:
-            self._judge_gone(record, self._there - self._found, later, due)
+            self._judge_gone(record, self._there - self._found, later, settled(self._node, 1, self._start))
         # A later start, which has no record of the stream, has found nothing of it.
         later = later._replace(incarnation=later.incarnation + 1)
-        self._judge_gone(record, self._there, later, due)
+        self._judge_gone(record, self._there, later, settled(self._node, 1, self._start + 1))
 
     def _judge_gone(self, record: Record, gone: set[Packet], *dues: Due) -> None:
         """Packets are not on the disk of their origin any more: their copies are in its journal."""
@@ -105,24 +104,38 @@ class Copies(LaneReporter):
             self._at(record, "claims", "asked for copies of another node's messages", sequence, number=number)
             return
         before, wanted = self.asked.get((sequence, number), (0, RangeSet()))
-        if before != start:  # the number is used again: the commit of the start before never returned
+        if before != start:
+            self._forget(sequence, number)
             wanted = RangeSet()
-            self.said.pop((SENT_JOURNAL, sequence, number), None)
-            self.copied.pop((SENT_JOURNAL, sequence, number), None)
         wanted.add(record["place"], record["place"] + record["count"] - 1)
         self.asked[sequence, number] = start, wanted
+
+    def _forget(self, sequence: int, number: int) -> None:
+        """The number is used again: the commit of the start before never returned."""
+        self.asked.pop((sequence, number), None)
+        self.said.pop((SENT_JOURNAL, sequence, number), None)
+        self.copied.pop((SENT_JOURNAL, sequence, number), None)
+
+    def _that_ask(self, record: Record) -> list[Packet]:
+        """Those of the record's packets that ask for copies. A new packet asks if the start that queues it said so."""
+        sequence, numbers = record["sequence"], range(record["first"], record["last"] + 1)
+        asking = [(sequence, number) for number in numbers if (sequence, number) in self.asked] if self.asked else []
+        if record.get("recovered"):
+            return asking
+        for packet in [packet for packet in asking if self.asked[packet][0] != record["incarnation"]]:
+            self._forget(*packet)
+            asking.remove(packet)
+        return asking
 
     def handle_queued(self, record: Record) -> None:
         """Packets are on the disk of the origin, or were found there."""
         if record["class"] == EXPRESS or not record["peer_name"]:
             return
-        for number in range(record["first"], record["last"] + 1) if self.asked else ():
-            packet = record["sequence"], number
-            if packet in self.asked:
-                self._there.add(packet)
-                if self._found is not None and record.get("recovered"):
-                    self._found.add(packet)
-                    self._recovered.add(packet)
+        for packet in self._that_ask(record):
+            self._there.add(packet)
+            if self._found is not None and record.get("recovered"):
+                self._found.add(packet)
+                self._recovered.add(packet)
 
     def handle_removed(self, record: Record) -> None:
         """The origin gave packets up: they become dead letters."""
@@ -137,14 +150,12 @@ class Copies(LaneReporter):
         """Packets for a queue of the node itself are there: the same commit holds their copies."""
         if record["class"] == EXPRESS:
             return
-        for number in range(record["first"], record["last"] + 1) if self.asked else ():
-            sequence = record["sequence"]
-            if (sequence, number) in self.asked:
-                _, wanted = self.asked[sequence, number]
-                said = self.said.get((SENT_JOURNAL, sequence, number), RangeSet())
-                if any(_missing(said, wanted)):
-                    evidence = "in its queue, and its sender asked for a copy, of which nothing is said"
-                    self._at(record, "journal_complete", evidence, sequence, number=number)
+        for sequence, number in self._that_ask(record):
+            _, wanted = self.asked[sequence, number]
+            said = self.said.get((SENT_JOURNAL, sequence, number), RangeSet())
+            if any(_missing(said, wanted)):
+                evidence = "in its queue, and its sender asked for a copy, of which nothing is said"
+                self._at(record, "journal_complete", evidence, sequence, number=number)
 
     # ---- copies
 
@@ -180,7 +191,7 @@ class Copies(LaneReporter):
             packet = record["sequence"], number
             return bool(record["origin"] == self._node and packet not in self._there and packet not in self._recovered)
         settled_now = (record["queue"], record["sequence"], number) in self._settled_now
-        return not settled_now and receiver.settling.is_done((number, *span))
+        return not settled_now and receiver.settling.are_done((number, *span))
 
     def handle_settled(self, record: Record) -> None:
         """The commit that begins takes the last messages of packets out of a journaled queue: it holds the copies."""

@@ -188,31 +188,42 @@ def pack(rows: Sequence[Row]) -> pa.RecordBatch:
 
 
 def _deal_files(rows: Iterator[dict[str, Any]], *, at_once: bool, cuts: Mapping[str, Cut]) -> Iterator[Row]:
+    tee = Tee()
     for row in rows:
         path = os.fsdecode(row["name"])
         reading = Reading(path, row["content"])
         segments = ((line, behind(records, cuts)) for line, records in reading.segments())
-        records = yield from _deal_segments(path, segments, at_once=at_once)
+        records = yield from _deal_segments(path, segments, tee, at_once=at_once)
         reading.compare(row["size"])
         yield found_row("file", Read(path, records, reading.torn, reading.fault))
+    yield from _counted(tee.finish())
 
 
 def _read_again(rows: Iterator[dict[str, Any]]) -> Iterator[Row]:
+    tee = Tee()
     for row in rows:
-        reading, tee = Reading(there(os.fsdecode(row["name"]))), Tee()
+        reading = Reading(there(os.fsdecode(row["name"])))
         for _, records in reading.segments():
             for _ in tee.read(islice(records, row["size"])):
                 pass
-            yield from ((COUNTED, "", "", 0, 0, 0, data) for data in tee.take())
+            yield from _counted(tee.take())
+    yield from _counted(tee.finish())
 
 
 def _deal_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[Row]:
     from triack.tools.replay.log.columns import unpack_rows
 
+    tee = Tee()
     rows = (row for batch in batches for row in unpack_rows(batch))
     for path, mine in groupby(rows, key=lambda row: row[0]):
-        records = yield from _deal_segments(path, split(_checked(path, mine)), at_once=False)
+        records = yield from _deal_segments(path, split(_checked(path, mine)), tee, at_once=False)
         yield found_row("file", Read(path, records))
+    yield from _counted(tee.finish())
+
+
+def _counted(packed: Iterable[bytes]) -> Iterator[Row]:
+    """Yield records for the second count as rows."""
+    return ((COUNTED, "", "", 0, 0, 0, data) for data in packed)
 
 
 def _checked(path: str, rows: Iterable[tuple[str, int, Record]]) -> Iterator[Record]:
@@ -224,10 +235,10 @@ def _checked(path: str, rows: Iterable[tuple[str, int, Record]]) -> Iterator[Rec
 
 
 def _deal_segments(
-    path: str, segments: Iterable[tuple[int, Iterable[Record]]], *, at_once: bool
+    path: str, segments: Iterable[tuple[int, Iterable[Record]]], tee: Tee, *, at_once: bool
 ) -> Generator[Row, None, int]:
     """Deal out the segments of a file; return how many records they have."""
-    count, tee = 0, Tee()
+    count = 0
     for line, records in segments:
         out = Output()
         journal = Journal(path, out, line)
@@ -236,7 +247,7 @@ def _deal_segments(
         yield from _parts_of(journal, judging)
         yield from results(out)
         count += journal.records
-        yield from ((COUNTED, "", "", 0, 0, 0, data) for data in tee.take())
+        yield from _counted(tee.take())
     return count
 
 
