@@ -161,9 +161,8 @@ def test_everything_in_the_schema_is_written(records: list[dict[str, Any]]) -> N
         # Of durable subscriptions whose holders change: applications do that.
         ("subscription_changed", True),
         ("admin_ack_queued", True),
-        # Of messages that are published to one topic, and of relays that lie.
+        # Of messages that are published to one topic.
         ("queued", True),
-        ("word_refused", True),
         # Of a destination behind relays whose store has gone back.
         ("rollback_detected", True),
         # What is over a synchronous link and leaves otherwise than by an ack.
