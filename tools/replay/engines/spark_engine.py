@@ -545,7 +545,7 @@ def conclude_found(
         verdict.findings = first_of_each(violations)
     totals = {(row["check"], row["standing"]): row["count"] for row in counts}
     streams = list(verdict.timeline.flows.counts) if verdict.timeline is not None else []
-    accuse(verdict, totals, _lost(violations, streams) if ("lost", BROKEN) in totals else {})
+    accuse(verdict, totals, lost_of(violations, streams) if ("lost", BROKEN) in totals else {})
     if counted is not None:
         _compare(verdict, counted, kept)
     if finish is not None:
@@ -601,20 +601,24 @@ def recount(spark: SparkSession, files: Iterable[Read]) -> DataFrame:
     return spark.createDataFrame(pa.table(rows), FILES).repartition(tasks).mapInArrow(each(_read_again), DEALT)
 
 
-def _lost(violations: DataFrame, streams: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
+def lost_of(violations: DataFrame, streams: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
     """Return (origin, stream) -> messages that are lost, of the streams that the page has; the others as one."""
     import pyarrow as pa
 
     keys = sorted(streams)
     known = {
-        "of": pa.array([origin for origin, _ in keys], pa.string()),
-        "number": pa.array([stream for _, stream in keys], pa.int64()),
+        "shown_origin": pa.array([origin for origin, _ in keys], pa.string()),
+        "shown_stream": pa.array([stream for _, stream in keys], pa.int64()),
     }
-    shown = violations.sparkSession.createDataFrame(pa.table(known), "of string, number bigint")
+    shown = violations.sparkSession.createDataFrame(pa.table(known), "shown_origin string, shown_stream bigint")
     lost = violations.where("check = 'lost'")
-    joined = lost.join(shown, (lost["origin"] == shown["of"]) & (lost["stream"] == shown["number"]), "left")
-    sums = joined.groupBy("of", "number").agg(f.sum("value").alias("value")).collect()
-    return {OTHERS if row["of"] is None else (row["of"], row["number"]): row["value"] for row in sums}
+    same = (f.col("origin") == f.col("shown_origin")) & (f.col("stream") == f.col("shown_stream"))
+    joined = lost.join(shown, same, "left")
+    sums = joined.groupBy("shown_origin", "shown_stream").agg(f.sum("value").alias("value")).collect()
+    return {
+        OTHERS if row["shown_origin"] is None else (row["shown_origin"], row["shown_stream"]): row["value"]
+        for row in sums
+    }
 
 
 def first_of_each(violations: DataFrame) -> list[Violation]:

@@ -99,12 +99,12 @@ def columns_of_some(records: list[Record], names: Sequence[str]) -> dict[str, pa
         ReplayError: as of ``pack``.
     """
     try:
-        return {name: _array(_values(records, name), SCHEMA.field(name).type) for name in names}
+        return {name: _array(_field_of(records, name), SCHEMA.field(name).type) for name in names}
     except (pa.ArrowInvalid, OverflowError) as error:
         raise ReplayError(f"a record from {records[0].get('n')} on is damaged: {error}") from error
 
 
-def _values(records: list[Record], name: str) -> list[Any]:
+def _field_of(records: list[Record], name: str) -> list[Any]:
     """Return a field of each record; where all have it, in half the time."""
     try:
         return list(map(itemgetter(name), records))
