@@ -481,11 +481,13 @@ EVENTS: Final[dict[str, Event]] = {
         "good, as the application has acknowledged them, or they are dead letters or purged. A process that dies "
         "before it returns has them again. Of durable classes only. Of a subscription, of all classes: it has room for "
         "others from now on, the next commit takes them from it, and this record comes before those of the dispatch "
-        "that follows from that",
+        "that follows from that. `recovered`: readers of an earlier process were done with them when that died, and "
+        "its log may lack that, and their `handed`",
         (),
         (
             (*_STREAM, "queue", "number", "place", "counts"),
             (*_STREAM, "queue", "number", "place", "counts", "journaled"),
+            (*_STREAM, "queue", "number", "place", "counts", "recovered"),
             (*_SUBSCRIPTION, "ranges"),
         ),
     ),

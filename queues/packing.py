@@ -577,7 +577,7 @@ class _Packer:
     def _put(self, bodies: list[bytes], properties: list[bytes] | None) -> None:
         """Finish a batch."""
         count, (reach_by_ms, receive_by_ms) = len(bodies), self._expiry
-        name = self._named(count)
+        name = self._name if self._source is None else self._named(count)
         body = _batch(bodies, properties, self.ordinal, self._sent_at_ms, receive_by_ms, self._bits, name)
         self.packed.append(PacketBody(body, count, count, reach_by_ms, self._asks, self._cares))
         self.ordinal += count

@@ -53,9 +53,13 @@ class SyncLinks:
         routes: say which links are synchronous.
         record: writes to the session log.
         start_ns: when the node started.
+
+    Attributes:
+        changed: the links to look at, by name; while there are none, time does not matter.
+        news: see ``take_news``.
     """
 
-    __slots__ = ("_awaited", "_by_link", "_changed", "_links", "_news", "_record", "_routes", "_start_ns")
+    __slots__ = ("_awaited", "_by_link", "_links", "_record", "_routes", "_start_ns", "changed", "news")
 
     def __init__(self, routes: Routes, record: Record, start_ns: int) -> None:
         self._routes = routes
@@ -64,8 +68,8 @@ class SyncLinks:
         self._links: dict[str, SyncLink] = {}
         self._awaited: dict[Hashable, Awaited] = {}
         self._by_link: dict[str, dict[Hashable, Awaited]] = {}
-        self._changed: dict[str, None] = {}
-        self._news: list[LinkDowngraded | LinkUpgraded] = []
+        self.changed: dict[str, None] = {}
+        self.news: list[LinkDowngraded | LinkUpgraded] = []
 
     # ---- which links
 
@@ -100,14 +104,14 @@ class SyncLinks:
         self._by_link.setdefault(way.via, {})[stream] = awaited
         for first, last in ranges:
             awaited.add(first, last, now_ns)
-        self._changed[way.via] = None
+        self.changed[way.via] = None
 
     def remove(self, way: Way | None, stream: Hashable, ranges: Iterable[Range]) -> None:
         """Packets of a stream were passed on, or are awaited no longer for another reason."""
         awaited = self._awaited.get(stream)
         if awaited is not None and way is not None:
             awaited.remove(ranges)
-            self._changed[way.via] = None
+            self.changed[way.via] = None
 
     def keep(self, stream: Hashable, ranges: list[Range]) -> None:
         """A session is over: of packets that are here no longer nothing will be heard."""
@@ -125,10 +129,10 @@ class SyncLinks:
 
     def handle_time(self, now_ns: int) -> list[str]:
         """Compare ages with bounds. Returns the neighbours whose links have changed their mode."""
-        if not self._changed:
+        if not self.changed:
             return []
         changed: list[str] = []
-        looked, self._changed = self._changed, {}
+        looked, self.changed = self.changed, {}
         for via in looked:
             if self._routes.sync_link(via) is None:
                 self._by_link.pop(via, None)
@@ -138,13 +142,13 @@ class SyncLinks:
                 self._tell(via, link, since_ns, now_ns)
                 changed.append(via)
             if link.deadline_ns(since_ns) is not None:
-                self._changed[via] = None
+                self.changed[via] = None
         return changed
 
     def next_deadline(self) -> int | None:
         """When ``handle_time`` must be called, or None."""
         at_ns: int | None = None
-        for via in self._changed:
+        for via in self.changed:
             if self._routes.sync_link(via) is not None:
                 link_ns = self._link(via).deadline_ns(self._since_ns(via))
                 at_ns = link_ns if at_ns is None else at_ns if link_ns is None else min(at_ns, link_ns)
@@ -162,12 +166,12 @@ class SyncLinks:
         if link.mode is LinkMode.ASYNC:
             bounds = {"downgrade_after_ns": settings.downgrade_after_ns, "grace_ns": settings.grace_ns}
             self._record("link_downgraded", now_ns, **said, **bounds)
-            self._news.append(LinkDowngraded(via, oldest_ns / SECOND, packets))
+            self.news.append(LinkDowngraded(via, oldest_ns / SECOND, packets))
         else:
             self._record("link_upgraded", now_ns, **said, upgrade_below_ns=settings.upgrade_below_ns)
-            self._news.append(LinkUpgraded(via))
+            self.news.append(LinkUpgraded(via))
 
     def take_news(self) -> list[LinkDowngraded | LinkUpgraded]:
         """The events since the last call."""
-        news, self._news = self._news, []
+        news, self.news = self.news, []
         return news

@@ -491,8 +491,9 @@ class StreamSending(ABC):
     ) -> Receipt:
         """Send one message whose body may have any size: it leaves in parts, and few of them are in memory.
 
-        It returns when all of the body is on the disk of the destination, and the message that stands for it on the
-        disk of this node. Until then it waits, while the destination is away, too. A reader gets the whole message or
+        It is not stored and forwarded as ``send`` does: it returns when all of the body is on the disk of the
+        destination, and the message that stands for it on the disk of this node. Until then it waits, while the
+        destination is away, too, and nothing was sent. A reader gets the whole message or
         nothing: when the source fails, the call is cancelled, or the process dies, what has arrived is freed.
 
         A body of at most ``NodeSettings.large.from_bytes``, 4 MiB, is sent as ``send`` does.

@@ -321,7 +321,7 @@ def _comes_last(patch: Patch) -> None:
 
     def late(self: Mailbox, now_ms: int) -> Run | None:
         lines = [line for line in self._lines.by_rank if line.first() is not None]
-        backs = [self.reader.line(line.priority).returned for line in lines]
+        backs = [self.reader.lines[line.priority].returned for line in lines]
         kept = [back.coming for back in backs]
         for back in backs:
             back.coming = []

@@ -79,10 +79,12 @@ class Journals:
         record: writes to the session log.
 
     Attributes:
+        express: express packets that were sent, and which of their messages to copy: they need no commit.
+        missing: packets to copy whose bodies are only on the disk, and their queues.
         news: for the operator, see ``take_news``.
     """
 
-    __slots__ = ("_drops", "_express", "_is_low", "_missing", "_names", "_queues", "_ready", "_record", "_told", "news")
+    __slots__ = ("_drops", "_is_low", "_names", "_queues", "_ready", "_record", "_told", "express", "missing", "news")
 
     def __init__(
         self,
@@ -97,9 +99,8 @@ class Journals:
         self._record = record
         # Packets that the next commit copies, and which of their messages.
         self._ready: list[_Taken] = []
-        # The same of express messages that were sent: they need no commit.
-        self._express: list[_Taken] = []
-        self._missing: dict[QueuedPacket, Mailbox] = {}
+        self.express: list[_Taken] = []
+        self.missing: dict[QueuedPacket, Mailbox] = {}
         self.news: list[JournalFull] = []
         self._told: set[str] = set()
         # The journals.
@@ -117,7 +118,7 @@ class Journals:
         passed = excluded.get(packet.first_place, 0)
         taken = bits_of(range(packet.count)) & ~passed
         if taken and not packet.pieces:
-            self._missing[packet] = mailbox
+            self.missing[packet] = mailbox
             return False
         excluded.pop(packet.first_place, None)
         self._ready.append(_Taken(mailbox.name, packet, taken, passed=passed))
@@ -131,7 +132,7 @@ class Journals:
             bits: the messages.
             sent_to: their destination.
         """
-        ready = self._ready if packet.delivery in DURABLE else self._express
+        ready = self._ready if packet.delivery in DURABLE else self.express
         ready.append(_Taken(SENT_JOURNAL, packet, bits, sent_to))
 
     # ---- bodies on the disk
@@ -140,7 +141,7 @@ class Journals:
         """The bodies that are needed next."""
         keys: list[int] = []
         size_bytes = 0
-        for packet in self._missing:
+        for packet in self.missing:
             keys += packet.keys
             size_bytes += packet.size_bytes
             if size_bytes > FETCH_BYTES:
@@ -149,9 +150,9 @@ class Journals:
 
     def handle_fetched(self, read: JournalRead) -> None:
         """Take the bodies that were asked for; the next commit deletes their packets."""
-        for packet, mailbox in list(self._missing.items()):
+        for packet, mailbox in list(self.missing.items()):
             if all(key in read.bodies for key in packet.keys):
-                del self._missing[packet]
+                del self.missing[packet]
                 packet.pieces = [read.bodies[key] for key in packet.keys]
                 mailbox.note_change(packet)
 
@@ -160,9 +161,9 @@ class Journals:
     def handle_express(self, turn: LocalTurn) -> None:
         """Copy express packets, which need no commit."""
         taken = self._queues.notices.taken
-        if taken or self._express:
+        if taken or self.express:
             done, taken[:] = list(taken), []
-            ready, self._express = self._express, []
+            ready, self.express = self.express, []
             for mailbox, packet in done:
                 passed = mailbox.reader.excluded.pop(packet.first_place, 0)
                 ready.append(_Taken(mailbox.name, packet, bits_of(range(packet.count)) & ~passed, passed=passed))
@@ -234,6 +235,8 @@ class Journals:
             self._queues.add_rows(journal, row, None, turn)
 
     def _note(self, queue: str, done: Iterable[_Taken], now_ns: int, *, kept: bool) -> None:
+        # What is copied was handed out before.
+        self._queues.note_runs(now_ns)
         for fields in fields_of_runs(queue, settled_runs({one.packet: one.bits for one in done})):
             self._record("journaled", now_ns, **fields, kept=kept)
 

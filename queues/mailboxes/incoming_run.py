@@ -11,7 +11,7 @@ from triack.base.delivery import Delivery
 from triack.base.errors import ProtocolError
 from triack.ordering import wire
 from triack.ordering.wire import RelayedHeader, SequenceHeader
-from triack.queues.body_head import large_of, priority_of
+from triack.queues.body_head import LARGE, large_of, priority_of
 from triack.queues.mailboxes.queued_packet import QueuedPacket
 from triack.queues.packing import read_batch
 from triack.session.protocol.events import PacketArrived, RunArrived
@@ -119,7 +119,7 @@ class IncomingRun:
 
     def _add(self, body: bytes, *, ack_requested: bool, size_bytes: int) -> bool:
         batch = read_batch(body)
-        if batch is None or body[0] != self.first_byte or large_of(body):
+        if batch is None or body[0] != self.first_byte or (body[0] & LARGE and large_of(body)):
             return False
         count, sent_at_ms, receive_by_ms = batch
         self.bodies.append(body)

@@ -25,33 +25,22 @@ class LocalChanges:
 
 @dataclass(slots=True)
 class LocalCommit:
-    """The next commit.
-
-    Attributes:
-        commit: the part for the store.
-        local: its changes in queues of this node.
-        waiters: called with None when it has returned, or with the error that ended the store.
-    """
-
-    commit: Commit = field(default_factory=Commit)
-    local: LocalChanges = field(default_factory=LocalChanges)
-    waiters: list[Callable[[Exception | None], None]] = field(default_factory=list)
-
-
-@dataclass(slots=True)
-class LocalTurn:
-    """One call into the queues of this node: its time, and the next commit, to which it adds.
+    """The next commit, and the time of the call that adds to it now.
 
     Attributes:
         now_ns: the monotonic clock.
         now_ms: the wall clock.
         commit: the part for the store.
         local: its changes in queues of this node.
-        waiters: see ``LocalCommit``.
+        waiters: called with None when it has returned, or with the error that ended the store.
     """
 
-    now_ns: int
-    now_ms: int
-    commit: Commit
-    local: LocalChanges
-    waiters: list[Callable[[Exception | None], None]]
+    now_ns: int = 0
+    now_ms: int = 0
+    commit: Commit = field(default_factory=Commit)
+    local: LocalChanges = field(default_factory=LocalChanges)
+    waiters: list[Callable[[Exception | None], None]] = field(default_factory=list)
+
+
+LocalTurn = LocalCommit
+"""One call into the queues of this node: its time, and the next commit, to which it adds."""

@@ -6,7 +6,7 @@ given back or expired leaves the queue in one commit with its consequences, such
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from itertools import groupby
 from operator import itemgetter
@@ -40,6 +40,7 @@ from triack.queues.mailboxes.system_queues import (
     DEAD_LETTER_STREAM,
     SENT_JOURNAL,
     STANDING_QUEUES,
+    SUBSCRIPTIONS_QUEUE,
     is_journal,
     is_reserved,
     is_subscribed,
@@ -70,14 +71,6 @@ from triack.queues.pauses import Pauses
 from triack.queues.set_quotas import SetQuotas
 
 __all__ = ["LocalQueues"]
-
-
-@dataclass(slots=True)
-class _Warning:
-    """What the operator hears of the dead letters: whether there are many, and what is not told yet."""
-
-    is_on: bool = False
-    news: list[DeadLettersWaiting] = field(default_factory=list)
 
 
 class LocalQueues:
@@ -159,7 +152,8 @@ class LocalQueues:
         self.dead_letters: Counter[str] = Counter()
         self.waits = Histogram(WAIT_BOUNDS_S)
         self.declined_letters: Counter[str] = Counter()
-        self._warning = _Warning()
+        # Whether the operator was told that there are many dead letters.
+        self._warned = False
         self.on_removed: Callable[[str], None] = lambda _: None
         self.make_topic: Callable[[int, str], Mailbox] = partial(Mailbox, notices=self.notices)
         self.make_subscribed: Callable[[int, str], Mailbox] = partial(Mailbox, notices=self.notices)
@@ -230,6 +224,7 @@ class LocalQueues:
 
     def _count_left(self, queue: str, progress: Progress, held: int, acked: int, now_ms: int) -> None:
         """The process that had messages of a packet in hand died: count them as done or failed."""
+        progress.left = acked & ~progress.acked
         progress.acked |= acked
         redelivery, setbacks = self._settings.redelivery_of(queue), progress.setbacks
         for index in indices_of(held & ~progress.acked):
@@ -274,8 +269,10 @@ class LocalQueues:
     def _new_mailbox(self, queue_id: int, name: str) -> Mailbox:
         limits, system = self._settings.limits, system_queue(name)
         if name.startswith(TOPIC_PREFIX):
+            self.notices.has_topics = True
             return self.make_topic(queue_id, name)
         if is_subscribed(name):
+            self.notices.has_topics = True
             subscribed = self.make_subscribed(queue_id, name)
             subscribed.fill.set_quota(self.quota_of(name))
             return subscribed
@@ -286,6 +283,7 @@ class LocalQueues:
             mailbox.pause = self.pauses.of_queue(name)
             self._set_journal(mailbox)
             return mailbox
+        self.notices.has_topics = self.notices.has_topics or name == SUBSCRIPTIONS_QUEUE
         return Mailbox(
             queue_id,
             name,
@@ -539,20 +537,13 @@ class LocalQueues:
         value, limit = self.mailboxes[DEAD_LETTER_QUEUE].fill.messages.value, self._settings.limits.dead_letters.warn_at
         return value if value >= limit else 0
 
-    def take_news(self) -> list[DeadLettersWaiting]:
-        """News for the operator since the last call."""
-        news, self._warning.news = self._warning.news, []
-        return news
-
     def _count_letters(self) -> None:
         """Tell the operator once when there are many dead letters."""
         many = self.many_letters
-        if many and not self._warning.is_on:
-            self._warning.news.append(DeadLettersWaiting(DEAD_LETTER_QUEUE, many))
+        if many and not self._warned:
+            self.notices.news.append(DeadLettersWaiting(DEAD_LETTER_QUEUE, many))
         waiting = self.mailboxes[DEAD_LETTER_QUEUE].fill.messages.value
-        self._warning.is_on = bool(many) or (
-            self._warning.is_on and 2 * waiting >= self._settings.limits.dead_letters.warn_at
-        )
+        self._warned = bool(many) or (self._warned and 2 * waiting >= self._settings.limits.dead_letters.warn_at)
 
     # ---- commits
 
@@ -563,7 +554,7 @@ class LocalQueues:
         for mailbox in self.notices.dirty:
             changed, gone = mailbox.take_changes()
             for packet in changed:
-                if mailbox.reader.is_done(packet):
+                if packet.first_place in mailbox.reader.done:
                     if mailbox.journal and not self.notices.keep_copy(mailbox, packet):
                         # Its body comes from the disk first. Until then the row says that all of it is done.
                         group.commit.progress[packet.keys[0]] = mailbox.reader.progress_of(packet).encode()
@@ -673,10 +664,12 @@ class LocalQueues:
             packet.open()
         except ProtocolError:
             return DeadReason.BAD_BODY
-        if packet.large and not is_reserved(mailbox.name) and not self.bodies.fits(packet):
+        # A dead letter may stand for a body that never arrived, also in a queue that its sender has chosen.
+        needs_body = packet.large and not is_reserved(mailbox.name) and packet.stream != DEAD_LETTER_STREAM
+        if needs_body and not self.bodies.fits(packet):
             return DeadReason.BODY_LOST
         # A message that was given back too often is dead since then; readers' deaths show only at the next start.
-        if run.killed and self.is_over(mailbox, run.failures_of(run.first)):
+        if mailbox.reader.setbacks.deaths and run.killed and self.is_over(mailbox, run.failures_of(run.first)):
             return DeadReason.READER_DIED
         return None
 
@@ -730,6 +723,9 @@ class LocalQueues:
     def note_settled(self, now_ns: int) -> None:
         """Log the messages that the commit that begins now removes from their queues, after their handing out."""
         self.note_runs(now_ns)
+        for mailbox, left in self.notices.left.items():
+            self._note("settled", mailbox.name, settled_runs(left), now_ns, recovered=True)
+        self.notices.left.clear()
         for mailbox, settled in self.notices.settled.items():
             if mailbox.journal:
                 done = {it: bits for it, bits in settled.items() if it.pieces and mailbox.reader.is_done(it)}

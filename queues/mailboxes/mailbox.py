@@ -21,7 +21,7 @@ from typing import Any
 
 from triack.base.delivery import DURABLE, PRIORITY_MAX, Delivery
 from triack.base.names import StreamId
-from triack.base.news import QueueOverQuota
+from triack.base.news import NodeEvent, QueueOverQuota
 from triack.base.reasons import DropReason
 from triack.queues.body_head import cares_of, count_of, fragment_range, large_of, priority_of, receive_by_of, sent_at_of
 from triack.queues.deadlines import Deadlines
@@ -32,7 +32,7 @@ from triack.queues.mailboxes.large_bodies import Bodies
 from triack.queues.mailboxes.line import Cache, Line, Lines, Share
 from triack.queues.mailboxes.partials import Partial, Partials
 from triack.queues.mailboxes.progress import Progress
-from triack.queues.mailboxes.queued_packet import Lease, QueuedPacket, merge
+from triack.queues.mailboxes.queued_packet import Lease, QueuedPacket, bits_of, merge
 from triack.queues.mailboxes.quotas import NO_LIMIT, Account, Fill
 from triack.queues.mailboxes.reader_state import ReaderLine, ReaderState
 from triack.queues.mailboxes.redelivery import Wait
@@ -61,12 +61,15 @@ class Notices:
         dirty: queues with something for the next commit, see ``Mailbox.take_changes``.
         wanting: queues whose next bodies are only on the disk, see ``Mailbox.poll_fetch``.
         read: queues from which something was handed out, see ``Mailbox.take_runs``.
-        filled: queues that have become full since the last check, each reported once until it has room.
+        has_topics: whether there is, or was since the start, a queue of a topic, of a subscription to topics of another
+            node, or of requests for one; else there is nothing to do for topics.
+        news: for the operator: of queues that have become full, each once until it has room, and of dead letters.
         purged: messages purged since the last log record, with the name of their queue.
         returned: the same for messages that came back from applications.
         taken: express packets of journaled queues that are done.
         keep_copy: takes a durable packet of a journaled queue that is done; returns whether the commit may delete it.
         settled: durable messages that are done, as bits of their packets, and are in no commit that has begun.
+        left: the same of messages with which readers of an earlier process were done when that died.
         whole: large messages that have become whole and may have to be told of, see ``LocalQueues.tell_whole``.
         expiring: when the waiting messages of a packet expire, by the wall clock in milliseconds, see
             ``Mailbox.expire``; with None, the first packet that is only on the disk, see ``Mailbox.poll_expired``.
@@ -90,10 +93,12 @@ class Notices:
         "drops",
         "expiring",
         "express",
-        "filled",
+        "has_topics",
         "idled",
         "in_hand",
         "keep_copy",
+        "left",
+        "news",
         "purged",
         "read",
         "relieved",
@@ -119,12 +124,13 @@ class Notices:
         self.dirty: dict[Mailbox, None] = {}
         self.wanting: dict[Mailbox, None] = {}
         self.read: dict[Mailbox, None] = {}
-        self.filled: list[QueueOverQuota] = []
+        self.news: list[NodeEvent] = []
         self.purged: list[tuple[str, list[Lease]]] = []
         self.returned: list[tuple[str, list[Lease]]] = []
         self.taken: list[tuple[Mailbox, QueuedPacket]] = []
         self.keep_copy: Callable[[Mailbox, QueuedPacket], bool] = no_copy_needed
         self.settled: dict[Mailbox, dict[QueuedPacket, int]] = {}
+        self.left: dict[Mailbox, dict[QueuedPacket, int]] = {}
         self.whole: deque[tuple[Mailbox, QueuedPacket]] = deque()
         self.expiring = Deadlines[tuple[Mailbox, QueuedPacket | None]]()
         self.resuming = Deadlines[Mailbox]()
@@ -136,6 +142,7 @@ class Notices:
         self.idled: dict[Mailbox, None] = {}
         self.in_hand = in_hand or InHand(None)
         self.settles = False
+        self.has_topics = False
 
 
 class Mailbox:
@@ -324,7 +331,7 @@ class Mailbox:
             fill.bytes.add(size_bytes)
         if fill.is_full and not fill.is_told and not is_journal(self.name):
             fill.is_told = True
-            self.notices.filled.append(QueueOverQuota(self.name, fill.messages.value, fill.bytes.value))
+            self.notices.news.append(QueueOverQuota(self.name, fill.messages.value, fill.bytes.value))
         if not size_bytes:
             return
         if self.is_apart:
@@ -438,6 +445,8 @@ class Mailbox:
         if progress is not None:
             self.reader.restore(packet, progress)
             count -= self.reader.acked(packet).bit_count()
+            if left := progress.left & bits_of(range(packet.count)):
+                self.notices.left.setdefault(self, {})[packet] = left
         self.length += count
         self.lengths[packet.priority] += count
         if progress is not None and self.reader.is_done(packet):
@@ -597,7 +606,7 @@ class Mailbox:
             run = self._next_run_of(line, now_ms)
             if run is not None:
                 return run
-            first, its = line.first(), self.reader.line(line.priority)
+            first, its = line.first(), self.reader.lines[line.priority]
             back = its.returned.coming
             if first is not None and not first.pieces and not (back and back[0][0] < its.next):
                 # It comes as soon as its body is here. Nothing of a lower priority goes before it.
@@ -606,7 +615,7 @@ class Mailbox:
 
     def _next_run_of(self, line: Line, now_ms: int) -> Run | None:
         """The next run of one line."""
-        reader, its = self.reader, self.reader.line(line.priority)
+        reader, its = self.reader, self.reader.lines[line.priority]
         returned, setbacks = its.returned, reader.setbacks
         until = 0
         if returned.coming or returned.passed:
@@ -662,7 +671,7 @@ class Mailbox:
             return
         run.stop()
         packet, place = run.packet, run.packet.first_place
-        its = self.reader.line(packet.priority)
+        its = self.reader.lines[packet.priority]
         if run.apart:
             # It was a returned message: the line itself goes on where it was.
             if run.next == run.first:
@@ -855,7 +864,7 @@ class Mailbox:
     def _waiting_in(self, line: Line, after: int) -> Iterator[tuple[QueuedPacket, int]]:
         """The same of one line, after a place."""
         reader = self.reader
-        back = sorted(reader.line(line.priority).returned.messages)
+        back = sorted(reader.lines[line.priority].returned.messages)
         ahead = ((packet.first_place + index, packet) for packet in line.walk(after) for index in reader.ahead(packet))
         return ((packet, at - packet.first_place) for at, packet in merge_sorted(back, ahead) if at > after)
 

@@ -77,12 +77,14 @@ class Progress:
         setbacks: of its messages.
         excluded: bit i is set when message i is done, and no reader took it: a journal has no copy of it.
         told: whether the sender of a large message, which asks for it, has been told that it is here.
+        left: bit i is set when message i is done only by the notes of a process that died: no commit holds that yet.
     """
 
     acked: int = 0
     setbacks: Setbacks = field(default_factory=Setbacks)
     told: bool = False
     excluded: int = 0
+    left: int = 0
 
     def encode(self) -> bytes:
         """The bytes for the disk."""

@@ -13,7 +13,9 @@ DONE when it is purged, and when it has expired.
 """
 
 from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Callable
+from functools import partial
 
 from triack.base.ranges import NumberSet
 from triack.queues.mailboxes.lookup import Lookup
@@ -46,7 +48,7 @@ class ReaderState:
     """The state of one reader.
 
     Attributes:
-        lines: what it did with each line, by priority; those that it was never asked about are missing.
+        lines: what it did with each line, by priority; one is made when it is asked about.
         done: the places of packets whose messages are all acknowledged.
         begun: partly acknowledged packets, by their first places: bit i is set when message i is acknowledged.
         setbacks: setbacks of messages of packets that are not done, by place.
@@ -59,26 +61,19 @@ class ReaderState:
     __slots__ = ("_last_done", "begun", "chosen", "done", "excluded", "lines", "lookup", "setbacks", "told")
 
     def __init__(self) -> None:
-        self.lines: dict[int, ReaderLine] = {}
         self.done = NumberSet()
         self._last_done = 0  # the last of them
         self.setbacks = Setbacks()
+        self.lines = defaultdict[int, ReaderLine](partial(ReaderLine, self.setbacks))
         self.begun: dict[int, int] = {}
         self.chosen: dict[int, int] = {}
         self.told: set[int] = set()
         self.excluded: dict[int, int] = {}
         self.lookup: Lookup | None = None
 
-    def line(self, priority: int) -> ReaderLine:
-        """What it did with a line."""
-        line = self.lines.get(priority)
-        if line is None:
-            line = self.lines[priority] = ReaderLine(self.setbacks)
-        return line
-
     def returned_to(self, packet: QueuedPacket) -> Returned:
         """The messages that came back to the line of a packet."""
-        return self.line(packet.priority).returned
+        return self.lines[packet.priority].returned
 
     @property
     def returned(self) -> list[tuple[int, QueuedPacket]]:
@@ -98,7 +93,7 @@ class ReaderState:
     def begin(self, done: NumberSet) -> None:
         """Begin behind messages that are done."""
         self.done = done
-        self.line(0).next = done.cumulative + 1
+        self.lines[0].next = done.cumulative + 1
         self._last_done = done.highest
 
     def restore(self, packet: QueuedPacket, progress: Progress) -> None:
@@ -112,7 +107,7 @@ class ReaderState:
             if progress.told:
                 self.told.add(first_place)
             apart = sorted(its.waits.keys() | its.deaths.keys())
-            self.line(packet.priority).apart += [first_place + index for index in apart if index < packet.count]
+            self.lines[packet.priority].apart += [first_place + index for index in apart if index < packet.count]
 
     def progress_of(self, packet: QueuedPacket) -> Progress:
         """The progress of a partly done packet, which must survive a restart."""
@@ -127,7 +122,7 @@ class ReaderState:
         This process has not handed them out. A message that had to wait before a restart, or whose reader died, is
         handed out alone.
         """
-        place, count, line = packet.first_place, packet.count, self.line(packet.priority)
+        place, count, line = packet.first_place, packet.count, self.lines[packet.priority]
         apart = line.apart
         first = line.next - place if line.next > place else 0
         acked = self.begun.get(place, 0)
@@ -151,14 +146,14 @@ class ReaderState:
 
     def ahead(self, packet: QueuedPacket) -> list[int]:
         """The indices of a packet's messages that were never handed out, and are not done."""
-        first = max(self.line(packet.priority).next - packet.first_place, 0)
+        first = max(self.lines[packet.priority].next - packet.first_place, 0)
         gone = self.acked(packet) | self.chosen.get(packet.first_place, 0)
         return indices_of(bits_of(range(first, packet.count)) & ~gone)
 
     def choose(self, packet: QueuedPacket, index: int) -> bool:
         """Hand out a message before its turn. Returns whether it was AHEAD."""
         place, bit = packet.first_place, 1 << index
-        if place + index < self.line(packet.priority).next or (self.acked(packet) | self.chosen.get(place, 0)) & bit:
+        if place + index < self.lines[packet.priority].next or (self.acked(packet) | self.chosen.get(place, 0)) & bit:
             return False
         self.chosen[place] = self.chosen.get(place, 0) | bit
         return True

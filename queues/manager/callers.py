@@ -84,15 +84,16 @@ class Callers:
 
     Attributes:
         describe_key: writes a public key as operators write it.
+        news: see ``take_news``.
     """
 
-    __slots__ = ("_directory", "_news", "_rows", "describe_key")
+    __slots__ = ("_directory", "_rows", "describe_key", "news")
 
     def __init__(self, directory: Directory) -> None:
         self.describe_key: Callable[[bytes], str] = bytes.hex
         self._directory = directory
         self._rows: dict[Trouble, dict[tuple[str, str], Caller]] = {trouble: {} for trouble in _TROUBLES.values()}
-        self._news: list[CallRefused] = []
+        self.news: list[CallRefused] = []
 
     def handle_dropped(self, datagram: bytes, error: ProtocolError, sender: str, now_ns: int) -> None:
         """A datagram was dropped; nothing happens unless an operator can mend the reason."""
@@ -111,7 +112,7 @@ class Callers:
         key = bytes.fromhex(detail) if trouble is Trouble.UNTRUSTED else b""
         told = self.describe_key(key) if key else detail
         rows[host, detail] = Caller(trouble, host, told, now_ns, now_ns, key=key)
-        self._news.append(CallRefused(host, trouble.value, trouble.say(host, told), trouble.advise(host)))
+        self.news.append(CallRefused(host, trouble.value, trouble.say(host, told), trouble.advise(host)))
 
     def _make_room(self, rows: dict[tuple[str, str], Caller], now_ns: int) -> Caller | None:
         """Make room for a new row. Returns the row that stands for all others when there is none."""
@@ -148,7 +149,7 @@ class Callers:
 
     def take_news(self) -> list[CallRefused]:
         """Events since the last call."""
-        news, self._news = self._news, []
+        news, self.news = self.news, []
         return news
 
 

@@ -7,7 +7,7 @@ and when ``next_deadline`` has come, the host calls ``poll`` and carries out its
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, assert_never
+from typing import TYPE_CHECKING, Any, Protocol, assert_never
 
 from triack.base.clock import WallClock
 from triack.base.commit import Commit, StoreContent
@@ -69,6 +69,17 @@ if TYPE_CHECKING:
     from random import Random
 
 __all__ = ["Engine"]
+
+
+class _Newsworthy(Protocol):
+    """A part of the engine that has news for the operator."""
+
+    @property
+    def news(self) -> Sequence[NodeEvent]:
+        """What ``take_news`` has to tell; mostly nothing."""
+
+    def take_news(self) -> Sequence[NodeEvent]:
+        """The news since the last call."""
 
 
 class Engine(Steering):
@@ -168,6 +179,7 @@ class Engine(Steering):
         self.remote = self._make_subscription_desk(content)
         self._router = self._make_router()
         self._transmitter = self._make_transmitter()
+        self._newsworthy = self._find_newsworthy()
         self._restore(content, now_ns)
 
     def _make_router(self) -> SessionEventRouter:
@@ -320,6 +332,22 @@ class Engine(Steering):
             recorder=self._recorder,
             pings=self.pings,
             wall=self.wall,
+        )
+
+    def _find_newsworthy(self) -> tuple[_Newsworthy, ...]:
+        """Every part of this node that has news for its operator, in the order in which they are told."""
+        inbox, outbox, transits = self.inbox, self.outbox, self.transits
+        return (
+            inbox.admission,
+            inbox.admission.holds,
+            outbox.links.resuming,
+            outbox.holds,
+            outbox.retirement,
+            transits.holds.waiting,
+            transits.news,
+            self.jobs.journals,
+            self.callers,
+            outbox.sync_links,
         )
 
     def _note_start(self, about: dict[str, Any], records: int, boot: str, now_ns: int) -> None:
@@ -496,7 +524,7 @@ class Engine(Steering):
         """
         drawn: list[tuple[Run, range]] = []
         while most > 0 and most_bytes > 0 and (run := self.open_run(mailbox, now_ns)) is not None:
-            killed = run.killed
+            killed = bool(mailbox.reader.setbacks.deaths) and run.killed
             if killed and drawn:
                 break
             # A message that may have killed its reader is handed out alone, so that no others count as killed with it.
@@ -722,13 +750,15 @@ class Engine(Steering):
             turn = self.jobs.turn(now_ns)
             self.inbox.handle_timer(turn)
             self.queues.handle_timer(now_ns)
-            self.remote.handle_timer(now_ns)
+            if self.queues.notices.has_topics:
+                self.remote.handle_timer(now_ns)
             self.outbox.handle_timer(turn)
             if self.transits.is_used:
                 self.transits.handle_timer(turn)
-            for peer in self.outbox.sync_links.handle_time(now_ns):
-                self.outbox.handle_link_mode(peer, self.jobs.turn(now_ns))
-                self.transits.handle_link_mode(peer, self.jobs.turn(now_ns))
+            if self.outbox.sync_links.changed:
+                for peer in self.outbox.sync_links.handle_time(now_ns):
+                    self.outbox.handle_link_mode(peer, turn)
+                    self.transits.handle_link_mode(peer, turn)
 
     def next_deadline(self) -> int | None:
         """When ``poll`` must be called at the latest, or None. The host is idle until then."""
@@ -749,11 +779,12 @@ class Engine(Steering):
         deadlines = (
             self.inbox.next_deadline(),
             self.queues.next_deadline(),
-            self.remote.next_deadline(),
+            self.remote.next_deadline() if self.queues.notices.has_topics else None,
             self.outbox.next_deadline(),
             self.transits.next_deadline() if self.transits.is_used else None,
-            self.outbox.sync_links.next_deadline(),
+            self.outbox.sync_links.next_deadline() if self.outbox.sync_links.changed else None,
             self.watching.next_deadline(),
+            self.topics.next_deadline(),
             self.jobs.next_deadline(),
         )
         for at_ns in deadlines:
@@ -768,33 +799,27 @@ class Engine(Steering):
         effects: list[Effect] = []
         self._look(now_ns)
         self.handle_timer(now_ns)
-        self._advance_topics(now_ns)
+        if self.queues.notices.has_topics:
+            self._advance_topics(now_ns)
         # The disk takes longest, so its job starts first.
         self._start_job(effects, now_ns)
         sends = self._gather(now_ns)
-        if self._advance_topics(now_ns):  # express messages have come into topics, and go on
+        # Express messages may have come into topics meanwhile, and go on.
+        if self.queues.notices.has_topics and self._advance_topics(now_ns):
             sends += self._gather(now_ns)
         self.watching.handle_time(now_ns)
         # Sending may have found that bodies must come from the disk.
         self._start_job(effects, now_ns)
         self._write_records(effects, now_ns)
         effects += self.news.take()
-        outbox = self.outbox
-        if news := (
-            *self.inbox.admission.take_news(),
-            *outbox.links.resuming.take_news(),
-            *outbox.holds.take_news(),
-            *outbox.retirement.take_news(),
-            *(self._transit_news() if self.transits.is_used or self.transits.news.has_any else ()),
-            *self.queues.take_news(),
-            *(self.jobs.journals.take_news() if self.jobs.journals.news else ()),
-            *self.callers.take_news(),
-            *self.jobs.topics.take_news(now_ns),
-            *outbox.sync_links.take_news(),
-        ):
-            effects += [Tell(event) for event in news]
-        if detected := [*self.handshakes.suspended.take_detected(), *self.handshakes.told.take_detected()]:
-            effects += [TellRollback(error) for error in detected]
+        for part in self._newsworthy:
+            if part.news:
+                effects += [Tell(event) for event in part.take_news()]
+        if self.queues.notices.has_topics:
+            effects += [Tell(event) for event in self.topics.take_news(now_ns)]
+        for finder in (self.handshakes.suspended, self.handshakes.told):
+            if finder.detected:
+                effects += [TellRollback(error) for error in finder.take_detected()]
         vouches, releases = self.handshakes.take_vouching()
         effects += vouches
         if sends:
@@ -812,10 +837,6 @@ class Engine(Steering):
             passed = True
             self.topics.advance(now_ns)
         return passed
-
-    def _transit_news(self) -> list[NodeEvent]:
-        """News of the streams that pass through this node."""
-        return [*self.transits.holds.waiting.take_news(), *self.transits.news.take()]
 
     def _gather(self, now_ns: int) -> list[tuple[str, list[bytes]]]:
         """Everything to send now, with its address."""
@@ -837,7 +858,8 @@ class Engine(Steering):
 
     def _write_records(self, effects: list[Effect], now_ns: int) -> None:
         self.queues.note_runs(now_ns)
-        self.jobs.topics.note(now_ns)
+        if self.queues.notices.has_topics:
+            self.topics.note(now_ns)
         recorder = self._recorder
         if recorder is None:
             return
@@ -849,7 +871,8 @@ class Engine(Steering):
 
     def _start_job(self, effects: list[Effect], now_ns: int) -> None:
         """Give the store its next job, unless it has one; the session log has what the job changes before."""
-        self.outbox.dead_lettering.note(now_ns)
+        if self.outbox.dead_lettering.unnoted:
+            self.outbox.dead_lettering.note(now_ns)
         jobs = self.jobs
         if self.failure is not None or jobs.running is not None:
             return

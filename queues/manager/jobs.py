@@ -111,8 +111,10 @@ class Jobs:
         self._runs_adding = False
 
     def turn(self, now_ns: int) -> Turn:
-        """A call at that moment."""
-        return Turn.of(self.group, now_ns, self._wall.ms(now_ns))
+        """The next commit, for a call at that moment."""
+        group = self.group
+        group.now_ns, group.now_ms = now_ns, self._wall.ms(now_ns)
+        return group
 
     def look(self, look: Look) -> None:
         """Fetch bodies for browsing."""
@@ -158,15 +160,17 @@ class Jobs:
             self._outbox.pack_durable(turn)
         self._inbox.complete(self.group)
         self._queues.complete(self.group)
-        self.topics.complete(self.group)
-        self.journals.handle_express(turn)
+        if notices.has_topics:
+            self.topics.complete(self.group)
+        if notices.taken or self.journals.express:
+            self.journals.handle_express(turn)
         group = self.group
         if not group.is_awaited and (not group.commit.removes or (not at_once and self._may_wait(turn.now_ns))):
             return self._next_read()
         self.journals.keep(turn)
         self._queues.free_bodies(group)
         self._runs_adding = self.adds_any
-        self.group = GroupCommit()
+        self.group = GroupCommit(turn.now_ns, turn.now_ms)
         self._lazy_until_ns = None
         if group.commit:
             self._number(group.commit)
@@ -187,7 +191,7 @@ class Jobs:
             self._outbox.poll_fetch()
             or (self._transits.bodies.poll_fetch() if self._transits.is_used else None)
             or (self._desk.poll_fetch() if notices.whole else None)
-            or self.journals.poll_fetch()
+            or (self.journals.poll_fetch() if self.journals.missing else None)
             or (self._queues.expiry.poll_fetch() if self._queues.expiry.expired else None)
             or (self._queues.poll_fetch() if notices.wanting else None)
         )

@@ -23,12 +23,14 @@ from triack.queues.manager.wakefulness import WOKE_LATE_NS, Wakefulness
 from triack.queues.node_settings import NodeSettings
 from triack.queues.peers.session_settings import largest_window
 from triack.queues.streams.outbox import PacketContext
-from triack.queues.streams.transit_stream import TransitContext
+from triack.queues.streams.outgoing_stream import OutgoingStream
+from triack.queues.streams.transit_stream import TransitContext, TransitStream
 from triack.session.protocol.events import PacketArrived, Transmit
 from triack.session.protocol.packets import SessionPacket
 
 __all__ = ["Recorder", "start_record"]
 
+_OF_STREAMS = (PacketContext, TransitContext)
 _TRANSACTIONAL = Delivery.TRANSACTIONAL  # a name of its own, as every packet is compared with it
 DROPS_EVERY_NS = 1_000_000_000
 """A flood of bad datagrams must not become a flood of records: drops are recorded once a second."""
@@ -154,21 +156,26 @@ class Recorder:
 
     def add_run_sent(self, session: str, run: list[SessionPacket], now_ns: int) -> None:
         """Record packets that left together."""
-        open_run, before = None, None
+        open_run, before, counts_any = None, None, 0
         for sent in run:
-            context = sent.context
-            owner = _owner_of(context)
-            if open_run is not None and owner is before and isinstance(context, PacketContext | TransitContext):
+            context: object = sent.context
+            owner: OutgoingStream | TransitStream | None = None
+            if isinstance(context, PacketContext):
+                owner = context.outgoing
+            elif isinstance(context, TransitContext):
+                owner = context.stream
+            if open_run is not None and owner is before and isinstance(context, _OF_STREAMS):
                 entry = context.entry
                 named = entry.number - 1 if sent.delivery is _TRANSACTIONAL else open_run.previous
                 follows = entry.number == open_run.number + open_run.packets and context.previous == named
                 if follows and (isinstance(context, PacketContext) or _hops_in(open_run) == context.hops):
                     open_run.packets += 1
                     open_run.size += sent.size_bytes
-                    _count(open_run.counts, counted_in(_queue_of(context), entry.messages))
+                    _count(open_run.counts, entry.messages if counts_any else 0)
                     continue
             self._add_sent(session, sent, now_ns)
             open_run, before = self._run, owner
+            counts_any = 0 if owner is None else counted_in(owner.queue, 1)
 
     def _add_sent(self, session: str, sent: SessionPacket, now_ns: int) -> None:
         context, resend = sent.context, sent.sends > 1
@@ -207,7 +214,7 @@ class Recorder:
         """Record packets that arrived for the first time."""
         header = arrived.header
         stream = delivery, header.origin, header.stream, header.sequence, _hops_of(header)
-        counts = [counted_in(header.queue, count) for count in arrived.counts]
+        counts = arrived.counts if counted_in(header.queue, 1) else [0] * len(arrived.counts)
         carries = header.number, header.previous, counts[0]
         run = self._add_packet("packet_received", now_ns, session, False, arrived.packet, stream, *carries)
         run.size += arrived.size_bytes
@@ -288,13 +295,6 @@ class Recorder:
         if self._run is not None or self._entered is not None:
             self._end_run()
         return self._lines.take()
-
-
-def _owner_of(context: object) -> object | None:
-    """The stream that a packet belongs to, or None."""
-    if isinstance(context, PacketContext):
-        return context.outgoing
-    return context.stream if isinstance(context, TransitContext) else None
 
 
 def _queue_of(context: PacketContext | TransitContext) -> str:

@@ -34,7 +34,7 @@ class Resuming:
         gaps: number of gaps found since the start, by peer.
     """
 
-    __slots__ = ("_found", "_gap", "_holders", "_told", "_unwritten", "gaps")
+    __slots__ = ("_gap", "_holders", "_told", "_unwritten", "gaps", "news")
 
     def __init__(self, gap: Gap) -> None:
         self.gaps: Counter[str] = Counter()
@@ -42,7 +42,7 @@ class Resuming:
         self._holders: dict[str, bytes] = {}
         self._told: dict[str, bytes] = {}
         self._unwritten: dict[str, bytes] = {}
-        self._found: list[GapFound] = []
+        self.news: list[GapFound] = []
 
     def restore(self, state: Mapping[str, bytes]) -> None:
         """Restore the holders from the store."""
@@ -86,10 +86,10 @@ class Resuming:
         if self._told.get(peer) != node_id:
             self._told[peer] = node_id
             self.gaps[peer] += 1
-            self._found.append(found)
+            self.news.append(found)
         return found
 
     def take_news(self) -> list[GapFound]:
         """Gaps found since the last call."""
-        found, self._found = self._found, []
-        return found
+        news, self.news = self.news, []
+        return news

@@ -40,7 +40,7 @@ class SuspendedPeers:
         record: writes to the session log, ``record(event, now_ns, **fields)``.
     """
 
-    __slots__ = ("_accused", "_by_node", "_detected", "_directory", "_drops", "_leading", "_node_id", "_record")
+    __slots__ = ("_accused", "_by_node", "_directory", "_drops", "_leading", "_node_id", "_record", "detected")
 
     def __init__(
         self, node_id: bytes, directory: Directory, drops: Counter[DropReason], record: Callable[..., None]
@@ -52,7 +52,7 @@ class SuspendedPeers:
         self._by_node: dict[bytes, Suspended] = {}
         self._leading: dict[bytes, dict[Link, None]] = {}
         self._accused: set[str] = set()
-        self._detected: list[RollbackDetected] = []
+        self.detected: list[RollbackDetected] = []
 
     def __contains__(self, node_id: bytes) -> bool:
         return node_id in self._by_node
@@ -85,7 +85,7 @@ class SuspendedPeers:
         if self._directory.named(name) is not None:
             self._accused.add(name)
         suspended = self._by_node[node_id] = Suspended(rolled_back, self._explain(peer, name, rolled_back))
-        self._detected.append(suspended.error)
+        self.detected.append(suspended.error)
         self._record(
             "rollback_detected",
             now_ns,
@@ -128,5 +128,5 @@ class SuspendedPeers:
 
     def take_detected(self) -> list[RollbackDetected]:
         """Rollbacks found since the last call, one for each peer."""
-        detected, self._detected = self._detected, []
+        detected, self.detected = self.detected, []
         return detected

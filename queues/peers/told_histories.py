@@ -39,7 +39,7 @@ class ToldHistories:
         record: writes to the session log, ``record(event, now_ns, **fields)``.
     """
 
-    __slots__ = ("_accused", "_detected", "_record", "_unwritten", "_words")
+    __slots__ = ("_accused", "_record", "_unwritten", "_words", "detected")
 
     def __init__(self, record: Callable[..., None]) -> None:
         self._record = record
@@ -47,7 +47,7 @@ class ToldHistories:
         self._words: dict[bytes, StoreWord] = {}
         self._unwritten: dict[bytes, None] = {}
         self._accused: set[bytes] = set()
-        self._detected: list[RollbackDetected] = []
+        self.detected: list[RollbackDetected] = []
 
     def restore(self, state: Mapping[str, bytes]) -> None:
         """Restore the words from the store. Raises StoreDamaged."""
@@ -82,7 +82,7 @@ class ToldHistories:
         self._accused.add(node_id)
         said = {"peer": node_id.hex(), "peer_name": name, "rolled_back": "peer", "contradicts": start}
         self._record("rollback_detected", now_ns, **said)
-        self._detected.append(
+        self.detected.append(
             RollbackDetected(
                 f"the store of node {name} ({node_id.hex()}), to which relays lead, does not have what it has "
                 "acknowledged to this node: it is an older copy, or runs twice",
@@ -99,9 +99,7 @@ class ToldHistories:
 
     def take_detected(self) -> list[RollbackDetected]:
         """The stores that went back, for the operator; each is reported once."""
-        if not self._detected:
-            return []
-        detected, self._detected = self._detected, []
+        detected, self.detected = self.detected, []
         return detected
 
 

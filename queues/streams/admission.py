@@ -20,11 +20,11 @@ from triack.base.commit import HEAD_BYTES
 from triack.base.delivery import DURABLE
 from triack.base.errors import ProtocolError
 from triack.base.names import StreamId
-from triack.base.news import QueueOverQuota, StoreLow, StreamHeld, StreamsNearLimit
+from triack.base.news import NodeEvent, StoreLow, StreamsNearLimit
 from triack.base.peers import Directory
 from triack.base.reasons import DropReason, HoldReason, RejectReason
 from triack.ordering.wire import RelayedEnd, RelayedHeader, SequenceHeader, encode_hold
-from triack.queues.body_head import fragment_range
+from triack.queues.body_head import fragment_range, large_of
 from triack.queues.mailboxes.body_shelf import BodyShelf, announced_bytes
 from triack.queues.mailboxes.local_queues import LocalQueues
 from triack.queues.mailboxes.mailbox import EXPRESS_OVERHEAD_BYTES, Mailbox
@@ -87,6 +87,7 @@ class Admission:
         streams: the streams themselves, in memory.
         queues: the number of queues that peers have created since the start and that still exist.
         holds: the streams that wait, and why.
+        news: see ``take_news``.
         store_low: whether the disk is so nearly full that durable packets are not taken.
         room_bytes: free room on the disk at the last check; None when it is unknown.
     """
@@ -115,7 +116,7 @@ class Admission:
         self.queues = Account(settings.limits.max_peer_queues, settings.max_queues, payer_of)
         self.store_low = False
         self.room_bytes: int | None = None
-        self._news: list[StoreLow | StreamsNearLimit] = []
+        self.news = queues.notices.news
         self._payer_of = payer_of
         self._owner_of = owner_of
         # Peers near their limit of streams, and whether some of their streams had to wait.
@@ -149,7 +150,15 @@ class Admission:
 
     def refusal(self, stream: IncomingStream, conversation: Conversation, body: bytes) -> RejectReason | None:
         """Why a packet whose turn has come is permanently rejected, or None."""
+        if self._frees_body(stream, body):
+            return None
         return self._forbidden(stream, conversation) or self._overfull(stream, body)
+
+    def _frees_body(self, stream: IncomingStream, body: bytes) -> bool:
+        """Whether a packet only says that no more of a large body comes: a node that may send no more may say so."""
+        if not large_target(stream.queue) or stream.queue not in self._mailboxes or not stream.ordered:
+            return False
+        return bool(large_of(body)) and not announced_bytes(body[:HEAD_BYTES], len(body))
 
     def _forbidden(self, stream: IncomingStream, conversation: Conversation) -> RejectReason | None:
         name = stream.queue
@@ -209,7 +218,7 @@ class Admission:
         if is_full > bool(told) or (told is None and 4 * streams >= 3 * limit):
             self._told_limit[payer] = is_full
             name = payer if isinstance(payer, str) else payer.hex()
-            self._news.append(StreamsNearLimit(name, streams, limit, incoming=True, is_full=is_full))
+            self.news.append(StreamsNearLimit(name, streams, limit, incoming=True, is_full=is_full))
         elif told is not None and 2 * streams <= limit:
             del self._told_limit[payer]
 
@@ -439,7 +448,7 @@ class Admission:
         was_low, reserve = self.store_low, self._settings.limits.disk_reserve_bytes
         self.store_low = room_bytes < reserve + (reserve // 4 if was_low else 0)
         if self.store_low != was_low:
-            self._news.append(StoreLow(self.store_low, room_bytes))
+            self.news.append(StoreLow(self.store_low, room_bytes))
             self._notices.relieved = True
 
     def has_room(self, mailbox: Mailbox, *, durable: bool, coming: int = 0) -> bool:
@@ -580,15 +589,10 @@ class Admission:
         content = encode_hold(stream.origin, stream.number, stream.turn, stop=stream.stopped, reason=reason)
         return conversation.put_control((stream.key, HOLD_KEY), Control(content, refuses))
 
-    def take_news(self) -> list[QueueOverQuota | StoreLow | StreamHeld | StreamsNearLimit]:
-        """News for the operator since the last call."""
-        news: list[QueueOverQuota | StoreLow | StreamHeld | StreamsNearLimit] = [
-            *self._news,
-            *self._notices.filled,
-            *self.holds.take_news(),
-        ]
-        self._news.clear()
-        self._notices.filled.clear()
+    def take_news(self) -> list[NodeEvent]:
+        """News for the operator since the last call, besides those of ``holds``."""
+        news = list(self.news)
+        self.news.clear()
         return news
 
 

@@ -25,38 +25,41 @@ neighbour could invent them, and a true origin says it again."""
 
 
 class AwaitedEnds:
-    """The streams of a node of which that is so."""
+    """The streams of a node of which that is so.
 
-    __slots__ = ("_due", "_ends")
+    Attributes:
+        ends: what the origin of each has said, by which conversation, and until when to wait.
+    """
+
+    __slots__ = ("_due", "ends")
 
     def __init__(self) -> None:
-        # By stream: what its origin has said, by which conversation, and until when to wait.
-        self._ends: dict[StreamId, tuple[Conversation, RelayedEnd, int]] = {}
+        self.ends: dict[StreamId, tuple[Conversation, RelayedEnd, int]] = {}
         self._due = Deadlines[StreamId]()
 
     def wait(self, conversation: Conversation, packet: RelayedEnd, now_ns: int) -> None:
         """A stream has ended, and packets of it are missing. The first time that is said of it counts."""
         stream = StreamId(packet.origin, packet.stream)
-        before = self._ends.get(stream)
-        if before is None and len(self._ends) >= ENDS_MAX:
+        before = self.ends.get(stream)
+        if before is None and len(self.ends) >= ENDS_MAX:
             return
         is_same = before is not None and before[1].sequence == packet.sequence
         until_ns = before[2] if before is not None and is_same else now_ns + REST_NS
-        self._ends[stream] = conversation, packet, until_ns
+        self.ends[stream] = conversation, packet, until_ns
         self._due.set(stream, until_ns)
 
     def handle_stored(self, stream: StreamId, now_ns: int) -> None:
         """More of a stream is on the disk."""
-        if stream in self._ends:
+        if stream in self.ends:
             self._due.set(stream, now_ns)
 
     def hasten(self, relay: str) -> None:
         """There is no place for another stream that a relay brings: the one that waits longest must end now."""
-        waiting = ((stream, end) for stream, end in self._ends.items() if end[0].link_name == relay)
+        waiting = ((stream, end) for stream, end in self.ends.items() if end[0].link_name == relay)
         found = next(waiting, None)
         if found is not None:
             stream, (conversation, packet, _) = found
-            self._ends[stream] = conversation, packet, 0
+            self.ends[stream] = conversation, packet, 0
             self._due.set(stream, 0)
 
     def poll_due(self, now_ns: int) -> list[tuple[Conversation, RelayedEnd, bool]]:
@@ -64,16 +67,14 @@ class AwaitedEnds:
 
         A stream that still lacks something is to be handed to ``wait`` again.
         """
-        if not self._ends:
-            return []
-        due = [(stream, self._ends[stream]) for stream in self._due.poll_due(now_ns)]
+        due = [(stream, self.ends[stream]) for stream in self._due.poll_due(now_ns)]
         return [(conversation, packet, until_ns <= now_ns) for _, (conversation, packet, until_ns) in due]
 
     def forget(self, stream: StreamId) -> None:
         """A stream is forgotten."""
-        self._ends.pop(stream, None)
+        self.ends.pop(stream, None)
         self._due.set(stream, None)
 
     def next_deadline(self) -> int | None:
         """When ``poll_due`` returns something, or None."""
-        return self._due.earliest() if self._ends else None
+        return self._due.earliest()

@@ -40,6 +40,7 @@ class DeadLettering:
 
     Attributes:
         waiting: messages without a dead letter, the oldest first.
+        unnoted: those that are not in the session log yet, see ``note``.
         tell: takes what happened to messages whose senders may want to know.
         subscription_of: the subscription for whose messages, passed on to a peer and a queue there, dead letters are
             kept; empty if they are dropped, which it counts.
@@ -51,10 +52,10 @@ class DeadLettering:
         "_node_id",
         "_put_dead_letter",
         "_records",
-        "_unnoted",
         "give_up_body",
         "subscription_of",
         "tell",
+        "unnoted",
         "waiting",
     )
 
@@ -70,7 +71,7 @@ class DeadLettering:
         self._keys = keys
         self._put_dead_letter = put_dead_letter
         self.waiting: deque[DeadMessage] = deque()
-        self._unnoted: list[DeadMessage] = []
+        self.unnoted: list[DeadMessage] = []
         self.tell: Tell = nobody_told
         self.subscription_of: Callable[[str, str, int], str] = lambda *_: ""
         self.give_up_body: Callable[[str, str, int, Commit], None] = lambda *_: None
@@ -111,15 +112,15 @@ class DeadLettering:
 
     def _put(self, item: DeadMessage) -> None:
         self.waiting.append(item)
-        self._unnoted.append(item)
+        self.unnoted.append(item)
 
     # ---- dead letters
 
     def note(self, now_ns: int) -> None:
         """Log the messages that were given up, before a session passes them over or a commit holds their letters."""
-        if not self._unnoted:
+        if not self.unnoted:
             return
-        given_up, self._unnoted = self._unnoted, []
+        given_up, self.unnoted = self.unnoted, []
         for item in given_up:
             # Acks that came with the end of a session may have freed what was given up at that end.
             if not item.is_freed:

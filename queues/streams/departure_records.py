@@ -143,8 +143,9 @@ def _priority_of(outgoing: OutgoingStream) -> dict[str, object]:
 def _runs(outgoing: OutgoingStream, entries: list[StreamPacket]) -> list[tuple[int, int, int]]:
     """First number, last number and messages of each run of successive packets; parts of messages are none."""
     runs: list[tuple[int, int, int]] = []
+    counts_any = counted_in(outgoing.queue, 1)
     for entry in entries:
-        messages = counted_in(outgoing.queue, entry.messages)
+        messages = entry.messages if counts_any else 0
         if runs and runs[-1][1] + 1 == entry.number:
             runs[-1] = (runs[-1][0], entry.number, runs[-1][2] + messages)
         else:

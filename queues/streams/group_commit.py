@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from triack.ordering.outgoing import StreamPacket
 from triack.ordering.transit import TransitPacket
 from triack.ordering.wire import EndPacket, SequenceHeader
-from triack.queues.mailboxes.local_commit import LocalCommit, LocalTurn
+from triack.queues.mailboxes.local_commit import LocalCommit
 from triack.queues.peers.link import Conversation
 from triack.queues.streams.incoming_stream import Arrival, IncomingStream
 from triack.queues.streams.outgoing_stream import OutgoingStream
@@ -111,25 +111,8 @@ class GroupCommit(LocalCommit):
         )
 
 
-@dataclass(slots=True)
-class Turn(LocalTurn):
-    """One call.
-
-    Attributes:
-        departures: the commit's part for the outbox.
-        arrivals: the commit's part for the inbox.
-        passing: the commit's part for streams in transit.
-    """
-
-    departures: Departures
-    arrivals: Arrivals
-    passing: Passing
-
-    @classmethod
-    def of(cls, group: GroupCommit, now_ns: int, now_ms: int) -> "Turn":
-        """A call at that moment, which adds to this commit."""
-        parts = group.departures, group.arrivals, group.passing
-        return cls(now_ns, now_ms, group.commit, group.local, group.waiters, *parts)
+Turn = GroupCommit
+"""One call: its time, and the next commit, to which it adds. Not kept when the call is over: the time moves on."""
 
 
 def fold(numbers: list[AcceptedRun], *, bridge: bool) -> list[AcceptedRun]:

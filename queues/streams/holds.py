@@ -46,13 +46,13 @@ class Holds:
         here: whether it is this node that lets them wait.
     """
 
-    __slots__ = ("_here", "_news", "_streams", "_told")
+    __slots__ = ("_here", "_streams", "_told", "news")
 
     def __init__(self, *, here: bool) -> None:
         self._here = here
         self._streams: dict[object, HeldStream] = {}
         self._told: Counter[tuple[str, HoldReason, str]] = Counter()
-        self._news: list[StreamHeld] = []
+        self.news: list[StreamHeld] = []
 
     def hold(self, stream: object, held: HeldStream) -> None:
         """A stream waits, or goes on waiting for another reason."""
@@ -75,7 +75,7 @@ class Holds:
 
     def _tell(self, held: HeldStream, *, is_held: bool) -> None:
         if not self._here or held.reason not in TOLD_APART:
-            self._news.append(StreamHeld(held.peer, held.queue, held.reason.value, self._here, is_held))
+            self.news.append(StreamHeld(held.peer, held.queue, held.reason.value, self._here, is_held))
 
     def of(self, stream: object) -> HoldReason | None:
         """Why a stream waits, or None."""
@@ -89,5 +89,5 @@ class Holds:
 
     def take_news(self) -> list[StreamHeld]:
         """Events of waits that began or ended since the last call."""
-        news, self._news = self._news, []
+        news, self.news = self.news, []
         return news

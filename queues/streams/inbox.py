@@ -746,7 +746,8 @@ class Inbox:
         """Let order acks become due whose wait has ended, and let go of packets that have waited for a gap to close."""
         now_ns = turn.now_ns
         self.order_acks.handle_timer(now_ns)
-        self._look_at_ended(turn)
+        if self._awaited.ends:
+            self._look_at_ended(turn)
         if not self._held.heap:
             return
         for stream in self._held.poll_due(now_ns):
@@ -772,8 +773,8 @@ class Inbox:
 
     def next_deadline(self) -> int | None:
         """When ``handle_timer`` must be called, or None."""
-        at_ns, awaited_ns = self.order_acks.next_deadline(), self._awaited.next_deadline()
-        if awaited_ns is not None:
+        at_ns = self.order_acks.next_deadline()
+        if self._awaited.ends and (awaited_ns := self._awaited.next_deadline()) is not None:
             at_ns = awaited_ns if at_ns is None else min(at_ns, awaited_ns)
         if not self._held.heap:
             return at_ns

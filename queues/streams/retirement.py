@@ -121,7 +121,7 @@ class Retirement:
         self._relayed_ends: dict[int, OutgoingStream] = {}
         self._again_ns: int | None = None
         self._near: set[str] = set()
-        self._news: list[StreamsNearLimit] = []
+        self.news: list[StreamsNearLimit] = []
 
     # ---- numbers
 
@@ -164,7 +164,7 @@ class Retirement:
         if peer not in self._crowded:
             self._crowded.add(peer)
             streams = len(self._links[peer].streams)
-            self._news.append(StreamsNearLimit(peer, streams, streams, incoming=False, is_full=True))
+            self.news.append(StreamsNearLimit(peer, streams, streams, incoming=False, is_full=True))
 
     def handle_room(self, peer: str) -> None:
         """The destination may have room for streams again."""
@@ -177,7 +177,7 @@ class Retirement:
             self._pressed[peer] = None
         if 4 * streams >= 3 * self._limit and peer not in self._near:
             self._near.add(peer)
-            self._news.append(StreamsNearLimit(peer, streams, self._limit, incoming=False, is_full=False))
+            self.news.append(StreamsNearLimit(peer, streams, self._limit, incoming=False, is_full=False))
         elif 2 * streams <= self._limit:
             self._near.discard(peer)
 
@@ -404,9 +404,7 @@ class Retirement:
 
     def take_news(self) -> list[StreamsNearLimit]:
         """News for the operator since the last call."""
-        if not self._news:
-            return []
-        news, self._news = self._news, []
+        news, self.news = self.news, []
         return news
 
 

@@ -124,7 +124,7 @@ class _Line(Line):
             if packet.first_place in reader.done or packet.first_place in self._gone:
                 self._pass(packet)
                 continue
-            return packet if max(reader.line(0).next, packet.first_place) <= limit else None
+            return packet if max(reader.lines[0].next, packet.first_place) <= limit else None
         return None
 
     def _look(self, limit: int) -> QueuedPacket | None:
@@ -415,12 +415,12 @@ class Subscription(Mailbox):
     def _next_run(self, now_ms: int) -> Run | None:
         if self.suspended_at is not None or self.root.pause is not None:
             return None
-        returned = self.reader.line(0).returned
+        returned = self.reader.lines[0].returned
         if returned.coming or returned.passed:
             returned.handle_time(now_ms)
             self.set_resume(now_ms)
             if returned.coming:
-                return self._returned_run(self.reader.line(0), now_ms)
+                return self._returned_run(self.reader.lines[0], now_ms)
         while (packet := self._view.first()) is not None and packet.pieces:
             first, end = self._neighbours_in(packet)
             if first == packet.count:
@@ -436,12 +436,12 @@ class Subscription(Mailbox):
     def _neighbours_in(self, packet: QueuedPacket) -> tuple[int, int]:
         """The next neighbours in a packet that it may have, see ``ReaderState.next_waiting``."""
         first, end = self.reader.next_waiting(packet)
-        self.reader.line(0).next = packet.first_place + first
+        self.reader.lines[0].next = packet.first_place + first
         return first, min(end, self.limit - packet.first_place + 1)
 
     def _must_wait(self, packet: QueuedPacket, index: int, now_ms: int) -> bool:
         """Whether a message is in a wait that began before a restart; it comes back after that."""
-        its, setbacks = self.reader.line(0), self.reader.setbacks
+        its, setbacks = self.reader.lines[0], self.reader.setbacks
         wait = setbacks.wait_of(its.next, now_ms) if setbacks.waits else None
         if wait is None:
             return False

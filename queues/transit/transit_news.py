@@ -12,10 +12,10 @@ UNKNOWN_MAX = 256
 class TransitNews:
     """Gathers events. Each is reported once until its cause has changed."""
 
-    __slots__ = ("_full", "_news", "_unknown")
+    __slots__ = ("_full", "_unknown", "news")
 
     def __init__(self) -> None:
-        self._news: list[NoRoute | TransitOverQuota] = []
+        self.news: list[NoRoute | TransitOverQuota] = []
         self._unknown: dict[tuple[str, str], None] = {}
         self._full: set[str] = set()
 
@@ -23,12 +23,7 @@ class TransitNews:
         """Nothing says where a destination is, for which a neighbour has brought messages."""
         if (final, came_by) not in self._unknown and len(self._unknown) < UNKNOWN_MAX:
             self._unknown[final, came_by] = None
-            self._news.append(NoRoute(final, came_by))
-
-    @property
-    def has_any(self) -> bool:
-        """Whether there are events to report."""
-        return bool(self._news)
+            self.news.append(NoRoute(final, came_by))
 
     def handle_routes_changed(self) -> None:
         """There may be ways now."""
@@ -39,14 +34,14 @@ class TransitNews:
         if came_by not in self._full:
             self._full.add(came_by)
             size_bytes = room.disk.of(came_by.encode())
-            self._news.append(TransitOverQuota(came_by, room.messages.value, size_bytes, room.disk.total_bytes))
+            self.news.append(TransitOverQuota(came_by, room.messages.value, size_bytes, room.disk.total_bytes))
 
     def handle_room(self, room: TransitRoom) -> None:
         """What a neighbour had brought may have left: then it has room again, and not only for a packet or two."""
         if self._full:
             self._full = {came_by for came_by in self._full if room.disk.of(came_by.encode())}
 
-    def take(self) -> list[NoRoute | TransitOverQuota]:
+    def take_news(self) -> list[NoRoute | TransitOverQuota]:
         """The events since the last call."""
-        news, self._news = self._news, []
+        news, self.news = self.news, []
         return news

@@ -168,6 +168,8 @@ def test_everything_in_the_schema_is_written(records: list[dict[str, Any]]) -> N
         ("rollback_detected", True),
         # What is over a synchronous link and leaves otherwise than by an ack.
         ("transit_freed", True),
+        # Of a process that died between an acknowledgement and its commit.
+        ("settled", True),
     }
 
 

@@ -74,6 +74,8 @@ class Tracing:
         self._sample = sample
         self._sample_received = sample_received
         self._current = _reader_of_context()
+        # A message whose receive has a span, and its context: the work on it comes next, and does not read it again.
+        self._received: tuple[Message, Context] | None = None
 
     # ---- sends and receives
 
@@ -163,6 +165,7 @@ class Tracing:
         """Make the span of a receive, if any of the messages belongs to a trace; see ``Tell``."""
         contexts = [context for message in brought if (context := context_of(message)) is not None]
         if contexts:
+            self._received = (brought[0], contexts[0]) if len(brought) == 1 else None
             self._tracer.start_span(
                 f"receive {queue}",
                 context=contexts[0] if count == 1 else None,
@@ -197,7 +200,11 @@ class Tracing:
         return self._process([message, *others])
 
     def _process(self, messages: Sequence[Message]) -> Nothing:
-        contexts = [context for message in messages if (context := context_of(message)) is not None]
+        received, self._received = self._received, None
+        if received is not None and len(messages) == 1 and messages[0] is received[0]:
+            contexts = [received[1]]
+        else:
+            contexts = [context for message in messages if (context := context_of(message)) is not None]
         if not (contexts or self._current()) and random() >= self._sample_received:
             return _NOTHING
         queue = messages[0].queue

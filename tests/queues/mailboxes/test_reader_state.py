@@ -58,7 +58,7 @@ def test_nothing_is_handed_out_that_is_done_or_was_handed_out(steps: list[tuple[
         first, end = reader.next_waiting(packet)
         new = (1 << end) - (1 << first)
         assert not new & (reader.acked(packet) | out)
-        reader.line(packet.priority).next = packet.first_place + end
+        reader.lines[packet.priority].next = packet.first_place + end
         out |= new
     assert reader.acked(packet) | out == 0b11111
     assert reader.ahead(packet) == []
@@ -73,7 +73,7 @@ def test_neighbours_that_wait_are_found_between_those_that_are_done() -> None:
     found = []
     while (run := reader.next_waiting(packet))[0] < 6:
         found.append(run)
-        reader.line(packet.priority).next = packet.first_place + run[1]
+        reader.lines[packet.priority].next = packet.first_place + run[1]
     assert (found, reader.ahead(packet)) == ([(0, 1), (3, 5)], [])
 
 
@@ -86,7 +86,7 @@ def test_what_died_or_waited_before_a_restart_comes_by_itself(setbacks: Setbacks
     for one in (before, packet, after):
         while (run := reader.next_waiting(one))[0] < one.count:
             found.append((one.number, *run))
-            reader.line(one.priority).next = one.first_place + run[1]
+            reader.lines[one.priority].next = one.first_place + run[1]
     assert found == [(1, 0, 2), (2, 1, 2), (2, 2, 3), (2, 3, 4), (3, 0, 3)]
 
 

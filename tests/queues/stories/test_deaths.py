@@ -5,7 +5,9 @@ import pytest
 from tests.queues.world import SimNode, World
 from triack.base.units import SECOND
 from triack.queues.mailboxes.mailbox import Lease, Mailbox
-from triack.queues.node_settings import NodeSettings, Redelivery
+from triack.queues.node_settings import Journal, Limits, NodeSettings, Redelivery
+from triack.tools.replay.engines.local_engine import judge_records
+from triack.tools.replay.log.files import parse_records
 
 
 @pytest.fixture
@@ -117,3 +119,39 @@ def test_a_node_that_closes_has_nothing_in_hand(node: SimNode) -> None:
     node.end()
     node.start()
     assert failures(node) == 0
+
+
+def judge(world: World) -> list[str]:
+    """What the logs of all starts say of broken promises."""
+    records = [record for node in world.made for log in node.records for record in parse_records(bytes(log))]
+    return [violation.check for violation in judge_records(records)]
+
+
+@pytest.mark.parametrize("is_told", [True, False], ids=["handed", "neither"])
+@pytest.mark.parametrize("deaths", [1, 2])
+@pytest.mark.parametrize(
+    "settings", [NodeSettings(), NodeSettings(limits=Limits(queue_journal={"q": Journal()}))], ids=["plain", "journal"]
+)
+def test_the_next_log_says_what_the_notes_know_of_an_acknowledgement(
+    is_told: bool, deaths: int, settings: NodeSettings
+) -> None:
+    """The log of the process that died lacks it, and perhaps that the message was handed out."""
+    world = World(1)
+    node = world.node("a", settings)
+    for body in (b"1", b"2", b"3"):
+        node.send(node, "q", body)
+        world.run(SECOND)
+    mailbox, lease = take(node)
+    if is_told:
+        node.drain()
+    acknowledge(node, mailbox, lease)
+    for _ in range(deaths):
+        node.end()
+        node.start()
+    for body in (b"2", b"3"):
+        mailbox, lease = take(node)
+        assert lease.body == body
+        acknowledge(node, mailbox, lease)
+        node.drain()
+    world.run(SECOND)
+    assert judge(world) == []

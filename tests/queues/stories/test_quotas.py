@@ -8,7 +8,7 @@ import pytest
 from tests.queues.world import SimNode, World, numbered
 from triack.base.commit import HEAD_BYTES
 from triack.base.delivery import Delivery
-from triack.base.news import QueueOverQuota, StoreLow, StreamHeld, StreamsNearLimit
+from triack.base.news import NodeEvent, QueueOverQuota
 from triack.base.reasons import RejectReason
 from triack.base.units import MS, SECOND
 from triack.ordering.order_settings import OrderSettings, Resend
@@ -44,7 +44,7 @@ def note_full(node: SimNode) -> list[tuple[str, int]]:
     told: list[tuple[str, int]] = []
     take = node.live.inbox.admission.take_news
 
-    def note() -> list[QueueOverQuota | StoreLow | StreamHeld | StreamsNearLimit]:
+    def note() -> list[NodeEvent]:
         told.extend((event.queue, event.messages) for event in take() if isinstance(event, QueueOverQuota))
         return []
 

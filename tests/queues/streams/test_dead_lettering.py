@@ -5,7 +5,7 @@ import pytest
 from tests.queues.bare import Bare, events, letters, submitted
 from triack.queues.node_settings import NodeSettings
 from triack.queues.packing import Outgoing
-from triack.queues.streams.group_commit import GroupCommit, Turn
+from triack.queues.streams.group_commit import GroupCommit
 
 
 @pytest.mark.parametrize("refused", [False, True])
@@ -57,6 +57,6 @@ def test_letters_are_made_in_order_and_wait_for_bodies() -> None:
     dead_lettering.give_up(outgoing, first, "expired")
     assert [item.entries for item in dead_lettering.waiting] == [[first], [second]]
     assert [entry for _, entry in dead_lettering.missing(9)] == [first]
-    turn = Turn.of(GroupCommit(), 0, 0)
+    turn = GroupCommit()
     dead_lettering.dead_letter(turn)
     assert (len(dead_lettering.waiting), turn.departures.dead_lettered) == (2, [])

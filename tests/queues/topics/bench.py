@@ -48,8 +48,8 @@ class Bench:
         self.records.append((event, fields))
 
     def turn(self) -> LocalTurn:
-        group = self.group
-        return LocalTurn(self.now_ns, self.now_ns // 1_000_000, group.commit, group.local, group.waiters)
+        self.group.now_ns, self.group.now_ms = self.now_ns, self.now_ns // 1_000_000
+        return self.group
 
     def subscribe(self, pattern: str = "Games.#", **more: Any) -> Subscription:
         return self.topics.subscribe(pattern, self.turn(), **more)
@@ -81,6 +81,13 @@ class Bench:
         self.queues.handle_committed(group)
         self.topics.advance(self.now_ns)
         self.topics.note(self.now_ns)
+
+    def rest(self) -> None:
+        """Turns and commits until nothing is left to do."""
+        self.step()
+        while self.topics.next_deadline() is not None:
+            self.step()
+        self.step()
 
     def _apply(self, commit: Commit) -> None:
         for row in commit.messages:

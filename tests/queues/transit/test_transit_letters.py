@@ -12,7 +12,7 @@ from triack.base.units import SECOND
 from triack.ordering.transit import TransitPacket, TransitState
 from triack.queues.mailboxes.system_queues import DEAD_LETTER_QUEUE
 from triack.queues.packing import NO_DEAD_LETTER, Outgoing, pack
-from triack.queues.streams.group_commit import GroupCommit, Turn
+from triack.queues.streams.group_commit import GroupCommit
 from triack.queues.streams.transit_stream import TransitStream
 from triack.queues.transit.transit_letters import TransitLetters
 
@@ -29,7 +29,7 @@ class Desk:
         self.stream = TransitStream(
             1, StreamId(b"o" * 16, 1), Delivery.RECOVERABLE, 1, queue="q", final="b", from_name="a", via="up"
         )
-        self.turn = Turn.of(GroupCommit(), 0, 0)
+        self.turn = GroupCommit()
 
     def die(self, *bodies: bytes, sends: int = 1, reason: str = "no-route") -> list[TransitPacket]:
         """Packets with these bodies end."""

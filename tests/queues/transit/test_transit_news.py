@@ -30,7 +30,7 @@ def test_names_that_are_made_up_fill_no_memory() -> None:
     news = TransitNews()
     for number in range(2 * UNKNOWN_MAX):
         news.handle_no_route(f"n{number}", "a")
-    assert len(news.take()) == UNKNOWN_MAX
+    assert len(news.take_news()) == UNKNOWN_MAX
 
 
 def test_a_full_quota_is_told_once_until_all_has_left() -> None:

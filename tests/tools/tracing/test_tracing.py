@@ -229,6 +229,23 @@ async def test_a_message_that_is_not_sampled_costs_two_calls(
     assert spans.names == []
 
 
+async def test_a_context_is_read_once(shop: triack.Node, spans: Spans) -> None:
+    """The spans of a receive and of the work that follows share it; work on another message reads its own."""
+    tracing = Tracing(spans.provider)
+    calls = await calls_of_tracing(tracing.watch(shop), tracing)
+    assert calls["with_context"] == calls["_tell"] == calls["_process"] == SENT
+    assert calls["context_of"] == SENT
+    await shop.send_many("orders", [b"1"])
+    await shop.send("orders", b"2")
+    async with shop.receive("orders") as reader:
+        first, second = await reader.get(WAIT), await reader.get(WAIT)
+        for message in (first, second, first):
+            with tracing.processing(message):
+                pass
+    assert linked(spans.named("process orders")[-3]) == linked(spans.named("process orders")[-1])
+    assert linked(spans.named("process orders")[-2]) == [ids(spans.named("send orders")[-1])]
+
+
 async def test_one_of_a_hundred_costs_the_others_nothing(
     shop: triack.Node, spans: Spans, monkeypatch: pytest.MonkeyPatch
 ) -> None:

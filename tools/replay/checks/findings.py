@@ -46,7 +46,7 @@ class Due(NamedTuple):
     ``reopened``: it opened one with the peer after ``begin_ns`` and had it for ``end_ns``.
     ``reopened_alive``: it did so in that start.
     ``room``: of a session with the peer that it calls ``peer`` nothing was unacknowledged for ``UNSENT_NS`` between
-    ``begin_ns`` and ``end_ns``, and no other node was ever called so.
+    ``begin_ns`` and ``end_ns``, no other node was ever called so, and no start up to this one paused a queue to it.
     ``carried_on``: its session ``peer`` was open until ``end_ns``.
     ``settled``: ``given``, and the logs of those starts go to their ends, but for the last one of all.
     ``whole``: ``given``, and what is known of the node goes as far as record ``end_ns`` of start ``begin_ns`` of its
@@ -133,7 +133,7 @@ class Life(NamedTuple):
     ``stood``: from when to when it stood still, as it recorded afterwards. ``last_n``: the serial of its last record.
     ``boot``: identifies the boot of its machine. ``known``: how many records the previous start had, as it knew.
     ``first_n``: the serial of its first record; beyond 1 the begin of its log is missing. ``offset_ns``: its wall clock
-    minus its monotonic clock.
+    minus its monotonic clock. ``paused``: peers to which a queue was paused.
     """
 
     node: str
@@ -150,6 +150,7 @@ class Life(NamedTuple):
     known: int = 0
     first_n: int = 1
     offset_ns: int = 0
+    paused: Sequence[str] = ()
 
     @property
     def is_headless(self) -> bool:

@@ -576,6 +576,8 @@ class Incoming(Side[Receiver]):
         """The commit that begins takes messages out of their queue for good."""
         if self._stream == DEAD_LETTER_STREAM:
             return
+        if record.get("recovered"):
+            self._note_left(record)
         receiver, sequence, number = self._sequence(record), record["sequence"], record["number"]
         place, at_ns, start, last = record["place"], record["at_ns"], record["incarnation"], number - 1
         for packets, messages in record["counts"]:
@@ -601,6 +603,15 @@ class Incoming(Side[Receiver]):
                 if each not in taken and each not in receiver.out.chosen:
                     evidence, known = "settled, and never handed out, purged or expired", given(self.node, last=start)
                     self._at(record, "claims", evidence, sequence, known, number=each)
+
+    def _note_left(self, record: Record) -> None:
+        """Readers of an earlier process were done with messages; its log may lack that they were handed out."""
+        if record["incarnation"] == 1:
+            evidence = "settled by readers of an earlier process, and this is the first one"
+            self._at(record, "claims", evidence, record["sequence"], number=record["number"])
+        removed = self._sequence(record).out.removed
+        for number, first, last in _messages_of(record):
+            removed.setdefault(number, RangeSet()).add(first, last)
 
     def handle_returned(self, record: Record) -> None:
         """An application gave messages back."""

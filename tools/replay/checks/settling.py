@@ -173,6 +173,12 @@ class Settling:
         part = self.done.parts.get(number)
         return number in self.done.whole or (part is not None and bool(part.overlap(first, last)))
 
+    def are_done(self, numbers: Numbers) -> bool:
+        """Whether all of these messages of a packet are settled."""
+        number, first, last = numbers
+        part = self.done.parts.get(number)
+        return number in self.done.whole or (part is not None and part.overlap(first, last) == [(first, last)])
+
     def is_sure(self, numbers: Numbers) -> bool:
         """Whether these messages of a packet are settled by a commit that has returned."""
         number, first, last = numbers

@@ -47,6 +47,11 @@ class World:
         self.lives = {(life.node, life.incarnation): life for life in lives}
         self.openings = sorted(openings)
         self.nodes = {life.node for life in self.lives.values()}
+        # By peer, the starts that paused a queue to it.
+        self._pausing: defaultdict[str, list[Start]] = defaultdict(list)
+        for start, life in self.lives.items():
+            for peer in life.paused:
+                self._pausing[peer].append(start)
         self._by_start: defaultdict[tuple[str, int], list[Opening]] = defaultdict(list)
         self._peers: defaultdict[str, set[str]] = defaultdict(set)
         for opening in self.openings:
@@ -166,7 +171,7 @@ class World:
 
     def _room(self, due: Due) -> bool:
         mine = [it for it in self.openings if it.node == due.node and it.peer_name == due.peer]
-        if len({it.peer for it in mine}) != 1:
+        if len({it.peer for it in mine}) != 1 or self._has_paused(due):
             return False
         here = [opening for opening in mine if opening.incarnation == due.incarnation]
         for opening in here:
@@ -177,6 +182,11 @@ class World:
                 if until_ns - max(begin_ns, due.begin_ns, *older) > UNSENT_NS + LATE_NS:
                     return True
         return False
+
+    def _has_paused(self, due: Due) -> bool:
+        """Whether a queue to the peer was paused: then what waits may wait for an operator, after a restart, too."""
+        starts = self._pausing.get(due.peer, ())
+        return any(node == due.node and incarnation <= due.incarnation for node, incarnation in starts)
 
     def _carried_on(self, due: Due) -> bool:
         return any(

@@ -57,6 +57,7 @@ class Segment(NamedTuple):
         boot: identifies the boot of its machine, if it begins here and the system tells.
         known: how many records the start before had, as this one knows, if it begins here.
         continues: whether its first record is ``node_continued``.
+        paused: peers to which it says that a queue was paused.
     """
 
     node: str
@@ -77,6 +78,7 @@ class Segment(NamedTuple):
     boot: str = ""
     known: int = 0
     continues: bool = False
+    paused: Sequence[str] = ()
 
 
 class Journal:
@@ -107,6 +109,7 @@ class Journal:
         self._ready = False
         self._stopped = False
         self._stood: list[Span] = []
+        self._paused: set[str] = set()
         self._before: Record = {}
         self._met: set[Unit] = set()
         # By peer: whether its link is downgraded, as the last record of the segment says.
@@ -154,6 +157,7 @@ class Journal:
             first["wall_ns"] - first["at_ns"], first["event"] == "node_started", self._stopped, self._ready,
             self._life.get("name", ""), self.records, tuple(self._stood), self._line,
             self._before.get("boot", ""), self._before.get("records", 0), first["event"] == "node_continued",
+            tuple(sorted(self._paused)),
         )  # fmt: skip
 
     def _check(self, record: Record) -> None:
@@ -176,6 +180,10 @@ class Journal:
                 self._out.report(record, "node_life", "what is known of the start before, not behind node_started")
         if event == "woke_late":
             self._stand(record, last)
+        elif event == "queue_paused":
+            peer, is_outgoing, _ = record["queue"].rpartition("/")
+            if is_outgoing:
+                self._paused.add(peer)
         elif event in ("link_downgraded", "link_upgraded"):
             self._judge_mode(record)
         if self._stopped:
@@ -315,7 +323,7 @@ def _join(parts: list[Segment], out: Output) -> Life:
         first.node, first.incarnation, first.begin_ns, last.end_ns, last.stops, first.name,
         sum(part.records for part in parts), any(part.ready for part in parts),
         tuple((begin, end) for part in parts for begin, end in part.stood), last.last_n, first.boot, first.known,
-        first.first_n if headless else 1, first.offset_ns,
+        first.first_n if headless else 1, first.offset_ns, _paused(parts),
     )  # fmt: skip
 
 
@@ -325,7 +333,12 @@ def join_start(parts: list[Segment]) -> Segment:
     return first._replace(
         path="", last_n=last.last_n, end_ns=last.end_ns, stops=last.stops, ready=any(part.ready for part in parts),
         records=sum(part.records for part in parts), stood=tuple(span for part in parts for span in part.stood),
+        paused=_paused(parts),
     )  # fmt: skip
+
+
+def _paused(parts: list[Segment]) -> tuple[str, ...]:
+    return tuple(sorted({peer for part in parts for peer in part.paused}))
 
 
 def _record_of(segment: Segment) -> Record:

@@ -357,8 +357,10 @@ def _facts(records: DataFrame) -> dict[str, DataFrame]:
 class Tee:
     """Keeps the records that are counted, as columns, while they pass to the judges.
 
+    One serves all files of a task: a batch of columns costs as much for a few records as for thousands.
+
     Attributes:
-        rows: how many records it has kept in all.
+        rows: how many records it has packed in all.
     """
 
     def __init__(self) -> None:
@@ -379,11 +381,15 @@ class Tee:
             yield record
 
     def take(self) -> list[bytes]:
-        """Return what was kept since the last call, for ``open_packed``."""
-        for event in EVENTS:
-            self._pack(event)
+        """Return the batches that have become full since the last call, for ``open_packed``."""
         packed, self._packed = self._packed, []
         return packed
+
+    def finish(self) -> list[bytes]:
+        """Return what is left when there are no more records."""
+        for event in EVENTS:
+            self._pack(event)
+        return self.take()
 
     def _pack(self, event: str) -> None:
         records = self._records[event]

@@ -6,6 +6,9 @@ from functools import cache
 import pytest
 
 from tests.queues.world import SimNode, World, numbered
+from tests.tools.replay.builder import PER_PACKET, place
+from tests.tools.replay.faults import ready
+from tests.tools.replay.journal_faults import TX, ask, copy, deliver, settle
 from tests.tools.replay.judging import assert_found, breaking
 from tests.tools.replay.two_nodes import Log, checks, logs_of, renumbered
 from triack.base.delivery import Delivery
@@ -13,6 +16,7 @@ from triack.base.units import SECOND
 from triack.queues.mailboxes.redelivery import Return
 from triack.queues.node_settings import Journal, Limits, NodeSettings
 from triack.queues.packing import JOURNAL, Outgoing
+from triack.tools.replay.engines.local_engine import judge_records
 
 KEEPS = NodeSettings(limits=Limits(queue_journal={"q": Journal(), "local": Journal(messages=20, when_full="stop")}))
 
@@ -98,6 +102,56 @@ def test_what_was_sent_is_judged_by_the_next_start() -> None:
     local = {it["stream"] for it in a if it["event"] == "committed"}
     remote = [it for it in a if it in remote or it.get("stream") in local]
     assert checks(renumbered(remote), b) == set()
+
+
+def test_what_is_copied_was_handed_out_before() -> None:
+    """A judge that reads of the copy first takes what an earlier start had settled for what was settled here."""
+    handed: set[tuple[int, int]] = set()
+    for it in honest(restarts=True)[1]:
+        if it["event"] in ("handed", "journaled"):
+            packets = range(it["number"], it["number"] + sum(packets for packets, _ in it["counts"]))
+            numbers = {(it["sequence"], number) for number in packets}
+            if it["event"] == "handed":
+                handed |= numbers
+            elif it["kept"]:
+                assert numbers <= handed
+
+
+@pytest.mark.parametrize(("boot", "found"), [("same", True), ("another", False)])
+def test_what_the_end_of_the_last_log_with_a_stream_may_say_accuses_nobody(boot: str, found: bool) -> None:
+    """A loss of power may have taken the record of the copy; the next start has nothing to say of the stream."""
+    world = ready()
+    ask(world, 1)
+    world.deliver(TX, 1)
+    world.alpha.start(boot)
+    world.alpha.start(boot)
+    world.end()
+    world.number()
+    checks = {it.check for it in judge_records([record for log in world.logs for record in log.records])}
+    assert ("journal_complete" in checks) == found
+
+
+@pytest.mark.parametrize(("is_rest_settled", "found"), [(True, True), (False, False)])
+def test_a_copy_is_known_to_be_made_when_all_of_its_packet_is_settled(*, is_rest_settled: bool, found: bool) -> None:
+    """The first message was settled before; the commit of the rest, which made the copy, may not have returned."""
+    world = ready()
+    (number,) = deliver(world)
+    of_packet = {"cls": TX, **place(TX), "queue": "orders", "number": number}
+    world.beta.write("settled", **of_packet, place=0, counts=[[1, 1]])
+    copy(world, number)
+    world.beta.write("settled", **of_packet, place=1, counts=[[1, PER_PACKET - 1]], journaled=True)
+    world.clock.tick()
+    if is_rest_settled:
+        numbers = deliver(world)
+        settle(world, numbers)
+    world.close("path-lost")
+    world.beta.start()
+    world.open()
+    copy(world, number)
+    world.end()
+    world.number()
+    checks = {it.check for it in judge_records([record for log in world.logs for record in log.records])}
+    assert ("journal_twice" in checks) == found
 
 
 @pytest.mark.parametrize("name", breaking("journal_complete", "journal_twice"))

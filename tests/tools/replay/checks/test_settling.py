@@ -23,10 +23,10 @@ def there() -> World:
 
 
 def about(
-    world: World, event: str, number: int, packets: int = 1, *, begin: int = 0, messages: int = PER_PACKET
+    world: World, event: str, number: int, packets: int = 1, *, begin: int = 0, messages: int = PER_PACKET, **more: bool
 ) -> Record:
     """Beta says something of messages in its queue."""
-    what = {"number": number, "place": begin, "counts": [[packets, messages]], "queue": "orders"}
+    what = {"number": number, "place": begin, "counts": [[packets, messages]], "queue": "orders", **more}
     return world.beta.write(event, cls=TX, **place(TX), **what)
 
 
@@ -79,6 +79,20 @@ def settled_unhanded(world: World) -> None:
     about(world, "settled", 6)
 
 
+def left_by_nobody(world: World) -> None:
+    """No process was there before."""
+    about(world, "settled", 3, recovered=True)
+
+
+def left_and_again(world: World) -> None:
+    """Packet 3 was done, and yet it comes again."""
+    about(world, "settled", 1, 2)
+    restart(world)
+    about(world, "settled", 3, recovered=True)
+    hand(world, 3, again=True)
+    hand(world, 4, again=True)
+
+
 @pytest.mark.parametrize(
     ("build", "check"),
     [
@@ -87,6 +101,8 @@ def settled_unhanded(world: World) -> None:
         (lost_read, "not_handed"),
         (lost_message, "not_handed"),
         (settled_unhanded, "claims"),
+        (left_by_nobody, "claims"),
+        (left_and_again, "duplicates_delivered"),
     ],
 )
 def test_a_broken_promise_is_found(build: Callable[[World], None], check: str) -> None:
@@ -145,7 +161,29 @@ def purged(world: World) -> None:
     hand(world, 5, again=False)
 
 
-@pytest.mark.parametrize("build", [all_again, cut_off, cut_off_and_back, given_back, unread, purged])
+def left_done(world: World) -> None:
+    """Beta died after the acknowledgement of packets 3 and 5; its log lacks those, and that 5 was handed out."""
+    about(world, "settled", 1, 2)
+    restart(world)
+    about(world, "settled", 3, recovered=True)
+    about(world, "settled", 5, recovered=True)
+    hand(world, 4, again=True)
+    hand(world, 6, again=False)
+
+
+def left_twice(world: World) -> None:
+    """The start that found it died before its commit had returned."""
+    about(world, "settled", 1, 2)
+    for _ in range(2):
+        restart(world)
+        about(world, "settled", 3, recovered=True)
+    hand(world, 4, again=True)
+    hand(world, 5, again=False)
+
+
+@pytest.mark.parametrize(
+    "build", [all_again, cut_off, cut_off_and_back, given_back, unread, purged, left_done, left_twice]
+)
 def test_what_may_happen_passes(build: Callable[[World], None]) -> None:
     world = there()
     build(world)

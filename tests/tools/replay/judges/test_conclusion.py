@@ -30,6 +30,14 @@ def test_a_session_has_room_for_what_no_older_one_has(older_until_ns: int) -> No
     assert world.holds(Due("room", "a", 1, "b", 2 * SECOND, end_ns)) == (older_until_ns < 30 * SECOND)
 
 
+@pytest.mark.parametrize(("start", "peer", "holds"), [(1, "b", False), (2, "b", True), (1, "c", True)])
+def test_what_waits_may_wait_for_a_paused_queue(start: int, peer: str, holds: bool) -> None:
+    """A pause lasts over restarts, until an operator ends it."""
+    lives = [Life("a", it, 0, 40 * SECOND, True, "alpha", 10, True, paused=(peer,) * (it == start)) for it in (1, 2)]
+    opening = Opening("a", 1, "b", "s1", 0, 0, "", 0, peer_name="b", free=[(0, 0)])
+    assert World(lives, [opening]).holds(Due("room", "a", 1, "b", 0, 40 * SECOND)) == holds
+
+
 @pytest.mark.parametrize(
     ("due", "holds"),
     [
