@@ -145,9 +145,13 @@ def test_a_large_message_that_is_refused_is_one_dead_letter() -> None:
     assert dead(net["r"]) == ([body], {"too-large": 1})
 
 
-def test_a_gap_that_lasts_ends_no_session() -> None:
-    """What the destination holds for a packet that is missing, it gives back; the origin sends it again."""
-    net = line("arb")
+@pytest.mark.parametrize("patience_s", [None, 5.0, 2.0])
+def test_a_gap_that_lasts_ends_no_session(patience_s: float | None) -> None:
+    """What the destination holds for a packet that is missing, it gives back; the origin sends it again.
+
+    The relay waits for store acks as it likes, and the destination knows how long that is.
+    """
+    net = line("arb", settings={"r": NodeSettings(session=SessionSettings(store_ack_timeout_s=patience_s))})
     a, r, b = (net[name] for name in "arb")
     net.world.cut(r, b)
     post(a, "b", b"1")
