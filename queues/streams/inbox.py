@@ -553,8 +553,7 @@ class Inbox:
         for item, its_arrival in accepted:
             self._take(stream, item, its_arrival, turn)
         if stream.relay and stream.sequence.held and self._held.of(stream) is None:
-            self._held.set(stream, turn.now_ns + self._hold_ns)
-            self._held_at[stream] = stream.sequence.position
+            self._hold(stream, turn.now_ns)
         if outcome in (Outcome.ACCEPTED, Outcome.OUT_OF_ORDER):
             return
         stream.rejected += 1
@@ -757,8 +756,13 @@ class Inbox:
             if stream.sequence.position == position:
                 self._let_go(stream, now_ns)
             else:
-                self._held.set(stream, now_ns + self._hold_ns)
-                self._held_at[stream] = stream.sequence.position
+                self._hold(stream, now_ns)
+
+    def _hold(self, stream: IncomingStream, now_ns: int) -> None:
+        """Wait for a gap to close, but not until the relay that waits for store acks ends its session."""
+        wait_ns = stream.via.session.peer_store_wait_ns if stream.via is not None else 0
+        self._held.set(stream, now_ns + (min(self._hold_ns, wait_ns // 2) if wait_ns else self._hold_ns))
+        self._held_at[stream] = stream.sequence.position
 
     def _let_go(self, stream: IncomingStream, now_ns: int) -> None:
         """Give packets back to the relay that has brought them: no store ack can come for them in time.
