@@ -40,6 +40,8 @@ LETTERS_CHANCE = 0.15
 _ACKS = (1, 2, 3, 14, 15)
 STREAMED_SHARE = 1 / 6
 """Of the honest plans: a block of 250 seeds has large bodies about forty times."""
+RELAYED_SHARE = 1 / 2
+"""The same with relays, where fewer streams can have them."""
 PARTS_BYTES = (200, 900, 3_000)
 """Several parts in a packet, about one, and several packets for each part."""
 STREAMED_QUOTA_BYTES = 15_000
@@ -331,7 +333,8 @@ def stream_bodies(plan: Plan, random: Random) -> Plan:
 
     Not where a disk lies or a store is an older copy: what a sender has given up there may come to be again.
     """
-    if any(fault.kind in DISHONEST for fault in plan.faults) or random.random() >= STREAMED_SHARE:
+    share = RELAYED_SHARE if plan.routes else STREAMED_SHARE
+    if any(fault.kind in DISHONEST for fault in plan.faults) or random.random() >= share:
         return plan
     part_bytes = random.choice(PARTS_BYTES)
     large = LargeBodies(1, part_bytes, random.choice([1, 2, 4]) * part_bytes)

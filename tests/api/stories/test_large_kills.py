@@ -1,9 +1,9 @@
 """``kill -9`` in the middle of large bodies, at either end: each is read once, whole and in its place."""
 
+import asyncio
 import random
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -29,7 +29,7 @@ async def test_bodies_survive_the_deaths_of_both_processes(tmp_path: Path) -> No
     running = {what: start(what) for what in ("send", "receive")}
     try:
         for _ in range(KILLS):
-            time.sleep(0.3 + chance.random())
+            await asyncio.sleep(0.3 + chance.random())
             what = chance.choice(["send", "receive"])
             running[what].kill()
             # One that has had all has ended by itself.
