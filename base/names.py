@@ -105,7 +105,10 @@ def check_pattern(pattern: object) -> str:
         raise AddressError(f"a pattern of topics is text, not {pattern!r}")
     root, *levels = pattern.split(LEVEL_END)
     if root in (ONE_LEVEL, ALL_BELOW):
-        raise AddressError(f"pattern {pattern!r}: its first level must be the name of a root, such as Games")
+        raise AddressError(
+            f"pattern {pattern!r}: there is no pattern over all roots; its first level must be the name of one, "
+            f"such as Games, and each root needs a subscription of its own"
+        )
     if ALL_BELOW in levels[:-1]:
         raise AddressError(f"pattern {pattern!r}: {ALL_BELOW} may only be its last level")
     named = [root, *(level for level in levels if level not in (ONE_LEVEL, ALL_BELOW))]

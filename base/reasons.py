@@ -147,7 +147,7 @@ class RejectReason(Reason):
     """Why the destination did not accept a packet."""
 
     DUPLICATE = "duplicate", "It was accepted before."
-    STALE_SEQUENCE = "stale-sequence", "Its sequence has been replaced by a newer one."
+    STALE_SEQUENCE = "stale-sequence", "Its sequence has ended or been replaced, or has gone on without it."
     HOLD_FULL = "hold-full", "It came too early, and too many packets wait for those before them."
     ACCESS_DENIED = "access-denied", "Its origin may not send to that queue, or nobody from outside may."
     QUEUE_NOT_FOUND = "queue-not-found", "The destination has a fixed set of queues, and this is none of them."

@@ -145,12 +145,16 @@ class IncomingSequence(Generic[Context]):
         return (header.sequence, header.number) > self.position
 
     def has_accepted(self, header: SequenceHeader) -> bool:
-        """Whether a duplicate was accepted, and not only held, or given up by its origin and passed over here.
+        """Whether a duplicate was accepted, and not only held, or passed over."""
+        return (header.sequence, header.number) <= self.position and not self.has_passed(header)
 
-        Only copies that were in flight can be of the last kind, so it need not be known after a restart.
+    def has_passed(self, header: SequenceHeader) -> bool:
+        """Whether a packet was given up by its origin, and passed over here.
+
+        Only copies that were in flight can be such packets, so it need not be known after a restart.
         """
-        passed = any(first <= header.number <= last for first, last in self._skips)
-        return (header.sequence, header.number) <= self.position and not passed
+        skips = self._skips if header.sequence == self.position[0] else ()
+        return any(first <= header.number <= last for first, last in skips)
 
     def handle_committed(self, position: Position) -> None:
         """The commit that made this position durable has returned."""

@@ -179,6 +179,7 @@ class StreamPacket:
         onward: the same of the node behind that, over a synchronous link; over others as ``stored``.
         sends: how often it was handed to a session.
         packet: the number that the current session gave it; 0 when it has not been sent in it.
+        stored_as: the same number, once a store ack of the current session covers it.
         whole: the large message that it is a fragment of, or None.
         ack_requested: whether the sender of a message in it wants its acknowledgements at once.
         cares: whether its messages want more than to be delivered, see ``base.commit.CARES``.
@@ -196,6 +197,7 @@ class StreamPacket:
     stored: bool = False
     sends: int = 0
     packet: int = 0
+    stored_as: int = 0
     whole: "_Whole | None" = None
     ack_requested: bool = False
     onward: bool = False
@@ -353,6 +355,7 @@ class OutgoingSequence:
             self.start.handle_taken(sum(not entry.stored for entry in stored))
         for entry in stored:
             entry.received = entry.stored = True
+            entry.stored_as = entry.packet
             entry.onward = entry.onward or not self.sync
         if self.freed_by is Ack.ONWARD:
             for entry in stored:
@@ -423,7 +426,7 @@ class OutgoingSequence:
         return freed
 
     def handle_flow_control(self, turn: int, now_ns: int, *, stop: bool, crowded: bool = False) -> list[int]:
-        """The destination has no room for this stream, or has some again; it did not take any unacknowledged packet.
+        """The next hop has no room for this stream, or has some again; it took no packet that no store ack covers.
 
         Args:
             turn: the turn of the hold.
@@ -438,7 +441,12 @@ class OutgoingSequence:
         keeps = self.freed_by is Ack.SESSION and not crowded
         if not self.start.handle_flow_control(self.hold, turn, now_ns, stop=stop, keeps=keeps):
             return []
-        again = [entry for entry in self.entries.values() if entry.state in _WAITING_FOR_ACKS]
+        # What the next hop has on its disk, it has taken.
+        again = [
+            entry
+            for entry in self.entries.values()
+            if entry.state in _WAITING_FOR_ACKS and not (entry.packet and entry.stored_as == entry.packet)
+        ]
         numbers = [entry.packet for entry in again if entry.packet]
         for entry in again:
             entry.packet = 0
@@ -491,7 +499,7 @@ class OutgoingSequence:
         self._waits_until = self._waits_turn = 0
         self.start.handle_session_closed(not_stored=not_stored)
         for entry in self.entries.values():
-            entry.packet = 0
+            entry.packet = entry.stored_as = 0
             if not (idle and entry.stored and entry.state is StreamPacketState.WAITING_ORDER_ACK):
                 _move(entry, StreamPacketEvent.SEND_AGAIN)
         self._to_send = deque(self._waiting(StreamPacketState.WAITING_TO_SEND))

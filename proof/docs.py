@@ -59,9 +59,9 @@ Why something was dropped, refused, given up or closed: each reason by the name 
 
 ## Packets that a destination did not accept
 
-`base/reasons.py`, `RejectReason`. The `reason` of `rejected`. `duplicate`, `stale-sequence`, `hold-full` and
-`held-back` stay at the destination; all others are
-sent to the origin, which moves the packet's messages to its dead-letter queue.
+`base/reasons.py`, `RejectReason`. The `reason` of `rejected`. `duplicate`, `hold-full` and `held-back` stay at the
+destination; all others are sent to the origin, which moves the packet's messages to its dead-letter queue, if it still
+has them. Relays on the way forget the packet.
 
 {rejections}
 

@@ -208,6 +208,11 @@ class Session:
         return self._opening.initiator
 
     @property
+    def peer_store_wait_ns(self) -> int:
+        """How long the peer waits for a store ack at least; 0 while it has not said that."""
+        return self.peer.policy.store_ack_timeout_min_ns if self.peer is not None else 0
+
+    @property
     def is_unanswered(self) -> bool:
         """Whether this end has tried to connect for a while without an answer."""
         return self.state is SessionState.CONNECTING and self._opening.is_unanswered

@@ -67,10 +67,28 @@ def honest_files(most: int = LOGS, first: int = 0) -> Iterator[tuple[int, Files]
 
 
 def topic_logs(most: int = TOPIC_LOGS) -> Iterator[tuple[int, Log]]:
-    """Yield (seed, log) of runs with topics; half of them draw times, failures, pauses and shared subscriptions."""
+    """Yield (seed, log) of runs with topics; half of them draw times, failures, pauses and shared subscriptions.
+
+    In a third of them, messages are passed on to subscriptions of other nodes.
+    """
+    others = most - most // 3
+    for seed, log in _topic_logs():
+        if most <= 0:
+            return
+        passes_on = _passes_on(log)
+        if passes_on or others:
+            others -= not passes_on
+            most -= 1
+            yield seed, log
+
+
+def _topic_logs() -> Iterator[tuple[int, Log]]:
     runs = ((seed, files_of(plan)) for seed in count(TOPICS_FROM) if is_honest(plan := draw(seed)))
-    whole = ((seed, records_of(files)) for seed, files in runs if lines(files) in RECORDS and is_whole(files))
-    return islice(whole, most)
+    return ((seed, records_of(files)) for seed, files in runs if lines(files) in RECORDS and is_whole(files))
+
+
+def _passes_on(log: Log) -> bool:
+    return any(record["event"] == "passed_on" for records in log.values() for record in records)
 
 
 def expiring_files() -> Iterator[tuple[int, Files]]:

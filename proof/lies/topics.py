@@ -45,7 +45,8 @@ def gets_nothing(lie: Lie, log: Log) -> bool:
     behind = _behind(lie, log) if any(it["durable"] for it in begun) else log[lie.start][lie.at + 1 :]
     if any(it.get("subscription") == name and it["event"] != "unsubscribed" for it in behind):
         return False
-    patterns = {it["pattern"] for it in (begun if "pattern" not in lie.truth else [lie.truth, lie.said])}
+    said = begun if "pattern" not in lie.truth else [lie.truth, lie.said]  # it may say that there is no such record
+    patterns = {it["pattern"] for it in said if "pattern" in it}
     since = 0 if lie.truth.get("recovered") else lie.at
     mine = log[lie.start]
     ends = [at for at, it in enumerate(mine) if at > lie.at and it["event"] == "unsubscribed"]

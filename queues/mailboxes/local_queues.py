@@ -664,7 +664,9 @@ class LocalQueues:
             packet.open()
         except ProtocolError:
             return DeadReason.BAD_BODY
-        if packet.large and not is_reserved(mailbox.name) and not self.bodies.fits(packet):
+        # A dead letter may stand for a body that never arrived, also in a queue that its sender has chosen.
+        needs_body = packet.large and not is_reserved(mailbox.name) and packet.stream != DEAD_LETTER_STREAM
+        if needs_body and not self.bodies.fits(packet):
             return DeadReason.BODY_LOST
         # A message that was given back too often is dead since then; readers' deaths show only at the next start.
         if mailbox.reader.setbacks.deaths and run.killed and self.is_over(mailbox, run.failures_of(run.first)):

@@ -56,6 +56,10 @@ class SessionPort(Protocol):
         """When this end sent its hello last."""
 
     @property
+    def peer_store_wait_ns(self) -> int:
+        """How long the peer waits for a store ack at least; 0 while it has not said that."""
+
+    @property
     def peer_commit_serial(self) -> int:
         """The greatest commit_serial that came from the peer."""
 

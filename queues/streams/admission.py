@@ -24,7 +24,7 @@ from triack.base.news import NodeEvent, StoreLow, StreamsNearLimit
 from triack.base.peers import Directory
 from triack.base.reasons import DropReason, HoldReason, RejectReason
 from triack.ordering.wire import RelayedEnd, RelayedHeader, SequenceHeader, encode_hold
-from triack.queues.body_head import fragment_range
+from triack.queues.body_head import fragment_range, large_of
 from triack.queues.mailboxes.body_shelf import BodyShelf, announced_bytes
 from triack.queues.mailboxes.local_queues import LocalQueues
 from triack.queues.mailboxes.mailbox import EXPRESS_OVERHEAD_BYTES, Mailbox
@@ -150,7 +150,15 @@ class Admission:
 
     def refusal(self, stream: IncomingStream, conversation: Conversation, body: bytes) -> RejectReason | None:
         """Why a packet whose turn has come is permanently rejected, or None."""
+        if self._frees_body(stream, body):
+            return None
         return self._forbidden(stream, conversation) or self._overfull(stream, body)
+
+    def _frees_body(self, stream: IncomingStream, body: bytes) -> bool:
+        """Whether a packet only says that no more of a large body comes: a node that may send no more may say so."""
+        if not large_target(stream.queue) or stream.queue not in self._mailboxes or not stream.ordered:
+            return False
+        return bool(large_of(body)) and not announced_bytes(body[:HEAD_BYTES], len(body))
 
     def _forbidden(self, stream: IncomingStream, conversation: Conversation) -> RejectReason | None:
         name = stream.queue

@@ -290,6 +290,9 @@ class Inbox:
             if delivery in DURABLE:
                 turn.arrivals.store_ack(conversation, packet)
             return True
+        if stream is not None and stream.sealed and stream.relay and stream.has_passed(header):
+            self._refuse_passed(stream, header, (conversation, packet), turn.now_ns)
+            return True
         record_rejected(self._record, header, delivery, refused.reason, turn.now_ns)
         conversation.withhold(delivery, packet)
         self._tell_rejected((conversation, packet), header, refused.reason, refused.key)
@@ -550,19 +553,28 @@ class Inbox:
         for item, its_arrival in accepted:
             self._take(stream, item, its_arrival, turn)
         if stream.relay and stream.sequence.held and self._held.of(stream) is None:
-            self._held.set(stream, turn.now_ns + self._hold_ns)
-            self._held_at[stream] = stream.sequence.position
+            self._hold(stream, turn.now_ns)
         if outcome in (Outcome.ACCEPTED, Outcome.OUT_OF_ORDER):
             return
         stream.rejected += 1
-        if outcome is not Outcome.DUPLICATE:
+        passed = outcome is Outcome.DUPLICATE and stream.has_passed(header)
+        if stream.relay and (passed or outcome is Outcome.STALE_SEQUENCE):
+            self._refuse_passed(stream, header, arrival, turn.now_ns)
+        elif outcome is not Outcome.DUPLICATE:
             record_rejected(self._record, header, stream.delivery, outcome.value, turn.now_ns)
-        elif self._reject_again(stream, header, arrival, turn):
-            return
-        elif stream.sequence.has_accepted(header):
-            # It is on disk, or will be with the next commit. The order ack, which is due at once, answers numbers that
-            # were passed over.
+        elif not self._reject_again(stream, header, arrival, turn) and stream.sequence.has_accepted(header):
+            # It is on disk, or will be with the next commit. The order ack, which is due at once, tells an origin that
+            # numbers were passed over.
             turn.arrivals.store_ack(*arrival)
+
+    def _refuse_passed(self, stream: IncomingStream, header: SequenceHeader, arrival: Arrival, now_ns: int) -> None:
+        """A relay brings a packet that this node no longer waits for. The relay keeps the packet until it is told so.
+
+        It is not on the disk here, so no store ack may say that it is.
+        """
+        record_rejected(self._record, header, stream.delivery, RejectReason.STALE_SEQUENCE, now_ns)
+        arrival[0].withhold(stream.delivery, arrival[1])
+        self._tell_rejected(arrival, header, RejectReason.STALE_SEQUENCE)
 
     def _handle_unordered(self, stream: IncomingStream, arrival: Arrival, header: SequenceHeader, turn: Turn) -> None:
         durable = stream.delivery in DURABLE
@@ -572,7 +584,10 @@ class Inbox:
                 record_accepted(self._record, {stream: turn.arrivals.accepted.pop(stream)}, turn.now_ns)
             return
         stream.rejected += 1
-        if not self._reject_again(stream, header, arrival, turn) and durable and not stream.filter.has_skipped(header):
+        passed = durable and stream.has_passed(header)
+        if passed and stream.relay:
+            self._refuse_passed(stream, header, arrival, turn.now_ns)
+        elif not self._reject_again(stream, header, arrival, turn) and durable and not passed:
             turn.arrivals.store_ack(*arrival)
 
     def _take(self, stream: IncomingStream, header: SequenceHeader, arrival: Arrival, turn: Turn) -> None:
@@ -741,8 +756,13 @@ class Inbox:
             if stream.sequence.position == position:
                 self._let_go(stream, now_ns)
             else:
-                self._held.set(stream, now_ns + self._hold_ns)
-                self._held_at[stream] = stream.sequence.position
+                self._hold(stream, now_ns)
+
+    def _hold(self, stream: IncomingStream, now_ns: int) -> None:
+        """Wait for a gap to close, but not until the relay that waits for store acks ends its session."""
+        wait_ns = stream.via.session.peer_store_wait_ns if stream.via is not None else 0
+        self._held.set(stream, now_ns + (min(self._hold_ns, wait_ns // 2) if wait_ns else self._hold_ns))
+        self._held_at[stream] = stream.sequence.position
 
     def _let_go(self, stream: IncomingStream, now_ns: int) -> None:
         """Give packets back to the relay that has brought them: no store ack can come for them in time.

@@ -159,6 +159,10 @@ class IncomingStream:
             return self.sequence.has_accepted(header)
         return not self.filter.is_fresh(header) and not self.filter.has_skipped(header)
 
+    def has_passed(self, header: SequenceHeader) -> bool:
+        """Whether a packet was given up by its origin before it came, and is not waited for any more."""
+        return self.sequence.has_passed(header) if self.ordered else self.filter.has_skipped(header)
+
     def is_too_early(self, header: SequenceHeader, *, crowded: bool) -> bool:
         """Whether a new packet would exceed the limit of gaps or rejections.
 

@@ -584,9 +584,11 @@ class Outbox:
         """A store ack covers packets."""
         for outgoing, some in groupby(contexts, key=_OUTGOING_OF):
             entries, sequence = [context.entry for context in some], outgoing.sequence
+            # A copy of what the next hop had already says nothing of its room.
+            takes = any(not entry.stored for entry in entries)
             if freed := sequence.handle_store_ack(entries):
                 self._free(outgoing, freed, turn)
-            if sequence.hold.handle_progress() or sequence.start.credit is not None:
+            if (takes and sequence.hold.handle_progress()) or sequence.start.credit is not None:
                 self._look_at(outgoing)
             if outgoing.next_hop.is_async:
                 self.sync_links.remove(outgoing.way, outgoing, _ranges(entries))

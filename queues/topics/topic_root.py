@@ -10,7 +10,8 @@ Quotas, unfinished large messages and charges are those of a queue (``Mailbox``)
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from itertools import chain
 from typing import NamedTuple, Protocol
 
 from triack.base.delivery import DURABLE
@@ -24,26 +25,24 @@ from triack.queues.node_settings import Quota, Topic
 from triack.queues.packing import topic_of
 from triack.queues.topics.contents import Contents
 from triack.queues.topics.dispatch_times import DispatchTimes
+from triack.queues.topics.leaving import Leaving
 from triack.queues.topics.strategies import over_limit, room_of
 from triack.queues.topics.subscription import Subscription
-from triack.queues.topics.trie import Trie, stands_for
+from triack.queues.topics.takers import Found, Takers
 
 __all__ = ["Dispatch", "TopicRoot"]
 
-MATCHES_MAX = 4_096
-"""Names whose subscriptions are remembered: more than most applications publish to in turns. Any other is matched."""
-
+TURN_ASSIGNED = 30_000
+"""Contents that are dispatched in one turn, times the subscriptions that get them: a tenth of a second of work. Each
+turn writes a record for each subscription to the session log, so less work in a turn would be more records."""
+TURN_RELEASED = 2_000
+"""Contents that ended subscriptions release in one turn: some milliseconds."""
+ASKED_PER_STEP = 16
+"""Subscriptions that are asked whether they want a content in the time of one such release."""
 
 LOOK_MESSAGES = 1_000
 """After this many messages a root looks which subscriptions are behind: as many as may be pending by default, and the
 look costs little beside them."""
-
-
-class _Takers(NamedTuple):
-    """The subscriptions that take a topic, as keys: thousands may, and each asks whether it is among them."""
-
-    durable: dict[Subscription, None]
-    others: dict[Subscription, None]
 
 
 class _Large:
@@ -126,6 +125,7 @@ class TopicRoot(Mailbox):
         discarded: number of messages that were dropped for slow subscriptions.
         unheard: number of messages that no subscription wanted.
         restoring: whether it is being restored: a large message that began in an earlier process may be whole later.
+        goes_on: whether more may be dispatched, or released, in another turn.
     """
 
     __slots__ = (
@@ -133,15 +133,16 @@ class TopicRoot(Mailbox):
         "_behind",
         "_early",
         "_large",
-        "_matches",
+        "_leaving",
         "_owner",
         "_skipped",
+        "_takers",
         "_times",
-        "_trie",
         "contents",
         "discarded",
         "dispatched",
         "freed",
+        "goes_on",
         "next_place",
         "placed",
         "reserved",
@@ -176,8 +177,7 @@ class TopicRoot(Mailbox):
         self.unheard = self.discarded = 0
         self.restoring = False
         self._owner = owner
-        self._trie = Trie[Subscription]()
-        self._matches: dict[str, _Takers] = {}
+        self._takers = Takers()
         self._times = DispatchTimes(in_ns(settings.delivery_timeout_s))
         # The places of durable contents whose commit has not returned, ascending, and express ones that come behind.
         self._awaited: deque[int] = deque()
@@ -186,6 +186,8 @@ class TopicRoot(Mailbox):
         # First places of contents that have expired before their dispatch, and that durable subscriptions still want.
         self._skipped: set[int] = set()
         self._behind = _Behind(0, after)
+        self._leaving = Leaving(self.contents, self._release_all)
+        self.goes_on = False
 
     def set_settings(self, settings: Topic) -> None:
         """Another strategy is in force, from the next dispatch on."""
@@ -203,26 +205,14 @@ class TopicRoot(Mailbox):
     def enter(self, subscription: Subscription) -> None:
         """A subscription begins."""
         self.subscriptions[subscription] = None
-        self._trie.add(subscription.pattern, subscription)
-        self._matches.clear()
+        self._takers.add(subscription)
 
     def end(self, subscription: Subscription) -> None:
-        """A subscription ends: contents that only it wanted are deleted with the next commit."""
-        limit = subscription.limit
-        wanted = [
-            packet
-            for packet in self.contents.walk(subscription.reader.done.cumulative + 1)
-            if packet.first_place <= limit
-            and packet.first_place not in subscription.reader.done
-            and self.takes(subscription, packet.topic)
-        ]
+        """A subscription ends: contents that only it wanted are deleted soon, see ``dispatch``."""
+        self._leaving.add(subscription)
         del self.subscriptions[subscription]
-        self._trie.remove(subscription.pattern, subscription)
-        for takers in self._matches.values():  # thousands may end at once: nothing is matched anew for that
-            (takers.durable if subscription.durable else takers.others).pop(subscription, None)
+        self._takers.remove(subscription)
         subscription.end()
-        for packet in wanted:
-            self.release(packet)
         self.notices.idled[self] = None
         self.stir()
 
@@ -237,23 +227,9 @@ class TopicRoot(Mailbox):
         """The holder of a subscription that is not durable has gone."""
         self._owner.handle_left(subscription)
 
-    def _takers(self, topic: str) -> _Takers:
-        found = self._matches.get(topic)
-        if found is None:
-            if len(self._matches) >= MATCHES_MAX:
-                self._matches.clear()
-            matching = self._trie.match(topic)
-            durable = dict.fromkeys(one for one in matching if one.durable)
-            others = dict.fromkeys(one for one in matching if not one.durable)
-            found = self._matches[topic] = _Takers(durable, others)
-        return found
-
     def takes(self, subscription: Subscription, topic: str) -> bool:
         """Whether a subscription's pattern stands for a topic."""
-        takers = self._matches.get(topic)
-        if takers is None:
-            return stands_for(subscription.pattern, topic)
-        return subscription in (takers.durable if subscription.durable else takers.others)
+        return self._takers.takes(subscription, topic)
 
     @property
     def is_idle(self) -> bool:
@@ -339,7 +315,7 @@ class TopicRoot(Mailbox):
         self.last_place = packet.last_place
         self.length += packet.count
         self.size_bytes += packet.size_bytes
-        durable = [one for one in self._takers(packet.topic).durable if one.after < packet.first_place]
+        durable = [one for one in self._takers.of(packet.topic).durable if one.after < packet.first_place]
         self.placed.append(packet)
         if self.restoring:
             self._restore(packet, durable)
@@ -362,7 +338,13 @@ class TopicRoot(Mailbox):
     # ---- dispatching
 
     def dispatch(self, now_ns: int) -> Dispatch | None:
-        """Let go what the strategy lets go. Returns what went, or None."""
+        """Let go what the strategy lets go, and what ended subscriptions wanted. Returns what was dispatched, or None.
+
+        What is too much for one turn is left for another one, see ``goes_on``.
+        """
+        if self._leaving:
+            self._leaving.go(TURN_RELEASED)
+        self.goes_on, left = bool(self._leaving), TURN_ASSIGNED
         first, assigned = self.dispatched + 1, dict[Subscription, int]()
         if self.last_place - self._behind.looked_at >= LOOK_MESSAGES:
             behind = sum([not one.listeners or one.length > one.max_unacked for one in self.subscriptions])
@@ -371,8 +353,12 @@ class TopicRoot(Mailbox):
         for packet in self.contents.walk(first):
             if packet.last_place > self.last_place:
                 break
+            if left <= 0:
+                self.goes_on = True
+                break
             if not self._dispatch_content(packet, assigned, discarded, now_ns):
                 break
+            left -= self._takers.of(packet.topic).number
         else:
             self.dispatched = self.last_place
         for one in assigned:
@@ -388,8 +374,8 @@ class TopicRoot(Mailbox):
     ) -> bool:
         """Let go as many messages of the next content as may go. Returns whether all of them have."""
         place, settings = packet.first_place, self.settings
-        durable, others = self._takers(packet.topic)
-        takers = [one for one in others if one.suspended_at is None and one.wants(packet)]
+        found = self._takers.of(packet.topic)
+        takers = [one for one in found.others if one.suspended_at is None and one.wants(packet)]
         begin = max(place, self.dispatched + 1)
         if begin > place and packet.receive_by_ms:
             takers = [one for one in takers if one.lacks(packet, begin - place, packet.count - begin + place)]
@@ -405,7 +391,7 @@ class TopicRoot(Mailbox):
         self.dispatched = begin + count - 1
         self._times.add(self.dispatched, now_ns)
         if not is_first:
-            for one in others:
+            for one in found.others:
                 if one.suspended_at is not None and one.wants(packet):
                     one.miss(packet, begin - place, count)
         for one in takers:
@@ -418,7 +404,7 @@ class TopicRoot(Mailbox):
         if place in self._skipped:
             self._skipped.discard(place)
             return True
-        if is_first and not takers and not any(one.after < place for one in durable):
+        if is_first and not takers and not any(one.after < place for one in found.durable):
             self.unheard += packet.count
             self.free(packet, "nobody")
         else:
@@ -443,28 +429,31 @@ class TopicRoot(Mailbox):
 
     # ---- leaving
 
-    def release(self, packet: QueuedPacket) -> None:
-        """A subscription wants a content no more, or it was dispatched."""
+    def _release_all(self, packet: QueuedPacket, subscriptions: int) -> int:
+        """Some ended subscriptions want a content no more. Returns the steps that took."""
+        is_ready = packet.first_place in self.contents.wanted
+        self.release(packet, subscriptions)
+        if is_ready:
+            return 1
+        return 1 + self._takers.of(packet.topic).number // ASKED_PER_STEP
+
+    def release(self, packet: QueuedPacket, subscriptions: int = 1) -> None:
+        """Some subscriptions want a content no more, or it was dispatched."""
         place, wanted = packet.first_place, self.contents.wanted
         left = wanted.get(place)
         if left is None:
-            if packet.last_place > self.dispatched or any(map(self._wants(packet), self._all_takers(packet))):
+            if packet.last_place > self.dispatched or self._is_wanted(packet):
                 return
-        elif left > 1:
-            wanted[place] = left - 1
-            if left - 1 <= self._behind.subscriptions:
+        elif left > subscriptions:
+            wanted[place] = left - subscriptions
+            if left - subscriptions <= self._behind.subscriptions:
                 self.contents.trim(self._behind.subscriptions, self.dispatched)
             return
         self.free(packet, "all")
 
-    def _all_takers(self, packet: QueuedPacket) -> Iterator[Subscription]:
-        takers = self._takers(packet.topic)
-        yield from takers.others
-        yield from takers.durable
-
-    @staticmethod
-    def _wants(packet: QueuedPacket) -> Callable[[Subscription], bool]:
-        return lambda one: one.wants(packet)
+    def _is_wanted(self, packet: QueuedPacket) -> bool:
+        found = self._takers.of(packet.topic)
+        return any(one.wants(packet) for one in chain(found.others, found.durable))
 
     def free(self, packet: QueuedPacket, reason: str) -> None:
         """Delete a content with the next commit."""
@@ -499,7 +488,7 @@ class TopicRoot(Mailbox):
         """Let contents expire for each subscription that does not have them in hand. See ``Mailbox``."""
         assert isinstance(packets, list)
         for packet in packets:
-            takers = self._takers(packet.topic)
+            takers = self._takers.of(packet.topic)
             for one in takers.durable:
                 if one.wants(packet):
                     self._owner.handle_expired(one, [packet])
@@ -513,7 +502,7 @@ class TopicRoot(Mailbox):
                     one.lose(packet, self.dispatched + 1 - packet.first_place)
         return {}
 
-    def _skip(self, packet: QueuedPacket, takers: _Takers) -> None:
+    def _skip(self, packet: QueuedPacket, takers: Found) -> None:
         """A content expires before its dispatch: subscriptions that are not durable never get it."""
         for one in takers.others:
             one.lose(packet, 0)

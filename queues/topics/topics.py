@@ -29,6 +29,8 @@ __all__ = ["Topics", "placed_fields"]
 
 PLACES = 1 << 20
 """Places that a commit reserves for a root. With a number this large few commits do; no place comes twice."""
+TURN_ENDS = 200
+"""Subscriptions without holders that are ended in one turn: some milliseconds, or some more with thousands of names."""
 _KEY = f"{OWN_STATE}places:"
 _PLACE = Struct("!Q")
 
@@ -68,6 +70,9 @@ class Topics:
             main.wanting,
         )
         self._stirred: dict[TopicRoot, None] = {}
+        # Roots with more to do than one turn did, and when the last turn was, if anything is left of that.
+        self._going_on: dict[TopicRoot, None] = {}
+        self._turn_ns: int | None = None
         self._opened: list[TopicRoot] = []
         self._next_row = 1
         self._numbered = 0
@@ -299,15 +304,21 @@ class Topics:
     # ---- going on
 
     def advance(self, now_ns: int) -> None:
-        """Let go what the strategies let go, and end subscriptions whose holders have gone."""
-        while self._left:
-            left, self._left = self._left, []
+        """Let go what the strategies let go, and end subscriptions whose holders have gone.
+
+        What is too much for one turn goes on in the next one, see ``next_deadline``.
+        """
+        self._turn_ns = None
+        if self._left:
+            left = self._left[:TURN_ENDS]
+            del self._left[:TURN_ENDS]
+            self._turn_ns = now_ns if self._left else None
             for subscription in left:
                 if not subscription.has_ended and not subscription.listeners:
                     self.end(subscription, "closed", now_ns)
-        if not self._stirred:
+        if not (self._stirred or self._going_on):
             return
-        stirred, self._stirred = self._stirred, {}
+        stirred, self._stirred, self._going_on = self._stirred | self._going_on, {}, {}
         self.note(now_ns, stirred)
         for root in stirred:
             dispatch = root.dispatch(now_ns)
@@ -316,7 +327,14 @@ class Topics:
             if root.unheard:
                 self._drops[DropReason.NO_SUBSCRIBER] += root.unheard
                 root.unheard = 0
+            if root.goes_on:
+                self._going_on[root] = None
+                self._turn_ns = now_ns
             self._note_freed(root, now_ns)
+
+    def next_deadline(self) -> int | None:
+        """When ``advance`` must be called, as more is to be done than one turn did; or None."""
+        return self._turn_ns
 
     def take_news(self, now_ns: int) -> list[MessagesDiscarded | AckWaitOver]:
         """News for the operator since the last call; of one subscription at most one of a kind a second."""

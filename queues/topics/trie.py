@@ -1,7 +1,7 @@
 """Which subscriptions take a topic: their patterns, by levels.
 
 Promise: a match costs as many steps as the name has levels, and as there are ``*`` on the way, however many patterns
-there are; and one step for each pattern that it finds.
+and values there are.
 """
 
 from typing import Generic, TypeVar
@@ -36,20 +36,22 @@ class _Level(Generic[T]):
 
 
 class Trie(Generic[T]):
-    """Values by pattern. A value may have several patterns; ``match`` gives it once."""
+    """Values by pattern."""
 
     __slots__ = ("_top",)
 
     def __init__(self) -> None:
         self._top: _Level[T] = _Level()
 
-    def add(self, pattern: str, value: T) -> None:
-        """Add a value under a pattern that ``check_pattern`` accepts."""
+    def add(self, pattern: str, value: T) -> bool:
+        """Add a value under a pattern that ``check_pattern`` accepts. Returns whether it is the first one there."""
         levels, ends = _divide(pattern)
         at = self._top
         for level in levels:
             at = at.below.setdefault(level, _Level())
-        (at.all if ends else at.here)[value] = None
+        values = at.all if ends else at.here
+        values[value] = None
+        return len(values) == 1
 
     def remove(self, pattern: str, value: T) -> None:
         """Remove a value that was added under this pattern."""
@@ -62,22 +64,22 @@ class Trie(Generic[T]):
             if at.is_empty:
                 del above.below[level]
 
-    def match(self, name: str) -> list[T]:
-        """The values of all patterns that stand for a name, each once, in the order of their patterns' levels."""
-        found: dict[T, None] = {}
+    def match(self, name: str) -> list[dict[T, None]]:
+        """The values of each pattern that stands for a name, in the order of the patterns' levels.
+
+        What is added there or removed later is seen in the result, except for the first value of a pattern.
+        """
+        found: list[dict[T, None]] = []
         reached = [self._top]
         for level in name.split(LEVEL_END):
             following: list[_Level[T]] = []
             for at in reached:
-                found.update(at.all)
+                found.append(at.all)
                 following += [at.below[key] for key in (level, ONE_LEVEL) if key in at.below]
             reached = following
-            if not reached:
-                return list(found)
         for at in reached:
-            found.update(at.all)
-            found.update(at.here)
-        return list(found)
+            found += [at.all, at.here]
+        return [values for values in found if values]
 
 
 def stands_for(pattern: str, name: str) -> bool:

@@ -8,6 +8,7 @@ from triack.base.names import (
     TOLD_MAX,
     StreamId,
     check_name,
+    check_pattern,
     check_permitted,
     covers,
     nearest,
@@ -93,3 +94,10 @@ def test_a_permission_covers_a_pattern_if_it_stands_for_all_its_topics(
 def test_what_is_no_permission(wrong: object) -> None:
     with pytest.raises(AddressError):
         check_permitted(wrong)
+
+
+@pytest.mark.parametrize("pattern", ["#", "*", "*.Scores", "#.Scores"])
+def test_a_pattern_over_all_roots_is_refused_by_name(pattern: str) -> None:
+    with pytest.raises(AddressError) as refused:
+        check_pattern(pattern)
+    assert str(refused.value).startswith(f"pattern {pattern!r}: there is no pattern over all roots")

@@ -2,7 +2,7 @@
 
 Addresses of both transports, narrow paths, changing permissions, middle boxes that forget, second openers of a store,
 clocks that are set between two starts, messages that kill, dead letters beside little quotas, many names, priorities,
-paused queues, and answers to senders that ask for them.
+paused queues, answers to senders that ask for them, and bodies that are sent in parts.
 
 Each draws from a random stream of its own, so that a seed keeps its old plan, and gets the addition.
 """
@@ -12,9 +12,10 @@ from random import Random
 
 from triack.base.delivery import LABELS, PRIORITY_MAX
 from triack.base.units import MS, SECOND
-from triack.queues.node_settings import Redelivery
+from triack.queues.node_settings import LargeBodies, Quota, Redelivery
 from triack.tools.chaos.pausing import OUTGOING
 from triack.tools.chaos.plan import DISHONEST, LASTING_MS, LETTERS, Fault, HostPlan, Plan, StreamPlan
+from triack.tools.chaos.rarities import HELD_FEW
 
 __all__ = [
     "ask_for_answers",
@@ -27,6 +28,7 @@ __all__ = [
     "poison",
     "prioritize",
     "set_clocks",
+    "stream_bodies",
     "visit",
     "waver",
 ]
@@ -36,6 +38,14 @@ ANSWERS_CHANCE = 0.25
 LETTERS_CHANCE = 0.15
 """The same of dead letters that are to go elsewhere."""
 _ACKS = (1, 2, 3, 14, 15)
+STREAMED_SHARE = 1 / 6
+"""Of the honest plans: a block of 250 seeds has large bodies about forty times."""
+RELAYED_SHARE = 1 / 2
+"""The same with relays, where fewer streams can have them."""
+PARTS_BYTES = (200, 900, 3_000)
+"""Several parts in a packet, about one, and several packets for each part."""
+STREAMED_QUOTA_BYTES = 15_000
+"""Of some of their queues, beside the room for one body: a second one waits for the reader of the first."""
 MIXED_SHARE = 0.6
 """Of the plans in which somebody moves."""
 NARROW_SHARE = 1 / 4
@@ -316,3 +326,39 @@ def ask_for_answers(plan: Plan, random: Random) -> Plan:
         letters = LETTERS if random.random() < LETTERS_CHANCE else ""
         streams.append(replace(stream, acks=acks, letters=letters))
     return replace(plan, streams=tuple(streams))
+
+
+def stream_bodies(plan: Plan, random: Random) -> Plan:
+    """The same plan, in which some streams have messages that are sent in parts; some of their queues hold only one.
+
+    Not where a disk lies or a store is an older copy: what a sender has given up there may come to be again.
+    """
+    share = RELAYED_SHARE if plan.routes else STREAMED_SHARE
+    if any(fault.kind in DISHONEST for fault in plan.faults) or random.random() >= share:
+        return plan
+    part_bytes = random.choice(PARTS_BYTES)
+    large = LargeBodies(1, part_bytes, random.choice([1, 2, 4]) * part_bytes)
+    hosts = [replace(host, settings=replace(host.settings, large=large)) for host in plan.hosts]
+    streams = list(plan.streams)
+    may = [index for index, stream in enumerate(streams) if _may_stream(plan, stream)]
+    for index in may:
+        if index != may[0] and random.random() < 1 / 2:
+            continue
+        stream = streams[index]
+        # At the border between one part and two, between small and any, and in the middle.
+        size_bytes = random.choice([20, part_bytes, part_bytes + 1, 2 * part_bytes + 6, 5 * part_bytes + 7])
+        streams[index] = replace(stream, streamed_bytes=size_bytes)
+        settings = hosts[stream.receiver].settings
+        limits, is_cramped = settings.limits, settings.order.max_held_packets <= HELD_FEW
+        if random.random() < 1 / 3 and stream.queue not in limits.queue_quota and not is_cramped:
+            quota = {**limits.queue_quota, stream.queue: Quota(size_bytes=size_bytes + STREAMED_QUOTA_BYTES)}
+            settings = replace(settings, limits=replace(limits, queue_quota=quota))
+            hosts[stream.receiver] = replace(hosts[stream.receiver], settings=settings)
+    return replace(plan, hosts=tuple(hosts), streams=tuple(streams))
+
+
+def _may_stream(plan: Plan, stream: StreamPlan) -> bool:
+    """Whether messages of a stream can be large: express messages cannot, nor those with a copy at their sender."""
+    classes = ("transactional",) if plan.routes else ("transactional", "recoverable")
+    is_own = stream.source < 0 and not stream.below and not stream.astray and not stream.poison
+    return is_own and stream.delivery in classes and not (stream.journal or stream.sealed or stream.lied_about)

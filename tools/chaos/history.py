@@ -88,6 +88,7 @@ class StreamHistory:
         is_strict: whether repetition can be judged, which it cannot on a machine that was taken back.
         journals: in which journals, ``READ`` or ``SENT``, all of its messages have to be that belong there.
         copied: by kind of journal, the numbers found there.
+        sizes: by number, how long the body of each is that was submitted.
         knows_kills: whether ``kills`` is complete, which it is not after a loss of power.
     """
 
@@ -117,6 +118,7 @@ class StreamHistory:
     knows_kills: bool = True
     journals: frozenset[str] = frozenset()
     copied: defaultdict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
+    sizes: dict[int, int] = field(default_factory=dict)
 
     @property
     def is_whole(self) -> bool:
@@ -155,6 +157,10 @@ class History:
             self.streams[part.stream].fates.update(dict.fromkeys(range(part.first, part.end), Fate.UNKNOWN))
         return batch
 
+    def sized(self, stream: int, number: int, size_bytes: int) -> None:
+        """A message that is submitted has a body of that length."""
+        self.streams[stream].sizes[number] = size_bytes
+
     def limited(self, stream: int, number: int, read_by_ms: int) -> None:
         """A message that is submitted has to be received by that time, by the wall clock."""
         self.streams[stream].read_by_ms[number] = read_by_ms
@@ -188,7 +194,7 @@ class History:
             self.violations.append(("queue", f"stream {stream}: {number} was handed out but never sent"))
             return
         seen = self.streams[stream]
-        if body != body_of(stream, number, len(body)):
+        if body != body_of(stream, number, seen.sizes.get(number, len(body))):
             self._found("queue", stream, f"{number} was altered on its way")
         if seen.is_late(number, at_ms):
             self._found("in-time", stream, f"{number} was handed out {at_ms - seen.read_by_ms[number]} ms too late")
@@ -264,7 +270,7 @@ class History:
             self.violations.append(("queue", f"stream {stream}: {number} is a dead letter but was never sent"))
             return
         seen = self.streams[stream]
-        if body != body_of(stream, number, len(body)):
+        if not self._is_copy(stream, number, body):
             self._found("queue", stream, f"{number} was altered on its way to the dead letters")
         if reason in seen.suspected:
             if not maybe_delivered:
@@ -284,6 +290,11 @@ class History:
             self._found("total-queue", stream, f"{number} became a dead letter without a reason, as {reason}")
         seen.buried.add(number)
 
+    def _is_copy(self, stream: int, number: int, body: bytes) -> bool:
+        """Whether these are the bytes of a message; of a large one, those that say which it is."""
+        size_bytes = self.streams[stream].sizes.get(number, len(body))
+        return body in (body_of(stream, number, size_bytes), body_of(stream, number, 0))
+
     def copied(self, stream: int, number: int, body: bytes, kind: str, *, redelivered: bool) -> None:
         """A message was found in a journal.
 
@@ -298,7 +309,7 @@ class History:
             self.violations.append(("journal", f"stream {stream}: {number} is in a journal but was never sent"))
             return
         seen = self.streams[stream]
-        if body != body_of(stream, number, len(body)):
+        if not self._is_copy(stream, number, body):
             self._found("journal", stream, f"{number} was altered on its way to a journal")
         if kind == READ and number not in seen.handed:
             self._found("journal", stream, f"{number} is in the journal of its queue and was never handed out")

@@ -120,6 +120,8 @@ class JournalReader:
         mailbox = engine.make_queue(self._name)
         while (lease := engine.take(mailbox, self._world.now_ns)) is not None:
             body = lease.body
+            if lease.packet.large:
+                body = str((lease.packet.open().properties or [{}])[lease.index].get("label", "")).encode()
             stream, number = identify(body)
             self._history.copied(stream, number, body, self._kind, redelivered=lease.redelivered)
             mailbox.acknowledge(lease)

@@ -96,6 +96,7 @@ class StreamPlan:
         count: how many messages.
         size_bytes: how large; some are ``large_bytes``.
         large_bytes: see ``size_bytes``; 0 for none.
+        streamed_bytes: how large those are that are sent in parts; 0 for none.
         batch: how many are submitted at once, at most.
         gap_ns: longest wait between batches.
         live_ms: time to reach the queue; 0 for no limit.
@@ -122,6 +123,7 @@ class StreamPlan:
     count: int
     size_bytes: int
     large_bytes: int = 0
+    streamed_bytes: int = 0
     batch: int = 10
     gap_ns: int = 20 * MS
     live_ms: int = 0
@@ -149,6 +151,7 @@ class StreamPlan:
         more = " forbidden" if self.forbidden else " forbidden now and then" if self.wavers else ""
         more += " astray" if self.astray else ""
         more += " sealed" if self.sealed else ""
+        more += f" {self.streamed_bytes}B in parts" if self.streamed_bytes else ""
         more += f" poison {sorted(self.poison)}" if self.poison else ""
         more += f" priorities {self.priorities}" if self.priorities else ""
         more += (f" acks {self.acks}" if self.acks else "") + (f" letters to {self.letters}" if self.letters else "")

@@ -15,7 +15,7 @@ from triack.queues.node_settings import Limits, Quota
 from triack.tools.chaos.machines import draw_host, draw_stream
 from triack.tools.chaos.plan import DISHONEST, STRANGE, Fault, HostPlan, Plan
 
-__all__ = ["add_rarities"]
+__all__ = ["HELD_FEW", "add_rarities"]
 
 SHARE = 0.4
 """Of the seeds: a hundred of them meet each rarity several times."""

@@ -12,6 +12,7 @@ from triack.base.errors import StoreInUse, TriackError
 from triack.base.printable import counted
 from triack.base.reasons import RejectReason
 from triack.base.units import MS, SECOND
+from triack.queues.mailboxes.large_bodies import BodyState
 from triack.queues.routes import Route
 from triack.session.protocol.states import CloseReason
 from triack.tools.chaos.drawing import draw
@@ -468,6 +469,7 @@ class _Scene:
             seen.excused = self._excuse(index)
         history.finish()
         self.trust.judge(history)
+        self._judge_bodies()
         if self.nonces.repeated:
             repeated = counted(self.nonces.repeated, "datagram")
             self.violations.append(("nonce", f"sealed with a nonce of another: {repeated}"))
@@ -475,6 +477,25 @@ class _Scene:
         self.violations += self.strangers.violations if self.strangers is not None and self.plan.is_secure else []
         if not self.tainted:
             self._judge_records()
+
+    def _judge_bodies(self) -> None:
+        """A body is there for a message of a queue, and has no room of its own any more; all others were freed."""
+        revoked = any(fault.kind == "revoke" for fault in self.plan.faults)
+        if self.tainted or revoked or self.plan.dead_path is not None or not self._idle():
+            return
+        for host in self.hosts:
+            if host.engine is None:
+                continue
+            bodies = host.engine.queues.bodies
+            left = sum(body.state is not BodyState.CLAIMED for body in bodies.by_id.values())
+            if left or bodies.held.total_bytes:
+                room = f"room is taken for {bodies.held.total_bytes} bytes"
+                self.violations.append(("bodies", f"{host.name}: {left} bodies have no message, and {room}"))
+            self.violations += [
+                ("bodies", f"{host.name}: queue {name} is empty and counts {mailbox.fill.bytes.value} bytes")
+                for name, mailbox in host.engine.queues.mailboxes.items()
+                if mailbox.fill.bytes.value and not mailbox.length and not name.startswith("$journal")
+            ]
 
     def _judge_records(self) -> None:
         for finding in judge_logs(self._logs()):

@@ -2,8 +2,8 @@
 
 A hostile relay does to the sealed transactional packets that it passes on what it can: it changes bits and fields,
 gives a packet the body of an earlier one, takes proofs off order acks, raises their numbers, and says in the name of
-destinations what they never said. It lies for a while. Sealed messages may go back to their origin
-then; none may be lost, come twice or out of order, or be changed.
+destinations what they never said. It lies until the faults end, or its process does. Sealed messages may go back to
+their origin then; none may be lost, come twice or out of order, or be changed.
 """
 
 from collections.abc import Callable
@@ -13,20 +13,23 @@ from typing import Any, Final
 
 from triack.base.commit import HEAD_BYTES
 from triack.base.delivery import Delivery
+from triack.base.units import MS
 from triack.ordering import wire
-from triack.queues.body_head import is_sealed
+from triack.queues.body_head import is_sealed, messages_in
 from triack.queues.manager.engine import Engine
 from triack.queues.peers.control import Control
 from triack.queues.peers.link import Conversation
 from triack.queues.streams.transit_stream import TransitContext
-from triack.tools.chaos.plan import DISHONEST, Fault, Plan
+from triack.tools.chaos.plan import DISHONEST, Fault, Plan, StreamPlan
 
 __all__ = ["FINDINGS", "HOSTILE", "SUSPECTED", "Hostile", "seal_some"]
 
 SEALED_SHARE: Final = 1 / 3
 """Of the streams for which it can be judged."""
 HOSTILE_SHARE: Final = 1 / 3
-"""Of the plans with a sealed stream."""
+"""Of the plans with a sealed stream that it can lie about."""
+BEGINS_NS: Final = 100 * MS
+"""When it begins to lie, at the latest. It goes on until the faults end."""
 HOSTILE: Final = "hostile"
 """The kind of the fault."""
 FINDINGS: Final = frozenset({"order_ack_made_up", "previous_raised"})
@@ -49,15 +52,26 @@ def seal_some(plan: Plan, random: Random) -> Plan:
         fit = stream.delivery != "recoverable" and not stream.astray and stream.source < 0
         streams.append(replace(stream, sealed=True) if fit and random.random() < SEALED_SHARE else stream)
     faults = plan.faults
-    relays = sorted({route.via for route in plan.routes})
+    relays = sorted({relay for stream in streams if stream.sealed for relay in _lied_at(plan, stream)})
     dishonest = any(fault.kind in DISHONEST for fault in faults)
-    if any(stream.sealed for stream in streams) and not dishonest and random.random() < HOSTILE_SHARE:
-        at_ns = random.randrange(plan.faults_end_ns)
-        for_ns = random.randrange(1, plan.faults_end_ns - at_ns + 1)
+    if relays and not dishonest and random.random() < HOSTILE_SHARE:
+        # From the first messages on: most streams are short.
+        at_ns = random.randrange(BEGINS_NS)
+        for_ns = plan.faults_end_ns - at_ns
         fault = Fault(at_ns, HOSTILE, random.choice(relays), after=random.getrandbits(16), for_ns=for_ns)
         faults = tuple(sorted((*faults, fault), key=lambda it: it.at_ns))
         streams = [replace(stream, lied_about=stream.sealed) for stream in streams]
     return replace(plan, streams=tuple(streams), faults=faults)
+
+
+def _lied_at(plan: Plan, stream: StreamPlan) -> list[int]:
+    """The relays on the first way of a stream, if there is anything in it to lie about; others would lie to nobody."""
+    ways = {(route.host, route.to): route.via for route in plan.routes}
+    host, relays = stream.sender, []
+    while stream.delivery == "transactional" and (via := ways.get((host, stream.receiver))) is not None:
+        relays.append(via)
+        host = via
+    return relays
 
 
 class Hostile:
@@ -105,7 +119,8 @@ class Hostile:
             at = self._random.randrange(HEAD_BYTES, len(body))
             body = body[:at] + bytes([body[at] ^ 1 << self._random.randrange(8)]) + body[at + 1 :]
         elif draw < _TAMPER + _REPLAY:
-            alike = [it for it in self._bodies if it[:3] == body[:3]]  # as many messages
+            # Nodes record how many messages a packet has, as its head says.
+            alike = [it for it in self._bodies if it[:3] == body[:3] and messages_in(it) == messages_in(body)]
             body = self._random.choice(alike)
         elif draw < _TAMPER + 2 * _REPLAY and previous:
             previous = self._random.randrange(previous)

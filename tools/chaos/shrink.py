@@ -84,6 +84,8 @@ def _less_work(plan: Plan) -> Iterator[Plan]:
             yield _with_stream(plan, index, count=stream.count // 2)
         if stream.large_bytes:
             yield _with_stream(plan, index, large_bytes=0)
+        if stream.streamed_bytes:
+            yield _with_stream(plan, index, streamed_bytes=0)
         if stream.live_ms:
             yield _with_stream(plan, index, live_ms=0)
         if stream.read_ms:

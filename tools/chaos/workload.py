@@ -8,12 +8,13 @@ from triack.base.reasons import RejectReason
 from triack.base.units import MS, SECOND
 from triack.node.shell.engine_handle import MESSAGE_OVERHEAD_BYTES
 from triack.queues.admin_acks import class_in, write_request
+from triack.queues.mailboxes.large_bodies import SIZE_BYTES
 from triack.queues.mailboxes.mailbox import Lease, Mailbox
 from triack.queues.mailboxes.redelivery import Return
 from triack.queues.mailboxes.system_queues import DEAD_LETTER_QUEUE
 from triack.queues.manager.engine import Engine
 from triack.queues.message_classes import Acks, MessageClass
-from triack.queues.packing import ADMIN, DEAD_LETTER, JOURNAL, Outgoing, Properties
+from triack.queues.packing import ADMIN, DEAD_LETTER, JOURNAL, LargeMessage, Outgoing, Properties
 from triack.queues.stages import STAGES, Stage
 from triack.tools.chaos.away_subscribers import AwaySubscriber
 from triack.tools.chaos.history import Batch, History, Part, StreamHistory, body_of, identify
@@ -23,6 +24,7 @@ from triack.tools.chaos.plan import LASTING_MS, LETTERS, AwayPlan, StreamPlan, S
 from triack.tools.chaos.sealing import SUSPECTED
 from triack.tools.chaos.subscribers import Subscriber
 from triack.tools.chaos.topics import EVERYTHING
+from triack.tools.sim.bodies import BodySender, read_body
 from triack.tools.sim.disk import ProcessCrashed
 from triack.tools.sim.world import World
 
@@ -37,6 +39,14 @@ PAIR_CHANCE = 0.2
 """How often a batch takes messages of another stream along, in the same commit."""
 LARGE_EVERY = 16
 """One message in this many is large, in a stream that has large ones."""
+STREAMED_EVERY, STREAMED_AT = 5, 2
+"""One in this many is sent in parts, in a stream that has such messages; neither the first nor the last of a few."""
+TORN_CHANCE = 0.15
+"""How often the source of a large body ends early, and its application tries again."""
+TORN_NS = 200 * MS
+"""Until then, at most: some parts have arrived, or all."""
+PART_GAPS_NS = (1, 1, 20 * MS, 300 * MS)
+"""Between two parts that a reader takes: one of them is slow."""
 LAST_GAP_NS = 300 * MS
 """The last messages leave at once, as the 30 seconds for their arrival have begun."""
 MISSED_MOST = 2_000
@@ -64,6 +74,7 @@ class Sender:
         self.siblings: list[Sender] = []
         self._waits = False
         self._missed = 0
+        self._upload: BodySender | None = None
         self.delivery = CLASSES[plan.delivery]
         self._random: Random = world.chance(f"sender {index}")
         self._world = world
@@ -86,8 +97,12 @@ class Sender:
         self.plan = replace(self.plan, live_ms=0, read_ms=0 if self.plan.is_read else self.plan.read_ms)
 
     def finish(self) -> None:
-        """Send one message more, and then no other."""
-        self.plan = replace(self.plan, count=self.next + 1, gap_ns=min(self.plan.gap_ns, LAST_GAP_NS))
+        """Send one message more, of an ordinary size, and then no other."""
+        gap_ns = min(self.plan.gap_ns, LAST_GAP_NS)
+        self.plan = replace(self.plan, count=self.next + 1, gap_ns=gap_ns, streamed_bytes=0)
+        if self._upload is not None:
+            self.host.act(self._upload.give_up)
+            self._upload = None
         self.begin()
 
     def _turn(self) -> None:
@@ -100,18 +115,73 @@ class Sender:
             self._missed += 1
         self.begin()
 
+    @property
+    def _ordinary(self) -> int:
+        """How many messages come before the next one that is sent in parts."""
+        left = self.plan.count - self.next
+        return min(left, (STREAMED_AT - self.next) % STREAMED_EVERY) if self.plan.streamed_bytes else left
+
     def _submit(self, engine: Engine) -> None:
+        if self.plan.streamed_bytes and self.next < self.plan.count and not self._ordinary:
+            self._stream()
+            return
         senders = [self]
         if self.siblings and self._random.random() < PAIR_CHANCE:
             senders.append(self._random.choice(self.siblings))
         parts = []
         for sender in senders:
             outgoing = engine.outgoing_stream(sender.where, sender.plan.queue, sender.delivery, seal=sender.plan.sealed)
-            count = min(self._random.randint(1, sender.plan.batch), sender.plan.count - sender.next)
+            count = min(self._random.randint(1, sender.plan.batch), sender._ordinary)  # noqa: SLF001 - of its own kind
             if count > 0 and engine.outbox.room_bytes(outgoing) > 0:
                 parts.append(Part(sender.index, sender.next, sender.next + count))
                 sender.next += count
         self.give(engine, parts, senders)
+
+    def _stream(self) -> None:
+        """Begin to send the next message in parts, unless its process does already."""
+        if self._upload is not None and self._upload.is_under_way:
+            return
+        plan, number = self.plan, self.next
+        body = body_of(self.index, number, plan.streamed_bytes)
+
+        def skip(_reason: str) -> None:
+            self.next = max(self.next, number + 1)
+
+        upload = BodySender(self.host, self.where, plan.queue, body, lambda _: self._stand_for(upload, number), skip)
+        self._upload = upload
+        by_ns = [plan.live_ms * MS] if plan.live_ms else []
+        if self._random.random() < TORN_CHANCE:
+            by_ns.append(self._random.randrange(1, TORN_NS))
+        if by_ns:
+            self.host.later(min(by_ns), upload.give_up)
+        upload.go_on()
+
+    def _stand_for(self, upload: BodySender, number: int) -> None:
+        """All parts are at their destination: submit the message that stands for them."""
+        engine, plan = self.host.live, self.plan
+        if engine.draining:
+            return
+        priority = plan.priority_of(number)
+        outgoing = engine.outgoing_stream(self.where, plan.queue, self.delivery, priority, seal=plan.sealed)
+        self.next = number + 1
+        batch = self._history.submitted([Part(self.index, number, number + 1)])
+        self._history.sized(self.index, number, len(upload.body))
+        message = self._message(engine, number, b"")
+        expiry = message if isinstance(message, Outgoing) else Outgoing(b"")
+        stands = LargeMessage(
+            len(upload.body).to_bytes(SIZE_BYTES),
+            # In what dies on its way there is no body that says which it is.
+            {**(expiry.properties or {}), "label": body_of(self.index, number, 0).decode()},
+            expiry.reach_by_ms,
+            receive_by_ms=expiry.receive_by_ms,
+            ordinal=upload.ordinal,
+        )
+        ticket = engine.submit(outgoing, stands, SIZE_BYTES + MESSAGE_OVERHEAD_BYTES)
+        upload.finished()
+        if self._random.random() < CLAIM_CHANCE:
+            stage = STAGES[self.delivery]
+            engine.await_stage(outgoing, ticket, stage, lambda reason: self._note_claim(number, stage, reason))
+        engine.await_commit(lambda error: self._note_commit(batch, error))
 
     def give(self, engine: Engine, parts: list[Part], senders: list["Sender"]) -> None:
         """Submit messages of these senders to one commit."""
@@ -140,6 +210,7 @@ class Sender:
                 outgoing = engine.outgoing_stream(self.where, plan.queue, self.delivery, priority, seal=plan.sealed)
             size_bytes = plan.large_bytes if plan.large_bytes and number % LARGE_EVERY == 0 else plan.size_bytes
             body = body_of(self.index, number, size_bytes)
+            self._history.sized(self.index, number, len(body))
             message = self._message(engine, number, body)
             ticket = engine.submit(outgoing, message, len(body) + MESSAGE_OVERHEAD_BYTES)
         if self._random.random() < CLAIM_CHANCE:
@@ -184,6 +255,7 @@ class Reader:
         self._random: Random = world.chance(f"reader {index}")
         self._world = world
         self._history = hist
+        self._reads_in = 0
 
     def begin(self) -> None:
         """Read now and then while there are messages; a reader that finds none sleeps until some come."""
@@ -197,9 +269,31 @@ class Reader:
 
     def _turn(self) -> None:
         engine = self.host.engine
-        if engine is not None and self.host.has_messages(self._queue):
+        # A process that reads a large body takes nothing else meanwhile.
+        if engine is not None and self.host.has_messages(self._queue) and self._reads_in != self.host.lives:
             self.host.act(lambda: self._read(engine))
         self.begin()
+
+    def _read_large(self, engine: Engine, mailbox: Mailbox, lease: Lease) -> None:
+        """Read a body part by part, and then do with its message as with any other."""
+        at_ms, life = engine.wall.ms(self._world.now_ns), self.host.lives
+        self._reads_in = life
+
+        def done(body: bytes | None) -> None:
+            self._reads_in = 0
+            if body is None:
+                self._history.violations.append(("bodies", f"stream {self.index}: a message in hand has no body"))
+                mailbox.acknowledge(lease)
+                return
+            number = self._look(lease, at_ms, body)
+            if not self._keeps and self._random.random() < self.host.plan.failure_rate:
+                way = Return(failed=True, delay_ms=self._random.choice(DELAYS_MS))
+                engine.give_back(mailbox, lease, way, self._world.now_ns)
+                self._history.gave_back(self.index, number)
+            else:
+                self._finish(engine, mailbox, [(lease, number)])
+
+        read_body(self.host, lease, self._random.choice(PART_GAPS_NS), done)
 
     def _read(self, engine: Engine) -> None:
         mailbox = engine.make_queue(self._queue)
@@ -211,7 +305,12 @@ class Reader:
             lease = engine.take(mailbox, self._world.now_ns)
             if lease is None:
                 break
-            number = self._look(lease, engine.wall.ms(self._world.now_ns))
+            if lease.packet.large:
+                if taken:
+                    self._finish(engine, mailbox, taken)
+                self._read_large(engine, mailbox, lease)
+                return
+            number = self._look(lease, engine.wall.ms(self._world.now_ns), lease.body)
             if number in self._poison:
                 self._history.killed(self.index, number, self.host.settings.max_redeliveries)
                 raise ProcessCrashed
@@ -230,8 +329,7 @@ class Reader:
         outgoing = engine.outgoing_stream(self._forward.where, plan.queue, CLASSES[plan.delivery])
         return engine.outbox.room_bytes(outgoing) > 0
 
-    def _look(self, lease: Lease, now_ms: int) -> int:
-        body = lease.body
+    def _look(self, lease: Lease, now_ms: int, body: bytes) -> int:
         stream, number = identify(body)
         position = self._position() if self._keeps and self._ordered else None
         self._history.handed(stream, number, body, redelivered=lease.redelivered, reader=position, at_ms=now_ms)
@@ -401,7 +499,7 @@ class Workload:
 
     def _bury_all(self, engine: Engine, mailbox: Mailbox | None, now_ns: int) -> None:
         while mailbox is not None and (lease := engine.take(mailbox, now_ns)) is not None:
-            body = lease.body
+            body = self._body_of(lease)
             stream, number = identify(body)
             why = (lease.packet.open().properties or [{}])[lease.index]
             if why.get("dead_subscription", EVERYTHING) != EVERYTHING:
@@ -410,6 +508,12 @@ class Workload:
             reason, maybe = str(why.get("dead_reason", "")), bool(why.get("dead_maybe_delivered"))
             self.history.buried(stream, number, body, reason, maybe_delivered=maybe)
             mailbox.acknowledge(lease)
+
+    def _body_of(self, lease: Lease) -> bytes:
+        """The body of a letter; the beginning of a large one, which may have died before it arrived."""
+        if not lease.packet.large:
+            return lease.body
+        return str((lease.packet.open().properties or [{}])[lease.index].get("label", "")).encode()
 
 
 def _history_of(

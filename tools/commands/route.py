@@ -106,11 +106,12 @@ def purge(*, data: Path, name: str) -> int:
 
 
 def read_routes(values: tuple[str, ...]) -> list[Route]:
-    """The routes of ``--route``. Raises UsageError for one that cannot be read."""
+    """The routes of ``--route``, such as ``plant-*=hub`` or ``plant-*=hub,seal``. Raises UsageError."""
     routes = []
     for value in values:
-        to, separator, via = value.rpartition("=")
-        if not separator:
-            raise UsageError(f"--route {value}: write it as TO=VIA, such as --route 'plant-*=hub'")
-        routes.append(Route(to, via))
+        to, separator, way = value.rpartition("=")
+        via, comma, seal = way.partition(",")
+        if not separator or seal != ("seal" if comma else ""):
+            raise UsageError(f"--route {value}: write it as TO=VIA or TO=VIA,seal, such as --route 'plant-*=hub'")
+        routes.append(Route(to, via, seal=bool(comma)))
     return routes

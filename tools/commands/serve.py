@@ -64,7 +64,11 @@ _APART = ("window",)
 @click.option("--announce", metavar="URL", help="Where others find it, if not where it listens.")
 @peer_option
 @click.option(
-    "--route", "routes", multiple=True, metavar="TO=VIA", help="Messages for TO go by the peer VIA; in order."
+    "--route",
+    "routes",
+    multiple=True,
+    metavar="TO=VIA[,seal]",
+    help="Messages for TO go by the peer VIA, perhaps sealed; in order.",
 )
 @click.option("--policy", metavar="POLICY", help="Acknowledge as `triack policy list` has it.")
 @click.option("--window", metavar="PACKETS", help='Packets of a session without acknowledgement; or "auto".')

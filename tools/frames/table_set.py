@@ -17,6 +17,7 @@ from triack.base.errors import ReplayError
 from triack.base.printable import escaped
 from triack.replay.records import TABLE, expand, violations
 from triack.replay.source import load
+from triack.tools.replay.engines.spark_engine import find_violations
 from triack.tools.replay.engines.spark_files import list_files
 from triack.tools.replay.log.listing import complete
 from triack.tools.replay.tables.facts import FACTS
@@ -164,7 +165,7 @@ def write(spark: SparkSession, paths: Iterable[str], out: str) -> Written:
         summary(name, facts, made).coalesce(1).write.mode("overwrite").parquet(f"{out}/{name}")
         # Read back, and not computed once more for those that are made of it.
         made[name] = spark.read.parquet(f"{out}/{name}")
-    found = violations(load(spark, *given))
+    found = find_violations(spark, given)
     found.coalesce(1).write.mode("overwrite").parquet(f"{out}/{VIOLATIONS}")
     until = spark.createDataFrame([(added.batches,)], "batches int")
     until.coalesce(1).write.mode("overwrite").parquet(f"{out}/made")

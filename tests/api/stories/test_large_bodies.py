@@ -253,19 +253,21 @@ async def test_time_that_runs_out_in_the_middle(ends: Ends) -> None:
     await ends.world.until(lambda: ends.bodies == ends.coming == 0)
 
 
-async def test_a_message_that_dies_on_its_way_frees_its_body(ends: Ends) -> None:
-    """Its dead letter says how large it was."""
+@pytest.mark.parametrize("letters", [True, "letters"])
+async def test_a_message_that_dies_on_its_way_frees_its_body(ends: Ends, letters: bool | str) -> None:
+    """Its dead letter says how large it was, and why it is there, in a queue that its sender has chosen, too."""
     await ends.start()
+    queue = letters if isinstance(letters, str) else "dead-letter"
     tx = ends.sender.transaction()
-    await tx.send_stream("b/q", BODY, time_to_reach_queue=60)
+    await tx.send_stream("b/q", BODY, time_to_reach_queue=60, dead_letter=letters)
     assert ends.coming == len(BODY)
     ends.world.cut("a", "b")
     await tx.commit()
-    await ends.world.until(lambda: ends.sender.queue_lengths()["dead-letter"] == 1, timeout=120)
+    await ends.world.until(lambda: ends.sender.queue_lengths().get(queue) == 1, timeout=120)
     ends.world.heal()
     await ends.world.until(lambda: ends.bodies == ends.coming == 0)
-    async with ends.sender.receive("dead-letter") as letters:
-        letter = await letters.get()
+    async with ends.sender.receive(queue) as reader:
+        letter = await reader.get()
         assert (letter.size, letter.properties["dead_reason"]) == (len(BODY), "reach-queue-timeout")
         with pytest.raises(triack.BodyLost):
             await anext(letter.stream())
@@ -492,3 +494,67 @@ async def test_a_large_message_is_told_of_as_any_other(ends: Ends) -> None:
     async with ends.sender.receive("acks") as answers:
         told = [(await answers.get()).message_class for _ in range(2)]
     assert told == [triack.MessageClass.ACK_REACH_QUEUE, triack.MessageClass.ACK_RECEIVE]
+
+
+async def test_a_body_is_freed_when_its_sender_may_send_no_more(ends: Ends) -> None:
+    """The queue refuses the rest, and hears that no more comes, from a node that may not send there either."""
+    await ends.start()
+    sending = asyncio.create_task(ends.sender.send_stream("b/q", pieces(BODY, wait_s=1), content_length=len(BODY)))
+    await ends.world.until(lambda: ends.coming)
+    await ends.receiver.trust("a", ends.sender.key, send=["other"])
+    with pytest.raises(triack.DeliveryFailed, match="access-denied"):
+        await sending
+    await ends.world.until(lambda: ends.bodies == ends.coming == 0)
+
+
+@pytest.mark.parametrize("name", ["a", "b"])
+async def test_a_disk_that_is_full_in_the_middle(ends: Ends, name: str) -> None:
+    """The node of that disk ends by name. What it had accepted is there when it is started again with room."""
+    await ends.start()
+    await (await ends.sender.send_stream("b/q", OTHER)).ordered()
+    sending = asyncio.create_task(ends.sender.send_stream("b/q", pieces(BODY, wait_s=1), content_length=len(BODY)))
+    await ends.world.until(lambda: ends.coming)
+    machine = ends.world.machine(name)
+    machine.fill_disk()
+    node = ends.sender if name == "a" else ends.receiver
+    await ends.world.until(lambda: port_of(node).engine.failure is not None)
+    if name == "a":
+        with pytest.raises(triack.StoreFailed, match="full"):
+            await sending
+    else:
+        assert not sending.done()
+    machine.mend_disk()
+    await ends.lose_power(name)
+    if name == "a":
+        await ends.world.until(lambda: ends.bodies == 1)
+        await ends.sender.send_stream("b/q", BODY)
+    else:
+        await sending
+    assert [await read(ends.receiver) for _ in range(2)] == [OTHER, BODY]
+    await ends.world.until(lambda: ends.bodies == ends.coming == 0)
+
+
+async def test_a_slow_reader_holds_a_body_and_its_room(triack_world: World) -> None:
+    """The next body waits at its sender, which says so; small messages go in; it comes when the reader is done."""
+    ends = Ends(triack_world, settings(limits=triack.Limits(quota=triack.Quota(size_bytes=200_000))))
+    await ends.start()
+    await ends.sender.send_stream("b/q", BODY)
+    async with ends.receiver.receive("q", ack="manual") as reader:
+        message = await reader.get()
+        chunks = message.stream()
+        got = await anext(chunks)
+        second = asyncio.create_task(ends.sender.send_stream("b/q", OTHER))
+        await ends.sender.send("b/q", b"small")
+        while len(got) < len(BODY):
+            await ends.world.advance(60)
+            assert not second.done()
+            assert [it.state for it in ends.sender.stats().outgoing if it.queue == "$large.q"] == ["held"]
+            got += await anext(chunks)
+        assert got == BODY
+        message.ack()
+        small = await reader.get()
+        assert small.body == b"small"
+        small.ack()
+    await second
+    assert await read(ends.receiver) == OTHER
+    assert ends.bodies == ends.coming == 0

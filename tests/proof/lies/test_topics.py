@@ -20,6 +20,12 @@ def log() -> Log:
     return records_of(files_of(draw(TOPICS_FROM + 2)))
 
 
+@pytest.fixture(scope="module")
+def away() -> Log:
+    """Messages are passed on to a subscription of another node."""
+    return records_of(files_of(draw(TOPICS_FROM + 55)))
+
+
 def lies(log: Log, about: tuple[str, ...]) -> list[Lie]:
     """Some lies about records of these events."""
     random = Random(1)
@@ -35,3 +41,10 @@ def test_a_lie_is_found_or_harmless(log: Log, about: tuple[str, ...]) -> None:
         late = {"none_rule", "slowest_rule", "ack_wait", "topic_lost"} if lie.kind == "shift" else set()
         right = lie.kind == "swap" or checks & (RIGHT[lie.event] | ANY | late)
         assert right if checks else reason_for(lie, log), (lie.kind, lie.event, lie.field, lie.start, lie.at, checks)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("about", [("passed_on",), ("subscribed", "unsubscribed"), ("queued",)])
+def test_a_lie_about_subscriptions_of_other_nodes_is_found_or_harmless(away: Log, about: tuple[str, ...]) -> None:
+    assert any(record["event"] == "passed_on" for records in away.values() for record in records)
+    test_a_lie_is_found_or_harmless(away, about)

@@ -82,6 +82,13 @@ class Bench:
         self.topics.advance(self.now_ns)
         self.topics.note(self.now_ns)
 
+    def rest(self) -> None:
+        """Turns and commits until nothing is left to do."""
+        self.step()
+        while self.topics.next_deadline() is not None:
+            self.step()
+        self.step()
+
     def _apply(self, commit: Commit) -> None:
         for row in commit.messages:
             for one in row.packets():

@@ -13,6 +13,7 @@ from triack.base.reasons import DropReason
 from triack.base.units import MS, SECOND
 from triack.queues.mailboxes.redelivery import Return
 from triack.queues.node_settings import Quota
+from triack.queues.topics import topic_root, topics
 from triack.queues.topics.subscription import Subscription
 from triack.queues.topics.trie import Trie
 
@@ -395,16 +396,52 @@ def test_thousands_of_subscriptions_that_end_at_once_match_no_name_anew(monkeypa
     matched: list[str] = []
     match = Trie.match
 
-    def noting(trie: Trie[Subscription], name: str) -> list[Subscription]:
+    def noting(trie: Trie[Subscription], name: str) -> list[dict[Subscription, None]]:
         matched.append(name)
         return match(trie, name)
 
     monkeypatch.setattr(Trie, "match", noting)
     for one in list(bench.root.subscriptions):
         bench.topics.end(one, "closed", bench.now_ns)
-    bench.step()
+    bench.rest()
     assert not bench.rows
-    assert len(matched) <= 1
+    assert not matched
+
+
+@pytest.mark.parametrize("same", [True, False], ids=["alike", "each another"])
+def test_thousands_of_subscriptions_that_end_at_once_are_ended_in_turns(
+    same: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each turn has little to do, however much they had wanted; the contents of others stay."""
+    monkeypatch.setattr(topic_root, "TURN_RELEASED", 50)
+    monkeypatch.setattr(topics, "TURN_ENDS", 10)
+    bench = Bench(1)
+    stays = bench.subscribe(durable="stays")
+    some = [bench.subscribe(durable=None) for _ in range(100)]
+    bench.publish(50, delivery=Delivery.TRANSACTIONAL)
+    for at, one in enumerate(some):
+        bench.read(one, 0 if same else at % 50)
+    for one in some:
+        bench.topics.handle_left(one)
+    bench.topics.advance(bench.now_ns)
+    assert len(bench.root.subscriptions) == 91
+    assert bench.topics.next_deadline() == bench.now_ns
+    bench.rest()
+    assert list(bench.root.subscriptions) == [stays]
+    assert len(bench.rows) == stays.length == 50
+    bench.topics.end(stays, "unsubscribed", bench.now_ns)
+    bench.rest()
+    assert not bench.rows
+
+
+def test_a_dispatch_to_thousands_goes_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(topic_root, "TURN_ASSIGNED", 100)
+    bench = Bench(1)
+    some = [bench.subscribe(durable=None) for _ in range(50)]
+    bench.publish(9)
+    assert [one.length for one in some] == [4] * 50, "two turns for two packets each"
+    bench.rest()
+    assert [one.length for one in some] == [9] * 50
 
 
 @PER_PACKET

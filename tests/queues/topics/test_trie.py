@@ -23,6 +23,11 @@ def is_match(pattern: str, name: str) -> bool:
     return re.fullmatch(re.escape(base).replace(r"\*", r"[^.]+") + below, name) is not None
 
 
+def found(trie: Trie[str], name: str) -> list[str]:
+    """All values that a name finds."""
+    return [value for values in trie.match(name) for value in values]
+
+
 @given(st.lists(PATTERNS, max_size=12, unique=True), st.lists(NAMES, min_size=1, max_size=8), st.data())
 def test_a_trie_finds_what_comparing_each_pattern_finds(
     patterns: list[str], names: list[str], data: st.DataObject
@@ -35,7 +40,7 @@ def test_a_trie_finds_what_comparing_each_pattern_finds(
         trie.remove(pattern, pattern)
     left = [pattern for pattern in patterns if pattern not in gone]
     for name in names:
-        assert sorted(trie.match(name)) == sorted(pattern for pattern in left if is_match(pattern, name))
+        assert sorted(found(trie, name)) == sorted(pattern for pattern in left if is_match(pattern, name))
 
 
 @given(PATTERNS, NAMES)
@@ -47,17 +52,22 @@ def test_the_wildcards_stand_for_one_level_or_for_all_below() -> None:
     trie = Trie[str]()
     for pattern in ("Games", "Games.*", "Games.#", "Games.*.Scores"):
         trie.add(pattern, pattern)
-    assert sorted(trie.match("Games")) == ["Games", "Games.#"]
-    assert sorted(trie.match("Games.Cricket")) == ["Games.#", "Games.*"]
-    assert sorted(trie.match("Games.Cricket.Scores")) == ["Games.#", "Games.*.Scores"]
-    assert trie.match("Plays") == []
+    assert sorted(found(trie, "Games")) == ["Games", "Games.#"]
+    assert sorted(found(trie, "Games.Cricket")) == ["Games.#", "Games.*"]
+    assert sorted(found(trie, "Games.Cricket.Scores")) == ["Games.#", "Games.*.Scores"]
+    assert found(trie, "Plays") == []
 
 
-def test_a_value_with_two_patterns_is_found_once() -> None:
+def test_what_was_found_follows_what_becomes_of_the_patterns() -> None:
+    """Except for a pattern that had no value: ``add`` says so."""
     trie = Trie[int]()
-    trie.add("Games.*", 1)
-    trie.add("Games.#", 1)
-    assert trie.match("Games.Cricket") == [1]
+    assert trie.add("Games.*", 1)
+    (values,) = trie.match("Games.Cricket")
+    assert not trie.add("Games.*", 2)
+    assert list(values) == [1, 2]
+    trie.remove("Games.*", 1)
+    assert list(values) == [2]
+    assert trie.add("Games.#", 1)
 
 
 def test_nothing_is_left_of_removed_patterns() -> None:

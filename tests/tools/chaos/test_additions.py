@@ -14,6 +14,7 @@ from triack.tools.chaos.additions import (
     mix_transports,
     narrow,
     set_clocks,
+    stream_bodies,
     visit,
     waver,
 )
@@ -121,3 +122,22 @@ def test_the_rest_of_a_plan_stays() -> None:
         assert [fault for fault in plan.faults if fault.kind not in ADDED] == [
             fault for fault in moving.faults if fault.kind not in ADDED
         ]
+
+
+def test_some_plans_have_bodies_in_parts() -> None:
+    """Of durable streams of honest plans, around the size of a part; the rest of such a plan stays as it was."""
+    plans = [(plan, stream_bodies(plan, Random(seed))) for seed, plan in enumerate(map(draw, range(200)))]
+    streamed = [(plan, more, stream) for plan, more in plans if plan != more for stream in more.streams]
+    large = [stream for _, _, stream in streamed if stream.streamed_bytes]
+    assert {stream.delivery for stream in large} == {"transactional", "recoverable"}
+    assert not any(stream.journal or stream.sealed or stream.poison or stream.source >= 0 for stream in large)
+    parts = {more.hosts[0].settings.large.part_bytes for _, more, _ in streamed}
+    assert len(parts) > 1
+    assert {stream.streamed_bytes for stream in large} >= {20, *parts, *(size + 1 for size in parts)}
+    assert any(more.hosts[0].settings.limits.queue_quota for _, more, _ in streamed)
+    for plan, more, _ in streamed:
+        assert [replace(it, streamed_bytes=0) for it in more.streams] == [
+            replace(it, streamed_bytes=0) for it in plan.streams
+        ]
+        assert more.faults == plan.faults
+        assert not any(fault.kind in DISHONEST for fault in plan.faults)

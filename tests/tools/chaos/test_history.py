@@ -60,6 +60,19 @@ def test_what_was_altered() -> None:
     assert rules(seen) == {"queue"}
 
 
+@pytest.mark.parametrize("size_bytes", [SIZE - 1, SIZE + 32, 0])
+def test_what_was_cut_or_made_longer(size_bytes: int) -> None:
+    """The bytes that are there are right. Of a large dead letter only the beginning is."""
+    seen = history()
+    accept(seen, 0, 1)
+    seen.sized(0, 0, SIZE)
+    seen.handed(0, 0, body_of(0, 0, size_bytes), redelivered=False, reader=None)
+    assert rules(seen) == {"queue"}
+    seen.violations.clear()
+    seen.copied(0, 0, body_of(0, 0, size_bytes), "read", redelivered=False)
+    assert bool(seen.violations) == bool(size_bytes)
+
+
 def test_what_was_lost() -> None:
     """Accepted and nowhere; a dead letter is somewhere, if there was a reason."""
     seen = history()

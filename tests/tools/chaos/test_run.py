@@ -11,9 +11,11 @@ import pytest
 
 from triack.base.units import MS, SECOND
 from triack.ordering.order_settings import OrderSettings
+from triack.queues.mailboxes.large_bodies import Bodies
 from triack.queues.node_settings import NodeSettings
 from triack.session.protocol.settings import SessionSettings
 from triack.store.store import Store
+from triack.tools.chaos import workload
 from triack.tools.chaos.drawing import draw
 from triack.tools.chaos.plan import LASTING_MS, Fault, Plan, StreamPlan
 from triack.tools.chaos.run import Outcome, run_plan, run_seed
@@ -146,3 +148,13 @@ def test_an_error_that_no_rule_knows_is_a_broken_promise(monkeypatch: pytest.Mon
     (violation,) = run_plan(replace(draw(1), faults=(Fault(100 * MS, "stop", 0, for_ns=10 * MS),))).violations
     assert violation[0] == "crash"
     assert violation[1].startswith("error: argument out of range, in fail (test_run.py:")
+
+
+def test_a_body_that_nobody_frees_is_a_broken_promise(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its sender's source has ended, and the destination was told."""
+    plan = calm(0, streams=(StreamPlan(0, 1, "q", "transactional", 4, 100, streamed_bytes=9_000),))
+    assert rules(run_plan(plan)) == set()
+    monkeypatch.setattr(workload, "TORN_CHANCE", 1.0)
+    monkeypatch.setattr(workload, "TORN_NS", 2)
+    monkeypatch.setattr(Bodies, "give_up", lambda *_: None)
+    assert rules(run_plan(plan)) == {"bodies"}

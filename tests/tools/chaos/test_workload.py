@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from triack.base.units import MS, SECOND
-from triack.queues.node_settings import NodeSettings
+from triack.queues.node_settings import LargeBodies, NodeSettings
 from triack.tools.chaos import workload
-from triack.tools.chaos.history import Batch, Fate, History, Part, StreamHistory
+from triack.tools.chaos.history import Batch, Fate, History, Part, StreamHistory, body_of
 from triack.tools.chaos.host import Host
 from triack.tools.chaos.plan import HostPlan, StreamPlan
-from triack.tools.chaos.workload import Workload
+from triack.tools.chaos.workload import STREAMED_AT, STREAMED_EVERY, Workload
 from triack.tools.sim.faults import Faults
 from triack.tools.sim.network import Network
 from triack.tools.sim.world import World
@@ -77,6 +77,42 @@ def test_everything_is_sent_accepted_and_read(make: Callable[..., Scene], delive
     assert scene.history.violations == []
     kept = scene.hosts[1].state.get("done/0")
     assert kept == (b"49" if transactional and delivery == "transactional" else None)
+
+
+IN_PARTS = NodeSettings(large=LargeBodies(1, 500, 1_000))
+
+
+@pytest.mark.parametrize("delivery", CLASSES[1:])
+@pytest.mark.parametrize("transactional", [False, True])
+def test_some_messages_are_sent_and_read_in_parts(
+    make: Callable[..., Scene], delivery: str, transactional: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each once and in its place, though sources end early, readers give back, and both machines die."""
+    monkeypatch.setattr(workload, "TORN_CHANCE", 0.5)
+    stream = StreamPlan(0, 1, "q", delivery, 20, 100, streamed_bytes=2_700, live_ms=3_600_000)
+    scene = make(stream, transactional=transactional, settings=IN_PARTS, failure_rate=0.2)
+    for host in (0, 1, 0, 1):
+        scene.world.run(150 * MS)
+        scene.hosts[host].crash(0, power=True, down_ns=100 * MS, again=-1)
+    scene.world.run(60 * SECOND)
+    seen = scene.history.streams[0]
+    assert sorted(seen.fates) == sorted(seen.handed) == list(range(20))
+    scene.history.finish()
+    assert scene.history.violations == []
+    assert not scene.hosts[1].live.queues.bodies.by_id
+    number = STREAMED_AT + STREAMED_EVERY
+    seen.handed.clear()
+    scene.history.handed(0, number, body_of(0, number, 2_700)[:-500] + bytes(500), redelivered=True, reader=None)
+    assert ("queue", "stream 0 (0>1/q " + delivery + "): 7 was altered on its way") in scene.history.violations
+
+
+def test_a_large_message_that_dies_on_its_way_says_which_it_is(make: Callable[..., Scene]) -> None:
+    scene = make(StreamPlan(0, 1, "q", "transactional", 3, 100, streamed_bytes=2_700, read_ms=300, is_read=False))
+    scene.world.run(9 * SECOND)
+    for host in scene.hosts:
+        scene.work.read_dead_letters(host)
+    assert scene.history.streams[0].buried == {0, 1, 2}
+    assert scene.history.violations == []
 
 
 def test_a_sender_goes_on_where_it_was_when_its_machine_died(make: Callable[..., Scene]) -> None:

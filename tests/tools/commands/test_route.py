@@ -70,5 +70,7 @@ def test_routes_are_read_as_they_are_written() -> None:
         triack.Route("plant-*", via="hub"),
         triack.Route("*", "gateway"),
     ]
-    with pytest.raises(UsageError, match="write it as TO=VIA"):
-        read_routes(("hub",))
+    assert read_routes(("plant-*=hub,seal",)) == [triack.Route("plant-*", "hub", seal=True)]
+    for value in ("hub", "plant-*=hub,", "plant-*=hub,sealed"):
+        with pytest.raises(UsageError, match="write it as TO=VIA"):
+            read_routes((value,))

@@ -66,6 +66,22 @@ def a_copy_was_asked_for_by_a_commit_that_never_returned() -> World:
 
 
 @harmless
+def a_commit_with_a_copy_never_returned() -> World:
+    """Alpha copies the packet in two starts. The log that said that its sender asks for that has lost its end."""
+    world = ready()
+    world.send(TX, world.queue(TX, 1))
+    world.close("path-lost")
+    for _ in range(2):
+        world.alpha.start()
+        world.queued(TX, 1, 1, recovered=True)
+        world.open()
+        where = {**place(TX), "number": 1, "place": 0, "counts": [[1, PER_PACKET]], "kept": True}
+        world.alpha.write("journaled", cls=TX, queue="$journal", **where)
+        world.close("path-lost")
+    return world
+
+
+@harmless
 def express_gone_before_the_next_session() -> World:
     """The process ends before a session follows the one that failed; the next start has nothing express to send."""
     world = ready()
@@ -251,6 +267,18 @@ def refused_in_a_crowd_and_when_its_turn_came() -> World:
     world.send(TX, numbers[:1])
     world.beta.write("rejected", cls=TX, **place(TX), number=2, reason="too-large")
     world.commit(TX, numbers[:1])
+    return world
+
+
+@harmless
+def let_go_after_a_bad_copy() -> World:
+    """Packet 2 is held, a relay has changed a copy of it, and it is let go as 1 does not come."""
+    world = ready()
+    numbers = world.queue(TX, 2)
+    world.send(TX, numbers, lost=(1,))
+    world.send(TX, numbers[1:])
+    for reason in ("bad-seal", "held-back"):
+        world.beta.write("rejected", cls=TX, **place(TX), number=2, reason=reason)
     return world
 
 

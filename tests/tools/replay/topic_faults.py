@@ -274,6 +274,13 @@ def the_newest_are_discarded() -> tuple[Topics, Expected]:
 
 
 @lie
+def more_is_discarded_than_it_had() -> tuple[Topics, Expected]:
+    world = discarding()
+    one(world, "discarded", "slow").update(first=0)
+    return world.stop(), found("discard_rule", *range(11))
+
+
+@lie
 def discarded_by_a_timer() -> tuple[Topics, Expected]:
     world = discarding()
     world.clock.tick(61 * SECOND_NS)

@@ -25,6 +25,8 @@ DEAD_LETTER_STREAM: Final = 0
 
 PASSED: Final = ("held-back", "stale-sequence")
 """Reasons for rejecting a packet that still allow a store ack to cover it."""
+OF_ONE_COPY: Final = ("bad-seal", "not-sealed", "unknown-sealer")
+"""Reasons that say nothing of other copies: a relay may have changed this one."""
 
 
 class HandedOut:
@@ -338,8 +340,9 @@ class Incoming(Side[Receiver]):
         before = receiver.rejections.get(number)
         receiver.rejections[number] = reason
         # A copy of a held packet is rejected at once, for now or as a duplicate; the held one may be rejected when its
-        # turn comes. That is before the copy's turn if the copy came in one run with what the held one waited for.
-        after = before not in FOR_EVER or reason == "duplicate"
+        # turn comes. That is before the copy's turn if the copy came in one run with what the held one waited for. A
+        # copy with a bad seal may be rejected while a good one is held.
+        after = before not in FOR_EVER or before in OF_ONE_COPY or reason == "duplicate"
         held = after and before != reason and number in receiver.again
         if before is not None and not held:
             self._at(record, "rejected", "rejected again, and did not arrive again", sequence, number=number)

@@ -44,8 +44,9 @@ class Copies(LaneReporter):
         # there, while it says what it finds, and its number.
         self._there: set[Packet] = set()
         self._found: set[Packet] | None = None
-        # What this start has found on the disk: the commit that had deleted it did not return, whatever ends it now.
-        self._recovered: set[Packet] = set()
+        # By sequence, what this start has found on the disk, also where the log that says what asks for a copy has lost
+        # its end: the commit that had deleted it did not return, whatever ends it now.
+        self._recovered: dict[int, RangeSet] = {}
         # Packets with a copy of which this start has settled messages: then the commit of that copy did not return.
         self._settled_now: set[tuple[str, int, int]] = set()
         self._start = 0
@@ -63,7 +64,7 @@ class Copies(LaneReporter):
         """A new start of the node."""
         self._start = record["incarnation"]
         self._found = set()
-        self._recovered = set()
+        self._recovered = {}
         self._settled_now = set()
 
     def handle_other(self, record: Record) -> None:
@@ -131,11 +132,13 @@ class Copies(LaneReporter):
         """Packets are on the disk of the origin, or were found there."""
         if record["class"] == EXPRESS or not record["peer_name"]:
             return
+        is_found = self._found is not None and record.get("recovered")
+        if is_found:
+            self._recovered.setdefault(record["sequence"], RangeSet()).add(record["first"], record["last"])
         for packet in self._that_ask(record):
             self._there.add(packet)
-            if self._found is not None and record.get("recovered"):
+            if self._found is not None and is_found:
                 self._found.add(packet)
-                self._recovered.add(packet)
 
     def handle_removed(self, record: Record) -> None:
         """The origin gave packets up: they become dead letters."""
@@ -188,8 +191,9 @@ class Copies(LaneReporter):
         if record["class"] == EXPRESS:
             return False  # the copy is in memory, as the message is, and that comes again
         if record["queue"] == SENT_JOURNAL:
-            packet = record["sequence"], number
-            return bool(record["origin"] == self._node and packet not in self._there and packet not in self._recovered)
+            sequence = record["sequence"]
+            is_there = (sequence, number) in self._there or number in self._recovered.get(sequence, RangeSet())
+            return bool(record["origin"] == self._node and not is_there)
         settled_now = (record["queue"], record["sequence"], number) in self._settled_now
         return not settled_now and receiver.settling.are_done((number, *span))
 

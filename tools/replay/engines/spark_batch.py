@@ -85,7 +85,7 @@ def judge_batch(
         news = news.unionByName(judged)
     known = news.where(f"kind = 'found' OR place = {STATE}")
     if merged is not None:
-        known = known.unionByName(_others(merged, known).drop("upto"))
+        known = known.unionByName(_others(merged, known, tasks).drop("upto"))
     known.write.mode("overwrite").partitionBy("kind").parquet(to)
     for frame in frames:
         frame.unpersist()
@@ -107,7 +107,7 @@ def in_force(table: DataFrame) -> DataFrame:
 def _judge_kinds(kinds: Sequence[str], news: DataFrame, before: DataFrame, tasks: int, work: Work) -> DataFrame:
     """Let all units of some kinds go on that have news."""
     mine = news.where(f.col("kind").isin(*kinds))
-    units = f.broadcast(mine.select("kind", "unit"))
+    units = _told_to_all(mine.select("kind", "unit"), tasks)
     known = before.where(f.col("kind").isin(*kinds) & (f.col("place") == STATE))
     states = known.join(units, ["kind", "unit"], "left_semi")
     # A unit's states come before all that is new, and the last one follows the others.
@@ -120,9 +120,14 @@ def _judge_kinds(kinds: Sequence[str], news: DataFrame, before: DataFrame, tasks
     return ordered.mapInArrow(each(work), DEALT)
 
 
-def _others(before: DataFrame, known: DataFrame) -> DataFrame:
+def _told_to_all(units: DataFrame, tasks: int) -> DataFrame:
+    """Return units with news, sent to all tasks where news of one task bounds their number: that spares a shuffle."""
+    return f.broadcast(units) if tasks == 1 else units
+
+
+def _others(before: DataFrame, known: DataFrame, tasks: int) -> DataFrame:
     """Return what was known before of units that had no news, and what was found for good."""
-    touched = f.broadcast(known.where(f.col("place") == STATE).select(f.expr(_WHOSE).alias("whose")))
+    touched = _told_to_all(known.where(f.col("place") == STATE).select(f.expr(_WHOSE).alias("whose")), tasks)
     return before.withColumn("whose", f.expr(_WHOSE)).join(touched, "whose", "left_anti").drop("whose")
 
 

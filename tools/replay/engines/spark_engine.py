@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, astuple, fields
 from functools import partial
 from itertools import chain, groupby, islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as f
@@ -76,7 +76,10 @@ FINDS_MAX: Final = 5
 """How often segments are looked for: running nodes rename them, each every few minutes."""
 _RENAMED: Final = re.compile(rf"FILE_NOT_EXIST\b.*{re.escape(OPEN_SUFFIX)}\b")
 """Spark's error for a segment that was completed, and so renamed, before a task came to it."""
+OTHERS: Final = ("", 0)
+"""In the place of a stream: all that the page leaves out."""
 Row = tuple[str, str, str, int, int, int, bytes]
+Result = TypeVar("Result")
 
 
 def deal_files(files: DataFrame, *, at_once: bool = True, cuts: Mapping[str, Cut] = NO_CUTS) -> DataFrame:
@@ -378,6 +381,56 @@ def replay_spark(
     Raises:
         ReplayError: there are no logs, or one is there twice.
     """
+    return over_files(spark, paths, partial(_judge_files, finish))
+
+
+def _judge_files(
+    finish: Callable[[Verdict, Iterable[Violation]], None] | None, dealt: DataFrame, listing: Listing, loaded: Loaded
+) -> Verdict:
+    return judge_dealt(dealt, finish, listing, loaded)
+
+
+def find_violations(spark: SparkSession, paths: Iterable[str]) -> DataFrame:
+    """Judge the segments under paths; return the promises that they break, as ``replay_spark`` finds them.
+
+    The records stay where they are read, as far as they can be judged there. The result is in Spark's cache until
+    ``unpersist()``.
+
+    Args:
+        spark: the Spark session.
+        paths: as of ``replay_spark``.
+
+    Raises:
+        ReplayError: as of ``replay_spark``, or a log cannot be read.
+    """
+    return over_files(spark, paths, _broken)
+
+
+def _broken(dealt: DataFrame, listing: Listing, loaded: Loaded) -> DataFrame:
+    listing.require_all()
+    if loaded.past is not None:
+        dealt = dealt.unionByName(deal_past(dealt.sparkSession, loaded.past))
+    with judging() as kept:
+        found = Found(keep_found(dealt, kept), kept)
+        for it in found.files:
+            if it.fault:
+                raise ReplayError(f"{it.path} {it.fault}")
+        broken = found.violations.where(f"standing = {BROKEN}").persist()
+        broken.count()
+    return broken
+
+
+def over_files(
+    spark: SparkSession, paths: Iterable[str], use: Callable[[DataFrame, Listing, Loaded], Result]
+) -> Result:
+    """Return what becomes of the segments under paths, of which some may be renamed while they are listed and read.
+
+    Args:
+        spark: the Spark session.
+        paths: as of ``replay_spark``.
+        use: called with what was dealt out, what there was to read, and what summaries hold; once more if a segment was
+            renamed, or if logs that are out of order cannot be judged where they are read.
+    """
     given, at_once, finds = list(paths), True, FINDS_MAX
     while True:
         listing = list_files(spark, given)
@@ -386,7 +439,7 @@ def replay_spark(
         finds -= 1
         try:
             cuts = loaded.past.cuts if loaded.past is not None else NO_CUTS
-            return judge_dealt(deal_files(files, at_once=at_once, cuts=cuts), finish, listing, loaded)
+            return use(deal_files(files, at_once=at_once, cuts=cuts), listing, loaded)
         except Exception as error:
             if at_once and DisorderError.__name__ in str(error):
                 at_once = False
@@ -484,14 +537,15 @@ def conclude_found(
     if found.any:
         kept.append(violations.persist())
         counts = violations.groupBy("check", "standing").agg(f.count("*").alias("count")).collect()
-        lacking = violations.where(f.col("standing") == UNPROVEN).select("node", "incarnation", "evidence").collect()
-        cut |= {(row["node"], row["incarnation"]): row["evidence"] for row in lacking}
+        lacking = violations.where(f.col("standing") == UNPROVEN).select("node", "incarnation", "evidence")
+        cut |= {(row["node"], row["incarnation"]): row["evidence"] for row in lacking.distinct().collect()}
         violations = violations.where(f.col("standing") == BROKEN)
     verdict.cut = [said for _, said in sorted(cut.items())]
     if counts:
         verdict.findings = first_of_each(violations)
     totals = {(row["check"], row["standing"]): row["count"] for row in counts}
-    accuse(verdict, totals, _lost(violations) if ("lost", BROKEN) in totals else {})
+    streams = list(verdict.timeline.flows.counts) if verdict.timeline is not None else []
+    accuse(verdict, totals, lost_of(violations, streams) if ("lost", BROKEN) in totals else {})
     if counted is not None:
         _compare(verdict, counted, kept)
     if finish is not None:
@@ -547,10 +601,24 @@ def recount(spark: SparkSession, files: Iterable[Read]) -> DataFrame:
     return spark.createDataFrame(pa.table(rows), FILES).repartition(tasks).mapInArrow(each(_read_again), DEALT)
 
 
-def _lost(violations: DataFrame) -> dict[tuple[str, int], int]:
-    """Return (origin, stream) -> messages that are lost."""
-    sums = violations.where("check = 'lost'").groupBy("origin", "stream").agg(f.sum("value").alias("value")).collect()
-    return {(row["origin"], row["stream"]): row["value"] for row in sums}
+def lost_of(violations: DataFrame, streams: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
+    """Return (origin, stream) -> messages that are lost, of the streams that the page has; the others as one."""
+    import pyarrow as pa
+
+    keys = sorted(streams)
+    known = {
+        "shown_origin": pa.array([origin for origin, _ in keys], pa.string()),
+        "shown_stream": pa.array([stream for _, stream in keys], pa.int64()),
+    }
+    shown = violations.sparkSession.createDataFrame(pa.table(known), "shown_origin string, shown_stream bigint")
+    lost = violations.where("check = 'lost'")
+    same = (f.col("origin") == f.col("shown_origin")) & (f.col("stream") == f.col("shown_stream"))
+    joined = lost.join(shown, same, "left")
+    sums = joined.groupBy("shown_origin", "shown_stream").agg(f.sum("value").alias("value")).collect()
+    return {
+        OTHERS if row["shown_origin"] is None else (row["shown_origin"], row["shown_stream"]): row["value"]
+        for row in sums
+    }
 
 
 def first_of_each(violations: DataFrame) -> list[Violation]:

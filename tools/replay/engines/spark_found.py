@@ -32,7 +32,7 @@ KEPT_MAX: Final = 2_000
 some tens of megabytes however large the fleet is."""
 _LINK: Final = "link\t"
 """How a number begins that was counted for a session whose peer its segment does not tell."""
-_OF_STREAM: Final = ("flow", "stream", "way", "dwell")
+_OF_STREAM: Final = ("flow", "stream", "way", "dwell", "priority")
 """Numbers of these kinds are of a stream: their second and third part."""
 _ROW: Final = "what string, name string, n bigint, data binary"
 """A row of detail for the page."""

@@ -16,9 +16,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from triack.tools.replay.checks.findings import Output, Record, settled
-from triack.tools.replay.log.schema import TRANSACTIONAL
+from triack.tools.replay.log.schema import priority_in
 
-__all__ = ["MARK", "QueueJudge", "is_judged", "priority_in", "queue_unit"]
+__all__ = ["MARK", "QueueJudge", "is_judged", "queue_unit"]
 
 MARK: Final = "="
 """The unit of a queue has this, and the queue's name in hex, where that of a stream has the stream's number."""
@@ -48,12 +48,6 @@ def is_judged(record: Record) -> bool:
     """Whether the judge of a queue must see a record."""
     queue = record.get("queue", "")
     return record["event"] in EVENTS and queue != IN_ARRIVAL_ORDER and not queue.startswith(APART)
-
-
-def priority_in(record: Record) -> int:
-    """The priority that a record says its messages have."""
-    priority: int = record.get("priority", 0 if record["class"] == TRANSACTIONAL else 3)
-    return priority
 
 
 class QueueJudge:

@@ -33,9 +33,8 @@ from triack.tools.replay.checks.latencies import Latencies
 from triack.tools.replay.checks.outgoing_check import Outgoing
 from triack.tools.replay.checks.stories import Story, given_up_and_delivered, segments, waiting
 from triack.tools.replay.judges.admin_judge import Asking, judge_asking
-from triack.tools.replay.judges.queue_judge import priority_in
 from triack.tools.replay.log.ranges import RangeSet, Span, size
-from triack.tools.replay.log.schema import CLASS_CODES, EXPRESS, RECOVERABLE, TRANSACTIONAL
+from triack.tools.replay.log.schema import CLASS_CODES, EXPRESS, RECOVERABLE, TRANSACTIONAL, priority_in
 from triack.tools.replay.topics.passing_check import QUEUE as REMOTE
 from triack.tools.replay.transit.transit_check import Passing
 

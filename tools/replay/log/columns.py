@@ -10,6 +10,7 @@ import io
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import accumulate
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final
 
@@ -98,9 +99,17 @@ def columns_of_some(records: list[Record], names: Sequence[str]) -> dict[str, pa
         ReplayError: as of ``pack``.
     """
     try:
-        return {name: _array([record.get(name) for record in records], SCHEMA.field(name).type) for name in names}
+        return {name: _array(_field_of(records, name), SCHEMA.field(name).type) for name in names}
     except (pa.ArrowInvalid, OverflowError) as error:
         raise ReplayError(f"a record from {records[0].get('n')} on is damaged: {error}") from error
+
+
+def _field_of(records: list[Record], name: str) -> list[Any]:
+    """Return a field of each record; where all have it, in half the time."""
+    try:
+        return list(map(itemgetter(name), records))
+    except KeyError:
+        return [record.get(name) for record in records]
 
 
 def _array(values: list[Any], kind: pa.DataType) -> pa.Array:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
@@ -14,6 +15,13 @@ RECOVERABLE: Final = "recoverable"
 TRANSACTIONAL: Final = "transactional"
 CLASS_CODES: Final = {EXPRESS: 0, RECOVERABLE: 1, TRANSACTIONAL: 2}
 """The classes by the strength of their promises: of two that records claim for one stream, the higher counts."""
+
+
+def priority_in(record: Mapping[str, Any]) -> int:
+    """The priority that a record says its messages have; it leaves out the default of their class."""
+    priority: int = record.get("priority", 0 if record["class"] == TRANSACTIONAL else 3)
+    return priority
+
 
 FAILURE_REASONS: Final = ("ack-timeout", "store-ack-timeout", "path-lost", "superseded")
 """Ends of a session that count as failures: after them everything unacknowledged must go out again. Written down here
@@ -335,12 +343,15 @@ class Timeline:
         latency: latency bucket (see ``series.latency_bucket``) -> bucket -> messages.
         names: node id -> name.
         links: (from, to) -> what -> how many; both are node ids.
-        queues: (node's name, queue) -> what -> messages.
+        queues: (node's name, queue) -> what -> messages: ``queued``, ``committed``; ``handed PRIORITY`` and ``handed
+            again PRIORITY``.
         streams: (origin, stream) -> the queue that its messages are for; both are as in the records.
         ways: (origin, stream) -> the hops of a stream that relays pass on, as (from, to); all are node ids.
         dwell: (origin, stream, relay) -> latency bucket -> packets that were in transit there for so long.
         readers: (node's name, topic, subscription, pattern) -> what (``delivered``, ``settled``, ``pending`` or
             ``discarded``) -> messages.
+        hands: (node's name, topic, subscription) -> ``handed`` or ``handed again`` -> messages.
+        priorities: (origin, stream) -> the priority of its messages.
         starts: the starts of nodes, in order.
         flows: what became of the messages of each stream.
         trips: (from, to) -> narrow bucket -> round trips from a packet sent to its session ack.
@@ -372,6 +383,8 @@ class Timeline:
     ways: dict[tuple[str, int], list[tuple[str, str]]] = field(default_factory=dict)
     dwell: dict[tuple[str, int, str], dict[int, int]] = field(default_factory=dict)
     readers: dict[tuple[str, str, str, str], dict[str, int]] = field(default_factory=dict)
+    hands: dict[tuple[str, str, str], dict[str, int]] = field(default_factory=dict)
+    priorities: dict[tuple[str, int], int] = field(default_factory=dict)
     policies: dict[tuple[str, str], dict[tuple[int, ...], int]] = field(default_factory=dict)
     starts: list[StartLine] = field(default_factory=list)
     flows: Flows = field(default_factory=Flows)

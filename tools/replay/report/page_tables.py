@@ -6,7 +6,7 @@ A table that is too long for the page adds up the rows that it leaves out in one
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -97,8 +97,25 @@ _EXPRESS: Final = (
     Column("express_sent", "express sent", "count"),
     Column("express_delivered", "express delivered", "count"),
 )
+_READING: Final = (
+    Column("settled", "readers are done with", "count"),
+    Column("waits", "wait for readers", "count"),
+    Column("discarded", "dropped", "count"),
+)
+"""Of a subscription."""
+_OF_READER: Final = {"settled": "settled", "waits": "pending", "discarded": "discarded"}
+"""Where ``Timeline.readers`` has them."""
+_HANDS: Final = {"handed": "handed", "handed again": "again"}
+"""Words of ``Timeline.hands`` and ``Timeline.queues``, and their columns."""
+_TOPIC: Final = "topic:"
+"""With this the name of the queue begins in which the messages of a topic arrive."""
 _OPTIONAL: Final = (
     "what",
+    "topic",
+    "priority",
+    "settled",
+    "waits",
+    "discarded",
     "unqueued",
     "at_relays",
     "acknowledged",
@@ -170,6 +187,7 @@ def _streams(timeline: Timeline) -> list[Row]:
             "queue": timeline.streams.get(stream, "not known"),
             "stream": number,
             "class": _CLASSES[flow["class"]],
+            "priority": timeline.priorities.get(stream),
             "sent": flow["sent"],
             "unqueued": flow["unqueued"],
             "delivered": flow["delivered"],
@@ -229,26 +247,80 @@ def _queues(verdict: Verdict, timeline: Timeline, streams: list[Row]) -> Table:
     columns = (
         Column("destination", "node"),
         Column("queue", "queue"),
+        Column("topic", "of the topic"),
+        Column("priority", "priority", "number"),
         *_FLOW,
         Column("handed", "handed out", "count"),
         Column("again", "handed out again", "count"),
+        *_READING,
         *_EXPRESS,
     )
-    places = {(row["destination"], row["queue"]) for row in streams}
-    groups = _grouped(streams, "destination", "queue")
-    rows = []
-    for node, queue in sorted(places | {key for key, counts in timeline.queues.items() if _is_handed(counts)}):
-        counts = timeline.queues.get((node, queue), {})
-        handed = {"handed": counts.get("handed", 0), "again": counts.get("handed again", 0)}
-        rows.append(
-            {"destination": node, "queue": queue, **_sums(groups.get((node, queue), []), (*_FLOW, *_EXPRESS)), **handed}
-        )
+    rows = [*_queue_rows(timeline, streams, columns), *_subscription_rows(timeline, columns)]
+    rows.sort(key=_place)
     sums = _sums(rows, columns)
     note = (
         "Messages of the recoverable and transactional classes by the queue that they are for. Handed out to an"
         " application are messages of all classes, and those of the system's own queues."
     )
+    if any(row["priority"] is not None for row in rows):
+        note += " A queue whose messages had several priorities has a row for each."
+    if timeline.readers or timeline.hands:
+        note += (
+            " A subscription is a queue of its topic's node. Messages of the topic are sent and delivered once, however"
+            " many subscriptions get them. So these have counts of their own: what was handed out, what readers are"
+            " done with, what waits for them, and what was dropped."
+        )
     return Table("queues", "Queues", columns, rows, note, {"destination": "all", **sums}, _flow_says(verdict, sums))
+
+
+def _queue_rows(timeline: Timeline, streams: Iterable[Row], columns: Iterable[Column]) -> Iterator[Row]:
+    """Yield a row for each queue, or for each priority of a queue in which there were several."""
+    parts: defaultdict[tuple[str, str], list[Row]] = defaultdict(list)
+    for row in streams:
+        parts[(row["destination"], row["queue"])].append(row)
+    for place, counts in timeline.queues.items():
+        parts[place] += _handed(counts)
+    for (node, queue), some in parts.items():
+        by_priority = _grouped(some, "priority")
+        if len(by_priority.keys() - {(None,)}) < 2:  # noqa: PLR2004 - several
+            by_priority = {(None,): some}
+        topic = queue.removeprefix(_TOPIC) if queue.startswith(_TOPIC) else ""
+        for (priority,), mine in by_priority.items() if some else ():
+            names = {"destination": node, "queue": queue, "topic": topic, "priority": priority}
+            yield {**names, **_sums(mine, columns), **dict.fromkeys(_OF_READER)}
+
+
+def _handed(counts: Mapping[str, int]) -> Iterator[Row]:
+    """Yield what of a queue was handed out, by priority."""
+    for what, count in counts.items():
+        kind, _, priority = what.rpartition(" ")
+        if kind in _HANDS:
+            yield {"priority": int(priority), _HANDS[kind]: count}
+
+
+def _subscription_rows(timeline: Timeline, columns: Iterable[Column]) -> Iterator[Row]:
+    """Yield a row for each subscription to a topic of a node whose log is there."""
+    parts: defaultdict[tuple[str, str, str], list[Row]] = defaultdict(list)
+    for (*names, _), counts in timeline.readers.items():
+        parts[(names[0], names[1], names[2])].append({it.name: counts.get(_OF_READER[it.name], 0) for it in _READING})
+    for key, counts in timeline.hands.items():
+        parts[key].append({name: counts.get(what, 0) for what, name in _HANDS.items()})
+    own = [column for column in columns if column.name in (*_HANDS.values(), *_OF_READER)]
+    for (node, topic, subscription), some in parts.items():
+        yield {
+            **dict.fromkeys(column.name for column in columns),
+            "destination": node,
+            "queue": subscription,
+            "topic": topic,
+            **_sums(some, own),
+        }
+
+
+def _place(row: Row) -> tuple[Any, ...]:
+    """Where a row of a queue stands: subscriptions behind the queue of their topic, and high priorities first."""
+    queue = f"{_TOPIC}{row['topic']}" if row["topic"] else row["queue"]
+    priority = row["priority"] if row["priority"] is not None else -1
+    return row["destination"], queue, row["sent"] is None, row["queue"], -priority
 
 
 _READER_COUNTS: Final = ("delivered", "settled", "pending", "discarded")
@@ -272,10 +344,6 @@ def _readers(timeline: Timeline) -> Table:
         " log."
     )
     return Table("readers", "Subscriptions", columns, rows, note)
-
-
-def _is_handed(counts: Mapping[str, int]) -> bool:
-    return bool(counts.get("handed") or counts.get("handed again"))
 
 
 def _stream_table(verdict: Verdict, streams: list[Row]) -> Table:

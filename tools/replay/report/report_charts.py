@@ -10,7 +10,7 @@ from typing import ClassVar, Final
 from triack.base.printable import printable
 from triack.tools.replay.checks.findings import Output, Record
 from triack.tools.replay.log.ranges import RangeSet
-from triack.tools.replay.log.schema import FAILURE_REASONS, POLICY_SHOWN
+from triack.tools.replay.log.schema import FAILURE_REASONS, POLICY_SHOWN, priority_in
 from triack.tools.replay.log.series import delay_bucket
 from triack.tools.replay.report.report_tables import BETWEEN
 
@@ -68,8 +68,10 @@ class Charts:
     where the peer is not known yet; ``queue WHAT PLACE QUEUE``, ``stream ORIGIN STREAM QUEUE``, ``name NODE NAME``,
     ``alias NODE NAME`` for what a peer calls it, and ``heard NODE SESSION`` for the wall time at which a node heard its
     peer for the last time in a session that failed; ``hold NODE ORIGIN STREAM WALL_NS REASON`` and ``pause NODE QUEUE
-    WALL_NS WORD`` where a stream was held and a queue was paused, without a reason or word where that ended. The judges
-    of streams add ``flow ORIGIN STREAM WHAT``, and the conclusion which node is at the other end of a session.
+    WALL_NS WORD`` where a stream was held and a queue was paused, without a reason or word where that ended;
+    ``priority ORIGIN STREAM PRIORITY``, and ``hand NODE TOPIC SUBSCRIPTION WHAT`` for what a subscription was handed.
+    The judges of streams add ``flow ORIGIN STREAM WHAT``, and the conclusion which node is at the other end of a
+    session.
 
     From here on, names of nodes and queues contain no tabs and no other invisible characters.
 
@@ -171,7 +173,9 @@ class Charts:
         self._out.chart("resend_wait", record["wall_ns"], record["interval_ns"], "max")
 
     def _stream(self, record: Record) -> None:
-        self._out.count(f"stream\t{record['origin']}\t{record['stream']}\t{_shown(record['queue'])}", 1)
+        stream = f"{record['origin']}\t{record['stream']}"
+        self._out.count(f"stream\t{stream}\t{_shown(record['queue'])}", 1)
+        self._out.count(f"priority\t{stream}\t{priority_in(record)}", 1)
 
     def _queued(self, record: Record) -> None:
         self._stream(record)
@@ -184,10 +188,13 @@ class Charts:
         self._queue(record, "committed", record["node"], record["count"])
 
     def _handed(self, record: Record) -> None:
-        if "queue" not in record:
-            return  # the message of a topic: it has as many readers as there are subscriptions
         what = "handed again" if record["redelivered"] else "handed"
-        self._queue(record, what, record["node"], sum(packets * each for packets, each in record["counts"]))
+        if "queue" in record:
+            what = f"{what} {priority_in(record)}"
+            self._queue(record, what, record["node"], sum(packets * each for packets, each in record["counts"]))
+            return
+        names = f"{record['node']}\t{_shown(record['topic'])}\t{_shown(record['subscription'])}"
+        self._out.count(f"hand\t{names}\t{what}", sum(last - first + 1 for first, last in record["ranges"]))
 
     def _held(self, record: Record) -> None:
         where = record["node"], record["origin"], str(record["stream"])

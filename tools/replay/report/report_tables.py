@@ -74,8 +74,11 @@ def fill_tables(timeline: Timeline, numbers: Mapping[str, int]) -> None:
 
 
 def _count_other(timeline: Timeline, what: str, rest: list[str], value: int) -> None:
-    if what in ("stream", "way", "dwell", "flow"):
+    if what in ("stream", "way", "dwell", "flow", "priority"):
         _count_stream(timeline, what, rest, value)
+    elif what == "hand":
+        node, topic, subscription, count = rest
+        _add(timeline.hands.setdefault((timeline.names.get(node, node), topic, subscription), {}), count, value)
     elif what in ("hold", "pause"):
         _note_edge(timeline, what, rest)
 
@@ -99,6 +102,8 @@ def _count_stream(timeline: Timeline, what: str, rest: list[str], value: int) ->
     stream, more = (rest[0], int(rest[1])), rest[2:]
     if what == "stream":
         timeline.streams[stream] = "\t".join(more)
+    elif what == "priority":
+        timeline.priorities[stream] = int(more[0])
     elif what == "way":
         timeline.ways.setdefault(stream, []).append((more[0], more[1]))
     elif what == "dwell":

@@ -222,8 +222,9 @@ class Subscription:
     def handle_passed(self, record: Record, first: int, last: int) -> None:
         """Messages are on their way to the node to which it belongs."""
         away = self.away = self.away or Away()
-        for low, high in away.sent.overlap(first, last):
-            self._report(record, "topic_twice", "passed on again, after its packet was queued", low, high)
+        for low, high in away.passed.overlap(first, last):
+            after = ", after its packet was queued" if away.sent.overlap(low, high) else ""
+            self._report(record, "topic_twice", f"passed on again{after}", low, high)
         for low, high in self._hand.missing(first, last):
             self._report(record, "claims", "passed on, and was not in hand", low, high)
         away.passed.add(first, last)

@@ -424,6 +424,8 @@ class TopicJudge:
     def _on_passed_on(self, subscription: Subscription, record: Record) -> None:
         if subscription.away is None:
             self._claim_of(record, "passed on, and it is a subscription of this node")
+        if record["origin"] != record["node"]:
+            self._claim_of(record, "passed on by a stream of another node")
         self._passing.handle_passed(subscription, record)
 
     def _on_queued(self, record: Record) -> None:
@@ -537,10 +539,10 @@ class TopicJudge:
         """Some of the eldest messages are dropped; there may be several records of one subscription."""
         drop = self._owed.drops.get(record["subscription"]) if self._owed is not None else None
         first, last = record["first"], record["last"]
-        dropped = subscription.open.overlap(first, last)
+        dropped, foreign = subscription.open.overlap(first, last), list(subscription.open.missing(first, last))
         last_ns = next((at_ns for *_, at_ns in self._contents.dates(last, last)), record["at_ns"])
         subscription.handle_discarded(dropped, self._contents.kept)
-        if drop is None or not drop.take(dropped):
+        if drop is None or foreign or not drop.take(dropped):
             evidence = f"dropped, and by the rule it loses {_said(drop.may if drop is not None else [])}"
             subscription.report(record, "discard_rule", evidence, first, last=last)
             return

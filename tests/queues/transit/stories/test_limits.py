@@ -38,6 +38,20 @@ def test_a_relay_with_a_tiny_quota_holds_its_streams(delivery: Delivery) -> None
     assert (got if delivery is Delivery.TRANSACTIONAL else sorted(got)) == numbered(0, 1_000, 200)
 
 
+@pytest.mark.parametrize("delivery", sorted(DURABLE))
+def test_a_full_relay_is_asked_no_more_often_than_its_hold_says(delivery: Delivery) -> None:
+    """Once a minute, with a packet that it does not have; it is not sent again what it has on its disk."""
+    net = line("arb", settings={"r": limited(transit_quota=Quota(messages=2))})
+    a, b = net["a"], net["b"]
+    b.crash()
+    for body in numbered(0, 50, 1_000):
+        post(a, "b", body, delivery=delivery)
+    net.world.run(120 * SECOND)
+    before = len(a.log("packet_sent"))
+    net.world.run(HOUR)
+    assert 55 <= len(a.log("packet_sent")) - before <= 61
+
+
 def test_a_full_queue_at_the_end_holds_its_stream_alone() -> None:
     """The hold goes from hop to hop: the relay fills, then the origin waits; another queue goes on."""
     settings = {"b": limited(quota=Quota(messages=10)), "r": limited(transit_quota=Quota(messages=50))}
@@ -131,9 +145,13 @@ def test_a_large_message_that_is_refused_is_one_dead_letter() -> None:
     assert dead(net["r"]) == ([body], {"too-large": 1})
 
 
-def test_a_gap_that_lasts_ends_no_session() -> None:
-    """What the destination holds for a packet that is missing, it gives back; the origin sends it again."""
-    net = line("arb")
+@pytest.mark.parametrize("patience_s", [None, 5.0, 2.0])
+def test_a_gap_that_lasts_ends_no_session(patience_s: float | None) -> None:
+    """What the destination holds for a packet that is missing, it gives back; the origin sends it again.
+
+    The relay waits for store acks as it likes, and the destination knows how long that is.
+    """
+    net = line("arb", settings={"r": NodeSettings(session=SessionSettings(store_ack_timeout_s=patience_s))})
     a, r, b = (net[name] for name in "arb")
     net.world.cut(r, b)
     post(a, "b", b"1")

@@ -35,6 +35,25 @@ def test_a_route_that_changes_loses_nothing(delivery: Delivery, seed: int) -> No
     assert (got if delivery is Delivery.TRANSACTIONAL else sorted(got)) == numbered(0, 200)
 
 
+def test_a_relay_forgets_a_packet_that_its_destination_has_passed_over() -> None:
+    """Its origin has given the first packet up, and the second came by another way."""
+    net = diamond()
+    a, b, r = net["a"], net["b"], net["r"]
+    net.world.cut(r, b)
+    post(a, "b", b"first")
+    assert net.world.run(10 * SECOND, lambda: net.waiting("r") == 1)
+    net.allow("s", "a", may_relay=())
+    net.reroute("a", *BY_S)
+    assert net.world.run(400 * SECOND, lambda: not a.busy)
+    assert dead(a) == ([b"first"], {"access-denied": 1})
+    net.allow("s", "a")
+    post(a, "b", b"second")
+    assert net.world.run(10 * SECOND, lambda: b.length("q") == 1)
+    net.world.heal()
+    assert net.world.run(100 * SECOND, lambda: net.is_done("a"))
+    assert (b.read_all("q"), dead(r)) == ([b"second"], ([], {}))
+
+
 def test_a_relay_whose_route_changes_loses_nothing() -> None:
     """The same one hop further: the origin has let go of what waits at the relay that is cut off."""
     net = Relays("af fr fs rb sb", {"a": [("b", "f")], "f": BY_R})

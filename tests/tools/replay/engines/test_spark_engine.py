@@ -1,5 +1,6 @@
 """The Spark engine: the same judges, so the same verdict, evidence and all, over all worlds at once."""
 
+from dataclasses import astuple
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,6 +37,18 @@ def save_all(directory: Path, each: int = 1) -> list[LogFile]:
             world.number()
         rename(world, f"{at:04x}").save(directory, number=False)
     return find_logs([directory])
+
+
+def test_losses_in_streams_that_the_page_leaves_out_are_one_number(spark: "SparkSession") -> None:
+    """The driver takes no more of them than of the streams."""
+    from triack.tools.replay.engines.spark_dues import VIOLATIONS
+    from triack.tools.replay.engines.spark_engine import OTHERS, lost_of
+
+    lost = [("a", 1, 5), ("a", 1, 2), ("b", 9, 4), ("b", 8, 1)]
+    found = [Violation("lost", origin=origin, stream=stream, value=value) for origin, stream, value in lost]
+    gap = Violation("gaps", origin="a", stream=1, value=99)
+    violations = spark.createDataFrame([astuple(it) for it in (*found, gap)], VIOLATIONS)
+    assert lost_of(violations, [("a", 1), ("c", 2)]) == {("a", 1): 7, OTHERS: 5}
 
 
 @pytest.mark.gate

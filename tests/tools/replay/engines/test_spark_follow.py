@@ -171,8 +171,13 @@ def test_who_writes_all_the_time_keeps_nothing_from_being_told(spark: "SparkSess
     assert verdict.verdict == "fail"
 
 
-def test_lines_of_real_nodes_go_on_after_a_batch(spark: "SparkSession", tmp_path: Path) -> None:
-    """They refer to what lines before them say."""
+def test_lines_of_real_nodes_go_on_after_a_batch(
+    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They refer to what lines before them say. Each batch counts as large: units with news are joined."""
+    from triack.tools.replay.engines import spark_batch
+
+    monkeypatch.setattr(spark_batch, "TASK_BYTES", 1_000)
     logs, ear = tmp_path / "logs", Ear()
     logs.mkdir()
     stream = begin(spark, logs, tmp_path / "kept")

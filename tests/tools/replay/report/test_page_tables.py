@@ -10,6 +10,7 @@ from tests.tools.replay.builder import ALPHA, BETA, World, healthy
 from tests.tools.replay.cutting import cut, judged, past_of, random_cuts
 from tests.tools.replay.judging import PLANTED, plant, verdict_of
 from tests.tools.replay.relays import through_relay
+from tests.tools.replay.topic_logs import Topics
 from triack.tools.chaos.run import run_seed
 from triack.tools.replay.log.schema import SessionLine, StartLine, Timeline, Verdict
 from triack.tools.replay.report.outages import outages_of, sessions_of
@@ -154,6 +155,65 @@ def test_express_messages_stand_beside_the_promised_ones() -> None:
     express = [record["count"] for record in world.beta.all("committed") if record["class"] == "express"]
     assert streams.sums["express_delivered"] == sum(express) > 0
     assert "Express messages are not among these numbers" in streams.says
+
+
+def rows_of(table: Table, *names: str) -> list[tuple[object, ...]]:
+    return [tuple(row[name] for name in names) for row in table.rows]
+
+
+def labels(table: Table) -> set[str]:
+    return {column.name for column in table.columns}
+
+
+def test_a_queue_has_a_row_for_each_priority_if_several_were_used() -> None:
+    """The highest first. A transactional message has 0, a recoverable one 3; one more stream has 7."""
+    world = World()
+    world.alpha.start()
+    world.beta.start()
+    world.open()
+    world.deliver("recoverable", 3)
+    before = tables(verdict_of(world))["queues"]
+    assert "priority" not in labels(before)
+    assert rows_of(before, "queue", "priority", "sent", "handed") == [("orders", None, 30, 30)]
+    world.deliver(TX, 2)
+    verdict = verdict_of(world)
+    assert_adds_up(verdict)
+    after = tables(verdict)["queues"]
+    assert "priority" in labels(after)
+    assert rows_of(after, "queue", "priority", "sent", "delivered", "handed") == [
+        ("orders", 3, 30, 30, 30),
+        ("orders", 0, 20, 20, 20),
+    ]
+    assert after.sums["handed"] == 50
+
+
+def test_a_subscription_is_a_queue_of_its_topic() -> None:
+    """Both get all ten messages: one is done with six and has one in hand again, the other was handed none."""
+    world = Topics()
+    fast, _ = world.subscribe("fast", durable=True), world.subscribe("slow", durable=True)
+    world.publish()
+    world.consume(fast, 6)
+    world.take(fast, 1)
+    world.give_back(fast)
+    world.take(fast, 1, redelivered=True)
+    verdict = verdict_of(world)
+    assert_adds_up(verdict)
+    queues = tables(verdict)["queues"]
+    assert {"topic", "settled", "waits"} <= labels(queues)
+    assert "discarded" not in labels(queues)
+    names = ("queue", "topic", "sent", "delivered", "handed", "again", "settled", "waits")
+    assert rows_of(queues, *names) == [
+        ("topic:Games", "Games", 10, 10, 0, 0, None, None),
+        ("fast", "Games", None, None, 7, 1, 6, 4),
+        ("slow", "Games", None, None, 0, 0, 0, 10),
+    ]
+    assert {name: queues.sums[name] for name in names[2:]} == {
+        "sent": 10, "delivered": 10, "handed": 7, "again": 1, "settled": 6, "waits": 14,
+    }  # fmt: skip
+    readers = {row["subscription"]: row for row in tables(verdict)["readers"].rows}
+    assert {name: (row["settled"], row["pending"]) for name, row in readers.items()} == {
+        row["queue"]: (row["settled"], row["waits"]) for row in queues.rows[1:]
+    }
 
 
 def test_each_queue_has_its_latency() -> None:

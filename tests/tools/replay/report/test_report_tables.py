@@ -39,6 +39,12 @@ def test_a_node_has_the_name_that_it_gives_itself() -> None:
     assert timeline.queues == {("beta", "orders"): {"queued": 4, "committed": 3}}
 
 
+def test_streams_have_a_priority_and_subscriptions_are_called_by_their_node() -> None:
+    timeline = filled({"name\tb\tbeta": 1, "priority\ta\t7\t5": 2, "hand\tb\tGames\taudit\thanded": 3})
+    assert timeline.priorities == {("a", 7): 5}
+    assert timeline.hands == {("beta", "Games", "audit"): {"handed": 3}}
+
+
 def test_an_alias_of_two_nodes_is_neither() -> None:
     timeline = filled({"alias\tb\tx": 1, "alias\tc\tx": 1, "queue\tqueued\tx\torders": 4})
     assert timeline.queues == {("x", "orders"): {"queued": 4}}

@@ -22,13 +22,14 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 SESSIONS = 20
 """Of a pair of nodes."""
-FEW, SOME, MANY = 50, 50, int(os.environ.get("TRIACK_FLEET_PAIRS", "400"))
-"""Pairs of nodes; 5,000 are 10,000 starts and 100,000 sessions, which take a quarter of an hour and more."""
+FEW, SOME, MANY = 10, 50, int(os.environ.get("TRIACK_FLEET_PAIRS", "100"))
+"""Pairs of nodes; 5,000 are 10,000 starts and 100,000 sessions, which take some five minutes of a processor."""
 KEPT = 40
-"""Things of a kind that the driver takes in the small test: fewer than some pairs have, more than few have sessions."""
-MORE_BYTES = 64 << 20
-"""What the driver may hold for 10,000 files beyond that for a hundred: their names, and the listing of them, some
-kilobytes each."""
+"""Things of a kind that the driver takes here: fewer than some pairs have."""
+MORE_BYTES = 256 << 10
+FILE_BYTES = 6 << 10
+"""What the driver may hold of many pairs beyond that of few, and for each file of these: its name, in the listing and
+the verdict. The forty ends of sessions of a pair would be more."""
 IDS = re.compile(rb'"([0-9a-f]{32}|[0-9a-f]{16})"')
 
 
@@ -102,7 +103,6 @@ def test_a_page_gets_the_first_of_each_kind_and_the_verdict_is_of_all(
     assert verdict == local
 
 
-@pytest.mark.skipif("TRIACK_LONG_TESTS" not in os.environ, reason="many minutes of Spark: set TRIACK_LONG_TESTS")
 def test_the_driver_holds_no_more_of_many_sessions(
     spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -118,4 +118,4 @@ def test_the_driver_holds_no_more_of_many_sessions(
     (_, before), (verdict, peak) = measured(spark, few), measured(spark, many)
     assert (verdict.starts, verdict.nodes) == (2 * MANY, 2 * MANY)
     assert verdict.violations == {"ack_unreceived": MANY, "order_ack_before_commit": MANY}
-    assert peak < before + MORE_BYTES
+    assert peak < before + MORE_BYTES + 2 * MANY * FILE_BYTES

@@ -13,8 +13,9 @@ from tests.tools.replay.harmless import HARMLESS
 from tests.tools.replay.judging import plant, verdict_of
 from tests.tools.replay.relays import Relayed
 from triack.tools.replay.engines.local_engine import replay_local
-from triack.tools.replay.log.files import find_logs
+from triack.tools.replay.log.files import find_logs, read_records
 from triack.tools.replay.log.schema import Verdict
+from triack.tools.replay.tables.counts import EVENTS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,6 +37,19 @@ def save_honest(directory: Path) -> None:
             (run / Path(name).name).write_bytes(content)
         if replay_local(find_logs([run])).verdict != "pass":
             shutil.rmtree(run)
+
+
+def test_the_records_of_all_files_of_a_task_are_packed_together(spark: "SparkSession", tmp_path: Path) -> None:
+    """By their events: packed file by file, eight segments had many times as many batches."""
+    from triack.tools.replay.engines.spark_engine import COUNTED, deal_files
+    from triack.tools.replay.engines.spark_files import list_files, tabulate_files
+
+    healthy().save(tmp_path)
+    logs = find_logs([tmp_path])
+    events = {record["event"] for log in logs for record in read_records(log)} & set(EVENTS)
+    files = tabulate_files(spark, list_files(spark, [str(tmp_path)])).coalesce(1)
+    assert len(logs) == 8
+    assert deal_files(files).where(f"kind = '{COUNTED}'").count() == len(events)
 
 
 def test_two_counts_of_every_honest_log_agree(spark: "SparkSession", tmp_path: Path) -> None:

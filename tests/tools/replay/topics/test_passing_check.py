@@ -57,3 +57,21 @@ def test_what_is_passed_on_twice_is_found() -> None:
     passed = next(record for record in hub if record["event"] == "passed_on")
     hub.insert(at + 1, {**passed, "at_ns": hub[at]["at_ns"], "wall_ns": hub[at]["wall_ns"]})
     assert ("topic_twice", "sub/audit") in told(starts)
+
+
+def test_a_message_that_is_passed_on_twice_before_its_packet_is_found() -> None:
+    """Also where the log ends soon after."""
+    starts = logs()
+    hub = next(start for start in starts if any(record["event"] == "passed_on" for record in start))
+    at = max(index for index, record in enumerate(hub) if record["event"] == "passed_on")
+    hub.insert(at + 1, dict(hub[at]))
+    del hub[at + 2 :]
+    assert ("topic_twice", "sub/audit") in told(starts)
+
+
+def test_what_is_passed_on_by_a_stream_of_another_node_is_found() -> None:
+    starts = logs()
+    hub = next(start for start in starts if any(record["event"] == "passed_on" for record in start))
+    passed = next(record for record in hub if record["event"] == "passed_on")
+    passed["origin"] = passed["origin"][::-1]
+    assert ("claims", "sub/audit") in told(starts)

@@ -1,0 +1,130 @@
+"""Mistakes of large bodies: ``queues/mailboxes/large_bodies.py``, and its senders."""
+
+from proof.planted.bug import Bugs, Patch
+from triack.base.commit import Commit
+from triack.base.names import StreamId
+from triack.queues.mailboxes.large_bodies import Bodies, Body, BodyEvent, BodyId, BodyState
+from triack.queues.mailboxes.queued_packet import QueuedPacket
+from triack.queues.mailboxes.quotas import Fill
+from triack.queues.streams.outbox import Outbox
+
+__all__ = ["BUGS"]
+
+BUGS = Bugs()
+
+
+@BUGS.by_seeds("a body is handed out without its last part")
+def _without_the_last_part(patch: Patch) -> None:
+    add = Bodies.add
+
+    def careless(self: Bodies, packet: QueuedPacket) -> bool:
+        body = _coming(self, packet)
+        added = add(self, packet)
+        if added and body is not None and body.state is BodyState.WHOLE and len(body.parts) > 1:
+            body.parts.pop()
+        return added
+
+    patch.setattr(Bodies, "add", careless)
+
+
+@BUGS.by_seeds("a part of a body is read twice")
+def _a_part_twice(patch: Patch) -> None:
+    add = Bodies.add
+
+    def twice(self: Bodies, packet: QueuedPacket) -> bool:
+        body = _coming(self, packet)
+        added = add(self, packet)
+        if added and body is not None and len(body.parts) > 1:
+            body.parts.insert(1, body.parts[0])
+        return added
+
+    patch.setattr(Bodies, "add", twice)
+
+
+@BUGS.by_seeds("a body is whole with its first part")
+def _torn(patch: Patch) -> None:
+    """What comes after it is deleted, as parts of no body are."""
+    add = Bodies.add
+
+    def hasty(self: Bodies, packet: QueuedPacket) -> bool:
+        body = _coming(self, packet)
+        added = add(self, packet)
+        if added and body is not None and body.state is BodyState.COMING:
+            self._move(body, BodyEvent.COMPLETED)
+        return added
+
+    patch.setattr(Bodies, "add", hasty)
+
+
+@BUGS.by_seeds("the parts of a torn body begin the next one")
+def _mixed(patch: Patch) -> None:
+    announce = Bodies.announce
+
+    def mixing(self: Bodies, packet: QueuedPacket, ordinal: int, total_bytes: int, fill: Fill) -> bool:
+        torn = _coming(self, packet)
+        announced = announce(self, packet, ordinal, total_bytes, fill)
+        body = _coming(self, packet)
+        if torn is not None and body is not None:
+            body.parts, body.have_bytes = [*torn.parts], torn.have_bytes
+        return announced
+
+    patch.setattr(Bodies, "announce", mixing)
+    patch.setattr(Bodies, "give_up", _deaf)
+
+
+@BUGS.by_seeds("a body is freed before its message was acknowledged")
+def _freed_early(patch: Patch) -> None:
+    claim = Bodies.claim
+
+    def shortly(self: Bodies, origin: bytes, ordinal: int) -> int:
+        size_bytes = claim(self, origin, ordinal)
+        if size_bytes:
+            self.note_left(origin, ordinal)
+        return size_bytes
+
+    patch.setattr(Bodies, "claim", shortly)
+
+
+@BUGS.by_seeds("a body that was given up keeps its room")
+def _keeps_its_room(patch: Patch) -> None:
+    unreserve = Bodies._unreserve
+
+    def forgets(self: Bodies, origin: bytes, fill: Fill, total_bytes: int) -> None:
+        if not any(body.fill is fill and body.state is BodyState.FREED for body in self.by_id.values()):
+            unreserve(self, origin, fill, total_bytes)
+
+    patch.setattr(Bodies, "_unreserve", forgets)
+
+
+@BUGS.by_seeds("a body keeps its room when its message is charged with it")
+def _charged_twice(patch: Patch) -> None:
+    unreserve = Bodies._unreserve
+
+    def forgets(self: Bodies, origin: bytes, fill: Fill, total_bytes: int) -> None:
+        if any(body.fill is fill and body.state is BodyState.FREED for body in self.by_id.values()):
+            unreserve(self, origin, fill, total_bytes)
+
+    patch.setattr(Bodies, "_unreserve", forgets)
+
+
+@BUGS.by_seeds("the word that no more of a body comes is not heard")
+def _not_heard(patch: Patch) -> None:
+    patch.setattr(Bodies, "give_up", _deaf)
+
+
+@BUGS.by_seeds("no body is given up by a start, nor for a message that has died")
+def _never_given_up(patch: Patch) -> None:
+    def silent(self: Outbox, peer: str, queue: str, ordinal: int, commit: Commit) -> None:
+        """Leave it where it is."""
+
+    patch.setattr(Outbox, "give_up_body", silent)
+
+
+def _deaf(self: Bodies, body_id: BodyId) -> None:
+    """Leave it where it is."""
+
+
+def _coming(bodies: Bodies, packet: QueuedPacket) -> Body | None:
+    """The body that comes by the stream of a packet."""
+    body = bodies._current.get(StreamId(packet.origin, packet.stream))
+    return body if body is not None and body.state is BodyState.COMING else None
