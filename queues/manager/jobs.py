@@ -113,7 +113,8 @@ class Jobs:
     def turn(self, now_ns: int) -> Turn:
         """The next commit, for a call at that moment."""
         group = self.group
-        group.now_ns, group.now_ms = now_ns, self._wall.ms(now_ns)
+        # As ``WallClock.ms``, without the call: there are several of these in each poll.
+        group.now_ns, group.now_ms = now_ns, (now_ns + self._wall.offset_ns) // MS
         return group
 
     def look(self, look: Look) -> None:
@@ -202,7 +203,8 @@ class Jobs:
         self._runs_adding = False
         if isinstance(job, GroupCommit):
             self._outbox.handle_committed(job, now_ns)
-            self._transits.handle_committed(job, now_ns)
+            if self._transits.is_used:
+                self._transits.handle_committed(job, now_ns)
             self._inbox.handle_committed(job, now_ns)
             self._queues.handle_committed(job)
             self.journals.handle_committed()

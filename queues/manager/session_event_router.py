@@ -265,11 +265,12 @@ class SessionEventRouter:
     ) -> None:
         """Take a packet for a queue of this node, or one that is to be passed on."""
         turn = self._jobs.turn(now_ns)
-        if isinstance(packet, wire.RelayedHeader) and not self._transits.is_here(packet):
-            self._transits.handle_packet(conversation, number, packet, delivery, turn)
-        else:
+        if isinstance(packet, wire.RelayedHeader):
+            if not self._transits.is_here(packet):
+                self._transits.handle_packet(conversation, number, packet, delivery, turn)
+                return
             self._transits.sync.onward.handle_arrived(conversation, packet, delivery, now_ns)
-            self._inbox.handle_packet(conversation, number, packet, delivery, turn)
+        self._inbox.handle_packet(conversation, number, packet, delivery, turn)
 
     def _take_word(self, conversation: Conversation, packet: wire.Answer, now_ns: int) -> None:
         """The next hop says something of packets that were passed on."""
@@ -329,10 +330,12 @@ class SessionEventRouter:
             if delivery in DURABLE:
                 self._depend(conversation)
             header = run.header
-            passes = isinstance(header, wire.RelayedHeader) and not self._transits.is_here(header)
-            taker = self._transits if passes else self._inbox
-            if not passes:
-                self._transits.sync.onward.handle_arrived(conversation, header, delivery, now_ns)
+            taker: Inbox | Transits = self._inbox
+            if isinstance(header, wire.RelayedHeader):
+                if self._transits.is_here(header):
+                    self._transits.sync.onward.handle_arrived(conversation, header, delivery, now_ns)
+                else:
+                    taker = self._transits
             if taker.handle_run(conversation, run, delivery, self._jobs.turn(now_ns)):
                 continue
             for number, packet in enumerate(run.headers(), run.packet):
@@ -391,7 +394,7 @@ class SessionEventRouter:
             and (sent.context.outgoing.durable or sent.number == sent.context.entry.packet)
         ]
         self._outbox.handle_session_acks(covered, self._jobs.turn(now_ns))
-        if not self._transits.is_empty:
+        if self._transits.is_used:
             passed = [
                 sent.context
                 for sent in event.told
@@ -416,7 +419,7 @@ class SessionEventRouter:
             if isinstance(sent.context, PacketContext) and sent.number == sent.context.entry.packet
         ]
         self._outbox.handle_store_acks(covered, self._jobs.turn(now_ns))
-        if not self._transits.is_empty:
+        if self._transits.is_used:
             passed = [
                 sent.context
                 for sent in event.packets

@@ -15,7 +15,7 @@ from triack.base.delivery import Delivery
 from triack.base.names import StreamId
 from triack.base.ranges import Range
 from triack.base.reasons import DropReason
-from triack.ordering.wire import RANGES_MAX, OnwardAckPacket, RelayedHeader, SequenceHeader, encode_onward_ack
+from triack.ordering.wire import RANGES_MAX, OnwardAckPacket, RelayedHeader, encode_onward_ack
 from triack.queues.peers.control import Control
 from triack.queues.peers.link import Conversation
 from triack.queues.streams.transit_stream import TransitStream
@@ -62,10 +62,10 @@ class TransitOnward:
     # ---- packets that come
 
     def handle_arrived(
-        self, conversation: Conversation, header: SequenceHeader, delivery: Delivery, now_ns: int
+        self, conversation: Conversation, header: RelayedHeader, delivery: Delivery, now_ns: int
     ) -> None:
         """A packet for a queue of this node came: nobody is behind it to whom it could be passed on."""
-        if not isinstance(header, RelayedHeader) or not header.awaited:
+        if not header.awaited:
             return
         stream, told = StreamId(header.origin, header.stream), self._ended.setdefault(conversation, set())
         if stream not in told and self._say(conversation, stream, header.sequence, [], is_async=True):

@@ -181,11 +181,6 @@ class Transits:
         stream.paused = self.pause_of(stream) is not None
         self.sync.lead(stream)
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether there are no streams in transit, as at all nodes that are no relays."""
-        return not self._streams
-
     # ---- packets that arrive
 
     def is_here(self, header: RelayedHeader | RelayedEnd) -> bool:

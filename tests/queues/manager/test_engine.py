@@ -1,8 +1,11 @@
 """Whole nodes without I/O: what the three acknowledgements, the queues and the disk make of a bad network."""
 
+import sys
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 from random import Random
+from types import FrameType
 
 import pytest
 
@@ -543,3 +546,29 @@ def test_what_comes_together_is_taken_as_if_it_came_one_by_one(delivery: Deliver
             got.append(lease.body)
     assert read[together] == read[alone]
     assert read[together] == bodies or limits != Limits()
+
+
+@pytest.mark.parametrize("delivery", Delivery)
+def test_plain_packets_cost_no_call_into_what_they_do_not_use(delivery: Delivery) -> None:
+    """A node that is no relay, and has no topics, runs nothing of those for a packet, from `send` to its acks."""
+    world = World(1)
+    a, b = world.node("a"), world.node("b")
+    a.send(b, "q", b"first", delivery=delivery)
+    assert world.run(5 * SECOND, lambda: b.length("q") == 1)
+    assert b.read_all("q") == [b"first"]
+    called: set[str] = set()
+
+    def note(frame: FrameType, event: str, _argument: object) -> None:
+        if event == "call":
+            called.add(Path(frame.f_code.co_filename).parent.name)
+
+    sys.setprofile(note)
+    try:
+        a.send(b, "q", b"second", delivery=delivery)
+        assert world.run(5 * SECOND, lambda: b.length("q") == 1)
+        assert b.read_all("q") == [b"first", b"second"]
+        assert world.run(5 * SECOND, lambda: not a.busy)
+    finally:
+        sys.setprofile(None)
+    assert {"manager", "streams", "mailboxes"} <= called
+    assert called.isdisjoint({"topics", "remote", "transit"})
