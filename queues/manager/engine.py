@@ -784,7 +784,7 @@ class Engine(Steering):
             self.transits.next_deadline() if self.transits.is_used else None,
             self.outbox.sync_links.next_deadline() if self.outbox.sync_links.changed else None,
             self.watching.next_deadline(),
-            self.topics.next_deadline(),
+            self.topics.next_deadline() if self.queues.notices.has_topics else None,
             self.jobs.next_deadline(),
         )
         for at_ns in deadlines:
