@@ -78,6 +78,7 @@ class Inbox:
         admission: admission control of the queues.
         positions: the positions of the ordered streams.
         ended: the streams that have ended.
+        awaited: those of which packets may still be at relays.
         order_acks: the order acks that are owed.
         sealing: as given.
     """
@@ -115,7 +116,7 @@ class Inbox:
         )
         self.positions = Positions(record)
         self.ended = EndedStreams()
-        self._awaited = AwaitedEnds()
+        self.awaited = AwaitedEnds()
         # Those of which the commit that goes to the disk, or will be the next, accepts packets.
         self._storing: Container[IncomingStream] = ()
         self.order_acks = OwedAcks(node_id, sealing, drops, record)
@@ -215,7 +216,7 @@ class Inbox:
         if stream is RejectReason.HELD_BACK:
             record_rejected(self._record, header, delivery, stream, turn.now_ns)
             conversation.withhold(delivery, packet)
-            self._awaited.hasten(conversation.link_name)
+            self.awaited.hasten(conversation.link_name)
             if not self.admission.keep_out(conversation, header, packet):
                 self._drops[DropReason.CONTROL_OVERFLOW] += 1
             return
@@ -441,7 +442,7 @@ class Inbox:
                 if self._ends_sealed(packet) and not self.sealing.believes_end(packet):
                     raise ProtocolError(DropReason.FORGED_WORD, "an end of sealed streams")
             if not self._has_all(packet, turn):
-                self._awaited.wait(conversation, packet, turn.now_ns)
+                self.awaited.wait(conversation, packet, turn.now_ns)
                 return
         self._end(conversation, packet, turn)
 
@@ -470,11 +471,11 @@ class Inbox:
 
     def _look_at_ended(self, turn: Turn) -> None:
         """Forget ended streams of which everything has come, or which have waited for the rest for long enough."""
-        for conversation, packet, is_over in self._awaited.poll_due(turn.now_ns):
+        for conversation, packet, is_over in self.awaited.poll_due(turn.now_ns):
             stream = self._find(packet.origin, packet.stream)
             is_stored = stream is None or not (stream in turn.arrivals.accepted or stream in self._storing)
             if not (self._has_all(packet, turn) or (is_over and is_stored)):
-                self._awaited.wait(conversation, packet, turn.now_ns)
+                self.awaited.wait(conversation, packet, turn.now_ns)
                 continue
             try:
                 self._end(conversation, packet, turn)
@@ -488,7 +489,7 @@ class Inbox:
         if stream is not None and (stream.begun > packet.sequence or stream.has_ended):
             # Its number belongs to another stream by now, or it is about to be forgotten.
             stream = None
-        self._awaited.forget(StreamId(origin, packet.stream))
+        self.awaited.forget(StreamId(origin, packet.stream))
         is_known = origin in self._streams or self.ended.knows(origin)
         if isinstance(packet, RelayedEnd) and is_brought and not is_known:
             self._origins.bind(origin, conversation.link_name, packet.from_name)
@@ -686,7 +687,7 @@ class Inbox:
         if self._storing is group.arrivals.accepted:
             self._storing = ()
         for stream in group.arrivals.accepted:
-            self._awaited.handle_stored(stream.id, now_ns)
+            self.awaited.handle_stored(stream.id, now_ns)
         for arrival, header, reason in group.arrivals.refused:
             self._tell_rejected(arrival, header, reason)
         for conversation, end, ended in group.arrivals.ended:
@@ -745,7 +746,7 @@ class Inbox:
         """Let order acks become due whose wait has ended, and let go of packets that have waited for a gap to close."""
         now_ns = turn.now_ns
         self.order_acks.handle_timer(now_ns)
-        if self._awaited.ends:
+        if self.awaited.ends:
             self._look_at_ended(turn)
         if not self._held.heap:
             return
@@ -778,7 +779,7 @@ class Inbox:
     def next_deadline(self) -> int | None:
         """When ``handle_timer`` must be called, or None."""
         at_ns = self.order_acks.next_deadline()
-        if self._awaited.ends and (awaited_ns := self._awaited.next_deadline()) is not None:
+        if self.awaited.ends and (awaited_ns := self.awaited.next_deadline()) is not None:
             at_ns = awaited_ns if at_ns is None else min(at_ns, awaited_ns)
         if not self._held.heap:
             return at_ns

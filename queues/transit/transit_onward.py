@@ -135,9 +135,13 @@ class TransitOnward:
 
     def forget(self, stream: TransitStream) -> None:
         """A stream is forgotten."""
+        self.forget_passed(stream)
+        self._told.pop(stream, None)
+
+    def forget_passed(self, stream: TransitStream) -> None:
+        """What of the stream is not told yet is not told any more."""
         self._due.pop(stream, None)
         self._passed.pop(stream, None)
-        self._told.pop(stream, None)
 
     def holds_open(self, conversation: Conversation) -> bool:
         """Whether a session must not end as idle, as something has to be said in it, or was said that ends with it."""

@@ -77,6 +77,11 @@ class TransitSync:
         self.onward.forget(stream)
         self._links.forget(stream)
 
+    def handle_new_sequence(self, stream: TransitStream) -> None:
+        """A newer sequence begins and numbers its packets from 1 again: nothing of the older one is told any more."""
+        self.onward.forget_passed(stream)
+        self._links.forget(stream)
+
     # ---- packets
 
     def note_awaited(self, stream: TransitStream, header: RelayedHeader, now_ns: int) -> None:

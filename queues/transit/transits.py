@@ -380,6 +380,7 @@ class Transits:
         if dropped := list(stream.sequence.entries.values()):
             self._let_go(stream, dropped, FreedReason.STALE_SEQUENCE, turn)
         stream.ordered = 0
+        self.sync.handle_new_sequence(stream)
         stream.sequence.begin(sequence)
 
     def _take(

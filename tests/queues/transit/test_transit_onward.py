@@ -1,11 +1,13 @@
 """What neighbours are told of packets that were passed on."""
 
 from tests.queues.relays import line, post
+from tests.queues.transit.stories.test_ends import ended
 from tests.queues.transit.stories.test_sync_links import make_sync
 from tests.queues.world import numbered
 from triack.base.delivery import Delivery
 from triack.base.units import MS, SECOND
 from triack.ordering.wire import RANGES_MAX
+from triack.queues.node_settings import NodeSettings
 
 
 def test_words_are_gathered_for_the_interval() -> None:
@@ -51,3 +53,18 @@ def test_many_gaps_are_told_in_several_words() -> None:
     net.world.run(3 * SECOND)
     sizes = [len(record["ranges"]) for record in r.log("onward_ack_sent")[words:]]
     assert sizes == [RANGES_MAX, 100 - RANGES_MAX]
+
+
+def test_an_older_sequence_is_not_told_of_under_the_name_of_the_next() -> None:
+    """A stream ends before its relay has said what it passed on, and the next one numbers its packets from 1 again."""
+    net = line("arb", settings=dict.fromkeys("arb", NodeSettings(retire_after_s=0.1)))
+    make_sync(net, "a")
+    a, r = net["a"], net["r"]
+    for body in numbered(0, 20):
+        post(a, "b", body, delivery=Delivery.TRANSACTIONAL)
+        net.world.run(10 * MS)
+    assert net.world.run(SECOND, lambda: ended(net))
+    net.world.run(100 * MS)
+    post(a, "b", b"again", delivery=Delivery.TRANSACTIONAL)
+    assert net.world.run(20 * SECOND, lambda: bool(r.log("onward_ack_sent")))
+    assert {(word["sequence"], *map(tuple, word["ranges"])) for word in r.log("onward_ack_sent")} == {(2, (1, 1))}
