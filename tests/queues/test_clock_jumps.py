@@ -42,6 +42,7 @@ def set_clock(node: SimNode, by_s: int) -> None:
     node.restart()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("first_s", "then_s"), [(UNSET_S, 0), (0, UNSET_S), (0, YEAR_S), (-HOUR_S, 0), (HOUR_S, 0)])
 def test_what_is_on_its_way_lives_as_long_as_was_said(first_s: int, then_s: int) -> None:
     """By the time that passes, however often the node starts meanwhile."""

@@ -142,6 +142,7 @@ async def test_a_message_is_sealed_for_its_destination(tmp_path: Path) -> None:
             assert (await readings.get(WAIT)).sealed
 
 
+@pytest.mark.slow
 async def test_a_large_body_leaves_sealed_where_all_is_sealed_for_its_destination(tmp_path: Path) -> None:
     """Its parts have a stream of their own: what one message wants is refused, and never sent in the clear."""
     body = bytes(range(250)) * 20_000

@@ -94,6 +94,7 @@ def clock_set(by_s: int) -> Iterator[None]:
 YEAR_S = 366 * 86_400
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("first_s", "then_s"), [(-50 * YEAR_S, 0), (0, YEAR_S), (YEAR_S, 0), (-90 * YEAR_S, 0)])
 async def test_a_clock_that_is_set_between_two_starts_changes_no_life(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, first_s: int, then_s: int

@@ -81,6 +81,7 @@ def test_a_commit_holds_what_arrived(messages: int) -> None:
     assert judge.finish().violations == {"claims": 1}
 
 
+@pytest.mark.slow
 def test_logs_of_real_nodes_are_counted_alike() -> None:
     for _, files in islice(expiring_files(), 40):
         judge = Judge()

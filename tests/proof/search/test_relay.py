@@ -42,6 +42,7 @@ def test_a_relay_that_frees_too_early_loses_a_packet(monkeypatch: pytest.MonkeyP
     assert result.trace
 
 
+@pytest.mark.slow
 def test_a_relay_that_claims_too_much_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """It says that nothing before an unordered packet is wanted, and the destination takes what comes late for old."""
     monkeypatch.setattr(TransitSequence, "previous_of", lambda _self, entry: entry.number - 1)

@@ -1,5 +1,7 @@
 """One key, many node ids: a peer pays for all that comes with its key, whatever nodes it claims to be."""
 
+import pytest
+
 from tests.queues.keyed import KeyedChannels, peer
 from tests.queues.stories.test_peers import B, Named, named
 from tests.queues.world import PlainWorld, SimNode
@@ -38,6 +40,7 @@ def reaches(world: PlainWorld, sender: Named, receiver: SimNode, queue: str) -> 
     return world.run(30 * SECOND, lambda: receiver.length(queue) == 1)
 
 
+@pytest.mark.slow
 def test_many_ids_have_the_room_of_one_peer() -> None:
     """On the disk, where each could fill the quota of a peer."""
     world, b, evil, honest = crowd(NodeSettings(limits=Limits(peer_quota_bytes=20_000, node_quota_bytes=200_000)))

@@ -60,6 +60,7 @@ WAITING = [
 """Every two of a kind, intervals and a class are together in one of them."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "mine_s", "its_s", "delivery"), WAITING)
 def test_a_stream_that_waits_for_room_keeps_its_session(
     kind: str, mine_s: float, its_s: float, delivery: Delivery
@@ -369,6 +370,7 @@ def test_messages_that_expire_and_come_anew_do_not_make_an_absence_young() -> No
     assert meter.sent_bytes < 1_000_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_within_the_first_hour_a_peer_is_back_within_a_second(kind: str) -> None:
     world, _, b = away(kind, 0.9)
@@ -376,6 +378,7 @@ def test_within_the_first_hour_a_peer_is_back_within_a_second(kind: str) -> None
     assert world.run(1_030 * MS, lambda: b.length("q") == 2), "a second, and three round trips"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("lost", [0, 1])
 def test_a_peer_that_calls_is_back_within_a_second(kind: str, lost: int) -> None:
@@ -396,6 +399,7 @@ def test_a_peer_that_calls_is_back_within_a_second(kind: str, lost: int) -> None
     assert judged(a, b) == []
 
 
+@pytest.mark.slow
 def test_a_rare_call_whose_answer_is_lost_is_followed_by_a_call_of_ours() -> None:
     """Both ends call every two minutes by now. That one of them hears the other is nearly as good as an answer."""
     world, a, b = away("udp", 0)
@@ -417,6 +421,7 @@ def test_a_rare_call_whose_answer_is_lost_is_followed_by_a_call_of_ours() -> Non
     assert world.run(1_030 * MS, lambda: a.length("q") == 1 and b.length("q") == 2)
 
 
+@pytest.mark.slow
 def test_after_a_partition_that_both_ends_waited_out_the_longest_wait_is_the_worst() -> None:
     """Whichever calls first: nobody waits for the other's turn."""
     world, a, b = away("udp", 0)
@@ -427,6 +432,7 @@ def test_after_a_partition_that_both_ends_waited_out_the_longest_wait_is_the_wor
     assert world.run(121 * SECOND, lambda: a.length("q") == 1 and b.length("q") == 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_who_pays_for_it_is_called_every_second_for_good(kind: str) -> None:
     """``away_most_s``."""

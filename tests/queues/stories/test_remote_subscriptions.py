@@ -91,6 +91,7 @@ def test_durable_and_away_it_gets_all_in_order_once_also_when_both_nodes_die(awa
     assert it.hub.live.queues.mailboxes["topic:Games"].length == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("victim", ["hub", "sub", "both"])
 def test_killed_at_each_step_a_durable_subscription_loses_and_doubles_nothing(victim: str) -> None:
     """Also at each step of the commit that moves a message from the topic to the outgoing queue."""

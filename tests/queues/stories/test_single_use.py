@@ -55,6 +55,7 @@ def test_without_a_time_streams_stay(retire_after_s: float | None) -> None:
     assert (len(a.outbox.streams), incoming(b)) == (1, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delivery", Delivery)
 def test_many_names_in_turn_take_little_room(delivery: Delivery) -> None:
     """Of neither end, though none is idle for long, and though the receiver has room for fewer than its peer thinks.
@@ -101,6 +102,7 @@ def test_streams_that_take_turns_wait_for_no_ack_delay(delivery: Delivery) -> No
     assert not judged(a, b)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("delivery", DURABLE)
 def test_nothing_comes_twice_though_both_ends_die(seed: int, delivery: Delivery) -> None:

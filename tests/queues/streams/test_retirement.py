@@ -85,6 +85,7 @@ def test_the_end_of_a_stream_is_sent_again_after_a_restart() -> None:
     assert (life(a), on_disk(a), b.read_all("q")) == ([], {}, [b"1", b"2"])
 
 
+@pytest.mark.slow
 def test_what_is_outstanding_keeps_its_stream() -> None:
     """However long it waits."""
     world, a, b = pair()

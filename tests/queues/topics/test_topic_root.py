@@ -58,6 +58,7 @@ class Unrecorded(Bench):
         return tracemalloc.get_traced_memory()[0]
 
 
+@pytest.mark.slow
 def test_many_stalled_subscriptions_take_four_kibibytes_each_and_their_backlog_nothing() -> None:
     bench = Unrecorded(50)
     bench.subscribe(max_unacked=10_000).listeners.append(lambda: None)

@@ -242,6 +242,7 @@ async def test_no_row_overtakes_another_for_its_destination(
     assert refused == [b"1"]
 
 
+@pytest.mark.slow
 async def test_a_database_that_is_away_is_waited_for(
     postgres: Postgres, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -38,6 +38,7 @@ def test_a_relay_with_a_tiny_quota_holds_its_streams(delivery: Delivery) -> None
     assert (got if delivery is Delivery.TRANSACTIONAL else sorted(got)) == numbered(0, 1_000, 200)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delivery", sorted(DURABLE))
 def test_a_full_relay_is_asked_no_more_often_than_its_hold_says(delivery: Delivery) -> None:
     """Once a minute, with a packet that it does not have; it is not sent again what it has on its disk."""
@@ -109,6 +110,7 @@ def test_a_large_message_ends_as_a_whole(seed: int) -> None:
     assert {*arrived, *dead(net["r"])[0], *dead(net["a"])[0]} == set(bodies)
 
 
+@pytest.mark.slow
 def test_a_hop_that_is_away_for_days_gets_each_message_once() -> None:
     """The backlog crosses the first hop once, although no order ack comes for three days."""
     net = line("arb")
@@ -126,6 +128,7 @@ def test_a_hop_that_is_away_for_days_gets_each_message_once() -> None:
     assert b.read_all("q") == numbered(0, 400)
 
 
+@pytest.mark.slow
 def test_a_large_message_passes_a_relay_in_its_packets() -> None:
     """The relay never puts it together; the datagrams of the second hop are smaller."""
     net = line("arb")

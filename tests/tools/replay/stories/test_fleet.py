@@ -81,7 +81,6 @@ def measured(spark: "SparkSession", directory: Path) -> tuple[Verdict, int]:
         tracemalloc.stop()
 
 
-@pytest.mark.gate
 def test_a_page_gets_the_first_of_each_kind_and_the_verdict_is_of_all(
     spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -46,7 +46,6 @@ def change(folder: Path) -> None:
             return
 
 
-@pytest.mark.gate
 def test_both_engines_go_on_alike(spark: "SparkSession", logs: Path) -> None:
     from triack.tools.replay.engines.spark_engine import replay_spark
 
