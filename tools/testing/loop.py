@@ -343,11 +343,12 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self, callback: Callable[[*Ts], object], *args: *Ts, context: contextvars.Context | None = None
     ) -> asyncio.Handle:
         """Plan for this instant; calls of other threads come when all of them wait, in the order of their threads."""
-        if not self.threads.is_elsewhere:
+        place = self.threads.place_of(args)
+        if place is None:
             return self.call_soon(callback, *args, context=context)
         handle = _Handle(callback, args, self, context)
         if not self._closed:  # the threads of a world that has ended talk to nobody
-            self.threads.call(handle)
+            self.threads.call(place, handle)
         return handle
 
     def call_later(

@@ -119,7 +119,8 @@ class Threads:
         self.on_late: Callable[[list[WatchedThread]], None] = lambda _late: None
         self._numbers = itertools.count()
         self._live: dict[WatchedThread, None] = {}
-        self._jobs: dict[Future[Any], ThreadPoolExecutor] = {}
+        # Jobs of pools that the last settling did not see done: their pool, and the place of their calls.
+        self._jobs: dict[Future[Any], tuple[ThreadPoolExecutor, int]] = {}
         self._calls: list[tuple[int, Any]] = []
         self._home = 0
         self._interval: float | None = None
@@ -150,16 +151,26 @@ class Threads:
         """Whether the running thread is another one than that in which the loop ran last."""
         return self._home not in (0, threading.get_ident())
 
-    def call(self, handle: Any) -> None:
-        """Something is to be done in the loop, and this is another thread."""
-        self._calls.append((LAST if _HERE.watched is None else _HERE.watched.order, handle))
+    def place_of(self, args: tuple[Any, ...]) -> int | None:
+        """The place of a call among those of other threads; None if it is the loop's own.
+
+        A job that is done before its caller asks to be told calls from the loop's thread, and has its place all the same.
+        """
+        if self.is_elsewhere:
+            return LAST if _HERE.watched is None else _HERE.watched.order
+        jobs = (self._jobs.get(it) for it in args if isinstance(it, Future))
+        return next((job[1] for job in jobs if job is not None), None)
+
+    def call(self, place: int, handle: Any) -> None:
+        """Something is to be done in the loop, once all threads are done for now."""
+        self._calls.append((place, handle))
 
     def settle(self) -> list[Any]:
         """Wait until no thread is busy. Returns what they have called, in order."""
         if self._live or self._jobs:
             self._wait()
             self._live = {it: None for it in self._live if not it.ended}
-            self._jobs = {job: pool for job, pool in self._jobs.items() if not job.done()}
+            self._jobs = {job: given for job, given in self._jobs.items() if not job.done()}
         if not self._calls:
             return []
         calls, self._calls = self._calls, []
@@ -201,7 +212,7 @@ class Threads:
         seen = {it.thread for it in self._live}
         return any(
             not job.done() and not job.running() and not seen.issuperset(pool._threads)  # noqa: SLF001
-            for job, pool in self._jobs.items()
+            for job, (pool, _) in self._jobs.items()
         )
 
     def close(self) -> None:
@@ -249,7 +260,7 @@ class Threads:
             return work(*args, **kwargs)
 
         job: Future[Any] = _SUBMIT(pool, run)
-        self._jobs[job] = pool
+        self._jobs[job] = pool, order
         return job
 
     def _begin_job(self, order: int) -> None:

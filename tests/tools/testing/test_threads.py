@@ -68,6 +68,20 @@ def test_the_order_does_not_depend_on_how_fast_threads_are() -> None:
     assert runs[0] == runs[1] == runs[2]
 
 
+async def test_jobs_that_are_done_before_their_callers_ask_keep_their_order(triack_world: World) -> None:
+    """Threads go on whenever the loop's own waits for a lock, so a job may be done at any step."""
+    del triack_world
+    done: list[int] = []
+    with ThreadPoolExecutor(1) as pool:
+        jobs = [pool.submit(slowly, number) for number in range(3)]
+        jobs[-1].result()
+        for job in reversed(jobs):
+            asyncio.wrap_future(job).add_done_callback(lambda told: done.append(told.result()))
+        while len(done) < len(jobs):
+            await asyncio.sleep(0)
+    assert done == [0, 1, 2]
+
+
 async def test_a_job_may_wait_for_the_loop(triack_world: World) -> None:
     """Before, this hung: the job and the loop were one thread."""
     loop = asyncio.get_running_loop()
