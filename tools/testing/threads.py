@@ -154,7 +154,7 @@ class Threads:
     def place_of(self, args: tuple[Any, ...]) -> int | None:
         """The place of a call among those of other threads; None if it is the loop's own.
 
-        A job that is done before its caller asks to be told calls from the loop's thread, and has its place all the same.
+        A job that is done before its caller asks for it calls from the loop's thread, and has its place all the same.
         """
         if self.is_elsewhere:
             return LAST if _HERE.watched is None else _HERE.watched.order

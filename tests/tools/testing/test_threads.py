@@ -75,10 +75,10 @@ async def test_jobs_that_are_done_before_their_callers_ask_keep_their_order(tria
     with ThreadPoolExecutor(1) as pool:
         jobs = [pool.submit(slowly, number) for number in range(3)]
         jobs[-1].result()
-        for job in reversed(jobs):
-            asyncio.wrap_future(job).add_done_callback(lambda told: done.append(told.result()))
-        while len(done) < len(jobs):
-            await asyncio.sleep(0)
+        told = [asyncio.wrap_future(job) for job in reversed(jobs)]
+        for it in told:
+            it.add_done_callback(lambda it: done.append(it.result()))
+        await asyncio.wait(told)
     assert done == [0, 1, 2]
 
 
