@@ -269,8 +269,7 @@ class Reader:
 
     def _turn(self) -> None:
         engine = self.host.engine
-        # A process that reads a large body takes nothing else meanwhile.
-        if engine is not None and self.host.has_messages(self._queue) and self._reads_in != self.host.lives:
+        if engine is not None and self.host.has_messages(self._queue):
             self.host.act(lambda: self._read(engine))
         self.begin()
 
@@ -296,6 +295,9 @@ class Reader:
         read_body(self.host, lease, self._random.choice(PART_GAPS_NS), done)
 
     def _read(self, engine: Engine) -> None:
+        # A process that reads a large body takes nothing else meanwhile; one that stood still does several turns at once.
+        if self._reads_in == self.host.lives:
+            return
         mailbox = engine.make_queue(self._queue)
         taken: list[tuple[Lease, int]] = []
         # Messages that are taken together are in hand together; a single one kills no other.
