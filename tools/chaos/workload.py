@@ -295,7 +295,7 @@ class Reader:
         read_body(self.host, lease, self._random.choice(PART_GAPS_NS), done)
 
     def _read(self, engine: Engine) -> None:
-        # A process that reads a large body takes nothing else meanwhile; one that stood still does several turns at once.
+        # A process that reads a large body takes nothing else. One that stood still does several turns at once.
         if self._reads_in == self.host.lives:
             return
         mailbox = engine.make_queue(self._queue)
