@@ -46,7 +46,7 @@ from triack.queues.deadlines import Deadlines
 from triack.queues.mailboxes.expiry import LETTERS_MAX
 from triack.queues.mailboxes.local_queues import LocalQueues
 from triack.queues.mailboxes.mailbox import QueuedPacket
-from triack.queues.mailboxes.system_queues import large_queue
+from triack.queues.mailboxes.system_queues import PREFIX, large_queue
 from triack.queues.node_settings import NodeSettings
 from triack.queues.packing import LargeMessage, Outgoing
 from triack.queues.peers.link import Link, Links
@@ -867,8 +867,10 @@ class Outbox:
         link.handle_closed(now_ns, unanswered=unanswered, idle=idle, not_stored=not_stored)
         self.handle_size(link)
         self.retirement.handle_room(link.peer)
+        hands_back = lost and self._settings.reconnect.after_session_lost == "hand back"
         for outgoing in link.streams:
-            if lost and self._settings.reconnect.after_session_lost == "hand back":
+            # Of what nodes say to each other in queues of the system no application takes anything back.
+            if hands_back and not outgoing.queue.startswith(PREFIX):
                 for entry in outgoing.sequence.unconfirmed():
                     self.dead_lettering.give_up(outgoing, entry, DeadReason.SESSION_LOST)
             outgoing.sequence.handle_session_closed(idle=link.idle, not_stored=not_stored)

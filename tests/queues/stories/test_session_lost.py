@@ -102,3 +102,15 @@ def test_what_the_next_session_begins_by_acknowledging_was_not_lost(world: World
     world.run(60 * SECOND)
     assert "superseded" in {record["reason"] for record in a.log("session_closed")}
     assert (said, letters(a), a.log("removed")) == ([None], [], [])
+
+
+@pytest.mark.parametrize("queue", ["$large.q", "$subscribe"])
+def test_what_nodes_say_to_each_other_is_sent_again(world: World, queue: str) -> None:
+    """No application takes it back: without the word that frees a body, that would be there for good."""
+    a, b = world.node("a", HAND_BACK), world.node("b", NodeSettings(session=SESSION))
+    a.send(b, "q", b"1")
+    world.run(SECOND)
+    world.cut(a, b)
+    a.send(b, queue, b"2")
+    world.run(6 * SECOND)
+    assert (letters(a), a.busy) == ([], True)
