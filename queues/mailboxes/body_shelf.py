@@ -77,6 +77,11 @@ class BodyShelf(Mailbox):
         self._orphans += packet.keys
         self.notices.dirty[self] = None
 
+    @property
+    def unfinished(self) -> list[StreamId]:
+        """The streams of which an unfinished body is here, or an unfinished part."""
+        return [*super().unfinished, *self._bodies.streams_of(self.fill)]
+
     def drop_stream(self, origin: bytes, stream: int) -> None:
         """A stream has ended: drop its unfinished body, and the unfinished part of that."""
         super().drop_stream(origin, stream)

@@ -201,6 +201,10 @@ class Bodies:
         if body is not None and body.state is BodyState.COMING:
             self._move(body, BodyEvent.GIVEN_UP)
 
+    def streams_of(self, fill: Fill) -> list[StreamId]:
+        """The streams whose last body counts for a queue."""
+        return [stream for stream, body in self._current.items() if body.fill is fill]
+
     def give_up(self, body_id: BodyId) -> None:
         """The sender of a body has given it up: no message stands for it, nor will."""
         body = self.by_id.get(body_id)

@@ -374,6 +374,11 @@ class Mailbox:
         """Drop unfinished messages whose origin has given up packets with these numbers."""
         self._drop_partials(StreamId(origin, stream), self.partials.unsent(StreamId(origin, stream), first, last))
 
+    @property
+    def unfinished(self) -> list[StreamId]:
+        """The streams of which something is here that needs more of them."""
+        return self.partials.streams
+
     def drop_stream(self, origin: bytes, stream: int) -> None:
         """Drop the unfinished messages of a stream that has ended."""
         stream_id = StreamId(origin, stream)

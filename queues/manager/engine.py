@@ -372,6 +372,7 @@ class Engine(Steering):
         self.topics.restore(content)
         self.remote.own.restore(content)
         self.queues.restore(content, turn, jumps)
+        self.inbox.handle_restored()
         self.jobs.journals.restore()
         self.topics.handle_restored(now_ns)
         self.outbox.restore(content, turn, jumps)

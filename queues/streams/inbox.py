@@ -140,6 +140,16 @@ class Inbox:
         for row in content.positions:
             self._restore_stream(row, now_ns)
 
+    def handle_restored(self) -> None:
+        """The queues are restored: drop what they have of streams that a commit has forgotten.
+
+        A later one was to delete it, and the process died in between.
+        """
+        for mailbox in self._mailboxes.values():
+            for stream in mailbox.unfinished:
+                if self._find(*stream) is None:
+                    mailbox.drop_stream(*stream)
+
     def _restore_stream(self, row: PositionRow, now_ns: int) -> None:
         if row.stream == ENDED_STREAM:
             self.ended.restore(row)

@@ -149,3 +149,22 @@ def test_an_answer_of_another_node_counts_for_nothing() -> None:
     assert not a.outbox.retirement.handle_answer(*answer, b"x" * 16, turn)
     assert a.outbox.retirement.handle_answer(answer[0], answer[1] + 1, b"x" * 16, turn)
     assert turn.commit == Commit()
+
+
+@pytest.mark.parametrize("delivery", [Delivery.TRANSACTIONAL, Delivery.RECOVERABLE], ids=str)
+def test_pieces_of_an_ended_stream_go_whenever_their_node_dies(delivery: Delivery) -> None:
+    """One commit forgets the stream, and a later one deletes the pieces."""
+    died = set()
+    for at_ms in range(24):
+        world = World(1, Faults(delay_ns=5 * MS))
+        a = world.node("a", NodeSettings(session=SessionSettings(max_unacked_packet=2)))
+        b = world.node("b")
+        a.send(b, "large", b"x" * 15_000, delivery=delivery, live_ms=60)
+        assert world.run(SECOND, lambda b=b: bool(b.log("stream_forgotten")))  # type: ignore[misc]
+        world.run(at_ms * MS // 4)
+        died.add((bool(b.live.inbox.streams), bool(b.live.queues.mailboxes["large"].partials)))
+        b.restart()
+        a.send(b, "other", b"opens a session, in which the end is said again")
+        fill = b.live.queues.mailboxes["large"].fill
+        assert world.run(60 * SECOND, lambda fill=fill: not fill.bytes.value)  # type: ignore[misc]
+    assert (False, True) in died
