@@ -66,22 +66,6 @@ def a_copy_was_asked_for_by_a_commit_that_never_returned() -> World:
 
 
 @harmless
-def a_commit_with_a_copy_never_returned() -> World:
-    """Alpha copies the packet in two starts. The log that said that its sender asks for that has lost its end."""
-    world = ready()
-    world.send(TX, world.queue(TX, 1))
-    world.close("path-lost")
-    for _ in range(2):
-        world.alpha.start()
-        world.queued(TX, 1, 1, recovered=True)
-        world.open()
-        where = {**place(TX), "number": 1, "place": 0, "counts": [[1, PER_PACKET]], "kept": True}
-        world.alpha.write("journaled", cls=TX, queue="$journal", **where)
-        world.close("path-lost")
-    return world
-
-
-@harmless
 def express_gone_before_the_next_session() -> World:
     """The process ends before a session follows the one that failed; the next start has nothing express to send."""
     world = ready()

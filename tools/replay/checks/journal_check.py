@@ -170,11 +170,21 @@ class Copies(LaneReporter):
         for packets, messages in record["counts"]:
             for each in range(number, number + packets):
                 span = place, place + messages - 1
+                if queue == SENT_JOURNAL and self.is_origin:
+                    self._judge_wish(record, each, span)
                 self.said.setdefault((queue, sequence, each), RangeSet()).add(*span)
                 if record["kept"]:
                     self._copy(record, receiver, each, span)
                 place = 0
             number += packets
+
+    def _judge_wish(self, record: Record, number: int, span: tuple[int, int]) -> None:
+        """A copy of what was sent is one that its sender asked for, in this start or an earlier one."""
+        _, wanted = self.asked.get((record["sequence"], number), (0, RangeSet()))
+        if any(True for _ in wanted.missing(*span)):
+            evidence = "copied as sent, or not for want of room, and its sender asked for no copy"
+            due = settled(self._node, 1, record["incarnation"])
+            self._at(record, "claims", evidence, record["sequence"], due, number=number)
 
     def _copy(self, record: Record, receiver: Receiver, number: int, span: tuple[int, int]) -> None:
         queue, sequence, start = record["queue"], record["sequence"], record["incarnation"]

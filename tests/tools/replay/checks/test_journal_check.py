@@ -154,6 +154,24 @@ def test_a_copy_is_known_to_be_made_when_all_of_its_packet_is_settled(*, is_rest
     assert ("journal_twice" in checks) == found
 
 
+@pytest.mark.parametrize(("boot", "found"), [("same", {"claims"}), ("another", set())])
+def test_a_commit_with_a_copy_may_never_have_returned(boot: str, found: set[str]) -> None:
+    """Two starts copy the packet. That its sender asks for it was in the end of a log that a loss of power took."""
+    world = ready()
+    world.send(TX, world.queue(TX, 1))
+    world.close("path-lost")
+    for _ in range(2):
+        world.alpha.start(boot)
+        world.queued(TX, 1, 1, recovered=True)
+        world.open()
+        copy(world, 1, sent=True)
+        world.close("path-lost")
+    world.end()
+    world.number()
+    checks = {it.check for it in judge_records([record for log in world.logs for record in log.records])}
+    assert checks == found
+
+
 @pytest.mark.parametrize("name", breaking("journal_complete", "journal_twice"))
 def test_a_planted_fault_is_found(name: str) -> None:
     assert_found(name)
