@@ -240,6 +240,10 @@ class Bodies:
         body = self.by_id.get((origin, ordinal))
         return body is not None and body.state is not BodyState.COMING
 
+    def awaiting(self, origin: bytes, fill: Fill) -> int:
+        """How many bodies of a node are here for a queue, and wait for the messages that stand for them."""
+        return sum(it.id[0] == origin and it.fill is fill and it.state is BodyState.WHOLE for it in self.by_id.values())
+
     def note_left(self, origin: bytes, ordinal: int) -> None:
         """A message that stands for a body leaves its queue, with the next commit."""
         self._left.append((origin, ordinal))

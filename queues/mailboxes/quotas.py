@@ -197,10 +197,16 @@ class Account:
         level = self._level(node_id)
         return level is not None and level.is_full
 
-    def has_enough(self, node_id: bytes) -> bool:
-        """Whether a peer may have no more of things counted singly: there is room as soon as one has gone."""
+    def has_enough(self, node_id: bytes, more: int = 0) -> bool:
+        """Whether a peer may have no more of things counted singly: there is room as soon as one has gone.
+
+        Args:
+            node_id: of the peer.
+            more: so much beyond its limit is for it alone, however many others there are.
+        """
         level = self._level(node_id)
-        return level is not None and (level.value >= level.limit or self._is_crowded(level, self._all_bytes // 2))
+        crowded = not more and level is not None and self._is_crowded(level, self._all_bytes // 2)
+        return crowded or (level is not None and level.value >= level.limit + more)
 
     def is_over(self, node_id: bytes) -> bool:
         """Whether a peer that was asked to stop has twice its limit."""

@@ -10,7 +10,8 @@ holds nothing but unfinished messages of origins that are gone, other origins ma
 
 A large body takes the room of all its parts with its announcement. Until a message stands for it, that room is taken
 from other bodies only: messages of its queue never wait for it. So a body waits for readers and for bodies that have
-begun, and nothing waits for a body that has not. A queue may exceed its quota by the bodies that are coming.
+begun, and nothing waits for a body that has not. A queue may exceed its quota by the bodies that are coming, and a peer
+its limit of streams by one for each body that waits for its message.
 """
 
 from collections import OrderedDict
@@ -188,9 +189,21 @@ class Admission:
     def _is_crowded(self, origin: bytes) -> bool:
         return len(self._mailboxes) >= self._settings.max_queues or self.queues.has_enough(origin)
 
-    def has_streams_enough(self, origin: bytes) -> bool:
-        """Whether a peer may have no more streams."""
-        return self.streams.of(origin) >= STREAM_BYTES * self._settings.max_streams or self.streams.has_enough(origin)
+    def has_streams_enough(self, origin: bytes, queue: str = "") -> bool:
+        """Whether a peer may have no more streams.
+
+        A stream to a queue may begin beyond the limit for each body that waits there for a message: the body has room
+        that the streams within the limit may wait for.
+        """
+        if not self._has_streams(origin, 0):
+            return False
+        shelf = self._mailboxes.get(large_queue(queue)) if queue else None
+        awaited = 0 if shelf is None else self._notices.bodies.awaiting(origin, shelf.fill)
+        return not awaited or self._has_streams(origin, STREAM_BYTES * awaited)
+
+    def _has_streams(self, origin: bytes, more_bytes: int) -> bool:
+        all_bytes = STREAM_BYTES * self._settings.max_streams + more_bytes
+        return self.streams.of(origin) >= all_bytes or self.streams.has_enough(origin, more_bytes)
 
     def add_stream(self, origin: bytes) -> None:
         """Charge a peer for one more stream, or for the record of the ended streams of one of its nodes."""

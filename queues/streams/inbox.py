@@ -424,7 +424,7 @@ class Inbox:
             # Express streams are numbered anew in each life of their origin, under a greater sequence.
             if not (delivery is stream.delivery is Delivery.EXPRESS and header.sequence > stream.filter.sequence):
                 raise ProtocolError(DropReason.BAD_PACKET, "a stream changed its queue or class")
-        elif self.admission.has_streams_enough(header.origin):
+        elif self.admission.has_streams_enough(header.origin, header.queue):
             return RejectReason.HELD_BACK
         try:
             check_queue(header.queue)

@@ -17,11 +17,11 @@ SECOND = 10**9
 class Ends:
     """A sender and a receiver of one body."""
 
-    def __init__(self, quota: Quota | None = None) -> None:
+    def __init__(self, quota: Quota | None = None, max_streams: int = 10) -> None:
         self.world = World(1)
         network = Network(self.world)
         limits = Limits(queue_quota={"q": quota} if quota else {})
-        settings = NodeSettings(large=LargeBodies(1, 700, 1_400), limits=limits)
+        settings = NodeSettings(large=LargeBodies(1, 700, 1_400), limits=limits, max_streams=max_streams)
         self.a = SimHost(self.world, network, "a", "udp://a:1", settings=settings)
         self.b = SimHost(self.world, network, "b", "udp://b:1", settings=settings)
         self.a.start()
@@ -112,3 +112,13 @@ def test_a_body_for_a_queue_of_its_own_node() -> None:
     ends.b.act(ends.upload.give_up)
     ends.world.run(SECOND)
     assert (ends.whole[1:], ends.bodies) == ([second.ordinal], 1)
+
+
+def test_the_message_of_a_body_that_is_here_waits_for_no_place_of_a_stream() -> None:
+    """The stream of the parts has the only one, and keeps it: the next body waits for the room of this one."""
+    ends = Ends(Quota(size_bytes=len(BODY) + 1_000), max_streams=1)
+    ends.send()
+    after = BodySender(ends.a, "b", "q", BODY, ends.whole.append, ends.refused.append)
+    ends.a.act(after.go_on)
+    ends.finish()
+    assert ends.world.run(60 * SECOND, lambda: ends.b.live.queues.mailboxes["q"].length == 1)
