@@ -108,7 +108,8 @@ class Sender:
     def _turn(self) -> None:
         self._waits = False
         engine = self.host.engine
-        if self.host.is_up and engine is not None and not engine.draining:
+        sends_body = self._upload is not None and self._upload.is_under_way
+        if self.host.is_up and engine is not None and not engine.draining and not sends_body:
             self._missed = 0
             self.host.act(lambda: self._submit(engine))
         else:

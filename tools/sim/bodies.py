@@ -22,8 +22,8 @@ from triack.tools.sim.host import SimHost
 
 __all__ = ["BodySender", "read_body"]
 
-ROOM_GAP_NS = 20 * MS
-"""Between two looks whether there is room."""
+ROOM_GAP_NS, ROOM_GAP_MAX_NS = 20 * MS, 10_000 * MS
+"""Between two looks whether there is room, at first and at most."""
 
 
 @dataclass(slots=True)
@@ -52,6 +52,7 @@ class BodySender:
     _unacked: int = 0
     _ended: bool = False
     _wakes: bool = False
+    _gap_ns: int = ROOM_GAP_NS
     _held: OutgoingStream | None = None
     _pieces: list[bytes] = field(default_factory=list)
 
@@ -80,7 +81,7 @@ class BodySender:
             if not self.where and not admission.has_room_for_body(self.queue, engine.node_id, len(self.body)):
                 if len(self.body) > admission.most_body_bytes(self.queue):
                     self._refused("too-large")
-                self._wake(ROOM_GAP_NS)
+                self._await_room()
                 return
             # The stream of the parts must not end meanwhile.
             self._held = parts
@@ -93,8 +94,9 @@ class BodySender:
             return
         while self._sent < len(self._pieces) and self._ahead_bytes <= self.host.settings.large.ahead_bytes:
             if engine.outbox.room_bytes(parts) <= 0:
-                self._wake(ROOM_GAP_NS)
+                self._await_room()
                 return
+            self._gap_ns = ROOM_GAP_NS
             piece = self._pieces[self._sent]
             self._sent += 1
             self._submit(parts, piece, len(piece))
@@ -123,6 +125,11 @@ class BodySender:
         if not self._wakes:
             self._wakes = True
             self.host.later(after_ns, self.go_on)
+
+    def _await_room(self) -> None:
+        """Look again for room, more and more rarely: a relay may be away for days."""
+        self._wake(self._gap_ns)
+        self._gap_ns = min(2 * self._gap_ns, ROOM_GAP_MAX_NS)
 
     def _refused(self, reason: str) -> None:
         def tell() -> None:
