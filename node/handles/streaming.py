@@ -493,8 +493,8 @@ class StreamSending(ABC):
 
         It is not stored and forwarded as ``send`` does: it returns when all of the body is on the disk of the
         destination, and the message that stands for it on the disk of this node. Until then it waits, while the
-        destination is away, too, and nothing was sent. A reader gets the whole message or
-        nothing: when the source fails, the call is cancelled, or the process dies, what has arrived is freed.
+        destination is away, too, and nothing was sent. A reader gets the whole message or nothing: when the source
+        fails, the call is cancelled, or the process dies, what has arrived is freed.
 
         A body of at most ``NodeSettings.large.from_bytes``, 4 MiB, is sent as ``send`` does.
 

@@ -151,9 +151,8 @@ class Admission:
 
     def refusal(self, stream: IncomingStream, conversation: Conversation, body: bytes) -> RejectReason | None:
         """Why a packet whose turn has come is permanently rejected, or None."""
-        if self._frees_body(stream, body):
-            return None
-        return self._forbidden(stream, conversation) or self._overfull(stream, body)
+        reason = self._forbidden(stream, conversation) or self._overfull(stream, body)
+        return None if reason is not None and self._frees_body(stream, body) else reason
 
     def _frees_body(self, stream: IncomingStream, body: bytes) -> bool:
         """Whether a packet only says that no more of a large body comes: a node that may send no more may say so."""

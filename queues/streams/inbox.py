@@ -579,7 +579,7 @@ class Inbox:
             turn.arrivals.store_ack(*arrival)
 
     def _refuse_passed(self, stream: IncomingStream, header: SequenceHeader, arrival: Arrival, now_ns: int) -> None:
-        """A relay brings a packet that this node no longer waits for. The relay keeps the packet until it is told so.
+        """A relay brings a packet that this node no longer waits for. Tell the relay: it keeps the packet until then.
 
         It is not on the disk here, so no store ack may say that it is.
         """

@@ -78,7 +78,7 @@ class TransitSync:
         self._links.forget(stream)
 
     def handle_new_sequence(self, stream: TransitStream) -> None:
-        """A newer sequence begins and numbers its packets from 1 again: nothing of the older one is told any more."""
+        """A newer sequence begins and numbers its packets from 1 again: drop what was still to be said of the older."""
         self.onward.forget_passed(stream)
         self._links.forget(stream)
 

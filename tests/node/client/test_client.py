@@ -21,8 +21,9 @@ async def test_a_client_knows_its_node(node: triack.Node, client: Client) -> Non
     assert (client.name, client.address, client.node_id) == ("a", node.address, node.node_id)
     await node.flush()
     told = before = None
-    while before != (before := replace(node.stats(), store_busy_s=None)):  # until a commit of the start has ended
-        told = replace(await client.stats(), store_busy_s=None)
+    async with asyncio.timeout(WAIT):
+        while before != (before := replace(node.stats(), store_busy_s=None)):  # until a commit of the start has ended
+            told = replace(await client.stats(), store_busy_s=None)
     assert told == before
     assert await client.queue_lengths() == node.queue_lengths()
 

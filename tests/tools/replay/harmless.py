@@ -226,44 +226,41 @@ def refused_for_ever() -> World:
     return world
 
 
-@harmless
-def refused_when_its_turn_came() -> World:
-    """Packet 2 is held, a copy of it is a duplicate; when 1 is there, 2 is refused: alpha may not send that."""
+def second_comes_first(*reasons: str) -> tuple[World, range]:
+    """Packet 2 comes twice and 1 does not; the reasons for which beta rejects a copy of 2."""
     world = ready()
     numbers = world.queue(TX, 2)
     world.send(TX, numbers, lost=(1,))
     world.send(TX, numbers[1:])
-    world.beta.write("rejected", cls=TX, **place(TX), number=2, reason="duplicate")
+    for reason in reasons:
+        world.beta.write("rejected", cls=TX, **place(TX), number=2, reason=reason)
+    return world, numbers
+
+
+def first_comes_then(world: World, numbers: range, reason: str) -> World:
+    """Packet 1 comes, and beta rejects 2, whose turn it is, for a reason."""
     world.send(TX, numbers[:1])
-    world.beta.write("rejected", cls=TX, **place(TX), number=2, reason="access-denied")
+    world.beta.write("rejected", cls=TX, **place(TX), number=2, reason=reason)
     world.commit(TX, numbers[:1])
     return world
+
+
+@harmless
+def refused_when_its_turn_came() -> World:
+    """Packet 2 is held, a copy of it is a duplicate; when 1 is there, 2 is refused: alpha may not send that."""
+    return first_comes_then(*second_comes_first("duplicate"), "access-denied")
 
 
 @harmless
 def refused_in_a_crowd_and_when_its_turn_came() -> World:
     """The same, but for its copy there was no room."""
-    world = ready()
-    numbers = world.queue(TX, 2)
-    world.send(TX, numbers, lost=(1,))
-    world.send(TX, numbers[1:])
-    world.beta.write("rejected", cls=TX, **place(TX), number=2, reason="hold-full")
-    world.send(TX, numbers[:1])
-    world.beta.write("rejected", cls=TX, **place(TX), number=2, reason="too-large")
-    world.commit(TX, numbers[:1])
-    return world
+    return first_comes_then(*second_comes_first("hold-full"), "too-large")
 
 
 @harmless
 def let_go_after_a_bad_copy() -> World:
     """Packet 2 is held, a relay has changed a copy of it, and it is let go as 1 does not come."""
-    world = ready()
-    numbers = world.queue(TX, 2)
-    world.send(TX, numbers, lost=(1,))
-    world.send(TX, numbers[1:])
-    for reason in ("bad-seal", "held-back"):
-        world.beta.write("rejected", cls=TX, **place(TX), number=2, reason=reason)
-    return world
+    return second_comes_first("bad-seal", "held-back")[0]
 
 
 @harmless

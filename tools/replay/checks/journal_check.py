@@ -132,13 +132,13 @@ class Copies(LaneReporter):
         """Packets are on the disk of the origin, or were found there."""
         if record["class"] == EXPRESS or not record["peer_name"]:
             return
-        is_found = self._found is not None and record.get("recovered")
-        if is_found:
+        found = self._found if record.get("recovered") else None
+        if found is not None:
             self._recovered.setdefault(record["sequence"], RangeSet()).add(record["first"], record["last"])
         for packet in self._that_ask(record):
             self._there.add(packet)
-            if self._found is not None and is_found:
-                self._found.add(packet)
+            if found is not None:
+                found.add(packet)
 
     def handle_removed(self, record: Record) -> None:
         """The origin gave packets up: they become dead letters."""
@@ -181,8 +181,8 @@ class Copies(LaneReporter):
     def _judge_wish(self, record: Record, number: int, span: tuple[int, int]) -> None:
         """A copy of what was sent is one that its sender asked for, in this start or an earlier one."""
         _, wanted = self.asked.get((record["sequence"], number), (0, RangeSet()))
-        if any(True for _ in wanted.missing(*span)):
-            evidence = "copied as sent, or not for want of room, and its sender asked for no copy"
+        if wanted.missing(*span):
+            evidence = "in the journal of what was sent, or left out for want of room, and its sender asked for no copy"
             due = settled(self._node, 1, record["incarnation"])
             self._at(record, "claims", evidence, record["sequence"], due, number=number)
 
