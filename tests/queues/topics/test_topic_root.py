@@ -525,16 +525,16 @@ def test_subscriptions_that_are_as_far_behind_read_the_disk_once() -> None:
 
 def test_what_readers_take_in_turns_stays_in_memory_and_what_one_that_stalls_wants_does_not() -> None:
     bench = Bench(50)
-    quick, slow, stalled = (bench.subscribe() for _ in range(3))
+    quick, slow, stalled = bench.subscribe(max_unacked=2_000), bench.subscribe(), bench.subscribe()
     for one in (quick, slow, stalled):
         one.listeners.append(lambda: None)
-    for number in range(10):
-        bench.publish(1_000, delivery=Delivery.TRANSACTIONAL)
-        for one in (quick, slow) if number % 2 else (quick,):
+    for number in range(11):
+        bench.publish(1_500, delivery=Delivery.TRANSACTIONAL)
+        for one in (quick,) if number % 2 else (quick, slow):
             while (lease := bench.take(one)) is not None:
                 one.acknowledge(lease)
         bench.step()
-    assert (quick.left, slow.left) == (10_000, 10_000)
+    assert quick.left == slow.left == 11 * 1_500
     assert bench.read_from_disk == 0
     assert bench.read(stalled, 1) == [0]
     assert bench.read_from_disk > 0
