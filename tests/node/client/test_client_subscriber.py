@@ -77,7 +77,7 @@ async def test_a_client_subscribes_to_topics_of_another_node(node: triack.Node, 
 
 
 async def test_a_call_that_is_cancelled_before_the_other_node_answers_leaves_nothing_to_complain_of(
-    node: triack.Node,  # noqa: ARG001 - the client is one of it
+    node: triack.Node,
     client: Client,
 ) -> None:
     complaints: list[str] = []
