@@ -22,7 +22,6 @@ from triack.tools.chaos.run import Outcome, run_plan, run_seed
 from triack.tools.replay.run import replay
 from triack.tools.sim.disk_file import Handle
 
-
 DAY = 86_400 * SECOND
 
 
