@@ -8,6 +8,7 @@ from pathlib import Path
 from random import Random
 from traceback import extract_tb
 
+from triack.base.delivery import Delivery
 from triack.base.errors import StoreInUse, TriackError
 from triack.base.printable import counted
 from triack.base.reasons import RejectReason
@@ -492,7 +493,10 @@ class _Scene:
                 room = f"room is taken for {bodies.held.total_bytes} bytes"
                 self.violations.append(("bodies", f"{host.name}: {left} bodies have no message, and {room}"))
             # A relay may still have the rest of a message whose stream has ended: its destination awaits it for a week.
-            awaited = host.engine.inbox.awaited.ends.keys()
+            # Where a relay or an origin has died with the rest of an express one, the end of its stream tells.
+            inbox = host.engine.inbox
+            brought = (it.id for it in inbox.streams if it.relay and it.delivery is Delivery.EXPRESS)
+            awaited = {*inbox.awaited.ends, *brought}
             self.violations += [
                 ("bodies", f"{host.name}: queue {name} is empty and counts {mailbox.fill.bytes.value} bytes")
                 for name, mailbox in host.engine.queues.mailboxes.items()
