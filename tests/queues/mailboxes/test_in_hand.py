@@ -38,6 +38,15 @@ def test_what_is_held_is_left(notes: Notes, index: int) -> None:
     assert notes.left == {}
 
 
+def test_packets_of_a_list_are_noted_together(notes: Notes) -> None:
+    """One for which there was no room does not keep the others from it."""
+    small, without, large = packet(7), packet(8), packet(9, 100)
+    notes.in_hand.open(small)
+    notes.in_hand.open(large)
+    notes.in_hand.hold([(small, 0b1), (without, 0b1), (large, 1 << 99), (small, 0b10)])
+    assert notes.left == {7: (0b11, 0), 9: (1 << 99, 0)}
+
+
 @pytest.mark.parametrize("index", [1, 100])
 def test_what_is_done_is_done_once_all_before_it_is_safe(notes: Notes, index: int) -> None:
     """Else the process may have lost what the handler had sent."""
