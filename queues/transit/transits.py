@@ -578,8 +578,9 @@ class Transits:
     def handle_onward(self, conversation: Conversation, packet: OnwardPacket, now_ns: int) -> None:
         """The next hop says how far it has a stream, and whether that waits there."""
         stream = self._sent_to(StreamId(packet.origin, packet.stream), conversation)
-        is_next = stream is not None and stream.way is not None and stream.way.via == conversation.link_name
-        if stream is not None and is_next and packet.sequence == stream.sequence.sequence:
+        if stream is None or stream.way is None or stream.way.via != conversation.link_name:
+            return
+        if stream.sequence.ordered and packet.sequence == stream.sequence.sequence:
             self._words.handle_next_waits(stream, packet, now_ns)
 
     def handle_onward_ack(self, conversation: Conversation, packet: OnwardAckPacket, turn: Turn) -> None:

@@ -10,6 +10,7 @@ from traceback import extract_tb
 
 from triack.base.delivery import Delivery
 from triack.base.errors import StoreInUse, TriackError
+from triack.base.log_lines import segments_in
 from triack.base.printable import counted
 from triack.base.reasons import RejectReason
 from triack.base.units import MS, SECOND
@@ -525,12 +526,13 @@ class _Scene:
         return Outcome(self.plan, self.violations, world.now_ns, world.events, world.trace, self._logs(), self.seen)
 
     def _logs(self) -> dict[str, bytes]:
-        """One segment for each process, as the driver writes them."""
+        """The segments of each process, as the driver writes them."""
         return {
-            f"{host.name}-{number:06d}-000001.jsonl": bytes(records)
+            f"{host.name}-{number:06d}-{segment:06d}.jsonl": lines
             for host in self.hosts
             for number, records in enumerate(host.records, start=1)
-            if records
+            for segment, lines in enumerate(segments_in(bytes(records)), start=1)
+            if lines
         }
 
     def close(self) -> None:
