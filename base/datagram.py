@@ -45,6 +45,7 @@ __all__ = [
     "connection_id_of",
     "counters_of",
     "encode_header",
+    "one_of_each_connection",
     "open_each",
     "read_header",
 ]
@@ -128,6 +129,11 @@ def read_header(datagram: bytes) -> Header:
 def connection_id_of(datagram: bytes) -> int:
     """The connection that a datagram names; any number if it is too short to name one."""
     return int.from_bytes(datagram[_CONNECTION_AT : _CONNECTION_AT + _COUNTER.size])
+
+
+def one_of_each_connection(datagrams: Iterable[bytes]) -> Iterable[bytes]:
+    """Of each connection that any of these datagrams names, one that names it."""
+    return {datagram[_CONNECTION_AT:_COUNTER_AT]: datagram for datagram in datagrams}.values()
 
 
 def counters_of(burst: Sequence[bytes]) -> list[int]:

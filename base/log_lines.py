@@ -10,6 +10,7 @@ byte.
 
 import json
 from collections.abc import Callable, Iterable
+from operator import itemgetter
 from typing import Any, Final
 
 from triack.base.session_log import EVENTS, SCHEMA_VERSION, SHARED, SHARING
@@ -39,6 +40,28 @@ NS_MAX: Final = 1 << 62
 """Nanoseconds that no clock reaches within a century; with them times are sums that tables have room for."""
 
 
+class _Shape:
+    """All records of one event that have the same fields.
+
+    Attributes:
+        shared_of: gives the values of those fields that all records of a kind share.
+        rules: how the other fields go on from one record of a kind to the next.
+        kinds: by the shared values, the number of the kind and the fields of its last record.
+    """
+
+    __slots__ = ("kinds", "rules", "shared_of")
+
+    def __init__(self, fields: Iterable[str]) -> None:
+        shared = [name for name in fields if name in _SHARED]
+        self.shared_of: Callable[[Record], object] = itemgetter(*shared) if shared else _nothing_of
+        self.rules = rules_of(fields)
+        self.kinds: dict[object, tuple[int, Record]] = {}
+
+
+def _nothing_of(_fields: Record) -> object:
+    return None
+
+
 class LineWriter:
     """Makes lines of records.
 
@@ -55,10 +78,10 @@ class LineWriter:
     __slots__ = (
         "_begun_ns",
         "_brief",
-        "_kinds",
+        "_known",
         "_lines",
-        "_names",
         "_settings",
+        "_shapes",
         "_size_bytes",
         "_start",
         "_wall_offset_ns",
@@ -75,12 +98,10 @@ class LineWriter:
         self._settings: Record = {}
         self._begun_ns: int | None = None
         self._size_bytes = 0
-        # By event, names of fields, and values of those that are shared: the number of the kind, the other fields of
-        # its last record, and how they go on.
-        self._kinds: dict[tuple[object, ...], tuple[int, Record, Rules]] = {}
-        # By event and names of fields: those that are not shared, and the others. There are as many as the schema has
-        # shapes.
-        self._names: dict[tuple[str, ...], tuple[list[str], list[str]]] = {}
+        # By event and names of fields: as many as the schema has shapes.
+        self._shapes: dict[tuple[str, ...], _Shape] = {}
+        # How many kinds they have together.
+        self._known = 0
         # How many brief lines there were since the last full one.
         self._brief = 0
         self._lines: list[str] = []
@@ -91,7 +112,7 @@ class LineWriter:
         Args:
             event: the name of its event.
             at_ns: the monotonic clock.
-            fields: all its other fields.
+            fields: all its other fields; the writer's from now on.
         """
         if event == "node_started":
             self._settings = {name: value for name, value in fields.items() if name in _REPEATED}
@@ -100,26 +121,23 @@ class LineWriter:
         if event not in SHARING:
             self._put(event, at_ns, "", fields)
             return
-        shape = event, *fields
-        drawn = self._names.get(shape)
-        if drawn is None:
-            drawn = self._names[shape] = _drawn_from(fields)
-        names, shared = drawn
-        own = dict(zip(names, map(fields.__getitem__, names), strict=True))
-        if "ranges" in own:
-            own["ranges"] = list(map(list, own["ranges"]))
-        kind = shape, *map(fields.__getitem__, shared)
-        number, last, rules = self._kinds.get(kind) or (0, own, rules_of(own))
+        shape = self._shapes.get((event, *fields))
+        if shape is None:
+            shape = self._shapes[event, *fields] = _Shape(fields)
+        if "ranges" in fields:
+            fields["ranges"] = list(map(list, fields["ranges"]))
+        shared = shape.shared_of(fields)
+        number, last = shape.kinds.get(shared) or (0, fields)
         if number and self._brief < BRIEF_MAX and self._begun_ns is not None:
             # As ``following``, which a reader calls: without a call for each record.
-            expected, pending = dict(last), own.get("pending", 0)
-            for rule in rules:
+            expected, pending = dict(last), fields.get("pending", 0)
+            for rule in shape.rules:
                 rule(last, expected, pending)
-            self._put_brief(number, at_ns, own, expected)
+            self._put_brief(number, at_ns, fields, expected)
         else:
             number = number or self._learn()
             self._put(event, at_ns, f',"as":{number}', fields)
-        self._kinds[kind] = number, own, rules
+        shape.kinds[shared] = number, fields
 
     def _put(self, event: str, at_ns: int, kind: str, fields: Record) -> None:
         self.written += 1
@@ -136,13 +154,13 @@ class LineWriter:
         comma = "," if text else ""
         self._lines.append(f"{head}{kind}{comma}{text}}}")
 
-    def _put_brief(self, number: int, at_ns: int, own: Record, expected: Record) -> None:
+    def _put_brief(self, number: int, at_ns: int, fields: Record, expected: Record) -> None:
         """Add a record of which everything is known but the time, and perhaps some of its own fields."""
         self.written += 1
         since_ns, self.at_ns = at_ns - self.at_ns, at_ns
         self._brief += 1
-        if own != expected:
-            other = {name: value for name, value in own.items() if value != expected[name]}
+        if fields != expected:
+            other = {name: value for name, value in fields.items() if value != expected[name]}
             self._lines.append(f"[{number},{since_ns},{''.join(_encode(other, 0))}]")
         elif since_ns:
             self._lines.append(f"[{number},{since_ns}]")
@@ -150,9 +168,15 @@ class LineWriter:
             self._lines.append(f"{number}")
 
     def _learn(self) -> int:
-        if len(self._kinds) == KINDS_MAX:
-            self._kinds.clear()
-        return len(self._kinds) + 1
+        if self._known == KINDS_MAX:
+            self._forget_kinds()
+        self._known += 1
+        return self._known
+
+    def _forget_kinds(self) -> None:
+        self._known = 0
+        for shape in self._shapes.values():
+            shape.kinds.clear()
 
     def take(self) -> bytes:
         """All lines since the last call, each ended. They are of one segment; the next ones may begin another."""
@@ -166,7 +190,7 @@ class LineWriter:
         if is_old or self._size_bytes >= SEGMENT_BYTES:
             self._begun_ns = None
             self._size_bytes = self._brief = 0
-            self._kinds.clear()
+            self._forget_kinds()
         return data
 
 
@@ -175,12 +199,6 @@ def segments_in(log: bytes) -> list[bytes]:
     first, *others = log.split(b"\n" + SEGMENT_BEGIN)
     begun = [first, *(SEGMENT_BEGIN + other for other in others)]
     return [segment + b"\n" for segment in begun[:-1]] + begun[-1:]
-
-
-def _drawn_from(fields: Iterable[str]) -> tuple[list[str], list[str]]:
-    """The names of fields that the records of a kind do not share, and those that they do."""
-    names = list(fields)
-    return [name for name in names if name not in _SHARED], [name for name in names if name in _SHARED]
 
 
 def following(last: Record, rules: Rules, pending: int) -> Record:

@@ -325,7 +325,7 @@ class OutgoingSequence:
         before = [entry.packet for entry in run if entry.packet]
         for number, entry in enumerate(run, packet):
             self._to_send.popleft()
-            _move(entry, _SENT)
+            entry.state = TRANSITIONS[entry.state][_SENT]
             entry.sends += 1
             entry.packet = number
         self.hold.handle_sent(now_ns)

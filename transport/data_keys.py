@@ -161,7 +161,7 @@ class OpeningKeys:
         if len(datagram) < OVERHEAD_BYTES:
             raise ProtocolError(DropReason.TOO_SHORT, f"{len(datagram)} bytes")
         steps, aead = 0, self._aead or self._make()
-        if self._window.has(counter):
+        if counter <= self._window.newest and self._window.has(counter):
             raise ProtocolError(DropReason.REPLAYED, str(counter))
         if epoch != self._epoch or now_ns >= self._look_ns:
             steps, aead = self._look(epoch, now_ns)

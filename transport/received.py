@@ -8,6 +8,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable
 
+from triack.base.datagram import one_of_each_connection
 from triack.base.errors import TransportError
 from triack.base.reasons import DropReason
 from triack.base.units import in_ns
@@ -32,7 +33,7 @@ STREAM_BYTES_MAX = 4 * 1024 * 1024
 Trouble = Callable[[str, str], None]
 """Takes an address that cannot be reached for now, and why."""
 SourceOf = Callable[[bytes], Hashable]
-"""Returns the source of a datagram, as far as that is visible; None: unknown."""
+"""Returns the source of a datagram, as far as that is visible: by the connection that it names. None: unknown."""
 
 
 def tell_nobody(_address: str, _cause: str) -> None:
@@ -85,11 +86,14 @@ class Inbox:
         """Add datagrams that came together, as ``offer`` does one by one."""
         size_bytes, turns, source = sum(map(len, datagrams)), self._turns, self.source_of(datagrams[0])
         has_room = turns.count + len(datagrams) <= BACKLOG_MAX and turns.held_bytes + size_bytes <= BACKLOG_BYTES_MAX
-        if has_room and all(datagrams) and all(self.source_of(data) == source for data in datagrams[1:]):
+        if has_room and all(datagrams) and self._all_of(source, datagrams):
             self._add(source, [Received(data, sender) for data in datagrams], size_bytes)
         else:
             for data in datagrams:
                 self.offer(data, sender)
+
+    def _all_of(self, source: Hashable, datagrams: list[bytes]) -> bool:
+        return all(self.source_of(data) == source for data in one_of_each_connection(datagrams))
 
     def _add(self, source: Hashable, items: list[Received], size_bytes: int) -> None:
         self._turns.add(source, items, size_bytes)

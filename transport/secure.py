@@ -27,6 +27,7 @@ Pure, but for ``entropy``: the clock is an argument.
 from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from struct import Struct
 from typing import NamedTuple
 
@@ -288,7 +289,7 @@ class _Secured:
         opening, epoch = self._opening, header.epoch
         if opening is None or not (self._is_warm or self._warm_up()):
             return open_each(lambda datagram, _counter: self.open(datagram, header, now_ns), datagrams, counters)
-        return open_each(lambda datagram, counter: opening.open(datagram, counter, epoch, now_ns), datagrams, counters)
+        return open_each(partial(opening.open, epoch=epoch, now_ns=now_ns), datagrams, counters)
 
     def _open_hello(self, _datagram: bytes, header: Header, _now_ns: int) -> bytes:
         raise ProtocolError(DropReason.UNEXPECTED_ACCEPT, header.kind.name)

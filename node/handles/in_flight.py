@@ -5,7 +5,7 @@ Little is kept for a single message: a bit, and since when it is in hand. Messag
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 
 from triack.base.errors import HandOverEnded
@@ -189,15 +189,15 @@ class InFlightList(InFlightMessages):
         queue, name_of = hands.queue, hands.name_of
         messages: list[Message] = []
         for run, indices in drawn:
-            packet, some = run.packet, bits_of(indices)
+            packet = run.packet
             bodies = packet.open().bodies
-            bits[packet] = bits.get(packet, 0) | some
-            hands.note(packet, some)
+            bits[packet] = bits.get(packet, 0) | bits_of(indices)
             common = Drawn(queue, run, holder, name_of)
             if packet.large:
                 messages.append(message_of_run(common, indices[0], hands.read_part))
                 continue
             messages += [Message(bodies[at], at, common) for at in indices]
+        hands.note(bits.items())
         if hands.timeout_ns:
             hands.watch()
         return messages
@@ -339,10 +339,10 @@ class InFlight:
         if not self._is_named:
             self.reader.name = task_name()
 
-    def note(self, packet: QueuedPacket, bits: int) -> None:
+    def note(self, held: Iterable[tuple[QueuedPacket, int]]) -> None:
         """Note messages in hand where the note outlives this process, if the reader is in it."""
-        if self.words is not None:
-            self._port.note_in_hand(packet, bits)
+        if self.reader.is_here:
+            self._port.note_in_hand(held)
 
     def draw(self, most: int, most_bytes: int, keeper: Keeper | None) -> list[Message]:
         """The next messages of the queue, in order; empty when there are none now. See ``Engine.draw_runs``."""

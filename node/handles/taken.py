@@ -54,7 +54,7 @@ class Taken:
         """The step has received these messages."""
         self._steps[step].append((mailbox, run, drawn))
         if self.reader.is_here:
-            self._port.note_in_hand(run.packet, bits_of(drawn))
+            self._port.note_in_hand([(run.packet, bits_of(drawn))])
 
     @property
     def ended(self) -> SubscriptionEnded | None:

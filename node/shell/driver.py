@@ -193,11 +193,9 @@ class Driver:
             self._wakeup.clear()
             job = await self._drain()
             self._end_progress()
-            if self._worker.is_about_to_work_here:
-                # The output of the job leaves in the turn that does it, after the turn of its readers.
+            # All that left before the job has left. Its own output leaves at once, after the turn of its readers.
+            if self._worker.work_here() and isinstance(job, GroupCommit) and job.local.queued:
                 await asyncio.sleep(0)
-                if isinstance(job, GroupCommit) and job.local.queued:
-                    await asyncio.sleep(0)
             if not self._wakeup.is_set:
                 self._arm_timer(self.engine.next_deadline())
                 await self._wakeup.wait()

@@ -788,9 +788,9 @@ class EngineHandle:
         """Where in ``words`` a packet is noted, see ``InHand``; 0 for nowhere."""
         return self._engine.in_hand.cells.get(packet, 0)
 
-    def note_in_hand(self, packet: QueuedPacket, bits: int) -> None:
-        """Note that an application in this process has messages in hand."""
-        self._engine.in_hand.hold(packet, bits)
+    def note_in_hand(self, held: Iterable[tuple[QueuedPacket, int]]) -> None:
+        """Note that an application in this process has messages of packets in hand."""
+        self._engine.in_hand.hold(held)
 
     def give_back(self, leases: Iterable[tuple[Mailbox, Lease]], way: Return) -> None:
         """Messages come again, those with equal delays at one time; one that failed too often becomes a dead letter."""

@@ -44,9 +44,8 @@ Then = Callable[[T | None, BaseException | None], None]
 class Worker(Protocol):
     """Runs blocking jobs of one node, one at a time and in order."""
 
-    @property
-    def is_about_to_work_here(self) -> bool:
-        """Whether the next turn of the event loop does a job."""
+    def work_here(self) -> bool:
+        """Do the job that the next turn of the event loop would do, now. Returns whether there was one."""
 
     def start(self, job: Callable[[], T]) -> "asyncio.Future[T]":
         """Begin a job off the event loop, or queue it. The future gets its result or its error."""
@@ -109,8 +108,8 @@ class ThreadWorker:
     """A worker with a thread.
 
     ``run`` calls ``then`` in the turn of the loop that hears of the result: a future takes one turn more, for which a
-    commit of one message would wait. A job that runs in the loop runs in its next turn, when the output of the turn
-    that gave it has left.
+    commit of one message would wait. A job that runs in the loop runs when its giver calls ``work_here``, at the latest
+    in the next turn of the loop: its giver may have to wait before.
 
     Attributes:
         pace: of the brief jobs.
@@ -122,10 +121,13 @@ class ThreadWorker:
         self._here: tuple[asyncio.Handle, _Given] | None = None
         self.pace = Pace()
 
-    @property
-    def is_about_to_work_here(self) -> bool:
-        """Whether the next turn of the event loop does a job."""
-        return self._here is not None
+    def work_here(self) -> bool:
+        """Do the job that the next turn of the event loop would do, now. Returns whether there was one."""
+        if self._here is None:
+            return False
+        self._here[0].cancel()
+        self._do_here()
+        return True
 
     def start(self, job: Callable[[], T]) -> "asyncio.Future[T]":
         """Begin a job off the event loop, or queue it. The future gets its result or its error."""

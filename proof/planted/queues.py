@@ -347,7 +347,7 @@ def _lower_first(patch: Patch) -> None:
 
 @BUGS.by_seeds("the death of a reader is not counted")
 def _death_not_counted(patch: Patch) -> None:
-    patch.setattr(InHand, "hold", lambda self, packet, bits: None)
+    patch.setattr(InHand, "hold", lambda self, held: None)
 
 
 @BUGS.by_seeds("a removal leaves no record")

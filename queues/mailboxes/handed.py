@@ -43,7 +43,11 @@ def _series(queue: str, runs: Iterable[Run]) -> Iterator[tuple[dict[str, Any], R
             if first is not None:
                 yield fields, first
             first, fields = run, _begin(queue, run)
-        _count(fields["counts"], run.next - run.first)
+        counts, messages = fields["counts"], run.next - run.first
+        if counts and counts[-1][1] == messages:
+            counts[-1][0] += 1
+        else:
+            counts.append([1, messages])
         before = run
     if first is not None:
         yield fields, first
@@ -98,10 +102,3 @@ def _follows(before: Run, after: Run) -> bool:
         and after.redelivered is before.redelivered
         and not (after.chosen or before.chosen)
     )
-
-
-def _count(counts: list[list[int]], messages: int) -> None:
-    if counts and counts[-1][1] == messages:
-        counts[-1][0] += 1
-    else:
-        counts.append([1, messages])

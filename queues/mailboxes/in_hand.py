@@ -10,6 +10,8 @@ The caller of the engine owns the words (``base/in_hand.py`` has their layout). 
 the system keeps them when the process is killed. Without words there are no notes.
 """
 
+from collections.abc import Iterable
+
 from triack.base.in_hand import CELL_HEAD, LEFT_AT, LIVE_AT, WORD_BITS
 from triack.queues.mailboxes.queued_packet import QueuedPacket
 
@@ -65,11 +67,19 @@ class InHand:
             words[at] = 0
             self._free.setdefault(words[at + 1], []).append(at)
 
-    def hold(self, packet: QueuedPacket, bits: int) -> None:
-        """An application of this process has messages in hand."""
-        cell = self.cells.get(packet)
-        if cell is not None and self.words is not None:
-            self._change(self.words, cell, bits)
+    def hold(self, held: Iterable[tuple[QueuedPacket, int]]) -> None:
+        """An application of this process has messages of packets in hand, message i if bit i is set."""
+        words, cells = self.words, self.cells
+        if words is None:
+            return
+        for packet, bits in held:
+            cell = cells.get(packet)
+            if cell is None:
+                continue
+            if words[cell - 1] == 1:  # most have one word
+                words[cell] |= bits
+            else:
+                self._change(words, cell, bits)
 
     def let_go(self, packet: QueuedPacket, bits: int) -> None:
         """Applications no longer have messages in hand; they come again."""

@@ -112,7 +112,7 @@ class Line:
     def extend(self, packets: list[QueuedPacket]) -> None:
         """Add packets that come together."""
         size_bytes = sum(map(_memory_of, packets))
-        if self._shelf or self._share.would_be_full(size_bytes) or any(packet.receive_by_ms for packet in packets):
+        if self._shelf or self._share.would_be_full(size_bytes) or any(map(_EXPIRY_OF, packets)):
             for packet in packets:
                 self.append(packet)
             return
@@ -270,6 +270,7 @@ class Lines:
 
 
 _PRIORITY_OF = attrgetter("priority")
+_EXPIRY_OF = attrgetter("receive_by_ms")
 _FIRST_PLACE_OF = attrgetter("first_place")
 
 

@@ -240,11 +240,6 @@ class LocalQueues:
             for mailbox in self.mailboxes.values():
                 mailbox.wake()
 
-    @property
-    def settles(self) -> bool:
-        """Whether nothing is handed out yet, see ``Notices``."""
-        return self.notices.settles
-
     # ---- which queues there are
 
     def make_queue(self, name: str, commit: Commit) -> Mailbox:

@@ -498,9 +498,13 @@ class Engine(Steering):
             A run from which at least one message can be drawn. None when there is none, or its body is still being
             read from the disk; the queue notifies its listeners when to ask again.
         """
-        now_ms = self.wall.ms(now_ns)
-        while not self.queues.settles and (run := mailbox.open_run(now_ms)) is not None:
-            if run.packet.has_expired(now_ms):
+        return self._open_run_at(mailbox, self.wall.ms(now_ns), now_ns)
+
+    def _open_run_at(self, mailbox: Mailbox, now_ms: int, now_ns: int) -> Run | None:
+        """The same, for a caller that has read the wall clock."""
+        notices = self.queues.notices
+        while not notices.settles and (run := mailbox.open_run(now_ms)) is not None:
+            if run.packet.receive_by_ms and run.packet.has_expired(now_ms):
                 self.queues.expiry.expire(mailbox, [run.packet])
                 continue
             reason = self.queues.why_dead(mailbox, run)
@@ -524,7 +528,8 @@ class Engine(Steering):
             The runs, and the indices drawn from each; fewer than ``most`` when there are no more now.
         """
         drawn: list[tuple[Run, range]] = []
-        while most > 0 and most_bytes > 0 and (run := self.open_run(mailbox, now_ns)) is not None:
+        now_ms = self.wall.ms(now_ns)
+        while most > 0 and most_bytes > 0 and (run := self._open_run_at(mailbox, now_ms, now_ns)) is not None:
             killed = bool(mailbox.reader.setbacks.deaths) and run.killed
             if killed and drawn:
                 break
@@ -537,7 +542,7 @@ class Engine(Steering):
 
     def choose(self, mailbox: Mailbox, place: int, pieces: Sequence[bytes], now_ns: int) -> Run | None:
         """Hand out one message, whatever waits before it; see ``Mailbox.choose``."""
-        run = None if self.queues.settles else mailbox.choose(place, pieces, self.wall.ms(now_ns))
+        run = None if self.queues.notices.settles else mailbox.choose(place, pieces, self.wall.ms(now_ns))
         reason = None if run is None else self.queues.why_dead(mailbox, run)
         if run is not None and reason is not None:
             self.queues.dead_letter(mailbox, run.lease(run.first), reason, self.jobs.turn(now_ns))
@@ -550,7 +555,7 @@ class Engine(Steering):
         if run is None:
             return None
         lease = run.lease(run.draw())
-        self.in_hand.hold(lease.packet, 1 << lease.index)
+        self.in_hand.hold([(lease.packet, 1 << lease.index)])
         return lease
 
     def acknowledge(self, mailbox: Mailbox, done: list[tuple[QueuedPacket, int]]) -> None:

@@ -5,6 +5,7 @@ that a packet costs a few comparisons.
 """
 
 from collections import Counter
+from itertools import groupby
 from typing import Any
 
 from triack.base.ack_trigger import longest_delay_ns
@@ -219,8 +220,8 @@ class Recorder:
         run = self._add_packet("packet_received", now_ns, session, False, arrived.packet, stream, *carries)
         run.size += arrived.size_bytes
         run.packets += len(counts) - 1
-        for messages in counts[1:]:
-            _count(run.counts, messages)
+        for messages, alike in groupby(counts[1:]):
+            _count(run.counts, messages, len(list(alike)))
 
     def _add_packet(  # noqa: PLR0917 - once for each packet, and names cost
         self,
@@ -310,12 +311,13 @@ def _hops_of(header: SequenceHeader) -> int:
     return header.hops if isinstance(header, RelayedHeader) else NO_RELAY
 
 
-def _count(counts: list[list[int]], messages: int) -> None:
+def _count(counts: list[list[int]], messages: int, packets: int = 1) -> None:
+    """Add packets with that number of messages each."""
     last = counts[-1]
     if last[1] == messages:
-        last[0] += 1
+        last[0] += packets
     else:
-        counts.append([1, messages])
+        counts.append([packets, messages])
 
 
 def start_record(address: str, settings: NodeSettings) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from enum import IntEnum
 from heapq import nsmallest
 from itertools import groupby, islice, takewhile
-from typing import Any
+from operator import attrgetter
 
 from triack.base.delivery import Delivery
 from triack.base.errors import ProtocolError
@@ -395,7 +395,7 @@ class SendWindow:
         self._rtt.update(now_ns - sent_at_ns, delay_ns)
         self.acked_order = max(self.acked_order, order)
         # Echoes only grow: one that comes late, or again, gives no sample.
-        for older in list(takewhile(lambda older: older <= echo, self._sendings)):
+        for older in list(takewhile(echo.__ge__, self._sendings)):
             del self._sendings[older]
         return True
 
@@ -426,9 +426,5 @@ class SendWindow:
         return lost, look_again_ns
 
 
-def _number_of(sent: SessionPacket) -> int:
-    return sent.number
-
-
-def _sending_of(sent: SessionPacket) -> Any:
-    return sent.sending
+_number_of = attrgetter("number")
+_sending_of = attrgetter("sending")

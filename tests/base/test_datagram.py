@@ -6,7 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triack.base.datagram import HEADER_BYTES, VERSION, Header, Kind, counters_of, read_header
+from triack.base.datagram import (
+    HEADER_BYTES,
+    VERSION,
+    Header,
+    Kind,
+    connection_id_of,
+    counters_of,
+    one_of_each_connection,
+    read_header,
+)
 from triack.base.errors import ProtocolError
 
 ID_MAX = 2**64 - 1
@@ -33,6 +42,13 @@ def test_datagrams_are_alike_that_differ_in_the_counter_alone() -> None:
     for other in [*(header.encode() for header in others), alike[0][: HEADER_BYTES - 1]]:
         assert counters_of([*alike, other, *alike]) == [5, 4, 9]
     assert counters_of(alike) == [5, 4, 9]
+
+
+def test_a_burst_is_looked_through_by_connection() -> None:
+    """Datagrams that are too short to name one count as one that names number 0."""
+    burst = [Header(Kind.DATA, connection_id, counter).encode() for connection_id in (7, 9, 7) for counter in (1, 2)]
+    found = [connection_id_of(datagram) for datagram in one_of_each_connection([*burst, b"x", b"yz"])]
+    assert found == [7, 9, 0]
 
 
 def test_the_layout_is_as_documented() -> None:

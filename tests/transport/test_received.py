@@ -5,6 +5,7 @@ from collections import Counter
 
 import pytest
 
+from triack.base.datagram import Header, Kind, connection_id_of
 from triack.base.reasons import DropReason
 from triack.transport.received import BACKLOG_MAX, BURST_BYTES_MAX, BURST_MAX, Inbox, Received
 
@@ -68,6 +69,19 @@ async def test_a_burst_is_offered_as_its_datagrams_would_be(monkeypatch: pytest.
     inbox.offer_burst([b"4", b"5", b"6"], "b")
     assert [received.data for received in await inbox.take()] == [b"4", b"5"]
     assert drops == {DropReason.EMPTY: 1, DropReason.RECEIVE_OVERFLOW: 1}
+
+
+@pytest.mark.asyncio
+async def test_each_connection_in_a_burst_has_its_own_turn() -> None:
+    """Also when all of them come from one address."""
+    inbox = Inbox("udp://a:1", Counter())
+    inbox.source_of = connection_id_of
+    burst = [Header(Kind.DATA, connection_id, counter).encode() for counter in range(3) for connection_id in (7, 9)]
+    inbox.offer_burst(burst, "b")
+    inbox.offer_burst([data for data in burst if connection_id_of(data) == 9], "b")
+    taken = await inbox.take()
+    assert taken.turns == [(7, 3), (9, 6)]
+    assert sorted(received.data for received in taken) == sorted([*burst, *burst[1::2]])
 
 
 @pytest.mark.asyncio

@@ -70,13 +70,15 @@ class SimLog:
 class SimWorker:
     """Does the jobs of one node, each in the time that the machine's disk takes."""
 
-    is_about_to_work_here = False
-
     def __init__(self, process: "SimProcess") -> None:
         self._process = process
         self._loop = process.machine.world.loop
         self._jobs: deque[tuple[Callable[[], Any], asyncio.Future[Any]]] = deque()
         self._is_closed = False
+
+    def work_here(self) -> bool:
+        """Do no job out of turn: each takes its time."""
+        return False
 
     def start(self, job: Callable[[], T]) -> "asyncio.Future[T]":
         """Begin a job, or queue it; a dead process finishes none."""

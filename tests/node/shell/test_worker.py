@@ -138,13 +138,27 @@ async def test_brief_jobs_are_done_in_the_loop_as_long_as_they_are_quick() -> No
 
     worker.run(job, lambda _, error: over.set(), is_brief=True)
     assert places == []
-    assert worker.is_about_to_work_here
     await over.wait()
     assert places == [True]
-    assert not worker.is_about_to_work_here
+    assert not worker.work_here()
     assert not await place_of(is_brief=False)
     worker.pace.add(LONG_NS, time.monotonic_ns())
     assert not await place_of(is_brief=True)
+    worker.close()
+
+
+async def test_its_giver_has_a_job_done_at_once_when_it_is_ready() -> None:
+    """Once; one that is for the thread is left to it."""
+    worker, done, told = worker_on(quick(time.monotonic_ns())), list[int](), list[int | None]()
+    worker.run(lambda: done.append(1), lambda _, error: told.append(1), is_brief=True)
+    assert worker.work_here()
+    assert (done, told) == ([1], [1])
+    assert not worker.work_here()
+    worker.run(lambda: done.append(2), lambda _, error: told.append(2))
+    assert not worker.work_here()
+    await worker.start(lambda: None)
+    await asyncio.sleep(0)
+    assert (done, told) == ([1, 2], [1, 2])
     worker.close()
 
 
