@@ -472,6 +472,8 @@ class OutgoingSequence:
         for entry in self.entries.values():
             if entry.number > until:
                 break
+            # Its store ack may have been lost with a session.
+            entry.received = entry.stored = True
             _move(entry, StreamPacketEvent.WAITS)
         if ends:
             self.tier.handle_progress(now_ns, outstanding=self._is_outstanding)

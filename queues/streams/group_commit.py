@@ -69,9 +69,11 @@ class Passing:
     Attributes:
         started: packets that the commit holds, and the node that they came from: pass them on.
         dead: packets whose messages it moves to the dead-letter queue: forget them.
+        left: streams of which it deletes packets that have left; until then a restart would find these.
     """
 
     started: list[tuple[TransitStream, list[TransitPacket], bytes]] = field(default_factory=list)
+    left: list[TransitStream] = field(default_factory=list)
     dead: list[tuple[TransitStream, list[TransitPacket]]] = field(default_factory=list)
 
 

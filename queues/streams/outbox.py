@@ -654,6 +654,9 @@ class Outbox:
         if outgoing is None or outgoing.sequence.sequence != packet.sequence:
             return
         if outgoing.sequence.handle_waits(packet.turn, packet.here if packet.waits else 0, now_ns):
+            sequence = outgoing.sequence
+            waiting = [entry for entry in sequence.entries.values() if entry.number <= sequence.relay_has]
+            outgoing.stages.handle_progress(waiting, Stage.STORED if sequence.sync else Stage.ONWARD)
             self._records.onward(outgoing, packet.here, session, now_ns, waits=packet.waits)
             self._look_at(outgoing)
 

@@ -39,6 +39,7 @@ class TransitStream:
         paused: whether an operator has paused what goes to its destination.
         turn_key: the streams that share its turns, see ``queues.peers.turns``: no origin takes the turns of another.
         held: why the next hop lets it wait; empty if it does not.
+        leaving: how many times packets have left that the disk still has: the commits that delete them are under way.
         messages: number of messages that are here.
         size_bytes: of the packets that hold them.
         has_share: whether it has all that it may have of the room.
@@ -59,6 +60,7 @@ class TransitStream:
         "held",
         "id",
         "judged_by",
+        "leaving",
         "messages",
         "next_hop",
         "noted",
@@ -109,6 +111,7 @@ class TransitStream:
         self.turn = 0
         self.paused = False
         self.held = ""
+        self.leaving = 0
         self.messages = 0
         self.size_bytes = 0
         self.has_share = False

@@ -30,7 +30,7 @@ class TransitEnds:
         door: decides what may pass.
         words: what goes back to origins.
         drops: counts dropped packets, by reason.
-        is_here: whether packets of a stream are here.
+        is_here: whether packets of a stream are here, or would be after a restart.
     """
 
     __slots__ = ("_door", "_drops", "_ends", "_is_here", "_words")

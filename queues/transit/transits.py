@@ -194,7 +194,7 @@ class Transits:
 
     def _has_packets(self, stream_id: StreamId) -> bool:
         stream = self._streams.get(stream_id)
-        return stream is not None and bool(stream.sequence.entries)
+        return stream is not None and (bool(stream.sequence.entries) or stream.leaving > 0)
 
     def handle_packet(
         self, conversation: Conversation, packet: int, header: RelayedHeader, delivery: Delivery, turn: Turn
@@ -520,6 +520,10 @@ class Transits:
         for stream, entries in group.passing.dead:
             left = [entry for entry in entries if stream.sequence.entries.get(entry.number) is entry]
             self._forget_entries(stream, left, now_ns)
+        for stream in group.passing.left:
+            stream.leaving -= 1
+            if not stream.sequence.entries:
+                self.ends.pass_on(stream.id, now_ns)
         self._free_numbers.extend(group.commit.transit_stream_deletes)
         if group.passing.started:
             self.holds.relieved = True
@@ -607,6 +611,8 @@ class Transits:
         self._records.freed(stream, entries, reason, turn.now_ns, session)
         if stream.durable:
             turn.commit.transit_deletes += self._spans(stream, entries)
+            turn.passing.left.append(stream)
+            stream.leaving += 1
         self._forget_entries(stream, entries, turn.now_ns)
 
     def _let_go(self, stream: TransitStream, entries: list[TransitPacket], reason: FreedReason, turn: Turn) -> None:
@@ -852,8 +858,8 @@ class Transits:
             self._look_at(stream)
         while self._idle and next(iter(self._idle.values())) + IDLE_NS <= turn.now_ns:
             stream, _ = self._idle.popitem(last=False)
-            if stream.next_hop.waits:
-                # The next hop has more to say about it.
+            if stream.next_hop.waits or stream.leaving:
+                # The next hop, or the disk, has more to say about it.
                 self._idle[stream] = turn.now_ns
             elif not stream.sequence.entries:
                 self._forget(stream)

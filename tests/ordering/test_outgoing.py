@@ -748,6 +748,18 @@ def test_no_tier_runs_for_what_waits_at_a_relay() -> None:
     assert [entry.number for entry in out.handle_timer(131 * SECOND)] == [1, 2, 3]
 
 
+def test_what_waited_at_a_relay_is_on_its_disk() -> None:
+    """The word says so as a store ack does: after a session that ended as idle, the tier alone sends it again."""
+    out = make(3)
+    send(out)
+    out.handle_session_ack(list(out.entries.values()))
+    out.handle_waits(1, 3, 0)
+    out.handle_waits(2, 0, SECOND)
+    out.handle_session_closed(idle=True)
+    assert send(out) == []
+    assert [entry.number for entry in out.handle_timer(31 * SECOND)] == [1, 2, 3]
+
+
 def test_what_waits_at_a_relay_is_not_sent_again_on_a_new_session() -> None:
     """If the relay says so before it is; the word of the last session ended with that."""
     out = make(3)

@@ -1,11 +1,15 @@
 """Networks of nodes of which some pass messages on: each node knows its neighbours alone."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 
 from tests.queues.world import SimNode, World
+from triack.base.commit import Commit
 from triack.base.delivery import Delivery
+from triack.base.errors import StoreFailed
 from triack.base.peers import Peer
+from triack.base.units import MS
 from triack.queues.mailboxes.system_queues import DEAD_LETTER_QUEUE
 from triack.queues.node_settings import NodeSettings
 from triack.queues.packing import Outgoing
@@ -91,6 +95,26 @@ def line(
         for at, name in enumerate(names)
     }
     return Relays(edges, routes, seed, faults, settings)
+
+
+def die_at(net: Relays, name: str, is_fatal: Callable[[Commit], bool], *, is_done: bool = False) -> None:
+    """Let a node's process end with the first such commit, after or before that is on the disk; another one follows."""
+    node = net[name]
+    applied = node.apply
+
+    def apply(commit: Commit) -> None:
+        if not is_fatal(commit):
+            applied(commit)
+            return
+        node.apply = applied  # type: ignore[method-assign]
+        if is_done:
+            applied(commit)
+        node.end()
+        net.world.at(50 * MS, node.revive)
+        if not is_done:
+            raise StoreFailed("the process has ended")
+
+    node.apply = apply  # type: ignore[method-assign]
 
 
 def post(

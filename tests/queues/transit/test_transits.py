@@ -1,15 +1,15 @@
 """All streams in transit: what a restart finds, what is counted, and what is forgotten."""
 
+from collections.abc import Callable
 from functools import partial
 from itertools import count
 
 import pytest
 
-from tests.queues.relays import Relays, line, post
+from tests.queues.relays import Relays, die_at, line, post
 from tests.queues.world import numbered
 from triack.base.commit import Commit
 from triack.base.delivery import DURABLE, Delivery
-from triack.base.errors import StoreFailed
 from triack.base.reasons import DropReason
 from triack.base.units import MS, SECOND
 from triack.queues.node_settings import NodeSettings
@@ -63,23 +63,10 @@ def test_a_relay_keeps_the_priorities_and_sends_the_higher_ones_first(restarts: 
     assert b.read_all("q") == 3 * numbered(0, 15)
 
 
-def die_at(net: Relays, name: str, fatal: int, *, is_done: bool) -> None:
-    """Let a node's process end with that commit of it, after or before it is on the disk; another one follows."""
-    node = net[name]
-    applied, commits = node.apply, count()
-
-    def apply(commit: Commit) -> None:
-        if next(commits) != fatal:
-            applied(commit)
-            return
-        if is_done:
-            applied(commit)
-        node.end()
-        net.world.at(50 * MS, node.revive)
-        if not is_done:
-            raise StoreFailed("the process has ended")
-
-    node.apply = apply  # type: ignore[method-assign]
+def nth(number: int) -> Callable[[Commit], bool]:
+    """Holds for the commit of that number."""
+    commits = count()
+    return lambda _commit: next(commits) == number
 
 
 @pytest.mark.slow
@@ -89,7 +76,7 @@ def test_a_relay_may_die_at_each_of_its_commits(delivery: Delivery, is_done: boo
     """With the commit or without it: each message arrives once."""
     for fatal in range(12):
         net = line("arb", seed=fatal, faults=Faults(loss=0.05))
-        die_at(net, "r", fatal, is_done=is_done)
+        die_at(net, "r", nth(fatal), is_done=is_done)
         for step in range(4):
             post(net["a"], "b", *numbered(10 * step, 10 * step + 10), delivery=delivery)
             net.world.run(300 * MS)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.queues.relays import Relays, dead, line, post
+from tests.queues.relays import Relays, dead, die_at, line, post
 from tests.queues.world import numbered
 from triack.base.delivery import Delivery
 from triack.base.units import MS, SECOND
@@ -176,6 +176,23 @@ def test_a_packet_that_comes_after_its_stream_has_ended_is_no_new_stream() -> No
     net.world.run(60 * SECOND)
     assert b.read_all("q") == [b"x"]
     assert (b.live.inbox.streams, dead(r), dead(a)) == ([], ([], {}), ([], {}))
+
+
+@pytest.mark.parametrize("delivery", DURABLE)
+def test_an_end_waits_until_the_disk_has_let_go_of_its_packets(delivery: Delivery) -> None:
+    """The relay dies with the commit that deletes them, and sends them again: the stream is still known then."""
+    net = quick("arb")
+    a, r, b = (net[it] for it in "arb")
+    b.crash()
+    post(a, "b", *numbered(0, 5), delivery=delivery)
+    net.world.run(5 * SECOND)
+    assert net.waiting("r") > 0
+    die_at(net, "r", lambda commit: bool(commit.transit_deletes))
+    b.start()
+    assert net.world.run(HOUR, lambda: net.is_done("a") and b.length("q") == 5)
+    assert settles(net)
+    assert r.lives == 2
+    assert (b.read_all("q"), dead(r)) == (numbered(0, 5), ([], {}))
 
 
 @pytest.mark.parametrize("delivery", DURABLE)
