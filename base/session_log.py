@@ -426,7 +426,8 @@ EVENTS: Final[dict[str, Event]] = {
         (*_STREAM, "first", "last", "final", "reason"),
     ),
     "onward_sent": Event(
-        "the relay told its neighbour `peer` how far it has a stream of it, and whether these packets wait there",
+        "the relay told its neighbour `peer` how far it has a stream of it, and whether these packets wait there or "
+        "behind it",
         (*_STREAM, "here", "waits", "peer"),
     ),
     "onward_received": Event(

@@ -38,7 +38,8 @@ receiver is to resolve it; it is empty if that is the receiver itself. ``from`` 
 its origin; empty from the origin itself. Order acks and rejections of such data go back by the neighbour that it came
 by; ``by`` is the node that says so. ``mac`` proves to the origin of sealed messages that it is their destination that
 says so (``said_of_order_ack``, ``said_of_reject``); without flag 1 there is none. ONWARD is from a relay to its
-neighbour: everything up to ``here`` is on its disk, or has left it. Flag 2 of RELAYED says that the link is
+neighbour: everything up to ``here`` is on its disk, or has left it. While it waits there or behind the next hop, its
+origin need not send it again. Flag 2 of RELAYED says that the link is
 synchronous, so that its sender waits for ONWARD_ACK: the packets of these ranges are on the disk of the node behind the
 relay, and, if the link to that is synchronous, on that of the next one, and so on.
 

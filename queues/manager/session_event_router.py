@@ -189,7 +189,7 @@ class SessionEventRouter:
                 not_stored=event.reason is CloseReason.STORE_ACK_TIMEOUT,
                 lost=event.reason in IN_DOUBT,
             )
-            self._transits.handle_link_closed(link, not_stored=event.reason is CloseReason.STORE_ACK_TIMEOUT)
+            self._transits.handle_link_closed(link, now_ns, not_stored=event.reason is CloseReason.STORE_ACK_TIMEOUT)
 
     # ---- packets
 
@@ -282,6 +282,9 @@ class SessionEventRouter:
             self._transits.handle_reject(conversation, packet, turn)
         elif isinstance(packet, wire.HoldPacket):
             self._transits.handle_hold(conversation, packet, now_ns)
+        elif isinstance(packet, wire.OnwardPacket):
+            self._depend(conversation)
+            self._transits.handle_onward(conversation, packet, now_ns)
         elif isinstance(packet, wire.OnwardAckPacket):
             self._depend(conversation)
             self._transits.handle_onward_ack(conversation, packet, turn)

@@ -419,6 +419,9 @@ class Inbox:
         if stream.has_ended if stream is not None and is_known else self.ended.has(header, delivery):
             return RejectReason.STALE_SEQUENCE
         if stream is not None:
+            if not stream.ordered and header.sequence > stream.filter.sequence:
+                # Its origin has begun anew: the filter takes nothing older, so the rest of a message cannot come.
+                self._drop_unfinished(stream)
             if stream.queue == header.queue and stream.delivery is delivery:
                 return stream
             # Express streams are numbered anew in each life of their origin, under a greater sequence.
@@ -554,6 +557,10 @@ class Inbox:
         self._held.set(stream, None)
         self._held_at.pop(stream, None)
         self.order_acks.forget(stream)
+        self._drop_unfinished(stream)
+
+    def _drop_unfinished(self, stream: IncomingStream) -> None:
+        """Drop messages of which only some pieces are here: the others will not come."""
         mailbox = self._mailboxes.get(stream.queue)
         if mailbox is not None:
             mailbox.drop_stream(stream.origin, stream.number)

@@ -56,7 +56,7 @@ class TransitWords:
         ways: the ways back.
     """
 
-    __slots__ = ("_drops", "_node_id", "_records", "_told", "_waits_at_ns", "open_with", "ways")
+    __slots__ = ("_again", "_drops", "_node_id", "_records", "_told", "_waits_at_ns", "open_with", "ways")
 
     def __init__(
         self,
@@ -73,6 +73,8 @@ class TransitWords:
         self.ways = WaysBack()
         # The streams whose origins were told that packets wait: the conversation, and how far.
         self._told: dict[TransitStream, tuple[Conversation, int]] = {}
+        # Those of them of which packets came again nevertheless.
+        self._again: set[TransitStream] = set()
         self._waits_at_ns: int | None = None
 
     # ---- the way back
@@ -233,30 +235,67 @@ class TransitWords:
             return
         self._waits_at_ns = None
         for stream in streams:
-            if not stream.sequence.ordered or not stream.sequence.entries:
+            if not stream.sequence.ordered or not (stream.sequence.entries or stream.next_hop.waits):
                 continue
-            oldest = next(iter(stream.sequence.entries.values()))
-            waits_long = oldest.state is not TransitState.ARRIVED and now_ns - oldest.came_ns >= WAITS_AFTER_NS
-            if not waits_long or not self._tell_waits(stream, now_ns):
+            oldest = next(iter(stream.sequence.entries.values()), None)
+            waits_long = oldest is None or (
+                oldest.state is not TransitState.ARRIVED and now_ns - oldest.came_ns >= WAITS_AFTER_NS
+            )
+            here = self._here(stream) if waits_long else stream.next_hop.waits
+            if not self._tell_waits(stream, here, now_ns) or not waits_long:
                 self.handle_more(now_ns)
 
     def tell_waits_at_once(self, stream: TransitStream, now_ns: int) -> None:
         """A session with the neighbour that has brought packets is new: it would send all of them again."""
-        if stream.sequence.ordered and stream.sequence.entries:
-            self._tell_waits(stream, now_ns)
+        if stream.sequence.ordered:
+            self._tell_waits(stream, self._here(stream), now_ns)
+
+    def handle_duplicate(self, stream: TransitStream, now_ns: int) -> None:
+        """A packet came again that is here. If it waits, a relay on the way has forgotten that: say it again soon."""
+        if stream in self._told:
+            self._again.add(stream)
+            self.handle_more(now_ns)
+
+    @staticmethod
+    def _here(stream: TransitStream) -> int:
+        """The number up to which a stream waits, here or behind the next hop; 0 if it does not."""
+        return stream.sequence.here if stream.sequence.entries else stream.next_hop.waits
+
+    def handle_next_waits(self, stream: TransitStream, packet: OnwardPacket, now_ns: int) -> None:
+        """The next hop says how far it has a stream, and whether that waits there: so it waits for its origin, too."""
+        if not stream.next_hop.handle_waits(packet.turn, packet.here if packet.waits else 0):
+            return
+        told = self._told.get(stream)
+        if not packet.waits:
+            self.handle_let_go(stream, now_ns)
+        elif (told is None or told[1] < packet.here) and not self._tell_waits(stream, packet.here, now_ns):
+            self.handle_more(now_ns)
+
+    def handle_empty(self, stream: TransitStream, now_ns: int) -> None:
+        """Nothing of a stream is here any more: its origin may send again what does not wait behind the next hop."""
+        told = self._told.get(stream)
+        if told is None or told[1] > stream.next_hop.waits:
+            self.handle_let_go(stream, now_ns)
+
+    def handle_next_lost(self, stream: TransitStream, now_ns: int) -> None:
+        """What the next hop has said has ended with its session, or packets go by another one."""
+        if stream.next_hop.forget_waits():
+            self.handle_let_go(stream, now_ns)
 
     def holds_open(self, conversation: Conversation) -> bool:
         """Whether a word stands that would end with a session."""
         return any(told[0] is conversation for told in self._told.values())
 
-    def _tell_waits(self, stream: TransitStream, now_ns: int) -> bool:
-        """Say how far a stream is here. Returns False when that has to be tried again; a new session hears at once."""
-        upstream, here = self.open_with(stream.via), stream.sequence.here
-        if upstream is None or not here or self._told.get(stream) == (upstream, here):
+    def _tell_waits(self, stream: TransitStream, here: int, now_ns: int) -> bool:
+        """Say how far a stream waits. Returns False when that has to be tried again; a new session hears at once."""
+        upstream = self.open_with(stream.via)
+        is_known = self._told.get(stream) == (upstream, here) and stream not in self._again
+        if upstream is None or not here or is_known:
             return True
         if not self._say(stream, upstream, here, now_ns, waits=True):
             return False
         self._told[stream] = upstream, here
+        self._again.discard(stream)
         return True
 
     def _say(self, stream: TransitStream, upstream: Conversation, here: int, now_ns: int, *, waits: bool) -> bool:
@@ -268,15 +307,22 @@ class TransitWords:
         return said
 
     def handle_let_go(self, stream: TransitStream, now_ns: int) -> None:
-        """Packets of a stream left without having reached the next hop, or none is here: its origin may send again."""
+        """Packets of a stream left without having reached the next hop: its origin may send again.
+
+        If more of it waits, its origin hears that again before its first tier runs out.
+        """
         told = self._told.pop(stream, None)
+        self._again.discard(stream)
         if told is not None and told[0].is_open:
             self._say(stream, told[0], 0, now_ns, waits=False)
+        if stream.sequence.entries or stream.next_hop.waits:
+            self.handle_more(now_ns)
 
     def handle_session_closed(self, conversation: Conversation) -> None:
         """A word ends with its session."""
         for stream in [stream for stream, told in self._told.items() if told[0] is conversation]:
             del self._told[stream]
+            self._again.discard(stream)
 
     def next_deadline(self) -> int | None:
         """When ``tell_waits`` must be called, or None."""

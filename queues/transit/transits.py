@@ -26,6 +26,7 @@ from triack.ordering.wire import (
     HOPS_MAX,
     HoldPacket,
     OnwardAckPacket,
+    OnwardPacket,
     RelayedEnd,
     RelayedHeader,
     RelayedOrderAck,
@@ -380,6 +381,7 @@ class Transits:
         if dropped := list(stream.sequence.entries.values()):
             self._let_go(stream, dropped, FreedReason.STALE_SEQUENCE, turn)
         stream.ordered = 0
+        self._words.handle_next_lost(stream, turn.now_ns)
         self.sync.handle_new_sequence(stream)
         stream.sequence.begin(sequence)
 
@@ -432,6 +434,7 @@ class Transits:
         if stream.durable:
             # It is on disk, or will be with the next commit.
             turn.arrivals.store_ack(conversation, packet)
+        self._words.handle_duplicate(stream, turn.now_ns)
         if again:
             self._look_at(stream)
 
@@ -572,6 +575,14 @@ class Transits:
             if sequence.hold.handle_progress() or sequence.start.credit is not None:
                 self._look_at(stream)
 
+    def handle_onward(self, conversation: Conversation, packet: OnwardPacket, now_ns: int) -> None:
+        """The next hop says how far it has a stream, and whether that waits there."""
+        stream = self._sent_to(StreamId(packet.origin, packet.stream), conversation)
+        if stream is None or stream.way is None or stream.way.via != conversation.link_name:
+            return
+        if stream.sequence.ordered and packet.sequence == stream.sequence.sequence:
+            self._words.handle_next_waits(stream, packet, now_ns)
+
     def handle_onward_ack(self, conversation: Conversation, packet: OnwardAckPacket, turn: Turn) -> None:
         """The next hop has passed packets on, or says that its store acks are enough from now on."""
         stream = self._sent_to(StreamId(packet.origin, packet.stream), conversation)
@@ -628,7 +639,7 @@ class Transits:
     def _rest(self, stream: TransitStream, now_ns: int) -> None:
         """If nothing of a stream is here, forget it after a while."""
         if not stream.sequence.entries:
-            self._words.handle_let_go(stream, now_ns)
+            self._words.handle_empty(stream, now_ns)
             self.ends.pass_on(stream.id, now_ns)
             self._idle[stream] = now_ns
             self._idle.move_to_end(stream)
@@ -776,10 +787,11 @@ class Transits:
         self.sync.onward.handle_session_closed(conversation)
         self._words.handle_session_closed(conversation)
 
-    def handle_link_closed(self, link: Link, *, not_stored: bool) -> None:
+    def handle_link_closed(self, link: Link, now_ns: int, *, not_stored: bool) -> None:
         """The session that served a link is over: packets that are not freed go out again."""
         for stream in self._by_link.get(link.peer, ()):
             stream.held = ""
+            self._words.handle_next_lost(stream, now_ns)
             stream.sequence.handle_session_closed(not_stored=not_stored)
             self.sync.handle_link_closed(stream)
             self._look_at(stream)
@@ -799,7 +811,12 @@ class Transits:
 
     def holds_open(self, conversation: Conversation) -> bool:
         """Whether a session must not end as idle: its neighbour relies on what was said in it."""
-        return self._words.holds_open(conversation) or self.sync.onward.holds_open(conversation)
+        if self._words.holds_open(conversation) or self.sync.onward.holds_open(conversation):
+            return True
+        link = conversation.link
+        if link is None or link.conversation is not conversation:
+            return False
+        return any(stream.next_hop.waits for stream in self._by_link.get(link.peer, ()))
 
     def handle_routes_changed(self, now_ns: int) -> None:
         """Routes, peers or their permissions have changed."""
@@ -816,6 +833,7 @@ class Transits:
         if stream.way is not None:
             self._links[stream.way.via].withdraw(stream)
         self.sync.forget(stream)
+        self._words.handle_next_lost(stream, now_ns)
         stream.held = ""
         stream.sequence.handle_session_closed()
         self._lead(stream, way)
@@ -834,7 +852,10 @@ class Transits:
             self._look_at(stream)
         while self._idle and next(iter(self._idle.values())) + IDLE_NS <= turn.now_ns:
             stream, _ = self._idle.popitem(last=False)
-            if not stream.sequence.entries:
+            if stream.next_hop.waits:
+                # The next hop has more to say about it.
+                self._idle[stream] = turn.now_ns
+            elif not stream.sequence.entries:
                 self._forget(stream)
 
     def _expire(self, stream: TransitStream, turn: Turn) -> None:

@@ -8,7 +8,9 @@ from pathlib import Path
 from random import Random
 from traceback import extract_tb
 
+from triack.base.delivery import Delivery
 from triack.base.errors import StoreInUse, TriackError
+from triack.base.log_lines import segments_in
 from triack.base.printable import counted
 from triack.base.reasons import RejectReason
 from triack.base.units import MS, SECOND
@@ -492,7 +494,10 @@ class _Scene:
                 room = f"room is taken for {bodies.held.total_bytes} bytes"
                 self.violations.append(("bodies", f"{host.name}: {left} bodies have no message, and {room}"))
             # A relay may still have the rest of a message whose stream has ended: its destination awaits it for a week.
-            awaited = host.engine.inbox.awaited.ends.keys()
+            # Where a relay or an origin has died with the rest of an express one, the end of its stream tells.
+            inbox = host.engine.inbox
+            brought = (it.id for it in inbox.streams if it.relay and it.delivery is Delivery.EXPRESS)
+            awaited = {*inbox.awaited.ends, *brought}
             self.violations += [
                 ("bodies", f"{host.name}: queue {name} is empty and counts {mailbox.fill.bytes.value} bytes")
                 for name, mailbox in host.engine.queues.mailboxes.items()
@@ -521,12 +526,13 @@ class _Scene:
         return Outcome(self.plan, self.violations, world.now_ns, world.events, world.trace, self._logs(), self.seen)
 
     def _logs(self) -> dict[str, bytes]:
-        """One segment for each process, as the driver writes them."""
+        """The segments of each process, as the driver writes them."""
         return {
-            f"{host.name}-{number:06d}-000001.jsonl": bytes(records)
+            f"{host.name}-{number:06d}-{segment:06d}.jsonl": lines
             for host in self.hosts
             for number, records in enumerate(host.records, start=1)
-            if records
+            for segment, lines in enumerate(segments_in(bytes(records)), start=1)
+            if lines
         }
 
     def close(self) -> None:

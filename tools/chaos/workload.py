@@ -44,6 +44,9 @@ STREAMED_EVERY, STREAMED_AT = 5, 2
 TORN_CHANCE = 0.15
 """How often the source of a large body ends early, and its application tries again."""
 TORN_NS = 200 * MS
+GIVEN_UP_MAX = 16
+"""So often one body is given up before its sender goes on to the next message: on a slow path none may be there in its
+time, and a relay may be away for days."""
 """Until then, at most: some parts have arrived, or all."""
 PART_GAPS_NS = (1, 1, 20 * MS, 300 * MS)
 """Between two parts that a reader takes: one of them is slow."""
@@ -75,6 +78,7 @@ class Sender:
         self._waits = False
         self._missed = 0
         self._upload: BodySender | None = None
+        self._given_up = 0
         self.delivery = CLASSES[plan.delivery]
         self._random: Random = world.chance(f"sender {index}")
         self._world = world
@@ -143,6 +147,9 @@ class Sender:
         if self._upload is not None and self._upload.is_under_way:
             return
         plan, number = self.plan, self.next
+        if self._given_up >= GIVEN_UP_MAX:
+            self._given_up, self.next = 0, number + 1
+            return
         body = body_of(self.index, number, plan.streamed_bytes)
 
         def skip(_reason: str) -> None:
@@ -154,8 +161,14 @@ class Sender:
         if self._random.random() < TORN_CHANCE:
             by_ns.append(self._random.randrange(1, TORN_NS))
         if by_ns:
-            self.host.later(min(by_ns), upload.give_up)
+            self.host.later(min(by_ns), lambda: self._tear(upload))
         upload.go_on()
+
+    def _tear(self, upload: BodySender) -> None:
+        """The program that sends a body ends, or the time of its message does."""
+        if upload.is_under_way:
+            self._given_up += 1
+            upload.give_up()
 
     def _stand_for(self, upload: BodySender, number: int) -> None:
         """All parts are at their destination: submit the message that stands for them."""

@@ -156,6 +156,22 @@ def test_what_a_newer_sequence_displaces_is_recorded_with_its_own() -> None:
     assert (freed["reason"], freed["sequence"]) == ("stale-sequence", r.log("transit_committed")[0]["sequence"])
 
 
+def test_half_a_message_goes_when_its_origin_has_started_again() -> None:
+    """Its rest was in the memory of a process that is gone. The destination knows by the next packet of the stream."""
+    net = line("arb")
+    a, b = net["a"], net["b"]
+    post(a, "b", b"x" * 200_000, delivery=Delivery.EXPRESS)
+    assert net.world.run(5 * SECOND, lambda: any(len(it.partials) for it in b.live.queues.mailboxes.values()))
+    a.restart()
+    assert net.world.run(60 * SECOND, lambda: not net.waiting())
+    half = b.live.queues.mailboxes["q"].fill.bytes.value
+    post(a, "b", b"2", delivery=Delivery.EXPRESS)
+    assert net.world.run(20 * SECOND, lambda: b.length("q") == 1)
+    assert b.live.queues.mailboxes["q"].fill.bytes.value < half
+    assert b.read_all("q") == [b"2"]
+    assert b.live.queues.mailboxes["q"].fill.bytes.value == 0
+
+
 def test_what_arrives_by_two_neighbours_arrives_once() -> None:
     """The second copy waits until the first one has left."""
     net = Relays("ar as rt st tb", {"a": [("b", "r")], "r": [("b", "t")], "s": [("b", "t")]})

@@ -22,6 +22,8 @@ from triack.tools.chaos.run import Outcome, run_plan, run_seed
 from triack.tools.replay.run import replay
 from triack.tools.sim.disk_file import Handle
 
+DAY = 86_400 * SECOND
+
 
 def calm(seed: int, **changes: object) -> Plan:
     """A plan of two hosts with nothing wrong."""
@@ -33,9 +35,13 @@ def rules(outcome: Outcome) -> set[str]:
     return {rule for rule, _ in outcome.violations}
 
 
-def test_the_logs_of_a_run_pass_the_replay(tmp_path: Path) -> None:
-    """They are what nodes write, one file for each process."""
-    outcome = run_seed(5)
+@pytest.mark.parametrize("days", [0, 3])
+def test_the_logs_of_a_run_pass_the_replay(tmp_path: Path, days: int) -> None:
+    """They are what nodes write: a file for each process, and another one for a process that writes on the next day."""
+    away = Fault(SECOND, "kill", 0, for_ns=days * DAY)
+    plan = replace(calm(12, faults_end_ns=days * DAY + 5 * SECOND), faults=(away,))
+    outcome = run_plan(plan) if days else run_seed(5)
+    assert ("b-000001-000002.jsonl" in outcome.logs) == (days > 0)
     for name, records in outcome.logs.items():
         (tmp_path / name).write_bytes(records)
     verdict = replay([tmp_path], engine="local")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.queues.relays import dead, line, post
+from tests.queues.relays import Relays, dead, line, post
 from tests.queues.stories.test_paused import pause, resume
 from tests.queues.world import numbered
 from triack.base.delivery import Delivery
@@ -75,3 +75,50 @@ def test_a_word_that_stands_costs_two_pings_in_an_interval() -> None:
     pings = len(a.log("ping_sent")) + len(r.log("ping_sent")) - before
     assert 50 <= pings <= 200
     assert len(a.log("session_opened")) == sessions
+
+
+@pytest.mark.parametrize("names", ["arb", "arsb", "arstb"])
+def test_a_backlog_crosses_each_hop_once(names: str) -> None:
+    """Wherever it waits; and when its destination is back, its origin hears at once that all is there."""
+    net = line(names)
+    a, b = net["a"], net["b"]
+    b.crash()
+    post(a, "b", *numbered(0, 200, 4_000))
+    net.world.run(60 * SECOND)
+    assert net.waiting(names[-2]) > 0
+    assert net.waiting(names[-2]) == net.waiting()
+    before = _crossed(net, names)
+    net.world.run(3 * HOUR)
+    assert _crossed(net, names) == before
+    b.revive()
+    assert net.world.run(HOUR, lambda: b.length("q") == 200)
+    assert net.world.run(20 * SECOND, lambda: net.is_done("a"))
+    assert b.read_all("q") == numbered(0, 200, 4_000)
+
+
+def _crossed(net: Relays, names: str) -> list[int]:
+    """How many packets of messages each node has got."""
+    return [sum(it["packets"] for it in net[name].log("packet_received") if it.get("origin")) for name in names[:-1]]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", "rs")
+def test_a_backlog_crosses_once_more_when_a_relay_has_forgotten(name: str) -> None:
+    """The one that has passed it on knows nothing of it any more; the one that has it was not there to say so."""
+    net = line("arsb")
+    a, b = net["a"], net["b"]
+    b.crash()
+    post(a, "b", *numbered(0, 200, 4_000))
+    net.world.run(60 * SECOND)
+    before = _crossed(net, "arsb")
+    net[name].crash()
+    net.world.run(HOUR)
+    net[name].revive()
+    net.world.run(3 * HOUR)
+    crossed = _crossed(net, "arsb")
+    assert all(after <= 2.2 * once for after, once in zip(crossed, before, strict=True))
+    net.world.run(12 * HOUR)
+    assert _crossed(net, "arsb") == crossed
+    b.revive()
+    assert net.world.run(HOUR, lambda: net.is_done("a"))
+    assert b.read_all("q") == numbered(0, 200, 4_000)
