@@ -114,7 +114,9 @@ class ClientConsumer:
     async def _begin_on(self, epoch: int, name: str) -> None:
         """Have a reader on that connection, or on a later one."""
         if self._number is None or self._epoch != epoch:  # a cancelled call leaves no unknown reader behind
-            await asyncio.shield(self._begin(epoch, name))
+            begun = asyncio.create_task(self._begin(epoch, name))
+            begun.add_done_callback(_take_error)
+            await asyncio.shield(begun)
         self._check_open()
 
     async def _begin(self, epoch: int, name: str) -> None:
@@ -196,3 +198,9 @@ class ClientConsumer:
                     message.reject(failed=issubclass(kind, Exception))
         finally:
             await self.close()
+
+
+def _take_error(task: "asyncio.Task[None]") -> None:
+    """When the call that waited for it was cancelled, nobody else hears of the error."""
+    if not task.cancelled():
+        task.exception()

@@ -15,7 +15,7 @@ from triack.base.errors import HandOverEnded, UsageError
 from triack.base.printable import counted
 from triack.node.control.control_frames import Answer, Caller, Header
 from triack.node.handles.consumer import BATCH_MESSAGES
-from triack.node.handles.message import Holder, Keeper, Message, message_of_run
+from triack.node.handles.message import Drawn, Holder, Keeper, Message, message_of_run
 from triack.node.shell.outgoing_message import as_bytes, check_size
 from triack.queues.body_head import mark_opened
 from triack.queues.mailboxes.mailbox import Lease, QueuedPacket, Run
@@ -148,7 +148,7 @@ def message_of(header: Header, content: bytes, holder: Holder, client: Caller) -
     if header["large"]:
         packet.large = packet.open().first_ordinal
     queue, sender = str(header["queue"]), str(header["sender"])
-    return message_of_run(queue, run, 0, holder, lambda _origin: sender, partial(_read_part, client))
+    return message_of_run(Drawn(queue, run, holder, lambda _origin: sender), 0, partial(_read_part, client))
 
 
 async def _read_part(client: Caller, lease: Lease, index: int) -> bytes:

@@ -220,7 +220,8 @@ class Consumer:
         if run is None:
             return None
         held = self._hands.hold(run)
-        self._draw = partial(held.draw, held if self._keeper is None else Keeping(held, self._keeper))
+        holder = held if self._keeper is None else Keeping(held, self._keeper)
+        self._draw = partial(held.draw, held.drawn(holder))
         return self._draw
 
     @property

@@ -12,7 +12,7 @@ from triack.base.errors import HandOverEnded
 from triack.base.in_hand import WORD_BITS
 from triack.base.reasons import DeadReason
 from triack.node.handles.choosing import read_part
-from triack.node.handles.message import Holder, Keeper, Message, message_of_run
+from triack.node.handles.message import Drawn, Holder, Keeper, Message, message_of_run
 from triack.node.shell.engine_handle import EngineHandle
 from triack.node.shell.event_loop import check_home, run_at_home, running_loop
 from triack.node.shell.holding import OVERDUE, RELEASED, HeldPacket, Reader, taken_back, task_name
@@ -117,8 +117,12 @@ class InFlightRun(InFlightMessages):
         """See ``Held``."""
         return self.bits != 0
 
-    def draw(self, holder: Holder) -> Message | None:
-        """The next message of the run, with its ``holder``; None when the caller must ask the queue again."""
+    def drawn(self, holder: Holder) -> Drawn:
+        """What all messages of the run have in common that ``holder`` answers for."""
+        return Drawn(self._hands.queue, self.run, holder, self._hands.name_of)
+
+    def draw(self, drawn: Drawn) -> Message | None:
+        """The next message of the run; None when the caller must ask the queue again."""
         run, hands = self.run, self._hands
         index = run.draw()
         if index < 0:
@@ -131,8 +135,8 @@ class InFlightRun(InFlightMessages):
         if hands.timeout_ns:
             hands.watch()
         if run.packet.large:
-            return message_of_run(hands.queue, run, index, holder, hands.name_of, hands.read_part)
-        return Message(self._bodies[index], hands.queue, run, index, holder, hands.name_of)
+            return message_of_run(drawn, index, hands.read_part)
+        return Message(self._bodies[index], index, drawn)
 
     def take_all(self) -> list[tuple[QueuedPacket, int]]:
         """See ``Held``."""
@@ -189,10 +193,11 @@ class InFlightList(InFlightMessages):
             bodies = packet.open().bodies
             bits[packet] = bits.get(packet, 0) | some
             hands.note(packet, some)
+            common = Drawn(queue, run, holder, name_of)
             if packet.large:
-                messages.append(message_of_run(queue, run, indices[0], holder, name_of, hands.read_part))
+                messages.append(message_of_run(common, indices[0], hands.read_part))
                 continue
-            messages += [Message(bodies[at], queue, run, at, holder, name_of) for at in indices]
+            messages += [Message(bodies[at], at, common) for at in indices]
         if hands.timeout_ns:
             hands.watch()
         return messages

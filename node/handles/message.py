@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, replace
 from math import ceil
 from pathlib import Path
 from typing import Any, Protocol
@@ -15,6 +16,7 @@ from triack.queues.mailboxes.mailbox import Lease, Run
 from triack.queues.message_classes import MessageClass
 
 __all__ = [
+    "Drawn",
     "Holder",
     "Keeper",
     "LargeMessage",
@@ -53,36 +55,46 @@ class Holder(Protocol):
         """
 
 
+@dataclass(slots=True, eq=False)
+class Drawn:
+    """What messages have in common that a reader draws together from one run, so that each of them is small.
+
+    Attributes:
+        queue: the queue they were taken from.
+        run: the run.
+        holder: answers for them.
+        name_of: gives the name of a node in destinations.
+    """
+
+    queue: str
+    run: Run
+    holder: Holder
+    name_of: Callable[[bytes], str]
+
+
 class Message:
     """A message that was received.
 
     Attributes:
         body: the bytes that were sent, at most 4 MiB; LargeBody is raised for those of a large message.
-        queue: the queue it was taken from.
     """
 
-    __slots__ = ("_holder", "_index", "_name_of", "_run", "body", "queue")
+    __slots__ = ("_drawn", "_index", "body")
 
-    def __init__(
-        self,
-        body: bytes,
-        queue: str,
-        run: Run,
-        index: int,
-        holder: Holder,
-        name_of: Callable[[bytes], str],
-    ) -> None:
+    def __init__(self, body: bytes, index: int, drawn: Drawn) -> None:
         self.body = body
-        self.queue = queue
-        self._run = run
         self._index = index
-        self._holder = holder
-        self._name_of = name_of
+        self._drawn = drawn
+
+    @property
+    def queue(self) -> str:
+        """The queue it was taken from."""
+        return self._drawn.queue
 
     @property
     def lease(self) -> Lease:
         """The queue's handle of the message; for the node's own parts."""
-        return self._run.lease(self._index)
+        return self._drawn.run.lease(self._index)
 
     @property
     def place(self) -> int:
@@ -95,7 +107,7 @@ class Message:
     @property
     def redelivered(self) -> bool:
         """Whether it may have been handed out before."""
-        return self._run.redelivered
+        return self._drawn.run.redelivered
 
     def __repr__(self) -> str:
         return f"<Message {self.id} of queue {self.queue}, {self.size} bytes>"
@@ -157,7 +169,7 @@ class Message:
             UsageError: a transaction received it, and acknowledges it with its commit; or this is another thread, or
                 another event loop, than its reader's.
         """
-        self._holder.acknowledge(self.lease)
+        self._drawn.holder.acknowledge(self.lease)
 
     def reject(self, *, failed: bool = True, delay: float | None = None, dead: bool = False) -> None:
         """Give the message back: it comes again, before anything younger, with ``redelivered`` set.
@@ -177,16 +189,16 @@ class Message:
                 its rollback; or as ``ack``.
         """
         delay_ms = None if delay is None else delay_ms_of(delay)
-        self._holder.give_back(self.lease, failed=failed, delay_ms=delay_ms, dead=dead)
+        self._drawn.holder.give_back(self.lease, failed=failed, delay_ms=delay_ms, dead=dead)
 
     def held_by(self, wrap: Callable[[Holder], Holder]) -> "Message":
         """The same message with another holder, which ``wrap`` makes of the present one."""
-        return Message(self.body, self.queue, self._run, self._index, wrap(self._holder), self._name_of)
+        return Message(self.body, self._index, replace(self._drawn, holder=wrap(self._drawn.holder)))
 
     @property
-    def parts(self) -> tuple[Run, int, Holder, Callable[[bytes], str]]:
-        """Its run and its index there, its holder, and what names its sender; for the node's own parts."""
-        return self._run, self._index, self._holder, self._name_of
+    def parts(self) -> tuple[int, Drawn]:
+        """Its index in its run, and what it has in common with others; for the node's own parts."""
+        return self._index, self._drawn
 
     @property
     def id(self) -> str:
@@ -194,14 +206,14 @@ class Message:
 
         MSMQ names messages by the same two parts, the source queue manager and its MessageID ([MS-MQMQ] 2.2.19.2).
         """
-        packet = self._run.packet
+        packet = self._drawn.run.packet
         content = packet.open()
         return f"{(content.publisher or packet.origin).hex()}-{content.first_ordinal + self._index}"
 
     @property
     def topic(self) -> str | None:
         """The name of the topic to which it was published; None for a message of a queue."""
-        packet = self._run.packet
+        packet = self._drawn.run.packet
         content = packet.open()
         return packet.topic or (content.topic if content.publisher else None)
 
@@ -212,29 +224,29 @@ class Message:
         Of a message of a topic of another node, that node says who published it. A node without a name here has its id
         as name; only a node without keys can speak to such a node.
         """
-        packet = self._run.packet
-        return self._name_of(packet.open().publisher or packet.origin)
+        packet = self._drawn.run.packet
+        return self._drawn.name_of(packet.open().publisher or packet.origin)
 
     @property
     def sent_at(self) -> float:
         """When it was sent: wall clock of the sender, seconds since 1970, to the millisecond."""
-        return self._run.packet.open().sent_at_ms / 1_000
+        return self._drawn.run.packet.open().sent_at_ms / 1_000
 
     @property
     def receive_by(self) -> float | None:
         """When it expires unless it was received: wall clock of the sender; None for never."""
-        receive_by_ms = self._run.packet.open().receive_by_ms
+        receive_by_ms = self._drawn.run.packet.open().receive_by_ms
         return receive_by_ms / 1_000 if receive_by_ms else None
 
     @property
     def failures(self) -> int:
         """How often it was given back as failed; for a message that is done, the count when it was handed out."""
-        return self._run.failures_of(self._index)
+        return self._drawn.run.failures_of(self._index)
 
     @property
     def has_properties(self) -> bool:
         """Whether its sender has set any: quicker than ``properties``."""
-        packet = self._run.packet
+        packet = self._drawn.run.packet
         properties = (packet.content or packet.open()).properties
         return properties is not None and bool(properties[self._index])
 
@@ -245,7 +257,7 @@ class Message:
         In the dead-letter queue also ``dead_reason``, ``dead_destination`` and, if it was sent from here,
         ``dead_maybe_delivered``.
         """
-        properties = self._run.packet.open().properties
+        properties = self._drawn.run.packet.open().properties
         if properties is None:
             return {}
         # Messages that were sent together share them.
@@ -255,7 +267,7 @@ class Message:
     @property
     def priority(self) -> int:
         """Its priority, 0 to 7; 7 is read first. A transactional message has 0."""
-        return self._run.packet.open().priority
+        return self._drawn.run.packet.open().priority
 
     @property
     def sealed(self) -> bool:
@@ -263,7 +275,7 @@ class Message:
 
         A copy that a node made of it, such as a dead letter, is not sealed.
         """
-        return self._run.packet.open().sealed
+        return self._drawn.run.packet.open().sealed
 
     @property
     def correlation_id(self) -> str | None:
@@ -286,7 +298,7 @@ class Message:
     @property
     def message_class(self) -> MessageClass:
         """What it is: ``NORMAL``, or which administration message about the one whose id is its ``correlation_id``."""
-        return class_in(self._run.packet.open().properties, self._index)
+        return class_in(self._drawn.run.packet.open().properties, self._index)
 
     @property
     def headers(self) -> dict[str, str]:
@@ -320,17 +332,8 @@ class LargeMessage(Message):
 
     __slots__ = ("_read_part", "_size")
 
-    def __init__(
-        self,
-        size: int,
-        queue: str,
-        run: Run,
-        index: int,
-        holder: Holder,
-        name_of: Callable[[bytes], str],
-        read_part: ReadPart,
-    ) -> None:
-        super().__init__(b"", queue, run, index, holder, name_of)
+    def __init__(self, size: int, index: int, drawn: Drawn, read_part: ReadPart) -> None:
+        super().__init__(b"", index, drawn)
         self._size = size
         self._read_part = read_part
 
@@ -365,27 +368,26 @@ class LargeMessage(Message):
 
     def held_by(self, wrap: Callable[[Holder], Holder]) -> "Message":
         """The same message with another holder."""
-        run, index = self._run, self._index
-        return LargeMessage(self._size, self.queue, run, index, wrap(self._holder), self._name_of, self._read_part)
+        drawn = replace(self._drawn, holder=wrap(self._drawn.holder))
+        return LargeMessage(self._size, self._index, drawn, self._read_part)
 
 
-def message_of_run(
-    queue: str, run: Run, index: int, holder: Holder, name_of: Callable[[bytes], str], read_part: ReadPart
-) -> Message:
+def message_of_run(drawn: Drawn, index: int, read_part: ReadPart) -> Message:
     """The message with that index of a run."""
-    body = run.packet.open().bodies[index]
-    if run.packet.large:
-        return LargeMessage(size_said(body), queue, run, index, holder, name_of, read_part)
-    return Message(body, queue, run, index, holder, name_of)
+    packet = drawn.run.packet
+    body = packet.open().bodies[index]
+    if packet.large:
+        return LargeMessage(size_said(body), index, drawn, read_part)
+    return Message(body, index, drawn)
 
 
 def with_properties(messages: list[Message]) -> list[Message]:
     """The messages for which ``has_properties`` is true, with next to no work for packets in which it is for none."""
-    packets = {message._run.packet for message in messages}  # noqa: SLF001 - of this module
+    packets = {message._drawn.run.packet for message in messages}  # noqa: SLF001 - of this module
     rich = {packet: properties for packet in packets if (properties := packet.open().properties)}
     if not rich:
         return []
-    at = [(message._run.packet, message._index) for message in messages]  # noqa: SLF001 - of this module
+    at = [(message._drawn.run.packet, message._index) for message in messages]  # noqa: SLF001 - of this module
     return [one for one, (packet, index) in zip(messages, at, strict=True) if packet in rich and rich[packet][index]]
 
 

@@ -14,7 +14,7 @@ from triack.base.errors import HandOverEnded, NodeClosed, StateChanged, UsageErr
 from triack.base.printable import counted
 from triack.node.handles.choosing import choose, read_part
 from triack.node.handles.consumer import BATCH_BYTES, BATCH_MESSAGES, in_time
-from triack.node.handles.message import Message, delay_ms_of, message_of_run, way_back
+from triack.node.handles.message import Drawn, Message, delay_ms_of, message_of_run, way_back
 from triack.node.handles.receipt import Receipt, Waits, accept, check_bounded, check_stage
 from triack.node.handles.receipts import Receipts
 from triack.node.handles.streaming import BodySource, Upload, check_whole, open_source, send_all
@@ -279,11 +279,13 @@ class Transaction:
         self._begin_step(queue)
         drawn = range(run.first, run.next)
         self._taken.add(self._steps, mailbox, run, drawn)
-        return self._message_of(queue, run, run.first)
+        (message,) = self._messages_of(queue, run, drawn)
+        return message
 
-    def _message_of(self, queue: str, run: Run, index: int) -> Message:
-        port = self._port
-        return message_of_run(queue, run, index, ONLY_THE_TRANSACTION, port.name_of, partial(read_part, port))
+    def _messages_of(self, queue: str, run: Run, indices: range) -> list[Message]:
+        drawn = Drawn(queue, run, ONLY_THE_TRANSACTION, self._port.name_of)
+        parts = partial(read_part, self._port)
+        return [message_of_run(drawn, at, parts) for at in indices]
 
     def _begin_step(self, queue: str) -> int:
         """A step receives from a queue."""
@@ -307,7 +309,7 @@ class Transaction:
                 break  # a message that may have killed its reader comes alone, so that no other fails with it
             drawn = run.draw_many(most - len(taken))
             self._taken.add(step, mailbox, run, drawn)
-            taken += [self._message_of(queue, run, at) for at in drawn]
+            taken += self._messages_of(queue, run, drawn)
             size_bytes += run.size_of(drawn)
             enough = run.killed or len(taken) == most or size_bytes >= BATCH_BYTES
             run = None if enough else self._port.open_run(mailbox)

@@ -165,12 +165,13 @@ def _topic(root: TopicRoot, holding: Holding, now_ms: int, passing: Callable[[Su
         root.fill.is_full,
         root.left + root.length - root.restored,
         root.discarded,
-        [_subscription(one, holding, now_ms, passing(one)) for one in root.subscriptions],
+        [_subscription(one, holding, now_ms, passing(one) if one.peer else Passing()) for one in root.subscriptions],
     )
 
 
 def _subscription(one: Subscription, holding: Holding, now_ms: int, passing: Passing) -> SubscriptionStats:
-    held = [packet for _, packets in holding.of(one.name) for packet in packets]
+    # Thousands of subscriptions that have read everything must not keep a node from its work.
+    held = [packet for _, packets in holding.of(one.name) for packet in packets] if one.length else []
     return SubscriptionStats(
         one.title,
         one.pattern,
@@ -180,7 +181,7 @@ def _subscription(one: Subscription, holding: Holding, now_ms: int, passing: Pas
         one.length,
         sum([packet.bits.bit_count() for packet in held]),
         one.size_bytes,
-        _age_s(one.oldest_ms, now_ms),
+        _age_s(one.oldest_ms, now_ms) if one.length else None,
         one.max_unacked,
         one.discarded,
         one.late_acks,

@@ -39,7 +39,7 @@ class SyncMessage(Message):
     def __init__(self, loop: LoopThread, inner: Message) -> None:
         self._loop = loop
         self._inner = inner
-        super().__init__(b"", inner.queue, *inner.parts)
+        super().__init__(b"", *inner.parts)
 
     @property
     def body(self) -> bytes:

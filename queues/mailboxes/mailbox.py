@@ -643,7 +643,7 @@ class Mailbox:
             if first == packet.count:
                 line.drop_first()
             elif not setbacks.waits or (wait := setbacks.wait_of(its.next, now_ms)) is None:
-                failures = self._failures_in(packet, first, end) if setbacks.failures else NO_FAILURES
+                failures = self._failures_in(packet, first, end)
                 return Run(packet, first, end, setbacks, failures, redelivered=packet.restored)
             else:
                 # Its wait began before a restart.
@@ -667,6 +667,8 @@ class Mailbox:
     def _failures_in(self, packet: QueuedPacket, first: int, end: int) -> Mapping[int, int]:
         """How often neighbouring messages have failed, by index, without those that have not."""
         failures, place = self.reader.setbacks.failures, packet.first_place
+        if not failures:
+            return NO_FAILURES
         return {index: failures[place + index] for index in range(first, end) if place + index in failures}
 
     def end_run(self) -> None:

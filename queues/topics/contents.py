@@ -2,7 +2,7 @@
 
 Promise: their memory has a limit, however far behind a subscription is; a content that is only on the disk takes a few
 bytes (``shelf``). Fast subscriptions read the young contents, which are in memory once for all of them. A subscription
-that is behind fetches what it reads.
+that is behind fetches what it reads, once for all that are as far behind.
 """
 
 from bisect import bisect_right
@@ -43,6 +43,7 @@ class Contents:
         "_removed",
         "_set_expiry",
         "_shelf",
+        "_taken",
         "cached_bytes",
         "wanted",
     )
@@ -56,6 +57,8 @@ class Contents:
         self._shelf = Shelf()
         # How many packets of each block of the shelf were removed, by its first place; without those that are whole.
         self._removed = Counter[int]()
+        # Those that subscriptions have taken from the shelf and not passed yet, with the number of these subscriptions.
+        self._taken: dict[int, tuple[QueuedPacket, int]] = {}
         self._growing = 0
         self.wanted: dict[int, int] = {}
         self.cached_bytes = 0
@@ -144,6 +147,18 @@ class Contents:
     def following(self, place: int) -> QueuedPacket | None:
         """The first content that has a message at this place or later."""
         return next(self.walk(place), None)
+
+    def take(self, packet: QueuedPacket) -> QueuedPacket:
+        """A subscription keeps a content that is only on the disk. Returns the object that others keep, or this one."""
+        found, subscriptions = self._taken.get(packet.first_place, (packet, 0))
+        self._taken[packet.first_place] = found, subscriptions + 1
+        return found
+
+    def let_go(self, packet: QueuedPacket) -> None:
+        """A subscription keeps a content no more that it has taken."""
+        found, subscriptions = self._taken.pop(packet.first_place)
+        if subscriptions > 1:
+            self._taken[packet.first_place] = found, subscriptions - 1
 
     def is_ready(self, packet: QueuedPacket) -> bool:
         """Whether this object is a content in memory, the same for all subscriptions."""

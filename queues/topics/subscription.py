@@ -32,9 +32,12 @@ from triack.queues.topics.contents import Contents
 __all__ = ["Peer", "Root", "Subscription", "ranges_of"]
 
 AHEAD_MAX = 64
-"""Contents that one subscription takes from the disk at a time: few enough that thousands of slow ones take little."""
+"""Contents that a subscription takes from the disk at a time: few enough that thousands of slow ones take little."""
 FETCH_AHEAD_BYTES = 256 * 1024
 """Bodies of them that are fetched at a time, for the same reason."""
+BEHIND_LOOKS = 16
+"""A subscription is behind if it would take the time of so many looks for what is pending. At the pace of the topic
+that is a small part of the cache, and many times more than readers differ by that take turns."""
 
 
 @dataclass(slots=True)
@@ -109,7 +112,7 @@ class _Line(Line):
         self.place = after + 1
         # The first packet, if it is in memory for all subscriptions.
         self._seen: QueuedPacket | None = None
-        # Packets that this subscription alone has taken from the disk, by their places.
+        # Packets that this subscription has taken from the disk, by their places.
         self._ahead: dict[int, QueuedPacket] = {}
         # Packets that expired.
         self._gone: dict[int, None] = {}  # a set takes three times as much
@@ -146,7 +149,7 @@ class _Line(Line):
                 break
             if not ahead:
                 self._sweep(packet.first_place - 1)
-            ahead[packet.first_place] = packet
+            ahead[packet.first_place] = root.contents.take(packet)
             if len(ahead) == AHEAD_MAX:
                 break
         if self._seen is None and not ahead:
@@ -160,9 +163,16 @@ class _Line(Line):
             self._of.reader.done.add_run(self.place, last)
             self.place = last + 1
 
+    def end(self) -> None:
+        """Nothing is read any more."""
+        for packet in self._ahead.values():
+            self._root.contents.let_go(packet)
+        self._ahead.clear()
+
     def _pass(self, packet: QueuedPacket) -> None:
         self._seen = None
-        self._ahead.pop(packet.first_place, None)
+        if self._ahead.pop(packet.first_place, None) is not None:
+            self._root.contents.let_go(packet)
         self._gone.pop(packet.first_place, None)
         self.place = packet.last_place + 1
 
@@ -259,6 +269,8 @@ class Subscription(Mailbox):
 
     __slots__ = (
         "_ended",
+        "_left_before",
+        "_pace",
         "_partly",
         "_restored",
         "_told",
@@ -307,6 +319,8 @@ class Subscription(Mailbox):
         self._view = _Line(self, root, after)
         self._lines = _OneLine(self._view)
         self._ended = False
+        # How many messages had left at the last look, and how many did from look to look of late.
+        self._left_before = self._pace = 0
         self.suspended_at: int | None = None
         # Packets that are partly done, or had setbacks; the store has their progress.
         self._partly: dict[int, QueuedPacket] = {}
@@ -341,6 +355,7 @@ class Subscription(Mailbox):
     def end(self) -> None:
         """It has ended: nothing can be read from it."""
         self.end_run()
+        self._view.end()
         self._ended = True
         self.length = 0
         self.wake()
@@ -361,6 +376,14 @@ class Subscription(Mailbox):
     def lacks(self, packet: QueuedPacket, index: int, count: int) -> int:
         """How many neighbours in a packet are not done: the others have expired before their dispatch."""
         return (bits_of(range(index, index + count)) & ~self.reader.acked(packet)).bit_count()
+
+    def look_behind(self) -> bool:
+        """Whether nobody reads it, or it has no room and is slow. What only such subscriptions want is not in memory.
+
+        One that has no room for a moment soon reads what is pending.
+        """
+        self._pace, self._left_before = (self._pace + self.left - self._left_before) // 2, self.left
+        return not self.listeners or (self.length > self.max_unacked and self._pace * BEHIND_LOOKS < self.length)
 
     def suspend(self) -> None:
         """It gets nothing from now on, and is not asked for room; what is dispatched meanwhile is not for it."""

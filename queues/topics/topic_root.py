@@ -63,7 +63,7 @@ class _Large:
 
 
 class _Behind(NamedTuple):
-    """How many subscriptions nobody reads, or are far behind, when the youngest message had this place."""
+    """How many subscriptions were far behind when the youngest message had this place."""
 
     subscriptions: int
     looked_at: int
@@ -347,7 +347,7 @@ class TopicRoot(Mailbox):
         self.goes_on, left = bool(self._leaving), TURN_ASSIGNED
         first, assigned = self.dispatched + 1, dict[Subscription, int]()
         if self.last_place - self._behind.looked_at >= LOOK_MESSAGES:
-            behind = sum([not one.listeners or one.length > one.max_unacked for one in self.subscriptions])
+            behind = sum([one.look_behind() for one in self.subscriptions])
             self._behind = _Behind(behind, self.last_place)
         discarded: list[tuple[Subscription, int, int, int]] = []
         for packet in self.contents.walk(first):

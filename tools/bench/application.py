@@ -161,6 +161,7 @@ class Sink:
 
     Args:
         work: the messages that are sent.
+        ring: their bodies; None: made here.
 
     Attributes:
         delivered: messages that equal a sent one.
@@ -170,9 +171,9 @@ class Sink:
         began_ns, last_ns: when something was delivered first and last, by the monotonic clock.
     """
 
-    def __init__(self, work: Work) -> None:
+    def __init__(self, work: Work, ring: list[bytes] | None = None) -> None:
         self._stamped = work.mode == "paced"
-        self._ring = make_ring(work.size)
+        self._ring = make_ring(work.size) if ring is None else ring
         self._at = 0
         self._latencies_ns: list[int] = []
         self.delivered = self.missing = self.late = self.corrupt = 0
@@ -245,7 +246,8 @@ class Fan:
     """
 
     def __init__(self, work: Work) -> None:
-        self.sinks = [Sink(work) for _ in range(work.readers)]
+        ring = make_ring(work.size)  # one for all: a ring for each does not fit into the processor's cache
+        self.sinks = [Sink(work, ring) for _ in range(work.readers)]
 
     def progress(self) -> Facts:
         """The results so far: what the slowest has got, and all that is wrong with any."""

@@ -1,5 +1,6 @@
 """Machines and the streams between them, as a seed draws them."""
 
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from random import Random
 from typing import Literal
@@ -9,9 +10,9 @@ from triack.base.units import MS, SECOND
 from triack.ordering.order_settings import OrderSettings
 from triack.queues.node_settings import NodeSettings, Reconnect
 from triack.session.protocol.settings import CONGESTION, SessionSettings
-from triack.tools.chaos.plan import HostPlan, StreamPlan
+from triack.tools.chaos.plan import Fault, HostPlan, StreamPlan
 
-__all__ = ["draw_host", "draw_stream", "draw_streams"]
+__all__ = ["draw_disk_faults", "draw_host", "draw_stream", "draw_streams"]
 
 TRIGGERS = (
     None,
@@ -125,3 +126,18 @@ def draw_stream(random: Random, sender: int, receiver: int, delivery: str) -> St
         gap_ns=random.choice([5 * MS, 50 * MS, 300 * MS, 3 * SECOND]),
         live_ms=random.choice([0, 0, 0, 0, 500, 30_000]),
     )
+
+
+def draw_disk_faults(random: Random, moments: Iterable[int], hosts: Sequence[int]) -> list[Fault]:
+    """At each of these moments, the disk of one of these hosts fails once, or is full for up to a second."""
+    return [
+        Fault(
+            at_ns,
+            random.choice(["disk-error", "disk-full"]),
+            random.choice(hosts),
+            after=random.randrange(20),
+            for_ns=random.randrange(1, SECOND),
+            call=random.choice(["eio", "full", "short", "drop"]),
+        )
+        for at_ns in moments
+    ]

@@ -13,7 +13,7 @@ from triack.base.names import TOPIC_PREFIX
 from triack.base.units import MS, SECOND
 from triack.queues.node_settings import Limits, NodeSettings, Quota, Strategy, Topic
 from triack.tools.chaos.away_subscribers import draw_away
-from triack.tools.chaos.machines import draw_host, draw_stream
+from triack.tools.chaos.machines import draw_disk_faults, draw_host, draw_stream
 from triack.tools.chaos.plan import Fault, HostPlan, Plan, StreamPlan, SubscriberPlan
 from triack.tools.sim.faults import Faults
 
@@ -39,6 +39,9 @@ QUOTA_BYTES: Final = 4_000
 """Some dozens of messages: less than what a dead subscriber pins."""
 QUOTA_SHARE: Final = 1 / 3
 FAULT_SHARE: Final = 2 / 3
+DISK_SHARE: Final = 1 / 2
+"""Of the seeds: those in which disks fail or are full, also those of machines that subscribe to another one."""
+DISK_FAULTS_MAX: Final = 4
 COUNT_MAX: Final = 60
 _ENDS_S = (2, 4, 4, 8)
 _CRASHES = ("kill", "kill", "kill", "power-loss", "stop")
@@ -65,7 +68,16 @@ def draw_topics(seed: int, random: Random) -> Plan:
         away=draw_away(Random(f"away {seed}"), shape.hosts, shape.hub, PATTERNS),
     )  # fmt: skip
     more = Random(f"{seed}: times, failures and shared subscriptions")
-    return _with_more(plan, shape.hub, more) if more.random() < MORE_SHARE else plan
+    plan = _with_more(plan, shape.hub, more) if more.random() < MORE_SHARE else plan
+    disks = Random(f"{seed}: disks")
+    return _with_disk_faults(plan, shape, disks) if disks.random() < DISK_SHARE else plan
+
+
+def _with_disk_faults(plan: Plan, shape: _Shape, random: Random) -> Plan:
+    """Disks fail, that with the topics more often than others."""
+    moments = [random.randrange(plan.faults_end_ns) for _ in range(random.randint(1, DISK_FAULTS_MAX))]
+    drawn = draw_disk_faults(random, moments, (shape.hub, *range(shape.hosts)))
+    return replace(plan, faults=tuple(sorted((*plan.faults, *drawn), key=lambda fault: fault.at_ns)))
 
 
 def _with_more(plan: Plan, hub: int, random: Random) -> Plan:

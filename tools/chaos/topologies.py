@@ -11,7 +11,7 @@ from typing import Final
 from triack.base.units import MS, SECOND
 from triack.queues.node_settings import Limits, Quota
 from triack.session.protocol.settings import SessionSettings
-from triack.tools.chaos.machines import draw_host, draw_stream
+from triack.tools.chaos.machines import draw_disk_faults, draw_host, draw_stream
 from triack.tools.chaos.plan import Fault, HostPlan, Plan, RoutePlan, StreamPlan, SyncPlan
 from triack.tools.sim.faults import Faults
 
@@ -200,18 +200,7 @@ def _break_paths(topology: Topology, end_ns: int, faults: list[Fault], random: R
 
 
 def _fill_disks(topology: Topology, end_ns: int, faults: list[Fault], random: Random) -> None:
-    for at_ns in _moments(end_ns, random, 2):
-        kind = random.choice(["disk-error", "disk-full"])
-        faults.append(
-            Fault(
-                at_ns,
-                kind,
-                random.choice(topology.relays),
-                after=random.randrange(20),
-                for_ns=random.randrange(1, SECOND),
-                call=random.choice(["eio", "full", "short", "drop"]),
-            )
-        )
+    faults += draw_disk_faults(random, _moments(end_ns, random, 2), topology.relays)
 
 
 def _switch(topology: Topology, end_ns: int, faults: list[Fault], random: Random) -> None:

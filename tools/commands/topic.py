@@ -3,8 +3,10 @@
 If a process runs the node of the data directory, the command asks that process; if not, it opens the directory.
 """
 
+import asyncio
 import sys
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +31,9 @@ from triack.tools.commands.visiting import Host, stats_of, visit
 from triack.tools.operate.amounts import age_of
 
 __all__ = ["topic"]
+
+ANSWER_S = 2.0
+"""A node that takes longer to answer a request to subscribe may be away, so people hear what the command waits for."""
 
 
 @click.group(cls=CommandGroup, no_args_is_help=False)
@@ -213,7 +218,10 @@ def subscribe(
                 f"subscribe to {pattern}: no process runs the node, so nothing arrives; say --durable NAME"
             )
         written = 0
+        say = partial(click.echo, f"subscribe to {pattern}: no answer yet; waiting", err=True)
+        patience = asyncio.get_running_loop().call_later(ANSWER_S, say)
         async with node.subscribe(pattern, durable=durable, shared=shared, max_unacked=max_unacked) as messages:
+            patience.cancel()
             while count is None or written < count:
                 try:
                     message = await messages.get(timeout)

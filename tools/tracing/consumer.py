@@ -38,7 +38,7 @@ class TracedConsumer(Consumer):
         elif self._auto:
             self._hands.acknowledge_all()
         message = self._draw() or await self._next()
-        packet = message._run.packet  # noqa: SLF001 - as ``has_properties``, without a call
+        packet = message._drawn.run.packet  # noqa: SLF001 - as ``has_properties``, without a call
         properties = (packet.content or packet.open()).properties
         if properties is not None and properties[message._index]:  # noqa: SLF001 - its trace is in its headers
             self.tell(message.queue, [message], 0)

@@ -192,7 +192,7 @@ class Tracing:
         The span is a child of the send's for a single message, and linked to the sends of all. It gets the exception
         that leaves the block. ``as`` gives the span; None where no trace has begun.
         """
-        packet = message._run.packet  # noqa: SLF001 - as ``has_properties``, without a call
+        packet = message._drawn.run.packet  # noqa: SLF001 - as ``has_properties``, without a call
         properties = (packet.content or packet.open()).properties
         is_plain = properties is None or not properties[message._index]  # noqa: SLF001 - as above
         if is_plain and not others and not self._current() and random() >= self._sample_received:

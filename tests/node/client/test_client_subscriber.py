@@ -1,5 +1,7 @@
 """Subscribing over the control socket, and without ``async``."""
 
+import asyncio
+import gc
 from pathlib import Path
 
 import pytest
@@ -7,6 +9,7 @@ import pytest
 import triack
 from tests.node.nodes import WAIT, make
 from triack.node.client.client import Client
+from triack.tools.ports import free_port
 
 
 async def test_a_client_publishes_and_subscribes(node: triack.Node, client: Client) -> None:
@@ -71,3 +74,18 @@ async def test_a_client_subscribes_to_topics_of_another_node(node: triack.Node, 
         assert (await client.stats()).subscriptions == [shown]
         await client.unsubscribe("audit")
         assert node.stats().subscriptions == []
+
+
+async def test_a_call_that_is_cancelled_before_the_other_node_answers_leaves_nothing_to_complain_of(
+    node: triack.Node,
+    client: Client,
+) -> None:
+    complaints: list[str] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, about: complaints.append(about["message"]))
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.1), client.subscribe(f"udp://127.0.0.1:{free_port()}/topic:Games.#"):
+            pass
+    await client.close()
+    await asyncio.sleep(0)
+    gc.collect()
+    assert complaints == []

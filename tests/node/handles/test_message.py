@@ -8,7 +8,7 @@ import pytest
 import triack
 from tests.node.nodes import WAIT, make
 from triack.base.delivery import Delivery
-from triack.node.handles.message import Message
+from triack.node.handles.message import Drawn, Message
 from triack.queues.mailboxes.mailbox import Lease, QueuedPacket, Run
 from triack.queues.packing import Outgoing, pack
 
@@ -37,7 +37,7 @@ def message(properties: dict[str, object] | None = None, holder: Holder | None =
     packet = QueuedPacket([1], ORIGIN, 1, 1, 1, Delivery.TRANSACTIONAL, 2, 9, [packed[0].body])
     run = Run(packet, 0, 2, redelivered=True, failures={1: 3})
     name_of = {ORIGIN: sender}.__getitem__
-    return Message(run.lease(1).body, "q", run, 1, holder or Holder(), name_of)
+    return Message(run.lease(1).body, 1, Drawn("q", run, holder or Holder(), name_of))
 
 
 def test_a_bare_reply_to_is_a_queue_of_the_sender() -> None:

@@ -36,6 +36,7 @@ class Bench:
         self.group = LocalCommit()
         self.rows: dict[int, MessageIndex] = {}
         self.bodies: dict[int, bytes] = {}
+        self.read_from_disk = 0
         self.store = content or StoreContent(ORIGIN, 1)
         self._ordinal = self._number = 0
         self.topics.restore(self.store)
@@ -130,6 +131,7 @@ class Bench:
         run = subscription.open_run(now_ms)
         if run is None and (read := self.queues.poll_fetch()) is not None:
             read.bodies.update({key: self.bodies[key] for key in read.keys})
+            self.read_from_disk += len(read.keys)
             self.queues.handle_fetched(read)
             run = subscription.open_run(now_ms)
         return None if run is None else run.lease(run.draw())

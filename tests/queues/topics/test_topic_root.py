@@ -506,6 +506,40 @@ def test_a_subscription_behind_reads_from_the_disk_what_others_have_in_memory_no
     assert not bench.rows
 
 
+def test_subscriptions_that_are_as_far_behind_read_the_disk_once() -> None:
+    bench = Bench(50)
+    alike = [bench.subscribe() for _ in range(3)]
+    bench.queues.notices.cache.limit_bytes = 0
+    bench.publish(200, delivery=Delivery.TRANSACTIONAL)
+    first = [bench.take(one) for one in alike]
+    assert bench.read_from_disk == 3  # the youngest packet is in memory
+    ended, *others = alike
+    bench.topics.end(ended, "closed", bench.now_ns)
+    bench.step()
+    for one, lease in zip(others, first[1:], strict=True):
+        assert lease is not None
+        one.acknowledge(lease)
+        assert bench.read(one) == list(range(1, 200))
+    assert bench.read_from_disk == 3
+
+
+def test_what_readers_take_in_turns_stays_in_memory_and_what_one_that_stalls_wants_does_not() -> None:
+    bench = Bench(50)
+    quick, slow, stalled = bench.subscribe(max_unacked=2_000), bench.subscribe(), bench.subscribe()
+    for one in (quick, slow, stalled):
+        one.listeners.append(lambda: None)
+    for number in range(11):
+        bench.publish(1_500, delivery=Delivery.TRANSACTIONAL)
+        for one in (quick,) if number % 2 else (quick, slow):
+            while (lease := bench.take(one)) is not None:
+                one.acknowledge(lease)
+        bench.step()
+    assert quick.left == slow.left == 11 * 1_500
+    assert bench.read_from_disk == 0
+    assert bench.read(stalled, 1) == [0]
+    assert bench.read_from_disk > 0
+
+
 @PER_PACKET
 def test_expired_messages_are_dead_letters_of_durable_subscriptions_alone(per_packet: int) -> None:
     bench = Bench(per_packet)

@@ -38,6 +38,16 @@ def test_half_of_the_seeds_draw_times_failures_pauses_and_shared_subscriptions()
     assert all(kinds[kind] >= 20 for kind in MORE_KINDS)
 
 
+def test_disks_fail_at_both_ends_of_subscriptions_from_another_node() -> None:
+    at_hub = at_subscriber = 0
+    for plan in map(draw, SEEDS):
+        full = {fault.host for fault in plan.faults if fault.kind == "disk-full"}
+        at_hub += any(one.hub in full for one in plan.away)
+        at_subscriber += any(one.host in full for one in plan.away)
+    assert at_hub >= 30
+    assert at_subscriber >= 15
+
+
 @pytest.mark.slow
 @pytest.mark.gate
 @pytest.mark.parametrize("seed", range(TOPICS_FROM, TOPICS_FROM + 8))

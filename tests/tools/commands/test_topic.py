@@ -9,6 +9,7 @@ import triack
 from tests.machine import PATIENCE_S
 from tests.tools.processes import Server, start, wait_until
 from tests.tools.processes import triack as command
+from triack.tools.ports import free_port
 from triack.tools.replay.run import replay
 
 
@@ -49,6 +50,17 @@ def test_a_durable_subscription_from_its_beginning_to_its_end(tmp_path: Path, *,
     else:
         assert "no process runs the node" in run("subscribe", "Games.#", *at, code=2)[-1]
     assert "there is no topic Plays" in run("show", "Plays", *at, code=2)[-1]
+
+
+@pytest.mark.slow
+def test_a_command_that_waits_for_the_other_node_says_so_and_ends_quietly(tmp_path: Path) -> None:
+    with Server(tmp_path) as server:
+        topics = f"udp://127.0.0.1:{free_port()}/topic:Games.#"
+        waiting = start("topic", "subscribe", topics, "--durable", "audit", "--data", server.data)
+        assert waiting.stderr is not None
+        assert waiting.stderr.readline().decode() == f"subscribe to {topics}: no answer yet; waiting\n"
+        waiting.terminate()
+        assert waiting.communicate(timeout=PATIENCE_S) == (b"", b"")
 
 
 class Machines:
