@@ -28,6 +28,7 @@ from triack.tools.replay.engines.checkpoint import freeze, revive, revive_part
 from triack.tools.replay.engines.dealing import Chunk, deal, in_order, unpack_chunk
 from triack.tools.replay.engines.spark_files import FILES, list_files, processors, read_files, tabulate_files
 from triack.tools.replay.engines.spark_found import Found
+from triack.tools.replay.engines.spark_session import compiling
 from triack.tools.replay.engines.summary import Loaded, load_summaries
 from triack.tools.replay.judges.at_once import AtOnce
 from triack.tools.replay.judges.conclusion import Read, accuse
@@ -49,7 +50,7 @@ DEALT: Final = "kind string, unit string, node string, incarnation bigint, n big
 """A chunk on its way to its judge: ``kind`` and ``unit`` name the judge, the others its place among the chunks.
 
 Of kind ``found`` are findings, numbers and the like, as JSON; of kind ``counted`` records as columns, for the second
-count.
+count, and the event of all of them in ``unit``.
 """
 FIRST_OF_EACH: Final = 1_000
 """Violations of a check that the driver takes: more than a page shows, and no more memory however many there are."""
@@ -66,8 +67,9 @@ STATE: Final = -1
 """The place of a row with the state of its unit: before all that is new to it."""
 COUNTED: Final = "counted"
 """The kind of a row with records for the second count."""
-COUNTED_BYTES: Final = 8 << 20
-"""Records up to this size, packed, are counted by one task: a few seconds' work, as dealing them out would be."""
+COUNTED_BYTES: Final = 1 << 20
+"""Records up to this size, packed, are counted by one task, without code of their own: a few seconds' work, as dealing
+them out and compiling would be."""
 PART: Final = "part"
 """The kind of a row with one node's part of a unit, as far as it was judged."""
 PENDING: Final = 2_048
@@ -224,9 +226,9 @@ def _deal_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[Row]:
     yield from _counted(tee.finish())
 
 
-def _counted(packed: Iterable[bytes]) -> Iterator[Row]:
+def _counted(packed: Iterable[tuple[str, bytes]]) -> Iterator[Row]:
     """Yield records for the second count as rows."""
-    return ((COUNTED, "", "", 0, 0, 0, data) for data in packed)
+    return ((COUNTED, event, "", 0, 0, 0, data) for event, data in packed)
 
 
 def _checked(path: str, rows: Iterable[tuple[str, int, Record]]) -> Iterator[Record]:
@@ -547,30 +549,30 @@ def conclude_found(
     streams = list(verdict.timeline.flows.counts) if verdict.timeline is not None else []
     accuse(verdict, totals, lost_of(violations, streams) if ("lost", BROKEN) in totals else {})
     if counted is not None:
-        _compare(verdict, counted, kept)
+        _compare(verdict, counted)
     if finish is not None:
         finish(verdict, _all_of(verdict, violations))
     return verdict
 
 
-def _compare(verdict: Verdict, dealt: DataFrame, kept: list[DataFrame]) -> None:
+def _compare(verdict: Verdict, dealt: DataFrame) -> None:
     """Count a second time what the judges have judged, and report where the counts differ.
 
     The second count knows no clock and no missing log. So a difference is a broken promise only where all else is kept.
     """
-    packed = dealt.where(f.col("kind") == COUNTED).select("data")
+    packed = dealt.where(f.col("kind") == COUNTED).select(f.col("unit").alias("event"), "data")
     (size,) = packed.agg(f.sum(f.length("data"))).first() or (0,)
-    records = open_packed(packed)
-    if (size or 0) <= COUNTED_BYTES:
-        # One task has all of them, so nothing is shuffled.
-        records = records.coalesce(1)
-    kept.append(records.persist())
     is_pass = verdict.verdict == "pass"
-    if not is_pass and not is_countable(records):
+    if not is_pass and not is_countable(open_packed(packed)):
         verdict.differences = ["not counted a second time: a record tells of more packets than there can be"]
         return
     try:
-        verdict.counted = totals(records)
+        if (size or 0) <= COUNTED_BYTES:
+            # One task has all of them, so nothing is shuffled.
+            verdict.counted = totals(packed, tasks=1)
+        else:
+            with compiling(dealt.sparkSession):
+                verdict.counted = totals(packed)
     except PySparkException as error:
         if is_pass:
             raise

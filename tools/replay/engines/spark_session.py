@@ -6,7 +6,8 @@ import importlib
 import os
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from threading import current_thread, main_thread
 from typing import TYPE_CHECKING, Final
 
@@ -29,6 +30,7 @@ _QUIET: Final = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
+_COMPILED: Final = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
 _ONE_MACHINE: Final = {
     # Few partitions, no network, and a virtual machine that need not live long.
     "spark.driver.bindAddress": "127.0.0.1",
@@ -68,6 +70,23 @@ def open_spark(master: str | None) -> SparkSession:
     if current_thread() is main_thread():
         signal.signal(signal.SIGINT, on_interrupt)
     return spark
+
+
+@contextmanager
+def compiling(spark: SparkSession) -> Iterator[None]:
+    """Let Spark make code for its expressions meanwhile, which takes seconds and pays for many rows.
+
+    Args:
+        spark: the Spark session.
+    """
+    before = {name: spark.conf.get(name) for name in _COMPILED}
+    try:
+        for name, value in _COMPILED.items():
+            spark.conf.set(name, value)
+        yield
+    finally:
+        for name, was in before.items():
+            spark.conf.set(name, str(was))
 
 
 def gone() -> tuple[type[Exception], type[ConnectionError]]:

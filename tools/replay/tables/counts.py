@@ -20,7 +20,7 @@ from triack.tools.replay.log.columns import BATCH_RECORDS, OF_EVENT, SPARK_COLUM
 from triack.tools.replay.tables import facts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     import pyarrow as pa
     from pyspark.sql import DataFrame
@@ -62,7 +62,13 @@ COLUMNS: Final = (
     "pending", "priority", "topic", "subscription",
 )  # fmt: skip
 """The columns of a table of records that are read."""
-_COLUMNS_OF: Final = {event: [name for name in COLUMNS if name in OF_EVENT[event]] for event in EVENTS}
+_UNCOUNTED: Final = frozenset((
+    "at_ns", "wall_ns", "previous", "peer", "peer_name", "size", "hops", "trigger", "pending", "priority", "topic",
+))  # fmt: skip
+"""Columns of facts that no count needs; so they are not packed."""
+_PACKED_OF: Final = {
+    event: [name for name in COLUMNS if name in OF_EVENT[event] and name not in _UNCOUNTED] for event in EVENTS
+}
 BUCKET: Final = 256
 """Ranges are joined where they touch the same stretch of this many packets: about a window, so a range touches few."""
 
@@ -73,6 +79,16 @@ WIDEST_HANDED: Final = 1 << 24
 
 _STREAM: Final = "origin, stream, sequence"
 _BEFORE: Final = "rows between unbounded preceding and 1 preceding"
+_ALONG_SESSION: Final = f"partition by node, session, direction, class, {_STREAM}, shift order by packet_first"
+_LEAVES: Final = {
+    "packets": ("node", "direction", "session", "packet_first", "packet_last", *facts.STREAM, "first", "last", "again"),
+    "commits": ("node", "start", "n", "change", *facts.STREAM, "first", "last", "messages", "queue", "recovered",
+        "reason"),
+    "acks": ("node", "start", "n", "ack", "direction", "session", *KEY, "first", "last", "cumulative"),
+    "handed": ("node", "start", "n", *facts.STREAM, "first", "last", "place", "redelivered", "counts"),
+    "starts": ("node", "start"),
+}  # fmt: skip
+"""The columns of facts that are counted."""
 _KINDS: Final = (
     "fresh", "again_queued", "removed", "committed", "found", "held", "given_up", "acked", "stored", "refused",
     "weighed",
@@ -93,35 +109,45 @@ _COVERED: Final = f"""
         select node, session, start, direction, first as begin, last as end, min(n) as n,
             explode(sequence(first div {BUCKET}, last div {BUCKET})) as bucket
         from rising where first <= last group by node, session, start, direction, first, last),
+    -- Packets of a session that follow each other and whose numbers do, as one range: thousands of bursts are a few.
+    bursts as (
+        select node, session, direction, class, {_STREAM}, packet_first, packet_last, first - packet_first as shift
+        from {{carried}}
+        where direction = 'received' and not again
+            or direction = 'sent' and class = 'recoverable' and node = origin),
+    breaks as (
+        select *, packet_first > 1 + max(packet_last) over ({_ALONG_SESSION} {_BEFORE}) as breaks from bursts),
+    islands as (select *, count_if(breaks) over ({_ALONG_SESSION}) as island from breaks),
+    joined as (
+        select node, session, direction, class, {_STREAM}, shift,
+            min(packet_first) as packet_first, max(packet_last) as packet_last
+        from islands group by node, session, direction, class, {_STREAM}, shift, island),
     packet_ranges as (
-        select node, session, direction, class, {_STREAM}, first as number, packet_first, packet_last, again,
-            explode(sequence(packet_first div {BUCKET}, packet_last div {BUCKET})) as bucket
-        from {{carried}})
-    select p.node, class, {_STREAM}, again, p.direction, start, n,
-        greatest(packet_first, begin) - packet_first + number as first,
-        least(packet_last, end) - packet_first + number as last
+        select *, explode(sequence(packet_first div {BUCKET}, packet_last div {BUCKET})) as bucket from joined)
+    select p.node, class, {_STREAM}, p.direction, start, n,
+        greatest(packet_first, begin) + shift as first, least(packet_last, end) + shift as last
     from packet_ranges p join ack_ranges a
         on p.node = a.node and p.session = a.session and p.bucket = a.bucket and p.direction != a.direction
     where begin <= packet_last and end >= packet_first
         -- Of all stretches that both touch, the one in which their overlap begins.
         and p.bucket = greatest(packet_first, begin) div {BUCKET}"""
-"""Which numbers of a sequence the store acks of a session cover."""
+"""Which numbers of a sequence the store acks of a session cover: of what arrived for the first time, and of what an
+origin has sent of the class that they free."""
 
 _WEIGHTS: Final = f"""
-    -- How many messages each packet holds, as records of packets say, of one run of equal packets after the other.
-    runs as (select {_STREAM}, first, counts, posexplode(counts) as (at, run) from {{carried}}),
-    weights as (
-        select {_STREAM}, run[1] as each,
-            first + aggregate(slice(counts, 1, at), 0L, (sum, it) -> sum + it[0]) as first,
-            first + aggregate(slice(counts, 1, at + 1), 0L, (sum, it) -> sum + it[0]) - 1 as last
-        from runs
-        union
-        select {_STREAM}, messages, first, last from {{moves}}
-        where change in ('queued', 'removed') and first = last)"""
+    with runs as (select {_STREAM}, first, counts, posexplode(counts) as (at, run) from {{carried}})
+    select {_STREAM}, run[1] as each,
+        first + aggregate(slice(counts, 1, at), 0L, (sum, it) -> sum + it[0]) as first,
+        first + aggregate(slice(counts, 1, at + 1), 0L, (sum, it) -> sum + it[0]) - 1 as last
+    from runs
+    union
+    select {_STREAM}, messages, first, last from {{moves}}
+    where change in ('queued', 'removed') and first = last"""
+"""How many messages each packet holds, as records of packets say, of one run of equal packets after the other."""
 
-_PARTS: Final = f"""
+_SAID: Final = f"""
     last_starts as (select node, max(start) as last_start from {{starts}} group by node),
-    ranges as (
+    said as (
         select {_STREAM}, first, last, messages, 1 as by, case
             when change = 'queued' then if(recovered, 'again_queued', 'fresh')
             when change in ('removed', 'committed') then change
@@ -141,9 +167,10 @@ _PARTS: Final = f"""
         where ack = 'order' and direction = 'received' and node = origin group by {_STREAM}
         union all
         select {_STREAM}, first, last, null, 1, 'stored'
-        from {{covered}} where class = 'recoverable' and node = origin and direction = 'sent'
-        union all
-        select {_STREAM}, first, last, each, 1, 'weighed' from weights),
+        from {{covered}} where direction = 'sent')"""
+"""What each range says of its packets."""
+
+_PARTS: Final = f"""
     marks as (
         select {_STREAM}, kind, first as at, by, if(kind = 'weighed', messages, 0) as value,
             if(kind in ('fresh', 'again_queued') and first < last, struct(last, first, messages), null) as span
@@ -164,7 +191,7 @@ _PARTS: Final = f"""
         window along as (partition by {_STREAM} order by at),
             so_far as (partition by {_STREAM} order by at rows between unbounded preceding and current row))"""
 
-_COUNTED: Final = f"""
+_FLAGGED: Final = f"""
     sums as (
         select {_STREAM}, max(class) as class, max(queue) as queue,
             sum(if(change = 'queued' and not recovered, messages, 0)) as queued_messages,
@@ -187,7 +214,12 @@ _COUNTED: Final = f"""
         -- What a relay gave up when its origin had forgotten it is sent no more.
         select *, is_queued and removed <= 0 and not (
             class = 'recoverable' and stored > 0 and given_up > 0 and held <= 0 and not is_there) as is_wanted
-        from there_parts),
+        from there_parts)"""
+
+_LOST: Final = """is_wanted and not is_there
+    and case when class = 'recoverable' then stored > 0 and held <= 0 else acked > 0 end"""
+
+_SUMMED: Final = f"""
     summed as (
         select {_STREAM}, class, queue, queued_messages, removed_messages, committed_messages,
             sum(weight * (int(is_wanted) - (fresh - removed))) as more_sent,
@@ -195,8 +227,7 @@ _COUNTED: Final = f"""
             sum(if(is_there and not is_queued, weight, 0)) as unqueued,
             sum(if(removed > 0, 0, weight * committed)) as committed_and_wanted,
             sum(if(removed > 0 and committed > 0, weight, 0)) as committed_and_removed,
-            sum(if(is_wanted and not is_there and case when class = 'recoverable' then stored > 0 and held <= 0
-                else acked > 0 end, weight, 0)) as lost,
+            sum(if({_LOST}, weight, 0)) as lost,
             sum(if(committed > 1, weight * (committed - 1), 0)) as committed_again,
             sum(if(class = 'transactional' and is_queued and removed <= 0 and refused <= 0 and not is_there
                 and first < committed_last, last - first + 1, 0)) as gaps
@@ -210,10 +241,18 @@ _IN_TIME: Final = f"""
             select *, max(last) over (partition by node, {_STREAM} order by start, n {_BEFORE}) as top
             from {{moves}} where change = 'committed' and class = 'transactional')
         where first <= top),
-    -- Messages that were handed out once more without the mark that they may have been before.
-    hands as (
-        select node, start, n, {_STREAM}, first, place, redelivered, counts, posexplode(counts) as (at, run)
-        from {{handed}} where class != 'express' and stream > 0),
+    -- Messages that were handed out once more without the mark that they may have been before. Only ranges that touch
+    -- another one are written out, packet by packet.
+    hand_ranges as (
+        select node, start, n, {_STREAM}, first, last, place, redelivered, counts from {{handed}}
+        where class != 'express' and stream > 0),
+    touching as (
+        select * from (
+            select *, max(last) over (partition by node, {_STREAM} order by first, last {_BEFORE}) as top,
+                lead(first) over (partition by node, {_STREAM} order by first, last) as following
+            from hand_ranges)
+        where first <= top or following <= last),
+    hands as (select *, posexplode(counts) as (at, run) from touching),
     hand as (
         select *, explode(sequence(begin, begin + run[0] - 1)) as number from (
             select *, first + aggregate(slice(counts, 1, at), 0L, (sum, it) -> sum + it[0]) as begin from hands)),
@@ -242,17 +281,23 @@ _IN_TIME: Final = f"""
     store_acked as (
         select node, {_STREAM}, start, n, first, last,
             explode(sequence(first div {BUCKET}, last div {BUCKET})) as bucket
-        from {{covered}} where direction = 'received' and not again),
+        from {{covered}} where direction = 'received'),
+    overlaps as (
+        select a.node, {", ".join(f"a.{name}" for name in KEY)}, start, n, first, last,
+            if(refused or had_at <= struct(start, n), greatest(begin, first), null) as begin, least(end, last) as end
+        from store_acked a left join had h
+            on a.node = h.node and a.origin = h.origin and a.stream = h.stream and a.sequence = h.sequence
+                and a.bucket = h.bucket and begin <= last and end >= first
+                and a.bucket = greatest(begin, first) div {BUCKET}),
+    -- A packet that was there by two records was there once.
+    there_then as (
+        select *, if(begin is null, 0, greatest(0, end - greatest(begin - 1, coalesce(
+            max(if(begin is null, null, end)) over (partition by node, {_STREAM}, start, n, first, last
+                order by begin, end {_BEFORE}), begin - 1)))) as there
+        from overlaps),
     store_acked_early as (
-        select {_STREAM}, last - first + 1 - least(last - first + 1, sum(there)) as early from (
-            select a.node, {", ".join(f"a.{name}" for name in KEY)}, start, n, first, last,
-                if(begin is not null and (refused or had_at <= struct(start, n)),
-                    least(end, last) - greatest(begin, first) + 1, 0) as there
-            from store_acked a left join had h
-                on a.node = h.node and a.origin = h.origin and a.stream = h.stream and a.sequence = h.sequence
-                    and a.bucket = h.bucket and begin <= last and end >= first
-                    and a.bucket = greatest(begin, first) div {BUCKET})
-        group by node, {_STREAM}, start, n, first, last),
+        select {_STREAM}, last - first + 1 - sum(there) as early
+        from there_then group by node, {_STREAM}, start, n, first, last),
     more as (
         select {_STREAM}, sum(out_of_order) as out_of_order, sum(again) as again, sum(early) as early from (
             select {_STREAM}, out_of_order, 0 as again, 0 as early from late
@@ -261,8 +306,21 @@ _IN_TIME: Final = f"""
             union all select {_STREAM}, 0, 0, early from store_acked_early)
         group by {_STREAM})"""
 
+_ODD: Final = f"""
+with {_SAID}, ranges as (select * from said), {_PARTS}, {_FLAGGED}
+select distinct {_STREAM} from wanted_parts
+where removed > 0 or fresh != int(is_wanted) or committed != int(is_there)
+    or (is_there and not is_queued) or ({_LOST})"""
+"""Sequences of which a part was queued or committed more or less than once, removed or lost: only there it matters how
+many messages are in which packet. Parts that are queued and not committed as yet need no such sums."""
+
 STREAMS: Final = f"""
-with {_WEIGHTS}, {_PARTS}, {_COUNTED}, {_IN_TIME},
+with {_SAID},
+    ranges as (
+        select * from said
+        union all
+        select {_STREAM}, first, last, each, 1, 'weighed' from {{weights}}),
+    {_PARTS}, {_FLAGGED}, {_SUMMED}, {_IN_TIME},
     -- Only the commit's own count tells whether a packet that its origin gave up is in it.
     both as (
         select *, least(greatest(committed_messages - committed_and_wanted, 0), committed_and_removed) as rescued
@@ -275,7 +333,8 @@ select {_STREAM}, class, queue, sent, delivered, unqueued + sent - delivered - l
     committed_again + coalesce(again, 0) as duplicates_delivered, coalesce(out_of_order, 0) as out_of_order, gaps,
     coalesce(early, 0) as acked_early
 from ends left join more using ({_STREAM})"""
-"""The counts of every sequence, over the tables ``packets``, ``commits``, ``acks``, handed messages and starts."""
+"""The counts of every sequence, over the tables ``commits``, ``acks``, handed messages, starts, and what ``_parts`` and
+``_WEIGHTS`` return."""
 
 ON_WIRE: Final = f"""
 with marked as (
@@ -283,18 +342,15 @@ with marked as (
             sum(if(direction = 'sent' and again and stream is null, packet_last - packet_first + 1, 0)) as control_again
         from {{packets}}),
     refused as (select count(*) as refused from {{commits}} where change = 'rejected' and reason = 'duplicate'),
-    marks as (
-        select node, {_STREAM}, inline(array(struct(first as at, 1 as by), struct(last + 1 as at, -1 as by)))
-        from {{packets}} where direction = 'sent' and stream is not null),
-    steps as (select node, {_STREAM}, at, sum(by) as by from marks group by node, {_STREAM}, at),
-    parts as (
-        select sum(by) over (partition by node, {_STREAM} order by at) as times,
-            lead(at) over (partition by node, {_STREAM} order by at) - at as packets
-        from steps),
-    more as (select sum((times - 1) * packets) as left_again from parts where times > 1)
+    -- All that left, but for what is beyond all that left before it in the order of numbers.
+    left_again as (
+        select sum(last - first + 1 - greatest(0, last - greatest(first - 1, coalesce(top, first - 1)))) as left_again
+        from (
+            select first, last, max(last) over (partition by node, {_STREAM} order by first, last {_BEFORE}) as top
+            from {{packets}} where direction = 'sent' and stream is not null))
 select coalesce(arrived_again, 0) + refused as duplicates_on_wire,
     coalesce(control_again, 0) + coalesce(left_again, 0) as resends
-from marked cross join refused cross join more"""
+from marked cross join refused cross join left_again"""
 """Packets that arrived again, and that left again: in their session, or in a later one."""
 
 _TOTALS: Final = f"""
@@ -328,7 +384,10 @@ def count_facts(
         starts: node and start of each start of a node.
     """
     parts = _parts(packets, commits, acks)
-    return packets.sparkSession.sql(STREAMS, **parts, acks=acks, handed=handed, starts=starts)
+    sql = packets.sparkSession.sql
+    weights = sql(_WEIGHTS, carried=parts["carried"], moves=parts["moves"])
+    moves, covered = parts["moves"], parts["covered"]
+    return sql(STREAMS, moves=moves, covered=covered, weights=weights, acks=acks, handed=handed, starts=starts)
 
 
 def _parts(packets: DataFrame, commits: DataFrame, acks: DataFrame) -> dict[str, Any]:
@@ -345,12 +404,18 @@ def count_wire(records: DataFrame) -> DataFrame:
 
 
 def _facts(records: DataFrame) -> dict[str, DataFrame]:
+    return _facts_of(lambda events: records.where(f.col("event").isin(*events)))
+
+
+def _facts_of(records_of: Callable[[Iterable[str]], DataFrame]) -> dict[str, DataFrame]:
+    """Return the facts that are counted, each of the records of its events alone."""
+    started = records_of(["node_started"])
     return {
-        "packets": facts.packets(records),
-        "commits": facts.commits(records),
-        "acks": facts.acks(records.where("event not in ('ack_sent', 'ack_received')")),
-        "handed": facts.deliveries(records.where("event = 'handed'")),
-        "starts": records.where("event = 'node_started'").select("node", f.col("incarnation").alias("start")),
+        "packets": facts.packets(records_of(["packet_sent", "packet_received"])),
+        "commits": facts.commits(records_of(facts.CHANGES)),
+        "acks": facts.acks(records_of([event for event, (ack, _) in facts.ACKS.items() if ack != "session"])),
+        "handed": facts.deliveries(records_of(["handed"])),
+        "starts": started.select("node", f.col("incarnation").alias("start")),
     }
 
 
@@ -367,7 +432,7 @@ class Tee:
         self.rows = 0
         # By event, so that each has only its own columns.
         self._records: dict[str, list[Record]] = {event: [] for event in EVENTS}
-        self._packed: list[bytes] = []
+        self._packed: list[tuple[str, bytes]] = []
 
     def read(self, records: Iterable[Record]) -> Iterator[Record]:
         """Yield records as they come."""
@@ -380,12 +445,12 @@ class Tee:
                     self._pack(record["event"])
             yield record
 
-    def take(self) -> list[bytes]:
-        """Return the batches that have become full since the last call, for ``open_packed``."""
+    def take(self) -> list[tuple[str, bytes]]:
+        """Return the batches that have become full since the last call, for ``open_packed``, each with its event."""
         packed, self._packed = self._packed, []
         return packed
 
-    def finish(self) -> list[bytes]:
+    def finish(self) -> list[tuple[str, bytes]]:
         """Return what is left when there are no more records."""
         for event in EVENTS:
             self._pack(event)
@@ -397,18 +462,18 @@ class Tee:
             return
         import pyarrow as pa
 
-        columns = columns_of_some(records, _COLUMNS_OF[event])
+        columns = columns_of_some(records, _PACKED_OF[event])
         batch = pa.RecordBatch.from_arrays([*columns.values()], [*columns])
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, batch.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
             writer.write_batch(batch)
-        self._packed.append(sink.getvalue().to_pybytes())
+        self._packed.append((event, sink.getvalue().to_pybytes()))
         self.rows += len(records)
         records.clear()
 
 
 def open_packed(packed: DataFrame) -> DataFrame:
-    """Return the records that a ``Tee`` has kept, as a table of ``COLUMNS``.
+    """Return the records that a ``Tee`` has kept, as a table of ``COLUMNS``; what no count needs is null.
 
     Args:
         packed: them, in ``data``.
@@ -441,22 +506,51 @@ def is_countable(records: DataFrame) -> bool:
     return (row["packets"] or 0) <= WIDEST and (row["handed"] or 0) <= WIDEST_HANDED
 
 
-def totals(records: DataFrame) -> dict[str, int]:
+def totals(packed: DataFrame, tasks: int | None = None) -> dict[str, int]:
     """Count all of it, and return the sums by their names; Spark works now.
 
     A table that the count names several times becomes a leaf of its plan (``localCheckpoint``): else Spark writes each
     of them out as often as it is named, and plans for longer than it counts.
+
+    Args:
+        packed: what a ``Tee`` has kept, in ``event`` and ``data``; it is read once for each kind of fact.
+        tasks: how many tasks share the work until anything is shuffled; None for those of the frame.
     """
-    there = _facts(records)
-    sql = records.sparkSession.sql
-    packets, commits, acks = (there[name].localCheckpoint(eager=False) for name in ("packets", "commits", "acks"))
+
+    def records_of(events: Iterable[str]) -> DataFrame:
+        mine = open_packed(packed.where(f.col("event").isin(*events)))
+        return mine if tasks is None else mine.coalesce(tasks)
+
+    rows = _facts_of(records_of)
+    there = {name: _leaf(frame.select(*_LEAVES[name])) for name, frame in rows.items()}
+    sql = packed.sparkSession.sql
+    packets, commits, acks, starts = (there[name] for name in ("packets", "commits", "acks", "starts"))
     parts = _parts(packets, commits, acks)
-    parts = {name: frame.localCheckpoint(eager=False) for name, frame in parts.items()}
+    moves, covered = _leaf(parts["moves"]), _leaf(parts["covered"])
+    weighed: dict[str, Any] = {"carried": sql(_CARRIED, packets=rows["packets"]), "moves": moves}
+    if tasks is None:
+        # A query of its own, which costs more than to weigh a hundred thousand packets; of more it mostly spares all.
+        odd = sql(_ODD, moves=moves, covered=covered, acks=acks, starts=starts).localCheckpoint()
+        no_odd = odd.isEmpty()
+        weighed = {name: it.limit(0) if no_odd else it.join(odd, [*KEY], "semi") for name, it in weighed.items()}
+    weights = sql(_WEIGHTS, **weighed)
     row = sql(
-        _TOTALS, **parts, acks=acks, handed=there["handed"], starts=there["starts"], packets=packets, commits=commits
+        _TOTALS,
+        moves=moves,
+        covered=covered,
+        weights=weights,
+        acks=acks,
+        handed=there["handed"],
+        starts=starts,
+        packets=packets,
+        commits=commits,
     ).first()
     assert row is not None, "an aggregate has one row"
     return {name: int(row[name]) for name in (*COUNTED, *WIRE)}
+
+
+def _leaf(frame: DataFrame) -> DataFrame:
+    return frame.localCheckpoint(eager=False)
 
 
 def disagreements(verdict: Verdict, counted: Mapping[str, int]) -> list[str]:

@@ -52,11 +52,16 @@ def test_the_records_of_all_files_of_a_task_are_packed_together(spark: "SparkSes
     assert deal_files(files).where(f"kind = '{COUNTED}'").count() == len(events)
 
 
-def test_two_counts_of_every_honest_log_agree(spark: "SparkSession", tmp_path: Path) -> None:
-    from triack.tools.replay.engines.spark_engine import replay_spark
+@pytest.mark.parametrize("few_bytes", [0, 1 << 30])
+def test_two_counts_of_every_honest_log_agree(
+    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few_bytes: int
+) -> None:
+    """By one task as small logs are, and by many, which weigh packets only where a sequence is not as it should be."""
+    from triack.tools.replay.engines import spark_engine
 
+    monkeypatch.setattr(spark_engine, "COUNTED_BYTES", few_bytes)
     save_honest(tmp_path)
-    local, judged = replay_local(find_logs([tmp_path])), replay_spark(spark, [str(tmp_path)])
+    local, judged = replay_local(find_logs([tmp_path])), spark_engine.replay_spark(spark, [str(tmp_path)])
     assert (local.verdict, judged.verdict, judged.violations) == ("pass", "pass", {})
     assert local.sent > 1_000
     assert local.resends > 100
