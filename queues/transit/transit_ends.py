@@ -6,7 +6,7 @@ stream has ended, with each session and now and then.
 """
 
 from collections import Counter, OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 
 from triack.base.errors import ProtocolError
@@ -48,6 +48,11 @@ class TransitEnds:
         self._is_here = is_here
         # Those that were not answered yet, and the neighbours that they came by; the last ones, as of ways back.
         self._ends: OrderedDict[StreamId, tuple[RelayedEnd, str]] = OrderedDict()
+
+    @property
+    def unanswered(self) -> Collection[StreamId]:
+        """The streams whose destinations may not know yet that they have ended."""
+        return self._ends.keys()
 
     def handle_end(self, conversation: Conversation, packet: RelayedEnd, from_name: str, now_ns: int) -> None:
         """A stream of another node has ended, which has this name for the next hops.

@@ -485,6 +485,8 @@ class _Scene:
         revoked = any(fault.kind == "revoke" for fault in self.plan.faults)
         if self.tainted or revoked or self.plan.dead_path is not None or not self._idle():
             return
+        alive = [host.engine for host in self.hosts if host.engine is not None]
+        ending = {stream for engine in alive for stream in engine.transits.ends.unanswered}
         for host in self.hosts:
             if host.engine is None:
                 continue
@@ -494,10 +496,11 @@ class _Scene:
                 room = f"room is taken for {bodies.held.total_bytes} bytes"
                 self.violations.append(("bodies", f"{host.name}: {left} bodies have no message, and {room}"))
             # A relay may still have the rest of a message whose stream has ended: its destination awaits it for a week.
-            # Where a relay or an origin has died with the rest of an express one, the end of its stream tells.
+            # Where a relay or an origin has died with the rest of an express one, the end of its stream tells, once that
+            # has come: it opens no session.
             inbox = host.engine.inbox
             brought = (it.id for it in inbox.streams if it.relay and it.delivery is Delivery.EXPRESS)
-            awaited = {*inbox.awaited.ends, *brought}
+            awaited = {*inbox.awaited.ends, *brought, *ending}
             self.violations += [
                 ("bodies", f"{host.name}: queue {name} is empty and counts {mailbox.fill.bytes.value} bytes")
                 for name, mailbox in host.engine.queues.mailboxes.items()
