@@ -496,8 +496,8 @@ class _Scene:
                 room = f"room is taken for {bodies.held.total_bytes} bytes"
                 self.violations.append(("bodies", f"{host.name}: {left} bodies have no message, and {room}"))
             # A relay may still have the rest of a message whose stream has ended: its destination awaits it for a week.
-            # Where a relay or an origin has died with the rest of an express one, the end of its stream tells, once that
-            # has come: it opens no session.
+            # Where a relay or an origin has died with the rest of an express one, the end of its stream tells. An end
+            # opens no session, so it may still be on its way.
             inbox = host.engine.inbox
             brought = (it.id for it in inbox.streams if it.relay and it.delivery is Delivery.EXPRESS)
             awaited = {*inbox.awaited.ends, *brought, *ending}
