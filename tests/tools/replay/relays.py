@@ -325,6 +325,22 @@ def over_synchronous_links() -> Relayed:
 
 
 @honest
+def two_sessions_of_a_synchronous_link() -> Relayed:
+    """Both ends have called: packets go by the session of rho, and beta's word about them comes by its own."""
+    world = Relayed()
+    numbers = world.bring(KEPT, 2)
+    arrived = world.second.send(KEPT, numbers, 1)
+    world.commit(KEPT, numbers)
+    world.second.ack(arrived)
+    other = world.hop(world.beta, world.rho)
+    where = {"cls": KEPT, **place(KEPT), "ranges": [[1, 2]], "is_async": False}
+    world.rho.write("onward_ack_received", **where, session=other.session)
+    world.free(KEPT, numbers, "onward-ack", sync=True, session=other.session)
+    other.close()
+    return ended(world)
+
+
+@honest
 def a_link_that_is_behind() -> Relayed:
     """Rho's link is asynchronous for a while, as its oldest packet has waited for too long."""
     world = Relayed()
