@@ -295,6 +295,7 @@ class Transits:
                     raise ProtocolError(DropReason.BAD_PACKET, "a stream changed its queue, class or priority")
                 # Its number belongs to another stream of its origin now.
                 stream.queue, stream.delivery = header.queue, delivery
+                self._words.handle_next_lost(stream, now_ns)
                 self._forget(stream)
                 stream = None
             else:
@@ -324,6 +325,8 @@ class Transits:
             self._go_by(stream, way, now_ns)
         if stream.via != conversation.link_name and not stream.sequence.entries:
             self._admission.streams.add(stream.via.encode(), -STREAM_BYTES)
+            # What waits behind the next hop is for the new neighbour to hear, and no more for the old one.
+            self._words.handle_let_go(stream, now_ns)
             stream.via, stream.from_name = conversation.link_name, self._from(conversation, header)
             self._admission.streams.add(stream.via.encode(), STREAM_BYTES)
         stream.judged_by = conversation if stream.via == conversation.link_name else None
