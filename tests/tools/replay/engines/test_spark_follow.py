@@ -247,7 +247,8 @@ def test_one_terminal_sees_what_another_writes(spark: "SparkSession", tmp_path: 
         await_batch(process, kept)
         for _ in pieces:
             pass
-        assert "order_ack_before_commit: node beta" in process.stdout.readline()
+        line = process.stdout.readline()
+        assert "order_ack_before_commit: node beta" in line, line or process.communicate()
         assert process.poll() is None
         os.killpg(process.pid, signal.SIGINT)
         out, said = process.communicate(timeout=PATIENCE_S)
