@@ -24,6 +24,8 @@ OWN = ("packet_sent", "ack_received", "store_ack_received")
 """Events whose packets are numbered by the recording node; in others they are numbered by the peer."""
 NUMBERS = ("number", "previous", "first", "last")
 """Fields that count packets of a stream. Of the session's packets ``packet``, ``cumulative`` and ``ranges`` do."""
+TIMES = ("at_ns", "since_ns")
+"""Fields that are times of the node's clock."""
 PAUSE_NS = 1_000_000
 """Between the last record of one round and the first of the next."""
 BLOCK_RECORDS = 10_000
@@ -62,7 +64,7 @@ def _repeated(run: list[Record], times: int, steps: tuple[int, int, int, int]) -
 
 
 def _moved(record: Record, own: int, theirs: int, numbers: int, time_ns: int) -> Record:
-    moved = {**record, "at_ns": record["at_ns"] + time_ns}
+    moved = {**record, **{name: record[name] + time_ns for name in TIMES if name in record}}
     packets = own if record["event"] in OWN else theirs
     for names, step in ((NUMBERS, numbers), (("packet", "cumulative"), packets)):
         for name in names:
