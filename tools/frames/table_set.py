@@ -8,6 +8,7 @@ number. What is made of facts (``SUMMARIES``) is made of all batches, by each ru
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pyspark.sql import functions as f
@@ -19,6 +20,7 @@ from triack.replay.records import TABLE, expand, violations
 from triack.replay.source import load
 from triack.tools.replay.engines.spark_engine import find_violations
 from triack.tools.replay.engines.spark_files import list_files
+from triack.tools.replay.engines.spark_session import compiling
 from triack.tools.replay.log.listing import complete
 from triack.tools.replay.tables.facts import FACTS
 from triack.tools.replay.tables.summaries import SUMMARIES, summarize, summary
@@ -30,6 +32,10 @@ if TYPE_CHECKING:
 
 TABLES_VERSION: Final = 2
 """Of the tables' columns and of the layout of their files; a directory of another version is refused."""
+LARGE_BYTES: Final = 8 * 1024 * 1024
+"""Of new logs: from here on Spark compiles its expressions, and one task more writes the facts of a day for each."""
+DAY_FILES_MAX: Final = 8
+"""The most files that a batch has of one table and day."""
 VIOLATIONS: Final = "violations"
 _FILES: Final = "file string, size_bytes bigint, version int"
 
@@ -205,14 +211,16 @@ def append(spark: SparkSession, paths: Sequence[str], out: str, *, may_be_empty:
     new = {it.path: it.size for it in listing.logs if known.get(escaped(complete(it.path)), -1) < it.size}
     if not new:
         return Added(0, 0, batch)
-    rows = load(spark, *new).persist()
-    try:
-        fresh = _unknown(rows, spark, out, batch)
-        records = fresh.count()
-        for name, make in FACTS.items():
-            _write_facts(make(fresh), name, f"{out}/{name}/batch={batch}")
-    finally:
-        rows.unpersist()
+    large = sum(new.values()) // LARGE_BYTES
+    with compiling(spark) if large else nullcontext():
+        rows = load(spark, *new).persist()
+        try:
+            fresh = _unknown(rows, spark, out, batch)
+            records = fresh.count()
+            for name, make in FACTS.items():
+                _write_facts(make(fresh), name, f"{out}/{name}/batch={batch}", files=min(1 + large, DAY_FILES_MAX))
+        finally:
+            rows.unpersist()
     read = [(escaped(complete(path)), size, TABLES_VERSION) for path, size in new.items()]
     spark.createDataFrame(read, _FILES).coalesce(1).write.mode("overwrite").parquet(f"{out}/files/batch={batch}")
     return Added(len(new), records, batch + 1)
@@ -252,7 +260,10 @@ def _unknown(records: DataFrame, spark: SparkSession, out: str, batch: int) -> D
     return joined.where("taken_n is null or n > taken_n").select(*records.columns)
 
 
-def _write_facts(frame: DataFrame, name: str, path: str) -> None:
+def _write_facts(frame: DataFrame, name: str, path: str, *, files: int) -> None:
+    """Write facts by the days of their records, those of each day as that many files at most."""
     time = "begin_wall_ns" if name == "segments" else "wall_ns"
     day = f.to_date(f.timestamp_seconds(f.expr(f"{time} div 1000000000")))
-    frame.withColumn("day", day).repartition("day").write.partitionBy("day").mode("overwrite").parquet(path)
+    named = "node" if name == "segments" else f.expr("struct(node, n div 1024)")
+    part = f.pmod(f.hash(named), f.lit(files))
+    frame.withColumn("day", day).repartition("day", part).write.partitionBy("day").mode("overwrite").parquet(path)

@@ -31,7 +31,7 @@ class Copies(LaneReporter):
     Attributes:
         asked: at the origin: of which messages of a packet a copy is wanted, and the start that said so.
         said: by queue and packet: messages of which a record says whether they are copied.
-        copied: the same of those that are; and the start that said so last.
+        copied: the same of those that are: the start that said so last, what that said, and what earlier ones did.
     """
 
     def __init__(self, node: str, origin: str, stream: int, out: Output) -> None:
@@ -39,7 +39,7 @@ class Copies(LaneReporter):
         self._node = node
         self.asked: dict[Packet, tuple[int, RangeSet]] = {}
         self.said: dict[tuple[str, int, int], RangeSet] = {}
-        self.copied: dict[tuple[str, int, int], tuple[int, RangeSet]] = {}
+        self.copied: dict[tuple[str, int, int], tuple[int, RangeSet, RangeSet]] = {}
         # Packets that ask, that are on the disk of their origin, and that it sends; those that this start has found
         # there, while it says what it finds, and its number.
         self._there: set[Packet] = set()
@@ -188,13 +188,17 @@ class Copies(LaneReporter):
 
     def _copy(self, record: Record, receiver: Receiver, number: int, span: tuple[int, int]) -> None:
         queue, sequence, start = record["queue"], record["sequence"], record["incarnation"]
-        before, copied = self.copied.get((queue, sequence, number), (start, RangeSet()))
+        before, copied, earlier = self.copied.get((queue, sequence, number), (start, RangeSet(), RangeSet()))
+        if before != start:
+            earlier, copied = RangeSet([*earlier, *copied]), RangeSet()
         again = copied.overlap(*span)
-        if again and (before == start or self._is_sure(record, receiver, number, span)):
+        if not again and self._is_sure(record, receiver, number, span):
+            again = earlier.overlap(*span)
+        if again:
             evidence = f"message {again[0][0]} of the packet is copied into a journal again"
             self._at(record, "journal_twice", evidence, sequence, number=number)
         copied.add(*span)
-        self.copied[queue, sequence, number] = start, copied
+        self.copied[queue, sequence, number] = start, copied, earlier
 
     def _is_sure(self, record: Record, receiver: Receiver, number: int, span: tuple[int, int]) -> bool:
         """Whether the commit of an earlier start, which made a copy, is known to have returned."""

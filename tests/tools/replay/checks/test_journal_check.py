@@ -154,6 +154,25 @@ def test_a_copy_is_known_to_be_made_when_all_of_its_packet_is_settled(*, is_rest
     assert ("journal_twice" in checks) == found
 
 
+def test_a_copy_that_is_made_again_is_made_of_all_of_its_messages() -> None:
+    """One that was left out between them makes two records of the copy, and the second repeats nothing of the first."""
+    world = ready()
+    (number,) = deliver(world)
+    of_packet = {"cls": TX, **place(TX), "queue": "orders", "number": number}
+    world.beta.write("settled", **of_packet, place=0, counts=[[1, 1]])
+    for _ in range(2):
+        for first, messages in ((0, 4), (4, PER_PACKET - 4)):
+            world.beta.write("journaled", **of_packet, place=first, counts=[[1, messages]], kept=True)
+        world.beta.write("settled", **of_packet, place=1, counts=[[1, PER_PACKET - 1]], journaled=True)
+        world.close("path-lost")
+        world.beta.start()
+        world.open()
+    world.end()
+    world.number()
+    checks = {it.check for it in judge_records([record for log in world.logs for record in log.records])}
+    assert "journal_twice" not in checks
+
+
 @pytest.mark.parametrize(("boot", "found"), [("same", {"claims"}), ("another", set())])
 def test_a_commit_with_a_copy_may_never_have_returned(boot: str, found: set[str]) -> None:
     """Two starts copy the packet. That its sender asks for it was in the end of a log that a loss of power took."""
