@@ -23,7 +23,7 @@ class Partial:
         rows: the pieces that are here, by their offset.
         progress: what an earlier process did with the message; the store keeps it with the first piece.
         more_bytes: what it was charged beside its own size, as it stands for a larger message.
-        last_number: number of its last packet, once known; 0 before.
+        last_number: number of its last packet; 0 before any is here.
         cached_bytes: its memory for bodies.
         overhead_bytes: charged overhead of its pieces.
     """
@@ -49,9 +49,11 @@ class Partial:
         self._have_bytes += length
         if offset == 0:
             self.progress = progress
-            self.last_number = packet.number - 1 - (-self.total_bytes // length)
-        elif offset + length == self.total_bytes:
+        if offset + length == self.total_bytes:
             self.last_number = packet.number
+        else:
+            # All pieces but the last are of one length.
+            self.last_number = packet.number - offset // length - 1 - (-self.total_bytes // length)
 
     def keep(self, packet: QueuedPacket, cache: Cache, share: Share) -> None:
         """Keep the body of a piece in memory, unless it is on the disk, too, and there is no room."""

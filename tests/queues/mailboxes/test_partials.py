@@ -1,5 +1,7 @@
 """Pieces of large messages: which are here, and which messages are dead."""
 
+import pytest
+
 from triack.base.names import StreamId
 from triack.queues.mailboxes.partials import Partial, Partials
 from triack.queues.mailboxes.queued_packet import QueuedPacket
@@ -23,12 +25,12 @@ def test_a_message_is_whole_when_all_its_pieces_are_here() -> None:
     assert [partial.rows[at].number for at in sorted(partial.rows)] == [4, 5, 6]
 
 
-def test_the_first_and_the_last_piece_tell_which_packet_is_the_last() -> None:
-    """Two of 100 bytes follow the first of 100, when there are 250."""
-    first, last = Partial(250, 4), Partial(250, 4)
-    first.add(piece(4), 0, 100)
-    last.add(piece(6), 200, 50)
-    assert first.last_number == last.last_number == 6
+@pytest.mark.parametrize(("number", "offset", "length"), [(4, 0, 100), (5, 100, 100), (6, 200, 50)])
+def test_each_piece_tells_which_packet_is_the_last(number: int, offset: int, length: int) -> None:
+    """Two of 100 bytes follow the first of 100, when there are 250: the others may have gone with another process."""
+    partial = Partial(250, number)
+    partial.add(piece(number), offset, length)
+    assert partial.last_number == 6
 
 
 def test_what_was_begun_is_expected_until_it_is_taken() -> None:
