@@ -11,11 +11,13 @@ from traceback import extract_tb
 from triack.base.delivery import Delivery
 from triack.base.errors import StoreInUse, TriackError
 from triack.base.log_lines import segments_in
+from triack.base.names import StreamId
 from triack.base.printable import counted
 from triack.base.reasons import RejectReason
 from triack.base.units import MS, SECOND
 from triack.queues.mailboxes.large_bodies import BodyState
 from triack.queues.routes import Route
+from triack.queues.streams.inbox import Inbox
 from triack.session.protocol.states import CloseReason
 from triack.tools.chaos.drawing import draw
 from triack.tools.chaos.host import Host
@@ -485,8 +487,7 @@ class _Scene:
         revoked = any(fault.kind == "revoke" for fault in self.plan.faults)
         if self.tainted or revoked or self.plan.dead_path is not None or not self._idle():
             return
-        alive = [host.engine for host in self.hosts if host.engine is not None]
-        ending = {stream for engine in alive for stream in engine.transits.ends.unanswered}
+        on_its_way = self._on_their_way()
         for host in self.hosts:
             if host.engine is None:
                 continue
@@ -495,18 +496,24 @@ class _Scene:
             if left or bodies.held.total_bytes:
                 room = f"room is taken for {bodies.held.total_bytes} bytes"
                 self.violations.append(("bodies", f"{host.name}: {left} bodies have no message, and {room}"))
-            # A relay may still have the rest of a message whose stream has ended: its destination awaits it for a week.
-            # Where a relay or an origin has died with the rest of an express one, the end of its stream tells. An end
-            # opens no session, so it may still be on its way.
-            inbox = host.engine.inbox
-            brought = (it.id for it in inbox.streams if it.relay and it.delivery is Delivery.EXPRESS)
-            awaited = {*inbox.awaited.ends, *brought, *ending}
+            awaited = on_its_way | _awaited(host.engine.inbox)
             self.violations += [
                 ("bodies", f"{host.name}: queue {name} is empty and counts {mailbox.fill.bytes.value} bytes")
                 for name, mailbox in host.engine.queues.mailboxes.items()
                 if mailbox.fill.bytes.value and not mailbox.length and not name.startswith("$journal")
                 if awaited.isdisjoint(mailbox.partials.streams)
             ]
+
+    def _on_their_way(self) -> set[StreamId]:
+        """The streams of which packets or the end are on their way: nobody waits for express ones."""
+        alive = [host.engine for host in self.hosts if host.engine is not None]
+        ending = {stream for engine in alive for stream in engine.transits.ends.unanswered}
+        return ending | {
+            StreamId(engine.node_id, outgoing.stream_number)
+            for engine in alive
+            for outgoing in engine.outbox.streams
+            if outgoing.sequence.entries
+        }
 
     def _judge_records(self) -> None:
         for finding in judge_logs(self._logs()):
@@ -542,3 +549,14 @@ class _Scene:
         """Free the disks."""
         for host in [*self.hosts, *self.clones]:
             host.disk.close()
+
+
+def _awaited(inbox: Inbox) -> set[StreamId]:
+    """Streams of which pieces of messages lie here until the next packet or the end of the stream comes.
+
+    A relay may still have the rest of a message whose stream has ended: its destination awaits it for a week. The rest
+    of an express one may have died with a relay, or with its origin behind relays. A message is dead if a part of it
+    was refused, which its origin says with the next packet.
+    """
+    ends = set(inbox.awaited.ends)
+    return ends | {it.id for it in inbox.streams if it.rejections or (it.relay and it.delivery is Delivery.EXPRESS)}
