@@ -33,7 +33,7 @@ The next message for the same queue has a new stream. As nothing of the old one 
 
 from bisect import bisect_left
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from struct import Struct
 
 from triack.base.commit import OWN_STATE, OutgoingStreamRow
@@ -134,6 +134,11 @@ class Retirement:
         self._sequences[True] = max([*_NUMBER.unpack(kept), *(sequence + 1 for sequence in used.values())])
         self._numbers[True] = max(used, default=0) + 1
         self._free[True].extend(stream for stream in range(1, self._numbers[True]) if stream not in used)
+
+    @property
+    def unanswered(self) -> Collection[int]:
+        """The streams, by number, whose destinations may not know yet that they have ended."""
+        return self._ended.keys()
 
     def handle_ended(self, outgoing: OutgoingStream) -> None:
         """Restore a stream that had ended; its destination may or may not know."""

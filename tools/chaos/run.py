@@ -507,13 +507,11 @@ class _Scene:
     def _on_their_way(self) -> set[StreamId]:
         """The streams of which packets or the end are on their way: nobody waits for express ones."""
         alive = [host.engine for host in self.hosts if host.engine is not None]
-        ending = {stream for engine in alive for stream in engine.transits.ends.unanswered}
-        return ending | {
-            StreamId(engine.node_id, outgoing.stream_number)
-            for engine in alive
-            for outgoing in engine.outbox.streams
-            if outgoing.sequence.entries
-        }
+        found = {stream for engine in alive for stream in engine.transits.ends.unanswered}
+        for engine in alive:
+            busy = [it.stream_number for it in engine.outbox.streams if it.sequence.entries]
+            found |= {StreamId(engine.node_id, it) for it in (*busy, *engine.outbox.retirement.unanswered)}
+        return found
 
     def _judge_records(self) -> None:
         for finding in judge_logs(self._logs()):
