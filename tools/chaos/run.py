@@ -496,7 +496,7 @@ class _Scene:
             if left or bodies.held.total_bytes:
                 room = f"room is taken for {bodies.held.total_bytes} bytes"
                 self.violations.append(("bodies", f"{host.name}: {left} bodies have no message, and {room}"))
-            awaited = on_its_way | _awaited(host.engine.inbox)
+            awaited = on_its_way | _awaited(host.engine.inbox, has_died=bool(host.ends))
             self.violations += [
                 ("bodies", f"{host.name}: queue {name} is empty and counts {mailbox.fill.bytes.value} bytes")
                 for name, mailbox in host.engine.queues.mailboxes.items()
@@ -549,12 +549,15 @@ class _Scene:
             host.disk.close()
 
 
-def _awaited(inbox: Inbox) -> set[StreamId]:
+def _awaited(inbox: Inbox, *, has_died: bool) -> set[StreamId]:
     """Streams of which pieces of messages lie here until the next packet or the end of the stream comes.
 
     A relay may still have the rest of a message whose stream has ended: its destination awaits it for a week. The rest
-    of an express one may have died with a relay, or with its origin behind relays. A message is dead if a part of it
-    was refused, which its origin says with the next packet.
+    of an express one may have died with a relay, with its origin behind relays, or with an earlier process of this
+    node. A message is dead if a part of it was refused, which its origin says with the next packet.
     """
-    ends = set(inbox.awaited.ends)
-    return ends | {it.id for it in inbox.streams if it.rejections or (it.relay and it.delivery is Delivery.EXPRESS)}
+    awaited = set(inbox.awaited.ends)
+    for stream in inbox.streams:
+        if stream.rejections or (stream.delivery is Delivery.EXPRESS and (stream.relay or has_died)):
+            awaited.add(stream.id)
+    return awaited
