@@ -189,9 +189,13 @@ class Kept:
         return self.judged / f"{_PIECE}{batch}"
 
     def last(self) -> int:
-        """The last batch that was written as a whole, or -1."""
-        whole = self.judged.glob(f"{_PIECE}*/_SUCCESS")
-        return max((int(path.parent.name.removeprefix(_PIECE)) for path in whole), default=-1)
+        """The last batch that was written as a whole and that Spark has noted, or -1.
+
+        Spark begins one anew that it has not noted, and so replaces its piece: nobody may read that meanwhile.
+        """
+        whole = {path.parent.name.removeprefix(_PIECE) for path in self.judged.glob(f"{_PIECE}*/_SUCCESS")}
+        noted = {path.name for path in (self.judged.parent / "stream" / "commits").glob("*")}
+        return max(map(int, whole & noted), default=-1)
 
     def drop(self, batch: int) -> None:
         """Remove the pieces that this batch makes obsolete; the next batch may be writing its own already.
