@@ -83,9 +83,9 @@ class Copies(LaneReporter):
         """
         if self._found is not None:
             self._judge_gone(record, self._there - self._found, later, settled(self._node, 1, self._start))
-        # A later start, which has no record of the stream, has found nothing of it.
+        # A later start, which has no record of the stream, has found nothing of it, unless its log has lost its end.
         later = later._replace(incarnation=later.incarnation + 1)
-        self._judge_gone(record, self._there, later, settled(self._node, 1, self._start + 1))
+        self._judge_gone(record, self._there, later, settled(self._node))
 
     def _judge_gone(self, record: Record, gone: set[Packet], *dues: Due) -> None:
         """Packets are not on the disk of their origin any more: their copies are in its journal."""
