@@ -36,8 +36,8 @@ AHEAD_MAX = 64
 FETCH_AHEAD_BYTES = 256 * 1024
 """Bodies of them that are fetched at a time, for the same reason."""
 BEHIND_LOOKS = 16
-"""A subscription is behind if it would take the time of so many looks for what is pending. At the pace of the topic
-that is a small part of the cache, and many times more than readers differ by that take turns."""
+"""A subscription is behind if it would take the time of this number of looks to read what is pending. At the pace of
+the topic that is a small part of the cache, and many times more than what readers differ by that take turns."""
 
 
 @dataclass(slots=True)

@@ -45,8 +45,8 @@ TORN_CHANCE = 0.15
 """How often the source of a large body ends early, and its application tries again."""
 TORN_NS = 200 * MS
 GIVEN_UP_MAX = 16
-"""So often one body is given up before its sender goes on to the next message: on a slow path none may be there in its
-time, and a relay may be away for days."""
+"""A sender that has given up one body this number of times goes on to the next message: on a slow path none may be
+there in its time, and a relay may be away for days."""
 """Until then, at most: some parts have arrived, or all."""
 PART_GAPS_NS = (1, 1, 20 * MS, 300 * MS)
 """Between two parts that a reader takes: one of them is slow."""

@@ -308,17 +308,23 @@ def waiting_at_a_relay() -> Relayed:
     return ended(world)
 
 
-@honest
-def over_synchronous_links() -> Relayed:
-    """Rho's link is synchronous, too: it frees the packet on beta's word, and tells alpha then."""
-    world = Relayed()
+def free_on_a_word(world: Relayed, hop: Hop) -> dict[str, Any]:
+    """Rho frees two packets on beta's word, which comes by a session. Return what the word says."""
     numbers = world.bring(KEPT, 2)
     arrived = world.second.send(KEPT, numbers, 1)
     world.commit(KEPT, numbers)
     world.second.ack(arrived)
-    where = {"cls": KEPT, **place(KEPT), "ranges": [[1, 2]], "is_async": False}
-    world.rho.write("onward_ack_received", **where, session=world.second.session)
-    world.free(KEPT, numbers, "onward-ack", sync=True)
+    said = {"cls": KEPT, **place(KEPT), "ranges": [[1, 2]], "is_async": False}
+    world.rho.write("onward_ack_received", **said, session=hop.session)
+    world.free(KEPT, numbers, "onward-ack", sync=True, session=hop.session)
+    return said
+
+
+@honest
+def over_synchronous_links() -> Relayed:
+    """Rho's link is synchronous, too: it frees the packet on beta's word, and tells alpha then."""
+    world = Relayed()
+    where = free_on_a_word(world, world.second)
     world.rho.write("onward_ack_sent", **where, peer=ALPHA)
     world.alpha.write("onward_ack_received", **where, session=world.first.session)
     return ended(world)
@@ -328,14 +334,8 @@ def over_synchronous_links() -> Relayed:
 def two_sessions_of_a_synchronous_link() -> Relayed:
     """Both ends have called: packets go by the session of rho, and beta's word about them comes by its own."""
     world = Relayed()
-    numbers = world.bring(KEPT, 2)
-    arrived = world.second.send(KEPT, numbers, 1)
-    world.commit(KEPT, numbers)
-    world.second.ack(arrived)
     other = world.hop(world.beta, world.rho)
-    where = {"cls": KEPT, **place(KEPT), "ranges": [[1, 2]], "is_async": False}
-    world.rho.write("onward_ack_received", **where, session=other.session)
-    world.free(KEPT, numbers, "onward-ack", sync=True, session=other.session)
+    free_on_a_word(world, other)
     other.close()
     return ended(world)
 

@@ -132,6 +132,21 @@ def test_a_directory_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
     assert (tmp_path / "mine" / "letters").exists()
 
 
+def test_a_batch_is_not_read_that_spark_begins_anew(tmp_path: Path) -> None:
+    """It was judged when the process died, and Spark had not noted that: its piece is about to be replaced."""
+    from triack.tools.replay.engines.spark_follow import Kept
+
+    kept = Kept(tmp_path / "kept", [tmp_path])
+    for batch in (0, 1):
+        kept.piece(batch).mkdir(parents=True)
+        (kept.piece(batch) / "_SUCCESS").touch()
+    assert kept.last() == -1
+    commits = Path(kept.stream.removeprefix("file:")) / "commits"
+    commits.mkdir(parents=True)
+    (commits / "0").touch()
+    assert kept.last() == 0
+
+
 def busy(logs: Path, done: Event) -> None:
     """Write the log of a node that has something to say all the time."""
     writer = LineWriter(bytes(16), 1, 0)
