@@ -34,6 +34,9 @@ _NO_REASON: Final = re.compile(r"^\s*(at |\.\.\. |$)|spark-class: ")
 
 _CALLED: Final = re.compile(r"An error occurred while calling \S+$")
 """How py4j begins; Java's own message is in the next line."""
+_AWAITED: Final = "Exception thrown in awaitResult:"
+"""How Spark begins where it waited for another thread; what that said is in the first cause."""
+_CAUSE: Final = re.compile(r"Caused by: (?:java\.util\.concurrent\.ExecutionException: )?")
 
 
 def replay(
@@ -220,7 +223,10 @@ def _comes_of_interrupt(error: BaseException | None) -> bool:
 def reason_of(text: str) -> str:
     """Summarize an error of Spark in a line: why, where it comes from Java, and not which call it was."""
     lines = [line for line in text.strip().splitlines() if line]
-    return next((line.removeprefix(": ") for line in lines if not _CALLED.match(line)), text)
+    reason = next((line.removeprefix(": ") for line in lines if not _CALLED.match(line)), text)
+    if _AWAITED not in reason:
+        return reason
+    return next((line[found.end() :] for line in lines if (found := _CAUSE.match(line))), reason)
 
 
 def require_spark(master: str | None = None) -> None:

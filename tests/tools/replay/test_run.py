@@ -85,6 +85,8 @@ def test_the_reason_of_a_failure_is_what_java_said() -> None:
     assert reason_of(f"{begin}\n: {why}\n\tat org.apache.hadoop.Load\n") == why
     assert reason_of("[PATH_NOT_FOUND] no such path\n\tat x") == "[PATH_NOT_FOUND] no such path"
     assert reason_of(begin) == begin
+    waited = f"{begin}\n: org.apache.spark.SparkException: Exception thrown in awaitResult: \n\tat x"
+    assert reason_of(f"{waited}\nCaused by: java.util.concurrent.ExecutionException: {why}\n\tat y") == why
 
 
 def test_a_java_that_dies_is_a_failure_of_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
