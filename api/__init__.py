@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from triack.node.handles.acknowledgements import Acknowledgements
     from triack.node.handles.consumer import AckMode, Consumer
     from triack.node.handles.consuming import HandlerOptions, OnError
-    from triack.node.handles.message import Message
+    from triack.node.handles.message import Message, Messages
     from triack.node.handles.receipt import Receipt
     from triack.node.handles.receipts import Receipts
     from triack.node.handles.reloading import Reloaded
@@ -151,6 +151,7 @@ __all__ = [
     "Message",
     "MessageClass",
     "MessageProperties",
+    "Messages",
     "MessagesDiscarded",
     "Node",
     "NodeEvent",
@@ -244,6 +245,7 @@ _HOMES = {
     "Message": "triack.node.handles.message:Message",
     "MessageClass": "triack.queues.message_classes:MessageClass",
     "MessageProperties": "triack.node.shell.outgoing_message:MessageProperties",
+    "Messages": "triack.node.handles.message:Messages",
     "MessagesDiscarded": "triack.base.news:MessagesDiscarded",
     "Node": "triack.node.node:Node",
     "NodeEvent": "triack.base.news:NodeEvent",

@@ -15,7 +15,7 @@ from triack.node.client.at_once import begin_now
 from triack.node.control.client_messages import ClientHolder, message_of
 from triack.node.control.control_frames import Caller, Header, cut
 from triack.node.handles.consumer import BATCH_MESSAGES
-from triack.node.handles.message import Keeper, Message
+from triack.node.handles.message import Keeper, Message, Messages, as_messages
 from triack.node.handles.transaction import DONE
 from triack.node.shell.event_loop import run_at_home
 from triack.node.shell.holding import task_name
@@ -85,11 +85,11 @@ class ClientConsumer:
         header, content = await self._ask("get_chosen", timeout, **wanted)
         return self._take(header, [header], [content])[0]
 
-    async def get_many(self, most: int = BATCH_MESSAGES, timeout: float | None = None) -> list[Message]:
+    async def get_many(self, most: int = BATCH_MESSAGES, timeout: float | None = None) -> Messages:
         """The next messages, in order; see ``Consumer.get_many``."""
         check_most(self._queue, most)
         header, content = await self._ask("get_many", timeout, most=most)
-        return self._take(header, header["about"], cut(content, header["sizes"]))
+        return as_messages(self._take(header, header["about"], cut(content, header["sizes"])))
 
     async def _ask(self, do: str, timeout: float | None, **fields: Any) -> tuple[Header, bytes]:
         check_timeout(f"receive from {self._queue}", timeout)

@@ -19,7 +19,7 @@ from triack.node.control.client_messages import frames_of, message_of, name_of
 from triack.node.control.control_frames import Caller, Header, check_frame, cut
 from triack.node.control.told import read_receipts
 from triack.node.handles.derived import Said, as_on
-from triack.node.handles.message import Message, delay_ms_of, way_back
+from triack.node.handles.message import Message, Messages, as_messages, delay_ms_of, way_back
 from triack.node.handles.transaction import (
     DONE,
     ONLY_THE_TRANSACTION,
@@ -166,13 +166,14 @@ class ClientTransaction(Asking):
         await self.send(destination, said["body"], delivery=said["delivery"], **answering)
 
     @as_on(Transaction.receive_many)
-    async def receive_many(self, said: Said) -> list[Message]:
+    async def receive_many(self, said: Said) -> Messages:
         """Check the number and the timeout before the call."""
         check_most(said["queue"], said["most"])
         check_timeout(f"receive from {said['queue']}", said["timeout"])
         header, content = await ask(self, Transaction.receive_many, said)
         contents = zip(header["about"], cut(content, header["sizes"]), strict=True)
-        return [message_of(about, one, ONLY_THE_TRANSACTION, self._client) for about, one in contents]
+        messages = [message_of(about, one, ONLY_THE_TRANSACTION, self._client) for about, one in contents]
+        return as_messages(messages)
 
     @as_on(Transaction.receive)
     async def receive(self, said: Said) -> Message:

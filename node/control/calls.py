@@ -25,7 +25,7 @@ node may come with the code after the caller has ended.
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable, Sized
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence, Sized
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Any
@@ -584,7 +584,7 @@ class Calls:
             raise NodeClosed("receive: this reader is closed")
         return reader
 
-    def _hold(self, header: Header, messages: list[Message]) -> int:
+    def _hold(self, header: Header, messages: Sequence[Message]) -> int:
         """Keep messages that the caller has in hand. Returns the number of the first; the others follow."""
         first, reader = self._next, header["reader"]
         self._next += len(messages)

@@ -26,7 +26,7 @@ from triack.base.errors import ConnectionLost, HandOverEnded, NodeClosed, Triack
 from triack.base.printable import counted, printable
 from triack.base.units import MS, SECOND
 from triack.node.files import operator_log
-from triack.node.handles.message import Message
+from triack.node.handles.message import Message, Messages, as_messages
 from triack.queues.mailboxes.redelivery import wait_ms
 from triack.queues.node_settings import Redelivery
 
@@ -106,7 +106,7 @@ class _Unit:
 
     __slots__ = ("messages", "transaction")
 
-    def __init__(self, messages: list[Message], transaction: Any) -> None:
+    def __init__(self, messages: Messages, transaction: Any) -> None:
         self.messages = messages
         self.transaction = transaction
 
@@ -266,7 +266,7 @@ class Consuming:
     async def _receive(self, reader: Any) -> _Unit:
         most = 1 if self._batch is None else self._batch
         if not self._in_transactions:
-            return _Unit([await reader.get()] if most == 1 else await reader.get_many(most), None)
+            return _Unit(as_messages([await reader.get()]) if most == 1 else await reader.get_many(most), None)
         transaction = self._face.transaction()
         try:
             return _Unit(await transaction.receive_many(self._queue, most), transaction)

@@ -12,7 +12,7 @@ from triack.base.errors import HandOverEnded
 from triack.base.in_hand import WORD_BITS
 from triack.base.reasons import DeadReason
 from triack.node.handles.choosing import read_part
-from triack.node.handles.message import Drawn, Holder, Keeper, Message, message_of_run
+from triack.node.handles.message import Drawn, Holder, Keeper, Message, Messages, message_of_run, messages_of_runs
 from triack.node.shell.engine_handle import EngineHandle
 from triack.node.shell.event_loop import check_home, run_at_home, running_loop
 from triack.node.shell.holding import OVERDUE, RELEASED, HeldPacket, Reader, taken_back, task_name
@@ -183,24 +183,16 @@ class InFlightList(InFlightMessages):
         """See ``Held``."""
         return bool(self._bits)
 
-    def take(self, drawn: list[tuple[Run, range]], holder: Holder) -> list[Message]:
+    def take(self, drawn: list[tuple[Run, range]], holder: Holder) -> Messages:
         """The messages that were drawn, with their ``holder``."""
         hands, bits = self._hands, self._bits
         queue, name_of = hands.queue, hands.name_of
-        messages: list[Message] = []
         for run, indices in drawn:
-            packet = run.packet
-            bodies = packet.open().bodies
-            bits[packet] = bits.get(packet, 0) | bits_of(indices)
-            common = Drawn(queue, run, holder, name_of)
-            if packet.large:
-                messages.append(message_of_run(common, indices[0], hands.read_part))
-                continue
-            messages += [Message(bodies[at], at, common) for at in indices]
+            bits[run.packet] = bits.get(run.packet, 0) | bits_of(indices)
         hands.note(bits.items())
         if hands.timeout_ns:
             hands.watch()
-        return messages
+        return messages_of_runs([(Drawn(queue, run, holder, name_of), some) for run, some in drawn], hands.read_part)
 
     def take_all(self) -> list[tuple[QueuedPacket, int]]:
         """See ``Held``."""
@@ -344,11 +336,11 @@ class InFlight:
         if self.reader.is_here:
             self._port.note_in_hand(held)
 
-    def draw(self, most: int, most_bytes: int, keeper: Keeper | None) -> list[Message]:
-        """The next messages of the queue, in order; empty when there are none now. See ``Engine.draw_runs``."""
+    def draw(self, most: int, most_bytes: int, keeper: Keeper | None) -> Messages | None:
+        """The next messages of the queue, in order; None when there are none now. See ``Engine.draw_runs``."""
         drawn = self._port.draw_runs(self._mailbox, most, most_bytes)
         if not drawn:
-            return []
+            return None
         held = InFlightList(self)
         self._begin(held)
         return held.take(drawn, held if keeper is None else Keeping(held, keeper))

@@ -1,14 +1,16 @@
 """A message in the hands of an application."""
 
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import ceil
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, overload
 
 from triack.base.checks import LONGEST_LIFE_S
 from triack.base.errors import LargeBody, UsageError
+from triack.base.printable import counted
 from triack.node.shell.outgoing_message import MessageProperties
 from triack.queues.admin_acks import class_in
 from triack.queues.mailboxes.large_bodies import size_said
@@ -21,10 +23,13 @@ __all__ = [
     "Keeper",
     "LargeMessage",
     "Message",
+    "Messages",
     "ReadPart",
     "absolute",
+    "as_messages",
     "delay_ms_of",
     "message_of_run",
+    "messages_of_runs",
     "way_back",
     "with_properties",
 ]
@@ -381,7 +386,92 @@ def message_of_run(drawn: Drawn, index: int, read_part: ReadPart) -> Message:
     return Message(body, index, drawn)
 
 
-def with_properties(messages: list[Message]) -> list[Message]:
+class Messages(Sequence[Message]):
+    """Messages that were received together, in order.
+
+    It is used as a list is. The messages are made when one of them is first looked at: a reader that needs no more than
+    ``bodies`` does not pay for them.
+
+    Args:
+        count: how many they are.
+        make: makes them; called once.
+        bodies: of each; None to ask each for its own.
+    """
+
+    __slots__ = ("_bodies", "_count", "_make", "_messages")
+
+    def __init__(self, count: int, make: Callable[[], list[Message]], bodies: list[bytes] | None = None) -> None:
+        self._count = count
+        self._make = make
+        self._bodies = bodies
+        self._messages: list[Message] | None = None
+
+    def _all(self) -> list[Message]:
+        if self._messages is None:
+            self._messages = self._make()
+        return self._messages
+
+    @property
+    def bodies(self) -> list[bytes]:
+        """The body of each message, with no work for each.
+
+        Raises:
+            LargeBody: one of them was sent in parts, as ``Message.body``.
+        """
+        return [message.body for message in self] if self._bodies is None else self._bodies.copy()
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[Message]:
+        return iter(self._all())
+
+    @overload
+    def __getitem__(self, at: int) -> Message: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[Message]: ...
+    def __getitem__(self, at: int | slice) -> Message | list[Message]:
+        return self._all()[at]
+
+    def __add__(self, others: Iterable[Message]) -> list[Message]:
+        return [*self, *others]
+
+    def __repr__(self) -> str:
+        return f"<{counted(self._count, 'message')}>"
+
+    def each(self, change: Callable[[Message], Message]) -> "Messages":
+        """The same messages, each changed when it is first looked at; for the node's own parts."""
+        return Messages(self._count, lambda: [change(message) for message in self], self._bodies)
+
+
+def as_messages(messages: list[Message]) -> Messages:
+    """Messages that are made already."""
+    return Messages(len(messages), lambda: messages)
+
+
+def messages_of_runs(drawn: Sequence[tuple[Drawn, range]], read_part: ReadPart) -> Messages:
+    """Messages of several runs, by their indices there, in order."""
+    bodies: list[bytes] = []
+    for common, indices in drawn:
+        found = common.run.packet.open().bodies
+        bodies += found if len(indices) == len(found) else found[indices.start : indices.stop]
+    make = partial(_make_messages, drawn, bodies, read_part)
+    has_large = any(common.run.packet.large for common, _ in drawn)
+    return Messages(len(bodies), make, None if has_large else bodies)
+
+
+def _make_messages(drawn: Sequence[tuple[Drawn, range]], bodies: list[bytes], read_part: ReadPart) -> list[Message]:
+    messages: list[Message] = []
+    rest = iter(bodies)
+    for common, indices in drawn:
+        if common.run.packet.large:
+            messages.append(LargeMessage(size_said(next(rest)), indices.start, common, read_part))
+        else:
+            messages += [Message(body, index, common) for index, body in zip(indices, rest, strict=False)]
+    return messages
+
+
+def with_properties(messages: Sequence[Message]) -> list[Message]:
     """The messages for which ``has_properties`` is true, with next to no work for packets in which it is for none."""
     packets = {message._drawn.run.packet for message in messages}  # noqa: SLF001 - of this module
     rich = {packet: properties for packet in packets if (properties := packet.open().properties)}

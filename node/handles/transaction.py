@@ -14,7 +14,15 @@ from triack.base.errors import HandOverEnded, NodeClosed, StateChanged, UsageErr
 from triack.base.printable import counted
 from triack.node.handles.choosing import choose, read_part
 from triack.node.handles.consumer import BATCH_BYTES, BATCH_MESSAGES, in_time
-from triack.node.handles.message import Drawn, Message, delay_ms_of, message_of_run, way_back
+from triack.node.handles.message import (
+    Drawn,
+    Message,
+    Messages,
+    delay_ms_of,
+    message_of_run,
+    messages_of_runs,
+    way_back,
+)
 from triack.node.handles.receipt import Receipt, Waits, accept, check_bounded, check_stage
 from triack.node.handles.receipts import Receipts
 from triack.node.handles.streaming import BodySource, Upload, check_whole, open_source, send_all
@@ -215,7 +223,7 @@ class Transaction:
         """
         return (await self._take(queue, 1, timeout))[0]
 
-    async def receive_many(self, queue: str, most: int = BATCH_MESSAGES, timeout: float | None = None) -> list[Message]:
+    async def receive_many(self, queue: str, most: int = BATCH_MESSAGES, timeout: float | None = None) -> Messages:
         """Take messages with the commit, in order: wait for the first, and take with it those at hand already.
 
         Args:
@@ -279,13 +287,10 @@ class Transaction:
         self._begin_step(queue)
         drawn = range(run.first, run.next)
         self._taken.add(self._steps, mailbox, run, drawn)
-        (message,) = self._messages_of(queue, run, drawn)
-        return message
+        return message_of_run(self._common(queue, run), run.first, partial(read_part, self._port))
 
-    def _messages_of(self, queue: str, run: Run, indices: range) -> list[Message]:
-        drawn = Drawn(queue, run, ONLY_THE_TRANSACTION, self._port.name_of)
-        parts = partial(read_part, self._port)
-        return [message_of_run(drawn, at, parts) for at in indices]
+    def _common(self, queue: str, run: Run) -> Drawn:
+        return Drawn(queue, run, ONLY_THE_TRANSACTION, self._port.name_of)
 
     def _begin_step(self, queue: str) -> int:
         """A step receives from a queue."""
@@ -296,24 +301,25 @@ class Transaction:
         self._taken.begin(step, queue)
         return step
 
-    async def _take(self, queue: str, most: int, timeout: float | None) -> list[Message]:
+    async def _take(self, queue: str, most: int, timeout: float | None) -> Messages:
         self._check_open()
         check_timeout(f"receive from {queue}", timeout)
         mailbox = self._port.mailbox(queue)
         run: Run | None = await self._await_run(mailbox, timeout)
         step = self._begin_step(queue)
-        taken: list[Message] = []
-        size_bytes = 0
+        taken: list[tuple[Drawn, range]] = []
+        count = size_bytes = 0
         while run is not None:
             if run.killed and taken:
                 break  # a message that may have killed its reader comes alone, so that no other fails with it
-            drawn = run.draw_many(most - len(taken))
+            drawn = run.draw_many(most - count)
             self._taken.add(step, mailbox, run, drawn)
-            taken += self._messages_of(queue, run, drawn)
+            taken.append((self._common(queue, run), drawn))
+            count += len(drawn)
             size_bytes += run.size_of(drawn)
-            enough = run.killed or len(taken) == most or size_bytes >= BATCH_BYTES
+            enough = run.killed or count == most or size_bytes >= BATCH_BYTES
             run = None if enough else self._port.open_run(mailbox)
-        return taken
+        return messages_of_runs(taken, partial(read_part, self._port))
 
     async def _await_run(self, mailbox: Mailbox, timeout: float | None) -> Run:
         """Messages to be drawn, when there are any."""

@@ -1,13 +1,14 @@
 """Reading a queue, with messages that any thread may settle, for callers that wait."""
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Self
 
 from triack.node.client.client_consumer import ClientConsumer
 from triack.node.client.client_subscriber import ClientSubscriber
 from triack.node.handles.consumer import BATCH_MESSAGES, Consumer
-from triack.node.handles.message import Holder, Message
+from triack.node.handles.message import Holder, Message, Messages
 from triack.node.handles.subscribing import Subscriber
 from triack.node.sync.sync_loop import LoopThread, OverLoopUntilExit
 from triack.queues.mailboxes.mailbox import Lease
@@ -113,12 +114,11 @@ class SyncConsumer(OverLoopUntilExit[Consumer | ClientConsumer]):
 
         return self._loop.wait(draw(), _put_back)
 
-    def get_many(self, most: int = BATCH_MESSAGES, timeout: float | None = None) -> list[Message]:
+    def get_many(self, most: int = BATCH_MESSAGES, timeout: float | None = None) -> Messages:
         """The next messages, in order; see ``Consumer.get_many``."""
 
-        async def draw() -> list[Message]:
-            batch = await self._inner.get_many(most, timeout)
-            return [thread_safe(self._loop, message) for message in batch]
+        async def draw() -> Messages:
+            return (await self._inner.get_many(most, timeout)).each(partial(thread_safe, self._loop))
 
         return self._loop.wait(draw(), lambda batch: _put_back(*batch))
 

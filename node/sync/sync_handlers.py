@@ -3,10 +3,11 @@
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from triack.node.handles.consuming import Handler, HandlerOptions
-from triack.node.handles.message import Message
+from triack.node.handles.message import Message, Messages
 from triack.node.handles.transaction import Transaction
 from triack.node.sync.sync_consumer import thread_safe
 from triack.node.sync.sync_loop import LoopThread
@@ -29,8 +30,8 @@ def in_threads(
     wanted: Any = options.get("concurrency", 1)  # which is checked where the handler begins
     threads = ThreadPoolExecutor(max(1, wanted) if type(wanted) is int else 1, "triack-handler")
 
-    async def call(given: Message | list[Message], *transaction: Transaction) -> object:
-        safe: Any = thread_safe(loop, given) if isinstance(given, Message) else [thread_safe(loop, it) for it in given]
+    async def call(given: Message | Messages, *transaction: Transaction) -> object:
+        safe: Any = thread_safe(loop, given) if isinstance(given, Message) else given.each(partial(thread_safe, loop))
         arguments = (safe, *(SyncTransaction(loop, one) for one in transaction))
         return await loop.run(threads, handler, *arguments)
 

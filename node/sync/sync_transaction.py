@@ -5,7 +5,7 @@ from typing import Any
 
 from triack.node.client.client_transaction import ClientTransaction
 from triack.node.handles.derived import waited
-from triack.node.handles.message import Message
+from triack.node.handles.message import Message, Messages
 from triack.node.handles.transaction import Transaction
 from triack.node.sync.sync_consumer import SyncMessage
 from triack.node.sync.sync_loop import LoopThread, OverLoopUntilExit
@@ -50,6 +50,6 @@ class SyncTransaction(OverLoopUntilExit[Transaction | ClientTransaction]):
 
     def _faced(self, given: Any) -> Any:
         """Messages whose bodies are read without ``async``; anything else as it is."""
-        if isinstance(given, list):
-            return [self._faced(one) for one in given]
+        if isinstance(given, Messages):
+            return given.each(self._faced)
         return SyncMessage(self._loop, given) if isinstance(given, Message) else given

@@ -1,12 +1,13 @@
 """Readers whose receives have spans."""
 
+from collections.abc import Sequence
 from time import time_ns
 from types import TracebackType
 from typing import Any, Protocol, Self
 
 from triack.node.client.client_consumer import ClientConsumer
 from triack.node.handles.consumer import TURN_MESSAGES, Consumer
-from triack.node.handles.message import Message, with_properties
+from triack.node.handles.message import Message, Messages, with_properties
 
 __all__ = ["Tell", "TracedClientConsumer", "TracedConsumer", "traced"]
 
@@ -14,7 +15,7 @@ __all__ = ["Tell", "TracedClientConsumer", "TracedConsumer", "traced"]
 class Tell(Protocol):
     """Makes the span of a receive."""
 
-    def __call__(self, queue: str, brought: list[Message], began_ns: int, count: int = 1) -> None:
+    def __call__(self, queue: str, brought: Sequence[Message], began_ns: int, count: int = 1) -> None:
         """Messages were received.
 
         Args:
@@ -52,7 +53,7 @@ class TracedConsumer(Consumer):
             self.tell(message.queue, [message], began_ns)
         return message
 
-    async def get_many(self, *args: Any, **options: Any) -> list[Message]:
+    async def get_many(self, *args: Any, **options: Any) -> Messages:
         """See ``Consumer.get_many``."""
         began_ns = time_ns()
         messages = await super().get_many(*args, **options)
@@ -113,7 +114,7 @@ class TracedClientConsumer:
             self._tell(message.queue, [message], began_ns)
         return message
 
-    async def get_many(self, *args: Any, **options: Any) -> list[Message]:
+    async def get_many(self, *args: Any, **options: Any) -> Messages:
         """See ``Consumer.get_many``."""
         began_ns = time_ns()
         messages = await self._inner.get_many(*args, **options)

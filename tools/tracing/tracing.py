@@ -21,7 +21,7 @@ import triack
 from triack.base.checks import check_between
 from triack.base.errors import UsageError
 from triack.node.client.client import Client
-from triack.node.handles.message import Message, with_properties
+from triack.node.handles.message import Message, Messages, with_properties
 from triack.node.node import Node
 from triack.tracing.consumer import traced
 from triack.tracing.spans import CONTEXT_HEADER, about, context_of, links_to, with_context
@@ -115,9 +115,9 @@ class Tracing:
             self._tell(message.queue, [message], began_ns)
             return message
 
-        async def traced_receive_many(*args: Any, **options: Any) -> list[Message]:
+        async def traced_receive_many(*args: Any, **options: Any) -> Messages:
             began_ns = time_ns()
-            messages: list[Message] = await receive_many(*args, **options)
+            messages: Messages = await receive_many(*args, **options)
             if brought := with_properties(messages):
                 self._tell(messages[0].queue, brought, began_ns, len(messages))
             return messages
@@ -161,7 +161,7 @@ class Tracing:
             options["headers"] = with_context(options.get("headers"), trace.set_span_in_context(span))
         return active
 
-    def _tell(self, queue: str, brought: list[Message], began_ns: int, count: int = 1) -> None:
+    def _tell(self, queue: str, brought: Sequence[Message], began_ns: int, count: int = 1) -> None:
         """Make the span of a receive, if any of the messages belongs to a trace; see ``Tell``."""
         contexts = [context for message in brought if (context := context_of(message)) is not None]
         if contexts:

@@ -210,7 +210,7 @@ async def test_a_cancelled_wait_for_a_list_loses_nothing(node: triack.Node) -> N
         waiting.cancel()
         result = (await asyncio.gather(waiting, return_exceptions=True))[0]
         await (await sending).ordered(WAIT)
-        got = result if isinstance(result, list) else []
+        got = [] if isinstance(result, BaseException) else list(result)
         while len(got) < 300:
             got += await consumer.get_many(timeout=WAIT)
         assert [message.body for message in got] == [b"%d" % number] * 300

@@ -3,13 +3,14 @@
 import asyncio
 import signal
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
 import triack
 from tests.node.nodes import SOON, WAIT, make, quick
-from triack.node.handles import consumer
+from triack.node.handles import consumer, message
 from triack.tools.replay.log.files import parse_records
 
 CHILD = """
@@ -28,7 +29,7 @@ asyncio.run(main())
 """
 
 
-def numbers(batch: list[triack.Message]) -> list[int]:
+def numbers(batch: Iterable[triack.Message]) -> list[int]:
     return [int(message.body) for message in batch]
 
 
@@ -52,6 +53,34 @@ async def test_a_list_is_acknowledged_when_the_next_is_asked_for() -> None:
             await fill(node, 3)
             await reader.get_many(2)
         assert node.queue_lengths()["q"] == 1
+
+
+async def test_bodies_of_a_list_need_no_messages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are those of its messages, and the list is acknowledged as one whose messages were looked at."""
+    bodies = [b"%d" % number for number in range(700)]
+    async with make() as node:
+        await fill(node, 700)
+        with monkeypatch.context() as patched:
+            patched.delattr(message.Message, "__init__")
+            async with node.receive("q") as reader:
+                first = await reader.get_many(650)
+                assert (len(first), first.bodies, repr(first)) == (650, bodies[:650], "<650 messages>")
+                with pytest.raises(TypeError):
+                    first[0]
+        assert [it.body for it in await node.receive("q").get_many()] == bodies[650:]
+
+
+async def test_a_list_gives_the_same_messages_whenever_it_is_looked_at() -> None:
+    """As a list does, whatever it is asked first; two are added as lists are."""
+    async with make() as node:
+        await fill(node, 5)
+        async with node.receive("q") as reader:
+            first, second = await reader.get_many(3), await reader.get_many(3)
+        assert first[-1] is list(first)[2] is first[1:][1] is next(reversed(first))
+        assert first.index(first[1]) == 1
+        first.bodies.clear()
+        assert numbers(first + second) == list(range(5))
+        assert [it.body for it in second] == second.bodies
 
 
 async def fail_half_done(node: triack.Node) -> None:

@@ -65,7 +65,7 @@ async def test_lists_have_one_span_and_a_link_to_each_send(shop: triack.Node, sp
     await node.send_many("orders", [b"1", b"2"])
     node.send_nowait("orders", b"3")
     async with node.receive("orders") as reader:
-        messages = await reader.get_many(3, WAIT)
+        messages = [*await reader.get_many(3, WAIT)]
         messages += await reader.get_many(3, WAIT) if len(messages) < 3 else []
         with tracing.processing(*messages):
             pass
@@ -257,7 +257,7 @@ async def test_one_of_a_hundred_costs_the_others_nothing(
     for number in range(SENT):
         await node.send("orders", b"%d" % number)
     async with node.receive("orders") as reader:
-        messages = await reader.get_many(SENT, WAIT)
+        messages = [*await reader.get_many(SENT, WAIT)]
         while len(messages) < SENT:
             messages += await reader.get_many(SENT, WAIT)
     traced = [int(message.body) for message in messages if message.has_properties]

@@ -248,7 +248,7 @@ def place_of(work: Work) -> str:
 
 async def _read(messages: triack.Consumer, sink: Sink) -> None:
     while True:
-        sink.take([message.body for message in await messages.get_many()])
+        sink.take((await messages.get_many()).bodies)
 
 
 class OwnInlet(Inlet):
