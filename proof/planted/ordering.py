@@ -3,7 +3,7 @@
 from typing import Any
 
 from proof.planted.bug import Bugs, Patch
-from proof.planted.stories import LOST
+from proof.planted.stories import LOST, PASSED_OVER
 from proof.planted.worlds import EXPRESS, PLAIN, RECEIVER_DIES, RECOVERABLE
 from triack.base.delivery import FREED_BY, Ack, Delivery, Role
 from triack.ordering.duplicates import DuplicateFilter
@@ -109,7 +109,7 @@ def _filter_forgets(patch: Patch) -> None:
     patch.setattr(DuplicateFilter, "handle_packet", lambda self, header: True)
 
 
-@BUGS.by_seeds("a recoverable packet that was passed over is called stored")
+@BUGS.by_search("a recoverable packet that was passed over is called stored", PASSED_OVER, "store-acked before its")
 def _nothing_skipped(patch: Patch) -> None:
     patch.setattr(DuplicateFilter, "has_skipped", lambda self, header: False)
 

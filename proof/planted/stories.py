@@ -23,6 +23,7 @@ from triack.queues.stages import Stage
 from triack.queues.streams.ack_events import AckEvents
 from triack.session.congestion.congestion import INITIAL_WINDOW_PACKETS
 from triack.session.protocol.settings import SessionSettings
+from triack.tools.replay.engines.local_engine import judge_records
 from triack.tools.replay.log.files import parse_records
 from triack.tools.sim.faults import Faults
 from triack.tools.sim.host import SimHost
@@ -41,6 +42,7 @@ __all__ = [
     "LATE",
     "LOST",
     "OVERTAKEN",
+    "PASSED_OVER",
     "POLICIES",
     "REFUSED",
     "REPLACED",
@@ -195,6 +197,29 @@ def _late() -> str:
         return "" if arrived == 1 else f"{arrived} messages came of one whose stream has ended"
 
 
+def _passed_over() -> str:
+    """A datagram is lost, what it carried is too late and given up, and its session brings it after the next one."""
+    with _hosts(NodeSettings(), NodeSettings()) as pair:
+        world, live = pair.world, pair.sender.live
+        outgoing = live.outgoing_stream(pair.receiver.address, "q", Delivery.RECOVERABLE)
+
+        def send(body: bytes, reach_by_ms: int = 0) -> None:
+            live.submit(outgoing, Outgoing(body, reach_by_ms=reach_by_ms), len(body))
+            pair.sender.drain()
+
+        send(b"opens")
+        world.run(2 * SECOND)
+        pair.network.cut(pair.sender.address, pair.receiver.address)
+        send(b"late", (world.now_ns + WALL_NS) // MS + 15)
+        world.run(40 * MS)
+        pair.network.heal()
+        send(b"next")
+        world.run(10 * SECOND)
+        ends = [parse_records(bytes(host.records[-1])) for host in (pair.sender, pair.receiver)]
+        assert any(record["event"] == "rejected" for record in ends[1]), "the late packet never came"
+        return ", ".join(found.evidence for found in judge_records([record for end in ends for record in end]))
+
+
 def _replayed() -> str:
     """Counters come in any order, and repeatedly, to a window and to an oracle that forgets none."""
     found = compare(COUNTERS)
@@ -327,6 +352,7 @@ FORBIDDEN = Story("a queue for others", _forbidden)
 FULL = Story("a full queue", _full)
 REFUSED = Story("a full queue that refuses", _refused)
 OVERTAKEN = Story("refusals on a bad path", _overtaken)
+PASSED_OVER = Story("a packet that was given up before it came", _passed_over)
 REPLAYED = Story("a replay window", _replayed)
 POLICIES = Story("policies", _policies)
 EVENTS = Story("acknowledgement events", _events)
@@ -335,4 +361,4 @@ REPLACED = Story("a replaced peer", _replaced)
 DIED = Story("a peer that died", _died)
 NARROW = Story("a narrow path", _narrow)
 LATE = Story("a packet that comes late", _late)
-ALL = (FORBIDDEN, FULL, REFUSED, OVERTAKEN, REPLAYED, POLICIES, EVENTS, LOST, REPLACED, DIED, NARROW, LATE)
+ALL = (FORBIDDEN, FULL, REFUSED, OVERTAKEN, PASSED_OVER, REPLAYED, POLICIES, EVENTS, LOST, REPLACED, DIED, NARROW, LATE)
