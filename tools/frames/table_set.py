@@ -8,7 +8,7 @@ number. What is made of facts (``SUMMARIES``) is made of all batches, by each ru
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pyspark.sql import functions as f
@@ -22,7 +22,7 @@ from triack.tools.replay.engines.spark_engine import find_violations
 from triack.tools.replay.engines.spark_files import list_files
 from triack.tools.replay.engines.spark_session import compiling
 from triack.tools.replay.log.listing import complete
-from triack.tools.replay.tables.facts import FACTS
+from triack.tools.replay.tables.facts import FACTS, READ
 from triack.tools.replay.tables.summaries import SUMMARIES, summarize, summary
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 TABLES_VERSION: Final = 2
 """Of the tables' columns and of the layout of their files; a directory of another version is refused."""
 LARGE_BYTES: Final = 8 * 1024 * 1024
-"""Of new logs: from here on Spark compiles its expressions, and one task more writes the facts of a day for each."""
+"""From here on Spark compiles its expressions; and of new logs one task more writes the facts of a day for each."""
 DAY_FILES_MAX: Final = 8
 """The most files that a batch has of one table and day."""
 VIOLATIONS: Final = "violations"
@@ -165,12 +165,7 @@ def write(spark: SparkSession, paths: Iterable[str], out: str) -> Written:
     """
     given = expand(paths)
     added = append(spark, given, out)
-    facts = _read_facts(spark, out, added.batches)
-    made: dict[str, DataFrame] = {}
-    for name in SUMMARIES:
-        summary(name, facts, made).coalesce(1).write.mode("overwrite").parquet(f"{out}/{name}")
-        # Read back, and not computed once more for those that are made of it.
-        made[name] = spark.read.parquet(f"{out}/{name}")
+    _summarize(spark, out, added.batches)
     found = find_violations(spark, given)
     found.coalesce(1).write.mode("overwrite").parquet(f"{out}/{VIOLATIONS}")
     until = spark.createDataFrame([(added.batches,)], "batches int")
@@ -178,6 +173,23 @@ def write(spark: SparkSession, paths: Iterable[str], out: str) -> Written:
     broken = found.count()
     found.unpersist()
     return Written(added.files, added.records, broken)
+
+
+def _summarize(spark: SparkSession, out: str, batches: int) -> None:
+    """Write the tables that are made of the facts of all batches."""
+    facts = _read_facts(spark, out, batches)
+    made: dict[str, DataFrame] = {}
+    _, sizes = _known(spark, out)
+    with _compiling_for(spark, sum(sizes.values())):
+        for name in SUMMARIES:
+            summary(name, facts, made).coalesce(1).write.mode("overwrite").parquet(f"{out}/{name}")
+            # Read back, and not computed once more for those that are made of it.
+            made[name] = spark.read.parquet(f"{out}/{name}")
+
+
+def _compiling_for(spark: SparkSession, size_bytes: int) -> AbstractContextManager[None]:
+    """Return ``compiling`` for logs of that size, if it pays."""
+    return compiling(spark) if size_bytes >= LARGE_BYTES else nullcontext()
 
 
 class Added(NamedTuple):
@@ -211,14 +223,15 @@ def append(spark: SparkSession, paths: Sequence[str], out: str, *, may_be_empty:
     new = {it.path: it.size for it in listing.logs if known.get(escaped(complete(it.path)), -1) < it.size}
     if not new:
         return Added(0, 0, batch)
-    large = sum(new.values()) // LARGE_BYTES
-    with compiling(spark) if large else nullcontext():
-        rows = load(spark, *new).persist()
+    size_bytes = sum(new.values())
+    files = min(1 + size_bytes // LARGE_BYTES, DAY_FILES_MAX)
+    with _compiling_for(spark, size_bytes):
+        rows = load(spark, *new, columns=READ).persist()
         try:
             fresh = _unknown(rows, spark, out, batch)
             records = fresh.count()
             for name, make in FACTS.items():
-                _write_facts(make(fresh), name, f"{out}/{name}/batch={batch}", files=min(1 + large, DAY_FILES_MAX))
+                _write_facts(make(fresh), name, f"{out}/{name}/batch={batch}", files=files)
         finally:
             rows.unpersist()
     read = [(escaped(complete(path)), size, TABLES_VERSION) for path, size in new.items()]

@@ -57,6 +57,18 @@ SUBSCRIBING: Final = {
 DISPATCHES: Final = {"dispatched": "dispatched", "assigned": "assigned", "discarded": "discarded"}
 """Event -> what a topic did with messages that had their places."""
 
+# fmt: off
+READ: Final = (
+    "file", "line", "event", "node", "incarnation", "n", "at_ns", "wall_ns", "class", "origin", "stream", "sequence",
+    "number", "previous", "counts", "place", "first", "last", "count", "queue", "priority", "hops", "recovered",
+    "redelivered", "reason", "attempt", "interval_ns", "session", "peer", "peer_name", "role", "address", "window",
+    "unacked", "packet", "packets", "resend", "duplicate", "size", "cumulative", "ranges", "trigger", "pending",
+    "topic", "below", "at_place", "subscription", "pattern", "durable", "after", "max_unacked", "ack_wait_ns",
+    "age_ns", "name", "boot", "survives",
+)
+# fmt: on
+"""The columns of the records that facts are made of: half of all. A cache of records for facts needs no others."""
+
 _PRIORITY: Final = "coalesce(priority, if(class = 'transactional', 0L, 3L))"
 """Of messages whose record leaves out the default of their class."""
 _RUNS: Final = "aggregate(counts, 0L, (sum, it) -> sum + it[0])"

@@ -71,3 +71,13 @@ def test_each_range_has_the_priority_of_its_messages(spark: "SparkSession", tmp_
     assert queued
     moved = facts.commits(records).where("change not in ('queued', 'committed') and priority is not null")
     assert not moved.count()
+
+
+def test_facts_need_no_column_but_those_that_are_read(spark: "SparkSession") -> None:
+    """Spark refuses an expression of any other, also when there are no rows."""
+    from triack.replay.records import TABLE
+    from triack.tools.replay.tables.facts import FACTS, READ
+
+    nothing = spark.createDataFrame([], TABLE).select(*READ)
+    for make in FACTS.values():
+        assert make(nothing).columns
