@@ -510,14 +510,14 @@ class OutgoingSequence:
         """A resend tier may have run out. Returns the packets that go out again; those in their session stay there."""
         if not self.tier.is_due(now_ns):
             return []
-        waiting = self._waiting(StreamPacketState.WAITING_ORDER_ACK)
-        again = [entry for entry in waiting if entry.number > self._waits_until] if self._waits_until else waiting
+        sent = [it for it in self.entries.values() if it.state in _WAITING_FOR_ACKS and it.number > self._waits_until]
+        if not sent:
+            # Until something is sent, or a relay takes its word back, there is nothing to wait for.
+            self.tier.handle_rest(is_answered=self._waits_until > 0)
+            return []
+        again = [entry for entry in sent if entry.state is StreamPacketState.WAITING_ORDER_ACK]
         if self._settings.seq_resend == "first":
             del again[1:]
-        if self._waits_until and next(reversed(self.entries), 0) <= self._waits_until:
-            # Until something else is sent, or the word is taken back, there is nothing to wait for.
-            self.tier.handle_progress(now_ns, outstanding=False)
-            return []
         self.tier.handle_expired(now_ns, resends=bool(again))
         if again:
             self.resends += len(again)

@@ -65,6 +65,15 @@ class ResendTimer:
         self.attempt = 0
         self.deadline_ns = now_ns + self.interval_ns if outstanding else None
 
+    def handle_rest(self, *, is_answered: bool) -> None:
+        """No packet is on its way: a wait begins with the next one that goes out, the first one if these are answered.
+
+        Without this a stream whose next hop is away would ask for a turn at each tier, for days.
+        """
+        self.deadline_ns = None
+        if is_answered:
+            self.attempt = 0
+
     def is_due(self, now_ns: int) -> bool:
         """Whether the wait has ended."""
         return self.deadline_ns is not None and now_ns >= self.deadline_ns

@@ -404,6 +404,21 @@ def test_after_giving_up_the_last_packet_the_next_one_starts_at_the_first_tier()
     assert out.tier.deadline_ns == now_ns + 1 + 30 * SECOND
 
 
+def test_no_tier_runs_while_nothing_is_on_its_way() -> None:
+    """A next hop that is away for days costs no turn; the attempt is that of before when packets leave again."""
+    out = make(2)
+    send(out)
+    out.handle_session_ack(list(out.entries.values()))
+    assert out.handle_timer(30 * SECOND)
+    out.handle_session_closed()
+    assert not out.handle_timer(60 * SECOND)
+    assert (out.tier.attempt, out.tier.deadline_ns) == (1, None)
+    send(out, 100 * SECOND)
+    assert (out.tier.attempt, out.tier.deadline_ns) == (1, 130 * SECOND)
+    assert not out.handle_timer(130 * SECOND)
+    assert out.tier.deadline_ns == 160 * SECOND
+
+
 def test_giving_up_all_that_waits_ends_its_tier() -> None:
     """Also while its end is being written: a packet sent meanwhile waits for as long as a first packet."""
     out = make(3)

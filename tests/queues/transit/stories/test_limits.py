@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tests.queues.relays import dead, line, post
-from tests.queues.world import numbered
+from tests.queues.world import SimNode, numbered
 from triack.base.ack_trigger import AckTrigger
 from triack.base.delivery import DURABLE, Delivery
 from triack.base.reasons import DropReason
@@ -19,6 +19,11 @@ HOUR, DAY = 3_600 * SECOND, 86_400 * SECOND
 
 def limited(**limits: object) -> NodeSettings:
     return NodeSettings(limits=Limits(**limits))  # type: ignore[arg-type]
+
+
+def data_sent(node: SimNode) -> int:
+    """How many packets of streams have left, those that control them apart."""
+    return sum(record["packets"] for record in node.log("packet_sent") if "stream" in record)
 
 
 @pytest.mark.parametrize("delivery", sorted(DURABLE))
@@ -51,6 +56,18 @@ def test_a_full_relay_is_asked_no_more_often_than_its_hold_says(delivery: Delive
     before = len(a.log("packet_sent"))
     net.world.run(HOUR)
     assert 55 <= len(a.log("packet_sent")) - before <= 61
+
+
+@pytest.mark.parametrize("delivery", sorted(DURABLE))
+def test_a_full_queue_is_asked_by_a_relay_no_more_often_than_its_hold_says(delivery: Delivery) -> None:
+    """Once a minute: that a packet has arrived, and was held back there, is no sign of room."""
+    net = line("arb", settings={"b": limited(quota=Quota(messages=2))})
+    for body in numbered(0, 50, 1_000):
+        post(net["a"], "b", body, delivery=delivery)
+    net.world.run(120 * SECOND)
+    before = data_sent(net["r"])
+    net.world.run(HOUR)
+    assert 55 <= data_sent(net["r"]) - before <= 61
 
 
 def test_a_full_queue_at_the_end_holds_its_stream_alone() -> None:
