@@ -1,5 +1,6 @@
 """The applications of a simulated world: they send, read, forward and remember, and tell the history what they saw."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 from random import Random
 
@@ -502,19 +503,23 @@ class Workload:
     def read_dead_letters(self, host: Host) -> None:
         """Report a host's dead letters to the history."""
         engine = host.engine
-        if engine is not None and host.is_up:
-            host.act(lambda: self._bury(engine, host.world.now_ns))
+        if engine is None or not host.is_up:
+            return
+        mailboxes = [found for name in (DEAD_LETTER_QUEUE, LETTERS) if (found := engine.queues.mailboxes.get(name))]
+        if any(mailbox.length for mailbox in mailboxes):
+            # Only then: a node that moves because it is asked must not pass for one that moves by itself.
+            host.act(lambda: self._bury(engine, mailboxes, host.world.now_ns))
 
     def read_journals(self, host: Host) -> bool:
         """Report what is left in a host's journals to the history. Returns whether there was anything."""
         return any(journal.read() for journal in self._journals if journal.host is host and host.is_up)
 
-    def _bury(self, engine: Engine, now_ns: int) -> None:
-        for name in (DEAD_LETTER_QUEUE, LETTERS):
-            self._bury_all(engine, engine.queues.mailboxes.get(name), now_ns)
+    def _bury(self, engine: Engine, mailboxes: Iterable[Mailbox], now_ns: int) -> None:
+        for mailbox in mailboxes:
+            self._bury_all(engine, mailbox, now_ns)
 
-    def _bury_all(self, engine: Engine, mailbox: Mailbox | None, now_ns: int) -> None:
-        while mailbox is not None and (lease := engine.take(mailbox, now_ns)) is not None:
+    def _bury_all(self, engine: Engine, mailbox: Mailbox, now_ns: int) -> None:
+        while (lease := engine.take(mailbox, now_ns)) is not None:
             body = self._body_of(lease)
             stream, number = identify(body)
             why = (lease.packet.open().properties or [{}])[lease.index]
