@@ -137,6 +137,20 @@ async def test_order_holds_between_large_and_small_messages(ends: Ends) -> None:
     assert [await read(ends.receiver) for _ in range(5)] == [b"first", b"meanwhile", BODY, OTHER, b"last"]
 
 
+async def test_bodies_of_a_list_with_a_large_message_are_read_one_by_one(ends: Ends) -> None:
+    """A list says so by name when it is asked for all bodies at once; its messages are at hand nevertheless."""
+    await ends.start()
+    await ends.sender.send("b/q", b"small")
+    await ends.sender.send_stream("b/q", BODY)
+    await ends.world.until(lambda: ends.receiver.queue_lengths().get("q") == 2, timeout=5)
+    async with ends.receiver.receive("q") as reader:
+        batch = await reader.get_many()
+        with pytest.raises(triack.LargeBody, match=r"message\.stream"):
+            _ = batch.bodies
+        assert [message.is_large for message in batch] == [False, True]
+        assert b"".join([chunk async for chunk in batch[1].stream()]) == BODY
+
+
 @pytest.mark.parametrize("content_length", [len(BODY), None])
 async def test_a_source_that_fails_leaves_nothing(ends: Ends, content_length: int | None) -> None:
     await ends.start()
