@@ -123,6 +123,8 @@ class Admission:
         # Peers near their limit of streams, and whether some of their streams had to wait.
         self._told_limit: dict[Payer, bool] = {}
         self._kept_out: dict[Conversation, _KeptOut] = {}
+        # The greatest turn of a hold of any stream that was forgotten, or one more: even.
+        self._past_turn = 0
         # Whether streams have ended since the last check for streams that may take their places.
         self._places = False
         self._stopped: dict[IncomingStream, Conversation] = {}
@@ -214,14 +216,20 @@ class Admission:
         self.forget_early(stream)
         stream.early_bytes = 0
         self._stopped.pop(stream, None)
+        self._note_turn(stream)
         self.streams.add(stream.origin, -STREAM_BYTES)
         self._places = True
         self._tell_limit(stream.origin)
 
-    def handle_place(self, payer: bytes) -> None:
+    def handle_place(self, stream: TransitStream) -> None:
         """A stream that passed through this node is forgotten, and so is the charge for it."""
-        self.streams.add(payer, -STREAM_BYTES)
+        self._note_turn(stream)
+        self.streams.add(stream.via.encode(), -STREAM_BYTES)
         self._places = True
+
+    def _note_turn(self, stream: IncomingStream | TransitStream) -> None:
+        """Its origin may begin the stream again in the same session, and takes no hold that is older than the last."""
+        self._past_turn = max(self._past_turn, stream.turn + (stream.turn & 1))
 
     def _tell_limit(self, origin: bytes, *, is_full: bool = False) -> None:
         """Tell the operator, once each, that a peer is near its limit of streams, or that some have to wait."""
@@ -504,7 +512,7 @@ class Admission:
         """
         self._tell_limit(header.origin, is_full=True)
         kept = self._kept_out.setdefault(conversation, _KeptOut())
-        kept.turn += 2
+        kept.turn = max(kept.turn, self._past_turn) + 2
         content = encode_hold(
             header.origin, header.stream, kept.turn - 1, stop=True, reason=HoldReason.TOO_MANY_STREAMS
         )
@@ -522,10 +530,11 @@ class Admission:
     def let_in(self, conversation: Conversation, stream: IncomingStream | TransitStream) -> None:
         """A stream is known now: let it go on if it was kept out before in this session."""
         kept = self._kept_out.get(conversation)
+        # Holds sent for it from now on must be newer than those sent before.
+        stream.turn = max(stream.turn, self._past_turn)
         if kept is None:
             return
-        # Holds sent for it from now on must be newer than those sent before.
-        stream.turn = kept.turn
+        stream.turn = kept.turn = max(stream.turn, kept.turn)
         known = stream.id in kept.streams
         kept.streams.pop(stream.id, None)
         if known or kept.overflowed:

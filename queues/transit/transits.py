@@ -666,7 +666,7 @@ class Transits:
         self.sync.forget(stream)
         self._lead(stream, None)
         del self._streams[stream.id], self._by_number[stream.number]
-        self._admission.handle_place(stream.via.encode())
+        self._admission.handle_place(stream)
         if stream.durable:
             self._gone.append(stream.number)
         else:
@@ -865,8 +865,8 @@ class Transits:
             self._look_at(stream)
         while self._idle and next(iter(self._idle.values())) + IDLE_NS <= turn.now_ns:
             stream, _ = self._idle.popitem(last=False)
-            if stream.next_hop.waits or stream.leaving:
-                # The next hop, or the disk, has more to say about it.
+            if stream.next_hop.waits or stream.leaving or stream.stopped:
+                # The next hop, or the disk, has more to say about it; or its neighbour waits for a word of this node.
                 self._idle[stream] = turn.now_ns
             elif not stream.sequence.entries:
                 self._forget(stream)

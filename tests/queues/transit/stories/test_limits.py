@@ -59,6 +59,42 @@ def test_a_full_relay_is_asked_no_more_often_than_its_hold_says(delivery: Delive
 
 
 @pytest.mark.parametrize("delivery", sorted(DURABLE))
+def test_a_relay_that_is_full_for_long_forgets_none_that_it_has_stopped(delivery: Delivery) -> None:
+    """Ten streams wait for the room of two messages: each asks once a minute, and none is told to go on."""
+    net = line("arb", settings={"r": limited(transit_quota=Quota(messages=2))})
+    net["b"].crash()
+    for queue in range(10):
+        post(net["a"], "b", *numbered(0, 20, 1_000), queue=f"q{queue}", delivery=delivery)
+    net.world.run(120 * SECOND)
+    before = data_sent(net["a"])
+    net.world.run(600 * SECOND)
+    assert 80 <= data_sent(net["a"]) - before <= 110
+    assert len(net["a"].log("hold_received")) < 1_000
+    assert all(it["stop"] for it in net["a"].log("hold_received") if it["at_ns"] > 20 * SECOND)
+
+
+@pytest.mark.parametrize("delivery", sorted(DURABLE))
+def test_a_relay_that_has_forgotten_a_stream_can_stop_it_again(delivery: Delivery) -> None:
+    """In the same session, in which its origin takes no word that is older than the last one."""
+    net = line("arb", settings={"r": limited(transit_quota=Quota(messages=2))})
+    a, b = net["a"], net["b"]
+    for body in numbered(0, 20, 1_000):
+        post(a, "b", body, delivery=delivery)
+    assert net.world.run(60 * SECOND, lambda: net.is_done("a"))
+    assert [it for it in a.log("hold_received") if it["stop"]]
+    for _ in range(12):
+        post(a, "r", b"keeps the session")
+        net.world.run(10 * SECOND)
+    assert not net["r"].live.transits.streams
+    net.world.cut(net["r"], b)
+    before = data_sent(a)
+    for body in numbered(20, 40, 1_000):
+        post(a, "b", body, delivery=delivery)
+    net.world.run(60 * SECOND)
+    assert data_sent(a) - before < 200
+
+
+@pytest.mark.parametrize("delivery", sorted(DURABLE))
 def test_a_full_queue_is_asked_by_a_relay_no_more_often_than_its_hold_says(delivery: Delivery) -> None:
     """Once a minute: that a packet has arrived, and was held back there, is no sign of room."""
     net = line("arb", settings={"b": limited(quota=Quota(messages=2))})
