@@ -16,6 +16,8 @@ __all__ = ["TransitRoom"]
 
 EXPRESS_OVERHEAD_BYTES = 512
 """Memory of an express packet without its body, measured."""
+AHEAD_BYTES = 16 * 1024 * 1024
+"""How far beyond the quota packets go that come before all others of their streams."""
 _VIA = attrgetter("via")
 
 
@@ -65,6 +67,16 @@ class TransitRoom:
         if self.disk.is_full(stream.via.encode()) or self.messages.is_full or self._has_share(stream):
             return HoldReason.TRANSIT_FULL
         return HoldReason.STORE_BUSY if self._admission.waiting.is_full(conversation.peer_id) else None
+
+    def lets_ahead(self, stream: TransitStream, number: int) -> bool:
+        """Whether a packet is taken though there is no room: those of its stream that are here may wait for it.
+
+        An ordered stream cannot get past the packet that its destination wants next. If a full relay had only later
+        ones, and kept that one out, they would wait for each other without end.
+        """
+        entries = stream.sequence.entries
+        is_first = stream.sequence.ordered and bool(entries) and number < min(entries)
+        return is_first and self.disk.total_bytes < self._limits.transit_quota.size_bytes + AHEAD_BYTES
 
     def is_over(self, stream: TransitStream) -> bool:
         """Whether a neighbour that was asked to stop an express stream has sent twice its limit."""

@@ -354,7 +354,8 @@ class Transits:
             self._hold_back(stream, conversation, packet, header, HoldReason.OTHER_WAY, turn)
             return
         reason = self.room.lacks(stream, conversation)
-        if reason is not None and stream.durable:
+        goes_ahead = reason is HoldReason.TRANSIT_FULL and self.room.lets_ahead(stream, header.number)
+        if reason is not None and stream.durable and not goes_ahead:
             self._hold_back(stream, conversation, packet, header, reason, turn)
             return
         if self.room.is_over(stream):

@@ -22,7 +22,7 @@ from triack.session.protocol.states import CloseReason
 from triack.tools.chaos.drawing import draw
 from triack.tools.chaos.host import Host
 from triack.tools.chaos.pausing import Pausing
-from triack.tools.chaos.plan import DISHONEST, STRANGE, Fault, Plan, RoutePlan
+from triack.tools.chaos.plan import DISHONEST, STRANGE, Fault, Plan, RoutePlan, is_limited
 from triack.tools.chaos.sealing import FINDINGS, HOSTILE, Hostile
 from triack.tools.chaos.strangers import Strangers
 from triack.tools.chaos.trust import Trust
@@ -47,6 +47,8 @@ AWAY_EVENTS = 8
 """Times as many events, while others look for a node that is away for days."""
 ASTRAY_PATIENCE = 40
 """A packet that no way leads to its destination passes 29 relays, and waits up to a minute at some of them."""
+TIGHT_PATIENCE = 4
+"""A relay with room for 4 KiB passes some six packets a second on, as acknowledgements wait for that long."""
 SLICE_NS = 100 * MS
 """Between two looks whether all has arrived."""
 CALM_DELAY_NS = 5 * MS
@@ -213,10 +215,13 @@ class _Scene:
         """How many times as long things may take: copies that go round in a circle of relays wait for each other.
 
         And a node that nobody has reached for days is tried now and then only. What a hostile relay has kept back comes
-        with a later resend tier.
+        with a later resend tier. Relays with little room take a few packets in each round of acknowledgement delays.
         """
         was_away = any(fault.for_ns >= LONG_AWAY_NS or fault.kind == HOSTILE for fault in self.plan.faults)
-        return ASTRAY_PATIENCE if was_away or any(stream.astray for stream in self.plan.streams) else 1
+        if was_away or any(stream.astray for stream in self.plan.streams):
+            return ASTRAY_PATIENCE
+        is_tight = self.plan.links and any(is_limited(host.settings.limits) for host in self.plan.hosts)
+        return TIGHT_PATIENCE if is_tight else 1
 
     def _wait_for(self, state: Callable[[], bool], most_ns: int) -> None:
         """Let time pass until a state is reached, or so much has passed since the last death of a process.

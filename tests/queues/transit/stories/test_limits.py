@@ -10,6 +10,7 @@ from triack.base.ack_trigger import AckTrigger
 from triack.base.delivery import DURABLE, Delivery
 from triack.base.reasons import DropReason
 from triack.base.units import MS, SECOND
+from triack.ordering.order_settings import OrderSettings
 from triack.queues.node_settings import Limits, NodeSettings, Quota
 from triack.session.protocol.settings import SessionSettings
 from triack.tools.sim.faults import Faults
@@ -71,6 +72,25 @@ def test_a_relay_that_is_full_for_long_forgets_none_that_it_has_stopped(delivery
     assert 80 <= data_sent(net["a"]) - before <= 110
     assert len(net["a"].log("hold_received")) < 1_000
     assert all(it["stop"] for it in net["a"].log("hold_received") if it["at_ns"] > 20 * SECOND)
+
+
+def test_a_full_relay_takes_the_packet_that_those_it_has_wait_for() -> None:
+    """The first one is lost, and comes again when later ones have filled the relay: the destination wants it first."""
+    few = NodeSettings(order=OrderSettings(max_held_packets=1))
+    net = line("arb", settings={"r": limited(transit_quota=Quota(messages=2)), "b": few})
+    a, r, b = (net[name] for name in "arb")
+    post(a, "b", b"opens")
+    assert net.world.run(10 * SECOND, lambda: net.is_done("a"))
+    net.world.cut(a, r, both=False)
+    post(a, "b", b"0" * 400)
+    net.world.run(20 * MS)
+    net.world.heal()
+    for body in numbered(1, 6, 400):
+        post(a, "b", body)
+    # Sooner than the destination gives back what it holds for want of the first.
+    assert net.world.run(2 * SECOND, lambda: b.length("q") == 7)
+    assert not any(it["reason"] == "held-back" for it in b.log("rejected"))
+    assert b.read_all("q") == [b"opens", b"0" * 400, *numbered(1, 6, 400)]
 
 
 @pytest.mark.parametrize("delivery", sorted(DURABLE))
