@@ -45,8 +45,9 @@ DEATHS_SHARE = 4
 LONG_AWAY_NS = 3_600 * SECOND
 AWAY_EVENTS = 8
 """Times as many events, while others look for a node that is away for days."""
-ASTRAY_PATIENCE = 40
-"""A packet that no way leads to its destination passes 29 relays, and waits up to a minute at some of them."""
+ASTRAY_PATIENCE = 80
+"""A packet that no way leads to its destination passes 29 relays, and waits up to a minute at some of them. If all of
+them lose it, its origin sends it again with a later tier, after half an hour."""
 TIGHT_PATIENCE = 4
 """A relay with room for 4 KiB passes some six packets a second on, as acknowledgements wait for that long."""
 SLICE_NS = 100 * MS
