@@ -393,6 +393,8 @@ class AnswerReader:
         self._history = history
         # An express message is none that a crash repeats: what comes again there is another one.
         self._durable = all(plan.delivery != "express" for plan in plans if plan.acks)
+        # While a store ack is on its way, the origin and a relay have a message. Either may give it up, and say so.
+        self._two_have_it = bool(host.routes) and any(plan.acks and plan.delivery == "recoverable" for plan in plans)
         self._seen: set[tuple[object, MessageClass]] = set()
 
     def begin(self) -> None:
@@ -413,7 +415,8 @@ class AnswerReader:
         while (lease := engine.take(mailbox, self.host.world.now_ns)) is not None:
             properties = lease.packet.open().properties or [{}] * (lease.index + 1)
             about = properties[lease.index].get("correlation_id"), class_in(properties, lease.index)
-            if about in self._seen and not lease.redelivered and self._durable:
+            may_repeat = lease.redelivered or not self._durable or (self._two_have_it and about[1].is_negative)
+            if about in self._seen and not may_repeat:
                 self._history.violations.append(("answers", f"{about[1].label} of {about[0]} came twice"))
             self._seen.add(about)
             mailbox.acknowledge(lease)

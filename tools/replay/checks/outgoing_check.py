@@ -308,6 +308,9 @@ class Outgoing(Side[Sender]):
         sender, session = self._sequence(record), record["session"]
         sender.waiting = record["here"] if record["waits"] else 0
         sender.waited[session] = max(sender.waited.get(session, 0), sender.waiting)
+        if sender.waiting:
+            # If its session ends as idle, these stay until their tier runs out, as if that had carried them.
+            self._parked.setdefault(record["sequence"], RangeSet()).add(1, sender.waiting)
         self._tiers.handle_onward(record)
 
     def handle_onward_ack(self, record: Record) -> None:
