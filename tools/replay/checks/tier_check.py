@@ -118,10 +118,12 @@ class Tiers(LaneReporter):
         """A relay said up to where packets wait there: no tier runs for these; or that they do not wait any more."""
         waits, self._waiting_in = record["waits"], record["session"]
         self._has_waited = True
+        # Without an earlier word that they wait there, this one takes nothing back.
+        ends = self._waiting > 0 and not waits
         self._waiting = record["here"] if waits else 0
-        if not waits or (self._arrived is not None and self._arrived["first"] <= self._waiting):
+        if ends or (self._arrived is not None and self._arrived["first"] <= self._waiting):
             self._forget_arrived()
-        if not waits:
+        if ends:
             self._attempt = 0
             self._begin(record["at_ns"], outstanding=bool(self._begun_ns))
 
