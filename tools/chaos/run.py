@@ -494,6 +494,8 @@ class _Scene:
         if self.tainted or revoked or self.plan.dead_path is not None or not self._idle():
             return
         on_its_way = self._on_their_way()
+        # A process that begins again knows nothing of its express messages: their pieces stay until it comes by.
+        died = {host.engine.node_id for host in self.hosts if host.engine is not None and host.ends}
         for host in self.hosts:
             if host.engine is None:
                 continue
@@ -508,6 +510,7 @@ class _Scene:
                 for name, mailbox in host.engine.queues.mailboxes.items()
                 if mailbox.fill.bytes.value and not mailbox.length and not name.startswith("$journal")
                 if awaited.isdisjoint(mailbox.partials.streams)
+                and died.isdisjoint(origin for origin, _ in mailbox.partials.streams)
             ]
 
     def _on_their_way(self) -> set[StreamId]:
