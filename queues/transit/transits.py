@@ -575,15 +575,15 @@ class Transits:
             sequence, entries = stream.sequence, [context.entry for context in some]
             # A packet that was held back has a session ack, too, and a copy of what the next hop had has a store ack.
             tells_of_room = ack is Ack.STORE if stream.durable else sequence.start.credit is not None
-            is_new = any(not entry.stored for entry in entries)
+            is_new = sequence.freed_by is Ack.ONWARD and any(not entry.stored for entry in entries)
             freed = sequence.handle_ack(entries, ack)
-            takes = tells_of_room and bool(freed or (sequence.freed_by is Ack.ONWARD and is_new))
             if freed:
                 self.sync.handle_freed(stream, freed, turn.now_ns)
                 reason = _ACKED[sequence.freed_by]
                 self._free(stream, freed, reason, turn, conversation.label)
                 if stream.durable:
                     self._links.resuming.handle_freed(conversation.link_name, conversation.peer_id)
+            takes = tells_of_room and (is_new or bool(freed))
             if (takes and sequence.hold.handle_progress()) or sequence.start.credit is not None:
                 self._look_at(stream)
 

@@ -13,6 +13,7 @@ from triack.queues.mailboxes.incoming_run import IncomingRun
 from triack.queues.mailboxes.quotas import Account
 from triack.queues.node_settings import Limits, Quota
 from triack.queues.streams.transit_stream import TransitStream
+from triack.queues.transit import transit_room
 from triack.queues.transit.transit_room import TransitRoom
 
 BY_UP: Any = SimpleNamespace(peer_id=b"u" * 16)
@@ -62,6 +63,23 @@ def test_a_neighbour_has_a_quota_of_its_own() -> None:
     found, busy, other = room(peer_transit_bytes=1_000), stream(), stream(2, "other")
     found.count(busy, packets(10, 100))
     assert (found.lacks(busy, BY_UP), found.lacks(other, BY_UP)) == (HoldReason.TRANSIT_FULL, None)
+
+
+def test_a_full_relay_takes_what_its_packets_wait_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one before all others of an ordered stream; as a neighbour may send them backwards, up to a bound."""
+    monkeypatch.setattr(transit_room, "AHEAD_BYTES", 500)
+    found = room(transit_quota=Quota(size_bytes=1_000))
+    ordered, unordered, empty = stream(1, delivery=Delivery.TRANSACTIONAL), stream(2), stream(3)
+    for it in (ordered, unordered):
+        it.sequence.add(
+            [TransitPacket(7, b"", 500, 1, 0, 0, 0, "up", 0), TransitPacket(5, b"", 1, 1, 0, 0, 0, "up", 0)]
+        )
+    found.count(ordered, packets(10, 100))
+    assert [found.lets_ahead(ordered, number) for number in (4, 6, 8)] == [True, False, False]
+    assert not found.lets_ahead(unordered, 4)
+    assert not found.lets_ahead(empty, 4)
+    found.count(ordered, packets(5, 100))
+    assert not found.lets_ahead(ordered, 4)
 
 
 def test_what_all_arrivals_share_holds_for_packets_in_transit() -> None:

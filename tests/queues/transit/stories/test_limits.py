@@ -61,7 +61,7 @@ def test_a_full_relay_is_asked_no_more_often_than_its_hold_says(delivery: Delive
 
 @pytest.mark.parametrize("delivery", sorted(DURABLE))
 def test_a_relay_that_is_full_for_long_forgets_none_that_it_has_stopped(delivery: Delivery) -> None:
-    """Ten streams wait for the room of two messages: each asks once a minute, and none is told to go on."""
+    """Ten streams wait for the room of two messages: each asks once a minute, and the relay lets none go on."""
     net = line("arb", settings={"r": limited(transit_quota=Quota(messages=2))})
     net["b"].crash()
     for queue in range(10):

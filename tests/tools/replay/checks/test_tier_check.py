@@ -43,3 +43,29 @@ def test_what_a_session_had_already_is_still_to_be_sent_again(repeats: bool, pre
     )
     is_new = not repeats and previous not in removed
     assert [found.violation.check for found in out.findings] == (["resend_tiers"] if is_new else [])
+
+
+@pytest.mark.parametrize("has_waited", [False, True])
+def test_a_word_that_nothing_waits_ends_only_a_wait(has_waited: bool) -> None:
+    """Without a word before it that packets wait, the attempts go on; after one they begin anew."""
+    out = Output()
+    tiers = Tiers("a", 1, out)
+    tiers.handle_settings({"seq_resend_13_ns": 300 * MS})
+    at = {
+        "node": "a",
+        "incarnation": 1,
+        "n": 1,
+        "wall_ns": 0,
+        "sequence": 1,
+        "number": 13,
+        "packets": 1,
+        "session": "s",
+    }
+    again = {**at, "first": 13, "last": 13, "interval_ns": 300 * MS}
+    tiers.handle_sent({**at, "at_ns": 1, "resend": False, "previous": 12}, RangeSet())
+    tiers.handle_scheduled({**again, "at_ns": 1 + 300 * MS, "attempt": 1})
+    if has_waited:
+        tiers.handle_onward({**at, "at_ns": 400 * MS, "here": 13, "waits": True})
+    tiers.handle_onward({**at, "at_ns": 500 * MS, "here": 0, "waits": False})
+    tiers.handle_scheduled({**again, "at_ns": 1 + 600 * MS, "attempt": 2})
+    assert [found.violation.check for found in out.findings] == (["resend_tiers"] if has_waited else [])
