@@ -97,14 +97,19 @@ class TransitOnward:
     def poll(self, now_ns: int) -> None:
         """Tell what is due."""
         for stream in [stream for stream, due_ns in self._due.items() if due_ns <= now_ns]:
-            del self._due[stream]
-            ranges, upstream = _joined(self._passed.pop(stream)), self._open_with(stream.via)
-            # Without a session its neighbour sends again what it was not told of.
-            if upstream is None:
-                continue
-            is_async = self._told.get(stream) is upstream
-            for at in range(0, len(ranges), RANGES_MAX):
-                self._tell(stream, upstream, ranges[at : at + RANGES_MAX], is_async=is_async, now_ns=now_ns)
+            self.tell_now(stream, now_ns)
+
+    def tell_now(self, stream: TransitStream, now_ns: int) -> None:
+        """Tell what was passed on. Packets come by another neighbour from now on, or it is due."""
+        if self._due.pop(stream, None) is None:
+            return
+        ranges, upstream = _joined(self._passed.pop(stream)), self._open_with(stream.via)
+        # Without a session its neighbour sends again what it was not told of.
+        if upstream is None:
+            return
+        is_async = self._told.get(stream) is upstream
+        for at in range(0, len(ranges), RANGES_MAX):
+            self._tell(stream, upstream, ranges[at : at + RANGES_MAX], is_async=is_async, now_ns=now_ns)
 
     def _tell(
         self, stream: TransitStream, upstream: Conversation, ranges: list[Range], *, is_async: bool, now_ns: int

@@ -1,6 +1,6 @@
 """What neighbours are told of packets that were passed on."""
 
-from tests.queues.relays import line, post
+from tests.queues.relays import Relays, line, post
 from tests.queues.transit.stories.test_ends import ended
 from tests.queues.transit.stories.test_sync_links import make_sync
 from tests.queues.world import numbered
@@ -68,3 +68,19 @@ def test_an_older_sequence_is_not_told_of_under_the_name_of_the_next() -> None:
     post(a, "b", b"again", delivery=Delivery.TRANSACTIONAL)
     assert net.world.run(20 * SECOND, lambda: bool(r.log("onward_ack_sent")))
     assert {(word["sequence"], *map(tuple, word["ranges"])) for word in r.log("onward_ack_sent")} == {(2, (1, 1))}
+
+
+def test_each_neighbour_is_told_of_what_it_has_sent_when_the_way_to_a_relay_changes() -> None:
+    """Word of the first message is still due when the second comes by the other neighbour."""
+    edges, by = "ar as rh sh hb", {name: [("b", "h")] for name in "rs"}
+    net = Relays(edges, {"a": [("b", "r")], **by})
+    make_sync(net, "r", "s")
+    a, b, h = net["a"], net["b"], net["h"]
+    post(a, "b", b"by r", delivery=Delivery.RECOVERABLE)
+    assert net.world.run(SECOND, lambda: b.length("q") == 1 and net.waiting("h") == 0)
+    net.reroute("a", ("b", "s"))
+    post(a, "b", b"by s", delivery=Delivery.RECOVERABLE)
+    assert net.world.run(20 * SECOND, lambda: net.is_done("a"))
+    names = {net[name].live.node_id.hex(): name for name in "rs"}
+    told = {(names[word["peer"]], *map(tuple, word["ranges"])) for word in h.log("onward_ack_sent")}
+    assert told == {("r", (1, 1)), ("s", (2, 2))}
