@@ -697,12 +697,14 @@ class Outbox:
         return self._by_number.get(number)
 
     def _leave_to_relay(self, outgoing: OutgoingStream, entry: StreamPacket, reason: str, turn: Turn) -> bool:
-        """If a relay answers for a message that has ended, its dead letter is there: forget the copy that is here."""
+        """If a relay answers for a message that has ended, its dead letter is there: free what is here.
+
+        As over an asynchronous link, where the store ack of the relay has freed it before. So a journal gets its copy.
+        """
         entries = outgoing.sequence.message_of(entry)
         if not outgoing.sequence.relay_answers(entries):
             return False
         for part in entries:
-            part.cares = False  # its dead letter says what became of it
             outgoing.sequence.remove(part)
             outgoing.handle_removed(part, reason)
         self.sync_links.remove(outgoing.way, outgoing, _ranges(entries))
@@ -901,6 +903,8 @@ class Outbox:
                 continue
             self._resend_due(key, turn.now_ns)
             for entry in key.poll_expired(turn.now_ms, LETTERS_MAX):
+                if entry.number not in key.sequence.entries:
+                    continue  # it has gone with another part of its message
                 if not self._leave_to_relay(key, entry, DeadReason.REACH_QUEUE_TIMEOUT, turn):
                     self.dead_lettering.give_up(key, entry, DeadReason.REACH_QUEUE_TIMEOUT)
             self._look_at(key)

@@ -6,11 +6,13 @@ from dataclasses import replace
 import pytest
 
 from tests.queues.relays import line
+from tests.queues.transit.stories.test_sync_links import make_sync
 from tests.queues.world import SimNode, World, numbered
 from triack.base.delivery import DURABLE, Delivery
 from triack.base.news import JournalFull
 from triack.base.reasons import DropReason
 from triack.base.units import MS, SECOND
+from triack.queues.mailboxes.system_queues import DEAD_LETTER_QUEUE
 from triack.queues.manager.browse import BrowsedMessage, see, sights_of
 from triack.queues.node_settings import Journal, Limits, NodeSettings
 from triack.queues.packing import JOURNAL, SENT_TO, Outgoing, Properties
@@ -130,7 +132,7 @@ def test_what_becomes_a_dead_letter_is_not_copied(end: Callable[[SimNode, SimNod
     """Nor is it when its destination had it all the time, and says so after the letter is written."""
     a, b = two()
     a.world.cut(b, a)
-    send(a, "b", b"1", live_ms=2_000)
+    send(a, "b", b"1", live_ms=300)
     a.world.run(SECOND)
     end(a, b)
     a.world.run(SECOND)
@@ -190,6 +192,20 @@ def test_a_relay_copies_nothing_and_the_origin_once(delivery: Delivery) -> None:
     relays.world.run(SECOND)
     assert [kept(node) for node in (a, b, c)] == [[b"1"], [], []]
     assert copies(a)[0].destination == "c/q"
+
+
+@pytest.mark.parametrize("size", [1, 40_000])
+def test_the_origin_copies_what_ends_while_a_relay_answers_for_it(size: int) -> None:
+    """Over a synchronous link its time runs out before the relay says that it has passed it on."""
+    body = bytes(size)
+    relays = line("abrc")
+    make_sync(relays, "a", "b", interval_s=5.0)
+    a, c = relays["a"], relays["c"]
+    send(a, "c", body, delivery=Delivery.RECOVERABLE, live_ms=1_500)
+    assert relays.world.run(10 * SECOND, lambda: c.length("q") == 1 and not a.busy)
+    assert a.log("onward_ack_received") == []
+    relays.world.run(SECOND)
+    assert (kept(a), a.length(DEAD_LETTER_QUEUE)) == ([body], 0)
 
 
 def one_by_one(a: SimNode, *bodies: bytes) -> None:
