@@ -282,10 +282,9 @@ class TransitSequence:
         """The next hop has passed packets on. Returns those that this frees.
 
         Others are freed by their store ack. Without it the word may be about another copy, in a circle of relays, and
-        this one may be the only one.
+        this one may be the only one. While the link is asynchronous for now the word counts as well: the store ack may
+        come when it is synchronous again.
         """
-        if self.freed_by is not Ack.ONWARD:
-            return []
         entries, covered = self.entries, list[TransitPacket]()
         for first, last in ranges:
             numbers = range(first, last + 1) if last - first < len(entries) else entries

@@ -253,3 +253,15 @@ def test_over_a_synchronous_link_a_word_needs_the_store_ack_of_this_copy() -> No
     assert relay.handle_onward([(1, 2)]) == entries[:1]
     assert relay.handle_ack(entries[1:], Ack.STORE) == entries[1:]
     assert not relay.entries
+
+
+def test_a_word_that_comes_while_a_synchronous_link_is_asynchronous_is_not_forgotten() -> None:
+    """The store ack comes when the link is synchronous again, and no other word follows."""
+    relay = TransitSequence(Delivery.RECOVERABLE, 1)
+    entries = [TransitPacket(1, b"", 0, 1, 0, 0, 0, "a", 0)]
+    relay.add(entries)
+    relay.handle_stored(entries)
+    relay.handle_sent(relay.peek_run(1), 0, packet=1)
+    assert relay.handle_onward([(1, 1)]) == []
+    relay.set_sync(True)
+    assert relay.handle_ack(entries, Ack.STORE) == entries

@@ -562,11 +562,12 @@ def _awaited(inbox: Inbox, *, has_died: bool) -> set[StreamId]:
     """Streams of which pieces of messages lie here until the next packet or the end of the stream comes.
 
     A relay may still have the rest of a message whose stream has ended: its destination awaits it for a week. The rest
-    of an express one may have died with a relay, with its origin behind relays, or with an earlier process of this
-    node. A message is dead if a part of it was refused, which its origin says with the next packet.
+    may be a dead letter of a relay, or have died with one, with its origin behind relays or, of an express one, with an
+    earlier process of this node. A message is dead if a part of it was refused. All this its origin says with the next
+    packet.
     """
     awaited = set(inbox.awaited.ends)
     for stream in inbox.streams:
-        if stream.rejections or (stream.delivery is Delivery.EXPRESS and (stream.relay or has_died)):
+        if stream.rejections or stream.relay or (stream.delivery is Delivery.EXPRESS and has_died):
             awaited.add(stream.id)
     return awaited
