@@ -425,6 +425,11 @@ EVENTS: Final[dict[str, Event]] = {
         "is kept",
         (*_STREAM, "first", "last", "final", "reason"),
     ),
+    "rerouted": Event(
+        "the routes, or the link to the next hop, have changed: the stream goes by the neighbour `peer_name` from now "
+        "on, and all that is not freed goes out again there",
+        (*_STREAM, "peer_name"),
+    ),
     "onward_sent": Event(
         "the relay told its neighbour `peer` how far it has a stream of it, and whether these packets wait there or "
         "behind it",

@@ -105,6 +105,7 @@ RIGHT: dict[str, set[str]] = {
     "control_relayed": {"claims", "order_ack_made_up", "word_astray", "end_overtakes"},
     "word_refused": {"claims", "order_ack_made_up"},
     "route_refused": {"claims", "rejected", "store_ack_before_commit"},
+    "rerouted": {"resend_tiers", "claims"},
     "onward_sent": {"claims", "word_astray"},
     "onward_received": {"resend_tiers", "claims"},
     "onward_ack_sent": {"claims", "onward_early", "word_astray"},

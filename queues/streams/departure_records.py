@@ -103,6 +103,15 @@ class DepartureRecords:
         why = {} if reason is None else {"reason": reason.value}
         self._record("hold_received", now_ns, origin=self._origin, **said, stop=reason is not None, **why)
 
+    def rerouted(self, outgoing: OutgoingStream, now_ns: int) -> None:
+        """A stream goes by another neighbour, or another kind of link, from now on."""
+        said = {
+            "stream": outgoing.stream_number,
+            "sequence": outgoing.sequence.sequence,
+            "class": outgoing.delivery.label,
+        }
+        self._record("rerouted", now_ns, origin=self._origin, **said, peer_name=outgoing.via)
+
     def onward(self, outgoing: OutgoingStream, here: int, session: str, now_ns: int, *, waits: bool) -> None:
         """A relay has said how far it has a stream, and whether that waits there."""
         said = {

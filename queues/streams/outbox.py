@@ -819,6 +819,7 @@ class Outbox:
                 self.sync_links.add(way, outgoing, _ranges(outgoing.sequence.entries.values()), turn.now_ns)
             self._set_sync(outgoing, turn)
             self.holds.free(outgoing)
+            self._records.rerouted(outgoing, turn.now_ns)
             link = self.links[way.via]
             link.add(outgoing)
             outgoing.fit(self._content_bytes(link.peer, link.datagram_bytes))

@@ -44,6 +44,10 @@ class TransitRecords:
         for first, last in as_ranges(sorted(entry.number for entry in entries)):
             self._write("transit_freed", stream, now_ns, first=first, last=last, reason=reason, **more)
 
+    def rerouted(self, stream: TransitStream, via: str, now_ns: int) -> None:
+        """A stream goes by another way from now on."""
+        self._write("rerouted", stream, now_ns, peer_name=via)
+
     def relayed(self, kind: str, stream: tuple[bytes, int, int, int], peer_id: bytes, now_ns: int) -> None:
         """An order ack or a rejection was handed on to a session; ``stream`` ends with sequence and number."""
         origin, number, sequence, packet = stream

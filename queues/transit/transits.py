@@ -853,6 +853,8 @@ class Transits:
         stream.held = ""
         stream.sequence.handle_session_closed()
         self._lead(stream, way)
+        if way is not None:
+            self._records.rerouted(stream, way.via, now_ns)
         arrived = [entry for entry in stream.sequence.entries.values() if entry.state is not TransitState.ARRIVED]
         self.sync.handle_stored(stream, arrived, now_ns)
         self._words.note(stream, *stream.noted)

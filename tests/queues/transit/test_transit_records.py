@@ -7,7 +7,7 @@ from triack.base.delivery import Delivery
 from triack.base.session_log import COMMON, EVENTS
 from triack.base.units import SECOND
 
-RELAYS = {"transit_committed", "transit_freed", "control_relayed", "route_refused", "onward_sent", "hold_received"}
+RELAYS = {"transit_committed", "transit_freed", "control_relayed", "route_refused", "onward_sent", "hold_received", "rerouted"}
 
 ONWARD = {"onward_ack_sent", "onward_ack_received", "link_downgraded", "link_upgraded"}
 
@@ -23,6 +23,7 @@ def test_each_record_is_as_the_schema_says() -> None:
     b.crash()
     post(a, "b", *numbered(20, 40))
     net.world.run(40 * SECOND)
+    net.reroute("r", ("b", "b"))
     r.restart()
     b.start()
     assert net.world.run(60 * SECOND, lambda: net.is_done("a"))

@@ -292,7 +292,7 @@ class Outgoing(Side[Sender]):
         self._held = record["stop"]
         sender = self._sequence(record)
         if record["class"] == TRANSACTIONAL:
-            self._tiers.handle_held_back(sender.wanted)
+            self._tiers.handle_withdrawn(sender.wanted)
         elif record["class"] == RECOVERABLE:
             self._pass_over(sender, record["sequence"])
 
@@ -302,6 +302,11 @@ class Outgoing(Side[Sender]):
             for first, last in carried.get(sequence, ()):
                 for low, high in sender.wanted.overlap(first, last):
                     sender.passed[session].add(low, high)
+
+    def handle_rerouted(self, record: Record) -> None:
+        """The stream goes by another neighbour from now on, where all of it goes out again."""
+        if self.is_origin and record["class"] == TRANSACTIONAL:
+            self._tiers.handle_withdrawn(self._sequence(record).wanted)
 
     def handle_onward(self, record: Record) -> None:
         """A relay said that packets wait there, or do so no longer: the others alone are sent again."""

@@ -34,7 +34,10 @@ class Tiers(LaneReporter):
         self._peers: set[str] = set()
         # Since when something at the next hop has waited for nothing but its order ack.
         self._arrived: Record | None = None
-        # Whether any of that is on the disk there: when a session ends as idle, the rest is sent again.
+        # Whether nothing is on its way, as all was withdrawn from the next hop: if the wait ends meanwhile, the next one
+        # begins with the next packet that goes out.
+        self._rests = False
+        # Whether any of what has arrived is on the disk there: when a session ends as idle, the rest is sent again.
         self._stored = False
         # The highest number that waits at a relay, which answers for it, and the session in which that was said.
         self._waiting, self._waiting_in = 0, ""
@@ -55,6 +58,7 @@ class Tiers(LaneReporter):
         self._attempt = 0
         self._begin(0)
         self._scheduled = None
+        self._rests = False
         self._forget_arrived()
         self._to_send = RangeSet()
 
@@ -111,8 +115,9 @@ class Tiers(LaneReporter):
             for number in range(record["number"], record["number"] + record["packets"]):
                 if (record["previous"] if number == record["number"] else number - 1) not in removed:
                     self._to_send.take(number, number)
-        if not self._begun_ns:
+        if not self._begun_ns or self._rests:
             self._begun_ns = record["at_ns"]
+        self._rests = False
 
     def handle_onward(self, record: Record) -> None:
         """A relay said up to where packets wait there: no tier runs for these; or that they do not wait any more."""
@@ -176,9 +181,10 @@ class Tiers(LaneReporter):
             self._forget_arrived()
         self._to_send.add(number, number)
 
-    def handle_held_back(self, numbers: RangeSet) -> None:
-        """All of it is to be sent again: until then nothing waits for its order ack alone."""
+    def handle_withdrawn(self, numbers: RangeSet) -> None:
+        """The next hop has given all back, or is another one now: until it is sent again nothing is on its way."""
         self._forget_arrived()
+        self._rests = True
         for first, last in numbers:
             self._to_send.add(first, last)
 

@@ -46,7 +46,7 @@ LEAVING: Final = ("handed", "settled", "journaled", "returned", "purged", "expir
 """Events of messages in a queue, dead letters among them."""
 
 
-NAMELESS: Final = ("admin_ack_asked", "journal_asked", "journaled")
+NAMELESS: Final = ("admin_ack_asked", "journal_asked", "journaled", "rerouted")
 """Events that say nothing of the names of a stream."""
 TELLS_PRIORITY: Final = ("queued", "committed")
 """Events that say which priority the messages of a stream have."""
@@ -847,6 +847,7 @@ class StreamJudge(LaneReporter):
         "control_relayed": _on_control,
         "word_refused": _on_refused,
         "route_refused": _to_receiver(Incoming.handle_route_refused),
+        "rerouted": _to_sender(Outgoing.handle_rerouted),
         "onward_sent": _on_onward_sent,
         "onward_received": _on_onward_received,
         "onward_ack_sent": _on_onward_ack_sent,
