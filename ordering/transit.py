@@ -293,6 +293,11 @@ class TransitSequence:
             entry.passed = entry.state is _SENT
         return self._free([entry for entry in covered if entry.stored])
 
+    @property
+    def awaits_onward(self) -> bool:
+        """Whether packets wait for the word of the next hop that it has passed them on."""
+        return self.freed_by is Ack.ONWARD and any(entry.stored for entry in self.entries.values())
+
     def _free(self, entries: Iterable[TransitPacket]) -> list[TransitPacket]:
         freed = [entry for entry in entries if entry.state is not _DONE and entry.state is not _DEAD]
         self.remove(freed)

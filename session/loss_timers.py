@@ -198,4 +198,6 @@ class LossTimers:
             self.await_quiet(since_ns)
             return False
         self._probing.handle_quiet()
+        # If the owner waits for nothing now, it may when the wait that is twice as long ends.
+        self.await_quiet(now_ns)
         return True

@@ -435,7 +435,10 @@ class SessionEventRouter:
 
     def _on_quiet(self, conversation: Conversation, _event: events.PeerQuiet, _now_ns: int) -> None:
         link = conversation.link
-        if link is not None and link.conversation is conversation and link.awaits_order_ack:
+        if link is None or link.conversation is not conversation:
+            return
+        # A relay that has started anew does not know what it has said, and has perhaps nothing to say.
+        if link.awaits_order_ack or self._outbox.relies_on(link) or self._transits.relies_on(link):
             conversation.session.ping()
 
     def _on_idle(self, conversation: Conversation, _event: events.SessionIdle, now_ns: int) -> None:

@@ -44,7 +44,6 @@ class TransitStream:
         size_bytes: of the packets that hold them.
         has_share: whether it has all that it may have of the room.
         stopped: the conversations that were asked to wait with it.
-        word: turn of the last word about whether its packets wait here, see ``ordering.wire`` ONWARD.
         awaited: whether its neighbour waits for the word that packets were passed on, as the last one said that came.
         next_hop: what is known of the node that its packets go to.
     """
@@ -76,7 +75,6 @@ class TransitStream:
         "turn_key",
         "via",
         "way",
-        "word",
     )
 
     def __init__(
@@ -116,7 +114,6 @@ class TransitStream:
         self.size_bytes = 0
         self.has_share = False
         self.stopped: dict[Conversation, str] = {}
-        self.word = 0
         self.awaited = False
         self.next_hop = NextHop()
 

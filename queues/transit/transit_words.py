@@ -56,7 +56,7 @@ class TransitWords:
         ways: the ways back.
     """
 
-    __slots__ = ("_again", "_drops", "_node_id", "_records", "_told", "_waits_at_ns", "open_with", "ways")
+    __slots__ = ("_again", "_drops", "_node_id", "_records", "_told", "_turn", "_waits_at_ns", "open_with", "ways")
 
     def __init__(
         self,
@@ -76,6 +76,8 @@ class TransitWords:
         # Those of them of which packets came again nevertheless.
         self._again: set[TransitStream] = set()
         self._waits_at_ns: int | None = None
+        # Of the last word: one for all streams, as a stream may be forgotten and begin again in the same session.
+        self._turn = 0
 
     # ---- the way back
 
@@ -299,8 +301,8 @@ class TransitWords:
         return True
 
     def _say(self, stream: TransitStream, upstream: Conversation, here: int, now_ns: int, *, waits: bool) -> bool:
-        turn = stream.word = stream.word + 1
-        packet = OnwardPacket(*stream.id, stream.sequence.sequence, turn, here, waits)
+        self._turn += 1
+        packet = OnwardPacket(*stream.id, stream.sequence.sequence, self._turn, here, waits)
         said = upstream.put_control((stream_key(upstream, stream.id), WAIT_KEY), Control(encode_onward(packet)))
         if said:
             self._records.waits(stream, here, upstream.peer_id, now_ns, waits=waits)

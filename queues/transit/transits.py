@@ -830,9 +830,13 @@ class Transits:
         if self._words.holds_open(conversation) or self.sync.onward.holds_open(conversation):
             return True
         link = conversation.link
-        if link is None or link.conversation is not conversation:
-            return False
-        return any(stream.next_hop.waits for stream in self._by_link.get(link.peer, ()))
+        return link is not None and link.conversation is conversation and self.relies_on(link)
+
+    def relies_on(self, link: Link) -> bool:
+        """Whether the next hop has said that it answers for packets, or is to say it, as long as its session lasts."""
+        return any(
+            stream.next_hop.waits or stream.sequence.awaits_onward for stream in self._by_link.get(link.peer, ())
+        )
 
     def handle_routes_changed(self, now_ns: int) -> None:
         """Routes, peers or their permissions have changed."""

@@ -122,3 +122,19 @@ def test_a_backlog_crosses_once_more_when_a_relay_has_forgotten(name: str) -> No
     b.revive()
     assert net.world.run(HOUR, lambda: net.is_done("a"))
     assert b.read_all("q") == numbered(0, 200, 4_000)
+
+
+def test_a_relay_notices_soon_that_the_next_one_has_started_again() -> None:
+    """Its destination is away. So the next relay has nothing to say, and has forgotten that it had said so.
+
+    Its origin hears in one session that all waits, no more, and again, though the first relay has forgotten the stream.
+    """
+    net = line("arsb")
+    net["b"].crash()
+    post(net["a"], "b", *numbered(0, 10))
+    assert net.world.run(60 * SECOND, lambda: bool(net["a"].log("onward_received")))
+    net.world.run(20 * SECOND)
+    net["s"].restart()
+    assert net.world.run(60 * SECOND, lambda: not net["a"].log("onward_received")[-1]["waits"])
+    assert net.world.run(40 * SECOND, lambda: net["a"].log("onward_received")[-1]["waits"])
+    assert len(net["a"].log("session_opened")) == 1
