@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from triack.base.commit import HEAD_BYTES
 from triack.base.names import LEVEL_END
-from triack.base.reasons import DeadReason, DropReason
+from triack.base.reasons import DeadReason, DropReason, RejectReason
 from triack.ordering.transit import TransitPacket, TransitState
 from triack.queues.admin_acks import Tell, Told, nobody_told
 from triack.queues.body_head import cares_of, fragment_range, is_sealed, ordinal_of, priority_of
@@ -55,7 +55,11 @@ class Ended(NamedTuple):
 
 
 _BY_ITSELF = frozenset({DeadReason.REACH_QUEUE_TIMEOUT, DeadReason.PURGED})
-"""Reasons of this node. A destination that refuses one fragment refuses all of them."""
+"""Reasons of this node. A destination that refuses one fragment refuses all of them, unless it has taken some of them
+before their stream ended."""
+
+_FINAL = (RejectReason.STALE_SEQUENCE, DeadReason.PURGED)
+"""Reasons for which fragments go no further. Those whose time has run out go on, as others of their message have."""
 
 
 class TransitLetters:
@@ -115,9 +119,11 @@ class TransitLetters:
             return parts
         for (stream, ordinal), pieces in list(self._pieces.items()):
             reasons = {piece.reason for piece in pieces.values()}
-            if reasons <= _BY_ITSELF:
+            if reasons <= _BY_ITSELF or (RejectReason.STALE_SEQUENCE in reasons and _is_over(stream)):
                 del self._pieces[stream, ordinal]
-                parts.append(Ended(stream, [piece.entry for piece in pieces.values()], reasons.pop()))
+                final = [reason for reason in _FINAL if reason in reasons]
+                entries = [piece.entry for piece in pieces.values()]
+                parts.append(Ended(stream, entries, final[0] if final else DeadReason.REACH_QUEUE_TIMEOUT))
         return parts
 
     def _whole(self, dead: _Dead) -> list[_Dead]:
@@ -170,6 +176,11 @@ class TransitLetters:
         stream, indices, message_class = dead.stream, range(len(content.bodies)), class_on_the_way(dead.reason)
         where = *stream.id, stream.sequence.sequence, dead.entry.number
         self.tell(Told(*where, stream.delivery, stream.destination, content, indices, message_class), now_ns)
+
+
+def _is_over(stream: TransitStream) -> bool:
+    """Whether all that is here of a stream has been given up."""
+    return all(entry.state is TransitState.DEAD for entry in stream.sequence.entries.values())
 
 
 def _topic(stream: TransitStream, content: Unpacked) -> Properties:

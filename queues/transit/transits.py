@@ -504,13 +504,13 @@ class Transits:
             turn.commit.transit_deletes += self._spans(stream, entries)
             turn.passing.dead.append((stream, entries))
         for stream, entries, reason in self.letters.take_parts():
-            if reason == DeadReason.PURGED:
-                self._drops[DropReason.TRANSIT_LOST] += len(entries)
-                self._let_go(stream, entries, FreedReason.PURGED, turn)
-            else:
+            if reason == DeadReason.REACH_QUEUE_TIMEOUT:
                 # Their message would arrive nowhere if its last fragments ended here.
                 stream.sequence.go_on(entries)
                 self._look_at(stream)
+            else:
+                self._drops[DropReason.TRANSIT_LOST] += len(entries)
+                self._let_go(stream, entries, _said(reason), turn)
 
     def handle_committed(self, group: GroupCommit, now_ns: int) -> None:
         """The commit has returned: its packets may be sent, and those that it has moved are gone."""

@@ -24,7 +24,7 @@ from enum import IntEnum
 from hashlib import blake2b
 from typing import NamedTuple
 
-from triack.base.reasons import DeadReason
+from triack.base.reasons import DeadReason, RejectReason
 
 __all__ = ["READ", "SENT", "Batch", "History", "Part", "StreamHistory", "body_of", "identify"]
 
@@ -290,6 +290,10 @@ class History:
         elif number in seen.poison and reason == DeadReason.READER_DIED:
             if seen.knows_kills and not seen.kills[number]:
                 self._found("poison", stream, f"{number} is said to have killed, and was never handed out")
+        elif seen.relayed and not seen.ordered and reason == RejectReason.STALE_SEQUENCE:
+            # A relay that was away has found its stream ended, and answers for it. Its origin had a copy, perhaps.
+            if not maybe_delivered:
+                self._found("total-queue", stream, f"{number} was refused ({reason}), and called not delivered")
         elif not seen.excused and not self._may_expire(seen, number, reason):
             self._found("total-queue", stream, f"{number} became a dead letter without a reason, as {reason}")
         seen.buried.add(number)

@@ -82,6 +82,18 @@ def test_a_fragment_whose_others_have_left_makes_no_letter(reason: str, parts: i
     assert desk.letters.take_parts() == []
 
 
+def test_fragments_of_an_ended_stream_leave_when_all_of_it_is_refused() -> None:
+    """Its destination has taken the others before it forgot the stream; what is here may still complete a message."""
+    desk = Desk()
+    first, *_, last = bodies_of(bytes(3_000))
+    entries = desk.die(first, reason="stale-sequence")
+    other = TransitPacket(9, last, len(last), 1, 0, 0, 0, "up", 0)
+    desk.stream.sequence.add([other])
+    assert (desk.write(), desk.letters.take_parts()) == ([], [])
+    other.state = TransitState.DEAD
+    assert desk.letters.take_parts() == [(desk.stream, entries, "stale-sequence")]
+
+
 def test_a_body_that_is_on_the_disk_alone_is_asked_for() -> None:
     """Nothing overtakes it."""
     desk = Desk()

@@ -153,6 +153,28 @@ def test_what_is_refused_is_a_dead_letter_and_nothing_else() -> None:
     assert rules(seen) == {"total-queue"}
 
 
+def test_what_a_relay_holds_of_an_ended_stream_may_have_arrived() -> None:
+    """It is a dead letter there, and never called not delivered."""
+    for maybe, broken in ((True, set()), (False, {"total-queue"})):
+        seen = history(ordered=False)
+        seen.streams[0].relayed = True
+        accept(seen, 0, 1)
+        hand(seen, 0)
+        seen.buried(0, 0, body_of(0, 0, SIZE), "stale-sequence", maybe_delivered=maybe)
+        assert rules(seen) == broken
+
+
+def test_what_a_relay_has_kept_back_may_come_late() -> None:
+    """Its origin had given it up, as the relay had changed it on its way."""
+    seen = history()
+    seen.streams[0].suspected = frozenset({"bad-seal"})
+    accept(seen, 0, 2)
+    hand(seen, 1)
+    seen.buried(0, 0, body_of(0, 0, SIZE), "bad-seal")
+    hand(seen, 0, reader=1)
+    assert rules(seen) == set()
+
+
 def test_what_is_forbidden_is_never_handed_out() -> None:
     """Whatever became of it besides; and no receipt says that it arrived."""
     seen = history()
