@@ -292,7 +292,7 @@ class Outgoing(Side[Sender]):
         self._held = record["stop"]
         sender = self._sequence(record)
         if record["class"] == TRANSACTIONAL:
-            self._tiers.handle_withdrawn(sender.wanted)
+            self._tiers.handle_withdrawn(sender.wanted, held=self._held)
         elif record["class"] == RECOVERABLE:
             self._pass_over(sender, record["sequence"])
 
@@ -305,6 +305,8 @@ class Outgoing(Side[Sender]):
 
     def handle_rerouted(self, record: Record) -> None:
         """The stream goes by another neighbour from now on, where all of it goes out again."""
+        self._held = False
+        self._carried.clear()
         if self.is_origin and record["class"] == TRANSACTIONAL:
             self._tiers.handle_withdrawn(self._sequence(record).wanted)
 
@@ -377,6 +379,7 @@ class Outgoing(Side[Sender]):
             self._tiers.handle_idle()
         else:
             self._parked.clear()
+            self._withdraw(record, carried)
         for sequence, numbers in carried.items() if self._idle else ():
             parked = self._parked.setdefault(sequence, RangeSet())
             for first, last in numbers:
@@ -390,6 +393,13 @@ class Outgoing(Side[Sender]):
                 for others in self._carried.values():
                     for first, last in others.get(sequence, ()):
                         self._left[sequence].take(first, last)
+
+    def _withdraw(self, record: Record, carried: dict[int, RangeSet]) -> None:
+        """All that a session carried goes out again in the next one, if that has not begun yet."""
+        for sequence in carried if self.is_origin else ():
+            sender = self.sequences[sequence]
+            if sender.cls == TRANSACTIONAL and not any(sequence in others for others in self._carried.values()):
+                self._tiers.handle_failed(record, sender.wanted)
 
     def finish_start(self, later: Due) -> None:
         """A later start, if there is one, did not queue any of this again."""

@@ -37,6 +37,9 @@ class Tiers(LaneReporter):
         # Whether nothing is on its way, as all was withdrawn from the next hop: if the wait ends meanwhile, the next one
         # begins with the next packet that goes out.
         self._rests = False
+        self._held = False
+        # Since when there is no session; 0 if there is one.
+        self._failed_ns = 0
         # Whether any of what has arrived is on the disk there: when a session ends as idle, the rest is sent again.
         self._stored = False
         # The highest number that waits at a relay, which answers for it, and the session in which that was said.
@@ -58,7 +61,7 @@ class Tiers(LaneReporter):
         self._attempt = 0
         self._begin(0)
         self._scheduled = None
-        self._rests = False
+        self._rests = self._held = False
         self._forget_arrived()
         self._to_send = RangeSet()
 
@@ -111,7 +114,9 @@ class Tiers(LaneReporter):
         What a session repeats is still the earlier sending: the resend of the tier has not left with it. So is a packet
         that names one that was ``removed`` before it: the session had it already, and another copy follows.
         """
-        if not record["resend"]:
+        if self._failed_ns:
+            self._forget_arrived()
+        if not record["resend"] and not self._held:
             for number in range(record["number"], record["number"] + record["packets"]):
                 if (record["previous"] if number == record["number"] else number - 1) not in removed:
                     self._to_send.take(number, number)
@@ -153,6 +158,7 @@ class Tiers(LaneReporter):
 
     def _forget_arrived(self) -> None:
         self._arrived = None
+        self._failed_ns = 0
         self._stored = False
 
     def handle_progress(self, record: Record, *, outstanding: bool) -> None:
@@ -181,10 +187,22 @@ class Tiers(LaneReporter):
             self._forget_arrived()
         self._to_send.add(number, number)
 
-    def handle_withdrawn(self, numbers: RangeSet) -> None:
-        """The next hop has given all back, or is another one now: until it is sent again nothing is on its way."""
+    def handle_withdrawn(self, numbers: RangeSet, *, held: bool = False) -> None:
+        """The next hop has given all back, or is another one now: until it is sent again nothing is on its way.
+
+        Args:
+            numbers: what is not freed.
+            held: whether the next hop has no room. What a session had taken before still leaves, and does not count.
+        """
         self._forget_arrived()
-        self._rests = True
+        self._rests, self._held = True, held
+        for first, last in numbers:
+            self._to_send.add(first, last)
+
+    def handle_failed(self, record: Record, numbers: RangeSet) -> None:
+        """The session that had carried them is over, and no other one has begun: until then nothing is on its way."""
+        self._failed_ns = record["at_ns"]
+        self._rests, self._held = True, False
         for first, last in numbers:
             self._to_send.add(first, last)
 
@@ -244,7 +262,7 @@ class Tiers(LaneReporter):
         # The packets must have arrived there before the wait ended, or there was nothing to send again.
         begun_ns = max(self._begun_ns, self._arrived["at_ns"])
         missed_ns = begun_ns + wait_ns + LATE_NS
-        if record["at_ns"] > missed_ns:
+        if (self._failed_ns or record["at_ns"]) > missed_ns:
             evidence = f"no resend within {wait_ns} ns though packets waited for an order ack"
             due = awake(record, begun_ns, missed_ns, record["at_ns"])
             self._report(self._arrived, evidence, *self._reset_elsewhere(record), due)
@@ -260,6 +278,8 @@ class Tiers(LaneReporter):
             return
         arrived = self._arrived
         end_ns = max(self._begun_ns, arrived["at_ns"]) + wait_ns + LATE_NS
+        if 0 < self._failed_ns <= end_ns:
+            return
         due = Due("carried_on", arrived["node"], arrived["incarnation"], arrived["session"], arrived["at_ns"], end_ns)
         evidence = f"no resend within {wait_ns} ns though packets waited for an order ack"
         self._report(arrived, evidence, due, awake(arrived, arrived["at_ns"], end_ns))

@@ -69,3 +69,33 @@ def test_a_word_that_nothing_waits_ends_only_a_wait(has_waited: bool) -> None:
     tiers.handle_onward({**at, "at_ns": 500 * MS, "here": 0, "waits": False})
     tiers.handle_scheduled({**again, "at_ns": 1 + 600 * MS, "attempt": 2})
     assert [found.violation.check for found in out.findings] == (["resend_tiers"] if has_waited else [])
+
+
+@pytest.mark.parametrize("held", [False, True])
+def test_while_nothing_is_on_its_way_no_tier_runs_out(held: bool) -> None:
+    """The next hop has given all back, or is another one; what its session had taken before does not count."""
+    out = Output()
+    tiers = Tiers("a", 1, out)
+    tiers.handle_settings({"seq_resend_13_ns": 300 * MS})
+    sent = {"node": "a", "incarnation": 1, "n": 1, "wall_ns": 0, "sequence": 1, "number": 1, "packets": 1}
+    sent |= {"resend": False, "previous": 0, "first": 1, "last": 1}
+    tiers.handle_sent({**sent, "at_ns": 1}, RangeSet())
+    tiers.handle_arrived({**sent, "at_ns": 100 * MS}, 1, 1)
+    tiers.handle_withdrawn(RangeSet([(1, 1)]), held=held)
+    if held:
+        tiers.handle_sent({**sent, "at_ns": 200 * MS}, RangeSet())
+        tiers.handle_arrived({**sent, "at_ns": 250 * MS}, 1, 1)
+        tiers.handle_withdrawn(RangeSet([(1, 1)]))
+    tiers.handle_sent({**sent, "at_ns": 5_000 * MS}, RangeSet())
+    tiers.handle_arrived({**sent, "at_ns": 5_100 * MS}, 1, 1)
+    tiers.handle_scheduled({**sent, "at_ns": 5_300 * MS, "attempt": 1, "interval_ns": 300 * MS})
+    assert out.findings == []
+    tiers.handle_sent({**sent, "at_ns": 5_300 * MS}, RangeSet())
+    tiers.handle_arrived({**sent, "at_ns": 5_400 * MS}, 1, 1)
+    tiers.handle_failed({**sent, "at_ns": 5_450 * MS}, RangeSet([(1, 1)]))
+    tiers.handle_progress({**sent, "at_ns": 9_000 * MS}, outstanding=True)
+    assert out.findings == []
+    tiers.handle_sent({**sent, "at_ns": 9_000 * MS}, RangeSet())
+    tiers.handle_arrived({**sent, "at_ns": 9_100 * MS}, 1, 1)
+    tiers.handle_progress({**sent, "at_ns": 9_900 * MS}, outstanding=True)
+    assert [found.violation.check for found in out.findings] == ["resend_tiers"]
