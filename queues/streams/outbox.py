@@ -313,8 +313,8 @@ class Outbox:
     def _look_at(self, outgoing: OutgoingStream) -> None:
         """An outgoing queue has changed: it may have something to send, or another deadline.
 
-        Removing packets needs no call: a queue with nothing to send loses its turn by itself, and a needless deadline
-        does no harm.
+        Removing packets needs no call, unless others wait for their place (``ordering.slow_start``): a queue with nothing
+        to send loses its turn by itself, and a needless deadline does no harm.
         """
         self._set_deadline(outgoing)
         if not outgoing.peer or outgoing.paused or outgoing in self._wanting:
@@ -571,9 +571,10 @@ class Outbox:
         """A session ack covers packets."""
         for outgoing, some in groupby(contexts, key=_OUTGOING_OF):
             entries, sequence = [context.entry for context in some], outgoing.sequence
+            is_slow = sequence.start.credit is not None
             if freed := sequence.handle_session_ack(entries):
                 self._free(outgoing, freed, turn)
-            if not outgoing.durable and sequence.start.credit is not None:
+            if not outgoing.durable and is_slow:
                 # The destination had no place for this express stream and has one now. The ack of a fragment frees
                 # nothing by itself, but lets the next fragments leave.
                 sequence.hold.handle_progress()
@@ -586,9 +587,10 @@ class Outbox:
             entries, sequence = [context.entry for context in some], outgoing.sequence
             # A copy of what the next hop had already says nothing of its room.
             takes = any(not entry.stored for entry in entries)
+            is_slow = sequence.start.credit is not None
             if freed := sequence.handle_store_ack(entries):
                 self._free(outgoing, freed, turn)
-            if (takes and sequence.hold.handle_progress()) or sequence.start.credit is not None:
+            if (takes and sequence.hold.handle_progress()) or is_slow:
                 self._look_at(outgoing)
             if outgoing.next_hop.is_async:
                 self.sync_links.remove(outgoing.way, outgoing, _ranges(entries))
@@ -709,6 +711,7 @@ class Outbox:
             outgoing.handle_removed(part, reason)
         self.sync_links.remove(outgoing.way, outgoing, _ranges(entries))
         self._free(outgoing, entries, turn)
+        self._look_at(outgoing)
         return True
 
     def handle_hold(self, stream: int, turn: int, now_ns: int, *, stop: bool, reason: str = "") -> None:

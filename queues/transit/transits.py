@@ -526,6 +526,7 @@ class Transits:
         for stream, entries in group.passing.dead:
             left = [entry for entry in entries if stream.sequence.entries.get(entry.number) is entry]
             self._forget_entries(stream, left, now_ns)
+            self._look_at(stream)
         for stream in group.passing.left:
             stream.leaving -= 1
             if not stream.sequence.entries:
@@ -576,7 +577,8 @@ class Transits:
         for stream, some in groupby(contexts, key=_STREAM_OF):
             sequence, entries = stream.sequence, [context.entry for context in some]
             # A packet that was held back has a session ack, too, and a copy of what the next hop had has a store ack.
-            tells_of_room = ack is Ack.STORE if stream.durable else sequence.start.credit is not None
+            is_slow = sequence.start.credit is not None
+            tells_of_room = ack is Ack.STORE if stream.durable else is_slow
             is_new = sequence.freed_by is Ack.ONWARD and any(not entry.stored for entry in entries)
             freed = sequence.handle_ack(entries, ack)
             if freed:
@@ -586,7 +588,7 @@ class Transits:
                 if stream.durable:
                     self._links.resuming.handle_freed(conversation.link_name, conversation.peer_id)
             takes = tells_of_room and (is_new or bool(freed))
-            if (takes and sequence.hold.handle_progress()) or sequence.start.credit is not None:
+            if (takes and sequence.hold.handle_progress()) or is_slow:
                 self._look_at(stream)
 
     def handle_onward(self, conversation: Conversation, packet: OnwardPacket, now_ns: int) -> None:
@@ -632,6 +634,8 @@ class Transits:
         self.sync.handle_gone(stream, entries)
         self._free(stream, entries, reason, turn)
         self._words.handle_let_go(stream, turn.now_ns)
+        # In slow start it was perhaps these that the others waited for.
+        self._look_at(stream)
 
     def _forget_entries(self, stream: TransitStream, entries: list[TransitPacket], now_ns: int) -> None:
         self.room.count(stream, entries, -1)

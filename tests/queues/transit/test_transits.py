@@ -6,7 +6,7 @@ from itertools import count
 
 import pytest
 
-from tests.queues.relays import Relays, die_at, line, post
+from tests.queues.relays import Relays, dead, die_at, line, post
 from tests.queues.world import numbered
 from triack.base.commit import Commit
 from triack.base.delivery import DURABLE, Delivery
@@ -187,3 +187,22 @@ def test_a_purge_removes_what_waits_for_one_node_alone() -> None:
     net.world.run(SECOND)
     assert [(stream.final, len(stream.sequence.entries)) for stream in r.live.transits.streams] == [("b", 0), ("c", 1)]
     assert r.live.queues.dead_letters == {"purged": 1}
+
+
+@pytest.mark.parametrize("delivery", sorted(DURABLE))
+def test_what_is_refused_leaves_its_place_to_the_others(delivery: Delivery) -> None:
+    """A destination that had no room a moment ago gets them one by one."""
+    net = line("arb")
+    a, r, b = (net[name] for name in "arb")
+    net.allow("b", "r", relays_for=())
+    b.crash()
+    for body in numbered(0, 4):
+        post(a, "b", body, delivery=delivery)
+        net.world.run(SECOND)
+    (stream,) = r.live.transits.streams
+    assert len(stream.sequence.entries) == 4
+    stream.sequence.start.credit = 1
+    b.start()
+    assert net.world.run(20 * SECOND, lambda: not net.waiting())
+    owner = "a" if delivery is Delivery.TRANSACTIONAL else "r"
+    assert net.world.run(5 * SECOND, lambda: sorted(dead(net[owner])[0]) == numbered(0, 4))
