@@ -313,8 +313,8 @@ class Outbox:
     def _look_at(self, outgoing: OutgoingStream) -> None:
         """An outgoing queue has changed: it may have something to send, or another deadline.
 
-        Removing packets needs no call, unless others wait for their place (``ordering.slow_start``): a queue with nothing
-        to send loses its turn by itself, and a needless deadline does no harm.
+        Removing packets needs no call, unless others wait for their place (``ordering.slow_start``): a queue with
+        nothing to send loses its turn by itself, and a needless deadline does no harm.
         """
         self._set_deadline(outgoing)
         if not outgoing.peer or outgoing.paused or outgoing in self._wanting:

@@ -325,8 +325,8 @@ class Transits:
             self._go_by(stream, way, now_ns)
         if stream.via != conversation.link_name and not stream.sequence.entries:
             self._admission.streams.add(stream.via.encode(), -STREAM_BYTES)
-            # What waits behind the next hop is for the new neighbour to hear, and no more for the old one. What has been
-            # passed on is for the old one, as the new one may never have had it.
+            # What waits behind the next hop is for the new neighbour to hear, and no more for the old one. What has
+            # been passed on is for the old one, as the new one may never have had it.
             self._words.handle_let_go(stream, now_ns)
             self.sync.onward.tell_now(stream, now_ns)
             stream.via, stream.from_name = conversation.link_name, self._from(conversation, header)

@@ -290,11 +290,9 @@ class History:
         elif number in seen.poison and reason == DeadReason.READER_DIED:
             if seen.knows_kills and not seen.kills[number]:
                 self._found("poison", stream, f"{number} is said to have killed, and was never handed out")
-        elif seen.relayed and not seen.ordered and reason == RejectReason.STALE_SEQUENCE:
-            # A relay that was away has found its stream ended, and answers for it. Its origin had a copy, perhaps.
-            if not maybe_delivered:
-                self._found("total-queue", stream, f"{number} was refused ({reason}), and called not delivered")
-        elif not seen.excused and not self._may_expire(seen, number, reason):
+        elif not (
+            seen.excused or self._may_expire(seen, number, reason) or (maybe_delivered and _may_be_late(seen, reason))
+        ):
             self._found("total-queue", stream, f"{number} became a dead letter without a reason, as {reason}")
         seen.buried.add(number)
 
@@ -451,3 +449,8 @@ def identify(body: bytes) -> tuple[int, int]:
         return int(stream), int(number)
     except ValueError:
         return -1, -1
+
+
+def _may_be_late(seen: StreamHistory, reason: str) -> bool:
+    """Whether a relay that was away may have found a stream ended. Its origin had a copy, and that may have arrived."""
+    return seen.relayed and not seen.ordered and reason == RejectReason.STALE_SEQUENCE

@@ -7,7 +7,15 @@ from triack.base.delivery import Delivery
 from triack.base.session_log import COMMON, EVENTS
 from triack.base.units import SECOND
 
-RELAYS = {"transit_committed", "transit_freed", "control_relayed", "route_refused", "onward_sent", "hold_received", "rerouted"}
+RELAYS = {
+    "transit_committed",
+    "transit_freed",
+    "control_relayed",
+    "route_refused",
+    "onward_sent",
+    "hold_received",
+    "rerouted",
+}
 
 ONWARD = {"onward_ack_sent", "onward_ack_received", "link_downgraded", "link_upgraded"}
 

@@ -34,8 +34,8 @@ class Tiers(LaneReporter):
         self._peers: set[str] = set()
         # Since when something at the next hop has waited for nothing but its order ack.
         self._arrived: Record | None = None
-        # Whether nothing is on its way, as all was withdrawn from the next hop: if the wait ends meanwhile, the next one
-        # begins with the next packet that goes out.
+        # Whether nothing is on its way, as all was withdrawn from the next hop: if the wait ends meanwhile, the next
+        # one begins with the next packet that goes out.
         self._rests = False
         self._held = False
         # Since when there is no session; 0 if there is one.

@@ -89,6 +89,12 @@ class Asking(LaneReporter):
             if rows is not None:
                 rows[:] = [it for it in rows if it[0] == record["incarnation"]]
 
+    def handle_transit(self, record: Record) -> None:
+        """The node, a relay, has taken packets: of this copy it may tell what it told of one that came before."""
+        sequence, first, last = record["sequence"], record["first"], record["last"]
+        for key in [key for key in self.now[1] if key[0] == sequence and first <= key[1] <= last]:
+            del self.now[1][key]
+
     def handle_told(self, record: Record, receiver: Receiver) -> None:
         """The node tells the origin what happened to messages of a packet."""
         sequence, number, message_class = record["sequence"], record["number"], record["message_class"]

@@ -300,6 +300,8 @@ class StreamJudge(LaneReporter):
 
     def _on_transit(self, record: Record) -> None:
         self._story(record)
+        if record["node"] in self._asking:
+            self._asking[record["node"]].handle_transit(record)
         self._relay(record["node"]).handle_committed(record)
         self._receiver(record["node"]).handle_transit(record)
 

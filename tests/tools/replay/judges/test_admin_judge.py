@@ -10,6 +10,9 @@ from tests.queues.world import World, numbered
 from tests.tools.replay.judging import assert_found, breaking
 from tests.tools.replay.two_nodes import Log, checks, logs_of, renumbered
 from triack.base.units import SECOND
+from triack.tools.replay.checks.findings import Output
+from triack.tools.replay.checks.incoming_check import Receiver
+from triack.tools.replay.judges.admin_judge import Asking
 
 
 @cache
@@ -80,6 +83,20 @@ def test_a_second_telling_in_a_later_start_is_found() -> None:
     at = next(at for at, it in enumerate(b) if it["incarnation"] == 2 and it["event"] == "session_opened")
     later = {**told, "incarnation": 2, "at_ns": b[at]["at_ns"], "wall_ns": b[at]["wall_ns"]}
     assert checks(a, renumbered([*b[: at + 1], later, *b[at + 1 :]])) == {"admin_ack_twice"}
+
+
+@pytest.mark.parametrize("takes", [False, True])
+def test_a_relay_tells_of_each_copy_that_it_has_taken(*, takes: bool) -> None:
+    """Its neighbour died before it had forgotten the first one, and sends it again."""
+    out = Output()
+    asking, receiver = Asking("r", "a", 1, out), Receiver()
+    told = {"node": "r", "incarnation": 1, "n": 1, "wall_ns": 0, "sequence": 1, "number": 5, "place": 0, "count": 1}
+    told |= {"class": "recoverable", "message_class": 0x8005}
+    asking.handle_told(told, receiver)
+    if takes:
+        asking.handle_transit({"sequence": 1, "first": 4, "last": 6})
+    asking.handle_told(told, receiver)
+    assert [found.violation.check for found in out.findings] == ([] if takes else ["admin_ack_twice"])
 
 
 @pytest.mark.parametrize("name", breaking("admin_ack_missing", "admin_ack_twice", "admin_ack_made_up"))
