@@ -164,3 +164,20 @@ def test_a_body_that_nobody_frees_is_a_broken_promise(monkeypatch: pytest.Monkey
     monkeypatch.setattr(workload, "TORN_NS", 2)
     monkeypatch.setattr(Bodies, "give_up", lambda *_: None)
     assert rules(run_plan(plan)) == {"bodies"}
+
+
+@pytest.mark.parametrize(
+    "seed",
+    [
+        20180,  # the rest of a message whose first part was refused
+        1352318,  # a route that changes while a resend tier runs
+        1360503,  # and one that is held at each relay of a circle
+        1361582,  # fragments of an ended stream at a relay that was away
+        1362118,  # a relay that holds back what its origin has given up
+        1370402,  # a session that fails while its packets wait for their order ack
+        1372263,  # a relay that gets a copy of what it has given up
+        1372670,  # a session that still repeats after its stream goes another way
+    ],
+)
+def test_seeds_that_once_accused_nodes_that_were_right(seed: int) -> None:
+    assert run_seed(seed).violations == []

@@ -765,8 +765,9 @@ class Incoming(Side[Receiver]):
                     continue
                 evidence = "committed and neither handed out, purged nor expired, though later ones were handed out"
                 dues = [settled(self.node, commit.incarnation)]
-                if receiver.cls == TRANSACTIONAL and commit.first < number < commit.last:
-                    # Its origin may have given it up.
+                is_part = receiver.counts.get(number - 1) == 0
+                if receiver.cls == TRANSACTIONAL and (commit.first < number < commit.last or is_part):
+                    # Its origin may have given it up; of a large message, as an earlier part of it was refused.
                     dues += of_origin(self._origin, commit.record(self.node))
                 self._at(commit.record(self.node), "not_handed", evidence, sequence, *dues, number=number)
 

@@ -61,6 +61,8 @@ class Outgoing(Side[Sender]):
         self._before = 0
         # What the session in use has sent: session -> sequence -> numbers; the older ones are over.
         self._carried: dict[str, dict[int, RangeSet]] = {}
+        # Those of them with a neighbour by which the stream went before its route changed.
+        self._former: set[str] = set()
         self._again: dict[int, RangeSet] | None = None
         # The last session that failed, and by sequence what failed sessions carried and no later one did.
         self._last_failed: Record | None = None
@@ -129,6 +131,7 @@ class Outgoing(Side[Sender]):
         self._before = int(self._life["incarnation"] if self._life else record["incarnation"])
         self._again = {}
         self._carried.clear()
+        self._former.clear()
         self._held, self._unsent = False, None
         self._parked.clear()
         self._idle = False
@@ -227,6 +230,8 @@ class Outgoing(Side[Sender]):
         carried = self._carried.setdefault(session, {}).get(sequence)
         if carried is None:
             carried = self._carried[session][sequence] = RangeSet()
+        if not record["resend"]:
+            self._former.discard(session)
         first, last = record["number"], record["number"] + record["packets"] - 1
         again = last - first + 1 - size(sender.sent.put(first, last))
         if again:
@@ -306,7 +311,7 @@ class Outgoing(Side[Sender]):
     def handle_rerouted(self, record: Record) -> None:
         """The stream goes by another neighbour from now on, where all of it goes out again."""
         self._held = False
-        self._carried.clear()
+        self._former.update(self._carried)
         if self.is_origin and record["class"] == TRANSACTIONAL:
             self._tiers.handle_withdrawn(self._sequence(record).wanted)
 
@@ -373,6 +378,7 @@ class Outgoing(Side[Sender]):
     def handle_closed(self, record: Record) -> None:
         """A session that carried packets of the stream is over."""
         carried = self._carried.pop(record["session"], {})
+        self._former.discard(record["session"])
         self._idle = record["reason"] == "idle"
         self._tiers.handle_closed(record["session"])
         if self._idle:
@@ -398,7 +404,8 @@ class Outgoing(Side[Sender]):
         """All that a session carried goes out again in the next one, if that has not begun yet."""
         for sequence in carried if self.is_origin else ():
             sender = self.sequences[sequence]
-            if sender.cls == TRANSACTIONAL and not any(sequence in others for others in self._carried.values()):
+            others = [numbers for session, numbers in self._carried.items() if session not in self._former]
+            if sender.cls == TRANSACTIONAL and not any(sequence in numbers for numbers in others):
                 self._tiers.handle_failed(record, sender.wanted)
 
     def finish_start(self, later: Due) -> None:
