@@ -438,7 +438,7 @@ class SessionEventRouter:
         if link is None or link.conversation is not conversation:
             return
         # A relay that has started anew does not know what it has said, and has perhaps nothing to say.
-        if link.awaits_order_ack or self._outbox.relies_on(link) or self._transits.relies_on(link):
+        if link.awaits_order_ack or self._outbox.relies_on(link) or self._transits.has_to_ask(link):
             conversation.session.ping()
 
     def _on_idle(self, conversation: Conversation, _event: events.SessionIdle, now_ns: int) -> None:

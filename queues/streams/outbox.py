@@ -683,6 +683,9 @@ class Outbox:
         entry = outgoing.sequence.entries.get(number)
         if entry is None or entry.state is StreamPacketState.REJECTED:
             return
+        if not entry.sends:
+            # It is about a copy of an earlier process of this node, or invented: what comes of this one is not known.
+            return
         if behind and outgoing.delivery is Delivery.RECOVERABLE and not outgoing.next_hop.awaited:
             # Its dead letter is there. The word has overtaken the store ack, which frees this copy.
             return

@@ -842,6 +842,11 @@ class Transits:
             stream.next_hop.waits or stream.sequence.awaits_onward for stream in self._by_link.get(link.peer, ())
         )
 
+    def has_to_ask(self, link: Link) -> bool:
+        """Whether the next hop has to be asked if it is still there, as no stream asks it for room now and then."""
+        holds = (stream.sequence.hold for stream in self._by_link.get(link.peer, ()) if not stream.paused)
+        return self.relies_on(link) and all(hold.state is HoldState.GOING for hold in holds)
+
     def handle_routes_changed(self, now_ns: int) -> None:
         """Routes, peers or their permissions have changed."""
         self.news.handle_routes_changed()

@@ -11,9 +11,12 @@ from triack.base.commit import StoreContent
 from triack.base.errors import NodeClosed, StoreDamaged, TriackError
 from triack.base.peers import Peer
 from triack.base.units import MS, in_ns
+from triack.queues.manager.effects import Job
 from triack.queues.manager.engine import Engine
+from triack.queues.streams.group_commit import GroupCommit
 from triack.store.store import Store
 from triack.tools.chaos.plan import HostPlan
+from triack.tools.chaos.storms import Storms
 from triack.tools.sim.disk import Disk, ProcessCrashed
 from triack.tools.sim.effects import Effects
 from triack.tools.sim.host import FOLDER, SimHost
@@ -77,6 +80,7 @@ class Host(SimHost):
         state: the application's values in the store (``Node.recall``).
         effects: of all its processes.
         on_power_loss: called when the power is gone, before anything starts again.
+        storms: counts what it does while nothing comes of it; all hosts of a world share one.
         ends: how processes ended, for the coverage of a campaign.
     """
 
@@ -97,10 +101,13 @@ class Host(SimHost):
         self.state: dict[str, bytes] = {}
         self.effects = Effects()
         self.on_power_loss: Callable[[], None] = lambda: None
+        self.storms = Storms()
         self.ends: list[str] = []
         self._crash = Crash()
         self._pause = Pause()
         self._sleepers: dict[str, Callable[[], None]] = {}
+        # The effects before the timer that has just run out; -1: none has.
+        self._woken_at = -1
         self.disk.on_effect = lambda _what: self.before_effect()
 
     @property
@@ -263,7 +270,10 @@ class Host(SimHost):
 
     def drain(self) -> None:
         """Called after every input; then readers that wait for messages wake."""
+        woken_at, self._woken_at = self._woken_at, -1
         super().drain()
+        if woken_at == self.effects.count:
+            self.storms.handle_woken(self.name, self.world.now_ns)
         for queue in [queue for queue in self._sleepers if self.has_messages(queue)]:
             self._sleepers.pop(queue)()
 
@@ -278,6 +288,21 @@ class Host(SimHost):
     def await_messages(self, queue: str, wake: Callable[[], None]) -> None:
         """Call ``wake`` once, when there is something to read in a queue."""
         self._sleepers[queue] = wake
+
+    def start_job(self, job: Job) -> None:
+        """Do it after the time of the disk."""
+        if isinstance(job, GroupCommit):
+            self.storms.handle_commit(job.commit, self.world.now_ns)
+        super().start_job(job)
+
+    def send_datagrams(self, address: str, datagrams: list[bytes]) -> None:
+        """Put them on the network."""
+        self.storms.handle_sent(self.name, len(datagrams), self.world.now_ns)
+        super().send_datagrams(address, datagrams)
+
+    def _tick(self, timer_ns: int) -> None:
+        self._woken_at = self.effects.count
+        super()._tick(timer_ns)
 
     def before_effect(self) -> None:
         """The process may have to end here."""

@@ -24,6 +24,7 @@ from triack.tools.chaos.host import Host
 from triack.tools.chaos.pausing import Pausing
 from triack.tools.chaos.plan import DISHONEST, STRANGE, Fault, Plan, RoutePlan, is_limited
 from triack.tools.chaos.sealing import FINDINGS, HOSTILE, Hostile
+from triack.tools.chaos.storms import Storms
 from triack.tools.chaos.strangers import Strangers
 from triack.tools.chaos.trust import Trust
 from triack.tools.chaos.verdict import judge_logs
@@ -120,6 +121,9 @@ class _Scene:
         self.network = Network(self.world, plan.network)
         keys = None if plan.is_secure else ()
         self.hosts = [Host(self.world, self.network, host, keys=keys) for host in plan.hosts]
+        self.storms = Storms()
+        for each in self.hosts:
+            each.storms = self.storms
         self.clones: list[Host] = []
         self.hostile: list[Hostile] = []
         self.nonces = Nonces()
@@ -466,7 +470,7 @@ class _Scene:
         disk = Disk(self.world.chance("disk of the clone"))
         clone = Host(self.world, self.network, plan, disk, original.identity.keys)
         clone.directory.replace(original.directory)
-        clone.identity.suite = self.nonces.suite
+        clone.identity.suite, clone.storms = self.nonces.suite, self.storms
         disk.restore(original.disk.snapshot())
         self.clones.append(clone)
         clone.start()
@@ -483,7 +487,7 @@ class _Scene:
         if self.nonces.repeated:
             repeated = counted(self.nonces.repeated, "datagram")
             self.violations.append(("nonce", f"sealed with a nonce of another: {repeated}"))
-        self.violations += history.violations + self.trust.violations
+        self.violations += history.violations + self.trust.violations + self.storms.violations
         self.violations += self.strangers.violations if self.strangers is not None and self.plan.is_secure else []
         if not self.tainted:
             self._judge_records()

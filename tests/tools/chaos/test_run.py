@@ -12,11 +12,13 @@ import pytest
 from triack.base.units import MS, SECOND
 from triack.ordering.order_settings import OrderSettings
 from triack.queues.mailboxes.large_bodies import Bodies
+from triack.queues.manager.engine import Engine
 from triack.queues.node_settings import NodeSettings
 from triack.session.protocol.settings import SessionSettings
 from triack.store.store import Store
 from triack.tools.chaos import workload
 from triack.tools.chaos.drawing import draw
+from triack.tools.chaos.host import Host
 from triack.tools.chaos.plan import LASTING_MS, Fault, Plan, StreamPlan
 from triack.tools.chaos.run import Outcome, run_plan, run_seed
 from triack.tools.replay.run import replay
@@ -47,6 +49,18 @@ def test_the_logs_of_a_run_pass_the_replay(tmp_path: Path, days: int) -> None:
     verdict = replay([tmp_path], engine="local")
     assert (verdict.verdict, outcome.violations) == ("pass", [])
     assert verdict.records > 50
+
+
+def test_a_node_that_wakes_for_nothing_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each millisecond, though all of its messages have arrived."""
+
+    def arm(self: Host, _engine: Engine) -> None:
+        if self._timer_ns is None:
+            timer_ns = self._timer_ns = self.world.now_ns + MS
+            self.later(MS, lambda: self._tick(timer_ns))
+
+    monkeypatch.setattr(Host, "_arm", arm)
+    assert rules(run_plan(calm(12, faults_end_ns=30 * SECOND))) == {"storm"}
 
 
 @pytest.mark.slow

@@ -61,7 +61,9 @@ class Outgoing(Side[Sender]):
         self._before = 0
         # What the session in use has sent: session -> sequence -> numbers; the older ones are over.
         self._carried: dict[str, dict[int, RangeSet]] = {}
-        # Those of them with a neighbour by which the stream went before its route changed.
+        # When its route changed last: sessions that were open then have begun no wait.
+        self._rerouted_ns = 0
+        # Those of them with a neighbour by which the stream went before.
         self._former: set[str] = set()
         self._again: dict[int, RangeSet] | None = None
         # The last session that failed, and by sequence what failed sessions carried and no later one did.
@@ -132,6 +134,7 @@ class Outgoing(Side[Sender]):
         self._again = {}
         self._carried.clear()
         self._former.clear()
+        self._rerouted_ns = 0
         self._held, self._unsent = False, None
         self._parked.clear()
         self._idle = False
@@ -310,7 +313,7 @@ class Outgoing(Side[Sender]):
 
     def handle_rerouted(self, record: Record) -> None:
         """The stream goes by another neighbour from now on, where all of it goes out again."""
-        self._held = False
+        self._held, self._rerouted_ns = False, record["at_ns"]
         self._former.update(self._carried)
         if self.is_origin and record["class"] == TRANSACTIONAL:
             self._tiers.handle_withdrawn(self._sequence(record).wanted)
@@ -370,7 +373,9 @@ class Outgoing(Side[Sender]):
         if not self.is_origin:
             return
         failed = self._last_failed
-        if failed is not None and failed["at_ns"] > record["opened_ns"]:
+        if record["opened_ns"] < self._rerouted_ns:
+            self._tiers.handle_opened(record["peer"], record["opened_ns"], resumed=True)
+        elif failed is not None and failed["at_ns"] > record["opened_ns"]:
             self._tiers.handle_taken_over(record["peer"], failed["at_ns"], record["at_ns"])
         else:
             self._tiers.handle_opened(record["peer"], record["opened_ns"], resumed=idle)
