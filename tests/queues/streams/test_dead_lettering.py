@@ -60,3 +60,16 @@ def test_letters_are_made_in_order_and_wait_for_bodies() -> None:
     turn = GroupCommit()
     dead_lettering.dead_letter(turn)
     assert (len(dead_lettering.waiting), turn.departures.dead_lettered) == (2, [])
+
+
+def test_a_word_about_a_packet_that_has_not_left_is_not_believed() -> None:
+    """A relay may invent it, or it is about a copy of an earlier process."""
+    node = Bare()
+    outgoing = node.submit("memory://nobody", b"x")
+    node.poll()
+    node.finish_job()
+    (entry,) = outgoing.sequence.entries.values()
+    refusal = outgoing.stream_number, outgoing.sequence.sequence, entry.number, "relay-denied"
+    node.engine.outbox.handle_reject(*refusal, node.engine.jobs.turn(node.now_ns), certain=False)
+    assert "removed" not in events(node.poll())
+    assert list(outgoing.sequence.entries) == [entry.number]
