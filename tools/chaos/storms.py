@@ -1,7 +1,8 @@
 """Nodes that do much while nothing comes of it: they storm each other with datagrams, or wake again and again.
 
 No promise is broken by that, and nobody waits. So no other judge sees it. Measured over 4,000 seeds with relays, a node
-sends at most 320 datagrams in a minute in which no disk gets or loses a message, and wakes 116 times for nothing.
+sends at most 320 datagrams in a minute in which no disk gets or loses a message, and wakes 116 times for nothing. Right
+after the last one all of a backlog may go out again, with a tier of 0.3 s several times.
 """
 
 from collections import Counter
@@ -12,6 +13,8 @@ from triack.base.units import SECOND
 
 __all__ = ["DATAGRAMS_MAX", "WAKES_MAX", "Storms"]
 
+CALM_NS: Final = 10 * SECOND
+"""After progress all of that is right for this long."""
 WINDOW_NS: Final = 60 * SECOND
 DATAGRAMS_MAX: Final = 1_000
 WAKES_MAX: Final = 1_000
@@ -37,7 +40,7 @@ class Storms:
         puts = commit.outgoing or commit.messages or commit.transit
         takes = commit.outgoing_deletes or commit.message_deletes or commit.transit_deletes
         if puts or takes:
-            self._begin(now_ns)
+            self._begin(now_ns + CALM_NS)
 
     def handle_sent(self, host: str, datagrams: int, now_ns: int) -> None:
         """A node has sent something."""
@@ -55,7 +58,7 @@ class Storms:
     def _count(self, counts: Counter[str], host: str, by: int, most: int, what: str, now_ns: int) -> None:
         if now_ns >= self._begun_ns + WINDOW_NS:
             self._begin(now_ns)
-        counts[host] += by
+        counts[host] += by if now_ns >= self._begun_ns else 0
         if counts[host] > most and (host, what) not in self._found:
             self._found.add((host, what))
             since_s = (now_ns - self._begun_ns) / SECOND

@@ -27,13 +27,15 @@ def test_many_wakes_for_nothing_are_one_too() -> None:
 
 
 def test_with_each_message_that_comes_or_goes_the_minute_begins_anew() -> None:
-    """A commit of anything else is no progress."""
+    """Ten seconds later, when what was left has gone out again. A commit of anything else is no progress."""
     for commit, storm in ((PROGRESS, False), (Commit(outgoing_deletes=[(1, 1)]), False), (Commit(serial=7), True)):
         storms = Storms()
         storms.handle_sent("a", DATAGRAMS_MAX, 0)
         storms.handle_commit(commit, SECOND)
-        storms.handle_sent("a", 1, 2 * SECOND)
+        storms.handle_sent("a", DATAGRAMS_MAX + 1, 10 * SECOND)
         assert bool(storms.violations) is storm
+        storms.handle_sent("a", DATAGRAMS_MAX + 1, 11 * SECOND)
+        assert storms.violations
 
 
 def test_after_a_minute_it_begins_anew() -> None:
