@@ -6,9 +6,11 @@ Bugs that a seed once found are planted now: plans change as faults are added, a
 import struct
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from triack.base.delivery import Delivery
 from triack.base.units import MS, SECOND
 from triack.ordering.order_settings import OrderSettings
 from triack.queues.mailboxes.large_bodies import Bodies
@@ -20,7 +22,7 @@ from triack.tools.chaos import workload
 from triack.tools.chaos.drawing import draw
 from triack.tools.chaos.host import Host
 from triack.tools.chaos.plan import LASTING_MS, Fault, Plan, StreamPlan
-from triack.tools.chaos.run import Outcome, run_plan, run_seed
+from triack.tools.chaos.run import Outcome, _awaited, run_plan, run_seed
 from triack.tools.replay.run import replay
 from triack.tools.sim.disk_file import Handle
 
@@ -195,3 +197,22 @@ def test_a_body_that_nobody_frees_is_a_broken_promise(monkeypatch: pytest.Monkey
 )
 def test_seeds_that_once_accused_nodes_that_were_right(seed: int) -> None:
     assert run_seed(seed).violations == []
+
+
+@pytest.mark.parametrize(
+    ("stream", "has_died", "waits"),
+    [
+        ({}, False, False),
+        ({"rejections": {3: "queue-full"}}, False, True),
+        ({"relay": "r"}, False, True),
+        ({"delivery": Delivery.EXPRESS}, False, False),
+        ({"delivery": Delivery.EXPRESS}, True, True),
+    ],
+)
+def test_pieces_of_a_message_wait_where_its_origin_has_still_to_say_that_it_has_ended(
+    stream: dict[str, object], has_died: bool, waits: bool
+) -> None:
+    """A part of it was refused, or lies at a relay, or was in the memory of a process that has died."""
+    one = SimpleNamespace(**{"id": 1, "rejections": {}, "relay": "", "delivery": Delivery.RECOVERABLE, **stream})
+    inbox = SimpleNamespace(awaited=SimpleNamespace(ends={}), streams=[one])
+    assert _awaited(inbox, has_died=has_died) == ({1} if waits else set())  # type: ignore[arg-type]
