@@ -128,10 +128,9 @@ class Awaited:
         if len(runs) > MARKS_MAX:
             self._merge()
 
-    def remove(self, ranges: Iterable[Range]) -> None:
-        """Packets wait no longer."""
-        for first, last in ranges:
-            self._remove(first, last)
+    def remove(self, ranges: Iterable[Range]) -> list[Range]:
+        """Packets wait no longer. Returns those that did."""
+        return [waited for first, last in ranges for waited in self._remove(first, last)]
 
     def keep(self, ranges: list[Range]) -> None:
         """Of all others nothing will be heard any more.
@@ -155,13 +154,16 @@ class Awaited:
         """How many wait; a few more when there are many gaps between them."""
         return sum([last - first + 1 for first, last, _ in self._runs])
 
-    def _remove(self, first: int, last: int) -> None:
-        runs = self._runs
+    def _remove(self, first: int, last: int) -> list[Range]:
+        runs, waited = self._runs, list[Range]()
         # Usually they are the oldest ones.
         while runs and first <= runs[0][0] and runs[0][1] <= last:
-            runs.popleft()
-        if any(begin <= last and first <= end for begin, end, _ in runs):
+            begin, end, _ = runs.popleft()
+            waited.append((begin, end))
+        others = [(max(begin, first), min(end, last)) for begin, end, _ in runs if begin <= last and first <= end]
+        if others:
             self._runs = deque(part for run in runs for part in _without(run, first, last))
+        return waited + others
 
     def _merge(self) -> None:
         """Let two neighbours be one run, if their numbers follow each other."""

@@ -123,12 +123,13 @@ class SyncLinks:
             awaited.add(first, last, now_ns)
         self.changed[way.via] = None
 
-    def remove(self, way: Way | None, stream: Hashable, ranges: Iterable[Range]) -> None:
-        """Packets of a stream were passed on, or are awaited no longer for another reason."""
+    def remove(self, way: Way | None, stream: Hashable, ranges: Iterable[Range]) -> list[Range]:
+        """Packets of a stream were passed on, or are awaited no longer for another reason. Returns those that were."""
         awaited = self._awaited.get(stream)
-        if awaited is not None and way is not None:
-            awaited.remove(ranges)
-            self.changed[way.via] = None
+        if awaited is None or way is None:
+            return []
+        self.changed[way.via] = None
+        return awaited.remove(ranges)
 
     def keep(self, stream: Hashable, ranges: list[Range]) -> None:
         """A session is over: of packets that are here no longer nothing will be heard."""

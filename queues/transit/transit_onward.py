@@ -88,7 +88,8 @@ class TransitOnward:
 
     def handle_passed(self, stream: TransitStream, ranges: Iterable[Range], now_ns: int) -> None:
         """Packets of a stream are stored behind this node."""
-        if not stream.awaited or stream.way is None:
+        ranges = list(ranges)
+        if not ranges or not stream.awaited or stream.way is None:
             return
         self._passed.setdefault(stream, []).extend(ranges)
         if stream not in self._due:

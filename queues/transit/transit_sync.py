@@ -120,10 +120,11 @@ class TransitSync:
         if packet.sequence != stream.sequence.sequence or not stream.next_hop.awaited:
             return
         self._records.onward_acked(stream, packet, conversation.label, turn.now_ns)
-        self._links.remove(stream.way, stream, packet.ranges)
+        # Words know no hops: in a circle of relays one about packets that nobody awaits would go round without end.
+        awaited = self._links.remove(stream.way, stream, packet.ranges)
         if freed := stream.sequence.handle_onward(packet.ranges):
             self._free(stream, freed, FreedReason.ONWARD_ACK, turn, conversation.label)
-        self.onward.handle_passed(stream, packet.ranges, turn.now_ns)
+        self.onward.handle_passed(stream, awaited, turn.now_ns)
         if stream.next_hop.handle_word(packet.turn, is_async=packet.is_async):
             self._set_sync(stream, conversation, turn)
 

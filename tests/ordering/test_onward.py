@@ -83,7 +83,8 @@ def test_awaited_is_a_map_of_numbers_to_times(
         awaited.add(number, number + length - 1, at)
         model |= dict.fromkeys(range(number, number + length), at)
         number += length
-    awaited.remove(removed)
+    gone = [number for first, last in awaited.remove(removed) for number in range(first, last + 1)]
+    assert sorted(gone) == [it for it in model if any(first <= it <= last for first, last in removed)]
     for first, last in removed:
         model = {it: since for it, since in model.items() if not first <= it <= last}
     assert (awaited.packets, awaited.since_ns) == (len(model), min(model.values(), default=None))

@@ -7,6 +7,7 @@ from tests.queues.transit.stories.test_sync_links import make_sync
 from tests.queues.world import numbered
 from triack.base.delivery import Ack, Delivery
 from triack.base.units import SECOND
+from triack.ordering.wire import OnwardAckPacket
 
 
 def test_routes_make_a_link_synchronous_and_asynchronous_again() -> None:
@@ -40,3 +41,20 @@ def test_transactional_packets_leave_a_relay_with_the_store_ack() -> None:
     assert net["a"].log("onward_ack_received") == []
     net["b"].revive()
     assert net.world.run(30 * SECOND, lambda: bool(net["a"].log("onward_ack_received")))
+
+
+def test_a_word_about_what_nobody_awaits_goes_no_further() -> None:
+    """In a circle of relays it would go round without end."""
+    net = line("arsb")
+    make_sync(net, "a", "r", interval_s=0.1)
+    post(net["a"], "b", b"m")
+    assert net.world.run(10 * SECOND, lambda: bool(net["r"].log("onward_ack_sent")))
+    r = net["r"].live
+    (stream,) = r.transits.streams
+    conversation = r.outbox.links["s"].conversation
+    assert conversation is not None
+    again = OnwardAckPacket(*stream.id, stream.sequence.sequence, 99, False, [(1, 1)])
+    net["r"].act(lambda: r.transits.sync.handle_onward_ack(stream, conversation, again, r.jobs.turn(net.world.now_ns)))
+    net.world.run(SECOND)
+    assert len(net["r"].log("onward_ack_received")) == 2
+    assert len(net["r"].log("onward_ack_sent")) == 1
