@@ -148,6 +148,7 @@ class TransitSequence:
         freed_by: the ack that lets this node forget a packet.
         entries: the packets that are here, by number, as they came.
         highest: the greatest number that was here in this sequence, since the start of this node.
+        lacks: its origin has to send this packet again, and perhaps those before it; 0 if none.
         sync: whether the link to the next hop is synchronous now.
     """
 
@@ -159,6 +160,7 @@ class TransitSequence:
         "freed_by",
         "highest",
         "hold",
+        "lacks",
         "sequence",
         "start",
         "sync",
@@ -174,6 +176,7 @@ class TransitSequence:
         self.sequence = sequence
         self.entries: dict[int, TransitPacket] = {}
         self.highest = 0
+        self.lacks = 0
         self.hold = Hold()
         self.start = SlowStart()
         self._to_send: deque[TransitPacket] = deque()
@@ -208,7 +211,7 @@ class TransitSequence:
     def begin(self, sequence: int) -> None:
         """A newer sequence begins; nothing of the older one is here any more."""
         assert not self.entries
-        self.sequence, self.highest = sequence, 0
+        self.sequence, self.highest, self.lacks = sequence, 0, 0
 
     def add(self, entries: Iterable[TransitPacket]) -> None:
         """Take fresh packets of this sequence; ``handle_stored`` follows."""
@@ -217,6 +220,17 @@ class TransitSequence:
             entry.place = self._next_place
             self._next_place += 1
             self.highest = max(self.highest, entry.number)
+            if entry.number <= self.lacks:
+                self.lacks = 0
+
+    def handle_let_go(self, entries: Iterable[TransitPacket]) -> None:
+        """The next hop gave packets back, and their origin is to send them again: so nothing waits here for it."""
+        self.lacks = min([entry.number for entry in entries], default=0)
+
+    def handle_order_ack(self, number: int) -> None:
+        """The destination has everything up to a number."""
+        if number >= self.lacks:
+            self.lacks = 0
 
     def handle_duplicate(self, number: int, previous: int, *, ack_requested: bool) -> bool:
         """A packet came again. Returns whether the packet here goes out again, with another ``previous``."""

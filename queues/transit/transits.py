@@ -631,6 +631,8 @@ class Transits:
         """Remove packets that no ack has freed."""
         self._forget_sent(stream, entries)
         stream.sequence.remove(entries)
+        if reason is FreedReason.LET_GO:
+            stream.sequence.handle_let_go(entries)
         self.sync.handle_gone(stream, entries)
         self._free(stream, entries, reason, turn)
         self._words.handle_let_go(stream, turn.now_ns)
@@ -695,6 +697,7 @@ class Transits:
         stream = self._sent_to(StreamId(packet.origin, packet.stream), conversation)
         if stream is not None and packet.sequence == stream.sequence.sequence:
             stream.ordered = max(stream.ordered, packet.number)
+            stream.sequence.handle_order_ack(packet.number)
         self._words.pass_order_ack(conversation, packet, turn.now_ns)
 
     def handle_reject(self, conversation: Conversation, packet: RelayedReject, turn: Turn) -> None:

@@ -306,13 +306,17 @@ class _Scene:
         return ""
 
     def _noticed(self, index: int) -> str:
-        """How the damage of a tainted host was noticed; empty if it was not."""
+        """How the damage of a tainted host was noticed, or why it cannot be; empty if it should have been."""
         if self.hosts[index].lost is not None:
             return "store-damaged"
         if any("StoreDamaged" in end for end in self.hosts[index].ends):
             return "damaged-read"
         if any(host.told for host in [*self.hosts, *self.clones]):
             return "rollback"
+        engine = self.hosts[index].engine
+        if self.plan.links and engine is not None and not any(link.sessions for link in engine.outbox.links.values()):
+            # No route leads by it any more. So nobody can notice what a relay has lost.
+            return "met nobody"
         return ""
 
     # ---- faults

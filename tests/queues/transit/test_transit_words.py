@@ -5,7 +5,7 @@ from collections import Counter
 from tests.queues.relays import Relays, dead, line, post
 from tests.queues.world import SimNode, numbered
 from triack.base.delivery import Delivery
-from triack.base.reasons import DropReason
+from triack.base.reasons import DropReason, FreedReason
 from triack.base.units import MS, SECOND
 from triack.ordering.wire import RelayedOrderAck, RelayedReject, encode_relayed_order_ack, encode_relayed_reject
 from triack.queues.peers.control import Control
@@ -95,3 +95,23 @@ def test_a_circle_of_which_a_relay_starts_again_comes_to_an_end() -> None:
     b.restart()
     post(a, "e", b"2")
     assert net.world.run(120 * SECOND, lambda: not a.busy)
+
+
+def test_a_relay_that_lacks_a_packet_does_not_say_that_the_others_wait() -> None:
+    """Its destination has given that back, as one before it is missing: the origin has to close the gap."""
+    net = line("arb")
+    a, r, b = (net[name] for name in "arb")
+    net.world.cut(r, b)
+    for body in numbered(0, 5):
+        post(a, "b", body)
+        net.world.run(MS * 100)
+    assert net.world.run(30 * SECOND, lambda: bool(a.log("onward_received")))
+    transits = r.live.transits
+    (stream,) = transits.streams
+    lowest = stream.sequence.entries[1]
+    r.act(lambda: transits._let_go(stream, [lowest], FreedReason.LET_GO, r.live.jobs.turn(net.world.now_ns)))
+    net.world.run(25 * SECOND)
+    assert [word["waits"] for word in a.log("onward_received")] == [True, False]
+    net.world.heal()
+    assert net.world.run(20 * SECOND, lambda: b.length("q") == 5)
+    assert b.read_all("q") == numbered(0, 5)
