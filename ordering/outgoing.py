@@ -442,13 +442,12 @@ class OutgoingSequence:
         if not self.start.handle_flow_control(self.hold, turn, now_ns, stop=stop, keeps=keeps):
             return []
         # What the next hop has on its disk, it has taken.
-        again = [
-            entry
-            for entry in self.entries.values()
-            if entry.state in _WAITING_FOR_ACKS and not (entry.packet and entry.stored_as == entry.packet)
-        ]
-        numbers = [entry.packet for entry in again if entry.packet]
-        for entry in again:
+        refused = [it for it in self.entries.values() if not (it.packet and it.stored_as == it.packet)]
+        again = [entry for entry in refused if entry.state in _WAITING_FOR_ACKS]
+        # An ack of what was given up after it had left would free it, and its dead letter would never be made.
+        withdrawn = again + [entry for entry in refused if entry.state is _GIVEN_UP]
+        numbers = [entry.packet for entry in withdrawn if entry.packet]
+        for entry in withdrawn:
             entry.packet = 0
         self._send_again(again, StreamPacketEvent.SEND_AGAIN)
         return numbers

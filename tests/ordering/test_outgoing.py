@@ -786,3 +786,19 @@ def test_what_waits_at_a_relay_is_not_sent_again_on_a_new_session() -> None:
     assert [number for number, _ in send(out)] == [3]
     out.handle_session_closed(idle=True)
     assert [number for number, _ in send(out)] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("delivery", sorted(DURABLE))
+def test_an_ack_of_what_was_given_up_and_held_back_no_longer_counts(delivery: Delivery) -> None:
+    """A full destination passes the packet over. That must not free it, as its dead letter is still to be made."""
+    out = make(2, delivery)
+    first, second = out.entries.values()
+    for entry, packet in ((first, 7), (second, 8)):
+        out.handle_sent([entry], 0, packet=packet)
+    out.give_up([first])
+    assert out.handle_flow_control(1, 0, stop=True) == [8, 7]
+    assert (first.packet, first.state, second.state) == (
+        0,
+        StreamPacketState.GIVEN_UP,
+        StreamPacketState.WAITING_TO_SEND,
+    )
