@@ -433,13 +433,12 @@ EVENTS: Final[dict[str, Event]] = {
     "onward_sent": Event(
         "the relay told its neighbour `peer` how far it has a stream of it, and whether these packets wait there or "
         "behind it",
-        (*_STREAM, "here", "waits", "peer"),
+        (*_STREAM, "here", "waits", "peer", "session"),
     ),
     "onward_received": Event(
         "a relay said how far it has a stream. While it `waits`, no resend tier of its origin runs for these packets; "
         "the word ends with its session",
-        (*_STREAM, "here", "waits"),
-        (("session",),),
+        (*_STREAM, "here", "waits", "session"),
     ),
     "onward_ack_sent": Event(
         "the node told its neighbour `peer`, whose link to it is synchronous, that the packets of `ranges` are on the "

@@ -169,7 +169,7 @@ class Recorder:
                 entry = context.entry
                 named = entry.number - 1 if sent.delivery is _TRANSACTIONAL else open_run.previous
                 follows = entry.number == open_run.number + open_run.packets and context.previous == named
-                if follows and (isinstance(context, PacketContext) or _hops_in(open_run) == context.hops):
+                if follows and (isinstance(context, PacketContext) or _way_of(open_run) == _way_of(context)):
                     open_run.packets += 1
                     open_run.size += sent.size_bytes
                     _count(open_run.counts, entry.messages if counts_any else 0)
@@ -187,7 +187,7 @@ class Recorder:
             stream = sent.delivery, self._node, outgoing.stream_number, outgoing.sequence.sequence, hops
         elif isinstance(context, TransitContext):
             passing, entry = context.stream, context.entry
-            stream = sent.delivery, *passing.id, passing.sequence.sequence, context.hops
+            stream = sent.delivery, *passing.id, context.sequence, context.hops
         else:
             self._add_packet("packet_sent", now_ns, session, resend, sent.number, None).size += sent.size_bytes
             return
@@ -303,8 +303,11 @@ def _queue_of(context: PacketContext | TransitContext) -> str:
     return context.outgoing.queue if isinstance(context, PacketContext) else context.stream.queue
 
 
-def _hops_in(run: _Run) -> int:
-    return NO_RELAY if run.stream is None else run.stream[4]
+def _way_of(sent: _Run | TransitContext) -> tuple[int, int]:
+    """The sequence of packets in transit, and how many relays they have passed."""
+    if isinstance(sent, TransitContext):
+        return sent.sequence, sent.hops
+    return (0, NO_RELAY) if sent.stream is None else sent.stream[3:5]
 
 
 def _hops_of(header: SequenceHeader) -> int:

@@ -218,12 +218,16 @@ class TransitStream:
 
 
 class TransitContext:
-    """What a session carries along with a packet in transit. ``previous`` and ``hops`` are as in its header."""
+    """What a session carries along with a packet in transit: ``sequence``, ``previous`` and ``hops`` as in its header.
 
-    __slots__ = ("entry", "hops", "previous", "stream")
+    The session repeats a packet even if its stream has begun a newer sequence meanwhile.
+    """
+
+    __slots__ = ("entry", "hops", "previous", "sequence", "stream")
 
     def __init__(self, stream: TransitStream, entry: TransitPacket, previous: int, hops: int) -> None:
         self.stream = stream
+        self.sequence = stream.sequence.sequence
         self.entry = entry
         self.previous = previous
         self.hops = hops

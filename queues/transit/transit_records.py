@@ -4,6 +4,7 @@ from triack.base.ranges import Range, as_ranges
 from triack.base.reasons import FreedReason, RejectReason
 from triack.ordering.transit import TransitPacket
 from triack.ordering.wire import OnwardAckPacket, RelayedHeader
+from triack.queues.peers.link import Conversation
 from triack.queues.streams.arrival_records import Record
 from triack.queues.streams.transit_stream import TransitStream
 
@@ -95,9 +96,10 @@ class TransitRecords:
         why = {} if reason is None else {"reason": reason}
         self._write("hold_received", stream, now_ns, stop=reason is not None, **why)
 
-    def waits(self, stream: TransitStream, here: int, peer_id: bytes, now_ns: int, *, waits: bool) -> None:
+    def waits(self, stream: TransitStream, here: int, upstream: Conversation, now_ns: int, *, waits: bool) -> None:
         """A neighbour was told how far a stream is here, and whether it waits."""
-        self._write("onward_sent", stream, now_ns, here=here, waits=waits, peer=peer_id.hex())
+        told = {"peer": upstream.peer_id.hex(), "session": upstream.label}
+        self._write("onward_sent", stream, now_ns, here=here, waits=waits, **told)
 
     def told_onward(
         self, stream: TransitStream, ranges: list[Range], peer_id: bytes, now_ns: int, *, is_async: bool

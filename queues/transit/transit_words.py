@@ -306,7 +306,7 @@ class TransitWords:
         packet = OnwardPacket(*stream.id, stream.sequence.sequence, self._turn, here, waits)
         said = upstream.put_control((stream_key(upstream, stream.id), WAIT_KEY), Control(encode_onward(packet)))
         if said:
-            self._records.waits(stream, here, upstream.peer_id, now_ns, waits=waits)
+            self._records.waits(stream, here, upstream, now_ns, waits=waits)
         return said
 
     def handle_let_go(self, stream: TransitStream, now_ns: int) -> None:

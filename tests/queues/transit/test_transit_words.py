@@ -109,7 +109,8 @@ def test_a_relay_that_lacks_a_packet_does_not_say_that_the_others_wait() -> None
     transits = r.live.transits
     (stream,) = transits.streams
     lowest = stream.sequence.entries[1]
-    r.act(lambda: transits._let_go(stream, [lowest], FreedReason.LET_GO, r.live.jobs.turn(net.world.now_ns)))
+    turn = r.live.jobs.turn(net.world.now_ns)
+    r.act(lambda: transits._let_go(stream, [lowest], FreedReason.LET_GO, turn))  # noqa: SLF001
     net.world.run(25 * SECOND)
     assert [word["waits"] for word in a.log("onward_received")] == [True, False]
     net.world.heal()

@@ -298,7 +298,7 @@ def waiting_at_a_relay() -> Relayed:
     world.alpha.records[0].update(seq_resend_13_ns=1_000 * MS)
     numbers = world.bring(TX, 2)
     where = {"cls": TX, **place(TX), "here": 2, "waits": True}
-    world.rho.write("onward_sent", **where, peer=ALPHA)
+    world.rho.write("onward_sent", **where, peer=ALPHA, session=world.first.session)
     world.alpha.write("onward_received", **where, session=world.first.session)
     world.second.close()
     world.clock.tick(400_000 * MS)

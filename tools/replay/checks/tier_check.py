@@ -209,7 +209,8 @@ class Tiers(LaneReporter):
     def handle_scheduled(self, record: Record) -> None:
         """Packets go out again."""
         attempt, now_ns = record["attempt"], record["at_ns"]
-        if attempt != self._attempt + 1 and not (attempt == 1 and self._has_waited):
+        # A word that packets wait at a relay ends with the session in use, by whichever it came.
+        if attempt != self._attempt + 1 and not self._has_waited:
             due = self._reset_elsewhere(record) if attempt == 1 else ()
             self._report(record, f"attempt {attempt} follows attempt {self._attempt}", *due, *self._begun_anew(record))
         wait_ns = self._wait_ns(attempt)

@@ -295,6 +295,10 @@ class SessionJudge(SessionReporter):
         if said := end.quiet.look(end.opened, record):
             self._report(record, "idle_open", said, end.quiet.awake(end.opened, record["at_ns"]))
 
+    def _on_onward(self, end: End, _record: Record) -> None:
+        """A relay said whether packets wait there, which ends with the session: so that may stay open."""
+        end.quiet.relays = True
+
     def _fact(self, event: str, record: Record, origin: str, stream: int, **fields: object) -> None:
         common = {name: record[name] for name in ("node", "incarnation", "n", "at_ns", "wall_ns")}
         self._out.facts.append({"event": event, "origin": origin, "stream": stream, **common, **fields})
@@ -710,6 +714,8 @@ class SessionJudge(SessionReporter):
         "store_ack_sent": _on_store_ack_sent,
         "store_ack_received": _on_store_ack_received,
         "ping_sent": _on_ping_sent,
+        "onward_sent": _on_onward,
+        "onward_received": _on_onward,
         "path_size": _on_path_size,
         "window_changed": _on_window,
         "probe_received": _on_probe,
