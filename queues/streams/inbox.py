@@ -476,7 +476,7 @@ class Inbox:
     def _has_all(self, packet: RelayedEnd, turn: Turn) -> bool:
         """Whether nothing of a stream can be missing that has ended, and all that has come is on the disk."""
         stream = self._find(packet.origin, packet.stream)
-        if stream is None or stream.begun > packet.sequence or stream.has_ended:
+        if stream is None or stream.current > packet.sequence or stream.has_ended:
             return not packet.last or self.ended.has(packet, Delivery.RECOVERABLE)
         if stream in turn.arrivals.accepted or stream in self._storing:
             return False
@@ -499,7 +499,7 @@ class Inbox:
         origin, durable = packet.origin, packet.stream < EXPRESS_STREAMS
         is_brought = isinstance(packet, RelayedEnd) and origin != conversation.peer_id
         stream = self._find(origin, packet.stream)
-        if stream is not None and (stream.begun > packet.sequence or stream.has_ended):
+        if stream is not None and (stream.current > packet.sequence or stream.has_ended):
             # Its number belongs to another stream by now, or it is about to be forgotten.
             stream = None
         self.awaited.forget(StreamId(origin, packet.stream))

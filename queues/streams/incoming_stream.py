@@ -138,6 +138,11 @@ class IncomingStream:
         return stream
 
     @property
+    def current(self) -> int:
+        """The newest sequence of which something was taken, or that it began with: express ones go on in it."""
+        return max(self.begun, self.sequence.position[0] if self.ordered else self.filter.sequence)
+
+    @property
     def stopped(self) -> bool:
         """Whether its origin was asked to stop."""
         return bool(self.turn & 1)

@@ -214,7 +214,7 @@ class Outgoing(Side[Sender]):
             self._at(record, "claims", evidence, record["sequence"], number=first, last=last)
         sender.wanted.take(first, last)
         sender.removed.add(first, last)
-        self._tiers.handle_removed(first, last, outstanding=bool(sender.wanted))
+        self._tiers.handle_removed(record, outstanding=bool(sender.wanted))
         following = sender.wanted.next(last + 1)
         if sender.cls == TRANSACTIONAL and following is not None:
             # It goes out again, as it names another previous packet.

@@ -38,6 +38,10 @@ class Tiers(LaneReporter):
         # one begins with the next packet that goes out.
         self._rests = False
         self._held = False
+        # When an order ack freed something last. If a packet that it covers was given up at that moment, it may have
+        # been that one alone, which is no progress: then the next attempt is not judged.
+        self._freed_ns = 0
+        self._is_unsure = False
         # Since when there is no session; 0 if there is one.
         self._failed_ns = 0
         # Whether any of what has arrived is on the disk there: when a session ends as idle, the rest is sent again.
@@ -127,7 +131,7 @@ class Tiers(LaneReporter):
     def handle_onward(self, record: Record) -> None:
         """A relay said up to where packets wait there: no tier runs for these; or that they do not wait any more."""
         waits, self._waiting_in = record["waits"], record["session"]
-        self._has_waited = True
+        self._has_waited = self._has_waited or waits
         # Without an earlier word that they wait there, this one takes nothing back.
         ends = self._waiting > 0 and not waits
         self._waiting = record["here"] if waits else 0
@@ -165,11 +169,14 @@ class Tiers(LaneReporter):
         """An order ack freed something."""
         self._judge_missing(record)
         self._attempt = 0
+        self._freed_ns = record["at_ns"]
         self._begin(record["at_ns"], outstanding=outstanding)
         self._forget_arrived()
 
-    def handle_removed(self, first: int, last: int, *, outstanding: bool) -> None:
+    def handle_removed(self, record: Record, *, outstanding: bool) -> None:
         """Forget removed packets; when nothing is left to wait for, the wait is over."""
+        first, last = record["first"], record["last"]
+        self._is_unsure = self._is_unsure or record["at_ns"] == self._freed_ns
         # Perhaps it was this that was stored.
         self._stored = False
         arrived = self._arrived
@@ -209,15 +216,17 @@ class Tiers(LaneReporter):
     def handle_scheduled(self, record: Record) -> None:
         """Packets go out again."""
         attempt, now_ns = record["attempt"], record["at_ns"]
+        unsure, self._is_unsure = self._is_unsure, False
         # A word that packets wait at a relay ends with the session in use, by whichever it came.
-        if attempt != self._attempt + 1 and not self._has_waited:
+        if attempt != self._attempt + 1 and not self._has_waited and not unsure:
             due = self._reset_elsewhere(record) if attempt == 1 else ()
             self._report(record, f"attempt {attempt} follows attempt {self._attempt}", *due, *self._begun_anew(record))
         wait_ns = self._wait_ns(attempt)
         if wait_ns is not None:
             if record["interval_ns"] != wait_ns:
                 self._report(record, f"attempt {attempt} after {record['interval_ns']} ns, its tier has {wait_ns} ns")
-            self._judge_wait(record, wait_ns)
+            if not unsure:
+                self._judge_wait(record, wait_ns)
         self._attempt = attempt
         self._begin(now_ns)
         self._scheduled = record

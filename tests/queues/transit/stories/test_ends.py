@@ -1,11 +1,14 @@
 """The ends of streams that go by relays: behind what waits there, whatever is lost, until both ends have forgotten."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.queues.relays import Relays, dead, die_at, line, post
 from tests.queues.world import numbered
 from triack.base.delivery import Delivery
 from triack.base.units import MS, SECOND
+from triack.ordering.wire import RelayedEnd
 from triack.queues.node_settings import NodeSettings
 from triack.queues.streams.awaited_ends import REST_NS
 from triack.tools.sim.faults import Faults
@@ -222,3 +225,24 @@ def test_the_relay_dies_at_any_moment(seed: int) -> None:
     r.revive()
     assert settles(net)
     assert sorted(b.read_all("q")) == sorted(numbered(0, 3))
+
+
+def test_the_end_of_an_older_sequence_ends_no_newer_one() -> None:
+    """An express stream goes on in a newer sequence when its origin has started again; relays bring the end late."""
+    net = line("arb")
+    a, b = net["a"], net["b"]
+    post(a, "b", b"1", delivery=Delivery.EXPRESS)
+    assert net.world.run(5 * SECOND, lambda: b.length("q") == 1)
+    a.restart()
+    post(a, "b", b"2", delivery=Delivery.EXPRESS)
+    assert net.world.run(5 * SECOND, lambda: b.length("q") == 2)
+    inbox = b.live.inbox
+    (stream,) = inbox.streams
+    assert stream.current > stream.begun
+    conversation = next(iter(b.live.handshakes.conversations.values()))
+    end = RelayedEnd(stream.origin, stream.number, stream.begun, 1, False, 0, 0, stream.origin, "b")
+    b.act(lambda: inbox._end(conversation, end, b.live.jobs.turn(net.world.now_ns)))  # noqa: SLF001
+    assert list(inbox.streams) == [stream]
+    end = replace(end, sequence=stream.current)
+    b.act(lambda: inbox._end(conversation, end, b.live.jobs.turn(net.world.now_ns)))  # noqa: SLF001
+    assert list(inbox.streams) == []
