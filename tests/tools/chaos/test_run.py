@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from triack.base.delivery import Delivery
+from triack.base.names import StreamId
 from triack.base.units import MS, SECOND
 from triack.ordering.order_settings import OrderSettings
 from triack.queues.mailboxes.large_bodies import Bodies
@@ -213,6 +214,7 @@ def test_pieces_of_a_message_wait_where_its_origin_has_still_to_say_that_it_has_
     stream: dict[str, object], has_died: bool, waits: bool
 ) -> None:
     """A part of it was refused, or lies at a relay, or was in the memory of a process that has died."""
-    one = SimpleNamespace(**{"id": 1, "rejections": {}, "relay": "", "delivery": Delivery.RECOVERABLE, **stream})
+    name = StreamId(b"o" * 16, 1)
+    one = SimpleNamespace(**{"id": name, "rejections": {}, "relay": "", "delivery": Delivery.RECOVERABLE, **stream})
     inbox = SimpleNamespace(awaited=SimpleNamespace(ends={}), streams=[one])
-    assert _awaited(inbox, has_died=has_died) == ({1} if waits else set())  # type: ignore[arg-type]
+    assert _awaited(inbox, has_died=has_died) == ({name} if waits else set())  # type: ignore[arg-type]
