@@ -16,11 +16,11 @@ from triack.queues.manager.engine import Engine
 from triack.queues.streams.group_commit import GroupCommit
 from triack.store.store import Store
 from triack.tools.chaos.plan import HostPlan
-from triack.tools.chaos.storms import Storms
 from triack.tools.sim.disk import Disk, ProcessCrashed
 from triack.tools.sim.effects import Effects
 from triack.tools.sim.host import FOLDER, SimHost
 from triack.tools.sim.network import Network
+from triack.tools.sim.storms import Storms
 from triack.tools.sim.world import World
 
 __all__ = ["Host"]

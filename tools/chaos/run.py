@@ -24,7 +24,6 @@ from triack.tools.chaos.host import Host
 from triack.tools.chaos.pausing import Pausing
 from triack.tools.chaos.plan import DISHONEST, STRANGE, Fault, Plan, RoutePlan, is_limited
 from triack.tools.chaos.sealing import FINDINGS, HOSTILE, Hostile
-from triack.tools.chaos.storms import Storms
 from triack.tools.chaos.strangers import Strangers
 from triack.tools.chaos.trust import Trust
 from triack.tools.chaos.verdict import judge_logs
@@ -33,6 +32,7 @@ from triack.tools.sim.disk import Disk, FailAt, ProcessCrashed, Snapshot
 from triack.tools.sim.faults import Faults
 from triack.tools.sim.network import Network
 from triack.tools.sim.nonces import Nonces
+from triack.tools.sim.storms import Storms
 from triack.tools.sim.world import START_NS, WALL_NS, Livelock, World
 
 __all__ = ["Outcome", "run_plan", "run_seed"]

@@ -2,7 +2,7 @@
 
 from triack.base.commit import Commit, OutgoingRow
 from triack.base.units import SECOND
-from triack.tools.chaos.storms import MINUTES, MOST, Storms
+from triack.tools.sim.storms import MINUTES, MOST, Storms
 
 MINUTE = 60 * SECOND
 PROGRESS = Commit(outgoing=[OutgoingRow(1, 1, 0, b"")])
