@@ -17,7 +17,7 @@ MINUTE_NS: Final = 60 * SECOND
 MOST: Final = 1_000
 """Datagrams, or wakes for nothing, of one node in a minute."""
 MINUTES: Final = 3
-"""With more than that in so many minutes, one after the other, it is a storm."""
+"""Minutes with more than that, one after the other, that make a storm."""
 
 _SENT, _WOKEN = "datagrams sent", "wakes for nothing"
 

@@ -14,10 +14,12 @@ from triack.base.delivery import Delivery
 from triack.base.units import MS, SECOND
 from triack.ordering.order_settings import OrderSettings
 from triack.ordering.outgoing import OutgoingSequence
+from triack.ordering.slow_start import FULL_SPEED
 from triack.queues.node_settings import Limits, NodeSettings, Quota
 from triack.queues.packing import Outgoing
 from triack.queues.streams.group_commit import GroupCommit
 from triack.queues.streams.ordinals import ORDINALS_BLOCK
+from triack.queues.streams.outbox import PacketContext
 from triack.queues.streams.outgoing_stream import OutgoingStream
 from triack.session.protocol.settings import SessionSettings
 from triack.session.session import Session
@@ -284,3 +286,20 @@ def test_a_smaller_datagram_after_a_restart_still_carries_the_backlog() -> None:
     world.heal()
     assert world.run(30 * SECOND, lambda: not a.busy)
     assert b.read_all("q") == numbered(0, 20, 1_200)
+
+
+def test_one_ack_that_ends_a_slow_start_lets_the_others_leave() -> None:
+    """What was on its way was all that might leave; the stream had lost its turn."""
+    node = Bare(settings=NodeSettings(messages_per_packet=1))
+    outgoing = node.submit("memory://nobody", *[b"x"] * 400, delivery=Delivery.RECOVERABLE)
+    node.poll()
+    node.finish_job()
+    outbox, sequence = node.engine.outbox, outgoing.sequence
+    run = sequence.peek_run(FULL_SPEED)
+    sequence.handle_sent(run, node.now_ns)
+    sequence.start.credit = 0
+    assert not outbox.links[outgoing.via].is_sending
+    acked = [PacketContext(outgoing, entry, 0) for entry in run]
+    outbox.handle_store_acks(acked, node.engine.jobs.turn(node.now_ns))
+    assert sequence.start.credit is None
+    assert outbox.links[outgoing.via].is_sending

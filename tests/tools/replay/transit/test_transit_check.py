@@ -105,8 +105,9 @@ def test_a_word_that_packets_wait_ends_with_its_session() -> None:
     assert "resend_tiers" in verdict_of(world).violations
 
 
-def test_what_waited_at_a_relay_is_sent_by_a_tier_when_its_word_is_taken_back() -> None:
-    """A session that began with that word passes it over, and is not blamed."""
+@pytest.mark.parametrize("is_idle", [False, True])
+def test_what_waited_at_a_relay_is_sent_by_a_tier_when_its_word_is_taken_back(*, is_idle: bool) -> None:
+    """The session that began with that word passes it over, or ends as idle and leaves it to the next: no fault."""
     world = Relayed()
     world.alpha.records[0].update(seq_resend_13_ns=1_000_000_000)
     world.bring(TX, 2)
@@ -115,25 +116,9 @@ def test_what_waited_at_a_relay_is_sent_by_a_tier_when_its_word_is_taken_back() 
     where = {"cls": TX, "origin": ALPHA, "stream": 1, "sequence": 5, "session": world.first.session}
     for here, waits in ((2, True), (0, False)):
         world.alpha.write("onward_received", **where, here=here, waits=waits)
-    world.first.ack(world.first.send(TX, world.queue(TX, 1), 0))
-    world.take(TX, range(3, 4))
-    world.order_ack(3)
-    world.end()
-    assert "close_without_full_resend" not in verdict_of(world).violations
-
-
-def test_what_waited_at_a_relay_stays_when_its_session_ends_as_idle() -> None:
-    """The word was taken back in that session: the next one leaves these packets to their tier, and is not blamed."""
-    world = Relayed()
-    world.alpha.records[0].update(seq_resend_13_ns=1_000_000_000)
-    world.bring(TX, 2)
-    world.first.close("ack-timeout")
-    world.first = world.hop(world.alpha, world.rho)
-    where = {"cls": TX, "origin": ALPHA, "stream": 1, "sequence": 5, "session": world.first.session}
-    for here, waits in ((2, True), (0, False)):
-        world.alpha.write("onward_received", **where, here=here, waits=waits)
-    world.first.close("idle")
-    world.first = world.hop(world.alpha, world.rho)
+    if is_idle:
+        world.first.close("idle")
+        world.first = world.hop(world.alpha, world.rho)
     world.first.ack(world.first.send(TX, world.queue(TX, 1), 0))
     world.take(TX, range(3, 4))
     world.order_ack(3)
