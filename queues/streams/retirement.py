@@ -66,6 +66,9 @@ and enough room for a burst of new names."""
 AGAIN_NS = 1_800 * SECOND
 """How often an END is said again that goes by relays, which may have lost it: as the resend tiers before the last."""
 
+AGAIN_HELD_NS = 1 * SECOND
+"""The least time until the next look at an idle stream that is held."""
+
 _SEQUENCE = f"{OWN_STATE}sequence"
 _NUMBER = Struct("!Q")
 
@@ -250,8 +253,8 @@ class Retirement:
         while idle and self._wait_ns is not None and next(iter(idle.values())) + self._wait_ns <= turn.now_ns:
             outgoing, _ = idle.popitem(last=False)
             if outgoing.is_held:
-                # Check it again after another wait.
-                idle[outgoing] = turn.now_ns
+                # Check it again after another wait, and a second at least: with a short wait it would wake the node.
+                idle[outgoing] = turn.now_ns + max(0, AGAIN_HELD_NS - self._wait_ns)
             else:
                 chosen.append(outgoing)
         self._set_deadline(peer)

@@ -20,8 +20,8 @@ from triack.queues.transit.transit_records import TransitRecords
 
 __all__ = ["Free", "TransitSync"]
 
-Free = Callable[[TransitStream, list[TransitPacket], FreedReason, Turn, str], None]
-"""Called with a stream, packets of it that are freed, why, the turn, and the session that has carried them."""
+Free = Callable[[TransitStream, list[TransitPacket], FreedReason, Turn], None]
+"""Called with a stream, packets of it that are freed, why, and the turn."""
 
 
 class TransitSync:
@@ -123,23 +123,23 @@ class TransitSync:
         # Words know no hops: in a circle of relays one about packets that nobody awaits would go round without end.
         awaited = self._links.remove(stream.way, stream, packet.ranges)
         if freed := stream.sequence.handle_onward(packet.ranges):
-            self._free(stream, freed, FreedReason.ONWARD_ACK, turn, conversation.label)
+            self._free(stream, freed, FreedReason.ONWARD_ACK, turn)
         self.onward.handle_passed(stream, awaited, turn.now_ns)
         if stream.next_hop.handle_word(packet.turn, is_async=packet.is_async):
-            self._set_sync(stream, conversation, turn)
+            self._set_sync(stream, turn)
 
-    def handle_link_mode(self, streams: Iterable[TransitStream], conversation: Conversation | None, turn: Turn) -> None:
+    def handle_link_mode(self, streams: Iterable[TransitStream], turn: Turn) -> None:
         """The link of these streams is asynchronous for now, or no longer: tell those that wait for it."""
         for stream in list(streams):
-            self._set_sync(stream, conversation, turn)
+            self._set_sync(stream, turn)
             if stream.awaited:
                 self.onward.handle_awaited(stream, is_async=self._is_behind(stream), now_ns=turn.now_ns)
 
-    def _set_sync(self, stream: TransitStream, conversation: Conversation | None, turn: Turn) -> None:
+    def _set_sync(self, stream: TransitStream, turn: Turn) -> None:
         freed = stream.sequence.set_sync(self._is_sync(stream))
-        if freed and conversation is not None:
+        if freed:
             self.handle_freed(stream, freed, turn.now_ns)
-            self._free(stream, freed, FreedReason.STORE_ACK, turn, conversation.label)
+            self._free(stream, freed, FreedReason.STORE_ACK, turn)
 
 
 def ranges_of(entries: Iterable[TransitPacket]) -> list[Range]:

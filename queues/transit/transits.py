@@ -607,14 +607,18 @@ class Transits:
 
     def handle_link_mode(self, peer: str, turn: Turn) -> None:
         """A synchronous link is asynchronous for now, or synchronous again."""
-        self.sync.handle_link_mode(self._by_link.get(peer, ()), self._links[peer].conversation, turn)
+        self.sync.handle_link_mode(self._by_link.get(peer, ()), turn)
 
     def _free_passed(
-        self, stream: TransitStream, entries: list[TransitPacket], reason: FreedReason, turn: Turn, session: str
+        self, stream: TransitStream, entries: list[TransitPacket], reason: FreedReason, turn: Turn
     ) -> None:
-        """Packets that the next hop had stored are freed by another word than a store ack."""
+        """Packets that the next hop had stored are freed by another word than a store ack.
+
+        When both ends have called, that word may come by another session than the one that has carried them.
+        """
+        carrier = self._carrier_of(stream)
         self._forget_sent(stream, entries)
-        self._free(stream, entries, reason, turn, session)
+        self._free(stream, entries, reason, turn, carrier.label if carrier is not None else "")
 
     def _free(
         self, stream: TransitStream, entries: list[TransitPacket], reason: FreedReason, turn: Turn, session: str = ""
@@ -653,10 +657,14 @@ class Transits:
 
     def _forget_sent(self, stream: TransitStream, entries: list[TransitPacket]) -> None:
         """Tell the session to stop waiting for store acks of these packets."""
-        conversation = None if stream.way is None else self._links[stream.way.via].conversation
+        conversation = self._carrier_of(stream)
         if conversation is not None and entries:
             conversation.session.handle_freed([entry.packet for entry in entries if entry.packet])
             conversation.wake()
+
+    def _carrier_of(self, stream: TransitStream) -> Conversation | None:
+        """What carries the packets of a stream to the next hop now."""
+        return None if stream.way is None else self._links[stream.way.via].conversation
 
     def _rest(self, stream: TransitStream, now_ns: int) -> None:
         """If nothing of a stream is here, forget it after a while."""

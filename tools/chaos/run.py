@@ -491,7 +491,7 @@ class _Scene:
         if self.nonces.repeated:
             repeated = counted(self.nonces.repeated, "datagram")
             self.violations.append(("nonce", f"sealed with a nonce of another: {repeated}"))
-        self.violations += history.violations + self.trust.violations + self.storms.violations
+        self.violations += history.violations + self.trust.violations
         self.violations += self.strangers.violations if self.strangers is not None and self.plan.is_secure else []
         if not self.tainted:
             self._judge_records()
@@ -547,8 +547,8 @@ class _Scene:
             for word in REFUSALS:
                 self.seen[word] += sum(records.count(f'"{word}"'.encode()) for records in host.records)
         self.seen = +self.seen
-        world = self.world
-        return Outcome(self.plan, self.violations, world.now_ns, world.events, world.trace, self._logs(), self.seen)
+        world, violations = self.world, self.violations + self.storms.violations
+        return Outcome(self.plan, violations, world.now_ns, world.events, world.trace, self._logs(), self.seen)
 
     def _logs(self) -> dict[str, bytes]:
         """The segments of each process, as the driver writes them."""

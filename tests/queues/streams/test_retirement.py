@@ -114,6 +114,23 @@ def test_pieces_of_a_message_that_expired_half_way_keep_no_other_waiting(deliver
     assert b.length("large") == 0
 
 
+def test_a_node_looks_at_a_stream_that_must_not_end_once_a_second() -> None:
+    """A short wait would wake it without end."""
+    node = Bare(settings=NodeSettings(retire_after_s=0.01))
+    outgoing = node.engine.outgoing_stream("memory://b", "q", Delivery.EXPRESS)
+    outgoing.senders = 1
+    node.poll()
+    wakes, end_ns = 0, node.now_ns + 20 * SECOND
+    while (at_ns := node.engine.next_deadline()) is not None and at_ns < end_ns:
+        node.poll(max(0, at_ns - node.now_ns))
+        wakes += 1
+    assert node.engine.outbox.streams == [outgoing]
+    assert wakes < 50
+    outgoing.senders = 0
+    node.poll(2 * SECOND)
+    assert node.engine.outbox.streams == []
+
+
 def test_a_name_that_is_only_asked_for_is_forgotten_as_well() -> None:
     """Nothing was ever sent to it."""
     node = Bare(settings=QUICK)

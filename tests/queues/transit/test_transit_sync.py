@@ -58,3 +58,22 @@ def test_a_word_about_what_nobody_awaits_goes_no_further() -> None:
     net.world.run(SECOND)
     assert len(net["r"].log("onward_ack_received")) == 2
     assert len(net["r"].log("onward_ack_sent")) == 1
+
+
+def test_a_record_names_the_session_that_has_carried_what_is_freed() -> None:
+    """When both ends have called, the word about it may come by another session."""
+    net = line("arsb")
+    net["b"].crash()
+    make_sync(net, "r")
+    post(net["a"], "b", b"m", delivery=Delivery.RECOVERABLE)
+    assert net.world.run(5 * SECOND, lambda: net.waiting("s") == 1)
+    net.world.run(SECOND)
+    r = net["r"].live
+    (stream,) = r.transits.streams
+    carrier = r.outbox.links["s"].conversation
+    (other,) = (it for it in r.handshakes.conversations.values() if it is not carrier)
+    word = OnwardAckPacket(*stream.id, stream.sequence.sequence, 99, True, [])
+    net["r"].act(lambda: r.transits.sync.handle_onward_ack(stream, other, word, r.jobs.turn(net.world.now_ns)))
+    (freed,) = net["r"].log("transit_freed")
+    assert carrier is not None
+    assert (freed["reason"], freed["session"]) == ("store-ack", carrier.label)

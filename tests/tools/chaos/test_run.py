@@ -19,7 +19,7 @@ from triack.queues.manager.engine import Engine
 from triack.queues.node_settings import NodeSettings
 from triack.session.protocol.settings import SessionSettings
 from triack.store.store import Store
-from triack.tools.chaos import workload
+from triack.tools.chaos import run, workload
 from triack.tools.chaos.drawing import draw
 from triack.tools.chaos.host import Host
 from triack.tools.chaos.plan import LASTING_MS, Fault, Plan, StreamPlan
@@ -64,6 +64,8 @@ def test_a_node_that_wakes_for_nothing_is_found(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(Host, "_arm", arm)
     assert rules(run_plan(calm(12, faults_end_ns=250 * SECOND))) == {"storm"}
+    monkeypatch.setattr(run, "EVENTS_MAX", 60_000)
+    assert rules(run_plan(calm(12, faults_end_ns=900 * SECOND))) == {"storm", "liveness"}
 
 
 @pytest.mark.slow

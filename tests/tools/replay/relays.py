@@ -316,7 +316,7 @@ def free_on_a_word(world: Relayed, hop: Hop) -> dict[str, Any]:
     world.second.ack(arrived)
     said = {"cls": KEPT, **place(KEPT), "ranges": [[1, 2]], "is_async": False}
     world.rho.write("onward_ack_received", **said, session=hop.session)
-    world.free(KEPT, numbers, "onward-ack", sync=True, session=hop.session)
+    world.free(KEPT, numbers, "onward-ack", sync=True)
     return said
 
 

@@ -159,7 +159,7 @@ CHECKS: Final[dict[str, Check]] = {
         "the packets, and what freed them",
     ),
     "transit_unsent": Check(
-        "The ack that frees a packet at a relay is of a session that carried it to the next hop, an onward ack of any.",
+        "The ack that frees a packet at a relay is of a session that carried it to the next hop.",
         "It would free what never left.",
         "base/delivery.py, FREED_BY",
         "the packets, and the session",

@@ -333,9 +333,6 @@ class Passing(Side[Passed]):
     def _judge_ack(self, record: Record, known: Passed) -> None:
         session, sequence, reason = record.get("session", ""), record["sequence"], record["reason"]
         carried, acked = known.sent[session], known.acked[session]
-        if reason == "onward-ack":
-            # When both ends have called, packets go by one session and words about them come by the other.
-            carried, acked = _all(known.sent), _all(known.acked)
         for first, last in known.held.overlap(record["first"], record["last"]):
             for low, high in carried.missing(first, last):
                 evidence = f"freed by a {reason.replace('-', ' ')} of a session that did not carry it"
@@ -366,8 +363,3 @@ class Passing(Side[Passed]):
             self._judge_forgotten(self._life, self._found, later, settled(self.node, self._before, start))
         later = later._replace(incarnation=later.incarnation + 1)
         self._judge_forgotten(self._life, {}, later, settled(self.node, start))
-
-
-def _all(by_session: dict[str, RangeSet]) -> RangeSet:
-    """The packets of all sessions together."""
-    return RangeSet(span for spans in by_session.values() for span in spans)
