@@ -696,6 +696,9 @@ class Outbox:
         else:
             self.dead_lettering.give_up(outgoing, entry, reason)
             self._look_at(outgoing)
+        if outgoing.sequence.hold.handle_progress():
+            # It was not held back, so perhaps the next is not, either.
+            self._look_at(outgoing)
 
     def stream(self, number: int) -> OutgoingStream | None:
         """The outgoing queue of that number, or None."""

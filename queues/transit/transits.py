@@ -714,19 +714,33 @@ class Transits:
         if stream is not None and packet.sequence == stream.sequence.sequence:
             entry = stream.sequence.entries.get(packet.number)
             # If it was not sent, the word is about an earlier copy; what comes of this one is not known yet.
-            is_sent = entry is not None and entry.state is TransitState.SENT
-            if entry is not None and is_sent and packet.reason != FreedReason.LET_GO:
-                self._words.tell_keeper(stream, entry, packet, turn.now_ns)
-            if entry is not None and is_sent and packet.reason == FreedReason.LET_GO:
-                self._handle_given_back(stream, entry, turn)
-            elif entry is not None and is_sent and self._next_answers(stream, entry, packet, conversation):
-                self._let_go(stream, [entry], FreedReason.REJECTED, turn)
-            elif entry is not None and is_sent:
-                self._give_up(stream, [entry], packet.reason, turn, certain=True)
+            if entry is not None and entry.state is TransitState.SENT:
+                self._handle_refused(stream, entry, packet, conversation, turn)
         if packet.reason == FreedReason.LET_GO:
             # It is between neighbours: the origin has the packet, and sends it again.
             return
         self._words.pass_reject(conversation, packet, turn.now_ns)
+
+    def _handle_refused(
+        self,
+        stream: TransitStream,
+        entry: TransitPacket,
+        packet: RelayedReject,
+        conversation: Conversation,
+        turn: Turn,
+    ) -> None:
+        """A packet that was sent is refused."""
+        if packet.reason == FreedReason.LET_GO:
+            self._handle_given_back(stream, entry, turn)
+            return
+        self._words.tell_keeper(stream, entry, packet, turn.now_ns)
+        if self._next_answers(stream, entry, packet, conversation):
+            self._let_go(stream, [entry], FreedReason.REJECTED, turn)
+        else:
+            self._give_up(stream, [entry], packet.reason, turn, certain=True)
+        if stream.sequence.hold.handle_progress():
+            # It was not held back, so perhaps the next is not, either.
+            self._look_at(stream)
 
     @staticmethod
     def _next_answers(

@@ -8,10 +8,11 @@ from tests.queues.relays import dead, line, post
 from tests.queues.world import SimNode, numbered
 from triack.base.ack_trigger import AckTrigger
 from triack.base.delivery import DURABLE, Delivery
-from triack.base.reasons import DropReason
+from triack.base.reasons import DropReason, RejectReason
 from triack.base.units import MS, SECOND
 from triack.ordering.order_settings import OrderSettings
 from triack.queues.node_settings import Limits, NodeSettings, Quota
+from triack.queues.streams.admission import Admission
 from triack.session.protocol.settings import SessionSettings
 from triack.tools.sim.faults import Faults
 
@@ -124,6 +125,20 @@ def test_a_full_queue_is_asked_by_a_relay_no_more_often_than_its_hold_says(deliv
     before = data_sent(net["r"])
     net.world.run(HOUR)
     assert 55 <= data_sent(net["r"]) - before <= 61
+
+
+@pytest.mark.parametrize("delivery", sorted(DURABLE))
+@pytest.mark.parametrize("hops", ["ab", "arb"])
+def test_what_is_refused_waits_for_no_room(monkeypatch: pytest.MonkeyPatch, hops: str, delivery: Delivery) -> None:
+    """Nobody says that there is room for a stream that is refused by now: each refusal calls for the next packet."""
+    net = line(hops, settings={"b": limited(quota=Quota(messages=2))})
+    for body in numbered(0, 20, 1_000):
+        post(net["a"], "b", body, delivery=delivery)
+    net.world.run(30 * SECOND)
+    assert net["b"].length("q") == 2
+    monkeypatch.setattr(Admission, "refusal", lambda *_: RejectReason.ACCESS_DENIED)
+    letters = net[hops[-2]] if delivery is Delivery.RECOVERABLE else net["a"]
+    assert net.world.run(70 * SECOND, lambda: letters.length("dead-letter") == 18)
 
 
 def test_a_full_queue_at_the_end_holds_its_stream_alone() -> None:
