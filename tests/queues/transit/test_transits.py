@@ -9,10 +9,12 @@ import pytest
 from tests.queues.relays import Relays, dead, die_at, line, post
 from tests.queues.world import numbered
 from triack.base.commit import Commit
-from triack.base.delivery import DURABLE, Delivery
+from triack.base.delivery import DURABLE, Ack, Delivery
 from triack.base.reasons import DropReason
 from triack.base.units import MS, SECOND
+from triack.ordering.slow_start import FULL_SPEED
 from triack.queues.node_settings import NodeSettings
+from triack.queues.streams.transit_stream import TransitContext
 from triack.queues.transit import transits
 from triack.tools.sim.faults import Faults
 
@@ -206,3 +208,23 @@ def test_what_is_refused_leaves_its_place_to_the_others(delivery: Delivery) -> N
     assert net.world.run(20 * SECOND, lambda: not net.waiting())
     owner = "a" if delivery is Delivery.TRANSACTIONAL else "r"
     assert net.world.run(5 * SECOND, lambda: sorted(dead(net[owner])[0]) == numbered(0, 4))
+
+
+def test_one_ack_that_ends_a_slow_start_lets_the_others_leave() -> None:
+    """What was on its way was all that might leave; the stream had lost its turn."""
+    net = line("arb", settings={"a": NodeSettings(messages_per_packet=1)})
+    net["b"].crash()
+    post(net["a"], "b", *[b"x"] * 400, delivery=Delivery.RECOVERABLE)
+    assert net.world.run(20 * SECOND, lambda: net.waiting("r") == 400)
+    r = net["r"].live
+    (stream,) = r.transits.streams
+    run = stream.sequence.peek_run(FULL_SPEED)
+    stream.sequence.handle_sent(run, net.world.now_ns)
+    stream.sequence.start.credit = 0
+    acked = [TransitContext(stream, entry, 0, 1) for entry in run]
+    (conversation, *_) = r.handshakes.conversations.values()
+    link = r.outbox.links["b"]
+    link.withdraw(stream)
+    r.transits.handle_acks(acked, Ack.STORE, conversation, r.jobs.turn(net.world.now_ns))
+    assert stream.sequence.start.credit is None
+    assert link.is_sending
