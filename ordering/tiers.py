@@ -1,12 +1,12 @@
 """The resend tiers of transactional packets.
 
 Promise: packets without an order ack are resent without end, at growing intervals. The wait before a resend depends on
-how many came before it in a row; progress or a new session starts again at the first tier ([MS-MQQB] note <24>; 3.1.5.6
-moves the tier by acks instead, which contradicts its own note). A session that follows one which ended as idle starts
-nothing again: nothing has failed, and on a quiet link there would never be a fourth attempt.
+how many came before it in a row; progress, a new session or another way starts again at the first tier ([MS-MQQB] note
+<24>; 3.1.5.6 moves the tier by acks instead, which contradicts its own note). A session that follows one which ended as
+idle starts nothing again: nothing has failed, and on a quiet link there would never be a fourth attempt.
 
     STOPPED --sent--> WAITING --expired--> WAITING, attempt + 1
-    WAITING --progress | new session after a failed one--> WAITING, attempt 0 --all acked--> STOPPED
+    WAITING --progress | new session after a failed one | another way--> WAITING, attempt 0 --all acked--> STOPPED
 """
 
 from triack.base.units import in_ns

@@ -824,6 +824,8 @@ class Outbox:
             outgoing.next_hop.awaited = is_sync
             outgoing.next_hop.handle_session_closed()
             outgoing.sequence.handle_session_closed()
+            # That nothing came of the way before says nothing of this one: as with a new session, the first tier again.
+            outgoing.sequence.handle_session_opened(turn.now_ns)
             if is_sync:
                 self.sync_links.add(way, outgoing, _ranges(outgoing.sequence.entries.values()), turn.now_ns)
             self._set_sync(outgoing, turn)

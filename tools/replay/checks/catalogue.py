@@ -438,7 +438,7 @@ CHECKS: Final[dict[str, Check]] = {
         "the packets, and the session that went on without them",
     ),
     "resend_tiers": Check(
-        "Resend attempts count 1, 2, 3, ..., each after the wait of its tier; progress or a new session starts again.",
+        "Resend attempts count 1, 2, ..., each after the wait of its tier; progress, a new session or way starts anew.",
         "Too early floods a sick peer; too late, or never, is a message that waits without end.",
         "MS-MQQB note <24>, MSMQ SeqResend13Time and its siblings",
         "the attempt, the time waited, and the wait of the tier in force",

@@ -370,6 +370,7 @@ class Incoming(Side[Receiver]):
         elif reason in FOR_EVER:
             receiver.refused.add(number, number)
             receiver.refused_ever.add(number, number)
+            self.store_acks.handle_refused(sequence, number)
 
     def handle_committed(self, record: Record) -> None:
         """Packets are on disk (express: in the queue)."""

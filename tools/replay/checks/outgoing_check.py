@@ -316,7 +316,7 @@ class Outgoing(Side[Sender]):
         self._held, self._rerouted_ns = False, record["at_ns"]
         self._former.update(self._carried)
         if self.is_origin and record["class"] == TRANSACTIONAL:
-            self._tiers.handle_withdrawn(self._sequence(record).wanted)
+            self._tiers.handle_rerouted(record["at_ns"], self._sequence(record).wanted)
 
     def handle_onward(self, record: Record) -> None:
         """A relay said that packets wait there, or do so no longer: the others alone are sent again."""

@@ -128,8 +128,9 @@ class StoreAcks(LaneReporter):
     def handle_arrived(self, record: Record, first: int, last: int, known: list[Span]) -> None:
         """Packets arrived, some of which had done so before."""
         debt, sequence = self._debts.get(record["session"]), record["sequence"]
-        for low, high in known:
-            for other in self._debts.values():
+        for other in self._debts.values():
+            # A copy that came in another session before may have been refused.
+            for low, high in known if other is debt else [(first, last)]:
                 other.arrived[sequence].take(low, high)
         if known or record["class"] == EXPRESS:
             return
@@ -137,6 +138,11 @@ class StoreAcks(LaneReporter):
             self._unclaimed.append((sequence, first, last))
         else:
             debt.arrived[sequence].add(first, last)
+
+    def handle_refused(self, sequence: int, number: int) -> None:
+        """A packet was refused for good: the commit that passes it over comes when those before it are there."""
+        for debt in self._debts.values():
+            debt.arrived[sequence].take(number, number)
 
     def handle_committed(self, record: Record) -> None:
         """Packets are on disk."""

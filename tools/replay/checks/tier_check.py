@@ -1,8 +1,9 @@
 """The resend tiers of one stream, judged by the settings in force and the times, never by a record's own claims.
 
 The wait before a resend begins with the first packet that is sent and begins again with each resend. It starts at the
-first tier after progress or with a new session, unless the previous session ended as idle. A wait that ends with
-nothing to resend leaves no record, so a resend may come a whole number of waits later, but at no other time.
+first tier after progress, with another way, or with a new session, unless the previous session ended as idle. A wait
+that ends with nothing to resend leaves no record, so a resend may come a whole number of waits later, but at no other
+time.
 """
 
 from __future__ import annotations
@@ -195,7 +196,7 @@ class Tiers(LaneReporter):
         self._to_send.add(number, number)
 
     def handle_withdrawn(self, numbers: RangeSet, *, held: bool = False) -> None:
-        """The next hop has given all back, or is another one now: until it is sent again nothing is on its way.
+        """The next hop has given all back: until it is sent again nothing is on its way.
 
         Args:
             numbers: what is not freed.
@@ -205,6 +206,12 @@ class Tiers(LaneReporter):
         self._rests, self._held = True, held
         for first, last in numbers:
             self._to_send.add(first, last)
+
+    def handle_rerouted(self, now_ns: int, numbers: RangeSet) -> None:
+        """Another node is the next hop: all that is not freed goes there, and the first tier begins again."""
+        self.handle_withdrawn(numbers)
+        self._attempt = 0
+        self._begin(now_ns, outstanding=bool(self._begun_ns))
 
     def handle_failed(self, record: Record, numbers: RangeSet) -> None:
         """The session that had carried them is over, and no other one has begun: until then nothing is on its way."""

@@ -35,6 +35,23 @@ def test_a_route_that_changes_loses_nothing(delivery: Delivery, seed: int) -> No
     assert (got if delivery is Delivery.TRANSACTIONAL else sorted(got)) == numbered(0, 200)
 
 
+def test_another_way_begins_at_the_first_resend_tier() -> None:
+    """Also by a session that was open before: what came of the old way says nothing of the new one."""
+    net = diamond()
+    a, r, s = net["a"], net["r"], net["s"]
+    post(a, "s", b"opens a session")
+    assert net.world.run(SECOND, lambda: not a.busy)
+    net.world.cut(a, r)
+    post(a, "b", b"m")
+    net.world.run(SECOND)
+    (outgoing,) = (it for it in a.outbox.streams if it.peer == "b")
+    outgoing.sequence.tier.handle_sent(net.world.now_ns)
+    outgoing.sequence.tier.attempt = 5
+    assert a.outbox.links[s.name].conversation is not None
+    net.reroute("a", *BY_S)
+    assert outgoing.sequence.tier.attempt == 0
+
+
 def test_a_relay_forgets_a_packet_that_its_destination_has_passed_over() -> None:
     """Its origin has given the first packet up, and the second came by another way."""
     net = diamond()

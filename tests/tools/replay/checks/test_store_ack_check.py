@@ -75,3 +75,29 @@ def test_the_first_packets_of_a_session_count_as_well(is_claimed: bool) -> None:
     acks.handle_committed(record(1, 1, 10))
     acks.handle_store_acked(record(400, 1, 10))
     assert [it.violation.check for it in out.findings] == ["store_ack_late"] * is_claimed
+
+
+def test_a_packet_that_came_in_two_sessions_is_owed_in_the_later_one() -> None:
+    """Its first copy may have been refused, as it came too early: the session that brought it owes nothing for it."""
+    out = Output()
+    acks = StoreAcks("a", 1, out)
+    for at_ms, session in enumerate(["s", "t"]):
+        brings = {**record(at_ms, 1, 1), "session": session}
+        acks.handle_record()
+        acks.handle_arrived(brings, 1, 1, [])
+        acks.handle_taking({**brings, "delay_ns": 500 * MS, "threshold": 0, "most_bytes": 0})
+    acks.handle_committed(record(2, 1, 1))
+    acks.finish()
+    assert [it.violation.session for it in out.findings] == ["t"]
+
+
+def test_nothing_is_owed_for_a_packet_that_was_refused() -> None:
+    """Its store ack may have left long before the commit that passes it over."""
+    out = Output()
+    acks = StoreAcks("a", 1, out)
+    acks.handle_arrived(record(0, 1, 2), 1, 2, [])
+    acks.handle_taking({**record(0, 1, 2), "delay_ns": 500 * MS, "threshold": 0, "most_bytes": 0})
+    acks.handle_refused(1, 2)
+    acks.handle_committed(record(1, 2, 2))
+    acks.finish()
+    assert out.findings == []

@@ -75,7 +75,7 @@ def test_where_packets_have_waited_at_a_relay_no_attempt_is_counted(has_waited: 
 
 @pytest.mark.parametrize("held", [False, True])
 def test_while_nothing_is_on_its_way_no_tier_runs_out(held: bool) -> None:
-    """The next hop has given all back, or is another one; what its session had taken before does not count."""
+    """The next hop has given all back; what its session had taken before does not count."""
     out = Output()
     tiers = Tiers("a", 1, out)
     tiers.handle_settings({"seq_resend_13_ns": 300 * MS})
@@ -101,3 +101,22 @@ def test_while_nothing_is_on_its_way_no_tier_runs_out(held: bool) -> None:
     tiers.handle_arrived({**sent, "at_ns": 9_100 * MS}, 1, 1)
     tiers.handle_progress({**sent, "at_ns": 9_900 * MS}, outstanding=True)
     assert [found.violation.check for found in out.findings] == ["resend_tiers"]
+
+
+@pytest.mark.parametrize("attempt", [1, 3])
+def test_another_way_begins_at_the_first_tier(attempt: int) -> None:
+    """Also by a session that was open before, as its node serves other streams."""
+    out = Output()
+    tiers = Tiers("a", 1, out)
+    tiers.handle_settings({"seq_resend_13_ns": 300 * MS})
+    sent = {"node": "a", "incarnation": 1, "n": 1, "wall_ns": 0, "sequence": 1, "number": 1, "packets": 1}
+    sent |= {"resend": False, "previous": 0, "first": 1, "last": 1, "interval_ns": 300 * MS}
+    tiers.handle_sent({**sent, "at_ns": 1}, RangeSet())
+    for before in (1, 2):
+        tiers.handle_scheduled({**sent, "at_ns": 1 + before * 300 * MS, "attempt": before})
+    tiers.handle_rerouted(700 * MS, RangeSet([(1, 1)]))
+    tiers.handle_sent({**sent, "at_ns": 700 * MS}, RangeSet())
+    tiers.handle_opened("c", MS, resumed=True)
+    tiers.handle_arrived({**sent, "at_ns": 800 * MS}, 1, 1)
+    tiers.handle_scheduled({**sent, "at_ns": 1_000 * MS, "attempt": attempt})
+    assert [found.violation.check for found in out.findings] == ["resend_tiers"] * (attempt == 3)
