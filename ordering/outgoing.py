@@ -203,6 +203,11 @@ class StreamPacket:
     onward: bool = False
     cares: bool = False
 
+    @property
+    def is_taken(self) -> bool:
+        """Whether the next hop has stored it as it was sent last: perhaps one before had it, too."""
+        return self.packet > 0 and self.stored_as == self.packet
+
 
 @dataclass(slots=True)
 class _Whole:
@@ -351,8 +356,7 @@ class OutgoingSequence:
     def handle_store_ack(self, entries: Iterable[StreamPacket]) -> list[StreamPacket]:
         """The next hop has these packets on disk, or passes one that it refused. Returns the freed packets."""
         stored = [entry for entry in entries if entry.state is not _REJECTED]
-        if self.freed_by is Ack.ONWARD:
-            self.start.handle_taken(sum(not entry.stored for entry in stored))
+        self.start.handle_taken(sum([not entry.is_taken for entry in stored]))
         for entry in stored:
             entry.received = entry.stored = True
             entry.stored_as = entry.packet
@@ -442,7 +446,7 @@ class OutgoingSequence:
         if not self.start.handle_flow_control(self.hold, turn, now_ns, stop=stop, keeps=keeps):
             return []
         # What the next hop has on its disk, it has taken.
-        refused = [it for it in self.entries.values() if not (it.packet and it.stored_as == it.packet)]
+        refused = [entry for entry in self.entries.values() if not entry.is_taken]
         again = [entry for entry in refused if entry.state in _WAITING_FOR_ACKS]
         # An ack of what was given up after it had left would free it, and its dead letter would never be made.
         withdrawn = again + [entry for entry in refused if entry.state is _GIVEN_UP]
@@ -662,8 +666,8 @@ class OutgoingSequence:
             # A packet that was sent twice in one session may be covered twice by one ack.
             if entry.state in _COVERED:
                 continue
-            # Over a synchronous link it has left room for others when it was stored.
-            taken += not (entry.stored and self.freed_by is Ack.ONWARD)
+            # It has left room for others when it was stored.
+            taken += not entry.is_taken
             whole = entry.whole
             if whole is None:
                 self._drop(entry)

@@ -553,6 +553,34 @@ def test_a_hold_of_a_relay_brings_back_only_what_it_has_not_stored() -> None:
     assert states(out) == {1: StreamPacketState.WAITING_ONWARD_ACK, 2: StreamPacketState.WAITING_TO_SEND}
 
 
+def test_what_another_relay_had_stored_before_leaves_room_again_when_this_one_has_it() -> None:
+    """Otherwise a stream that goes by another way, and starts slowly there, stands still."""
+    out = make(4, Delivery.RECOVERABLE)
+    out.set_sync(True)
+    out.handle_sent(out.peek_run(4), 0, packet=1)
+    out.handle_store_ack(list(out.entries.values()))
+    out.handle_session_closed()
+    for turn, stop in enumerate([True, False, True, False], 1):
+        out.handle_flow_control(turn, 0, stop=stop)
+    for packet in range(1, 5):
+        run = out.peek_run(1)
+        assert [entry.number for entry in run] == [packet]
+        out.handle_sent(run, 0, packet=packet)
+        out.handle_store_ack(run)
+
+
+def test_what_a_relay_has_stored_leaves_room_for_others_before_its_order_ack_comes() -> None:
+    """Its destination may be away for days, and the relay has room."""
+    out = make(4)
+    for turn, stop in enumerate([True, False], 1):
+        out.handle_flow_control(turn, 0, stop=stop)
+    for packet in range(1, 5):
+        run = out.peek_run(1)
+        assert [entry.number for entry in run] == [packet]
+        out.handle_sent(run, 0, packet=packet)
+        out.handle_store_ack(run)
+
+
 # ---- the states of an entry
 
 NEXT = {

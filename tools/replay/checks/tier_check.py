@@ -250,7 +250,9 @@ class Tiers(LaneReporter):
             # From here on the first wait that ended had something to send again.
             shortest = min(shortest, record["at_ns"] - self._arrived["at_ns"])
             waits = 1 if shortest == record["at_ns"] - self._begun_ns else 2
-        if longest < wait_ns or shortest > waits * (wait_ns + LATE_NS):
+        # While the next hop has no room, a wait begins with each packet that asks for some, whenever that is.
+        is_late = shortest > waits * (wait_ns + LATE_NS) and not self._held
+        if longest < wait_ns or is_late:
             evidence = f"attempt {record['attempt']} came after {shortest} ns, its tier waits {wait_ns} ns"
             dues = *self._reset_elsewhere(record), *self._begun_anew(record)
             if longest >= wait_ns:

@@ -120,3 +120,20 @@ def test_another_way_begins_at_the_first_tier(attempt: int) -> None:
     tiers.handle_arrived({**sent, "at_ns": 800 * MS}, 1, 1)
     tiers.handle_scheduled({**sent, "at_ns": 1_000 * MS, "attempt": attempt})
     assert [found.violation.check for found in out.findings] == ["resend_tiers"] * (attempt == 3)
+
+
+@pytest.mark.parametrize("held", [True, False])
+def test_while_a_next_hop_has_no_room_a_wait_begins_with_each_packet_that_asks_for_some(held: bool) -> None:
+    """The one before ended while nothing was on its way."""
+    out = Output()
+    tiers = Tiers("a", 1, out)
+    tiers.handle_settings({"seq_resend_13_ns": 10_000 * MS})
+    sent = {"node": "a", "incarnation": 1, "n": 1, "wall_ns": 0, "sequence": 1, "number": 1, "packets": 1}
+    sent |= {"resend": False, "previous": 0, "first": 1, "last": 1, "interval_ns": 10_000 * MS}
+    tiers.handle_sent({**sent, "at_ns": 1}, RangeSet())
+    tiers.handle_withdrawn(RangeSet([(1, 1)]), held=held)
+    tiers.handle_sent({**sent, "at_ns": MS}, RangeSet())
+    tiers.handle_scheduled({**sent, "at_ns": 10_001 * MS, "attempt": 1})
+    tiers.handle_sent({**sent, "at_ns": 65_001 * MS}, RangeSet())
+    tiers.handle_scheduled({**sent, "at_ns": 75_001 * MS, "attempt": 2})
+    assert [found.violation.check for found in out.findings] == ["resend_tiers"] * (not held)
