@@ -241,6 +241,8 @@ class TransitSequence:
         entry.previous = previous
         sent = entry.state is _SENT
         if sent:
+            # Behind a gap that is none any more, what has left makes no room for others.
+            self.start.handle_resend(1)
             self._send_again([entry])
         return sent
 

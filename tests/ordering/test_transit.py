@@ -265,3 +265,12 @@ def test_a_word_that_comes_while_a_synchronous_link_is_asynchronous_is_not_forgo
     assert relay.handle_onward([(1, 1)]) == []
     relay.set_sync(True)
     assert relay.handle_ack(entries, Ack.STORE) == entries
+
+
+def test_a_packet_whose_gap_is_closed_goes_out_again_in_a_slow_start() -> None:
+    """It has left before; the next hop keeps it until then, and acknowledges nothing that makes room for others."""
+    sequence = passing(6)
+    sequence.start.credit = 1
+    assert send(sequence) == [6]
+    assert sequence.handle_duplicate(6, 3, ack_requested=False)
+    assert send(sequence) == [6]
