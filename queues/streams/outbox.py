@@ -630,9 +630,13 @@ class Outbox:
         if outgoing is None or outgoing.sequence.sequence != packet.sequence:
             return
         self._records.onward_acked(outgoing, packet, session, turn.now_ns)
+        is_slow = outgoing.sequence.start.credit is not None
         covered, freed = outgoing.sequence.handle_onward(packet.ranges)
         self.sync_links.remove(outgoing.way, outgoing, packet.ranges)
         self._free(outgoing, freed, turn)
+        if is_slow:
+            # What the relay before had stored, and this one has not yet, leaves room for others.
+            self._look_at(outgoing)
         outgoing.stages.handle_progress(covered, Stage.ONWARD)
         if outgoing.next_hop.handle_word(packet.turn, is_async=packet.is_async):
             if packet.is_async:
@@ -646,8 +650,11 @@ class Outbox:
             self._set_sync(outgoing, turn)
 
     def _set_sync(self, outgoing: OutgoingStream, turn: Turn) -> None:
+        is_slow = outgoing.sequence.start.credit is not None
         freed = outgoing.sequence.set_sync(self._is_sync(outgoing))
         self._free(outgoing, freed, turn)
+        if is_slow:
+            self._look_at(outgoing)
         outgoing.stages.handle_progress(list(outgoing.sequence.entries.values()), Stage.ONWARD)
 
     def handle_onward(self, packet: OnwardPacket, session: str, now_ns: int) -> None:

@@ -15,6 +15,7 @@ from triack.base.units import MS, SECOND
 from triack.ordering.order_settings import OrderSettings
 from triack.ordering.outgoing import OutgoingSequence
 from triack.ordering.slow_start import FULL_SPEED
+from triack.ordering.wire import OnwardAckPacket
 from triack.queues.node_settings import Limits, NodeSettings, Quota
 from triack.queues.packing import Outgoing
 from triack.queues.streams.group_commit import GroupCommit
@@ -302,4 +303,28 @@ def test_one_ack_that_ends_a_slow_start_lets_the_others_leave() -> None:
     acked = [PacketContext(outgoing, entry, 0) for entry in run]
     outbox.handle_store_acks(acked, node.engine.jobs.turn(node.now_ns))
     assert sequence.start.credit is None
+    assert outbox.links[outgoing.via].is_sending
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_what_a_relay_before_has_passed_on_lets_the_others_leave_in_a_slow_start(*, is_async: bool) -> None:
+    """It is freed by the word of that one, or as the link is asynchronous for now, before its store ack comes."""
+    node = Bare(settings=NodeSettings(messages_per_packet=1))
+    outgoing = node.submit("memory://nobody", *[b"x"] * 4, delivery=Delivery.RECOVERABLE)
+    node.poll()
+    node.finish_job()
+    outbox, sequence = node.engine.outbox, outgoing.sequence
+    sequence.set_sync(True)
+    sequence.handle_sent(run := sequence.peek_run(1), node.now_ns, packet=1)
+    sequence.handle_store_ack(run)
+    sequence.handle_session_closed()
+    sequence.start.credit = 1
+    sequence.handle_sent(sequence.peek_run(1), node.now_ns, packet=1)
+    outbox.links[outgoing.via].withdraw(outgoing)
+    outgoing.next_hop.awaited = True
+    word = OnwardAckPacket(
+        b"a" * 16, outgoing.stream_number, sequence.sequence, 1, is_async, [] if is_async else [(1, 1)]
+    )
+    outbox.handle_onward_ack(word, "s", node.engine.jobs.turn(node.now_ns))
+    assert 1 not in sequence.entries
     assert outbox.links[outgoing.via].is_sending
