@@ -383,6 +383,10 @@ class Link:
         """A stream was paused, or goes by another link: it has no turn until it is offered again."""
         self._turns.withdraw(outgoing)
 
+    def has_turn(self, outgoing: Sending) -> bool:
+        """Whether a turn of a stream will come."""
+        return outgoing in self._turns
+
     def next_turn(self) -> tuple[Sending, int] | None:
         """The stream whose turn it is, and how many packets it may give; None for a suspended peer."""
         return None if self.suspended is not None else self._turns.next()

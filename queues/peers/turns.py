@@ -102,6 +102,11 @@ class Turns:
             self._turn_packets = QUEUE_TURN_PACKETS
         del self._groups[key]
 
+    def __contains__(self, stream: Sending) -> bool:
+        """Whether a turn of the stream will come."""
+        group = self._groups.get(stream.turn_key)
+        return group is not None and stream in group.streams.get(stream.priority, ())
+
     def next(self) -> tuple[Sending, int] | None:
         """The stream whose turn it is, and how many packets it may give; None when there is none."""
         while self._groups:

@@ -20,6 +20,7 @@ from triack.tools.sim.disk import Disk, ProcessCrashed
 from triack.tools.sim.effects import Effects
 from triack.tools.sim.host import FOLDER, SimHost
 from triack.tools.sim.network import Network
+from triack.tools.sim.standstill import Standstill
 from triack.tools.sim.storms import Storms
 from triack.tools.sim.world import World
 
@@ -81,6 +82,7 @@ class Host(SimHost):
         effects: of all its processes.
         on_power_loss: called when the power is gone, before anything starts again.
         storms: counts what it does while nothing comes of it; all hosts of a world share one.
+        standstill: looks for streams that stand still; shared as well.
         ends: how processes ended, for the coverage of a campaign.
     """
 
@@ -102,6 +104,7 @@ class Host(SimHost):
         self.effects = Effects()
         self.on_power_loss: Callable[[], None] = lambda: None
         self.storms = Storms()
+        self.standstill = Standstill()
         self.ends: list[str] = []
         self._crash = Crash()
         self._pause = Pause()
@@ -126,6 +129,7 @@ class Host(SimHost):
         """Start a process, unless one runs or the store is lost."""
         if self.engine is not None or self.lost is not None:
             return
+        self.standstill.forget(self.name)
         self.effects.left, self._crash.again = self._crash.again, -1
         try:
             super().start()
@@ -274,6 +278,8 @@ class Host(SimHost):
         super().drain()
         if woken_at == self.effects.count:
             self.storms.handle_woken(self.name, self.world.now_ns)
+        if self.engine is not None:
+            self.standstill.look_at(self.name, self.engine, self.world.now_ns)
         for queue in [queue for queue in self._sleepers if self.has_messages(queue)]:
             self._sleepers.pop(queue)()
 

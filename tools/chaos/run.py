@@ -32,6 +32,7 @@ from triack.tools.sim.disk import Disk, FailAt, ProcessCrashed, Snapshot
 from triack.tools.sim.faults import Faults
 from triack.tools.sim.network import Network
 from triack.tools.sim.nonces import Nonces
+from triack.tools.sim.standstill import Standstill
 from triack.tools.sim.storms import Storms
 from triack.tools.sim.world import START_NS, WALL_NS, Livelock, World
 
@@ -121,9 +122,9 @@ class _Scene:
         self.network = Network(self.world, plan.network)
         keys = None if plan.is_secure else ()
         self.hosts = [Host(self.world, self.network, host, keys=keys) for host in plan.hosts]
-        self.storms = Storms()
+        self.storms, self.standstill = Storms(), Standstill()
         for each in self.hosts:
-            each.storms = self.storms
+            each.storms, each.standstill = self.storms, self.standstill
         self.clones: list[Host] = []
         self.hostile: list[Hostile] = []
         self.nonces = Nonces()
@@ -474,7 +475,8 @@ class _Scene:
         disk = Disk(self.world.chance("disk of the clone"))
         clone = Host(self.world, self.network, plan, disk, original.identity.keys)
         clone.directory.replace(original.directory)
-        clone.identity.suite, clone.storms = self.nonces.suite, self.storms
+        clone.identity.suite = self.nonces.suite
+        clone.storms, clone.standstill = self.storms, self.standstill
         disk.restore(original.disk.snapshot())
         self.clones.append(clone)
         clone.start()
@@ -547,7 +549,7 @@ class _Scene:
             for word in REFUSALS:
                 self.seen[word] += sum(records.count(f'"{word}"'.encode()) for records in host.records)
         self.seen = +self.seen
-        world, violations = self.world, self.violations + self.storms.violations
+        world, violations = self.world, self.violations + self.storms.violations + self.standstill.violations
         return Outcome(self.plan, violations, world.now_ns, world.events, world.trace, self._logs(), self.seen)
 
     def _logs(self) -> dict[str, bytes]:
