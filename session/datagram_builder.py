@@ -15,7 +15,7 @@ from triack.session.path.path_size import PathSize
 from triack.session.path.pieces import count, cut
 from triack.session.protocol.codec import Codec
 from triack.session.protocol.events import Transmit, TransmitKind, TransmitRun
-from triack.session.protocol.frames import AckFrame, CloseFrame, PacketFrame, PingFrame, StoreAckFrame
+from triack.session.protocol.frames import AckFrame, Ask, CloseFrame, PacketFrame, PingFrame, StoreAckFrame
 from triack.session.protocol.opening import Opening
 from triack.session.protocol.packets import SessionPacket
 from triack.session.protocol.states import WITHOUT_ACKS, CloseReason
@@ -132,7 +132,8 @@ class DatagramBuilder:
             return Transmit(TransmitKind.DATA, *self._take_counter(1), encode(probe))
         head = b"" if figure is None else encode(figure)
         sent = self._departing.next_packet(now_ns)
-        if sent is not None and not sizes.fits(sent, len(head)):
+        waits = sent is not None and not sizes.fits(sent, len(head))
+        if waits:
             sent = None
         ack_leaves, store_ack_leaves = acks.leaving(now_ns, with_packet=sent is not None)
         if not (sent or ack_leaves or store_ack_leaves or self._probing.ping_due or sizes.answer):
@@ -151,10 +152,15 @@ class DatagramBuilder:
             self._put_ack(draft, ack, ack_data)
         if store_ack is not None:
             self._put_store_ack(draft, store_ack, store_ack_data)
+        if waits and figure is not None:
+            # It leaves when the peer has confirmed the session, as then no figure goes with it, or in pieces.
+            self._probing.ping_due = True
         self._put_requests(draft)
         if sent is None:
             return draft.end(b"")
         ask = self._departing.handle_sent(sent, transmit.counter, now_ns)
+        if figure is not None and self._departing.next_larger(now_ns) is not None:
+            ask = self._probing.last_asked = Ask.AT_ONCE
         return draft.end(encode(PacketFrame(sent.number, sent.delivery, ask, sent.content, mark)))
 
     def _put_ack(self, draft: _Draft, ack: AckFrame, encoded: bytes) -> None:

@@ -644,8 +644,8 @@ class Session:
         if self.state is SessionState.CONNECTING:
             self._opening.repeat()
         else:
-            # Packets in flight already ask for an ack.
-            self._probing.ping_due = not self.window.in_flight
+            # Packets in flight already ask for an ack, unless the peer may take its time and the next waits for that.
+            self._probing.ping_due = not self.window.in_flight or self._departing.next_larger(now_ns) is not None
             self._timers.start(Timer.CONNECT_RESEND, now_ns + CONNECT_RESEND_NS)
 
     def _on_connect_limit(self, _now_ns: int) -> None:

@@ -1,5 +1,7 @@
 """Which frames share a datagram, and which leave alone."""
 
+import pytest
+
 from tests.session.pair import OVERHEAD_BYTES, Pair, make_hello, make_session
 from triack.base.ack_trigger import AckTrigger
 from triack.base.delivery import Delivery
@@ -7,6 +9,7 @@ from triack.base.units import MS, SECOND
 from triack.session.protocol.binary import BINARY
 from triack.session.protocol.frames import (
     AckFrame,
+    Ask,
     CloseFrame,
     PacketFrame,
     PieceFrame,
@@ -15,6 +18,7 @@ from triack.session.protocol.frames import (
     ProbeFrame,
     RoundTripFrame,
 )
+from triack.session.protocol.opening import CONNECT_RESEND_NS
 from triack.session.protocol.settings import SessionSettings
 from triack.session.protocol.states import CloseReason
 
@@ -136,3 +140,23 @@ def test_what_an_initiator_has_measured_stands_in_every_datagram_until_it_is_ans
     run = a.poll_run(now_ns)
     assert run is not None
     assert {type(frame) for payload in run.payloads for frame in BINARY.decode(payload)} == {PieceFrame}
+
+
+@pytest.mark.parametrize("before", [0, 1])
+def test_a_packet_that_waits_until_the_session_is_confirmed_asks_for_that(before: int) -> None:
+    """The acceptor may take its time for an ack of what has come, as long as a session lasts that is idle."""
+    settings = SessionSettings(store_ack_trigger=AckTrigger(delay_rtts=8), max_datagram_bytes=9_000)
+    a, now_ns = make_session(1, settings), 600 * MS
+    assert a.poll_transmit(0) is not None
+    a.handle_hello(make_hello(2, settings), now_ns)
+    if not before:
+        a.ack_sender.store_ack.handle_request()
+    a.send_packets(Delivery.EXPRESS, [bytes(100)] * before + [bytes(1_300)], [None] * (before + 1), [0] * (before + 1))
+    (frames,) = [BINARY.decode(transmit.payload) for transmit in iter(lambda: a.poll_transmit(now_ns), None)]
+    asks = [frame.ask for frame in frames if isinstance(frame, PacketFrame)]
+    assert (asks, any(isinstance(frame, PingFrame) for frame in frames)) == ([Ask.AT_ONCE] * before, not before)
+    if before:
+        a.handle_timer(now_ns + CONNECT_RESEND_NS)
+        again = a.poll_transmit(now_ns + CONNECT_RESEND_NS)
+        assert again is not None
+        assert PingFrame in map(type, BINARY.decode(again.payload))

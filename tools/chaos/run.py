@@ -22,7 +22,7 @@ from triack.session.protocol.states import CloseReason
 from triack.tools.chaos.drawing import draw
 from triack.tools.chaos.host import Host
 from triack.tools.chaos.pausing import Pausing
-from triack.tools.chaos.plan import DISHONEST, STRANGE, Fault, Plan, RoutePlan, is_limited
+from triack.tools.chaos.plan import DISHONEST, STRANGE, Fault, HostPlan, Plan, RoutePlan, is_limited
 from triack.tools.chaos.sealing import FINDINGS, HOSTILE, Hostile
 from triack.tools.chaos.strangers import Strangers
 from triack.tools.chaos.trust import Trust
@@ -221,13 +221,13 @@ class _Scene:
         """How many times as long things may take: copies that go round in a circle of relays wait for each other.
 
         And a node that nobody has reached for days is tried now and then only. What a hostile relay has kept back comes
-        with a later resend tier. Relays with little room take a few packets in each round of acknowledgement delays.
+        with a later resend tier. Relays with little room take a few packets in each round of acknowledgement delays. A
+        destination does so that holds one packet until those before it come, of which some go by another relay.
         """
         was_away = any(fault.for_ns >= LONG_AWAY_NS or fault.kind == HOSTILE for fault in self.plan.faults)
         if was_away or any(stream.astray for stream in self.plan.streams):
             return ASTRAY_PATIENCE
-        is_tight = self.plan.links and any(is_limited(host.settings.limits) for host in self.plan.hosts)
-        return TIGHT_PATIENCE if is_tight else 1
+        return TIGHT_PATIENCE if self.plan.links and any(_is_tight(host) for host in self.plan.hosts) else 1
 
     def _wait_for(self, state: Callable[[], bool], most_ns: int) -> None:
         """Let time pass until a state is reached, or so much has passed since the last death of a process.
@@ -566,6 +566,11 @@ class _Scene:
         """Free the disks."""
         for host in [*self.hosts, *self.clones]:
             host.disk.close()
+
+
+def _is_tight(host: HostPlan) -> bool:
+    """Whether a host takes a few packets at a time."""
+    return is_limited(host.settings.limits) or host.settings.order.max_held_packets == 1
 
 
 def _awaited(inbox: Inbox, *, has_died: bool) -> set[StreamId]:

@@ -308,6 +308,38 @@ def waiting_at_a_relay() -> Relayed:
     return ended(world)
 
 
+@honest
+def a_changed_copy_of_a_stream_that_has_ended() -> Relayed:
+    """Rho sends a packet again that beta has delivered, and has changed it: beta says that first."""
+    world = Relayed()
+    world.deliver(TX, 1)
+    world.alpha.write("stream_ended", cls=TX, **place(TX))
+    world.beta.write("stream_forgotten", cls=TX, **place(TX))
+    arrived = world.second.send(TX, range(1, 2), 1)
+    world.beta.write("rejected", cls=TX, **place(TX), number=1, reason="bad-seal")
+    world.second.ack(arrived)
+    return ended(world)
+
+
+@honest
+def an_order_ack_that_has_no_neighbour() -> Relayed:
+    """The session that brought a packet is over, and the order ack leaves when the stream comes by another one."""
+    world = Relayed()
+    for log in world.logs:
+        log.records[0].update(seq_max_ack_delay_ns=1_000 * MS)
+    gamma = world.hop(world.rho, world.beta)
+    numbers = world.bring(TX, 1)
+    arrived = world.second.send(TX, numbers, 1)
+    world.commit(TX, numbers)
+    world.second.ack(arrived)
+    world.free(TX, numbers)
+    world.second.close("peer-closed")
+    world.second = gamma
+    world.clock.tick(5_000 * MS)
+    world.order_ack(1)
+    return ended(world)
+
+
 def free_on_a_word(world: Relayed, hop: Hop) -> dict[str, Any]:
     """Rho frees two packets on beta's word, which comes by a session. Return what the word says."""
     numbers = world.bring(KEPT, 2)

@@ -142,6 +142,8 @@ class Incoming(Side[Receiver]):
         self._newest = 0
         # The first commit that no order ack has covered, and the session peer that it came from.
         self._unanswered: Record | None = None
+        # When a session that carried the stream was over last.
+        self._cut_ns = 0
         self.early_store_acks: list[tuple[Record, Span]] = []
         self.holes: list[tuple[Record, int, int]] = []
         self.reused: list[tuple[Record, int]] = []
@@ -169,7 +171,7 @@ class Incoming(Side[Receiver]):
         self._end_recovery(record)
         self._found = {}
         self._here.clear()
-        self._unanswered = None
+        self._unanswered, self._cut_ns = None, 0
         self.store_acks.handle_started()
         for receiver in self.sequences.values():
             receiver.out.expired.clear()
@@ -363,6 +365,9 @@ class Incoming(Side[Receiver]):
             if record["class"] == TRANSACTIONAL and unknown:
                 evidence = "a duplicate of what was not accepted and came once"
                 self._at(record, "rejected", evidence, sequence, number=number)
+        elif receiver.forgotten and reason in OF_ONE_COPY:
+            # A copy that was changed on its way says no more than that, not even that its stream has ended.
+            return
         elif reason != "stale-sequence" and number in receiver.settled and record["class"] != EXPRESS:
             self._at(record, "claims", f"{reason}, but it is on disk", sequence, number=number)
         elif reason in PASSED:
@@ -483,6 +488,9 @@ class Incoming(Side[Receiver]):
             # After a rejected packet the origin must first show that it knows, if it still wants anything. A start
             # remembers what earlier ones have rejected.
             return
+        if waiting["at_ns"] < self._cut_ns:
+            # The neighbour that had brought it is gone: the order ack waits until another one brings the stream.
+            return
         took_ns = now_ns - waiting["at_ns"]
         if took_ns > limit_ns + LATE_NS:
             due = Due(
@@ -512,6 +520,8 @@ class Incoming(Side[Receiver]):
     def handle_taken(self, record: Record) -> None:
         """That session is over, or its log is."""
         self.store_acks.handle_taken(record)
+        if record["closed"]:
+            self._cut_ns = record["at_ns"]
 
     # ---- handing out
 
