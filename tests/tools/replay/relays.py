@@ -323,20 +323,26 @@ def a_changed_copy_of_a_stream_that_has_ended() -> Relayed:
 
 @honest
 def an_order_ack_that_has_no_neighbour() -> Relayed:
-    """The session that brought a packet is over, and the order ack leaves when the stream comes by another one."""
+    """The relay that brought a packet is gone, and the order ack leaves when the stream comes by another way."""
     world = Relayed()
     for log in world.logs:
         log.records[0].update(seq_max_ack_delay_ns=1_000 * MS)
-    gamma = world.hop(world.rho, world.beta)
+    direct = world.hop(world.alpha, world.beta)
     numbers = world.bring(TX, 1)
     arrived = world.second.send(TX, numbers, 1)
     world.commit(TX, numbers)
     world.second.ack(arrived)
     world.free(TX, numbers)
     world.second.close("peer-closed")
-    world.second = gamma
     world.clock.tick(5_000 * MS)
-    world.order_ack(1)
+    world.alpha.write("rerouted", cls=TX, **place(TX), peer_name="beta")
+    again = direct.send(TX, numbers, 0)
+    world.beta.write("rejected", cls=TX, **place(TX), number=1, reason="duplicate")
+    direct.ack(again)
+    world.beta.write("order_ack_sent", **place(TX), number=1, peer=ALPHA)
+    world.alpha.write("order_ack_received", **place(TX), number=1)
+    direct.close()
+    world.second = world.hop(world.rho, world.beta)
     return ended(world)
 
 

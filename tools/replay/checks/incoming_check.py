@@ -142,8 +142,8 @@ class Incoming(Side[Receiver]):
         self._newest = 0
         # The first commit that no order ack has covered, and the session peer that it came from.
         self._unanswered: Record | None = None
-        # When a session that carried the stream was over last.
-        self._cut_ns = 0
+        # By neighbour: when a session with it that carried the stream was over last.
+        self._cut_ns: dict[str, int] = {}
         self.early_store_acks: list[tuple[Record, Span]] = []
         self.holes: list[tuple[Record, int, int]] = []
         self.reused: list[tuple[Record, int]] = []
@@ -171,7 +171,8 @@ class Incoming(Side[Receiver]):
         self._end_recovery(record)
         self._found = {}
         self._here.clear()
-        self._unanswered, self._cut_ns = None, 0
+        self._unanswered = None
+        self._cut_ns.clear()
         self.store_acks.handle_started()
         for receiver in self.sequences.values():
             receiver.out.expired.clear()
@@ -488,7 +489,7 @@ class Incoming(Side[Receiver]):
             # After a rejected packet the origin must first show that it knows, if it still wants anything. A start
             # remembers what earlier ones have rejected.
             return
-        if waiting["at_ns"] < self._cut_ns:
+        if any(at_ns > waiting["at_ns"] for other, at_ns in self._cut_ns.items() if other != peer):
             # The neighbour that had brought it is gone: the order ack waits until another one brings the stream.
             return
         took_ns = now_ns - waiting["at_ns"]
@@ -521,7 +522,7 @@ class Incoming(Side[Receiver]):
         """That session is over, or its log is."""
         self.store_acks.handle_taken(record)
         if record["closed"]:
-            self._cut_ns = record["at_ns"]
+            self._cut_ns[record["peer"]] = record["at_ns"]
 
     # ---- handing out
 

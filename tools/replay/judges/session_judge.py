@@ -284,8 +284,9 @@ class SessionJudge(SessionReporter):
 
     def _end_taking(self, end: End, record: Record) -> None:
         for origin, stream in sorted(end.takes or ()):
+            peer = end.opened["peer"] if end.opened is not None else ""
             is_over = record["event"] == "session_closed"
-            self._fact("~taken", record, origin, stream, session=self._session, closed=is_over)
+            self._fact("~taken", record, origin, stream, session=self._session, peer=peer, closed=is_over)
         end.takes = None
 
     def _judge_quiet(self, end: End, record: Record) -> None:
