@@ -360,6 +360,8 @@ class TransitSequence:
         for entry in entries:
             _move(entry, TransitEvent.GOES_ON)
             entry.packet = entry.left_by_ms = 0
+        # No ack of what had left of them makes room any more.
+        self.start.handle_resend(len(entries))
         self._enqueue(entries)
 
     def remove(self, entries: Iterable[TransitPacket]) -> None:

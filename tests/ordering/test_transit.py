@@ -274,3 +274,14 @@ def test_a_packet_whose_gap_is_closed_goes_out_again_in_a_slow_start() -> None:
     assert send(sequence) == [6]
     assert sequence.handle_duplicate(6, 3, ack_requested=False)
     assert send(sequence) == [6]
+
+
+def test_what_goes_on_after_all_goes_out_again_in_a_slow_start() -> None:
+    """It had left when its time ran out, and the session waits for no ack of that any more."""
+    sequence = passing(1, 2, delivery=Delivery.RECOVERABLE)
+    sequence.start.credit = 1
+    assert send(sequence, 1) == [1]
+    entries = list(sequence.entries.values())
+    sequence.give_up(entries)
+    sequence.go_on(entries)
+    assert sorted(send(sequence, 1) + send(sequence, 1)) == [1, 2]
