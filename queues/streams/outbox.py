@@ -614,7 +614,8 @@ class Outbox:
     def handle_order_ack(self, stream: int, sequence: int, number: int, turn: Turn) -> None:
         """The destination has a sequence up to ``number``."""
         outgoing = self._by_number.get(stream)
-        if outgoing is None:
+        if outgoing is None or outgoing.sequence.sequence != sequence:
+            # The one before, or a stream that had this number before: a sealed one, when it is not proved who says it.
             return
         self._records.order_ack(stream, sequence, number, turn.now_ns)
         freed = outgoing.sequence.handle_order_ack(sequence, number, turn.now_ns)
@@ -630,31 +631,28 @@ class Outbox:
         if outgoing is None or outgoing.sequence.sequence != packet.sequence:
             return
         self._records.onward_acked(outgoing, packet, session, turn.now_ns)
-        is_slow = outgoing.sequence.start.credit is not None
         covered, freed = outgoing.sequence.handle_onward(packet.ranges)
         self.sync_links.remove(outgoing.way, outgoing, packet.ranges)
         self._free(outgoing, freed, turn)
-        if is_slow:
-            # What the relay before had stored, and this one has not yet, leaves room for others.
-            self._look_at(outgoing)
         outgoing.stages.handle_progress(covered, Stage.ONWARD)
         if outgoing.next_hop.handle_word(packet.turn, is_async=packet.is_async):
             if packet.is_async:
                 stored = [entry for entry in outgoing.sequence.entries.values() if entry.stored]
                 self.sync_links.remove(outgoing.way, outgoing, _ranges(stored))
             self._set_sync(outgoing, turn)
+        # What the relay before had stored, and this one has not yet, leaves room for others.
+        self._look_at(outgoing)
 
     def handle_link_mode(self, peer: str, turn: Turn) -> None:
         """A synchronous link is asynchronous for now, or synchronous again."""
         for outgoing in list(self.links[peer].streams):
             self._set_sync(outgoing, turn)
+            self._look_at(outgoing)
 
     def _set_sync(self, outgoing: OutgoingStream, turn: Turn) -> None:
-        is_slow = outgoing.sequence.start.credit is not None
+        """It may leave room for others: call ``_look_at`` afterwards."""
         freed = outgoing.sequence.set_sync(self._is_sync(outgoing))
         self._free(outgoing, freed, turn)
-        if is_slow:
-            self._look_at(outgoing)
         outgoing.stages.handle_progress(list(outgoing.sequence.entries.values()), Stage.ONWARD)
 
     def handle_onward(self, packet: OnwardPacket, session: str, now_ns: int) -> None:

@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 
 from tests.logs import taken_apart
-from tests.queues.bare import Bare, kinds, records, rest
+from tests.queues.bare import Bare, events, kinds, records, rest
 from tests.queues.hostile import without_order_acks
 from tests.queues.world import PlainWorld, World, numbered
 from tests.spies import watch
@@ -328,3 +328,18 @@ def test_what_a_relay_before_has_passed_on_lets_the_others_leave_in_a_slow_start
     outbox.handle_onward_ack(word, "s", node.engine.jobs.turn(node.now_ns))
     assert 1 not in sequence.entries
     assert outbox.links[outgoing.via].is_sending
+
+
+def test_an_order_ack_of_another_sequence_is_not_on_record() -> None:
+    """It counts for nothing. A stream may have the number of a sealed one that has ended, whose acks a relay forged."""
+    node = Bare()
+    outgoing = node.submit("memory://nobody", b"x")
+    node.poll()
+    node.finish_job()
+    outbox, sequence = node.engine.outbox, outgoing.sequence.sequence
+    for other in (sequence - 1, sequence + 1):
+        outbox.handle_order_ack(outgoing.stream_number, other, 1, node.engine.jobs.turn(node.now_ns))
+    assert "order_ack_received" not in events(node.poll())
+    assert len(outgoing.sequence.entries) == 1
+    outbox.handle_order_ack(outgoing.stream_number, sequence, 1, node.engine.jobs.turn(node.now_ns))
+    assert "order_ack_received" in events(node.poll())

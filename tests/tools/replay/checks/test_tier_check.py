@@ -8,9 +8,21 @@ from triack.base.units import MS
 from triack.tools.replay.checks.findings import Output
 from triack.tools.replay.checks.tier_check import Tiers
 from triack.tools.replay.engines.local_engine import judge_records
+from triack.tools.replay.log.files import Record
 from triack.tools.replay.log.ranges import RangeSet
 
 CHECKS = ("resend_tiers",)
+OF_FIRST: Record = {"node": "a", "incarnation": 1, "n": 1, "wall_ns": 0, "sequence": 1, "number": 1, "packets": 1}
+OF_FIRST |= {"resend": False, "previous": 0, "first": 1, "last": 1}
+"""What records of the first packet of a stream say."""
+
+
+def of_interval(resend_ms: int) -> tuple[Tiers, Output]:
+    """The tiers of a node that sends again after that time, and what they find."""
+    out = Output()
+    tiers = Tiers("a", 1, out)
+    tiers.handle_settings({"seq_resend_13_ns": resend_ms * MS})
+    return tiers, out
 
 
 @pytest.mark.parametrize("name", breaking(*CHECKS))
@@ -30,10 +42,9 @@ def test_only_the_word_of_a_full_queue_excuses_a_wait() -> None:
 @pytest.mark.parametrize(("repeats", "previous"), [(True, 11), (False, 12), (False, 11)])
 def test_what_a_session_had_already_is_still_to_be_sent_again(repeats: bool, previous: int) -> None:
     """Packet 12 was removed, so 13 is to leave with another ``previous``; until then an ack speaks of the old one."""
-    out = Output()
-    tiers, removed = Tiers("a", 1, out), RangeSet([(12, 12)])
-    tiers.handle_settings({"seq_resend_13_ns": 300 * MS})
-    sent = {"node": "a", "incarnation": 1, "n": 1, "wall_ns": 0, "sequence": 1, "number": 13, "packets": 1}
+    tiers, out = of_interval(300)
+    removed = RangeSet([(12, 12)])
+    sent = {**OF_FIRST, "number": 13}
     tiers.handle_sent({**sent, "at_ns": 1, "resend": False, "previous": 12}, RangeSet())
     tiers.handle_again(13)
     tiers.handle_sent({**sent, "at_ns": 200 * MS, "resend": repeats, "previous": previous}, removed)
@@ -48,19 +59,8 @@ def test_what_a_session_had_already_is_still_to_be_sent_again(repeats: bool, pre
 @pytest.mark.parametrize("has_waited", [False, True])
 def test_where_packets_have_waited_at_a_relay_no_attempt_is_counted(has_waited: bool) -> None:
     """Without a word that they wait the attempts go on. One that they do ends with the session in use, by chance."""
-    out = Output()
-    tiers = Tiers("a", 1, out)
-    tiers.handle_settings({"seq_resend_13_ns": 300 * MS})
-    at = {
-        "node": "a",
-        "incarnation": 1,
-        "n": 1,
-        "wall_ns": 0,
-        "sequence": 1,
-        "number": 13,
-        "packets": 1,
-        "session": "s",
-    }
+    tiers, out = of_interval(300)
+    at = {**OF_FIRST, "number": 13, "session": "s"}
     again = {**at, "first": 13, "last": 13, "interval_ns": 300 * MS}
     tiers.handle_sent({**at, "at_ns": 1, "resend": False, "previous": 12}, RangeSet())
     tiers.handle_scheduled({**again, "at_ns": 1 + 300 * MS, "attempt": 1})
@@ -76,11 +76,8 @@ def test_where_packets_have_waited_at_a_relay_no_attempt_is_counted(has_waited: 
 @pytest.mark.parametrize("held", [False, True])
 def test_while_nothing_is_on_its_way_no_tier_runs_out(held: bool) -> None:
     """The next hop has given all back; what its session had taken before does not count."""
-    out = Output()
-    tiers = Tiers("a", 1, out)
-    tiers.handle_settings({"seq_resend_13_ns": 300 * MS})
-    sent = {"node": "a", "incarnation": 1, "n": 1, "wall_ns": 0, "sequence": 1, "number": 1, "packets": 1}
-    sent |= {"resend": False, "previous": 0, "first": 1, "last": 1}
+    tiers, out = of_interval(300)
+    sent = OF_FIRST
     tiers.handle_sent({**sent, "at_ns": 1}, RangeSet())
     tiers.handle_arrived({**sent, "at_ns": 100 * MS}, 1, 1)
     tiers.handle_withdrawn(RangeSet([(1, 1)]), held=held)
@@ -106,11 +103,8 @@ def test_while_nothing_is_on_its_way_no_tier_runs_out(held: bool) -> None:
 @pytest.mark.parametrize("attempt", [1, 3])
 def test_another_way_begins_at_the_first_tier(attempt: int) -> None:
     """Also by a session that was open before, as its node serves other streams."""
-    out = Output()
-    tiers = Tiers("a", 1, out)
-    tiers.handle_settings({"seq_resend_13_ns": 300 * MS})
-    sent = {"node": "a", "incarnation": 1, "n": 1, "wall_ns": 0, "sequence": 1, "number": 1, "packets": 1}
-    sent |= {"resend": False, "previous": 0, "first": 1, "last": 1, "interval_ns": 300 * MS}
+    tiers, out = of_interval(300)
+    sent = {**OF_FIRST, "interval_ns": 300 * MS}
     tiers.handle_sent({**sent, "at_ns": 1}, RangeSet())
     for before in (1, 2):
         tiers.handle_scheduled({**sent, "at_ns": 1 + before * 300 * MS, "attempt": before})
@@ -125,11 +119,8 @@ def test_another_way_begins_at_the_first_tier(attempt: int) -> None:
 @pytest.mark.parametrize("held", [True, False])
 def test_while_a_next_hop_has_no_room_a_wait_begins_with_each_packet_that_asks_for_some(held: bool) -> None:
     """The one before ended while nothing was on its way."""
-    out = Output()
-    tiers = Tiers("a", 1, out)
-    tiers.handle_settings({"seq_resend_13_ns": 10_000 * MS})
-    sent = {"node": "a", "incarnation": 1, "n": 1, "wall_ns": 0, "sequence": 1, "number": 1, "packets": 1}
-    sent |= {"resend": False, "previous": 0, "first": 1, "last": 1, "interval_ns": 10_000 * MS}
+    tiers, out = of_interval(10_000)
+    sent = {**OF_FIRST, "interval_ns": 10_000 * MS}
     tiers.handle_sent({**sent, "at_ns": 1}, RangeSet())
     tiers.handle_withdrawn(RangeSet([(1, 1)]), held=held)
     tiers.handle_sent({**sent, "at_ns": MS}, RangeSet())
