@@ -195,7 +195,7 @@ class FreedReason(Reason):
     EXPIRED = "expired", "Its time to reach the queue, or to be received, ran out here."
     LET_GO = "let-go", "The next hop did not keep it; its origin has it, and sends it again."
     PURGED = "purged", "It was given up by hand."
-    STALE_SEQUENCE = "stale-sequence", "It is express, and its origin has begun a newer sequence."
+    STALE_SEQUENCE = "stale-sequence", "Its origin has ended its stream, or, if it is express, begun a newer sequence."
 
 
 class DeadReason(Reason):

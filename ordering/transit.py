@@ -28,7 +28,7 @@ from triack.base.ranges import Range
 from triack.ordering.hold import Hold, HoldState
 from triack.ordering.slow_start import SlowStart
 
-__all__ = ["TRANSITIONS", "Taken", "TransitEvent", "TransitPacket", "TransitSequence", "TransitState"]
+__all__ = ["LACKING_MAX", "TRANSITIONS", "Taken", "TransitEvent", "TransitPacket", "TransitSequence", "TransitState"]
 
 
 class TransitState(IntEnum):
@@ -80,6 +80,8 @@ TRANSITIONS: dict[TransitState, dict[TransitEvent, TransitState]] = {
 # A look-up in an enumeration takes five times as long as a name of this module; members used for every packet have one.
 _WAITING, _SENT, _DEAD, _DONE = TransitState.WAITING, TransitState.SENT, TransitState.DEAD, TransitState.DONE
 _NUMBER_OF = attrgetter("number")
+LACKING_MAX = 4_096
+"""As many as a destination holds by default: of more, the greatest are forgotten."""
 _STALE_MIN = 64
 """How many packets that were removed before they were sent may be kept: a search costs more than they do."""
 
@@ -148,11 +150,11 @@ class TransitSequence:
         freed_by: the ack that lets this node forget a packet.
         entries: the packets that are here, by number, as they came.
         highest: the greatest number that was here in this sequence, since the start of this node.
-        lacks: its origin has to send this packet again, and perhaps those before it; 0 if none.
         sync: whether the link to the next hop is synchronous now.
     """
 
     __slots__ = (
+        "_lacking",
         "_next_place",
         "_to_send",
         "delivery",
@@ -160,7 +162,6 @@ class TransitSequence:
         "freed_by",
         "highest",
         "hold",
-        "lacks",
         "sequence",
         "start",
         "sync",
@@ -176,7 +177,8 @@ class TransitSequence:
         self.sequence = sequence
         self.entries: dict[int, TransitPacket] = {}
         self.highest = 0
-        self.lacks = 0
+        # The packets that were here, or were held back, and that the origin has to send again; at most LACKING_MAX.
+        self._lacking: set[int] = set()
         self.hold = Hold()
         self.start = SlowStart()
         self._to_send: deque[TransitPacket] = deque()
@@ -211,7 +213,8 @@ class TransitSequence:
     def begin(self, sequence: int) -> None:
         """A newer sequence begins; nothing of the older one is here any more."""
         assert not self.entries
-        self.sequence, self.highest, self.lacks = sequence, 0, 0
+        self.sequence, self.highest = sequence, 0
+        self._lacking.clear()
 
     def add(self, entries: Iterable[TransitPacket]) -> None:
         """Take fresh packets of this sequence; ``handle_stored`` follows."""
@@ -220,17 +223,39 @@ class TransitSequence:
             entry.place = self._next_place
             self._next_place += 1
             self.highest = max(self.highest, entry.number)
-            if entry.number <= self.lacks:
-                self.lacks = 0
+            self._lacking.discard(entry.number)
+            if self._lacking and entry.previous < entry.number - 1:
+                # Those in between were given up.
+                self._lacking = {it for it in self._lacking if not entry.previous < it < entry.number}
 
     def handle_let_go(self, entries: Iterable[TransitPacket]) -> None:
-        """The next hop gave packets back, and their origin is to send them again: so nothing waits here for it."""
-        self.lacks = min([entry.number for entry in entries], default=0)
+        """The next hop gave packets back, and their origin is to send them again."""
+        self._lack([entry.number for entry in entries])
+
+    def handle_held_back(self, sequence: int, number: int) -> bool:
+        """There was no room for a packet, and its origin is to send it again.
+
+        Returns:
+            Whether that is news, and packets behind it have come here.
+        """
+        if sequence != self.sequence or number in self.entries or number in self._lacking:
+            return False
+        self._lack([number])
+        return number < self.highest
+
+    def lacks_before(self, number: int) -> bool:
+        """Whether the origin has to send one of the packets up to a number again: then not all of these wait here."""
+        return any(it <= number for it in self._lacking)
+
+    def _lack(self, numbers: Iterable[int]) -> None:
+        self._lacking.update(numbers)
+        while len(self._lacking) > LACKING_MAX:
+            self._lacking.remove(max(self._lacking))
 
     def handle_order_ack(self, number: int) -> None:
         """The destination has everything up to a number."""
-        if number >= self.lacks:
-            self.lacks = 0
+        if self._lacking:
+            self._lacking = {it for it in self._lacking if it > number}
 
     def handle_duplicate(self, number: int, previous: int, *, ack_requested: bool) -> bool:
         """A packet came again. Returns whether the packet here goes out again, with another ``previous``."""

@@ -9,6 +9,7 @@ from proof.planted.stories import Story
 from proof.search.relay import RELAY_SCOPES, RelayScope, search_relay
 from triack.base.delivery import FREED_BY, Ack, Delivery, Role
 from triack.base.names import StreamId
+from triack.ordering.slow_start import SlowStart
 from triack.ordering.transit import Taken, TransitPacket, TransitSequence
 from triack.ordering.wire import RelayedPacket
 from triack.queues.peers import sealing
@@ -87,6 +88,11 @@ def _wrong_neighbour(patch: Patch) -> None:
         return next(filter(None, map(self.open_with, () if back is None else back.downstreams)), None)
 
     patch.setattr(TransitWords, "_upstream", downstream)
+
+
+@BUGS.by_seeds("what a next hop has taken lets nothing more leave in a slow start")
+def _never_faster(patch: Patch) -> None:
+    patch.setattr(SlowStart, "handle_taken", lambda self, packets=1: None)
 
 
 @BUGS.by_search("proofs of order acks are not checked", LIES, "let go of a message")

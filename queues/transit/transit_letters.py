@@ -90,6 +90,11 @@ class TransitLetters:
         """A packet has ended here."""
         self.waiting.append(_Dead(stream, entry, reason, certain))
 
+    @property
+    def has_work(self) -> bool:
+        """Whether ``write`` and ``take_parts`` may find something: others of a message leave without a word to this."""
+        return bool(self.waiting or self._pieces)
+
     def missing(self) -> Iterator[tuple[TransitStream, TransitPacket]]:
         """The next packets whose bodies are only on the disk."""
         for dead in islice(self.waiting, LETTERS_MAX):

@@ -293,7 +293,7 @@ class TransitWords:
         upstream = self.open_with(stream.via)
         is_known = self._told.get(stream) == (upstream, here) and stream not in self._again
         # What its origin has to send again must not wait for what is here: that may wait for it.
-        if upstream is None or not here or is_known or stream.sequence.lacks:
+        if upstream is None or not here or is_known or stream.sequence.lacks_before(here):
             return True
         if not self._say(stream, upstream, here, now_ns, waits=True):
             return False

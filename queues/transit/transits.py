@@ -131,6 +131,8 @@ class Transits:
         self._idle: OrderedDict[TransitStream, int] = OrderedDict()
         # The numbers of forgotten streams whose rows are still there.
         self._gone: list[int] = []
+        # Streams of which packets may be here that are wanted no more, and the sequences that have ended.
+        self._over: dict[TransitStream, int] = {}
         self._deadlines = Deadlines[TransitStream]()
         self.bodies = TransitBodies(letters, self._look_at, settings.body_cache_bytes)
         self.room = TransitRoom(settings.limits, admission)
@@ -191,6 +193,9 @@ class Transits:
     def handle_end(self, conversation: Conversation, packet: RelayedEnd, now_ns: int) -> None:
         """The end of a stream that is to be passed on. Raises ProtocolError."""
         self.ends.handle_end(conversation, packet, self._from(conversation, packet), now_ns)
+        stream = self._streams.get(StreamId(packet.origin, packet.stream))
+        if stream is not None and stream.delivery is Delivery.TRANSACTIONAL:
+            self._over[stream] = packet.sequence
 
     def _has_packets(self, stream_id: StreamId) -> bool:
         stream = self._streams.get(stream_id)
@@ -474,6 +479,8 @@ class Transits:
     ) -> None:
         self._records.held_back(header, stream.delivery.label, turn.now_ns)
         conversation.withhold(stream.delivery, packet)
+        if stream.sequence.ordered and stream.sequence.handle_held_back(header.sequence, header.number):
+            self._words.handle_let_go(stream, turn.now_ns)
         if reason is HoldReason.TRANSIT_FULL:
             self.news.handle_full(stream.via, self.room)
         if not self.holds.stop(stream, conversation, reason, (packet,)):
@@ -497,7 +504,9 @@ class Transits:
             for number in self._gone:
                 turn.commit.transit_streams.pop(number, None)
             self._gone = []
-        if not self.letters.waiting:
+        if self._over:
+            self._let_go_ended(turn)
+        if not self.letters.has_work:
             return
         for stream, entries, reason in self.letters.write(turn):
             self._records.freed(stream, entries, _said(reason), turn.now_ns)
@@ -511,6 +520,21 @@ class Transits:
             else:
                 self._drops[DropReason.TRANSIT_LOST] += len(entries)
                 self._let_go(stream, entries, _said(reason), turn)
+
+    def _let_go_ended(self, turn: Turn) -> None:
+        """Let go of packets whose origin answers for them no longer: each has arrived, or is a dead letter there.
+
+        Nobody would close a gap before them. What a commit brings now is let go when it has returned.
+        """
+        over, self._over = self._over, {}
+        for stream, sequence in over.items():
+            if sequence < stream.sequence.sequence:
+                continue
+            entries = stream.sequence.entries.values()
+            if stored := [entry for entry in entries if entry.state is not TransitState.ARRIVED]:
+                self._let_go(stream, stored, FreedReason.STALE_SEQUENCE, turn)
+            if stream.sequence.entries:
+                self._over[stream] = sequence
 
     def handle_committed(self, group: GroupCommit, now_ns: int) -> None:
         """The commit has returned: its packets may be sent, and those that it has moved are gone."""

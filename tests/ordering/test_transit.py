@@ -6,7 +6,15 @@ from hypothesis import strategies as st
 
 from triack.base.delivery import DURABLE, Ack, Delivery
 from triack.base.transitions import IllegalTransition, next_state
-from triack.ordering.transit import TRANSITIONS, Taken, TransitEvent, TransitPacket, TransitSequence, TransitState
+from triack.ordering.transit import (
+    LACKING_MAX,
+    TRANSITIONS,
+    Taken,
+    TransitEvent,
+    TransitPacket,
+    TransitSequence,
+    TransitState,
+)
 
 FREES = {Delivery.EXPRESS: Ack.SESSION, Delivery.RECOVERABLE: Ack.STORE, Delivery.TRANSACTIONAL: Ack.STORE}
 
@@ -285,3 +293,55 @@ def test_what_goes_on_after_all_goes_out_again_in_a_slow_start() -> None:
     sequence.give_up(entries)
     sequence.go_on(entries)
     assert sorted(send(sequence, 1) + send(sequence, 1)) == [1, 2]
+
+
+# What its origin has to send again.
+
+
+def test_what_was_given_back_is_lacking_until_it_comes_again() -> None:
+    """Packets before it, which come first, are no sign of it."""
+    sequence = passing(4, 5)
+    entry = sequence.entries[4]
+    sequence.remove([entry])
+    sequence.handle_let_go([entry])
+    sequence.add([packet(3)])
+    assert [number for number in (3, 4, 5) if sequence.lacks_before(number)] == [4, 5]
+    sequence.add([packet(4)])
+    assert not sequence.lacks_before(5)
+
+
+@pytest.mark.parametrize(("number", "is_news"), [(3, True), (9, False)])
+def test_what_had_no_room_is_lacking(number: int, is_news: bool) -> None:
+    """What it says of packets behind that one is no longer true; of those before it, it is."""
+    sequence = passing(4, 5)
+    assert sequence.handle_held_back(1, number) is is_news
+    assert not sequence.handle_held_back(1, number)
+    assert not sequence.handle_held_back(1, 4)
+    assert not sequence.handle_held_back(2, 1)
+    assert [it for it in (2, 5, 9) if sequence.lacks_before(it)] == ([5, 9] if is_news else [9])
+    sequence.handle_order_ack(number)
+    assert not sequence.lacks_before(9)
+
+
+def test_what_its_origin_has_given_up_is_lacking_no_more() -> None:
+    """The next packet says that it follows an earlier one. A newer sequence lacks nothing of the older one."""
+    sequence = passing(1)
+    for number in (2, 3, 5):
+        sequence.handle_held_back(1, number)
+    sequence.add([packet(4, previous=1)])
+    assert not sequence.lacks_before(4)
+    assert sequence.lacks_before(5)
+    sequence.remove(list(sequence.entries.values()))
+    sequence.begin(2)
+    assert not sequence.lacks_before(5)
+
+
+def test_a_neighbour_makes_it_remember_no_more_than_some() -> None:
+    """Of the numbers that it sends without room for them."""
+    sequence = passing(1)
+    for number in range(2, LACKING_MAX + 10):
+        sequence.handle_held_back(1, number)
+    assert sequence.lacks_before(2)
+    for number in range(2, LACKING_MAX + 2):
+        sequence.add([packet(number)])
+    assert not sequence.lacks_before(2 * LACKING_MAX)

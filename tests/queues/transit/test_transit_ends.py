@@ -2,7 +2,10 @@
 
 from dataclasses import replace
 
+import pytest
+
 from tests.queues.relays import Relays, line, post
+from triack.base.delivery import DURABLE, Delivery
 from triack.base.reasons import DropReason
 from triack.base.units import SECOND
 from triack.ordering.wire import HOPS_MAX, RelayedEnd, encode_relayed_end
@@ -74,3 +77,23 @@ def test_only_the_next_hop_may_answer() -> None:
     say(net, "a", "r", replace(end_of(net, "b"), answer=True))
     assert net["r"].live.drops[DropReason.NOT_OUR_PACKET] == 1
     assert passed(net, "forgotten") == []
+
+
+@pytest.mark.parametrize("delivery", sorted(DURABLE))
+@pytest.mark.parametrize("older", [0, 1])
+def test_packets_whose_origin_answers_for_them_no_longer_go_with_the_end(delivery: Delivery, older: int) -> None:
+    """Transactional ones have arrived, or are dead letters there: a gap before them is closed by nobody."""
+    net = joined()
+    net.world.cut(net["r"], net["b"])
+    post(net["a"], "b", b"1", queue="other", delivery=delivery)
+    assert net.world.run(10 * SECOND, lambda: net.waiting("r") == 1)
+    (stream,) = [it for it in net["r"].live.transits.streams if it.sequence.entries]
+    sequence = stream.sequence.sequence - older
+    say(net, "a", "r", replace(end_of(net, "a", stream=stream.id.number), sequence=sequence, since=sequence))
+    assert not net["r"].live.drops[DropReason.BAD_PACKET]
+    goes = delivery is Delivery.TRANSACTIONAL and not older
+    assert [it["reason"] for it in net["r"].log("transit_freed")].count("stale-sequence") == goes
+    assert net.waiting("r") == 1 - goes
+    net["r"].crash()
+    net["r"].restart()
+    assert net.waiting("r") == 1 - goes

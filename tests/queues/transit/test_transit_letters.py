@@ -94,6 +94,23 @@ def test_fragments_of_an_ended_stream_leave_when_all_of_it_is_refused() -> None:
     assert desk.letters.take_parts() == [(desk.stream, entries, "stale-sequence")]
 
 
+def test_a_fragment_of_an_ended_stream_leaves_when_the_others_have_reached_the_next_hop() -> None:
+    """No packet is given up at that time, and none comes."""
+    net = line("arb")
+    r = net["r"]
+    net.world.cut(r, net["b"])
+    post(net["a"], "b", bytes(3_000), delivery=Delivery.RECOVERABLE)
+    assert net.world.run(10 * SECOND, lambda: not net["a"].busy)
+    (stream,) = r.live.transits.streams
+    first, turn = stream.sequence.entries[1], r.live.jobs.turn(net.world.now_ns)
+    r.live.transits._give_up(stream, [first], "stale-sequence", turn)  # noqa: SLF001 - as if a refusal had come
+    r.drain()
+    assert first in stream.sequence.entries.values()
+    net.world.heal()
+    assert net.world.run(60 * SECOND, lambda: net.waiting("r") == 0)
+    assert r.live.drops[DropReason.TRANSIT_LOST] == 1
+
+
 def test_a_body_that_is_on_the_disk_alone_is_asked_for() -> None:
     """Nothing overtakes it."""
     desk = Desk()

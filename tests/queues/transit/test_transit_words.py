@@ -2,13 +2,16 @@
 
 from collections import Counter
 
+import pytest
+
 from tests.queues.relays import Relays, dead, line, post
 from tests.queues.world import SimNode, numbered
 from triack.base.delivery import Delivery
-from triack.base.reasons import DropReason, FreedReason
+from triack.base.reasons import DropReason, FreedReason, HoldReason
 from triack.base.units import MS, SECOND
 from triack.ordering.wire import RelayedOrderAck, RelayedReject, encode_relayed_order_ack, encode_relayed_reject
 from triack.queues.peers.control import Control
+from triack.queues.transit.transit_room import TransitRoom
 
 
 def say(node: SimNode, content: bytes) -> None:
@@ -115,4 +118,31 @@ def test_a_relay_that_lacks_a_packet_does_not_say_that_the_others_wait() -> None
     assert [word["waits"] for word in a.log("onward_received")] == [True, False]
     net.world.heal()
     assert net.world.run(20 * SECOND, lambda: b.length("q") == 5)
+    assert b.read_all("q") == numbered(0, 5)
+
+
+def test_a_relay_that_has_no_room_for_a_packet_does_not_say_that_those_behind_it_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its origin would not send that one again, and the others would wait for it."""
+    net = line("arb")
+    a, r, b = (net[name] for name in "arb")
+    net.world.cut(r, b)
+    for body in numbered(0, 5):
+        post(a, "b", body)
+        net.world.run(100 * MS)
+    assert net.world.run(30 * SECOND, lambda: bool(a.log("onward_received")))
+    transits = r.live.transits
+    (stream,) = transits.streams
+    lowest = stream.sequence.entries[1]
+    r.act(lambda: transits._forget_entries(stream, [lowest], net.world.now_ns))  # noqa: SLF001 - as if it had not come
+    monkeypatch.setattr(TransitRoom, "lacks", lambda *_: HoldReason.TRANSIT_FULL)
+    monkeypatch.setattr(TransitRoom, "lets_ahead", lambda *_: False)
+    a.crash()
+    a.restart()
+    net.world.run(25 * SECOND)
+    assert [word["waits"] for word in a.log("onward_received")][-2:] == [True, False]
+    monkeypatch.undo()
+    net.world.heal()
+    assert net.world.run(60 * SECOND, lambda: b.length("q") == 5)
     assert b.read_all("q") == numbered(0, 5)

@@ -321,6 +321,38 @@ def a_changed_copy_of_a_stream_that_has_ended() -> Relayed:
     return ended(world)
 
 
+def one_of_two_ended() -> tuple[Relayed, range]:
+    """Rho has two packets, and beta one. Alpha has let the other expire, and ended the stream. Returns that one."""
+    world = Relayed()
+    numbers = world.bring(TX, 2)
+    world.pass_on(TX, numbers[:1])
+    world.order_ack(1)
+    world.alpha.write("removed", cls=TX, **place(TX), first=2, last=2, count=10, reason="expired")
+    world.alpha.write("stream_ended", cls=TX, **place(TX))
+    return world, numbers[1:]
+
+
+@honest
+def a_changed_copy_that_came_too_late() -> Relayed:
+    """Rho has changed what beta does not wait for any more. A store ack may cover it: rho has the answer."""
+    world, late = one_of_two_ended()
+    world.beta.write("stream_forgotten", cls=TX, **place(TX))
+    arrived = world.second.send(TX, late, 1)
+    world.beta.write("rejected", cls=TX, **place(TX), number=2, reason="bad-seal")
+    world.second.ack(arrived)
+    world.free(TX, late, "rejected")
+    return ended(world)
+
+
+@honest
+def an_end_that_overtakes() -> Relayed:
+    """Rho lets go of what the origin answers for no longer."""
+    world, late = one_of_two_ended()
+    world.free(TX, late, "stale-sequence")
+    world.beta.write("stream_forgotten", cls=TX, **place(TX))
+    return ended(world)
+
+
 @honest
 def an_order_ack_that_has_no_neighbour() -> Relayed:
     """The relay that brought a packet is gone, and the order ack leaves when the stream comes by another way."""
@@ -443,6 +475,14 @@ def recoverable_transit_let_go(world: Relayed) -> Expected:
     numbers = world.bring(KEPT, 1)
     world.second.send(KEPT, numbers, 1)
     world.free(KEPT, numbers, "let-go")
+    return at("freed_too_early", KEPT, 1)
+
+
+@lie
+def recoverable_transit_dropped_at_an_end(world: Relayed) -> Expected:
+    """Alpha has ended a stream of which a packet waits at rho, which alone has it."""
+    numbers = world.bring(KEPT, 1)
+    world.free(KEPT, numbers, "stale-sequence")
     return at("freed_too_early", KEPT, 1)
 
 

@@ -322,13 +322,9 @@ class Passing(Side[Passed]):
             return f"{delivery}, and freed as it was passed on"
         if reason == "store-ack" and delivery == EXPRESS:
             return f"{delivery}, and freed by a store ack"
-        if reason == "let-go" and delivery == RECOVERABLE:
-            return f"{delivery}, and let go though its origin need not have it any more"
-        return (
-            f"{delivery}, and dropped for a newer sequence"
-            if reason == "stale-sequence" and delivery != EXPRESS
-            else ""
-        )
+        if reason in ("let-go", "stale-sequence") and delivery == RECOVERABLE:
+            return f"{delivery}, and let go ({reason}) though its origin need not have it any more"
+        return ""
 
     def _judge_ack(self, record: Record, known: Passed) -> None:
         session, sequence, reason = record.get("session", ""), record["sequence"], record["reason"]
