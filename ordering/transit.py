@@ -118,7 +118,9 @@ class TransitPacket:
         sends: how often it was handed to a session.
         packet: the number that the current session gave it; 0 when it has not been sent in it.
         stored: over a synchronous link: whether the next hop has it on its disk, by a store ack of this session.
-        passed: the same, and whether it has said that it has passed on a packet of that number.
+        stored_before: the same, of an earlier session.
+        passed: over a synchronous link: whether the next hop has had it, and has said in this session that it has
+            passed on a packet of that number.
     """
 
     number: int
@@ -136,6 +138,7 @@ class TransitPacket:
     packet: int = 0
     state: TransitState = TransitState.ARRIVED
     stored: bool = False
+    stored_before: bool = False
     passed: bool = False
 
 
@@ -323,15 +326,16 @@ class TransitSequence:
         """The next hop has passed packets on. Returns those that this frees.
 
         Others are freed by their store ack. Without it the word may be about another copy, in a circle of relays, and
-        this one may be the only one. While the link is asynchronous for now the word counts as well: the store ack may
-        come when it is synchronous again.
+        this one may be the only one. The word may come before that of a new session, if it had stored this one in an
+        earlier session. While the link is asynchronous for now the word counts as well: the store ack may come when it
+        is synchronous again.
         """
         entries, covered = self.entries, list[TransitPacket]()
         for first, last in ranges:
             numbers = range(first, last + 1) if last - first < len(entries) else entries
             covered += [entries[it] for it in numbers if it in entries and first <= it <= last]
         for entry in covered:
-            entry.passed = entry.state is _SENT
+            entry.passed = entry.state is _SENT or entry.stored_before
         return self._free([entry for entry in covered if entry.stored])
 
     @property
@@ -359,7 +363,7 @@ class TransitSequence:
 
     def handle_given_back(self, entry: TransitPacket) -> None:
         """The next hop has not kept a packet: it goes out again."""
-        entry.packet = 0
+        entry.packet, entry.stored_before = 0, False
         self.start.handle_resend(1)
         self._send_again([entry])
 
@@ -367,11 +371,17 @@ class TransitSequence:
         """Whether the stream is held back and has a packet to ask with, which may leave now."""
         return self.hold.hasten() and self.peek() is not None
 
-    def handle_session_closed(self, *, not_stored: bool = False) -> None:
-        """The session is gone, or another neighbour is the next hop: everything goes out again on the next session."""
+    def handle_session_closed(self, *, not_stored: bool = False, rerouted: bool = False) -> None:
+        """The session is gone: everything goes out again on the next session.
+
+        Args:
+            not_stored: it ended because arrived packets were not stored: there may be no room.
+            rerouted: another neighbour is the next hop from now on.
+        """
         self.hold.handle_session_closed()
         self.start.handle_session_closed(not_stored=not_stored)
         for entry in self.entries.values():
+            entry.stored_before = (entry.stored or entry.stored_before) and not rerouted
             entry.packet, entry.stored, entry.passed = 0, False, False
         self._send_again([entry for entry in self.entries.values() if entry.state is _SENT])
 

@@ -913,7 +913,7 @@ class Transits:
         self.sync.forget(stream)
         self._words.handle_next_lost(stream, now_ns)
         stream.held = ""
-        stream.sequence.handle_session_closed()
+        stream.sequence.handle_session_closed(rerouted=True)
         self._lead(stream, way)
         if way is not None:
             self._records.rerouted(stream, way.via, now_ns)

@@ -295,6 +295,19 @@ def test_what_goes_on_after_all_goes_out_again_in_a_slow_start() -> None:
     assert sorted(send(sequence, 1) + send(sequence, 1)) == [1, 2]
 
 
+@pytest.mark.parametrize("rerouted", [False, True])
+def test_a_word_counts_that_comes_in_the_next_session_before_its_packet(rerouted: bool) -> None:
+    """If that next hop had stored the packet before. Otherwise short sessions would each bring the word too early."""
+    sequence = passing(1, delivery=Delivery.RECOVERABLE)
+    sequence.set_sync(True)
+    send(sequence)
+    assert sequence.handle_ack([sequence.entries[1]], Ack.STORE) == []
+    sequence.handle_session_closed(rerouted=rerouted)
+    assert sequence.handle_onward([(1, 1)]) == []
+    send(sequence)
+    assert len(sequence.handle_ack([sequence.entries[1]], Ack.STORE)) == (0 if rerouted else 1)
+
+
 # What its origin has to send again.
 
 
