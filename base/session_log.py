@@ -404,9 +404,9 @@ EVENTS: Final[dict[str, Event]] = {
         "from now on the relay answers for these packets no longer: one of the next commits deletes them. A process "
         "that dies before it returns has them again. `reason` is `store-ack` or `session-ack`, of the `session` that "
         "carried them to the next hop; `let-go`, when the next hop has no room and their origin has them still; "
-        "`rejected`, `expired` or `purged`, when they are dead letters here or their origin is told; `stale-sequence`, "
-        "when their origin has ended their stream, or, of express ones, begun a newer sequence; over a synchronous "
-        "link `onward-ack`, when the next hop has passed them on",
+        "`rejected`, `expired` or `purged`, when they are dead letters here or this node tells their origin; "
+        "`stale-sequence`, when their origin has ended their stream, or, of express ones, begun a newer sequence; "
+        "over a synchronous link `onward-ack`, when the next hop has passed them on",
         (*_STREAM, "first", "last", "reason"),
         ((), ("session",), ("sync",), ("session", "sync")),
     ),
@@ -422,8 +422,8 @@ EVENTS: Final[dict[str, Event]] = {
         ("kind", "origin", "stream", "sequence", "number", "peer"),
     ),
     "route_refused": Event(
-        "packets came that this node may not pass on, and `reason` says why: their origin is told, and nothing of them "
-        "is kept",
+        "packets came that this node may not pass on, and `reason` says why: it tells their origin, and keeps nothing "
+        "of them",
         (*_STREAM, "first", "last", "final", "reason"),
     ),
     "rerouted": Event(

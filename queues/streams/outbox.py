@@ -615,7 +615,8 @@ class Outbox:
         """The destination has a sequence up to ``number``."""
         outgoing = self._by_number.get(stream)
         if outgoing is None or outgoing.sequence.sequence != sequence:
-            # The one before, or a stream that had this number before: a sealed one, when it is not proved who says it.
+            # It is about an older sequence, or another stream that had this number. If that one was sealed, and this
+            # one is not, nobody has checked whether its destination says so.
             return
         self._records.order_ack(stream, sequence, number, turn.now_ns)
         freed = outgoing.sequence.handle_order_ack(sequence, number, turn.now_ns)

@@ -92,7 +92,7 @@ class TransitLetters:
 
     @property
     def has_work(self) -> bool:
-        """Whether ``write`` and ``take_parts`` may find something: others of a message leave without a word to this."""
+        """Whether ``write`` and ``take_parts`` may find something: fragments may leave without a call of ``add``."""
         return bool(self.waiting or self._pieces)
 
     def missing(self) -> Iterator[tuple[TransitStream, TransitPacket]]:

@@ -131,7 +131,7 @@ class Transits:
         self._idle: OrderedDict[TransitStream, int] = OrderedDict()
         # The numbers of forgotten streams whose rows are still there.
         self._gone: list[int] = []
-        # Streams of which packets may be here that are wanted no more, and the sequences that have ended.
+        # Streams that have ended, of which packets may still be here, and the last of their sequences.
         self._over: dict[TransitStream, int] = {}
         self._deadlines = Deadlines[TransitStream]()
         self.bodies = TransitBodies(letters, self._look_at, settings.body_cache_bytes)
@@ -524,7 +524,7 @@ class Transits:
     def _let_go_ended(self, turn: Turn) -> None:
         """Let go of packets whose origin answers for them no longer: each has arrived, or is a dead letter there.
 
-        Nobody would close a gap before them. What a commit brings now is let go when it has returned.
+        Nobody would close a gap before them. What the running commit brings goes when that has returned.
         """
         over, self._over = self._over, {}
         for stream, sequence in over.items():

@@ -345,7 +345,7 @@ def a_changed_copy_that_came_too_late() -> Relayed:
 
 
 @honest
-def an_end_that_overtakes() -> Relayed:
+def packets_that_go_with_the_end_of_their_stream() -> Relayed:
     """Rho lets go of what the origin answers for no longer."""
     world, late = one_of_two_ended()
     world.free(TX, late, "stale-sequence")

@@ -367,7 +367,8 @@ class Incoming(Side[Receiver]):
                 evidence = "a duplicate of what was not accepted and came once"
                 self._at(record, "rejected", evidence, sequence, number=number)
         elif receiver.forgotten and reason in OF_ONE_COPY:
-            # A copy that was changed on its way says no more than that, not even that its stream has ended.
+            # A copy that was changed on its way says no more than that, not even that its stream has ended. A
+            # store ack may cover it, as its relay has the answer.
             receiver.held_back.add(number, number)
         elif reason != "stale-sequence" and number in receiver.settled and record["class"] != EXPRESS:
             self._at(record, "claims", f"{reason}, but it is on disk", sequence, number=number)
