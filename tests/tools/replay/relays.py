@@ -378,6 +378,25 @@ def an_order_ack_that_has_no_neighbour() -> Relayed:
     return ended(world)
 
 
+@honest
+def a_packet_that_still_leaves_by_the_way_that_its_stream_has_left() -> Relayed:
+    """Its session had taken it before; the tiers begin with what goes by the new one, which cannot be called yet."""
+    world = Relayed()
+    world.alpha.records[0].update(seq_resend_13_ns=300 * MS)
+    world.deliver(TX, 1)
+    numbers = world.queue(TX, 1)
+    world.alpha.write("rerouted", cls=TX, **place(TX), peer_name="beta")
+    arrived = world.first.send(TX, numbers, 0)
+    world.take(TX, numbers)
+    world.first.ack(arrived)
+    world.clock.tick(5_000 * MS)
+    world.pass_on(TX, numbers)
+    world.order_ack(numbers[-1])
+    world.hand(TX, numbers)
+    world.settle(TX, numbers)
+    return ended(world)
+
+
 def free_on_a_word(world: Relayed, hop: Hop) -> dict[str, Any]:
     """Rho frees two packets on beta's word, which comes by a session. Return what the word says."""
     numbers = world.bring(KEPT, 2)

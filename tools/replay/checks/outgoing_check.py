@@ -65,6 +65,8 @@ class Outgoing(Side[Sender]):
         self._rerouted_ns = 0
         # Those of them with a neighbour by which the stream went before.
         self._former: set[str] = set()
+        # The neighbour by which the stream goes since then, and the other ends of its sessions.
+        self._way, self._ends = "", dict[str, tuple[str, str]]()
         self._again: dict[int, RangeSet] | None = None
         # The last session that failed, and by sequence what failed sessions carried and no later one did.
         self._last_failed: Record | None = None
@@ -134,7 +136,8 @@ class Outgoing(Side[Sender]):
         self._again = {}
         self._carried.clear()
         self._former.clear()
-        self._rerouted_ns = 0
+        self._ends.clear()
+        self._rerouted_ns, self._way = 0, ""
         self._held, self._unsent = False, None
         self._parked.clear()
         self._idle = False
@@ -233,7 +236,7 @@ class Outgoing(Side[Sender]):
         carried = self._carried.setdefault(session, {}).get(sequence)
         if carried is None:
             carried = self._carried[session][sequence] = RangeSet()
-        if not record["resend"]:
+        if not record["resend"] and not self._is_astray(session):
             self._former.discard(session)
         first, last = record["number"], record["number"] + record["packets"] - 1
         again = last - first + 1 - size(sender.sent.put(first, last))
@@ -247,7 +250,11 @@ class Outgoing(Side[Sender]):
         if sequence in self._left:
             self._left[sequence].take(first, last)
         if self.is_origin and record["class"] == TRANSACTIONAL:
-            self._tiers.handle_sent(record, sender.removed)
+            self._tiers.handle_sent(record, sender.removed, astray=self._is_astray(session))
+
+    def _is_astray(self, session: str) -> bool:
+        """Whether a session is with a neighbour by which the stream goes no more: it sends what it had taken before."""
+        return bool(self._way) and self._way not in self._ends.get(session, (self._way,))
 
     def _judge_send(self, record: Record, sender: Sender, last: int, carried: RangeSet) -> None:
         sequence, session, first, previous = record["sequence"], record["session"], record["number"], record["previous"]
@@ -315,6 +322,7 @@ class Outgoing(Side[Sender]):
         """The stream goes by another neighbour from now on, where all of it goes out again."""
         self._held, self._rerouted_ns = False, record["at_ns"]
         self._former.update(self._carried)
+        self._way = record["peer_name"]
         if self.is_origin and record["class"] == TRANSACTIONAL:
             self._tiers.handle_rerouted(record["at_ns"], self._sequence(record).wanted)
 
@@ -370,6 +378,7 @@ class Outgoing(Side[Sender]):
         """A session began to carry packets of the stream."""
         idle, self._idle = self._idle, False
         self._peers.add(record["peer"])
+        self._ends[record["session"]] = record["peer"], record["peer_name"]
         if not self.is_origin:
             return
         failed = self._last_failed
@@ -384,6 +393,7 @@ class Outgoing(Side[Sender]):
         """A session that carried packets of the stream is over."""
         carried = self._carried.pop(record["session"], {})
         self._former.discard(record["session"])
+        self._ends.pop(record["session"], None)
         self._idle = record["reason"] == "idle"
         self._tiers.handle_closed(record["session"])
         if self._idle:

@@ -113,12 +113,15 @@ class Tiers(LaneReporter):
             self._forget_arrived()
             self._to_send = RangeSet()
 
-    def handle_sent(self, record: Record, removed: RangeSet) -> None:
+    def handle_sent(self, record: Record, removed: RangeSet, *, astray: bool = False) -> None:
         """Packets left; the first one begins the wait.
 
         What a session repeats is still the earlier sending: the resend of the tier has not left with it. So is a packet
-        that names one that was ``removed`` before it: the session had it already, and another copy follows.
+        that names one that was ``removed`` before it, and one that went ``astray``, by a way that has been left: the
+        session had it already, and another copy follows.
         """
+        if astray:
+            return
         if self._failed_ns:
             self._forget_arrived()
         if not record["resend"] and not self._held:

@@ -226,7 +226,7 @@ class SessionJudge(SessionReporter):
             self._report(record, "claims", f"a window of {record['window']}, {own} is the node's setting")
         end.window.handle_opened(record)
         for origin, stream in sorted(end.streams):
-            self._fact("~carried", record, origin, stream, peer=record["peer"], opened_ns=record["at_ns"])
+            self._carried(record, record, origin, stream)
 
     def _on_closed(self, end: End, record: Record) -> None:
         if record["reason"] not in CLOSE_REASONS:
@@ -304,6 +304,11 @@ class SessionJudge(SessionReporter):
         common = {name: record[name] for name in ("node", "incarnation", "n", "at_ns", "wall_ns")}
         self._out.facts.append({"event": event, "origin": origin, "stream": stream, **common, **fields})
 
+    def _carried(self, record: Record, opened: Record, origin: str, stream: int) -> None:
+        """A session has begun to carry a stream."""
+        who = {name: opened[name] for name in ("session", "peer", "peer_name")}
+        self._fact("~carried", record, origin, stream, opened_ns=opened["at_ns"], **who)
+
     # ---- packets
 
     def _on_sent(self, end: End, record: Record) -> None:
@@ -353,8 +358,7 @@ class SessionJudge(SessionReporter):
         if carried.stream >= 0 and (carried.origin, carried.stream) not in end.streams:
             end.streams.add((carried.origin, carried.stream))
             if end.opened is not None:
-                peer, opened_ns = end.opened["peer"], end.opened["at_ns"]
-                self._fact("~carried", record, carried.origin, carried.stream, peer=peer, opened_ns=opened_ns)
+                self._carried(record, end.opened, carried.origin, carried.stream)
         for fact, early in (("~stored", end.stored), ("~acked", end.acked)):
             if early and early.firsts[0] <= last and early.lasts[-1] >= first:
                 for low, high in early.overlap(first, last):
