@@ -125,7 +125,7 @@ class DropReason(Reason):
     BAD_REQUEST = "bad-request", "A node sent a request about subscriptions that cannot be read, or is not its."
     TRANSIT_LOST = (
         "transit-lost",
-        "A packet ended at a relay and is no dead letter: it was express, or others of its large message had left.",
+        "A packet ended at a relay and is no dead letter, as it was express.",
     )
     # No longer awaited.
     LATE_ANSWER = "late-answer", "An answer came to a request that nobody waits for any more."

@@ -76,6 +76,7 @@ __all__ = [
     "CARING",
     "CLASS",
     "DEAD_LETTER",
+    "DEAD_PART",
     "DEAD_SEALED",
     "DEAD_UNREAD",
     "DEATH",
@@ -168,9 +169,13 @@ CARING = frozenset({DEAD_LETTER, JOURNAL, ADMIN})
 DEAD_SEALED = "dead_sealed"
 """A property of the dead letter of a message that was to be sealed: it is sealed again when it is sent again."""
 DEAD_UNREAD = "dead_unread"
-"""A property of the dead letter of sealed messages at a node that passed them on: its body is the sealed bytes."""
+"""A property of the dead letter of sealed messages, or of part of one, at a node that passed them on: how many. Its
+body is the bytes that came."""
+DEAD_PART = "dead_part"
+"""A property of the dead letter of part of a large message, as the rest had left: the size of the whole as it
+travels, in bytes."""
 DEATH = frozenset(
-    {"dead_reason", "dead_destination", "dead_attempts", "dead_maybe_delivered", DEAD_SEALED, DEAD_UNREAD}
+    {"dead_reason", "dead_destination", "dead_attempts", "dead_maybe_delivered", DEAD_SEALED, DEAD_UNREAD, DEAD_PART}
 )
 """The properties that a dead letter has besides those of its message."""
 

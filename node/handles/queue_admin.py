@@ -42,6 +42,7 @@ from triack.queues.node_settings import Quota, WhenFull
 from triack.queues.packing import (
     ADMIN,
     CLASS,
+    DEAD_PART,
     DEAD_SEALED,
     DEAD_UNREAD,
     DEATH,
@@ -229,7 +230,8 @@ class QueueAdmin:
             if DEAD_UNREAD in message.properties:
                 if ids is None:
                     return None
-                raise UsageError(f"requeue {message.id}: this node only passed it on, and cannot read it: it is sealed")
+                what = "part of a large message" if DEAD_PART in message.properties else "sealed"
+                raise UsageError(f"requeue {message.id}: this node only passed it on, and cannot read it: it is {what}")
             way = self._way_to(message.destination, message.priority, seal=DEAD_SEALED in message.properties)
             return addressed(message.destination, way, Outgoing(message.body, kept or None))
 

@@ -13,12 +13,22 @@ from typing import NamedTuple
 from triack.base.commit import HEAD_BYTES
 from triack.base.names import LEVEL_END
 from triack.base.reasons import DeadReason, DropReason, RejectReason
+from triack.base.units import SECOND
 from triack.ordering.transit import TransitPacket, TransitState
 from triack.queues.admin_acks import Tell, Told, nobody_told
 from triack.queues.body_head import cares_of, fragment_range, is_sealed, ordinal_of, priority_of
+from triack.queues.deadlines import Deadlines
 from triack.queues.mailboxes.expiry import LETTERS_MAX
 from triack.queues.message_classes import class_on_the_way
-from triack.queues.packing import DEAD_UNREAD, NO_DEAD_LETTER, Outgoing, Properties, Unpacked, unpack_pieces
+from triack.queues.packing import (
+    DEAD_PART,
+    DEAD_UNREAD,
+    NO_DEAD_LETTER,
+    Outgoing,
+    Properties,
+    Unpacked,
+    unpack_pieces,
+)
 from triack.queues.streams.group_commit import Turn
 from triack.queues.streams.transit_stream import TransitStream
 
@@ -54,12 +64,12 @@ class Ended(NamedTuple):
     reason: str
 
 
-_BY_ITSELF = frozenset({DeadReason.REACH_QUEUE_TIMEOUT, DeadReason.PURGED})
-"""Reasons of this node. A destination that refuses one fragment refuses all of them, unless it has taken some of them
-before their stream ended."""
+PARTS_WAIT_NS = 3_600 * SECOND
+"""How long fragments wait for the others of their message, after the last of them was given up. A destination that
+refuses one fragment refuses those that come after it, too, but it may have taken some before."""
 
-_FINAL = (RejectReason.STALE_SEQUENCE, DeadReason.PURGED)
-"""Reasons for which fragments go no further. Those whose time has run out go on, as others of their message have."""
+_Key = tuple[TransitStream, int]
+"""A stream and the ordinal of a large message in it."""
 
 
 class TransitLetters:
@@ -74,7 +84,7 @@ class TransitLetters:
         tell: takes what happened to messages whose senders may want to know.
     """
 
-    __slots__ = ("_drops", "_pieces", "_put_dead_letter", "tell", "waiting")
+    __slots__ = ("_drops", "_overdue", "_pieces", "_put_dead_letter", "tell", "waiting")
 
     def __init__(
         self, put_dead_letter: Callable[[Outgoing, bytes, int, Turn], None], drops: Counter[DropReason]
@@ -83,8 +93,9 @@ class TransitLetters:
         self._drops = drops
         self.waiting: deque[_Dead] = deque()
         self.tell: Tell = nobody_told
-        # Fragments of large messages, by stream and ordinal, until all are here.
-        self._pieces: dict[tuple[TransitStream, int], dict[int, _Dead]] = {}
+        # Fragments of large messages until all are here, by offset, and when they have waited long enough for others.
+        self._pieces: dict[_Key, dict[int, _Dead]] = {}
+        self._overdue = Deadlines[_Key]()
 
     def add(self, stream: TransitStream, entry: TransitPacket, reason: str, *, certain: bool) -> None:
         """A packet has ended here."""
@@ -92,8 +103,12 @@ class TransitLetters:
 
     @property
     def has_work(self) -> bool:
-        """Whether ``write`` and ``take_parts`` may find something: fragments may leave without a call of ``add``."""
+        """Whether ``write`` and ``take_late`` may find something: fragments may leave without a call of ``add``."""
         return bool(self.waiting or self._pieces)
+
+    def next_deadline(self) -> int | None:
+        """When fragments will have waited long enough for the others of their message, or None."""
+        return None if self.waiting else self._overdue.earliest()
 
     def missing(self) -> Iterator[tuple[TransitStream, TransitPacket]]:
         """The next packets whose bodies are only on the disk."""
@@ -111,27 +126,44 @@ class TransitLetters:
         letters = 0
         while self.waiting and letters < LETTERS_MAX and self.waiting[0].entry.body is not None:
             dead = self.waiting.popleft()
-            pieces = self._whole(dead)
+            pieces = self._whole(dead, turn.now_ns)
             if pieces:
                 letters += self._write(pieces, turn)
-                ended.append(Ended(dead.stream, [piece.entry for piece in pieces], dead.reason))
+                ended.append(_ended(pieces, dead.reason))
+        if not self.waiting:
+            ended += self._write_parts(turn)
         return ended
 
-    def take_parts(self) -> list[Ended]:
-        """Take the fragments that make no message, as others of it have left: nothing more is about to be given up."""
-        parts: list[Ended] = []
-        if self.waiting:
-            return parts
-        for (stream, ordinal), pieces in list(self._pieces.items()):
-            reasons = {piece.reason for piece in pieces.values()}
-            if reasons <= _BY_ITSELF or (RejectReason.STALE_SEQUENCE in reasons and _is_over(stream)):
-                del self._pieces[stream, ordinal]
-                final = [reason for reason in _FINAL if reason in reasons]
-                entries = [piece.entry for piece in pieces.values()]
-                parts.append(Ended(stream, entries, final[0] if final else DeadReason.REACH_QUEUE_TIMEOUT))
-        return parts
+    def take_late(self) -> list[Ended]:
+        """Take the fragments whose time has run out, and that make no message, as others of it have left in time."""
+        late: list[Ended] = []
+        for key, pieces in [] if self.waiting else list(self._pieces.items()):
+            if {piece.reason for piece in pieces.values()} == {DeadReason.REACH_QUEUE_TIMEOUT}:
+                late.append(_ended(self._take(key), DeadReason.REACH_QUEUE_TIMEOUT))
+        return late
 
-    def _whole(self, dead: _Dead) -> list[_Dead]:
+    def _write_parts(self, turn: Turn) -> list[Ended]:
+        """Write the letters of fragments for which the others of their message will not come, as those have left."""
+        ended: list[Ended] = []
+        overdue = set(self._overdue.poll_due(turn.now_ns))
+        for key, pieces in list(self._pieces.items()):
+            since_ns = turn.now_ns - PARTS_WAIT_NS
+            if key in overdue and _has_older(key[0], since_ns):
+                # That may be one of the others.
+                self._overdue.set(key, turn.now_ns + PARTS_WAIT_NS)
+            elif key in overdue or _is_over(key[0], {piece.reason for piece in pieces.values()}):
+                part = self._take(key)
+                self._write_unread(part, turn)
+                ended.append(_ended(part, part[0].reason))
+        return ended
+
+    def _take(self, key: _Key) -> list[_Dead]:
+        """The fragments of a message that are here, in their order; they wait no longer."""
+        self._overdue.set(key, None)
+        pieces = self._pieces.pop(key)
+        return [pieces[at] for at in sorted(pieces)]
+
+    def _whole(self, dead: _Dead, now_ns: int) -> list[_Dead]:
         """The packets of the message that a packet completes; none while others of it are missing."""
         body = dead.entry.body or b""
         fragment = fragment_range(body[:HEAD_BYTES], len(body))
@@ -142,16 +174,16 @@ class TransitLetters:
         pieces = self._pieces.setdefault(key, {})
         pieces[offset] = dead
         lengths = [fragment_range((it.entry.body or b"")[:HEAD_BYTES], it.entry.size_bytes) for it in pieces.values()]
+        self._overdue.set(key, now_ns + PARTS_WAIT_NS)
         if sum(it[2] for it in lengths if it is not None) < total_bytes:
             return []
-        del self._pieces[key]
-        return [pieces[at] for at in sorted(pieces)]
+        return self._take(key)
 
     def _write(self, pieces: list[_Dead], turn: Turn) -> int:
         """Write the letters of a packet, or of a large message. Returns how many there are."""
         first = pieces[0]
         if is_sealed(first.entry.body or b""):
-            self._write_sealed(pieces, turn)
+            self._write_unread(pieces, turn)
             return 1
         content = unpack_pieces([piece.entry.body or b"" for piece in pieces])
         if cares_of(first.entry.body or b"\0"):
@@ -166,13 +198,16 @@ class TransitLetters:
             self._put_dead_letter(letter, first.stream.id.origin, content.first_ordinal + index, turn)
         return len(content.bodies)
 
-    def _write_sealed(self, pieces: list[_Dead], turn: Turn) -> None:
-        """Write one letter of what this node cannot read: the sealed bytes, as they came.
+    def _write_unread(self, pieces: list[_Dead], turn: Turn) -> None:
+        """Write one letter of what this node cannot read, sealed messages or part of one: the bytes, as they came.
 
         It does not know what their senders want to become of them, or to be told.
         """
         first, bodies = pieces[0], [piece.entry.body or b"" for piece in pieces]
-        properties = first.properties | {DEAD_UNREAD: sum(piece.entry.messages for piece in pieces)}
+        properties = first.properties | {DEAD_UNREAD: max(1, sum(piece.entry.messages for piece in pieces))}
+        fragments = [fragment_range(body[:HEAD_BYTES], len(body)) for body in bodies]
+        if fragments[0] is not None and sum(it[2] for it in fragments if it is not None) < fragments[0][3]:
+            properties[DEAD_PART] = fragments[0][3]
         letter = Outgoing(b"".join(bodies), properties, priority=priority_of(bodies[0]))
         self._put_dead_letter(letter, first.stream.id.origin, ordinal_of(bodies[0]), turn)
 
@@ -183,9 +218,22 @@ class TransitLetters:
         self.tell(Told(*where, stream.delivery, stream.destination, content, indices, message_class), now_ns)
 
 
-def _is_over(stream: TransitStream) -> bool:
-    """Whether all that is here of a stream has been given up."""
-    return all(entry.state is TransitState.DEAD for entry in stream.sequence.entries.values())
+def _ended(pieces: list[_Dead], reason: str) -> Ended:
+    return Ended(pieces[0].stream, [piece.entry for piece in pieces], reason)
+
+
+def _is_over(stream: TransitStream, reasons: set[str]) -> bool:
+    """Whether no more fragments come: they were purged, or all that is here of a forgotten stream was given up."""
+    if reasons <= {DeadReason.REACH_QUEUE_TIMEOUT, DeadReason.PURGED}:
+        return DeadReason.PURGED in reasons
+    everything = stream.sequence.entries.values()
+    return RejectReason.STALE_SEQUENCE in reasons and all(it.state is TransitState.DEAD for it in everything)
+
+
+def _has_older(stream: TransitStream, since_ns: int) -> bool:
+    """Whether packets that had come by this time may be passed on still."""
+    entries = stream.sequence.entries.values()
+    return any(entry.state is not TransitState.DEAD and entry.came_ns <= since_ns for entry in entries)
 
 
 def _topic(stream: TransitStream, content: Unpacked) -> Properties:

@@ -512,14 +512,10 @@ class Transits:
             self._records.freed(stream, entries, _said(reason), turn.now_ns)
             turn.commit.transit_deletes += self._spans(stream, entries)
             turn.passing.dead.append((stream, entries))
-        for stream, entries, reason in self.letters.take_parts():
-            if reason == DeadReason.REACH_QUEUE_TIMEOUT:
-                # Their message would arrive nowhere if its last fragments ended here.
-                stream.sequence.go_on(entries)
-                self._look_at(stream)
-            else:
-                self._drops[DropReason.TRANSIT_LOST] += len(entries)
-                self._let_go(stream, entries, _said(reason), turn)
+        for stream, entries, _ in self.letters.take_late():
+            # Their message would arrive nowhere if its last fragments ended here.
+            stream.sequence.go_on(entries)
+            self._look_at(stream)
 
     def _let_go_ended(self, turn: Turn) -> None:
         """Let go of packets whose origin answers for them no longer: each has arrived, or is a dead letter there.
@@ -976,7 +972,8 @@ class Transits:
         if self._idle:
             idle_ns = next(iter(self._idle.values())) + IDLE_NS
             at_ns = idle_ns if at_ns is None else min(at_ns, idle_ns)
-        for other_ns in (self._words.next_deadline(), self.sync.onward.next_deadline()):
+        others = self._words.next_deadline(), self.sync.onward.next_deadline(), self.letters.next_deadline()
+        for other_ns in others:
             if other_ns is not None and (at_ns is None or other_ns < at_ns):
                 at_ns = other_ns
         return at_ns

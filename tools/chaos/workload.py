@@ -15,7 +15,7 @@ from triack.queues.mailboxes.redelivery import Return
 from triack.queues.mailboxes.system_queues import DEAD_LETTER_QUEUE
 from triack.queues.manager.engine import Engine
 from triack.queues.message_classes import Acks, MessageClass
-from triack.queues.packing import ADMIN, DEAD_LETTER, JOURNAL, LargeMessage, Outgoing, Properties
+from triack.queues.packing import ADMIN, DEAD_LETTER, DEAD_PART, JOURNAL, LargeMessage, Outgoing, Properties
 from triack.queues.stages import STAGES, Stage
 from triack.tools.chaos.away_subscribers import AwaySubscriber
 from triack.tools.chaos.history import Batch, History, Part, StreamHistory, body_of, identify
@@ -523,12 +523,13 @@ class Workload:
 
     def _bury_all(self, engine: Engine, mailbox: Mailbox, now_ns: int) -> None:
         while (lease := engine.take(mailbox, now_ns)) is not None:
+            why = (lease.packet.open().properties or [{}])[lease.index]
+            if why.get("dead_subscription", EVERYTHING) != EVERYTHING or DEAD_PART in why:
+                # The session log is judged for what others get. A part is no message: the whole one must be elsewhere.
+                mailbox.acknowledge(lease)
+                continue
             body = self._body_of(lease)
             stream, number = identify(body)
-            why = (lease.packet.open().properties or [{}])[lease.index]
-            if why.get("dead_subscription", EVERYTHING) != EVERYTHING:
-                mailbox.acknowledge(lease)  # the session log is judged for what others get
-                continue
             reason, maybe = str(why.get("dead_reason", "")), bool(why.get("dead_maybe_delivered"))
             self.history.buried(stream, number, body, reason, maybe_delivered=maybe)
             mailbox.acknowledge(lease)

@@ -495,6 +495,8 @@ def _as_line(message: triack.BrowsedMessage) -> str:
         words.append(f"{message.reason} {message.destination or '-'}")
     if message.large_bytes is not None:
         return f"{'  '.join(words)}  ... {message.size} bytes, sent in parts"
+    if (whole_bytes := message.properties.get("dead_part")) is not None:
+        return f"{'  '.join(words)}  {len(message.body)} bytes, part of a message of {whole_bytes}"
     if "dead_unread" in message.properties:
         return f"{'  '.join(words)}  sealed, {len(message.body)} bytes"
     text = message.body.decode(errors="replace")

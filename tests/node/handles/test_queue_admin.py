@@ -1,6 +1,7 @@
 """Looking into the queues of a real node, and steering what waits there."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -10,6 +11,8 @@ import triack
 from tests.node.nodes import SOON, WAIT, bodies, make, quick, until
 from triack.node.at_rest import open_at_rest
 from triack.node.handles.queue_admin import PAGE_MESSAGES
+from triack.node.node import port_of
+from triack.queues.packing import Outgoing
 
 NOBODY = "udp://127.0.0.1:9/orders"
 
@@ -85,6 +88,20 @@ async def test_what_was_moved_to_the_dead_letters_stays_when_they_are_sent_again
     assert (await seen(node, "dead-letter"), await seen(node, "orders")) == ([b"moved"], [b"1"])
     with pytest.raises(triack.UsageError, match="no dead letter of a node, and has no destination"):
         await node.requeue([moved.id])
+
+
+@pytest.mark.parametrize(("why", "what"), [({}, "sealed"), ({"dead_part": 4_000}, "part of a large message")])
+async def test_what_a_relay_cannot_read_is_not_sent_again(node: triack.Node, why: dict[str, int], what: str) -> None:
+    """It stays where it is; named, it is refused."""
+    engine = port_of(node)._engine  # noqa: SLF001 - as a relay writes it
+    properties = {"dead_reason": "purged", "dead_destination": "b/q", "dead_unread": 1}
+    turn = engine.jobs.turn(time.monotonic_ns())
+    engine.queues.put_dead_letter(Outgoing(bytes(9), {**properties, **why}), bytes(16), 7, turn)
+    await node.flush()
+    (letter,) = [message async for message in node.browse("dead-letter")]
+    assert await node.requeue() == 0
+    with pytest.raises(triack.UsageError, match=f"cannot read it: it is {what}"):
+        await node.requeue([letter.id])
 
 
 async def test_others_have_their_turn_between_two_pages(node: triack.Node) -> None:

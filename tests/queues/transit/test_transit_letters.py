@@ -2,19 +2,21 @@
 
 from collections import Counter
 
-import pytest
-
-from tests.queues.relays import line, post
+from tests.queues.relays import dead, line, post
 from triack.base.delivery import Delivery
 from triack.base.names import StreamId
 from triack.base.reasons import DropReason
 from triack.base.units import SECOND
 from triack.ordering.transit import TransitPacket, TransitState
 from triack.queues.mailboxes.system_queues import DEAD_LETTER_QUEUE
+from triack.queues.node_settings import NodeSettings
 from triack.queues.packing import NO_DEAD_LETTER, Outgoing, pack
 from triack.queues.streams.group_commit import GroupCommit
 from triack.queues.streams.transit_stream import TransitStream
 from triack.queues.transit.transit_letters import TransitLetters
+from triack.session.protocol.settings import SessionSettings
+
+HOUR = 3_600 * SECOND
 
 
 class Desk:
@@ -72,29 +74,60 @@ def test_a_large_message_is_one_letter_when_all_of_it_has_ended() -> None:
     assert [letter.body for letter, _ in desk.written] == [bytes(3_000)]
 
 
-@pytest.mark.parametrize(("reason", "parts"), [("reach-queue-timeout", 1), ("purged", 1), ("queue-full", 0)])
-def test_a_fragment_whose_others_have_left_makes_no_letter(reason: str, parts: int) -> None:
-    """If its time has run out it goes on, so that the message arrives; a destination refuses the others as well."""
+def test_a_fragment_whose_time_has_run_out_goes_on_if_others_have_left() -> None:
+    """They were in time, and the message arrives."""
     desk = Desk()
-    entries = desk.die(bodies_of(bytes(3_000))[-1], reason=reason)
+    entries = desk.die(bodies_of(bytes(3_000))[-1], reason="reach-queue-timeout")
     assert desk.write() == []
-    assert [part.entries for part in desk.letters.take_parts()] == [entries] * parts
-    assert desk.letters.take_parts() == []
+    assert [late.entries for late in desk.letters.take_late()] == [entries]
+    assert (desk.letters.take_late(), desk.letters.next_deadline()) == ([], None)
 
 
-def test_fragments_of_an_ended_stream_leave_when_all_of_it_is_refused() -> None:
+def test_a_fragment_that_was_purged_after_others_had_left_is_a_letter_of_its_own() -> None:
+    """It says how large the message was, and that its body is the bytes that came."""
+    desk = Desk()
+    *_, last = bodies_of(bytes(3_000))
+    entries = desk.die(last, reason="purged")
+    assert (desk.write(), desk.letters.next_deadline()) == (entries, None)
+    ((letter, ordinal),) = desk.written
+    assert (letter.body, ordinal) == (last, 7)
+    assert letter.properties is not None
+    assert (letter.properties["dead_reason"], letter.properties["dead_unread"]) == ("purged", 1)
+    assert letter.properties["dead_part"] == 3_000 + 4  # the length of its properties, of which it has none
+
+
+def test_refused_fragments_wait_an_hour_for_the_others() -> None:
+    """Each that is refused meanwhile prolongs the wait; what came before and is still sent may be one of them."""
+    desk = Desk()
+    first, second, *_ = bodies_of(bytes(3_000))
+    entries = desk.die(first, reason="access-denied")
+    assert desk.write() == []
+    desk.turn.now_ns = HOUR - 1
+    entries += desk.die(second, reason="access-denied")
+    assert (desk.write(), desk.letters.next_deadline()) == ([], 2 * HOUR - 1)
+    other = TransitPacket(9, b"", 0, 1, 0, 0, 0, "up", HOUR - 1)
+    desk.stream.sequence.add([other])
+    desk.turn.now_ns = 2 * HOUR - 1
+    assert (desk.write(), desk.letters.next_deadline()) == ([], 3 * HOUR - 1)
+    desk.stream.sequence.remove([other])
+    desk.turn.now_ns = 3 * HOUR - 1
+    assert desk.write() == entries
+    assert [letter.body for letter, _ in desk.written] == [first + second]
+
+
+def test_fragments_of_an_ended_stream_are_a_letter_when_all_of_it_is_refused() -> None:
     """Its destination has taken the others before it forgot the stream; what is here may still complete a message."""
     desk = Desk()
     first, *_, last = bodies_of(bytes(3_000))
     entries = desk.die(first, reason="stale-sequence")
     other = TransitPacket(9, last, len(last), 1, 0, 0, 0, "up", 0)
     desk.stream.sequence.add([other])
-    assert (desk.write(), desk.letters.take_parts()) == ([], [])
+    assert desk.write() == []
     other.state = TransitState.DEAD
-    assert desk.letters.take_parts() == [(desk.stream, entries, "stale-sequence")]
+    assert desk.write() == entries
 
 
-def test_a_fragment_of_an_ended_stream_leaves_when_the_others_have_reached_the_next_hop() -> None:
+def test_a_fragment_of_an_ended_stream_is_a_letter_when_the_others_have_reached_the_next_hop() -> None:
     """No packet is given up at that time, and none comes."""
     net = line("arb")
     r = net["r"]
@@ -108,7 +141,20 @@ def test_a_fragment_of_an_ended_stream_leaves_when_the_others_have_reached_the_n
     assert first in stream.sequence.entries.values()
     net.world.heal()
     assert net.world.run(60 * SECOND, lambda: net.waiting("r") == 0)
-    assert r.live.drops[DropReason.TRANSIT_LOST] == 1
+    assert dead(r)[1] == {"stale-sequence": 1}
+
+
+def test_a_large_message_that_is_refused_midway_leaves_its_relay() -> None:
+    """The destination has taken a part of it, and then takes nothing of its relay any more."""
+    net = line("arb", settings={"r": NodeSettings(session=SessionSettings(max_unacked_packet=2))})
+    r = net["r"]
+    post(net["a"], "b", bytes(100_000), delivery=Delivery.RECOVERABLE)
+    assert net.world.run(10 * SECOND, lambda: bool(r.log("transit_freed")))
+    net.allow("b", "r", relays_for=())
+    net.world.run(HOUR // 2)
+    assert net.waiting("r") > 0
+    assert net.world.run(HOUR, lambda: net.is_done("a"))
+    assert dead(r)[1] == {"access-denied": 1}
 
 
 def test_a_body_that_is_on_the_disk_alone_is_asked_for() -> None:

@@ -9,6 +9,8 @@ import triack
 from tests.node.nodes import WAIT, quick
 from tests.tools.processes import message_of
 from tests.tools.processes import triack as command
+from triack.node.node import port_of
+from triack.queues.packing import Outgoing
 
 NOBODY = "udp://127.0.0.1:9/orders"
 
@@ -259,3 +261,17 @@ def test_messages_are_sent_with_priorities_and_counted_by_them(tmp_path: Path, *
             work()
     else:
         work()
+
+
+@pytest.mark.slow
+async def test_the_letters_of_a_relay_say_what_they_are(tmp_path: Path) -> None:
+    """Their bytes mean nothing to an operator."""
+    async with triack.open("r", data=tmp_path, insecure=True, settings=quick()) as node:
+        engine = port_of(node)._engine  # noqa: SLF001 - as a relay writes them
+        for ordinal, part in enumerate(({}, {"dead_part": 4_000}), 1):
+            why = {"dead_reason": "purged", "dead_destination": "b/q", "dead_unread": 1, **part}
+            engine.queues.put_dead_letter(Outgoing(bytes(9), why), bytes(16), ordinal, engine.jobs.turn(0))
+        await node.flush()
+    one, other = run("browse", "dead-letter", "--data", tmp_path)
+    assert one.endswith("purged b/q  sealed, 9 bytes")
+    assert other.endswith("purged b/q  9 bytes, part of a message of 4000")
