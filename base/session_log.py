@@ -380,7 +380,8 @@ EVENTS: Final[dict[str, Event]] = {
     ),
     "hold_received": Event(
         "the destination of a stream has no room for more of it (`stop`), and says why (`reason`), or has some again: "
-        "of a durable stream, all that waits for acknowledgements goes out again when it may",
+        "of a durable stream, all that waits for acknowledgements goes out again when it may. A hold that is only "
+        "repeated has no record",
         (*_STREAM, "stop"),
         ((), ("reason",)),
     ),

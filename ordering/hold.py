@@ -6,7 +6,9 @@ probe that is taken, or answered, replaces the lost one.
     GOING --stop--> PAUSED --timer | progress--> PROBING --sent--> PAUSED
     PAUSED | PROBING --go | session over--> GOING
 
-Holds have turns, which only grow within a session: of two that overtake each other the newer one counts.
+Holds have turns, which only grow within a session: of two that overtake each other the newer one counts. A destination
+that repeats a hold, so that its session does not end as idle, repeats its turn. When a packet was refused, the turn is
+another one.
 """
 
 from enum import IntEnum
@@ -87,9 +89,13 @@ class Hold:
         """When the next probe may leave, or None."""
         return self._again_at_ns if self.state is HoldState.PAUSED else None
 
+    def is_news(self, turn: int) -> bool:
+        """Whether a hold with this turn says anything that no earlier one has said."""
+        return turn > self._turn
+
     def handle_flow_control(self, turn: int, now_ns: int, *, stop: bool) -> None:
         """The destination says stop, or go."""
-        if turn < self._turn:
+        if not self.is_news(turn):
             return
         self._turn = turn
         if self.state is not HoldState.PAUSED:

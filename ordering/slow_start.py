@@ -67,6 +67,9 @@ class SlowStart:
         Returns:
             Whether what it has not acknowledged goes out again: it did not take that.
         """
+        if not hold.is_news(turn):
+            # It may have left before the probe arrived that is under way, and says nothing about that.
+            return False
         stopped = hold.stops
         hold.handle_flow_control(turn, now_ns, stop=stop)
         if keeps:

@@ -290,7 +290,8 @@ class OnwardAckPacket:
 class HoldPacket:
     """The destination has no room for a stream (``stop``), or has some again.
 
-    It has no unacknowledged packet of the stream. ``turn`` grows with each hold. ``reason`` names the lack of room.
+    It has no unacknowledged packet of the stream. ``turn`` grows with each change and with each packet that is refused;
+    a hold that is repeated has that of the last one. ``reason`` names the lack of room.
     """
 
     origin: bytes

@@ -490,16 +490,19 @@ class Admission:
         Returns:
             False when too many other answers wait. The packet stays unanswered then, and its session retransmits it.
         """
-        again = stream.stopped
-        if not again:
+        turn = stream.turn
+        if not stream.stopped:
             stream.turn += 1
+        elif refuses:
+            # That is news; without it the turn is that of the hold that is repeated.
+            stream.turn += 2
         told = self._tell(stream, conversation, refuses)
         if told:
             self._stopped[stream] = conversation
             held = HeldStream(conversation.peer_label, stream.queue, stream.delivery, self._why(stream))
             self.holds.hold(stream, held)
-        elif not again:
-            stream.turn -= 1
+        else:
+            stream.turn = turn
         return told
 
     # ---- streams for which there is no place

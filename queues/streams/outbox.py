@@ -737,7 +737,8 @@ class Outbox:
             self.retirement.handle_crowded(outgoing.via)
         elif not stop:
             self.retirement.handle_room(outgoing.via)
-        self._records.hold(outgoing, now_ns, why if stop else None)
+        if outgoing.sequence.hold.is_news(turn):
+            self._records.hold(outgoing, now_ns, why if stop else None)
         sendings = outgoing.sequence.handle_flow_control(turn, now_ns, stop=stop, crowded=crowded)
         if outgoing.sequence.hold.state is HoldState.GOING:
             self.holds.free(outgoing)

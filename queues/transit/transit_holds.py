@@ -47,7 +47,7 @@ class TransitHolds:
         Returns:
             False when too many other answers wait. The packet stays unanswered then, and its session retransmits it.
         """
-        if conversation not in stream.stopped:
+        if refuses or conversation not in stream.stopped:
             stream.turn += 1
         if not self._tell(stream, conversation, reason, refuses, stop=True):
             return False

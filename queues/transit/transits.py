@@ -787,7 +787,8 @@ class Transits:
         stream = self._sent_to(StreamId(packet.origin, packet.stream), conversation)
         if stream is None or stream.way is None or stream.way.via != conversation.link_name:
             return
-        self._records.held(stream, now_ns, packet.reason if packet.stop else None)
+        if stream.sequence.hold.is_news(packet.turn):
+            self._records.held(stream, now_ns, packet.reason if packet.stop else None)
         crowded = packet.reason == HoldReason.TOO_MANY_STREAMS
         sendings = stream.sequence.handle_flow_control(packet.turn, now_ns, stop=packet.stop, crowded=crowded)
         stream.held = "" if stream.sequence.hold.state is HoldState.GOING else packet.reason or stream.held

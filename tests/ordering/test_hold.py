@@ -33,6 +33,15 @@ def test_an_older_word_that_comes_later_changes_nothing() -> None:
     assert not hold.stops
 
 
+def test_a_stop_that_is_repeated_is_no_news() -> None:
+    """It may have left before the probe arrived. When that was refused, the stop has another turn."""
+    hold = held(3)
+    assert not hold.is_news(3)
+    assert hold.is_news(4)
+    hold.handle_session_closed()
+    assert hold.is_news(3)
+
+
 def test_one_packet_may_leave_when_the_wait_is_over() -> None:
     """And then no more until the next wait is."""
     hold = held()

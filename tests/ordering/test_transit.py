@@ -157,6 +157,19 @@ def test_a_hold_takes_back_what_is_not_acknowledged(delivery: Delivery) -> None:
     assert send(sequence) == [2]
 
 
+@pytest.mark.parametrize(("turn", "freed"), [(1, [1]), (2, [])])
+def test_a_probe_is_not_taken_back_by_a_hold_that_is_repeated(turn: int, freed: list[int]) -> None:
+    """The next hop has said it before the probe came there; a refusal has a turn of its own."""
+    sequence = passing(1, 2, delivery=Delivery.TRANSACTIONAL)
+    probe = sequence.entries[1]
+    sequence.handle_flow_control(1, 0, stop=True)
+    assert sequence.ask_for_room()
+    assert send(sequence) == [1]
+    taken_back = sequence.handle_flow_control(turn, 0, stop=True)
+    assert taken_back == ([] if freed else [1])
+    assert [it.number for it in sequence.handle_ack([probe] if not taken_back else [], Ack.STORE)] == freed
+
+
 def test_a_newer_sequence_of_express_takes_the_place_of_the_older() -> None:
     """Durable streams have one sequence, and what is left of it goes first."""
     express, durable = passing(1, delivery=Delivery.EXPRESS), passing(1)

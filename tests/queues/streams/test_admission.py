@@ -23,7 +23,7 @@ def words(evil: Hostile) -> list[HoldPacket]:
 
 
 def test_who_goes_on_when_told_to_stop_gets_nothing_in() -> None:
-    """Not a packet beyond the quota, however often it comes."""
+    """Not a packet beyond the quota, however often it comes. Each refusal has its own turn, no repetition has."""
     world = PlainWorld(1)
     node = world.node("b", NodeSettings(limits=Limits(quota=Quota(3))))
     evil = Hostile(world, node)
@@ -32,8 +32,12 @@ def test_who_goes_on_when_told_to_stop_gets_nothing_in() -> None:
             evil.frames(evil.message(number, queue="q", stream=1))
         world.run(SECOND)
     assert node.length("q") == 3
-    assert [word.stop for word in words(evil)][:1] == [True]
-    assert {word.turn for word in words(evil)} == {1}
+    assert {word.stop for word in words(evil)} == {True}
+    (stream,), (conversation,) = node.live.inbox.streams, node.live.handshakes.conversations.values()
+    turn = stream.turn
+    assert turn > 1
+    assert node.live.inbox.admission.stop_again(conversation)
+    assert stream.turn == turn
 
 
 def test_packets_that_come_too_early_fill_a_quarter_of_a_peers_memory() -> None:

@@ -4,6 +4,7 @@ from tests.queues.relays import line, post
 from tests.queues.world import numbered
 from triack.base.delivery import Delivery
 from triack.base.news import StreamHeld
+from triack.base.reasons import HoldReason
 from triack.base.units import SECOND
 from triack.queues.node_settings import Limits, NodeSettings, Quota
 
@@ -23,6 +24,23 @@ def test_the_wait_of_a_stream_begins_and_ends_with_an_event() -> None:
         news = [event.is_held for event in node.news if isinstance(event, StreamHeld) and event.here is is_here]
         assert news[0] is True
         assert news[-1] is False
+
+
+def test_a_hold_that_refuses_nothing_repeats_its_turn() -> None:
+    """Its neighbour takes back what is on its way only if it was refused."""
+    net = line("arb", settings={"r": SMALL})
+    a, r, b = (net[name] for name in "arb")
+    b.crash()
+    post(a, "b", *numbered(0, 400, 200))
+    holds = r.live.transits.holds
+    assert net.world.run(20 * SECOND, lambda: bool(holds.waiting.streams))
+    (stream,) = r.live.transits.streams
+    (conversation,) = stream.stopped
+    turn = stream.turn
+    assert holds.stop_again(conversation)
+    assert stream.turn == turn
+    holds.stop(stream, conversation, HoldReason.TRANSIT_FULL, (1,))
+    assert stream.turn == turn + 1
 
 
 def test_a_hold_ends_with_its_session() -> None:
