@@ -43,6 +43,8 @@ class Tiers(LaneReporter):
         # been that one alone, which is no progress: then the next attempt is not judged.
         self._freed_ns = 0
         self._is_unsure = False
+        # What is wrong with an attempt of that moment, unless the record of such a packet follows.
+        self._doubted: list[tuple[Record, str, tuple[Due, ...]]] = []
         # Since when there is no session; 0 if there is one.
         self._failed_ns = 0
         # Whether any of what has arrived is on the disk there: when a session ends as idle, the rest is sent again.
@@ -63,6 +65,7 @@ class Tiers(LaneReporter):
 
     def handle_restart(self) -> None:
         """A new start of the node knows of no attempt."""
+        self._report_doubted()
         self._attempt = 0
         self._begin(0)
         self._scheduled = None
@@ -171,6 +174,7 @@ class Tiers(LaneReporter):
 
     def handle_progress(self, record: Record, *, outstanding: bool) -> None:
         """An order ack freed something."""
+        self._report_doubted()
         self._judge_missing(record)
         self._attempt = 0
         self._freed_ns = record["at_ns"]
@@ -180,7 +184,9 @@ class Tiers(LaneReporter):
     def handle_removed(self, record: Record, *, outstanding: bool) -> None:
         """Forget removed packets; when nothing is left to wait for, the wait is over."""
         first, last = record["first"], record["last"]
-        self._is_unsure = self._is_unsure or record["at_ns"] == self._freed_ns
+        if record["at_ns"] == self._freed_ns:
+            self._is_unsure = True
+            self._doubted.clear()
         # Perhaps it was this that was stored.
         self._stored = False
         arrived = self._arrived
@@ -225,16 +231,17 @@ class Tiers(LaneReporter):
 
     def handle_scheduled(self, record: Record) -> None:
         """Packets go out again."""
+        self._report_doubted()
         attempt, now_ns = record["attempt"], record["at_ns"]
         unsure, self._is_unsure = self._is_unsure, False
         # A word that packets wait at a relay ends with the session in use, by whichever it came.
         if attempt != self._attempt + 1 and not self._has_waited and not unsure:
             due = self._reset_elsewhere(record) if attempt == 1 else ()
-            self._report(record, f"attempt {attempt} follows attempt {self._attempt}", *due, *self._begun_anew(record))
+            self._blame(record, f"attempt {attempt} follows attempt {self._attempt}", *due, *self._begun_anew(record))
         wait_ns = self._wait_ns(attempt)
         if wait_ns is not None:
             if record["interval_ns"] != wait_ns:
-                self._report(record, f"attempt {attempt} after {record['interval_ns']} ns, its tier has {wait_ns} ns")
+                self._blame(record, f"attempt {attempt} after {record['interval_ns']} ns, its tier has {wait_ns} ns")
             if not unsure:
                 self._judge_wait(record, wait_ns)
         self._attempt = attempt
@@ -261,7 +268,7 @@ class Tiers(LaneReporter):
             if longest >= wait_ns:
                 begun_ns = record["at_ns"] - shortest
                 dues = *dues, awake(record, begun_ns, begun_ns + waits * (wait_ns + LATE_NS), record["at_ns"])
-            self._report(record, evidence, *dues)
+            self._blame(record, evidence, *dues)
 
     def _reset_elsewhere(self, record: Record) -> tuple[Due, ...]:
         """A session with its peer that opened and closed before it carried the stream has reset the tier as well."""
@@ -289,12 +296,25 @@ class Tiers(LaneReporter):
             due = awake(record, begun_ns, missed_ns, record["at_ns"])
             self._report(self._arrived, evidence, *self._reset_elsewhere(record), due)
 
+    def _blame(self, record: Record, evidence: str, *dues: Due) -> None:
+        if record["at_ns"] == self._freed_ns:
+            self._doubted.append((record, evidence, dues))
+        else:
+            self._report(record, evidence, *dues)
+
+    def _report_doubted(self) -> None:
+        """Nothing explains what was wrong with the last attempt."""
+        for record, evidence, dues in self._doubted:
+            self._report(record, evidence, *dues)
+        self._doubted.clear()
+
     def _report(self, record: Record, evidence: str, *dues: Due) -> None:
         number = record.get("attempt", 0)
         self._at(record, "resend_tiers", evidence, record["sequence"], *dues, number=number)
 
     def finish(self) -> None:
         """Judge the wait that runs when the record ends."""
+        self._report_doubted()
         wait_ns = self._wait_ns(self._attempt + 1)
         if wait_ns is None or self._arrived is None or not self._begun_ns:
             return

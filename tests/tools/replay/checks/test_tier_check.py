@@ -73,6 +73,20 @@ def test_where_packets_have_waited_at_a_relay_no_attempt_is_counted(has_waited: 
     assert [found.violation.check for found in out.findings] == ([] if has_waited else ["resend_tiers"])
 
 
+@pytest.mark.parametrize("at_ms", [None, 299, 300])
+def test_an_order_ack_of_what_was_given_up_at_that_moment_is_no_progress(at_ms: int | None) -> None:
+    """The wait goes on. Its packets are removed at that time: the record of it may follow that of the next attempt."""
+    tiers, out = of_interval(300)
+    tiers.handle_sent({**OF_FIRST, "at_ns": 0}, RangeSet())
+    tiers.handle_progress({**OF_FIRST, "at_ns": 300 * MS}, outstanding=True)
+    again = {**OF_FIRST, "number": 2, "first": 2, "last": 2, "attempt": 1, "interval_ns": 300 * MS}
+    tiers.handle_scheduled({**again, "at_ns": 300 * MS})
+    if at_ms is not None:
+        tiers.handle_removed({**OF_FIRST, "at_ns": at_ms * MS}, outstanding=True)
+    tiers.finish()
+    assert [found.violation.check for found in out.findings] == ["resend_tiers"] * (at_ms != 300)
+
+
 @pytest.mark.parametrize("held", [False, True])
 def test_while_nothing_is_on_its_way_no_tier_runs_out(held: bool) -> None:
     """The next hop has given all back; what its session had taken before does not count."""
