@@ -89,13 +89,13 @@ class Hold:
         """When the next probe may leave, or None."""
         return self._again_at_ns if self.state is HoldState.PAUSED else None
 
-    def is_news(self, turn: int) -> bool:
-        """Whether a hold with this turn says anything that no earlier one has said."""
-        return turn > self._turn
+    def is_repeated(self, turn: int) -> bool:
+        """Whether a hold with this turn says only what the last one has said: no packet has been refused since then."""
+        return turn == self._turn and self.state is not HoldState.GOING
 
     def handle_flow_control(self, turn: int, now_ns: int, *, stop: bool) -> None:
         """The destination says stop, or go."""
-        if not self.is_news(turn):
+        if turn < self._turn:
             return
         self._turn = turn
         if self.state is not HoldState.PAUSED:

@@ -67,7 +67,7 @@ class SlowStart:
         Returns:
             Whether what it has not acknowledged goes out again: it did not take that.
         """
-        if not hold.is_news(turn):
+        if hold.is_repeated(turn):
             # It may have left before the probe arrived that is under way, and says nothing about that.
             return False
         stopped = hold.stops

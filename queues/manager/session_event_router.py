@@ -232,10 +232,12 @@ class SessionEventRouter:
                     self._depend_on_told(packet, now_ns)
                 self._outbox.handle_order_ack(packet.stream, packet.sequence, packet.number, self._jobs.turn(now_ns))
         elif isinstance(packet, wire.HoldPacket):
-            self._outbox.handle_hold(packet.stream, packet.turn, now_ns, stop=packet.stop, reason=packet.reason)
+            self._outbox.handle_hold(
+                conversation.peer_id, packet.stream, packet.turn, now_ns, stop=packet.stop, reason=packet.reason
+            )
         elif isinstance(packet, wire.OnwardPacket):
             self._depend(conversation)
-            self._outbox.handle_onward(packet, conversation.label, now_ns)
+            self._outbox.handle_onward(conversation.peer_id, packet, conversation.label, now_ns)
         elif isinstance(packet, wire.OnwardAckPacket):
             self._depend(conversation)
             self._outbox.handle_onward_ack(packet, conversation.label, self._jobs.turn(now_ns))

@@ -656,9 +656,9 @@ class Outbox:
         self._free(outgoing, freed, turn)
         outgoing.stages.handle_progress(list(outgoing.sequence.entries.values()), Stage.ONWARD)
 
-    def handle_onward(self, packet: OnwardPacket, session: str, now_ns: int) -> None:
+    def handle_onward(self, peer_id: bytes, packet: OnwardPacket, session: str, now_ns: int) -> None:
         """A relay says how far it has a stream, and whether that waits there: then it need not go out again."""
-        outgoing = self._by_number.get(packet.stream)
+        outgoing = self._led_by(packet.stream, peer_id)
         if outgoing is None or outgoing.sequence.sequence != packet.sequence:
             return
         if outgoing.sequence.handle_waits(packet.turn, packet.here if packet.waits else 0, now_ns):
@@ -726,9 +726,17 @@ class Outbox:
         self._look_at(outgoing)
         return True
 
-    def handle_hold(self, stream: int, turn: int, now_ns: int, *, stop: bool, reason: str = "") -> None:
-        """The destination has no room for a stream, for a named reason, or has some again."""
+    def _led_by(self, stream: int, peer_id: bytes) -> OutgoingStream | None:
+        """The stream with this number, if a node is the neighbour by which it goes now.
+
+        Holds, and words that packets wait there, count only of that one: each neighbour has turns of its own.
+        """
         outgoing = self._by_number.get(stream)
+        return outgoing if outgoing is not None and self.links[outgoing.via].peer_id == peer_id else None
+
+    def handle_hold(self, peer_id: bytes, stream: int, turn: int, now_ns: int, *, stop: bool, reason: str = "") -> None:
+        """A neighbour has no room for a stream, for a named reason, or has some again."""
+        outgoing = self._led_by(stream, peer_id)
         if outgoing is None:
             return
         why = _HOLD_REASONS.get(reason, HoldReason.UNKNOWN)
@@ -737,7 +745,7 @@ class Outbox:
             self.retirement.handle_crowded(outgoing.via)
         elif not stop:
             self.retirement.handle_room(outgoing.via)
-        if outgoing.sequence.hold.is_news(turn):
+        if not outgoing.sequence.hold.is_repeated(turn):
             self._records.hold(outgoing, now_ns, why if stop else None)
         sendings = outgoing.sequence.handle_flow_control(turn, now_ns, stop=stop, crowded=crowded)
         if outgoing.sequence.hold.state is HoldState.GOING:

@@ -787,7 +787,7 @@ class Transits:
         stream = self._sent_to(StreamId(packet.origin, packet.stream), conversation)
         if stream is None or stream.way is None or stream.way.via != conversation.link_name:
             return
-        if stream.sequence.hold.is_news(packet.turn):
+        if not stream.sequence.hold.is_repeated(packet.turn):
             self._records.held(stream, now_ns, packet.reason if packet.stop else None)
         crowded = packet.reason == HoldReason.TOO_MANY_STREAMS
         sendings = stream.sequence.handle_flow_control(packet.turn, now_ns, stop=packet.stop, crowded=crowded)

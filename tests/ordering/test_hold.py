@@ -33,13 +33,12 @@ def test_an_older_word_that_comes_later_changes_nothing() -> None:
     assert not hold.stops
 
 
-def test_a_stop_that_is_repeated_is_no_news() -> None:
-    """It may have left before the probe arrived. When that was refused, the stop has another turn."""
+def test_a_stop_that_is_repeated_has_the_turn_of_the_last_one() -> None:
+    """When a packet was refused, it has another one. In another session it is no repetition."""
     hold = held(3)
-    assert not hold.is_news(3)
-    assert hold.is_news(4)
+    assert [hold.is_repeated(turn) for turn in (2, 3, 4)] == [False, True, False]
     hold.handle_session_closed()
-    assert hold.is_news(3)
+    assert not hold.is_repeated(3)
 
 
 def test_one_packet_may_leave_when_the_wait_is_over() -> None:

@@ -133,11 +133,14 @@ def test_a_wait_ends_with_its_session() -> None:
 
 
 def test_a_reason_that_is_not_known_is_said_to_be_that() -> None:
-    """Of a peer that is newer."""
+    """Of a peer that is newer; and of a neighbour by which the stream does not go nothing is."""
     world = World(1)
     a, b = world.node("a"), world.node("b")
     outgoing, _ = a.send(b, "q", b"1")
-    a.outbox.handle_hold(outgoing.stream_number, 1, world.now_ns, stop=True, reason="no-mood")
+    assert world.run(5 * SECOND, lambda: not a.busy)
+    a.outbox.handle_hold(b"another" + bytes(9), outgoing.stream_number, 2, world.now_ns, stop=True)
+    assert a.outbox.holds.of(outgoing) is None
+    a.outbox.handle_hold(b.live.node_id, outgoing.stream_number, 1, world.now_ns, stop=True, reason="no-mood")
     assert a.outbox.holds.of(outgoing) is HoldReason.UNKNOWN
 
 
