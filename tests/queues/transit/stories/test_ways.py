@@ -52,6 +52,22 @@ def test_another_way_begins_at_the_first_resend_tier() -> None:
     assert outgoing.sequence.tier.attempt == 0
 
 
+def test_the_neighbour_before_has_no_say_any_more() -> None:
+    """Whether it has room, or packets wait there: its turns are not those of the new one."""
+    net = diamond()
+    a, r, s = net["a"], net["r"], net["s"]
+    net.world.cut(r, net["b"])
+    net.world.cut(s, net["b"])
+    post(a, "b", b"1")
+    assert net.world.run(10 * SECOND, lambda: net.waiting("r") == 1)
+    net.reroute("a", *BY_S)
+    assert net.world.run(10 * SECOND, lambda: net.waiting("s") == 1)
+    (outgoing,) = a.outbox.streams
+    for node, turn, stops in ((r, 9, False), (s, 1, True)):
+        a.outbox.handle_hold(node.live.node_id, outgoing.stream_number, turn, net.world.now_ns, stop=True)
+        assert outgoing.sequence.hold.stops is stops
+
+
 def test_a_relay_forgets_a_packet_that_its_destination_has_passed_over() -> None:
     """Its origin has given the first packet up, and the second came by another way."""
     net = diamond()
