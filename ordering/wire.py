@@ -290,8 +290,9 @@ class OnwardAckPacket:
 class HoldPacket:
     """The destination has no room for a stream (``stop``), or has some again.
 
-    It has no unacknowledged packet of the stream. ``turn`` grows with each change and with each packet that is refused;
-    a hold that is repeated has that of the last one. ``reason`` names the lack of room.
+    ``turn`` grows with each change and with each packet that is refused: the destination then has no unacknowledged
+    packet of the stream. A hold that is repeated has the turn of the last one, and says nothing of packets. ``reason``
+    names the lack of room.
     """
 
     origin: bytes
