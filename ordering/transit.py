@@ -322,13 +322,13 @@ class TransitSequence:
         self.freed_by = (SYNC_FREED_BY if sync else FREED_BY)[self.delivery, Role.TRANSIT]
         return [] if sync else self._free([entry for entry in self.entries.values() if entry.stored])
 
-    def handle_onward(self, ranges: Iterable[Range]) -> list[TransitPacket]:
-        """The next hop has passed packets on. Returns those that this frees.
+    def handle_onward(self, ranges: Iterable[Range]) -> tuple[list[TransitPacket], list[TransitPacket]]:
+        """The next hop has passed packets on. Returns those that stay here, and those that this frees.
 
-        Others are freed by their store ack. Without it the word may be about another copy, in a circle of relays, and
-        this one may be the only one. The word may come before that of a new session, if it had stored this one in an
-        earlier session. While the link is asynchronous for now the word counts as well: the store ack may come when it
-        is synchronous again.
+        The former are freed by their store ack. Without it the word may be about another copy, in a circle of relays,
+        and this one may be the only one. The word may come before that of a new session, if it had stored this one in
+        an earlier session. While the link is asynchronous for now the word counts as well: the store ack may come when
+        it is synchronous again.
         """
         entries, covered = self.entries, list[TransitPacket]()
         for first, last in ranges:
@@ -336,7 +336,8 @@ class TransitSequence:
             covered += [entries[it] for it in numbers if it in entries and first <= it <= last]
         for entry in covered:
             entry.passed = entry.state is _SENT or entry.stored_before
-        return self._free([entry for entry in covered if entry.stored])
+        freed = self._free([entry for entry in covered if entry.stored])
+        return [entry for entry in covered if not entry.stored], freed
 
     @property
     def awaits_onward(self) -> bool:

@@ -13,6 +13,9 @@ from triack.session.protocol.frames import Ask
 
 __all__ = ["TransitContext", "TransitStream"]
 
+GAP_REPEATS = 3
+"""This many order acks in a row that say nothing new tell of a gap."""
+
 
 class TransitStream:
     """One stream in transit.
@@ -32,6 +35,7 @@ class TransitStream:
         sequence: the packets that are here.
         way: the way to its destination; None when nothing says where it is, so that its packets wait.
         ordered: everything up to this number has an order ack of the destination.
+        repeats: how many order acks have said nothing new since the next hop has last taken a packet.
         expiries: when packets run out of time, by this node's wall clock.
         judged_by: the conversation that may send it here, as of the last check; None before the next one.
         noted: the neighbour and the hops that are known as its way back.
@@ -68,6 +72,7 @@ class TransitStream:
         "paused",
         "priority",
         "queue",
+        "repeats",
         "sequence",
         "size_bytes",
         "stopped",
@@ -102,7 +107,7 @@ class TransitStream:
         self.priority = priority
         self.turn_key = (id.origin, final, queue)
         self.way: Way | None = None
-        self.ordered = 0
+        self.ordered = self.repeats = 0
         self.expiries = Deadlines[int]()
         self.judged_by: Conversation | None = None
         self.noted = ("", 0)
@@ -116,6 +121,25 @@ class TransitStream:
         self.stopped: dict[Conversation, str] = {}
         self.awaited = False
         self.next_hop = NextHop()
+
+    @property
+    def has_gap(self) -> bool:
+        """Whether the destination waits for a packet that is neither here nor said to wait behind the next hop.
+
+        It was refused, and a relay has died before it passed that on: nobody but the origin has it now. As in TCP (RFC
+        5681, section 3.2) three order acks in a row that say nothing new are taken for that.
+        """
+        if self.repeats < GAP_REPEATS or not self.sequence.entries:
+            return False
+        lowest = min(self.sequence.entries)
+        before = min(self.sequence.entries[lowest].previous, lowest - 1)
+        return before > max(self.ordered, self.next_hop.waits)
+
+    def handle_order_ack(self, number: int) -> None:
+        """The destination has everything up to a number."""
+        self.repeats = 0 if number > self.ordered else self.repeats + 1
+        self.ordered = max(self.ordered, number)
+        self.sequence.handle_order_ack(number)
 
     @classmethod
     def restore(cls, row: TransitStreamRow) -> "TransitStream":

@@ -6,7 +6,7 @@ link is asynchronous for now. Only what is stored behind this node in that sense
 
 from collections.abc import Callable, Iterable
 
-from triack.base.ranges import Range, as_ranges
+from triack.base.ranges import Range, as_ranges, without
 from triack.base.reasons import FreedReason
 from triack.ordering.transit import TransitPacket
 from triack.ordering.wire import OnwardAckPacket, RelayedHeader
@@ -100,16 +100,17 @@ class TransitSync:
         self._links.remove(stream.way, stream, ranges_of(entries))
 
     def handle_freed(self, stream: TransitStream, entries: list[TransitPacket], now_ns: int) -> None:
-        """The next hop has packets on its disk, and nothing else is awaited of it now.
+        """The next hop has packets on its disk, so that they leave this one.
 
-        Over a link that is asynchronous for now they are told of, but still awaited.
+        Over a synchronous link only those count as passed on of which it has said so before. Over one that is
+        asynchronous for now all do, but the others are still awaited, unless the next hop has said that its store acks
+        are enough.
         """
-        if stream.sequence.sync or not (stream.awaited or stream.next_hop.is_async):
+        if not (stream.awaited or stream.next_hop.awaited):
             return
-        ranges = ranges_of(entries)
-        self.onward.handle_passed(stream, ranges, now_ns)
-        if stream.next_hop.is_async:
-            self._links.remove(stream.way, stream, ranges)
+        passed = [entry for entry in entries if entry.passed]
+        self.onward.handle_passed(stream, ranges_of(passed if stream.sequence.sync else entries), now_ns)
+        self._links.remove(stream.way, stream, ranges_of(entries if stream.next_hop.is_async else passed))
 
     # ---- words
 
@@ -120,9 +121,12 @@ class TransitSync:
         if packet.sequence != stream.sequence.sequence or not stream.next_hop.awaited:
             return
         self._records.onward_acked(stream, packet, conversation.label, turn.now_ns)
-        # Words know no hops: in a circle of relays one about packets that nobody awaits would go round without end.
-        awaited = self._links.remove(stream.way, stream, packet.ranges)
-        if freed := stream.sequence.handle_onward(packet.ranges):
+        left, freed = stream.sequence.handle_onward(packet.ranges)
+        # Words know no hops. What stays here is awaited as before: the word may be about another copy, and the link
+        # could not be found too old. One about packets that nobody awaits would go round a circle without end.
+        passed = without(packet.ranges, ranges_of(left)) if left else packet.ranges
+        awaited = self._links.remove(stream.way, stream, passed)
+        if freed:
             self._free(stream, freed, FreedReason.ONWARD_ACK, turn)
         self.onward.handle_passed(stream, awaited, turn.now_ns)
         if stream.next_hop.handle_word(packet.turn, is_async=packet.is_async):

@@ -292,8 +292,10 @@ class TransitWords:
         """Say how far a stream waits. Returns False when that has to be tried again; a new session hears at once."""
         upstream = self.open_with(stream.via)
         is_known = self._told.get(stream) == (upstream, here) and stream not in self._again
+        if upstream is None or not here or is_known:
+            return True
         # What its origin has to send again must not wait for what is here: that may wait for it.
-        if upstream is None or not here or is_known or stream.sequence.lacks_before(here):
+        if stream.has_gap or stream.sequence.lacks_before(here):
             return True
         if not self._say(stream, upstream, here, now_ns, waits=True):
             return False

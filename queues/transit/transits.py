@@ -391,7 +391,7 @@ class Transits:
         """A newer sequence begins. What is here of the older one goes before, so that its records name that one."""
         if dropped := list(stream.sequence.entries.values()):
             self._let_go(stream, dropped, FreedReason.STALE_SEQUENCE, turn)
-        stream.ordered = 0
+        stream.ordered = stream.repeats = 0
         self._words.handle_next_lost(stream, turn.now_ns)
         self.sync.handle_new_sequence(stream)
         stream.sequence.begin(sequence)
@@ -602,6 +602,7 @@ class Transits:
             is_new = sequence.freed_by is Ack.ONWARD and any(not entry.stored for entry in entries)
             freed = sequence.handle_ack(entries, ack)
             if freed:
+                stream.repeats = 0
                 self.sync.handle_freed(stream, freed, turn.now_ns)
                 reason = _ACKED[sequence.freed_by]
                 self._free(stream, freed, reason, turn, conversation.label)
@@ -724,8 +725,9 @@ class Transits:
         """A destination has a stream up to a number: pass that on to its origin."""
         stream = self._sent_to(StreamId(packet.origin, packet.stream), conversation)
         if stream is not None and packet.sequence == stream.sequence.sequence:
-            stream.ordered = max(stream.ordered, packet.number)
-            stream.sequence.handle_order_ack(packet.number)
+            stream.handle_order_ack(packet.number)
+            if stream.has_gap:
+                self._words.handle_let_go(stream, turn.now_ns)
         self._words.pass_order_ack(conversation, packet, turn.now_ns)
 
     def handle_reject(self, conversation: Conversation, packet: RelayedReject, turn: Turn) -> None:

@@ -268,10 +268,10 @@ def test_over_a_synchronous_link_a_word_needs_the_store_ack_of_this_copy() -> No
     entries = [TransitPacket(number, b"", 0, 1, 0, 0, 0, "a", 0) for number in (1, 2)]
     relay.add(entries)
     relay.handle_stored(entries)
-    assert relay.handle_onward([(1, 2)]) == []
+    assert relay.handle_onward([(1, 2)]) == (entries, [])
     relay.handle_sent(relay.peek_run(2), 0, packet=1)
     assert relay.handle_ack(entries[:1], Ack.STORE) == []
-    assert relay.handle_onward([(1, 2)]) == entries[:1]
+    assert relay.handle_onward([(1, 2)]) == (entries[1:], entries[:1])
     assert relay.handle_ack(entries[1:], Ack.STORE) == entries[1:]
     assert not relay.entries
 
@@ -283,7 +283,7 @@ def test_a_word_that_comes_while_a_synchronous_link_is_asynchronous_is_not_forgo
     relay.add(entries)
     relay.handle_stored(entries)
     relay.handle_sent(relay.peek_run(1), 0, packet=1)
-    assert relay.handle_onward([(1, 1)]) == []
+    assert relay.handle_onward([(1, 1)]) == (entries, [])
     relay.set_sync(True)
     assert relay.handle_ack(entries, Ack.STORE) == entries
 
@@ -316,7 +316,7 @@ def test_a_word_counts_that_comes_in_the_next_session_before_its_packet(rerouted
     send(sequence)
     assert sequence.handle_ack([sequence.entries[1]], Ack.STORE) == []
     sequence.handle_session_closed(rerouted=rerouted)
-    assert sequence.handle_onward([(1, 1)]) == []
+    assert sequence.handle_onward([(1, 1)]) == ([sequence.entries[1]], [])
     send(sequence)
     assert len(sequence.handle_ack([sequence.entries[1]], Ack.STORE)) == (0 if rerouted else 1)
 

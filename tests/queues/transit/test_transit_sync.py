@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from tests.queues.relays import line, post
+from tests.queues.relays import Relays, line, post
 from tests.queues.transit.stories.test_sync_links import make_sync
 from tests.queues.world import numbered
 from triack.base.delivery import Ack, Delivery
@@ -58,6 +58,50 @@ def test_a_word_about_what_nobody_awaits_goes_no_further() -> None:
     net.world.run(SECOND)
     assert len(net["r"].log("onward_ack_received")) == 2
     assert len(net["r"].log("onward_ack_sent")) == 1
+
+
+def hear(net: Relays, name: str, number: int) -> None:
+    """A node hears from the next hop that a packet was passed on."""
+    node = net[name].live
+    (stream,) = node.transits.streams
+    conversation = node.outbox.links[stream.way.via if stream.way else ""].conversation
+    assert conversation is not None
+    word = OnwardAckPacket(*stream.id, stream.sequence.sequence, 99, False, [(number, number)])
+    turn = node.jobs.turn(net.world.now_ns)
+    net[name].act(lambda: node.transits.sync.handle_onward_ack(stream, conversation, word, turn))
+
+
+def opened() -> Relays:
+    """Four nodes in a line, with a message that ``s`` may have, and cannot acknowledge to ``r``."""
+    net = line("arsb")
+    make_sync(net, "a", "r", interval_s=0.1)
+    post(net["a"], "b", b"opens", delivery=Delivery.RECOVERABLE)
+    assert net.world.run(10 * SECOND, lambda: net.is_done("a"))
+    net.world.cut(net["s"], net["r"], both=False)
+    post(net["a"], "b", b"m", delivery=Delivery.RECOVERABLE)
+    assert net.world.run(SECOND, lambda: len(net["r"].log("transit_committed")) == 2)
+    return net
+
+
+def test_a_packet_that_a_word_does_not_free_is_awaited_as_before() -> None:
+    """In a circle of relays the word is about another copy. Were it not awaited, its link would stay synchronous."""
+    net = opened()
+    hear(net, "r", 2)
+    assert net.world.run(15 * SECOND, lambda: bool(net["r"].log("link_downgraded")))
+    assert net.waiting("r") == 1
+
+
+def test_a_packet_is_awaited_no_longer_when_its_store_ack_comes_after_the_word() -> None:
+    """No other word follows; and the neighbour hears of it then."""
+    net = opened()
+    hear(net, "r", 2)
+    net.world.run(SECOND)
+    assert net["r"].log("onward_ack_sent")[-1]["ranges"] == [[1, 1]]
+    net.world.heal()
+    assert net.world.run(5 * SECOND, lambda: net.is_done("a"))
+    assert net["r"].log("onward_ack_sent")[-1]["ranges"] == [[2, 2]]
+    net.world.run(10 * SECOND)
+    assert net["r"].log("link_downgraded") == []
 
 
 def test_a_record_names_the_session_that_has_carried_what_is_freed() -> None:

@@ -5,6 +5,7 @@ from collections import Counter
 import pytest
 
 from tests.queues.relays import Relays, dead, line, post
+from tests.queues.stories.test_paused import pause
 from tests.queues.world import SimNode, numbered
 from triack.base.delivery import Delivery
 from triack.base.reasons import DropReason, FreedReason, HoldReason
@@ -14,10 +15,10 @@ from triack.queues.peers.control import Control
 from triack.queues.transit.transit_room import TransitRoom
 
 
-def say(node: SimNode, content: bytes) -> None:
+def say(node: SimNode, content: bytes, key: int = 0) -> None:
     """Let a node say something to the neighbour with which it has a session."""
     conversation = next(iter(node.live.handshakes.conversations.values()))
-    node.act(lambda: conversation.put_control((1, -9), Control(content)))
+    node.act(lambda: conversation.put_control((1, -9 - key), Control(content)))
 
 
 def test_an_order_ack_that_is_lost_comes_again_with_the_next_session() -> None:
@@ -146,3 +147,28 @@ def test_a_relay_that_has_no_room_for_a_packet_does_not_say_that_those_behind_it
     net.world.heal()
     assert net.world.run(60 * SECOND, lambda: b.length("q") == 5)
     assert b.read_all("q") == numbered(0, 5)
+
+
+def test_a_relay_behind_which_a_packet_is_missing_does_not_say_that_the_others_wait() -> None:
+    """It had died before it passed on that the packet was refused; the destination asks for it again and again."""
+    net = line("arb")
+    a, r, b = (net[name] for name in "arb")
+    post(a, "b", b"opens")
+    assert net.world.run(10 * SECOND, lambda: net.is_done("a"))
+    r.act(lambda: pause(r, "b/"))
+    for body in numbered(0, 5):
+        post(a, "b", body)
+        net.world.run(100 * MS)
+    assert net.world.run(30 * SECOND, lambda: bool(a.log("onward_received")))
+    transits = r.live.transits
+    (stream,) = transits.streams
+    refused = stream.sequence.entries[2]
+    r.act(lambda: transits._forget_entries(stream, [refused], net.world.now_ns))  # noqa: SLF001 - as after such a death
+    post(b, "r", b"has a session")
+    for at in range(3):
+        assert [word["waits"] for word in a.log("onward_received")] == [True]
+        say(b, encode_relayed_order_ack(RelayedOrderAck(*stream.id, 1, 1, 0, b.live.node_id)), key=at)
+        net.world.run(SECOND)
+    assert [word["waits"] for word in a.log("onward_received")] == [True, False]
+    assert net.world.run(60 * SECOND, lambda: [word["waits"] for word in a.log("onward_received")][2:] == [True])
+    assert min(stream.sequence.entries) == 2
