@@ -135,11 +135,13 @@ class TransitStream:
         before = min(self.sequence.entries[lowest].previous, lowest - 1)
         return before > max(self.ordered, self.next_hop.waits)
 
-    def handle_order_ack(self, number: int) -> None:
-        """The destination has everything up to a number."""
+    def handle_order_ack(self, number: int) -> bool:
+        """The destination has everything up to a number. Returns whether this tells of a gap that was not known."""
         self.repeats = 0 if number > self.ordered else self.repeats + 1
         self.ordered = max(self.ordered, number)
         self.sequence.handle_order_ack(number)
+        # Looked at once, as a backlog may be long. If the next hop takes its word back later, that does the same.
+        return self.repeats == GAP_REPEATS and self.has_gap
 
     @classmethod
     def restore(cls, row: TransitStreamRow) -> "TransitStream":

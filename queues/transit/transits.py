@@ -724,10 +724,9 @@ class Transits:
     def handle_order_ack(self, conversation: Conversation, packet: RelayedOrderAck, turn: Turn) -> None:
         """A destination has a stream up to a number: pass that on to its origin."""
         stream = self._sent_to(StreamId(packet.origin, packet.stream), conversation)
-        if stream is not None and packet.sequence == stream.sequence.sequence:
-            stream.handle_order_ack(packet.number)
-            if stream.has_gap:
-                self._words.handle_let_go(stream, turn.now_ns)
+        is_current = stream is not None and packet.sequence == stream.sequence.sequence
+        if stream is not None and is_current and stream.handle_order_ack(packet.number):
+            self._words.handle_let_go(stream, turn.now_ns)
         self._words.pass_order_ack(conversation, packet, turn.now_ns)
 
     def handle_reject(self, conversation: Conversation, packet: RelayedReject, turn: Turn) -> None:
