@@ -1,4 +1,4 @@
-"""Streams in transit over synchronous links: what frees their packets now, and what those before are told.
+"""Streams in transit over synchronous links: what frees their packets now, and what neighbours before hear.
 
 Promise: a recoverable packet that goes by a synchronous link stays here until the next hop has passed it on, unless the
 link is asynchronous for now. Only what is stored behind this node in that sense is told to neighbours that wait for it.
@@ -122,8 +122,8 @@ class TransitSync:
             return
         self._records.onward_acked(stream, packet, conversation.label, turn.now_ns)
         left, freed = stream.sequence.handle_onward(packet.ranges)
-        # Words know no hops. What stays here is awaited as before: the word may be about another copy, and the link
-        # could not be found too old. One about packets that nobody awaits would go round a circle without end.
+        # Words know no hops, and in a circle of relays one may be about another copy. So what stays here is awaited as
+        # before: else its link would never be too old. A word about what nobody awaits would go round without end.
         passed = without(packet.ranges, ranges_of(left)) if left else packet.ranges
         awaited = self._links.remove(stream.way, stream, passed)
         if freed:

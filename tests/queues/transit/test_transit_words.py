@@ -12,6 +12,7 @@ from triack.base.reasons import DropReason, FreedReason, HoldReason
 from triack.base.units import MS, SECOND
 from triack.ordering.wire import RelayedOrderAck, RelayedReject, encode_relayed_order_ack, encode_relayed_reject
 from triack.queues.peers.control import Control
+from triack.queues.streams.transit_stream import TransitStream
 from triack.queues.transit.transit_room import TransitRoom
 
 
@@ -19,6 +20,16 @@ def say(node: SimNode, content: bytes, key: int = 0) -> None:
     """Let a node say something to the neighbour with which it has a session."""
     conversation = next(iter(node.live.handshakes.conversations.values()))
     node.act(lambda: conversation.put_control((1, -9 - key), Control(content)))
+
+
+def backlog(net: Relays) -> TransitStream:
+    """Five messages of ``a`` wait at ``r``, which has said so."""
+    for body in numbered(0, 5):
+        post(net["a"], "b", body)
+        net.world.run(100 * MS)
+    assert net.world.run(30 * SECOND, lambda: bool(net["a"].log("onward_received")))
+    (stream,) = net["r"].live.transits.streams
+    return stream
 
 
 def test_an_order_ack_that_is_lost_comes_again_with_the_next_session() -> None:
@@ -106,12 +117,7 @@ def test_a_relay_that_lacks_a_packet_does_not_say_that_the_others_wait() -> None
     net = line("arb")
     a, r, b = (net[name] for name in "arb")
     net.world.cut(r, b)
-    for body in numbered(0, 5):
-        post(a, "b", body)
-        net.world.run(MS * 100)
-    assert net.world.run(30 * SECOND, lambda: bool(a.log("onward_received")))
-    transits = r.live.transits
-    (stream,) = transits.streams
+    stream, transits = backlog(net), r.live.transits
     lowest = stream.sequence.entries[1]
     turn = r.live.jobs.turn(net.world.now_ns)
     r.act(lambda: transits._let_go(stream, [lowest], FreedReason.LET_GO, turn))  # noqa: SLF001
@@ -129,12 +135,7 @@ def test_a_relay_that_has_no_room_for_a_packet_does_not_say_that_those_behind_it
     net = line("arb")
     a, r, b = (net[name] for name in "arb")
     net.world.cut(r, b)
-    for body in numbered(0, 5):
-        post(a, "b", body)
-        net.world.run(100 * MS)
-    assert net.world.run(30 * SECOND, lambda: bool(a.log("onward_received")))
-    transits = r.live.transits
-    (stream,) = transits.streams
+    stream, transits = backlog(net), r.live.transits
     lowest = stream.sequence.entries[1]
     r.act(lambda: transits._forget_entries(stream, [lowest], net.world.now_ns))  # noqa: SLF001 - as if it had not come
     monkeypatch.setattr(TransitRoom, "lacks", lambda *_: HoldReason.TRANSIT_FULL)
@@ -156,12 +157,7 @@ def test_a_relay_behind_which_a_packet_is_missing_does_not_say_that_the_others_w
     post(a, "b", b"opens")
     assert net.world.run(10 * SECOND, lambda: net.is_done("a"))
     r.act(lambda: pause(r, "b/"))
-    for body in numbered(0, 5):
-        post(a, "b", body)
-        net.world.run(100 * MS)
-    assert net.world.run(30 * SECOND, lambda: bool(a.log("onward_received")))
-    transits = r.live.transits
-    (stream,) = transits.streams
+    stream, transits = backlog(net), r.live.transits
     refused = stream.sequence.entries[2]
     r.act(lambda: transits._forget_entries(stream, [refused], net.world.now_ns))  # noqa: SLF001 - as after such a death
     post(b, "r", b"has a session")
