@@ -19,6 +19,7 @@ __all__ = ["Change", "Reload", "may_change"]
 
 _TABLES = (
     ("queues",),
+    ("topics",),
     ("peers",),
     ("routes",),
     ("redelivery",),

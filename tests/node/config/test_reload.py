@@ -1,15 +1,19 @@
 """A running node takes up what can change, names the rest, and takes up nothing of a file with a mistake."""
 
+import json
 from collections.abc import AsyncIterator
 from dataclasses import fields
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 import triack
 from tests.node.nodes import WAIT, bodies, make, quick
-from triack.node.config.config import Sources
+from triack.node.config.config import Config, Sources
+from triack.node.config.keys import KEYS, Key, KeyPath, written_path
 from triack.node.config.reload import Change
+from triack.node.node import port_of
 
 FILE = """
 [node]
@@ -154,3 +158,50 @@ def test_what_was_taken_out_of_a_file_is_as_without_it(tmp_path: Path) -> None:
     assert change.needs_restart == ("limits.memory_bytes",)
     assert change.config.settings.limits.quota_of("q").messages == 10_000_000
     assert change.config.settings.limits.memory_bytes == 2**30
+
+
+def other_value(key: Key) -> object:
+    """Another value of a key, as a file has it."""
+    if key.choices:
+        return next(choice for choice in key.choices if choice != key.default)
+    kinds = set(get_args(key.type)) or {key.type}
+    if bool in kinds:
+        return not key.default
+    if kinds & {int, float}:
+        return key.default + 1 if isinstance(key.default, int | float) else 7
+    return "other"
+
+
+def rows_of(config: Config) -> dict[KeyPath, object]:
+    return {row.path: row.value for row in config.rows()}
+
+
+def test_each_key_is_in_force_or_needs_a_restart_as_it_is_said(tmp_path: Path) -> None:
+    """Whatever a reload says of a key is what it does with the value."""
+    file, tried = tmp_path / "triack.toml", 0
+    file.write_text("")
+    running = Sources(file).read()
+    for key in (key for key in KEYS.values() if key.path[0] != "routes"):  # those are a list
+        path = tuple("orders" if part == "*" else part for part in key.path)
+        file.write_text(f"{written_path(path)} = {json.dumps(other_value(key))}\n")
+        try:
+            fresh = Sources(file).read()
+        except triack.ConfigError:
+            continue  # what it may be depends on other keys
+        change = Change(running, fresh)
+        after, before, said = (rows_of(config).get(path) for config in (change.config, running, fresh))
+        assert said != before
+        assert written_path(path) in (change.in_force if after == said else change.needs_restart)
+        assert after in (said, before)
+        tried += 1
+    assert tried > 130
+
+
+async def test_another_strategy_of_a_topic_is_in_force(file: Edited) -> None:
+    """It is named as in force, and is."""
+    await file.node.publish("Games.Chess", b"1")
+    file.write(more='[topics.Games]\nstrategy = "discard_allowed"')
+    assert "topics.Games.strategy" in (await file.node.reload()).in_force
+    assert file.node.settings.topic_of("Games").strategy == "discard_allowed"
+    root = next(iter(port_of(file.node).engine.topics.roots))
+    assert root.settings.strategy == "discard_allowed"
