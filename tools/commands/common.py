@@ -17,6 +17,8 @@ import click
 from triack.base.errors import AddressError, KeyUnreadable
 from triack.base.names import check_name, what_else
 from triack.base.printable import escaped_json
+from triack.node.config.config import Sources
+from triack.node.config.layers import CONFIG_VARIABLE, variable_of
 from triack.node.files import operator_log
 from triack.node.files.access import DEFAULT_SUITE, SUITES
 from triack.node.files.keys import KeyKind, decode_key
@@ -38,6 +40,7 @@ __all__ = [
     "PublicKey",
     "console_on",
     "data_option",
+    "data_option_of",
     "existing_data_option",
     "existing_file",
     "given_options",
@@ -69,6 +72,7 @@ EXIT_SIGNAL = 128
 """As shells have it: a command that a signal ended exits with 128 and the number of the signal."""
 PIPED_COLUMNS = 100_000
 """Wider than any table: a program that reads a pipe line by line needs unbroken lines."""
+_DATA_VARIABLE = variable_of(("node", "data"))
 _LEVELS = (logging.WARNING, logging.INFO, logging.DEBUG)
 
 
@@ -203,19 +207,41 @@ class Directory(click.Path):
         return super().convert(value, param, ctx)
 
 
-data_option = click.option(
-    "--data",
-    required=True,
-    metavar="DIR",
-    type=Directory(file_okay=False, path_type=Path),
-    help="Data directory of the node; made when it does not exist.",
+def data_said() -> Path | None:
+    """The data directory of the variable of node.data, or else of the file of TRIACK_CONFIG; None if neither names one.
+
+    Raises ConfigError when that file cannot be used.
+    """
+    said, file = os.environ.get(_DATA_VARIABLE), os.environ.get(CONFIG_VARIABLE)
+    if not said and file:
+        said = Sources(Path(file), {}).read().node.data
+    return None if not said or said == "none" else Path(said).absolute()
+
+
+def data_option_of(kind: click.Path, help_text: str, *, required: bool = True) -> Callable[[F], F]:
+    """The option for the data directory of a node, which the environment may name as well."""
+
+    def find(context: click.Context, option: click.Parameter, given: Path | None) -> Path | None:
+        if given is None and (said := data_said()) is not None:
+            return Path(kind.convert(said, option, context))
+        if given is None and required:
+            raise click.MissingParameter(ctx=context, param=option)
+        return given
+
+    return click.option(
+        "--data",
+        callback=find,
+        metavar="DIR",
+        type=kind,
+        help=f"{help_text}  [env: {variable_of(('node', 'data'))}, {CONFIG_VARIABLE}]",
+    )
+
+
+data_option = data_option_of(
+    Directory(file_okay=False, path_type=Path), "Data directory of the node; made when it does not exist."
 )
-existing_data_option = click.option(
-    "--data",
-    required=True,
-    metavar="DIR",
-    type=Directory(file_okay=False, exists=True, path_type=Path),
-    help="Data directory of the node.",
+existing_data_option = data_option_of(
+    Directory(file_okay=False, exists=True, path_type=Path), "Data directory of the node."
 )
 verbose_option = click.option(
     "-v", "--verbose", count=True, expose_value=False, callback=_set_level, help="More of what happens; twice for all."

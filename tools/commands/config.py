@@ -9,14 +9,14 @@ from pathlib import Path
 import click
 
 import triack
-from triack.base.errors import ConfigError, UsageError
+from triack.base.errors import ConfigError, TriackError, UsageError
 from triack.base.names import check_name
 from triack.node.config.config import Config, Row, Sources
 from triack.node.config.keys import KEYS, SECTIONS, Key, KeyPath, written_path
 from triack.node.config.layers import CONFIG_VARIABLE
 from triack.node.config.values import write_value
 from triack.node.node import open_configured
-from triack.tools.commands.common import Directory, json_option, run, verbose_option, write_table
+from triack.tools.commands.common import Directory, data_option_of, json_option, run, verbose_option, write_table
 from triack.transport.address import Address
 
 __all__ = ["config", "header_of", "reload", "template"]
@@ -44,7 +44,7 @@ def check(*, file: Path) -> int:
     """
     try:
         _try_open(_read(file))
-    except UsageError as error:
+    except TriackError as error:
         problems = error.problems if isinstance(error, ConfigError) else (f"{file}: {error}",)
         for problem in problems:
             click.echo(f"triack: {problem}", err=True)
@@ -59,8 +59,11 @@ def _read(file: Path) -> tuple[Sources, Config]:
 
 
 def _try_open(read: tuple[Sources, Config]) -> None:
-    """Make the node, without starting it: some keys only contradict each other there."""
+    """Make the node, without starting it: some keys only contradict each other there, and some need an extra."""
+    from triack.tools.commands.serve import check_served
+
     sources, found = read
+    check_served(found.node)
     if found.node.name is not None and ("node", "data") in found.said:
         open_configured(sources, found)
 
@@ -143,9 +146,7 @@ def header_of(section: KeyPath, queue: str, peer: str, topic: str) -> str:
 @click.command()
 @json_option
 @verbose_option
-@click.option(
-    "--data", metavar="DIR", type=Directory(file_okay=False, exists=True, path_type=Path), help="Of the node."
-)
+@data_option_of(Directory(file_okay=False, exists=True, path_type=Path), "Of the node.", required=False)
 @click.option(
     "--config", "file", metavar="FILE", envvar=CONFIG_VARIABLE, type=click.Path(path_type=Path), help="Its file."
 )

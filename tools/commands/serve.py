@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from dataclasses import replace
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import triack
 from triack.base.errors import AddressError, TriackError, UsageError
 from triack.base.survival import SURVIVES
 from triack.node.config.config import Config, Sources, said_routes
-from triack.node.config.keys import KeyPath
+from triack.node.config.keys import KeyPath, NodeTable
 from triack.node.config.layers import CONFIG_VARIABLE
 from triack.node.files.access import SUITES
 from triack.node.node import open_configured
@@ -42,7 +43,7 @@ from triack.tools.commands.route import read_routes
 from triack.tools.operate.notify import notifying
 from triack.transport.address import Address
 
-__all__ = ["serve"]
+__all__ = ["check_served", "serve"]
 
 _OPTIONS = {"queues": "--queue"}
 """The options that are called otherwise than their keys."""
@@ -116,11 +117,24 @@ def serve(
     arguments = _arguments(given, peers) | said_routes(read_routes(routes), "--route")
     sources, config = _read(Sources(file, dict(os.environ), arguments, _assigned(assignments)))
     it = config.node
-    if it.listen is not None and Address.parse(it.listen, listening=True).scheme == "memory":
-        raise AddressError(f"listen on {it.listen}: other processes cannot reach memory")
+    check_served(it)
     tls = read_tls(*(None if path is None else Path(path) for path in (it.tls_cert, it.tls_key, it.tls_ca)))
     node = open_configured(sources, config, tls=tls)
     return event_loop.run(_serve(node, it.metrics, _hangup(node, file, tls), as_json=as_json))
+
+
+def check_served(it: NodeTable) -> None:
+    """Raises what ``serve`` would end with: AddressError, or UsageError when an extra is missing."""
+    if it.listen is not None and Address.parse(it.listen, listening=True).scheme == "memory":
+        raise AddressError(f"listen on {it.listen}: other processes cannot reach memory")
+    if it.metrics is None:
+        return
+    try:
+        Address.parse(f"tcp://{it.metrics}", listening=True)
+    except AddressError as error:
+        raise AddressError(f"metrics at {it.metrics}: {error}") from None
+    if find_spec("prometheus_client") is None:
+        raise UsageError("serve metrics: prometheus_client is not installed here: pip install 'triack[metrics]'")
 
 
 def _arguments(given: Mapping[str, Any], peers: tuple[str, ...]) -> dict[KeyPath, tuple[object, str]]:
@@ -196,10 +210,8 @@ async def _serve(node: triack.Node, metrics: str | None, read_again: Callable[[]
 
 
 def _exporting(node: triack.Node, place: str) -> AbstractAsyncContextManager[str]:
-    try:
-        from triack.metrics.exporter import exporting
-    except ModuleNotFoundError as cause:
-        raise UsageError(f"serve metrics: {cause.name} is not installed here: pip install 'triack[metrics]'") from cause
+    from triack.metrics.exporter import exporting  # of an extra, see ``check_served``
+
     return exporting(node, place)
 
 

@@ -19,7 +19,7 @@ from triack.base.errors import NodeClosed, TriackError
 from triack.base.printable import counted, printable, written
 from triack.node.control import handover
 from triack.queues.mailboxes.system_queues import DEAD_LETTER_QUEUE
-from triack.tools.commands.common import FloatRange, run
+from triack.tools.commands.common import FloatRange, data_option_of, run
 from triack.tools.operate.amounts import age_of
 
 __all__ = ["Level", "Limits", "Report", "check", "judge"]
@@ -225,9 +225,7 @@ class _PlugIn(click.Command):
 @click.option(
     "--timeout", type=FloatRange(min=0, min_open=True), default=5.0, metavar="S", help="Wait S seconds.  [default: 5]"
 )
-@click.option(
-    "--data", required=True, metavar="DIR", type=click.Path(path_type=Path), help="Data directory of the node."
-)
+@data_option_of(click.Path(path_type=Path), "Data directory of the node.")
 def check(*, expect_running: bool, timeout: float, data: Path, **options: Any) -> int:
     """Say in one line how a node is, for monitoring: exit code 0 is OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN.
 

@@ -26,7 +26,7 @@ from triack.node.files.private_files import PrivateFiles
 from triack.node.files.trust import TrustFile
 from triack.queues.node_settings import Limits
 from triack.store.folder import STORE_FILE
-from triack.tools.commands.common import FloatRange, json_line, json_option, run, write_table
+from triack.tools.commands.common import FloatRange, data_option_of, json_line, json_option, run, write_table
 from triack.tools.commands.visiting import connected
 from triack.tools.operate.amounts import size_of
 from triack.transport.address import Address
@@ -79,9 +79,7 @@ def _find(what: str, why: str, *, good: bool, remedy: str, bad: str = "fail") ->
     "--timeout", type=FloatRange(min=0, min_open=True), default=3.0, metavar="S", help="Wait S seconds for each peer."
 )
 @json_option
-@click.option(
-    "--data", required=True, metavar="DIR", type=click.Path(path_type=Path), help="Data directory of the node."
-)
+@data_option_of(click.Path(path_type=Path), "Data directory of the node.")
 def doctor(*, listen: str | None, wanted: tuple[str, ...], timeout: float, data: Path, as_json: bool) -> int:
     """Examine the machine, the data directory, the running node and its peers. Nothing is changed.
 

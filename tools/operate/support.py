@@ -18,7 +18,7 @@ import triack
 from triack.base.errors import TriackError
 from triack.node.files.log_file import Recorded
 from triack.node.files.notes import read_signed_note
-from triack.tools.commands.common import run
+from triack.tools.commands.common import data_option_of, run
 from triack.tools.commands.visiting import Host, stats_of, visit
 from triack.tools.operate.doctor import examine
 
@@ -35,9 +35,7 @@ _KEYS = re.compile(r"(triack-(?:public|private|shared)-)[a-z2-7]+", re.IGNORECAS
 @click.option(
     "--to", "path", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path), help="A new file, .tar.gz."
 )
-@click.option(
-    "--data", required=True, metavar="DIR", type=click.Path(exists=True, path_type=Path), help="Data directory."
-)
+@data_option_of(click.Path(exists=True, path_type=Path), "Data directory.")
 def support(*, path: Path | None, data: Path) -> int:
     """Write a bundle for support: versions, status, the doctor's findings, and the end of the session log.
 

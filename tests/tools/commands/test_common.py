@@ -12,10 +12,11 @@ from click.testing import CliRunner
 
 import triack
 from tests.certificates import make_certificate
+from tests.tools import processes
 from triack.base.errors import AddressError, IdentityError
 from triack.tools.cli import cli
 from triack.tools.commands import common
-from triack.tools.commands.common import console_on, log_for, name_for, read_pairs, read_peers, read_tls
+from triack.tools.commands.common import console_on, data_option, log_for, name_for, read_pairs, read_peers, read_tls
 
 
 def test_a_node_is_named_after_its_directory_if_that_can_be_a_name(tmp_path: Path) -> None:
@@ -118,3 +119,38 @@ def test_an_empty_data_directory_is_not_the_working_directory(
     done = CliRunner().invoke(cli, [*command, "--data", ""])
     assert (done.exit_code, "'--data': it is empty" in done.output) == (2, True)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_environment_names_the_directory_of_each_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As for ``serve``: an option beats the variable of the key, and that the file."""
+    asked: list[Path] = []
+
+    @click.command()
+    @data_option
+    def command(data: Path) -> None:
+        asked.append(data)
+
+    (tmp_path / "triack.toml").write_text('[node]\ndata = "of-file"\n')
+    monkeypatch.setenv("TRIACK_CONFIG", str(tmp_path / "triack.toml"))
+    monkeypatch.delenv("TRIACK_NODE__DATA", raising=False)
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments: str) -> None:
+        CliRunner().invoke(command, arguments, standalone_mode=False, catch_exceptions=False)
+
+    call()
+    monkeypatch.setenv("TRIACK_NODE__DATA", "of-variable")
+    call()
+    call("--data", "of-option")
+    assert asked == [tmp_path / "of-file", tmp_path / "of-variable", Path("of-option")]
+
+
+@pytest.mark.parametrize("name", ["status", "check", "doctor", "support", "queue list", "send", "trust list"])
+def test_each_command_looks_at_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """So no node has to be named twice: the mistake that is told is not that the option is missing."""
+    monkeypatch.setenv("TRIACK_NODE__DATA", str(tmp_path / "file"))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").write_text("")
+    done = processes.triack(*name.split(), *(["b/q"] if name == "send" else []))
+    assert b"Missing option" not in done.stderr
+    assert str(tmp_path / "file").encode() in done.stderr + done.stdout or name == "support"

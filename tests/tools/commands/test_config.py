@@ -3,19 +3,24 @@
 import json
 import re
 import signal
+import sys
 import tomllib
 from dataclasses import replace
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 
-from tests.tools.processes import SECONDS, message_of, start, triack
+import triack
+from tests.tools.processes import SECONDS, message_of, start
+from tests.tools.processes import triack as call
 from triack.base.ack_trigger import AckTrigger
 from triack.node.config.config import Sources
 from triack.node.config.keys import KEYS
 from triack.queues.node_settings import NodeSettings, Topic
 from triack.tools.commands.config import config, template
+from triack.tools.commands.serve import serve
 
 
 def run(*arguments: str | Path) -> Result:
@@ -59,25 +64,25 @@ def test_a_variable_names_the_file(folder: Path, monkeypatch: pytest.MonkeyPatch
     (folder / "other.toml").write_text("[node]\nnam = 'a'\n")
     monkeypatch.setenv("TRIACK_CONFIG", str(folder / "other.toml"))
     assert run("check").return_value == 1
-    assert message_of(triack("serve", "--data", folder / "a")).startswith(f"{folder}/other.toml:2: node.nam: ")
+    assert message_of(call("serve", "--data", folder / "a")).startswith(f"{folder}/other.toml:2: node.nam: ")
 
 
 def test_no_file_is_overwritten(folder: Path) -> None:
     (folder / "triack.toml").write_text("mine")
-    done = triack("config", "init", folder / "triack.toml")
+    done = call("config", "init", folder / "triack.toml")
     assert (done.returncode, message_of(done)) == (2, f"write {folder}/triack.toml: it exists already")
     assert (folder / "triack.toml").read_text() == "mine"
 
 
 def test_each_mistake_is_a_line(folder: Path) -> None:
     (folder / "t.toml").write_text("[node]\nnam = 'a'\n[session]\nmax_unacked_packet = 0\n")
-    done = triack("config", "check", folder / "t.toml")
+    done = call("config", "check", folder / "t.toml")
     assert done.returncode == 1
     assert done.stderr.decode().splitlines() == [
         f"triack: {folder}/t.toml:2: node.nam: there is no such key; did you mean name?",
         f'triack: {folder}/t.toml:4: session.max_unacked_packet: must be 1 to 65535 or "auto", not 0',
     ]
-    served = triack("serve", "--config", folder / "t.toml", "--data", folder / "a")
+    served = call("serve", "--config", folder / "t.toml", "--data", folder / "a")
     assert (served.returncode, served.stderr) == (2, done.stderr)
     assert not (folder / "a").exists()
 
@@ -87,6 +92,28 @@ def test_keys_that_only_contradict_each_other_in_a_node_are_told_too(folder: Pat
     (folder / "triack.toml").write_text(text)
     assert run("check").return_value == 1
     assert not (folder / "a").exists()
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ('listen = "memory://a"', "listen on memory://a: other processes cannot reach memory"),
+        ('metrics = "nowhere"', "metrics at nowhere: "),
+        ('metrics = "127.0.0.1:0"', "serve metrics: prometheus_client is not installed here: pip install"),
+        ('tls_cert = "none.pem"', "read .*none.pem: No such file"),
+    ],
+)
+def test_what_would_end_a_node_that_is_served_is_told(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, line: str, why: str
+) -> None:
+    """As ``triack serve`` says it, an extra that is missing included."""
+    monkeypatch.setitem(sys.modules, "prometheus_client", None)
+    (folder / "t.toml").write_text(f'[node]\nname = "a"\ndata = "a"\n{line}\n')
+    told = CliRunner().invoke(config, ["check", "t.toml"], standalone_mode=False, catch_exceptions=False)
+    assert told.return_value == 1
+    assert re.match(f"triack: t.toml: {why}", told.stderr)
+    with pytest.raises((triack.TriackError, click.ClickException), match=why):
+        CliRunner().invoke(serve, ["--config", "t.toml"], standalone_mode=False, catch_exceptions=False)
 
 
 def test_each_value_is_shown_with_its_source(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,10 +139,10 @@ def test_a_running_node_takes_up_its_file_by_command_and_by_signal(folder: Path)
     assert process.stderr is not None
     assert process.stdout.readline() == b"listening nowhere\n"
     file.write_text(file.read_text() + "[limits.quota]\nmessages = 5\n[order]\nmax_held_packets = 7\n")
-    done = triack("reload", "--config", file)
+    done = call("reload", "--config", file)
     assert done.stdout.decode() == "in force: limits.quota.messages\nneeds a restart: order.max_held_packets\n"
     file.write_text(file.read_text() + "nothing = 5\n")
-    failed = triack("reload", "--data", folder / "data")
+    failed = call("reload", "--data", folder / "data")
     assert message_of(failed).startswith(f"{file}:10: order.nothing: there is no such key")
     file.write_text(file.read_text().replace("nothing = 5\n", "").replace("messages = 5", "messages = 6"))
     process.send_signal(signal.SIGHUP)
@@ -128,7 +155,7 @@ def test_a_running_node_takes_up_its_file_by_command_and_by_signal(folder: Path)
 
 
 def test_a_node_that_is_not_said_is_asked_for(folder: Path) -> None:
-    done = triack("reload")
+    done = call("reload")
     assert (done.returncode, b"--data DIR, or --config FILE" in done.stderr) == (2, True)
-    done = triack("serve")
+    done = call("serve")
     assert (done.returncode, b"the data directory is missing" in done.stderr) == (2, True)
