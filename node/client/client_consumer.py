@@ -17,6 +17,7 @@ from triack.node.control.control_frames import Caller, Header, cut
 from triack.node.handles.consumer import BATCH_MESSAGES
 from triack.node.handles.message import Keeper, Message, Messages, as_messages
 from triack.node.handles.transaction import DONE
+from triack.node.shell.cancellation import is_failure
 from triack.node.shell.event_loop import run_at_home
 from triack.node.shell.holding import task_name
 from triack.queues.mailboxes.lookup import Wanted
@@ -194,8 +195,9 @@ class ClientConsumer:
             if kind is None:
                 self._acknowledge_last()
             else:
+                failed = is_failure(kind)
                 for message in self._last:
-                    message.reject(failed=issubclass(kind, Exception))
+                    message.reject(failed=failed)
         finally:
             await self.close()
 

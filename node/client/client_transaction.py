@@ -30,6 +30,7 @@ from triack.node.handles.transaction import (
     check_durable,
     check_state,
 )
+from triack.node.shell.cancellation import is_failure
 from triack.node.shell.event_loop import run_at_home
 from triack.node.shell.holding import task_name
 from triack.queues.mailboxes.lookup import Wanted
@@ -267,6 +268,6 @@ class ClientTransaction(Asking):
     ) -> None:
         if kind is not None:
             with contextlib.suppress(NodeClosed):  # the node's end has rolled it back
-                await self.rollback(failed=issubclass(kind, Exception))
+                await self.rollback(failed=is_failure(kind))
         elif not self._ended:
             await self.commit()

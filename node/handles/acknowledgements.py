@@ -13,6 +13,7 @@ from triack.base.ack_trigger import AckTrigger
 from triack.base.checks import check_kind
 from triack.base.delivery import Delivery
 from triack.base.errors import UsageError
+from triack.node.shell.cancellation import is_cancelled
 from triack.node.shell.engine_handle import EngineHandle
 from triack.node.shell.event_loop import run_at_home
 from triack.node.shell.link_events import Reader
@@ -127,6 +128,9 @@ async def handle_each(events: AsyncIterator[AckEvent], destination: str, handler
             waits = handler(event)
             if inspect.isawaitable(waits):
                 await waits
-        except Exception as error:  # noqa: BLE001 - it is the application's, and goes to its loop
+        except (Exception, asyncio.CancelledError) as error:
+            if is_cancelled():
+                raise
+            # It is the application's, and goes to its loop.
             message = f"the handler of acknowledgements of {destination} failed with {event}"
             asyncio.get_running_loop().call_exception_handler({"message": message, "exception": error})

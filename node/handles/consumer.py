@@ -13,6 +13,7 @@ from triack.base.units import in_ns
 from triack.node.handles.choosing import choose
 from triack.node.handles.in_flight import InFlight, Keeping
 from triack.node.handles.message import Keeper, Message, Messages
+from triack.node.shell.cancellation import is_failure
 from triack.node.shell.engine_handle import EngineHandle
 from triack.node.shell.holding import Reader
 from triack.queues.mailboxes.lookup import Wanted
@@ -258,7 +259,7 @@ class Consumer:
             if self._auto and kind is None:
                 self._hands.acknowledge_all()
             elif self._auto:
-                self._hands.give_back_all(failed=kind is not None and issubclass(kind, Exception))
+                self._hands.give_back_all(failed=kind is not None and is_failure(kind))
         finally:
             self.close()
 

@@ -27,6 +27,7 @@ from triack.base.printable import counted, printable
 from triack.base.units import MS, SECOND
 from triack.node.files import operator_log
 from triack.node.handles.message import Message, Messages, as_messages
+from triack.node.shell.cancellation import is_cancelled
 from triack.queues.mailboxes.redelivery import wait_ms
 from triack.queues.node_settings import Redelivery
 
@@ -279,7 +280,8 @@ class Consuming:
         try:
             key: Hashable = unit if self._ordered_by is None else self._ordered_by(unit.messages[0])
             lane = self._lanes.get(key)
-        except Exception as error:  # noqa: BLE001 - the application's own key may fail like its handler
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - the application's own key may fail
+            # No await is in it, so no cancellation is this task's.
             operator_log.warning(f"{self._what}: no key for message {unit.messages[0].id}: {_say(error)}")
             key, lane = unit, None
         if lane is not None:  # its task lives on, even if it has just handled the last of them
@@ -312,8 +314,8 @@ class Consuming:
             del self._lanes[key]
             self._held.pop(key, None)
 
-    async def _call(self, unit: _Unit) -> Exception | None:
-        """Call the handler. Returns its exception."""
+    async def _call(self, unit: _Unit) -> BaseException | None:
+        """Call the handler. Returns its exception, be it the cancellation of something that it has awaited."""
         given: Any = unit.messages[0] if self._batch is None else unit.messages
         arguments = (given,) if unit.transaction is None else (given, unit.transaction)
         try:
@@ -322,7 +324,9 @@ class Consuming:
                 await waits
         except Exception as error:  # noqa: BLE001 - it is the application's, and decides what becomes of its messages
             return error
-        except asyncio.CancelledError:
+        except asyncio.CancelledError as error:
+            if not self._is_ending():
+                return error
             await unit.give_back(failed=False)
             raise
         try:
@@ -331,7 +335,17 @@ class Consuming:
             operator_log.warning(f"{self._what}: {error}")
         return None
 
-    async def _handle_failure(self, key: Hashable, lane: deque[_Unit], error: Exception, reader: Any) -> None:
+    def _is_ending(self) -> bool:
+        """Whether a cancellation ends the call. What a handler has cancelled by itself, its own task too, does not."""
+        task, drawing = asyncio.current_task(), self._drawing
+        assert task is not None
+        if is_cancelled() and (self._stopping.is_set() or drawing is None or drawing.done() or drawing.cancelling()):
+            return True
+        while task.cancelling():
+            task.uncancel()
+        return False
+
+    async def _handle_failure(self, key: Hashable, lane: deque[_Unit], error: BaseException, reader: Any) -> None:
         first = lane[0]
         why, what_then = _say(error), self._verdict_on(error)
         operator_log.warning(f"{self._what}: message {first.messages[0].id} failed, {what_then.value}: {why}")
@@ -367,7 +381,7 @@ class Consuming:
             self._pauses -= 1
             self._wake()
 
-    def _verdict_on(self, error: Exception) -> OnError:
+    def _verdict_on(self, error: BaseException) -> OnError:
         for kind in type(error).__mro__:
             if kind in self._on_error:
                 return self._on_error[kind]
@@ -416,7 +430,7 @@ async def _give_back_all(lane: deque[_Unit]) -> None:
         await lane.popleft().give_back(failed=False, delay=0)
 
 
-def _say(error: Exception) -> str:
+def _say(error: BaseException) -> str:
     """An exception in a line."""
     text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     return printable(text)[:WHY_CHARS_MAX]

@@ -27,6 +27,7 @@ from triack.node.handles.receipt import Receipt, Waits, accept, check_bounded, c
 from triack.node.handles.receipts import Receipts
 from triack.node.handles.streaming import BodySource, Upload, check_whole, open_source, send_all
 from triack.node.handles.taken import Taken
+from triack.node.shell.cancellation import is_failure
 from triack.node.shell.engine_handle import MESSAGE_OVERHEAD_BYTES, EngineHandle, Prepared, PreparedList
 from triack.node.shell.holding import Reader
 from triack.node.shell.outgoing_message import MessageProperties
@@ -509,7 +510,7 @@ class Transaction:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if kind is not None:
-            self.rollback(failed=issubclass(kind, Exception))
+            self.rollback(failed=is_failure(kind))
         elif not self._ended:
             await self.commit()
 

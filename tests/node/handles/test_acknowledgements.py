@@ -70,6 +70,8 @@ async def test_a_handler_is_called_with_one_after_the_other() -> None:
         told.append(event.last)
         if event.last == 2:
             raise RuntimeError("of the application")
+        if event.last == 3:
+            raise asyncio.CancelledError("of a task that it awaits")
 
     asyncio.get_running_loop().set_exception_handler(lambda _loop, context: errors.append(context))
     async with make("b", scheme="udp") as b, make("a") as a:
@@ -77,7 +79,7 @@ async def test_a_handler_is_called_with_one_after_the_other() -> None:
         await a.send_many(f"{b.address}/q", [b"x"] * 5)
         await until(lambda: len(told) == 5)
     assert told == [1, 2, 3, 4, 5]
-    assert [str(context["exception"]) for context in errors] == ["of the application"]
+    assert [str(context["exception"]) for context in errors] == ["of the application", "of a task that it awaits"]
     assert "handler of acknowledgements of udp://" in errors[0]["message"]
 
 

@@ -3,7 +3,7 @@
 import asyncio
 import random
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -281,6 +281,85 @@ async def test_a_stop_lets_running_calls_end_and_gives_back_the_rest(node: triac
     await asyncio.gather(task, return_exceptions=True)
     message = await node.receive("q").get(WAIT)
     assert (message.body, message.failures) == (b"2", 0)
+
+
+async def cancelled_by_others() -> None:
+    """As when a pool is closed: what the handler waits for is cancelled, and not the handler."""
+    inner = asyncio.create_task(asyncio.Event().wait())
+    await asyncio.sleep(0)
+    inner.cancel()
+    await inner
+
+
+async def cancels_itself() -> None:
+    task = asyncio.current_task()
+    assert task is not None
+    task.cancel()
+    await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("how", [cancelled_by_others, cancels_itself])
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"concurrency": 8}, {"concurrency": 8, "ordered_by": lambda _: "k"}, {"transaction": True}, {"batch": 1}],
+    ids=["one", "eight", "keys", "transaction", "batch"],
+)
+async def test_a_cancellation_of_something_else_is_a_failure(
+    node: triack.Node,
+    face: Face,
+    options: dict[str, Any],
+    how: Callable[[], Awaitable[None]],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """It is counted and told, it ends at a dead letter, and what is behind it is handled."""
+    calls: Counter[bytes] = Counter()
+
+    async def handle(message: Any, *_tx: Any) -> None:
+        body = (message[0] if "batch" in options else message).body
+        calls[body] += 1
+        if body == b"poison":
+            await how()
+
+    task = asyncio.create_task(face.consume("q", handle, redelivery=QUICK, **options))
+    await node.send_many("q", [b"poison", b"next"])
+    await until(lambda: node.queue_lengths()["dead-letter"] == 1 and node.queue_lengths()["q"] == 0)
+    assert calls == {b"poison": 3, b"next": 1}
+    assert "failed, retry: CancelledError" in caplog.text
+    assert not task.done()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def test_a_cancellation_of_something_else_fails_a_block(node: triack.Node, face: Face) -> None:
+    """A transaction, and a reader that acknowledges by itself, that it leaves: their messages have failed."""
+
+    async def in_a_transaction() -> None:
+        async with face.transaction() as tx:
+            await tx.receive("q", timeout=WAIT)
+            await cancelled_by_others()
+
+    async def in_a_block() -> None:
+        async with face.receive("q") as reader:
+            assert (await reader.get(WAIT)).failures == 1
+            await cancelled_by_others()
+
+    await node.send("q", b"x")
+    for work in (in_a_transaction, in_a_block):
+        with pytest.raises(asyncio.CancelledError):
+            await work()
+    async with face.receive("q") as reader:
+        assert (await reader.get(WAIT)).failures == 2
+
+
+async def test_a_key_that_is_cancelled_stops_nothing(node: triack.Node) -> None:
+    def key_of(_message: triack.Message) -> str:
+        raise asyncio.CancelledError
+
+    handling = Handling(node, concurrency=2, ordered_by=key_of)
+    await node.send_many("q", [b"1", b"2"])
+    await until(lambda: sorted(handling.done) == [b"1", b"2"])
+    await handling.stop()
 
 
 async def test_a_key_that_cannot_be_had_stops_nothing(node: triack.Node) -> None:

@@ -1,8 +1,12 @@
 """Handlers in threads."""
 
+import asyncio
+import concurrent.futures
 import threading
 import time
 from pathlib import Path
+
+import pytest
 
 import triack
 from tests.machine import PATIENCE_S
@@ -69,3 +73,32 @@ def test_consume_waits_until_the_node_is_closed(tmp_path: Path) -> None:
         wait(done)
     thread.join(PATIENCE_S)
     assert not thread.is_alive()
+
+
+@pytest.mark.parametrize("kind", [asyncio.CancelledError, concurrent.futures.CancelledError])
+def test_a_cancellation_in_a_thread_is_a_failure(tmp_path: Path, kind: type[BaseException]) -> None:
+    """What the thread waited for was cancelled: the message comes again, and the handler goes on."""
+    with open_sync("a", tmp_path) as node:
+        done, failures = threading.Event(), []
+
+        @node.handler("q", redelivery=triack.Redelivery(first_wait_s=0.01))
+        def handle(message: triack.Message) -> None:
+            failures.append(message.failures)
+            if len(failures) == 1:
+                raise kind
+            done.set()
+
+        node.send("q", b"1")
+        wait(done)
+        assert failures == [0, 1]
+        node.send("r", b"2")
+
+        def in_a_transaction() -> None:
+            with node.transaction() as tx:
+                tx.receive("r", timeout=PATIENCE_S)
+                raise kind
+
+        with pytest.raises(kind):
+            in_a_transaction()
+        with node.receive("r") as reader:
+            assert reader.get(PATIENCE_S).failures == 1
