@@ -135,6 +135,7 @@ FIELDS: Final[dict[str, Field]] = {
     # Sessions.
     "session": Field(str, "id of the session, 16 hex digits, the same at both ends"),
     "peer": Field(str, "node id of the other end, 32 hex digits; empty if it never said"),
+    "subscriber": Field(str, "the id of the node to which a subscription belongs, whatever the way to it is"),
     "peer_name": Field(
         str,
         "the peer, as this node calls it: by name, or by address when it has none; empty where a queue of this node is "
@@ -544,9 +545,14 @@ EVENTS: Final[dict[str, Event]] = {
         "a subscription has begun, and gets what is placed from now on; one record for each topic that its pattern "
         "can match, also for a topic that begins later. The next commit has a durable one: a process that dies before "
         "that returns has it no more. `recovered`: it was in the store at the start; `peer_name`: the node to which it "
-        "belongs, if that is another one",
+        "belongs, if that is another one, as messages go there; `subscriber`: the id of that node, whatever its way",
         (*_SUBSCRIPTION, "pattern", "durable", "after", "max_unacked", "ack_wait_ns"),
-        ((), ("recovered",), ("peer_name",), ("recovered", "peer_name")),
+        (
+            (),
+            ("recovered",),
+            ("peer_name", "subscriber"),
+            ("recovered", "peer_name", "subscriber"),
+        ),
     ),
     "unsubscribed": Event(
         "a subscription has ended, and nothing waits for it any more. `reason` is `unsubscribed`, `closed` when the "

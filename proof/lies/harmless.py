@@ -253,7 +253,9 @@ HARMLESS: dict[str, Kind] = {
     ),
     "label": Kind(
         "Names, addresses, triggers and reasons tell people why; where a promise depends on one, it is checked.",
-        lambda lie, _: lie.field in ("name", "address", "reason", "trigger", "queue", "peer_name", "class"),
+        lambda lie, _: (
+            lie.field in ("name", "address", "reason", "trigger", "queue", "peer_name", "subscriber", "class")
+        ),
     ),
     "end": Kind(
         "A start that ends a record or two earlier, or stops at another time, is one that was killed there.",

@@ -208,8 +208,10 @@ class Engine(Steering):
             outbox=self.outbox,
             directory=self._directory,
             routes=self.routes,
-            name_of=self.name_of,
+            name_of=self._name_of_subscriber,
             has_session=self._has_session,
+            is_here=self._is_here,
+            proved_of=self._proved_of,
             draw=self.draw_runs,
             recheck=self.inbox.handle_directory_changed,
             commit=self._commit,
@@ -218,6 +220,23 @@ class Engine(Steering):
 
     def _has_session(self, name: str) -> bool:
         return self.handshakes.open_with(name) is not None
+
+    def _is_here(self, node_id: bytes) -> bool:
+        return any(one.is_open for one in self.handshakes.with_peer(node_id))
+
+    def _proved_of(self, node_id: bytes) -> str:
+        """The peer that has proved to be a node, by a session or by a sealed message; empty when none has."""
+        return self._owner_of(node_id) or self.inbox.sealing.sealer_of(node_id)
+
+    def _name_of_subscriber(self, node_id: bytes) -> str:
+        """The name by which messages go to a node: for a peer without a session, that which its relay gives it.
+
+        Where a route says how to reach it, that counts.
+        """
+        owner, brought = self._owner_of(node_id), self._origins.of(node_id)
+        if owner and brought is not None and not self._has_session(owner) and self.routes.way_of(owner).is_direct:
+            return brought.name
+        return self.name_of(node_id)
 
     def _make_inbox(self, channels: Channels) -> Inbox:
         """Make the part of this node that takes what others send to it."""
@@ -412,6 +431,7 @@ class Engine(Steering):
     def _handle_routes_changed(self, now_ns: int) -> None:
         self.outbox.handle_routes_changed(self.jobs.turn(now_ns))
         self.transits.handle_routes_changed(now_ns)
+        self.remote.handle_routes_changed()
 
     def purge_transit(self, final: str, now_ns: int) -> int:
         """Remove what waits here for a node; see ``Transits.purge``."""

@@ -18,9 +18,9 @@ from triack.queues.mailboxes.queued_packet import QueuedPacket, bits_of
 from triack.queues.mailboxes.system_queues import SUBSCRIPTIONS_QUEUE, is_subscribed
 from triack.queues.node_settings import NodeSettings
 from triack.queues.packing import NO_DEAD_LETTER, Outgoing
-from triack.queues.remote.peer_subscriptions import PeerSubscriptions
+from triack.queues.remote.peer_subscriptions import PeerSubscriptions, Subscriber
 from triack.queues.remote.pump import Draw
-from triack.queues.remote.remote_subscriptions import RemoteSubscriptions
+from triack.queues.remote.remote_subscriptions import RemoteSubscription, RemoteSubscriptions
 from triack.queues.remote.requests import Answer, Live, Subscribe, Unknown, Unsubscribe, decode
 from triack.queues.routes import Routes
 from triack.queues.streams.group_commit import Turn
@@ -47,8 +47,10 @@ class SubscriptionDesk:
         outbox: takes requests, answers, and what is passed on.
         directory: the peers of the node.
         routes: the way to each node.
-        name_of: the name of a node in destinations; empty for this node.
+        name_of: the name by which messages go to a node; empty for this node.
         has_session: whether a node has a session with this one, by its name.
+        is_here: the same, by its id.
+        proved_of: the peer that has proved to be a node; empty when none has.
         draw: hands out messages.
         recheck: called when another node may send to a queue, or may not any more.
         commit: the next commit.
@@ -66,6 +68,7 @@ class SubscriptionDesk:
         "_mailbox",
         "_name_of",
         "_outbox",
+        "_proved_of",
         "_queues",
         "_routes",
         "of_peers",
@@ -84,6 +87,8 @@ class SubscriptionDesk:
         routes: Routes,
         name_of: Callable[[bytes], str],
         has_session: Callable[[str], bool],
+        is_here: Callable[[bytes], bool],
+        proved_of: Callable[[bytes], str],
         draw: Draw,
         recheck: Callable[[], None],
         commit: Callable[[], Commit],
@@ -93,6 +98,7 @@ class SubscriptionDesk:
         self._outbox = outbox
         self._routes = routes
         self._name_of = name_of
+        self._proved_of = proved_of
         self._draw = draw
         self._drops = drops
         self._commit = commit
@@ -106,6 +112,8 @@ class SubscriptionDesk:
             draw=draw,
             reply=self._reply,
             has_session=has_session,
+            is_here=is_here,
+            proved_of=proved_of,
             drops=drops,
             node_id=content.node_id,
         )
@@ -128,8 +136,7 @@ class SubscriptionDesk:
     def _admits(self, queue: str, origin: bytes) -> bool:
         """Whether a node may send to a queue, as far as subscriptions are concerned."""
         if queue == SUBSCRIPTIONS_QUEUE:
-            name = self._name_of(origin)
-            is_open = self._asks(name) or self.of_peers.may_ask(name)
+            is_open = self._asks(origin) or self.of_peers.may_ask(self._subscriber(origin))
             if is_open:
                 self._open()
             else:
@@ -137,12 +144,19 @@ class SubscriptionDesk:
             return is_open
         if is_subscribed(queue):
             found = self.own.of_queue(queue)
-            return found is not None and self._is_at(self._name_of(origin), found.peer)
+            return found is not None and self._is_of(origin, found)
         return True
 
-    def _asks(self, name: str) -> bool:
+    def _subscriber(self, origin: bytes) -> Subscriber:
+        return Subscriber(self._name_of(origin), origin.hex(), self._proved_of(origin))
+
+    def _asks(self, origin: bytes) -> bool:
         """Whether this node has subscriptions at another one."""
-        return any(self._is_at(name, found.peer) for found in self.own.subscriptions.values())
+        return any(self._is_of(origin, found) for found in self.own.subscriptions.values())
+
+    def _is_of(self, origin: bytes, found: RemoteSubscription) -> bool:
+        """Whether a node is that of a subscription: the one that has accepted it, or that is called so."""
+        return found.node == origin.hex() or self._is_at(self._name_of(origin), found.peer)
 
     def _is_at(self, name: str, peer: str) -> bool:
         """Whether a node's name is that of a destination: the same, or that which the way by relays gives it."""
@@ -164,29 +178,31 @@ class SubscriptionDesk:
 
     def _take(self, packet: QueuedPacket, index: int, turn: Turn) -> None:
         """Take one message."""
-        name = self._name_of(packet.origin)
+        who = self._subscriber(packet.origin)
         try:
             message = decode(packet.open().bodies[index])
-            if name:  # this node asks itself nothing
-                self._handle(message, name, turn)
+            if who.name:  # this node asks itself nothing
+                self._handle(message, who, packet.origin, turn)
         except ProtocolError as error:
             self._drops[error.reason] += 1
 
-    def _handle(self, message: Subscribe | Unsubscribe | Live | Answer | Unknown, name: str, turn: Turn) -> None:
+    def _handle(
+        self, message: Subscribe | Unsubscribe | Live | Answer | Unknown, who: Subscriber, origin: bytes, turn: Turn
+    ) -> None:
         match message:
             case Answer() | Unknown():
-                mine = [it.peer for it in self.own.subscriptions.values() if self._is_at(name, it.peer)]
+                mine = [it.peer for it in self.own.subscriptions.values() if self._is_of(origin, it)]
                 for peer in dict.fromkeys(mine):
                     if isinstance(message, Unknown):
                         self.own.handle_unknown(peer, message, turn)
                     else:
-                        self.own.handle_answer(peer, message, turn)
+                        self.own.handle_answer(peer, message, who.node, turn)
             case Subscribe():
-                self.of_peers.handle_subscribe(message, name, turn)
+                self.of_peers.handle_subscribe(message, who, turn)
             case Unsubscribe():
-                self.of_peers.handle_unsubscribe(message, name, turn)
+                self.of_peers.handle_unsubscribe(message, who, turn)
             case Live():
-                self.of_peers.handle_live(message, name, turn)
+                self.of_peers.handle_live(message, who, turn)
 
     def end(self, subscription: Subscription, topics: Topics, turn: Turn) -> None:
         """An operator ends a subscription of another node."""
@@ -222,6 +238,10 @@ class SubscriptionDesk:
     def handle_directory_changed(self) -> None:
         """Permissions, or the names of nodes, are others."""
         self.of_peers.handle_directory_changed()
+
+    def handle_routes_changed(self) -> None:
+        """Requests may go by another way, and so may what is asked for: let the nodes with the topics hear of it."""
+        self.own.handle_routes_changed()
 
     def handle_timer(self, now_ns: int) -> None:
         """End what was not renewed, and renew."""

@@ -2,12 +2,18 @@
 
 Promise: a durable one goes on until its node or an operator ends it. Any other one ends ``LEASE_NS`` after its node was
 heard last, or had a session with this one, and with this process. The answer to a request is in the commit that does
-what was asked, so that a request that is made again does no harm. No node can name a subscription of another one: the
-name of the node is a part of its title.
+what was asked, so that a request that is made again does no harm. No node can name a subscription of another one.
+
+A subscriber is a node, by its id, whatever the way by which its requests come: from a relay to another one, or to a
+session of its own, its subscriptions are the same, and what is on its way goes on in the same streams. A right belongs
+to the peer that has proved to be that node. A node that has proved nothing has the rights of the relay that brings it,
+whatever name the relay gives it.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from contextlib import suppress
+from typing import NamedTuple
 
 from triack.base.errors import AddressError, SubscriptionMismatch
 from triack.base.names import LEVEL_END, TOPIC_PREFIX, check_pattern
@@ -20,15 +26,31 @@ from triack.queues.mailboxes.local_queues import LocalQueues
 from triack.queues.node_settings import NodeSettings
 from triack.queues.remote.pump import Draw, Pump
 from triack.queues.remote.requests import Answer, Live, Subscribe, Unknown, Unsubscribe
+from triack.queues.routes import BY_HAND
 from triack.queues.streams.group_commit import Turn
 from triack.queues.streams.outbox import Outbox
 from triack.queues.topics.subscription import Peer, Subscription
 from triack.queues.topics.topics import Topics
 
-__all__ = ["LEASE_NS", "PeerSubscriptions", "Reply"]
+__all__ = ["LEASE_NS", "PeerSubscriptions", "Reply", "Subscriber"]
 
 LEASE_NS = 60 * SECOND
 """A subscription that is not durable ends so long after its node was heard last: twice as long as the node may take."""
+
+
+class Subscriber(NamedTuple):
+    """The node that makes a request.
+
+    Attributes:
+        name: the name by which messages go there now; empty for this node.
+        node: its id, in hexadecimal digits.
+        proved: the peer that has proved to be it; empty when none has.
+    """
+
+    name: str
+    node: str
+    proved: str
+
 
 Reply = Callable[[str, Answer | Unknown, Turn], None]
 """Sends an answer to a node, by its name, with the next commit."""
@@ -46,18 +68,23 @@ class PeerSubscriptions:
         draw: hands out messages.
         reply: sends answers.
         has_session: whether a node of that name has a session with this one.
+        is_here: whether a node, by its id, has one.
+        proved_of: the peer that has proved to be a node; empty when none has.
         drops: counts what was refused.
         node_id: this node.
     """
 
     __slots__ = (
+        "_by_node",
         "_directory",
         "_draw",
         "_drops",
         "_has_session",
+        "_is_here",
         "_leases",
         "_node_id",
         "_outbox",
+        "_proved_of",
         "_pumps",
         "_queues",
         "_reply",
@@ -77,6 +104,8 @@ class PeerSubscriptions:
         draw: Draw,
         reply: Reply,
         has_session: Callable[[str], bool],
+        is_here: Callable[[bytes], bool],
+        proved_of: Callable[[bytes], str],
         drops: Counter[DropReason],
         node_id: bytes,
     ) -> None:
@@ -88,11 +117,15 @@ class PeerSubscriptions:
         self._draw = draw
         self._reply = reply
         self._has_session = has_session
+        self._is_here = is_here
+        self._proved_of = proved_of
         self._drops = drops
         self._node_id = node_id
         self._pumps: dict[Subscription, Pump] = {}
+        # By the id of a node, and their names there.
+        self._by_node: dict[str, dict[str, Subscription]] = {}
         self._stirred: dict[Pump, None] = {}
-        # When the subscriptions of a node that are not durable end, by its name.
+        # When the subscriptions of a node that are not durable end, by its id.
         self._leases = Deadlines[str]()
         topics.on_end = self._handle_end
         outbox.dead_lettering.subscription_of = self._title_of
@@ -110,34 +143,62 @@ class PeerSubscriptions:
     def _begin(self, subscription: Subscription) -> None:
         pump = self._pumps[subscription] = Pump(subscription, self._outbox, self._draw, self._stir, self._node_id)
         pump.is_allowed = self._may_have(subscription)
+        assert subscription.peer is not None
+        self._note_node(subscription, subscription.peer.node)
         self._stir(pump)
+
+    def _note_node(self, subscription: Subscription, node: str) -> None:
+        """It belongs to this node."""
+        peer = subscription.peer
+        assert peer is not None
+        if self._by_node.get(peer.node, {}).get(peer.subscription) is subscription:
+            self._forget_node(subscription)
+        peer.node = node
+        if node:
+            self._by_node.setdefault(node, {})[peer.subscription] = subscription
+
+    def _forget_node(self, subscription: Subscription) -> None:
+        peer = subscription.peer
+        mine = self._by_node.get(peer.node) if peer is not None else None
+        if peer is not None and mine and mine.get(peer.subscription) is subscription:
+            del mine[peer.subscription]
+            if not mine:
+                del self._by_node[peer.node]
 
     def _stir(self, pump: Pump) -> None:
         self._stirred[pump] = None
 
     # ---- permissions
 
-    def may_ask(self, name: str) -> bool:
+    def may_ask(self, who: Subscriber) -> bool:
         """Whether a node may ask for subscriptions at all."""
-        return self._is_keyless or any(peer.may_subscribe for peer in self._entries(name))
+        entry = self._entry(who)
+        return self._is_keyless or (entry is not None and bool(entry.may_subscribe))
 
     @property
     def _is_keyless(self) -> bool:
         """Whether nodes have no keys here: then each node of this machine may subscribe, as it may send."""
         return not any(peer.keys for peer in self._directory)
 
-    def _entries(self, name: str) -> Iterator[DirectoryPeer]:
-        """What the directory has of a node: its own entry, or that of the relay that brings its messages."""
-        own, _, via = name.rpartition("@")
-        found = self._directory.named(own or name) or self._directory.named(via)
-        if found is not None:
-            yield found
+    def _entry(self, who: Subscriber) -> DirectoryPeer | None:
+        """What the directory has of a node: of the peer that has proved to be it, or else of the relay that brings it.
 
-    def _may(self, name: str, pattern: str) -> bool:
-        return self._is_keyless or any(peer.may_subscribe_to(pattern) for peer in self._entries(name))
+        What a relay calls a node proves nothing: the rights of a peer of that name are none of its.
+        """
+        neighbour = who.name.rpartition(BY_HAND)[2]
+        proved = self._directory.named(who.proved) if who.proved else None
+        return proved or self._directory.named(neighbour)
+
+    def _may(self, who: Subscriber, pattern: str) -> bool:
+        entry = self._entry(who)
+        return self._is_keyless or (entry is not None and entry.may_subscribe_to(pattern))
 
     def _may_have(self, subscription: Subscription) -> bool:
-        return subscription.peer is not None and self._may(subscription.peer.name, subscription.pattern)
+        peer = subscription.peer
+        if peer is None:
+            return False
+        proved = self._proved_of(bytes.fromhex(peer.node)) if peer.node else ""
+        return self._may(Subscriber(peer.name, peer.node, proved), subscription.pattern)
 
     def handle_directory_changed(self) -> None:
         """Nothing is passed on to a node that may not have it any more, until it may again."""
@@ -147,33 +208,66 @@ class PeerSubscriptions:
 
     # ---- requests
 
-    def handle_subscribe(self, ask: Subscribe, name: str, turn: Turn) -> None:
+    def handle_subscribe(self, ask: Subscribe, who: Subscriber, turn: Turn) -> None:
         """A node asks for a subscription, perhaps again."""
-        self._renew(name, turn.now_ns)
-        reason, why = self._refusal(ask, name)
-        if not reason:
-            try:
-                self._subscribe(ask, name, turn)
-            except SubscriptionMismatch as error:
-                reason, why = RefusalReason.MISMATCH, str(error)
+        self._meet(who, turn)
+        try:
+            known = self._find(who, ask.name)
+            reason, why = self._refusal(ask, who, known)
+            if not reason:
+                self._subscribe(ask, who, known, turn)
+        except SubscriptionMismatch as error:
+            reason, why = RefusalReason.MISMATCH, str(error)
         if reason:
             self._drops[DropReason.SUBSCRIPTION_REFUSED] += 1
-            self._reply(name, Answer("refused", ask.name, ask.number, reason, why), turn)
+            self._reply(who.name, Answer("refused", ask.name, ask.number, reason, why), turn)
         else:
-            self._reply(name, Answer("accepted", ask.name, ask.number), turn)
+            self._reply(who.name, Answer("accepted", ask.name, ask.number), turn)
 
-    def _refusal(self, ask: Subscribe, name: str) -> tuple[str, str]:
+    def _meet(self, who: Subscriber, turn: Turn) -> None:
+        """A node was heard, perhaps by another way than before: its subscriptions go there from now on."""
+        self._leases.set(who.node, turn.now_ns + LEASE_NS)
+        for subscription in self._by_node.get(who.node, {}).values():
+            pump, peer = self._pumps[subscription], subscription.peer
+            if peer is not None and peer.name != who.name:
+                pump.move(who.name, turn)
+                pump.is_allowed = self._may_have(subscription)
+                subscription.notices.dirty[subscription] = None
+
+    def _find(self, who: Subscriber, name: str) -> Subscription | None:
+        """The subscription of a node by its name there; also one of a node that had the name of this one before it.
+
+        Raises:
+            SubscriptionMismatch: another node of that name has it.
+        """
+        found = self._by_node.get(who.node, {}).get(name)
+        if found is not None:
+            return found
+        found = self._topics.subscriptions.get(f"{who.name}/{name}")
+        if found is None or found.peer is None:
+            return None
+        other = found.peer.node
+        if other and (found.peer.name != who.name or self._is_here(bytes.fromhex(other))):
+            raise SubscriptionMismatch(
+                f"subscription {found.title} belongs to another node, {other}, that is called {who.name}, too: "
+                "give one of the two nodes another name"
+            )
+        # Its machine has a new store, or this node has its subscription of a version that kept no ids.
+        self._note_node(found, who.node)
+        found.notices.dirty[found] = None
+        return found
+
+    def _refusal(self, ask: Subscribe, who: Subscriber, known: Subscription | None) -> tuple[str, str]:
         """Why a node does not get a subscription, and the same in words; empty if it does."""
         try:
             pattern = check_pattern(ask.pattern)
         except AddressError as error:
             return RefusalReason.BAD_PATTERN, str(error)[:200]
-        if not self._may(name, pattern):
-            return RefusalReason.ACCESS_DENIED, f"{name} may not subscribe to {pattern}"
-        is_known = f"{name}/{ask.name}" in self._topics.subscriptions
+        if not self._may(who, pattern):
+            return RefusalReason.ACCESS_DENIED, f"{who.name} may not subscribe to {pattern}"
         most = self._settings.max_peer_subscriptions
-        if not is_known and self._count(name) >= most:
-            return RefusalReason.TOO_MANY_SUBSCRIPTIONS, f"{name} has {most} subscriptions"
+        if known is None and self._count(who.name) >= most:
+            return RefusalReason.TOO_MANY_SUBSCRIPTIONS, f"{who.name} has {most} subscriptions"
         root = f"{TOPIC_PREFIX}{pattern.split(LEVEL_END, maxsplit=1)[0]}"
         if self._queues.is_fixed and root not in self._queues.mailboxes:
             return RefusalReason.TOPIC_NOT_FOUND, f"there is no {root}"
@@ -183,9 +277,9 @@ class PeerSubscriptions:
         """How many subscriptions a node has; all nodes behind a relay together, as these prove nothing."""
         return len([it for it in self._pumps if it.peer is not None and _payer(it.peer.name) == _payer(name)])
 
-    def _subscribe(self, ask: Subscribe, name: str, turn: Turn) -> None:
-        peer = Peer(name, ask.name, ask.number, int(ask.delivery))
-        known = self._topics.subscriptions.get(peer.title)
+    def _subscribe(self, ask: Subscribe, who: Subscriber, known: Subscription | None, turn: Turn) -> None:
+        peer = Peer(who.name, ask.name, ask.number, int(ask.delivery), who.node)
+        title = peer.title if known is None else known.title
         if known is not None and known.durable != ask.durable:
             raise SubscriptionMismatch(f"subscription {ask.name} is {'durable' if known.durable else 'not durable'}")
         if known is not None and not ask.durable and known.peer is not None and known.peer.number < ask.number:
@@ -198,6 +292,7 @@ class PeerSubscriptions:
             max_unacked=ask.max_unacked,
             ack_wait_ns=0,  # its reader is on the other node, which has that limit
             peer=peer,
+            title=title,
         )
         if known is None:
             self._begin(found)
@@ -205,33 +300,35 @@ class PeerSubscriptions:
             found.peer = peer
             found.notices.dirty[found] = None
 
-    def handle_unsubscribe(self, ask: Unsubscribe, name: str, turn: Turn) -> None:
+    def handle_unsubscribe(self, ask: Unsubscribe, who: Subscriber, turn: Turn) -> None:
         """A node ends a subscription; the same for one that has ended."""
-        self._renew(name, turn.now_ns)
-        known = self._topics.subscriptions.get(f"{name}/{ask.name}")
+        self._meet(who, turn)
+        known = self._known(who, ask.name)
         if known is not None:
             self._topics.end(known, "unsubscribed", turn.now_ns)
-        self._reply(name, Answer("ended", ask.name, ask.number), turn)
+        self._reply(who.name, Answer("ended", ask.name, ask.number), turn)
 
-    def handle_live(self, ask: Live, name: str, turn: Turn) -> None:
+    def _known(self, who: Subscriber, name: str) -> Subscription | None:
+        """The same as ``_find``; none if it belongs to another node."""
+        with suppress(SubscriptionMismatch):
+            return self._find(who, name)
+        return None
+
+    def handle_live(self, ask: Live, who: Subscriber, turn: Turn) -> None:
         """A node names all its subscriptions here: end the others, and tell it which there are not."""
-        self._renew(name, turn.now_ns)
-        mine = [it for it in self._topics.subscriptions.values() if it.peer is not None and it.peer.name == name]
-        for subscription in mine:
-            if subscription.peer is not None and subscription.peer.subscription not in ask.names:
+        self._meet(who, turn)
+        unknown = {it: number for it, number in ask.names.items() if self._known(who, it) is None}
+        for name, subscription in list(self._by_node.get(who.node, {}).items()):
+            if name not in ask.names:
                 self._topics.end(subscription, "unsubscribed", turn.now_ns)
-        known = {it.peer.subscription for it in mine if it.peer is not None}
-        unknown = {it: number for it, number in ask.names.items() if it not in known}
         if unknown:
-            self._reply(name, Unknown(unknown), turn)
-
-    def _renew(self, name: str, now_ns: int) -> None:
-        self._leases.set(name, now_ns + LEASE_NS)
+            self._reply(who.name, Unknown(unknown), turn)
 
     # ---- ends
 
     def _handle_end(self, subscription: Subscription) -> None:
         """A subscription has ended, by its node, its lease or an operator."""
+        self._forget_node(subscription)
         pump = self._pumps.pop(subscription, None)
         if pump is not None:
             self._stirred.pop(pump, None)
@@ -253,14 +350,10 @@ class PeerSubscriptions:
 
     def handle_timer(self, now_ns: int) -> None:
         """End the subscriptions whose nodes were not heard for too long."""
-        for name in self._leases.poll_due(now_ns):
-            mine = [
-                it
-                for it in self._topics.subscriptions.values()
-                if it.peer is not None and it.peer.name == name and not it.durable
-            ]
-            if mine and self._has_session(name):
-                self._renew(name, now_ns)
+        for node in self._leases.poll_due(now_ns):
+            mine = [it for it in self._by_node.get(node, {}).values() if not it.durable and it.peer is not None]
+            if mine and mine[0].peer is not None and self._has_session(mine[0].peer.name):
+                self._leases.set(node, now_ns + LEASE_NS)
                 continue
             for subscription in mine:
                 self._topics.end(subscription, "not-renewed", now_ns)
@@ -292,4 +385,4 @@ class PeerSubscriptions:
 
 def _payer(name: str) -> str:
     """The neighbour that answers for a node."""
-    return name.rpartition("@")[2]
+    return name.rpartition(BY_HAND)[2]

@@ -130,6 +130,15 @@ class Pump:
         assert peer is not None
         return peer.name, subscribed_queue(peer.subscription)
 
+    def move(self, name: str, turn: Turn) -> None:
+        """Its node has another name from now on: what is on its way, and all that comes, goes there."""
+        peer = self.subscription.peer
+        assert peer is not None
+        peer.name = name
+        for outgoing in self.streams:
+            self._outbox.move(outgoing, name, turn)
+        self._stir(self)
+
     @property
     def streams(self) -> list[OutgoingStream]:
         """The outgoing queues with messages of it."""

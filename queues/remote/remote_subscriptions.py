@@ -94,6 +94,7 @@ class RemoteSubscription:
         ask: what was asked.
         shared: whether it may have several readers at a time.
         state: as it is.
+        node: the id of the node that has accepted it, in hexadecimal digits; empty until then.
         error: why it was refused.
         mailbox: its queue; None when that has gone.
         waiters: called when the state has changed.
@@ -103,6 +104,7 @@ class RemoteSubscription:
     ask: Subscribe
     shared: bool
     state: RemoteState = RemoteState.ASKED
+    node: str = ""
     error: SubscriptionRefused | None = None
     mailbox: SubscribedQueue | None = None
     waiters: list[Callable[[], None]] = field(default_factory=list)
@@ -125,15 +127,15 @@ class RemoteSubscription:
     def encode(self) -> bytes:
         """What the store keeps of it."""
         fields = [self.peer, self.ask.number, self.ask.pattern, int(self.ask.delivery), self.ask.max_unacked]
-        return json.dumps([*fields, self.shared, self.state.value]).encode()
+        return json.dumps([*fields, self.shared, self.state.value, self.node]).encode()
 
     @classmethod
     def decode(cls, name: str, value: bytes) -> "RemoteSubscription":
         """A subscription of the store. Raises StoreDamaged."""
         try:
-            peer, number, pattern, delivery, max_unacked, shared, state = json.loads(value)
+            peer, number, pattern, delivery, max_unacked, shared, state, *node = json.loads(value)
             ask = Subscribe(name, number, pattern, True, Delivery(delivery), max_unacked)
-            return cls(peer, ask, shared, RemoteState(state))
+            return cls(peer, ask, shared, RemoteState(state), *node)
         except (ValueError, TypeError) as cause:
             raise StoreDamaged(f"subscription {name} to another node cannot be read") from cause
 
@@ -334,13 +336,16 @@ class RemoteSubscriptions:
 
     # ---- answers
 
-    def handle_answer(self, peer: str, answer: Answer, turn: Turn) -> bool:
+    def handle_answer(self, peer: str, answer: Answer, node: str, turn: Turn) -> bool:
         """A node says what has become of a subscription. Returns whether it is one of this node to that one."""
         found = self.subscriptions.get(answer.name)
         if found is None or found.peer != peer or found.ask.number != answer.number:
             return False
         if answer.do == "refused":
             self._refuse(found, answer.reason, answer.why)
+        elif answer.do == "accepted" and found.node != node:
+            found.node = node
+            self._keep(found, turn.commit)
         self._handle(found, RemoteEvent(answer.do), turn.commit)
         return True
 
@@ -397,6 +402,10 @@ class RemoteSubscriptions:
         for peer in {found.peer for found in self.subscriptions.values()}:
             if self._via_of(peer) == neighbour:
                 self._live[peer] = None
+
+    def handle_routes_changed(self) -> None:
+        """Requests may go by another way: name the subscriptions to each node there."""
+        self._live |= {found.peer: None for found in self.subscriptions.values()}
 
     def handle_timer(self, now_ns: int) -> None:
         """Name the subscriptions that are not durable."""

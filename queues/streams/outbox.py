@@ -296,7 +296,8 @@ class Outbox:
     def _unregister(self, outgoing: OutgoingStream) -> None:
         """Its stream ends: the next message for the same queue has another one."""
         self._records.topics.pop(outgoing.stream_number, None)
-        del self._queues[outgoing.key], self._by_number[outgoing.stream_number]
+        self._forget_key(outgoing)
+        del self._by_number[outgoing.stream_number]
         self._wanting.pop(outgoing, None)
         self._deadlines.set(outgoing, None)
         self.keys.handle_ended(outgoing)
@@ -823,34 +824,57 @@ class Outbox:
     def handle_routes_changed(self, turn: Turn) -> None:
         """Routes or peers have changed: streams whose way is another one now send all that is not freed by that."""
         for outgoing in self._by_number.values():
-            way = self._routes.way_of(outgoing.peer) if outgoing.peer else None
-            is_sync = outgoing.durable and self.sync_links.awaits(way)
-            if way is None or (way == outgoing.way and is_sync is outgoing.next_hop.awaited):
-                self._look_for_key(outgoing)
-                continue
-            before = self.links[outgoing.via]
-            if before.conversation is not None:
-                sent = [entry.packet for entry in outgoing.sequence.entries.values() if entry.packet]
-                before.conversation.session.handle_freed(sent)
-                before.conversation.wake()
-            before.remove(outgoing)
-            outgoing.go_by(way)
-            self.sync_links.forget(outgoing)
-            outgoing.next_hop.awaited = is_sync
-            outgoing.next_hop.handle_session_closed()
-            outgoing.sequence.handle_session_closed()
-            # That nothing came of the way before says nothing of this one: as with a new session, the first tier again.
-            outgoing.sequence.handle_session_opened(turn.now_ns)
-            if is_sync:
-                self.sync_links.add(way, outgoing, _ranges(outgoing.sequence.entries.values()), turn.now_ns)
-            self._set_sync(outgoing, turn)
-            self.holds.free(outgoing)
-            self._records.rerouted(outgoing, turn.now_ns)
-            link = self.links[way.via]
-            link.add(outgoing)
-            outgoing.fit(self._content_bytes(link.peer, link.datagram_bytes))
-            self._look_at(outgoing)
+            self._follow_route(outgoing, outgoing.peer, turn)
         self.retirement.handle_routes_changed(self._routes.way_of)
+
+    def move(self, outgoing: OutgoingStream, peer: str, turn: Turn) -> None:
+        """The node that a stream goes to has another name from now on: it is the same stream, by another way."""
+        if outgoing.peer != peer and outgoing.life is StreamState.LIVE:
+            self._follow_route(outgoing, peer, turn)
+
+    def _follow_route(self, outgoing: OutgoingStream, peer: str, turn: Turn) -> None:
+        """Let a stream go by the way that leads to a node, by its name: if that is another one, all is sent again."""
+        way = self._routes.way_of(peer) if peer else None
+        is_sync = outgoing.durable and self.sync_links.awaits(way)
+        if way is None or (way == outgoing.way and is_sync is outgoing.next_hop.awaited and peer == outgoing.peer):
+            self._look_for_key(outgoing)
+            return
+        before = self.links[outgoing.via]
+        if before.conversation is not None:
+            sent = [entry.packet for entry in outgoing.sequence.entries.values() if entry.packet]
+            before.conversation.session.handle_freed(sent)
+            before.conversation.wake()
+        before.remove(outgoing)
+        if peer != outgoing.peer:
+            self._rename(outgoing, peer, turn)
+        outgoing.go_by(way)
+        self.sync_links.forget(outgoing)
+        outgoing.next_hop.awaited = is_sync
+        outgoing.next_hop.handle_session_closed()
+        outgoing.sequence.handle_session_closed()
+        # That nothing came of the way before says nothing of this one: as with a new session, the first tier again.
+        outgoing.sequence.handle_session_opened(turn.now_ns)
+        if is_sync:
+            self.sync_links.add(way, outgoing, _ranges(outgoing.sequence.entries.values()), turn.now_ns)
+        self._set_sync(outgoing, turn)
+        self.holds.free(outgoing)
+        self._records.rerouted(outgoing, turn.now_ns)
+        link = self.links[way.via]
+        link.add(outgoing)
+        outgoing.fit(self._content_bytes(link.peer, link.datagram_bytes))
+        self._look_at(outgoing)
+
+    def _rename(self, outgoing: OutgoingStream, peer: str, turn: Turn) -> None:
+        self._forget_key(outgoing)
+        outgoing.peer = peer
+        self._queues.setdefault(outgoing.key, outgoing)
+        outgoing.paused = self.pauses.of_stream(outgoing.peer, outgoing.queue) is not None
+        if outgoing.durable:
+            turn.commit.streams[outgoing.stream_number] = outgoing.row()
+
+    def _forget_key(self, outgoing: OutgoingStream) -> None:
+        if self._queues.get(outgoing.key) is outgoing:  # after a change of its name another one may have that key
+            del self._queues[outgoing.key]
 
     def _look_for_key(self, outgoing: OutgoingStream) -> None:
         """Peers or routes have changed: a stream that leaves sealed may have its key now, or no longer."""

@@ -45,20 +45,22 @@ class Peer:
     """The subscriber of a subscription, if that is another node.
 
     Attributes:
-        name: of the node, as messages go there.
+        name: of the node, as messages go there now: the way to a node may change, and it is the same subscriber.
         subscription: the subscription's name at that node.
         number: of the request that made it; later ones of that node have higher numbers.
         delivery: messages go there in this class, or in a weaker one if they were published in that.
+        node: the id of the node, in hexadecimal digits; empty if the store has none, of an earlier version.
     """
 
     name: str
     subscription: str
     number: int
     delivery: int
+    node: str = ""
 
     @property
     def title(self) -> str:
-        """What tells the subscription from all others at the node with the topics."""
+        """What its subscription is called when it begins, by which the node with the topics knows it from then on."""
         return f"{self.name}/{self.subscription}"
 
 

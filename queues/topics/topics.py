@@ -166,10 +166,9 @@ class Topics:
         max_unacked: int | None = None,
         ack_wait_ns: int | None = None,
         peer: Peer | None = None,
+        title: str = "",
     ) -> Subscription:
         """Begin a subscription, or find the durable one of that name, which has the limits of its holder from now on.
-
-        It gets what arrives from now on. A durable one is on the disk with the next commit.
 
         Args:
             pattern: the topics; it was checked.
@@ -179,6 +178,7 @@ class Topics:
             max_unacked: how many messages may be pending before it has no room; None: as the settings say.
             ack_wait_ns: how long a message may be in hand; 0: without limit; None: as the settings say.
             peer: the node to which it belongs, whose name for it it has; None for this one.
+            title: what it is called here; empty for its name or, for that of another node, ``peer.title``.
 
         Raises:
             SubscriptionMismatch: the subscription of that name is another one, or has a holder with other limits.
@@ -187,7 +187,7 @@ class Topics:
         settings = self._settings.topic_of(topic)
         max_unacked = max_unacked or settings.max_unacked
         ack_wait_ns = in_ns(settings.ack_wait_s or 0) if ack_wait_ns is None else ack_wait_ns
-        title = peer.title if peer is not None else durable
+        title = title or (peer.title if peer is not None else durable)
         known = self.subscriptions.get(title) if title else None
         if known is not None:
             if known.pattern != pattern or known.shared != shared:
@@ -420,7 +420,7 @@ class Topics:
             after=subscription.after,
             max_unacked=subscription.max_unacked,
             ack_wait_ns=subscription.ack_wait_ns,
-            **({} if subscription.peer is None else {"peer_name": subscription.peer.name}),
+            **({} if (peer := subscription.peer) is None else {"peer_name": peer.name, "subscriber": peer.node}),
             **({"recovered": True} if recovered else {}),
         )
 

@@ -1,11 +1,16 @@
 """What a hostile peer may try with subscriptions, and what an operator sees of it."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
-from tests.queues.hubs import HubWorld
+from tests.queues.hubs import Away, HubWorld
+from tests.queues.relays import ALL, Relays
+from triack.base.delivery import Delivery
 from triack.base.reasons import DropReason
+from triack.base.units import SECOND
+from triack.queues.packing import Outgoing
 from triack.queues.remote.remote_subscriptions import RemoteState
 
 
@@ -77,3 +82,124 @@ def test_a_hub_that_was_put_back_from_a_copy_is_found_and_sends_nothing() -> Non
     it.settle(away)
     assert away.read() == [b"1", b"2"]
     assert it.hub.rollbacks or away.node.rollbacks
+
+
+class Ways:
+    """A subscriber ``s`` that reaches the hub ``h`` by the relays ``g`` and ``k``, or directly."""
+
+    def __init__(self, first: str, durable: str | None = "audit") -> None:
+        self.net = Relays("sg gh sk kh sh", {"s": [("h", first)] if first != "h" else []})
+        self.hub, self.world = self.net["h"], self.net.world
+        for name in "sgk":
+            self.know(name)
+        self.away = Away(self.net["s"], "h", durable=durable)
+        self.away.begin()
+        self.run()
+        self.sent = 0
+
+    def know(self, name: str, *may_subscribe: str) -> None:
+        peer = self.net[name].peer
+        rights = may_subscribe or ("Games.#",)
+        self.hub.know(replace(peer, may_relay=ALL, relays_for=ALL, may_subscribe=rights))
+
+    def run(self, seconds: float = 5) -> None:
+        self.world.run(round(seconds * SECOND))
+
+    def go_by(self, way: str) -> None:
+        self.net.reroute("s", *([("h", way)] if way != "h" else []))
+
+    def publish(self, count: int = 10) -> None:
+        engine = self.hub.live
+        engine.make_queue("topic:Games")
+        outgoing = engine.outgoing_stream("", "topic:Games", Delivery.TRANSACTIONAL)
+        for _ in range(count):
+            engine.submit(outgoing, Outgoing(b"%d" % self.sent, topic="A"), 3)
+            self.sent += 1
+        self.hub.drain()
+
+    @property
+    def titles(self) -> list[str]:
+        return list(self.hub.live.topics.subscriptions)
+
+    def all_came(self) -> bool:
+        return self.away.read() == [b"%d" % number for number in range(self.sent)]
+
+
+@pytest.mark.parametrize("ways", ["gk", "gh", "ghk", "gkg", "hgk", "gkhg"])
+@pytest.mark.parametrize("dies", [False, True])
+def test_a_subscriber_is_its_node_whatever_the_way(ways: str, dies: bool) -> None:
+    """One subscription, and everything once and in order; also when the relay before dies, and comes back later."""
+    it = Ways(ways[0])
+    it.publish()
+    it.run()
+    before = ways[0]
+    for way in ways[1:]:
+        if dies and before != "h":
+            it.net[before].end()
+        it.publish()
+        it.run()
+        it.go_by(way)
+        it.publish()
+        it.run(30)
+        assert it.all_came()
+        if dies and before != "h":
+            it.net[before].revive()
+            it.run(30)
+        it.publish()
+        it.run()
+        assert it.all_came()
+        before = way
+    it.away.unsubscribe()
+    it.run()
+    assert it.titles == []
+    it.hub.restart()
+    it.run()
+    assert it.titles == []
+
+
+def test_a_subscription_goes_on_by_another_way_after_a_restart_of_each_end() -> None:
+    it = Ways("g")
+    it.publish()
+    it.run()
+    it.hub.restart()
+    it.go_by("k")
+    it.publish()
+    it.run(30)
+    assert it.all_came()
+    (title,) = it.titles
+    it.hub.restart()
+    it.publish()
+    it.run(30)
+    assert it.all_came()
+    assert it.titles == [title]
+
+
+def test_one_that_is_not_durable_goes_along_too() -> None:
+    it = Ways("g", durable=None)
+    it.publish()
+    it.run()
+    it.go_by("k")
+    it.run()
+    it.publish()
+    it.run(100)
+    assert it.all_came()
+    assert len(it.titles) == 1
+
+
+def test_a_name_that_a_relay_gives_has_no_rights_of_a_peer() -> None:
+    """The hub lets ``s`` subscribe, and no relay: what ``g`` calls ``s`` proves nothing."""
+    it = Ways("g")
+    it.publish()
+    it.run()
+    it.know("s", "Games.#")
+    it.know("g", "Other.#")
+    it.publish()
+    it.run()
+    assert it.away.read() == [b"%d" % number for number in range(10)]
+    other = Away(it.net["s"], "h", durable="other")
+    other.begin()
+    it.run()
+    assert other.state is RemoteState.OVER
+    it.go_by("h")  # with its key
+    it.run()
+    assert it.all_came()

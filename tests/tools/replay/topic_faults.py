@@ -170,6 +170,15 @@ def handed_again_without_a_mark() -> tuple[Topics, Expected]:
 
 
 @lie
+def one_node_with_two_subscriptions_of_a_name() -> tuple[Topics, Expected]:
+    world = plain()
+    node = {"peer_name": "reports@g1", "subscriber": "5" * 32}
+    world.subscribe("reports@g1/audit", durable=True, limit=1_000, **node)
+    world.subscribe("reports@g2/audit", durable=True, limit=1_000, **node)
+    return world.stop(), found("subscriber_twice", 30)
+
+
+@lie
 def handed_in_another_order() -> tuple[Topics, Expected]:
     world = plain()
     for _ in range(2):

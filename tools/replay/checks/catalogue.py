@@ -240,6 +240,12 @@ CHECKS: Final[dict[str, Check]] = {
         "docs/topics.md, what a subscription gets",
         "the messages, and the subscription",
     ),
+    "subscriber_twice": Check(
+        "A node has one subscription of a name to a topic, by whatever way its requests come.",
+        "A subscriber whose way changes would get everything twice from then on.",
+        "docs/topics.md, subscriptions over a relay",
+        "both subscriptions, and the node",
+    ),
     "topic_order": Check(
         "Messages of a topic are placed, dispatched and handed to each subscription in their order.",
         "A reader that sees the second step before the first acts on a world that never was.",
@@ -525,6 +531,7 @@ MACHINES: Final[dict[str, tuple[str, ...]]] = {
     "queues/topics/topics": ("subscription_forgotten",),
     "queues/topics/trie": ("topic_astray", "topic_before_join"),
     "queues/remote/pump": ("topic_lost", "topic_twice"),
+    "queues/remote/peer_subscriptions": ("subscriber_twice",),
     "queues/streams/group_commit": ("store_ack_before_commit", "order_ack_before_commit"),
     "queues/mailboxes/expiry": ("expired",),
     "queues/journals/journals": ("journal_complete", "journal_twice"),

@@ -59,6 +59,8 @@ class TopicJudge:
         self._passing = Passing()
         # Levels below the topic -> the subscriptions that match; cleared when one begins or ends.
         self._matching: dict[str, list[Subscription]] = {}
+        # By the id of a node and the name there: what its subscription is called.
+        self._of_nodes: dict[tuple[str, str], str] = {}
         self._start = 0
         self._last: Record = {}
         self._owed: Owed | None = None
@@ -356,6 +358,13 @@ class TopicJudge:
     def _begin(self, record: Record) -> None:
         subscription = Subscription(record, self._out)
         self._subscriptions[subscription.name] = subscription
+        if node := record.get("subscriber", ""):
+            key = node, subscription.name.rpartition("/")[2]
+            other = self._of_nodes.get(key, subscription.name)
+            if other != subscription.name and other in self._subscriptions:
+                evidence = f"node {node} has the subscription {other} already, and it has not ended"
+                self._report(record, "subscriber_twice", evidence, record["after"], subscription=subscription.name)
+            self._of_nodes[key] = subscription.name
         self._matching.clear()
 
     def _revive(self, name: str) -> Subscription | None:

@@ -157,3 +157,14 @@ def test_a_subscription_whose_end_a_crash_undoes_has_what_was_placed_since() -> 
     world.consume(audit, 20)
     world.consume(other, 20)
     assert verdict_of(world.stop()).violations == {}
+
+
+def test_a_subscription_by_another_way_after_the_end_of_the_first_is_no_second() -> None:
+    """Nor is one of that name of another node."""
+    world = Topics()
+    node = {"peer_name": "reports@g1", "subscriber": "5" * 32}
+    first = world.subscribe("reports@g1/audit", durable=True, limit=1_000, **node)
+    world.unsubscribe(first, "unsubscribed")
+    world.subscribe("reports@g2/audit", durable=True, limit=1_000, **node)
+    world.subscribe("others@g2/audit", durable=True, limit=1_000, **{**node, "subscriber": "6" * 32})
+    assert "subscriber_twice" not in verdict_of(world.stop()).violations
