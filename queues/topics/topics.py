@@ -187,7 +187,7 @@ class Topics:
         settings = self._settings.topic_of(topic)
         max_unacked = max_unacked or settings.max_unacked
         ack_wait_ns = in_ns(settings.ack_wait_s or 0) if ack_wait_ns is None else ack_wait_ns
-        title = title or (peer.title if peer is not None else durable)
+        title = title or (peer.title if peer is not None else durable or "")
         known = self.subscriptions.get(title) if title else None
         if known is not None:
             if known.pattern != pattern or known.shared != shared:

@@ -223,7 +223,7 @@ def data_option_of(kind: click.Path, help_text: str, *, required: bool = True) -
 
     def find(context: click.Context, option: click.Parameter, given: Path | None) -> Path | None:
         if given is None and (said := data_said()) is not None:
-            return Path(kind.convert(said, option, context))
+            return Path(str(kind.convert(said, option, context)))
         if given is None and required:
             raise click.MissingParameter(ctx=context, param=option)
         return given
