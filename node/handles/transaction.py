@@ -91,6 +91,7 @@ class Transaction:
         body: bytes,
         *,
         delivery: Delivery = Delivery.TRANSACTIONAL,
+        timeout: float | None = None,
         **properties: Unpack[MessageProperties],
     ) -> None:
         """Send with the commit; waits only while the outgoing queue is full.
@@ -99,18 +100,21 @@ class Transaction:
             destination: as for ``Node.send``.
             body: at most 4 MiB.
             delivery: ``RECOVERABLE`` or ``TRANSACTIONAL``.
+            timeout: seconds to wait for room in the outgoing queue, None for no limit.
             **properties: as for ``Node.send``; times to live, in seconds, count from this call.
 
         Raises:
             UsageError: the class is express: such messages are on no disk, so no transaction can hold them.
+            WaitTimeout: there was no room in time; nothing of this call is sent, and the transaction goes on.
             NodeClosed: this transaction or the node has ended.
             AddressError, MessageTooLarge, QueueNotFound, QueueFull, NoRoom, TooManyKeys, StoreFailed: as for
                 ``Node.send``.
         """
         self._check_open()
         check_durable(destination, delivery)
+        check_timeout(f"send to {destination}", timeout)
         prepared = self._port.prepare(destination, body, delivery, properties)
-        await self._port.wait_room(prepared)
+        await self._port.wait_room(prepared, timeout)
         self._check_open()
         self._sends[self._next_step()] = prepared
 
@@ -121,6 +125,7 @@ class Transaction:
         *,
         delivery: Delivery = Delivery.TRANSACTIONAL,
         keys: Iterable[str] | None = None,
+        timeout: float | None = None,
         **properties: Unpack[MessageProperties],
     ) -> None:
         """Send a list with the commit, in order; waits only while the outgoing queue is full.
@@ -131,19 +136,21 @@ class Transaction:
                 each message beside its body; the last message may exceed that. All are checked here.
             delivery: ``RECOVERABLE`` or ``TRANSACTIONAL``.
             keys: a key for each body, as for ``Node.send_many``.
+            timeout: as for ``send``.
             **properties: as for ``Node.send_many``; times to live, in seconds, count from this call.
 
         Raises:
             UsageError: as for ``send``, or the lists hold more than a transaction takes; nothing of this one is sent.
-            NodeClosed, AddressError, MessageTooLarge, QueueNotFound, QueueFull, NoRoom, TooManyKeys, StoreFailed: as
-                for ``send``.
+            WaitTimeout, NodeClosed, AddressError, MessageTooLarge, QueueNotFound, QueueFull, NoRoom, TooManyKeys,
+                StoreFailed: as for ``send``.
         """
         self._check_open()
         check_durable(destination, delivery)
+        check_timeout(f"send to {destination}", timeout)
         prepared = self._port.prepare_many(destination, bodies, delivery, properties, keys)
         sizes = [len(body) for body in prepared.bodies]
         add_listed(destination, self._listed_bytes, sizes)
-        await self._port.wait_room_for(prepared)
+        await self._port.wait_room_for(prepared, timeout)
         self._check_open()
         self._listed_bytes = add_listed(destination, self._listed_bytes, sizes)
         self._sends[self._next_step()] = prepared

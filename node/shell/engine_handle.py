@@ -480,13 +480,18 @@ class EngineHandle:
     def _has_room(self, outgoing: OutgoingStream) -> bool:
         return self._engine.outbox.room_bytes(outgoing) > 0
 
-    async def wait_room(self, prepared: Prepared) -> None:
-        """Let other tasks run, and wait until a message finds room. Raises NodeClosed, StoreFailed, QueueFull."""
-        await self._wait_room(prepared[0], lambda: self.has_room(prepared))
+    async def wait_room(self, prepared: Prepared, timeout: float | None = None) -> None:
+        """Let other tasks run, and wait until a message finds room.
 
-    async def wait_room_for(self, prepared: PreparedList) -> None:
+        Raises:
+            NodeClosed, StoreFailed, QueueFull: there will be none.
+            WaitTimeout: there was none in that many seconds.
+        """
+        await self._wait_room(prepared[0], lambda: self.has_room(prepared), timeout)
+
+    async def wait_room_for(self, prepared: PreparedList, timeout: float | None = None) -> None:
         """The same for the next message of a list."""
-        await self._wait_room(prepared.outgoing, lambda: self._has_room(prepared.outgoing))
+        await self._wait_room(prepared.outgoing, lambda: self._has_room(prepared.outgoing), timeout)
 
     async def next_round(self) -> None:
         """Wait until the engine has worked once more. Raises NodeClosed, StoreFailed."""
@@ -510,13 +515,21 @@ class EngineHandle:
             lock = self._body_locks[destination] = asyncio.Lock()
         return lock
 
-    async def _wait_room(self, outgoing: OutgoingStream, has_room: Callable[[], bool]) -> None:
+    async def _wait_room(self, outgoing: OutgoingStream, has_room: Callable[[], bool], timeout: float | None) -> None:
         self.turn = 0
         await asyncio.sleep(0)
-        while not has_room():
-            self.check_alive()
-            self._check_refused(outgoing.queue, outgoing)
-            await self._driver.next_round()
+        if has_room():
+            return
+        try:
+            async with asyncio.timeout(timeout):
+                while not has_room():
+                    self.check_alive()
+                    self._check_refused(outgoing.queue, outgoing)
+                    await self._driver.next_round()
+        except TimeoutError:
+            where = f"{outgoing.peer}/{outgoing.queue}" if outgoing.peer else outgoing.queue
+            cause = self.cause_of(outgoing) or ("" if outgoing.peer else "too many messages wait in that queue")
+            raise WaitTimeout(f"send to {where}: no room within {timeout} s", cause=cause) from None
 
     def may_go_on(self, outgoing: OutgoingStream) -> bool:
         """Whether a sender may send one more message before it waits: there is room, and its turn goes on."""

@@ -14,9 +14,9 @@ So rows leave once as long as one node sends them, which the table of the owner 
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from heapq import nsmallest
 from inspect import isawaitable
 from itertools import groupby
 from typing import Any, TypeVar
@@ -24,14 +24,13 @@ from typing import Any, TypeVar
 from triack.base.checks import check_between
 from triack.base.errors import (
     AddressError,
+    ConnectionLost,
     NodeClosed,
-    NoRoom,
     NotLoopback,
-    QueueFull,
     QueueNotFound,
     StateChanged,
+    StoreError,
     StoreFailed,
-    TooManyKeys,
     TriackError,
     UsageError,
 )
@@ -41,6 +40,7 @@ from triack.node.files import operator_log
 from triack.node.handles.transaction import Transaction
 from triack.node.node import Node
 from triack.outbox.database import OUTBOX, as_table
+from triack.outbox.database_thread import DatabaseThread
 from triack.outbox.errors import OutboxTaken
 from triack.outbox.rows import LIVES, Row, Rows
 
@@ -50,24 +50,43 @@ T = TypeVar("T")
 
 POLL_S = 0.1
 """A message waits so long at most for a pump that nobody wakes; ten looks a second cost a database next to nothing."""
-ROOM_S = 0.5
-"""The longest wait for room at one destination, while the others wait, too."""
 BACK_OFF_S = 0.1, 10.0
 """The first and the longest pause after a failure; each is twice the one before."""
+HELD_BACK_OFF_S = 0.1, 2.0
+"""The same for a destination without room. To try one costs a row that is read and one look at its queue."""
+TRIED_MAX = 50
+"""Destinations without room that are tried again between two batches: together they take as long as a small batch."""
+HELD_MAX = 10_000
+"""Destinations without room that are known at a time: some megabytes, and as many values of one statement as databases
+take. Of further ones the eldest are forgotten, and tried like any other."""
+LATE_S = 5.0
+"""A database that works answers in far less, and an operator does not look for a cause before that."""
+LOST_S = 25.0
+"""How much longer a database may take before the pump tries another connection: a failover to another server takes ten
+to twenty seconds. It is twice as long with each connection that was given up and still waits."""
+STUCK_MAX = 8
+"""Connections that were given up and still wait, each in a thread: that many within two hours. Then one must end."""
+END_S = 1.0
+"""How long the end of a pump waits for its database, so that the connection is closed in order."""
 ID_BYTES = 16
 """An id as it is remembered."""
-_HOLDS = (AddressError, QueueNotFound, NotLoopback, QueueFull, TooManyKeys, NoRoom, TimeoutError)
-"""What may be over later, for all rows of a destination; any other UsageError is the fault of one row."""
+_ENDS = (OutboxTaken, NodeClosed, StoreFailed, UsageError)
+"""What ends a pump."""
+_OF_NODE = (NodeClosed, StoreError, ConnectionLost)
+"""What keeps a node from sending anything. Any other error of a message is for its destination alone."""
+_HOLDS = (AddressError, QueueNotFound, NotLoopback)
+"""The usage errors that may be over later, for all rows of a destination; any other is the fault of one row."""
 
 
 class _Pause:
     """How long to wait after one more failure."""
 
-    def __init__(self) -> None:
-        self._next_s = BACK_OFF_S[0]
+    def __init__(self, first_s: float, longest_s: float) -> None:
+        self._next_s = first_s
+        self._longest_s = longest_s
 
     def take(self) -> float:
-        now_s, self._next_s = self._next_s, min(2 * self._next_s, BACK_OFF_S[1])
+        now_s, self._next_s = self._next_s, min(2 * self._next_s, self._longest_s)
         return now_s
 
 
@@ -97,7 +116,7 @@ class Pump:
     Args:
         node: the node that sends, or a client of it. It needs a data directory: a node in memory would lose what was
             deleted from the outbox.
-        connect: gives a connection as PEP 249 has it, or SQLAlchemy's; called in the pump's own thread, at the start
+        connect: gives a connection as PEP 249 has it, or SQLAlchemy's; called in a thread of the pump, at the start
             and after every failure. The database must have on its disk what it has committed (PostgreSQL:
             ``synchronous_commit``, SQLite: ``synchronous=FULL``), or a loss of power there lets messages be sent twice.
         table: the outbox.
@@ -121,9 +140,12 @@ class Pump:
         self._table = as_table(table)
         self._poll_s = poll_s
         self._wake = asyncio.Event()
-        self._thread: ThreadPoolExecutor | None = None
-        self._connection: Any = None
-        # Why a destination is held, until when, and the pause that comes after.
+        self._database: DatabaseThread | None = None
+        # Those before it that have not ended yet.
+        self._stuck: list[DatabaseThread] = []
+        self._back_off = _Pause(*BACK_OFF_S)
+        self._runs = False
+        # When each destination that is held is tried again, and the pause that comes after. The newest are the last.
         self._held: dict[str, tuple[float, _Pause]] = {}
 
     def wake(self) -> None:
@@ -131,49 +153,66 @@ class Pump:
         self._wake.set()
 
     async def run(self) -> None:
-        """Send until cancelled.
+        """Send until cancelled. A database that does not answer keeps it for a second then.
 
         Raises:
             OutboxTaken: another node sends what is in this outbox.
             NodeClosed, StoreFailed: the node has ended, or was not started.
             UsageError: ``connect`` gives no connection; or this pump runs already.
         """
-        if self._thread is not None:
+        if self._runs:
             raise UsageError(f"run the pump of table {self._table}: it runs already")
-        self._thread = ThreadPoolExecutor(1, "outbox")
-        pause = _Pause()
+        self._runs = True
         try:
             while True:
                 try:
                     await self._work()
-                except (OutboxTaken, NodeClosed, StoreFailed, UsageError):
+                except _ENDS:
                     raise
                 except StateChanged:
-                    pause = _Pause()
                     continue  # another pump was faster: begin with what it has left
                 except Exception as error:  # noqa: BLE001 - each driver has exceptions of its own
-                    self._tell_away(error)
-                    await self._in_thread(self._disconnect)
-                    await asyncio.sleep(pause.take())
-                else:
-                    pause = _Pause()
+                    await self._recover(error)
+                except asyncio.CancelledError as error:
+                    task = asyncio.current_task()
+                    if task is None or task.cancelling():
+                        raise
+                    await self._recover(error)  # code of others was cancelled, and nobody has cancelled this task
         finally:
-            self._thread.submit(self._disconnect)
-            self._thread.shutdown(wait=False)
-            self._thread = None
+            self._runs = False
+            database, self._database = self._database, None
+            if database is not None:
+                database.end()
+                await database.wait_end(END_S)
+
+    async def _recover(self, error: BaseException) -> None:
+        """Give up the connection, and wait until another one may be tried."""
+        what = "the node did not take" if isinstance(error, TriackError) else "cannot read"
+        self._tell_away(f"{what} messages of outbox {self._table}: {type(error).__name__}: {error}".strip())
+        if self._database is not None:
+            self._database.end()
+            self._stuck.append(self._database)
+            self._database = None
+        while True:
+            await asyncio.sleep(self._back_off.take())
+            self._stuck = [it for it in self._stuck if not it.has_ended]
+            if len(self._stuck) < STUCK_MAX:
+                return
 
     async def _work(self) -> None:
         """Send until something fails."""
         node_id = self._node.node_id
-        name = "outbox:" + await self._in_thread(lambda: self._rows(node_id).claim())
+        name = "outbox:" + await self._in_thread(lambda it: self._rows(it, node_id).claim())
         remembered = await _settled(self._node.recall(name))
         # Another pump may have remembered it just now: rows may be deleted when their messages are on the disk.
         await self._node.flush()
         done, refused = _ids(remembered), list[tuple[str, str]]()
         while True:
-            sent, marked, held = done, refused, self._held_now()
-            rows = await self._in_thread(lambda: self._rows(node_id).step(sent, marked, held))  # noqa: B023 - awaited here
+            sent, marked, held, tried = done, refused, list(self._held), self._due()
+            rows = await self._in_thread(lambda it: self._rows(it, node_id).step(sent, marked, held, tried))  # noqa: B023 - awaited here
             self._tell_back()
+            for destination in set(tried).difference(row.destination for row in rows):
+                self._forget(destination)  # somebody else has sent or deleted its rows
             done, refused = [], []
             if not rows:
                 await self._wait()
@@ -190,24 +229,16 @@ class Pump:
                 await self._wake.wait()
         self._wake.clear()
 
-    # ---- the database, in the pump's thread
+    async def _in_thread(self, work: Callable[[Any], T]) -> T:
+        def tell_late() -> None:
+            self._tell_away(f"cannot read messages of outbox {self._table}: no answer of the database for {LATE_S:g} s")
 
-    async def _in_thread(self, work: Callable[[], T]) -> T:
-        assert self._thread is not None, "it runs"
-        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+        if self._database is None:
+            self._database = DatabaseThread(self._connect, f"outbox {self._table}")
+        return await self._database.work(work, LATE_S, LOST_S * 2 ** len(self._stuck), tell_late)
 
-    def _rows(self, node_id: str) -> Rows:
-        if self._connection is None:
-            self._connection = self._connect()
-        return Rows(self._connection, self._table, node_id)
-
-    def _disconnect(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            try:
-                connection.close()
-            except Exception as error:  # noqa: BLE001 - each driver has its own for a connection that is broken
-                operator_log.debug(f"close a connection of outbox {self._table}: {error}", table=self._table)
+    def _rows(self, connection: Any, node_id: str) -> Rows:
+        return Rows(connection, self._table, node_id)
 
     # ---- Triack
 
@@ -219,9 +250,10 @@ class Pump:
             batch = _Batch(tx)
             for _, some in groupby(rows, lambda row: (row.destination, row.properties)):
                 group = list(some)
-                if len(group) == 1 or not group[0].is_plain or not await self._send_group(batch, group):
+                # If one of several can never be sent, each of them is tried.
+                if len(group) == 1 or not group[0].is_plain or not await self._send_rows(batch, group):
                     for row in group:
-                        await self._send_row(batch, row)
+                        await self._send_rows(batch, [row])
             if batch.sent:
                 tx.expect(name, remembered)
                 tx.remember(name, b"".join(map(bytes.fromhex, batch.sent)))
@@ -230,38 +262,38 @@ class Pump:
                 await tx.rollback(failed=False)
         return batch.sent, batch.refused
 
-    async def _send_group(self, batch: "_Batch", group: list[Row]) -> bool:
-        """Whether rows of equal destinations and properties were sent as a list; if not, each of them is tried."""
-        destination = group[0].destination
-        if destination in batch.waiting:
-            return False
-        try:
-            async with asyncio.timeout(ROOM_S):
-                await batch.tx.send_many(destination, [row.body for row in group], **group[0].properties_at(0))
-        except (UsageError, *_HOLDS):
-            return False
-        batch.sent += [row.id for row in group]
-        self._release(destination)
-        return True
+    async def _send_rows(self, batch: _Batch, rows: Sequence[Row]) -> bool:
+        """Send rows of equal destinations and properties, if there is room for them now.
 
-    async def _send_row(self, batch: "_Batch", row: Row) -> None:
-        if row.destination in batch.waiting:
-            return
+        Returns:
+            Whether it is known what becomes of them. It is not if one of several can never be sent.
+        """
+        first, destination = rows[0], rows[0].destination
+        if destination in batch.waiting:
+            return True
         try:
-            properties = row.properties_at(time.time_ns() // 1_000_000)
+            properties = first.properties_at(time.time_ns() // 1_000_000)
             over = next((name for name in LIVES if properties.get(name, 1) <= 0), None)
             if over is not None:
-                raise UsageError(f"its {over} was over before it was sent")  # noqa: TRY301 - as any other reason
-            async with asyncio.timeout(ROOM_S):
-                await batch.tx.send(row.destination, row.body, **properties)
-        except _HOLDS as error:
-            batch.waiting.add(row.destination)  # later ones must not overtake it
-            self._hold(row.destination, str(error) or f"it had no room for {ROOM_S} s")
-        except UsageError as error:
-            self._refuse(batch, row, str(error))
+                raise UsageError(f"its {over} was over before it was sent")
+            if len(rows) > 1:
+                await batch.tx.send_many(destination, [row.body for row in rows], timeout=0, **properties)
+            else:
+                await batch.tx.send(destination, first.body, timeout=0, **properties)
+        except _OF_NODE:
+            raise
+        except TriackError as error:
+            if isinstance(error, UsageError) and not isinstance(error, _HOLDS):
+                if len(rows) > 1:
+                    return False
+                self._refuse(batch, first, str(error))
+            else:
+                batch.waiting.add(destination)  # later ones must not overtake it
+                self._hold(destination, str(error))
         else:
-            batch.sent.append(row.id)
-            self._release(row.destination)
+            batch.sent += [row.id for row in rows]
+            self._release(destination)
+        return True
 
     # ---- what waits, and why
 
@@ -274,13 +306,16 @@ class Pump:
             row=row.id,
         )
 
-    def _held_now(self) -> list[str]:
-        """The destinations that are not tried again yet."""
+    def _due(self) -> list[str]:
+        """The destinations without room that are tried again now."""
         now_s = asyncio.get_running_loop().time()
-        return [destination for destination, (until_s, _) in self._held.items() if until_s > now_s]
+        due = ((until_s, destination) for destination, (until_s, _) in self._held.items() if until_s <= now_s)
+        return [destination for _, destination in nsmallest(TRIED_MAX, due)]
 
     def _hold(self, destination: str, why: str) -> None:
-        _, pause = self._held.get(destination, (0.0, _Pause()))
+        _, pause = self._held.pop(destination, (0.0, _Pause(*HELD_BACK_OFF_S)))
+        while len(self._held) >= HELD_MAX:
+            self._forget(next(iter(self._held)))
         self._held[destination] = asyncio.get_running_loop().time() + pause.take(), pause
         if self.waits_for.get(destination) != why:
             self.waits_for[destination] = why
@@ -288,19 +323,22 @@ class Pump:
                 f"outbox {self._table}: messages for {destination} wait in it: {why}", table=self._table, to=destination
             )
 
+    def _forget(self, destination: str) -> bool:
+        """Hold a destination no more. Returns whether it was held."""
+        self.waits_for.pop(destination, None)
+        return self._held.pop(destination, None) is not None
+
     def _release(self, destination: str) -> None:
-        if self._held.pop(destination, None) is not None:
-            del self.waits_for[destination]
+        if self._forget(destination):
             operator_log.info(f"outbox {self._table}: messages for {destination} are sent again", table=self._table)
 
-    def _tell_away(self, error: Exception) -> None:
-        what = "the node did not take" if isinstance(error, TriackError) else "cannot read"
-        why = f"{what} messages of outbox {self._table}: {type(error).__name__}: {error}".strip()
+    def _tell_away(self, why: str) -> None:
         if self.waits_for.get("") != why:
             self.waits_for[""] = why
             operator_log.warning(f"{why}; the pump tries again", table=self._table)
 
     def _tell_back(self) -> None:
+        self._back_off = _Pause(*BACK_OFF_S)
         if self.waits_for.pop("", None) is not None:
             operator_log.info(f"outbox {self._table} is read again", table=self._table)
 

@@ -18,6 +18,9 @@ BATCH_ROWS = 500
 BATCH_BYTES = 1024 * 1024
 """Bodies of one transaction; the last of them may exceed it."""
 
+_COLUMNS = "id, destination, body, properties, enqueued_ms"
+"""What makes a row."""
+
 LIVES = ("time_to_reach_queue", "time_to_be_received")
 """The properties that are times to live."""
 
@@ -91,13 +94,16 @@ class Rows:
         self._connection.commit()
         return name
 
-    def step(self, sent: Iterable[str], refused: Iterable[tuple[str, str]], held: Iterable[str]) -> list[Row]:
+    def step(
+        self, sent: Iterable[str], refused: Iterable[tuple[str, str]], held: Iterable[str], tried: Iterable[str]
+    ) -> list[Row]:
         """Delete rows that were sent, set aside those that cannot be, and read the next ones, in one transaction.
 
         Args:
             sent: ids.
             refused: ids, and why.
             held: destinations whose rows wait.
+            tried: those of them whose first row is read all the same.
 
         Raises:
             OutboxTaken: another node sends.
@@ -107,7 +113,7 @@ class Rows:
             self._run(f"DELETE FROM {{table}} WHERE id IN ({_names(done)})", **done)
         for one, why in refused:
             self._run("UPDATE {table} SET refused = :why WHERE id = :id", id=one, why=why)
-        rows = self._read(held)
+        rows = [*self._read_first(tried), *self._read(held)]
         self._connection.commit()
         return rows
 
@@ -131,9 +137,21 @@ class Rows:
         but = f"AND destination NOT IN ({_names(values)})" if values else ""
         first = f"SELECT * FROM {{table}} WHERE refused IS NULL {but} ORDER BY number LIMIT {BATCH_ROWS}"
         summed = f"SELECT *, SUM(length(body)) OVER (ORDER BY number) - length(body) AS before FROM ({first}) AS first"
-        columns = "id, destination, body, properties, enqueued_ms"
-        read = f"SELECT {columns} FROM ({summed}) AS summed WHERE before < {BATCH_BYTES} ORDER BY number"
-        found = self._run(read, **values).fetchall()
+        return self._rows(
+            f"SELECT {_COLUMNS} FROM ({summed}) AS summed WHERE before < {BATCH_BYTES} ORDER BY number", values
+        )
+
+    def _read_first(self, destinations: Iterable[str]) -> list[Row]:
+        """The first row of each destination that has any."""
+        values = _listed("tried", destinations)
+        if not values:
+            return []
+        of_each = f"destination IN ({_names(values)}) GROUP BY destination"
+        first = f"SELECT MIN(number) FROM {{table}} WHERE refused IS NULL AND {of_each}"
+        return self._rows(f"SELECT {_COLUMNS} FROM {{table}} WHERE number IN ({first}) ORDER BY number", values)
+
+    def _rows(self, statement: str, values: dict[str, object]) -> list[Row]:
+        found = self._run(statement, **values).fetchall()
         return [Row(one, to, bytes(body), said, at_ms) for one, to, body, said, at_ms in found]
 
 

@@ -375,3 +375,25 @@ async def test_what_was_prepared_goes_by_the_stream_that_is_there_then() -> None
         await asyncio.gather(*(receipt.ordered(WAIT) for receipt in receipts))
         for node in (a, b):
             assert await bodies(node, "q", 4) == [b"1", b"2", b"3", b"4"]
+
+
+@pytest.mark.parametrize("by_client", [False, True])
+async def test_a_wait_for_room_ends_in_time_and_the_transaction_goes_on(tmp_path: Path, *, by_client: bool) -> None:
+    settings = triack.NodeSettings(limits=triack.Limits(quota=triack.Quota(messages=1)))
+    async with (
+        triack.open("shop", data=tmp_path, settings=settings) as node,
+        triack.connect(data=tmp_path) as client,
+        (client if by_client else node).transaction() as tx,
+    ):
+        await node.send("full", b"1")
+        with pytest.raises(triack.WaitTimeout, match="send to full: no room within 0 s: too many messages wait in"):
+            await tx.send("full", b"2", timeout=0)
+        with pytest.raises(triack.WaitTimeout, match=r"send to full: no room within 0\.01 s"):
+            await tx.send_many("full", [b"3"], timeout=0.01)
+        with pytest.raises(triack.UsageError, match="timeout must be"):
+            await tx.send("free", b"never", timeout=-1)
+        await tx.send("free", b"4", timeout=0)
+        await tx.send_many("free", [b"5"], timeout=0)
+        assert len(await tx.commit()) == 2
+        assert await bodies(node, "free", 2) == [b"4", b"5"]
+        assert node.queue_lengths()["full"] == 1

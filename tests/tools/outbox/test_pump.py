@@ -6,6 +6,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
@@ -240,6 +241,218 @@ async def test_no_row_overtakes_another_for_its_destination(
     async with triack.open("shop", data=tmp_path / "shop") as node, running(Pump(node, sqlite)):
         assert await bodies(node, "orders", 2) == [b"1", b"2"]
     assert refused == [b"1"]
+
+
+@pytest.mark.parametrize("by_client", [False, True])
+async def test_a_row_waits_for_room_and_is_sent_when_there_is_some(
+    sqlite: Connect, tmp_path: Path, *, by_client: bool
+) -> None:
+    """``waits_for`` names the cause; what somebody deletes from the table waits no more."""
+    settings = triack.NodeSettings(limits=triack.Limits(quota=triack.Quota(messages=1)))
+    async with (
+        triack.open("shop", data=tmp_path / "shop", settings=settings) as node,
+        triack.connect(data=tmp_path / "shop") as client,
+    ):
+        for queue in ("full", "given-up"):
+            await node.send(queue, b"first")
+            put(sqlite, b"second", b"third", to=queue)
+        pump = Pump(client if by_client else node, sqlite)
+        async with running(pump):
+            await until(lambda: len(pump.waits_for) == 2)
+            why = "send to full: no room within 0 s: too many messages wait in that queue"
+            assert pump.waits_for["full"] == why
+            db = sqlite()
+            db.execute("DELETE FROM triack_outbox WHERE destination = 'given-up'")
+            db.commit()
+            db.close()
+            assert await bodies(node, "full", 3) == [b"first", b"second", b"third"]
+            await until(lambda: not pump.waits_for)
+
+
+async def sell(connect: Connect, sold: list[bytes], drained: dict[str, list[bytes]]) -> None:
+    settings = triack.NodeSettings(limits=triack.Limits(quota=triack.Quota(messages=1)))
+    async with triack.open("shop", data="data", settings=settings) as node:
+        pump = asyncio.create_task(Pump(node, connect).run())
+        async for message in node.receive("alive"):
+            sold.append(message.body)
+            taken = await asyncio.gather(*(bodies(node, queue, 4) for queue in drained))
+            drained.update(zip(drained, taken, strict=True))
+        await pump
+
+
+def test_destinations_without_room_hold_back_only_themselves(tmp_path: Path) -> None:
+    """However many there are, and in their order when there is room again."""
+    connect = partial(sqlite3.connect, tmp_path / "app.db")
+    prepare(connect)
+    sold: list[bytes] = []
+    drained: dict[str, list[bytes]] = {}
+
+    async def test(world: World) -> None:
+        world.machine("shop").start(sell, connect, sold, drained)
+        branches = [f"branch{number}" for number in range(60)]
+        for bodies in ((b"1", b"2"), (b"3",), (b"4",)):
+            for branch in branches:
+                put(connect, *bodies, to=branch)
+            await world.advance(1)
+        assert len(rows(connect)) == 120
+        put(connect, b"first", to="alive")
+        await world.advance(1)
+        assert sold == [b"first"]
+        drained.update((branch, []) for branch in branches)
+        put(connect, b"second", to="alive")
+        await world.advance(60)
+        assert set(map(tuple, drained.values())) == {(b"1", b"2", b"3", b"4")}
+
+    with World(seed=1) as world:
+        world.run(test(world))
+
+
+async def test_it_knows_no_more_destinations_without_room_than_it_may(
+    sqlite: Connect, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The eldest are forgotten, and tried like any other."""
+    monkeypatch.setattr("triack.outbox.pump.HELD_MAX", 3)
+    for number in range(5):
+        put(sqlite, b"x", to=f"plant{number}/orders")
+    async with triack.open("shop", data=tmp_path / "shop") as node, triack.open("plant", data=None) as plant:
+        pump = Pump(node, sqlite)
+        async with running(pump):
+            await until(lambda: len(pump.waits_for) == 3)
+            await node.trust("plant0", plant.key, "udp://127.0.0.1:9")
+            await until(lambda: len(rows(sqlite)) == 4)
+            assert len(pump.waits_for) == 3
+
+
+async def test_what_only_one_destination_lacks_holds_back_only_that_one(
+    sqlite: Connect, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also when it is an error that no other message can have."""
+    send = Transaction.send
+
+    async def refuses_one(self: Transaction, to: str, body: bytes, **options: Any) -> None:
+        if to == "plant":
+            raise triack.RollbackDetected("the store of plant is an older copy", peer="plant", rolled_back="peer")
+        await send(self, to, body, **options)
+
+    monkeypatch.setattr(Transaction, "send", refuses_one)
+    put(sqlite, b"1", to="plant")
+    put(sqlite, b"2")
+    async with triack.open("shop", data=tmp_path / "shop") as node:
+        pump = Pump(node, sqlite)
+        async with running(pump):
+            assert await bodies(node, "orders", 1) == [b"2"]
+            assert pump.waits_for == {"plant": "the store of plant is an older copy"}
+
+
+async def test_a_database_that_stands_still_is_told_and_given_up(
+    sqlite: Connect, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its row is sent over a new connection, and once; what the old one does later changes nothing."""
+    monkeypatch.setattr("triack.outbox.pump.LATE_S", 0.01)
+    monkeypatch.setattr("triack.outbox.pump.LOST_S", 0.01)
+    put(sqlite, b"x")
+    answers = threading.Event()
+    told: list[str] = []
+    made: list[Any] = []
+
+    class HalfOpen:
+        def __init__(self) -> None:
+            self.dbapi_connection = sqlite()
+            self.commit, self.close = self.dbapi_connection.commit, self.dbapi_connection.close
+
+        def cursor(self) -> Any:
+            answers.wait()
+            return self.dbapi_connection.cursor()
+
+    def connect() -> Any:
+        made.append(HalfOpen() if not made else sqlite())
+        return made[-1]
+
+    async with triack.open("shop", data=tmp_path / "shop") as node:
+        pump = Pump(node, connect)
+        monkeypatch.setattr(pump, "waits_for", Told(told))
+        async with running(pump):
+            await until(lambda: pump.sent)
+            answers.set()
+            put(sqlite, b"y")
+            assert await bodies(node, "orders", 2) == [b"x", b"y"]
+            await until(lambda: not rows(sqlite))
+    of = "cannot read messages of outbox triack_outbox"
+    assert f"{of}: no answer of the database for 0.01 s" in told
+    assert f"{of}: TimeoutError: no answer of the database for 0.02 s; its connection is given up" in told
+
+
+class Told(dict[str, str]):
+    """What a pump waits for, with a list of all that it has said."""
+
+    def __init__(self, told: list[str]) -> None:
+        super().__init__()
+        self.told = told
+
+    def __setitem__(self, destination: str, why: str) -> None:
+        self.told.append(why)
+        super().__setitem__(destination, why)
+
+
+async def test_connections_that_are_given_up_are_not_many(
+    sqlite: Connect, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Then the pump waits for one of them, and goes on."""
+    for name, value in (("LATE_S", 0.001), ("LOST_S", 0.001), ("STUCK_MAX", 3), ("BACK_OFF_S", (0.001, 0.001))):
+        monkeypatch.setattr(f"triack.outbox.pump.{name}", value)
+    put(sqlite, b"x")
+    answers = threading.Event()
+    made: list[int] = []
+
+    def connect() -> Any:
+        made.append(1)
+        answers.wait()
+        return sqlite()
+
+    async with triack.open("shop", data=tmp_path / "shop") as node:
+        pump = Pump(node, connect)
+        async with running(pump):
+            await until(lambda: len(made) == 3)
+            for _ in range(20):
+                await node.flush()
+            assert len(made) == 3
+            monkeypatch.undo()
+            answers.set()
+            assert await bodies(node, "orders", 1) == [b"x"]
+
+
+async def test_a_cancellation_that_is_not_its_own_is_a_failure(sqlite: Connect, tmp_path: Path) -> None:
+    """As of a task of the driver's own: the pump says so, and goes on."""
+    put(sqlite, b"x")
+    told: list[str] = []
+    made: list[int] = []
+
+    def connect() -> Any:
+        made.append(1)
+        if len(made) == 1:
+            raise asyncio.CancelledError("by somebody else")
+        return sqlite()
+
+    async with triack.open("shop", data=tmp_path / "shop") as node:
+        pump = Pump(node, connect)
+        pump.waits_for = Told(told)
+        async with running(pump):
+            assert await bodies(node, "orders", 1) == [b"x"]
+    assert told == ["cannot read messages of outbox triack_outbox: CancelledError: by somebody else"]
+
+
+@pytest.mark.slow
+def test_a_program_ends_beside_a_database_that_does_not_answer(sqlite: Connect, tmp_path: Path) -> None:
+    """Python does not wait for it either."""
+    command = [sys.executable, "-m", "tests.tools.outbox.standing", str(tmp_path / "app.db"), str(tmp_path / "shop")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            assert process.stdout.readline() == "it waits\n"
+            process.terminate()
+            assert process.wait(WAIT) == 0
+        finally:
+            process.kill()
 
 
 @pytest.mark.slow
