@@ -312,6 +312,7 @@ class StoreContent:
         records: how many records the session log of the start before had when its last commit was begun.
         starts: earlier starts, by id: the last commit of each.
         room_bytes: how much more the disk takes, or None when that is unknown.
+        disk_bytes: the same if the disk had only the files that a store without messages needs.
         peers: the records of other stores, by node id.
         addresses: where peers said that they listen, by their names.
         left: messages in hand that the start before has left and that no commit holds.
@@ -324,6 +325,7 @@ class StoreContent:
     serial: int = 0
     starts: dict[int, int] = field(default_factory=dict)
     room_bytes: int | None = None
+    disk_bytes: int | None = None
     peers: dict[bytes, PeerRow] = field(default_factory=dict)
     addresses: dict[str, str] = field(default_factory=dict)
     streams: list[OutgoingStreamRow] = field(default_factory=list)

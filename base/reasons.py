@@ -106,6 +106,7 @@ class DropReason(Reason):
         "too-many-ends",
         "A peer ended streams and left more gaps between them than it may have.",
     )
+    SMALL_PART = "small-part", "A part of a large body came behind one so small that it had to be the last."
     PARTIAL_OVERFLOW = "partial-overflow", "An unfinished large express message gave way to newer ones."
     SUSPENDED_OVERFLOW = "suspended-overflow", "A suspended peer was refused and not remembered, as too many are."
     DEAD_LETTERS_FULL = "dead-letters-full", "A message found the quota of dead letters full, and is gone."
@@ -155,6 +156,15 @@ class RejectReason(Reason):
     HELD_BACK = "held-back", "There was no room for it now; its origin was asked to wait, and sends it again."
     QUEUE_FULL = "queue-full", "Its queue, or its origin's share of the node, is full, and the queue is set to refuse."
     TOO_LARGE = "too-large", "It is part of a message that is larger than all that its queue may take."
+    LARGER_THAN_DISK = (
+        "larger-than-disk",
+        "It announces a large body for which the disk of the destination would have no room if it were empty.",
+    )
+    BODY_GONE = "body-gone", "It is a part of a large body that was given up, or that the destination has freed."
+    PART_TOO_SMALL = (
+        "part-too-small",
+        "A part of a large body came behind one so small that it had to be the last.",
+    )
     TOO_MANY_QUEUES = "too-many-queues", "The destination has as many queues as it may."
     NO_ROUTE = "no-route", "A relay knows no way to its destination."
     ROUTE_LOOP = "route-loop", "The route of a relay leads back to the neighbour that sent it."
@@ -178,6 +188,10 @@ class HoldReason(Reason):
     PAUSED = "paused", "An operator of the destination lets nothing come into its queue."
     JOURNAL_FULL = "journal-full", "The journal of its queue has reached its quota, and is set to hold its senders."
     STORE_LOW = "store-low", "The disk of the destination has less room than its reserve."
+    NO_ROOM_FOR_BODY = (
+        "no-room-for-body",
+        "The disk of the destination has no room for a large body beside its reserve and the bodies that are coming.",
+    )
     STORE_BUSY = "store-busy", "Packets that wait for the destination's disk have reached their limit in memory."
     TOO_MANY_STREAMS = "too-many-streams", "The destination keeps as many streams of its origin as one peer may have."
     TRANSIT_FULL = "transit-full", "What waits at a relay for other nodes has reached its quota."
@@ -330,7 +344,7 @@ class Trouble(StrEnum):
     HELD_HERE = (
         "held-here",
         "messages of {about} wait because this node has no room: {detail}",
-        "read the queues of this node, or raise the quota with the name that is shown",
+        "read the queues of this node, raise the quota with the name that is shown, or make room on its disk",
     )
     HELD_THERE = (
         "held-there",

@@ -121,6 +121,7 @@ _ON_THE_WAY: dict[str, MessageClass] = {
     DeadReason.RECEIVE_TIMEOUT: MessageClass.REACH_QUEUE_TIMEOUT,
     RejectReason.QUEUE_FULL: MessageClass.QUEUE_EXCEEDS_QUOTA,
     RejectReason.TOO_LARGE: MessageClass.QUEUE_EXCEEDS_QUOTA,
+    RejectReason.LARGER_THAN_DISK: MessageClass.QUEUE_EXCEEDS_QUOTA,
     RejectReason.TOO_MANY_QUEUES: MessageClass.QUEUE_EXCEEDS_QUOTA,
     RejectReason.ACCESS_DENIED: MessageClass.ACCESS_DENIED,
     RejectReason.HOP_COUNT_EXCEEDED: MessageClass.HOP_COUNT_EXCEEDED,

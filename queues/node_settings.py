@@ -15,6 +15,7 @@ from triack.session.protocol.settings import SessionSettings
 
 __all__ = [
     "ALL_ROOTS",
+    "PART_MIN_BYTES",
     "STREAM_BYTES",
     "DeadLetters",
     "Gap",
@@ -74,13 +75,19 @@ LARGE_MOST_BYTES = 1 << 47
 """The largest size that an announcement of a body has room for."""
 
 
+PART_MIN_BYTES = 256
+"""The smallest part of a large body, except the last: each may be a row of the store of its own, as each piece of a
+message may, which has the same limit."""
+
+
 @dataclass(frozen=True, slots=True)
 class LargeBodies:
     """Bodies that are sent in parts (``Node.send_stream``).
 
     Attributes:
         from_bytes: longer bodies are sent in parts; shorter ones, up to that, are messages like any other.
-        part_bytes: size of a part, at most: a reader has one of them in memory at a time.
+        part_bytes: size of a part, at most: a reader has one of them in memory at a time, or small ones together up to
+            256 KiB.
         ahead_bytes: of one body, how much may be on the disk of this node before it is on that of its destination.
         most_bytes: size of the largest body that this node sends. The quota of its queue may allow less.
     """
@@ -93,7 +100,7 @@ class LargeBodies:
     def __post_init__(self) -> None:
         check_settings(self)
         check_between("LargeBodies: from_bytes", self.from_bytes, 1, 4 * 1024 * 1024)
-        check_between("LargeBodies: part_bytes", self.part_bytes, 1, 4 * 1024 * 1024)
+        check_between("LargeBodies: part_bytes", self.part_bytes, PART_MIN_BYTES, 4 * 1024 * 1024)
         check_between("LargeBodies: most_bytes", self.most_bytes, 1, LARGE_MOST_BYTES)
 
 

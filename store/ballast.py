@@ -10,7 +10,7 @@ from pathlib import Path
 from triack.base.errors import StoreError
 from triack.store.folder import open_private
 
-__all__ = ["BALLAST_FILE", "Ballast", "free_bytes"]
+__all__ = ["BALLAST_FILE", "Ballast", "disk_bytes", "free_bytes"]
 
 BALLAST_FILE = "ballast"
 """The name that operators see in a data directory."""
@@ -23,6 +23,14 @@ def free_bytes(folder: Path) -> int:
     import shutil  # noqa: PLC0415 - it loads three compressors
 
     return shutil.disk_usage(folder).free
+
+
+def disk_bytes(folder: Path) -> int:
+    """How much the disk below a directory would take from ordinary users if it were empty. Raises OSError."""
+    import shutil  # noqa: PLC0415 - as above
+
+    usage = shutil.disk_usage(folder)
+    return usage.used + usage.free
 
 
 class Ballast:

@@ -43,7 +43,7 @@ from triack.base.commit import (
 )
 from triack.base.errors import StoreDamaged, StoreError, StoreFailed, StoreInUse, StoreLost, StoreMoved
 from triack.base.printable import counted
-from triack.store.ballast import Ballast, free_bytes
+from triack.store.ballast import Ballast, disk_bytes, free_bytes
 from triack.store.brief import is_brief
 from triack.store.folder import STORE_FILE, check_private, make_folder, open_private, sync_folder
 from triack.store.hands_file import Hands, HandsFile
@@ -124,6 +124,7 @@ class Store:
         checkpoint_pages: a log of this many pages is brought into the database; of a new store. One that exists keeps
             the number with which it was made, as its log never becomes shorter.
         free: how much more the disk below the folder takes; by default, as the system reports it.
+        size: how much it would take if it were empty; by default, as the system reports it.
         hands: where the messages that applications have in hand are noted; by default, a file in the folder.
         latest_bytes: how much of the rows that change most may be one row together.
 
@@ -141,6 +142,7 @@ class Store:
         page_bytes: int = PAGE_BYTES,
         checkpoint_pages: int = CHECKPOINT_PAGES,
         free: Callable[[Path], int] | None = None,
+        size: Callable[[Path], int] | None = None,
         hands: Hands | None = None,
         latest_bytes: int = LATEST_BYTES,
     ) -> None:
@@ -150,6 +152,7 @@ class Store:
         self._checkpoint_pages = checkpoint_pages
         self._folder = folder
         self._free = free or (free_bytes if vfs is None else None)
+        self._size = size or (disk_bytes if vfs is None else None)
         self._ballast = Ballast(folder if vfs is None else None, self._least_log_bytes(page_bytes))
         self._hands = hands or HandsFile(folder if vfs is None else None)
         self._failure: StoreError | None = None
@@ -382,8 +385,8 @@ class Store:
             with self._opening():
                 self._owner.take(meta.node_id.hex())
         self._ballast.lay()
-        room_bytes = self.room_bytes()
-        return replace(content, node_id=meta.node_id, incarnation=meta.incarnation, start=start, room_bytes=room_bytes)
+        content.room_bytes, content.disk_bytes = self.room_bytes(), self.disk_bytes()
+        return replace(content, node_id=meta.node_id, incarnation=meta.incarnation, start=start)
 
     def _load(self) -> StoreContent:
         found = Tallies()
@@ -487,6 +490,15 @@ class Store:
             return None
         # Free pages are also written through the log, which takes room before it is brought in.
         return left + unused * page_bytes if left > 0 else left
+
+    def disk_bytes(self) -> int | None:
+        """How much could be stored if the disk had only the files that an empty store needs; None as ``room_bytes``."""
+        if self._folder is None or self._size is None:
+            return None
+        try:
+            return self._size(self._folder) - (0 if self._vfs else self._ballast.size_bytes + self._log_bytes)
+        except OSError:
+            return None
 
     def check(self) -> None:
         """Make sure that the files are in their place, and still this process's, as each commit does.

@@ -11,6 +11,7 @@ from contextlib import suppress
 from triack.base.commit import Read
 from triack.base.errors import BodyLost, ProtocolError, UsageError, WaitTimeout
 from triack.node.shell.engine_handle import EngineHandle
+from triack.queues.mailboxes.large_bodies import open_part
 from triack.queues.mailboxes.lookup import Lookup, Wanted
 from triack.queues.mailboxes.mailbox import Lease, Mailbox, Run
 from triack.queues.mailboxes.queued_packet import QueuedPacket
@@ -177,5 +178,5 @@ async def part_of(port: EngineHandle, origin: bytes, ordinal: int, index: int) -
     keys = [key for first, last in body.parts[index].keys for key in range(first, last + 1)]
     found = await fetch(port, Read("messages", keys))
     with suppress(ProtocolError, KeyError):
-        return b"".join(unpack_pieces([found[key] for key in keys]).bodies)
+        return open_part([found[key] for key in keys])
     raise BodyLost(f"message {origin.hex()}-{ordinal}: it was acknowledged, and its body freed, while it was read")

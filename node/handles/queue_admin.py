@@ -21,6 +21,7 @@ from triack.node.shell.engine_handle import MESSAGE_OVERHEAD_BYTES, EngineHandle
 from triack.node.shell.prepared import published
 from triack.node.shell.stream_stats import StreamsStats, gather_streams
 from triack.queues.admin_acks import Told
+from triack.queues.mailboxes.body_shelf import BodyShelf
 from triack.queues.mailboxes.mailbox import Lease, Mailbox
 from triack.queues.mailboxes.resolver import RemoteQueue, local_queue
 from triack.queues.mailboxes.system_queues import DEAD_LETTER_QUEUE, SystemQueue, is_reserved, system_queue
@@ -326,6 +327,10 @@ class QueueAdmin:
         purged = 0
         async for mailbox, page in self._pages(queue, ids):
             purged += len(self._purge(mailbox, {place_of(it.position): it for it in page}))
+            await self._port.commit()
+        shelf = self._engine.queues.mailboxes.get(queue)
+        if ids is None and isinstance(shelf, BodyShelf):
+            purged += shelf.purge_bodies()
             await self._port.commit()
         return purged
 

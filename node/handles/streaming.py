@@ -21,7 +21,7 @@ from typing import Any, BinaryIO, Protocol, Unpack, cast
 
 from triack.base.checks import check_kind
 from triack.base.delivery import DURABLE, Delivery, check_sent
-from triack.base.errors import AddressError, DeliveryFailed, MessageTooLarge, QueueFull, UsageError
+from triack.base.errors import AddressError, DeliveryFailed, MessageTooLarge, NoRoom, QueueFull, UsageError
 from triack.base.names import check_name
 from triack.base.reasons import DeadReason
 from triack.node.handles.choosing import part_of
@@ -299,7 +299,8 @@ class Upload:
 
         Raises:
             DeliveryFailed: the destination refuses it, or its time to reach the queue ran out.
-            MessageTooLarge, QueueFull: the queue of this node never takes such a body, or none now.
+            MessageTooLarge: the queue of this node, or its disk, never takes such a body.
+            QueueFull, NoRoom: it has no room for it now.
         """
         async with self._in_time():
             await self._lock.acquire()
@@ -307,14 +308,24 @@ class Upload:
             # The stream of the parts must not end meanwhile.
             self._parts = self._port.parts_stream(self._outgoing)
             self._parts.senders += 1
-            if not self._outgoing.peer:
+            if self._outgoing.peer:
+                await self._announce()
+                return
+            while not self._ordinal:
                 await self._wait_room_here()
-            engine = self._port.engine
-            self._ordinal = engine.take_ordinal()
-            announced = LargeMessage(self._size.to_bytes(ANNOUNCED_BYTES), ordinal=self._ordinal)
-            engine.set_state(f"{BODY_STATE}{self._ordinal}", f"{self._outgoing.peer}/{self._outgoing.queue}".encode())
-            await self._submit(announced, ANNOUNCED_BYTES)
-            await self._settle(0)
+                # None may count on the room of another one whose announcement is not in a commit yet.
+                async with self._port.body_lock(""):
+                    if self._has_room_here():
+                        await self._announce()
+
+    async def _announce(self) -> None:
+        """Say how large it is, and wait until its destination takes it."""
+        engine = self._port.engine
+        self._ordinal = engine.take_ordinal()
+        announced = LargeMessage(self._size.to_bytes(ANNOUNCED_BYTES), ordinal=self._ordinal)
+        engine.set_state(f"{BODY_STATE}{self._ordinal}", f"{self._outgoing.peer}/{self._outgoing.queue}".encode())
+        await self._submit(announced, ANNOUNCED_BYTES)
+        await self._settle(0)
 
     async def add(self, piece: bytes) -> None:
         """Send the next bytes. Raises UsageError when there are more than was said, and as ``begin``."""
@@ -398,11 +409,22 @@ class Upload:
             raise MessageTooLarge(
                 f"send to {queue}: a body of {self._size} bytes is larger than all that the queue may take"
             )
-        own = port.engine.node_id
-        while not admission.has_room_for_body(queue, own, self._size):
+        if admission.exceeds_disk(self._size):
+            raise MessageTooLarge(f"send to {queue}: the disk never has room for a body of {self._size} bytes")
+        while not self._has_room_here():
             if port.engine.queues.quota_of(queue).when_full == "reject":
                 raise QueueFull(f"send to {queue}: it has no room for {self._size} bytes, and refuses more")
             await port.next_round()
+
+    def _has_room_here(self) -> bool:
+        """Whether a queue of this node has room for it now. Raises NoRoom when the disk has none."""
+        admission, queue, port = self._port.engine.inbox.admission, self._outgoing.queue, self._port
+        if not admission.has_disk_for_body(self._size):
+            raise NoRoom(
+                f"send to {queue}: the disk of node {port.name} has no room for {self._size} bytes beside its reserve "
+                "and the bodies that are coming"
+            )
+        return admission.has_room_for_body(queue, port.engine.node_id, self._size)
 
     async def _send_part(self, body: bytes) -> None:
         await self._submit(body, len(body))
@@ -514,9 +536,9 @@ class StreamSending(ABC):
 
         Raises:
             UsageError: it is no source, or has another size than was said; the message is express, or has a key.
-            MessageTooLarge: the body is over ``large.most_bytes``, or over the quota of a queue of this node.
-            DeliveryFailed: the destination refuses the body (``too-large``: its queue has a smaller quota), or the time
-                to reach the queue has run out. There is no dead letter then.
+            MessageTooLarge: the body is over ``large.most_bytes``, or more than the queue, or the disk, here takes.
+            DeliveryFailed: the destination refuses the body (``too-large``: its queue has a smaller quota,
+                ``larger-than-disk``), or the time to reach the queue has run out. There is no dead letter then.
             OSError: a file cannot be read.
             AddressError, NotLoopback, QueueNotFound, QueueFull, NoRoom, NodeClosed, StoreFailed: as for ``send``.
             WaitTimeout, RollbackDetected: from ``until``, see ``Receipt``; the message was accepted.

@@ -359,6 +359,9 @@ class Verbs(Sending, StreamSending, Acknowledging, Trusting, Requesting, Reloadi
     async def purge(self, queue: str, ids: Collection[str] | None = None) -> int:
         """Remove messages that wait in a queue. Only those on their way elsewhere become dead letters (``purged``).
 
+        Of ``$large.QUEUE`` it frees the large bodies whose messages have not come; a sender that goes on gets
+        ``body-gone``.
+
         Args:
             queue: as for ``browse``.
             ids: which of the messages that wait in a queue of this node; None for all of them.

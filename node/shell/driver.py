@@ -338,6 +338,8 @@ class Driver:
 
     def _tell_held(self, event: StreamHeld) -> None:
         """A wait is a warning, unless it ends with the disk's next job."""
+        if event.reason == HoldReason.NO_ROOM_FOR_BODY and event.here and event.is_held:
+            self._look_later()
         is_minor = event.reason == HoldReason.STORE_BUSY or not event.is_held
         log = operator_log.info if is_minor else operator_log.warning
         of_queue = event.reason == HoldReason.QUEUE_FULL
@@ -473,7 +475,8 @@ class Driver:
             # The next commit fails in the same way, and reports it.
             return
         self._handle_room(done.result())
-        if self.engine.inbox.admission.store_low:
+        admission = self.engine.inbox.admission
+        if admission.store_low or admission.awaits_room:
             self._look_later()
 
     def _handle_room(self, room_bytes: int | None) -> None:

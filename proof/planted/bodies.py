@@ -3,6 +3,7 @@
 from proof.planted.bug import Bugs, Patch
 from triack.base.commit import Commit
 from triack.base.names import StreamId
+from triack.queues.mailboxes import large_bodies
 from triack.queues.mailboxes.large_bodies import Bodies, Body, BodyEvent, BodyId, BodyState
 from triack.queues.mailboxes.queued_packet import QueuedPacket
 from triack.queues.mailboxes.quotas import Fill
@@ -24,6 +25,7 @@ def _without_the_last_part(patch: Patch) -> None:
             body.parts.pop()
         return added
 
+    patch.setattr(large_bodies, "MERGED_BYTES", 0)
     patch.setattr(Bodies, "add", careless)
 
 
@@ -38,6 +40,7 @@ def _a_part_twice(patch: Patch) -> None:
             body.parts.insert(1, body.parts[0])
         return added
 
+    patch.setattr(large_bodies, "MERGED_BYTES", 0)
     patch.setattr(Bodies, "add", twice)
 
 

@@ -88,6 +88,11 @@ class BodyShelf(Mailbox):
         self._bodies.handle_end(StreamId(origin, stream))
         self.notices.relieved = True
 
+    def purge_bodies(self) -> int:
+        """Free the bodies that no message stands for. Returns how many there were."""
+        self.notices.relieved = True
+        return self._bodies.purge(self.fill)
+
     @property
     def takes_runs(self) -> bool:
         """No packets are put together: each has a meaning of its own."""
@@ -102,12 +107,15 @@ class BodyShelf(Mailbox):
     @property
     def is_idle(self) -> bool:
         """Whether it has no bodies: those that messages stand for are its rows, too."""
-        names_it = (body for body in self._bodies.by_id.values() if body.fill is self.fill)
-        return super().is_idle and next(names_it, None) is None and not self._bodies.deletes_any and not self.partials
+        keeps_any = self._bodies.keeps_any(self.fill) or self._bodies.deletes_any
+        return super().is_idle and not keeps_any and not self.partials
 
     def has_room_for(self, origin: bytes, total_bytes: int) -> bool:
         """Whether one more body fits, beside the messages and the other bodies."""
         target = self._target()
-        used_bytes = self.fill.bytes.value + (0 if target is None else target.fill.bytes.value)
-        full = target is not None and target.fill.messages.is_full
+        coming, messages, used_bytes = self.fill.messages, self.fill.messages.value, self.fill.bytes.value
+        if target is not None:
+            messages += target.fill.messages.value
+            used_bytes += target.fill.bytes.value
+        full = (target is not None and target.fill.messages.is_full) or messages >= coming.limit
         return not full and used_bytes + total_bytes <= self.fill.bytes.limit and not self._bodies.is_full(origin)

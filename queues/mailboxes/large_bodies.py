@@ -2,7 +2,8 @@
 
 Promise: a message that stands for a large one is in a queue only when its body is here, on the disk, and the body stays
 until the last such message has left this node. A body takes the room of its queue's quota from its first packet on, so
-that no two bodies can wait for each other's room.
+that no two bodies can wait for each other's room. It takes its room on the disk as well: what is still to come of all
+bodies is counted with it, so that no two bodies begin of which the disk has room for one.
 
 The parts of the bodies for a queue arrive in a queue of their own, ``large_queue`` of its name, in the order of one
 stream. Each body begins with an announcement, which has the ordinal of the large message and its size. An
@@ -16,19 +17,26 @@ The parts of a body that is freed are deleted little by little. Its announcement
 it: parts without one are deleted at the next start.
 """
 
-from collections import deque
+from array import array
+from collections import Counter, deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Any
 
+from triack.base.commit import HEAD_BYTES
 from triack.base.names import StreamId
 from triack.base.ranges import Range, as_ranges
+from triack.base.reasons import DropReason
+from triack.queues.body_head import fragment_range
 from triack.queues.mailboxes.queued_packet import QueuedPacket
-from triack.queues.mailboxes.quotas import Account, Fill
-from triack.queues.packing import part_bytes
+from triack.queues.mailboxes.quotas import NO_LIMIT, Account, Fill
+from triack.queues.node_settings import PART_MIN_BYTES
+from triack.queues.packing import part_bytes, unpack_pieces
 
 __all__ = [
     "ANNOUNCED_BYTES",
+    "BODY_BYTES",
     "SIZE_BYTES",
     "Bodies",
     "Body",
@@ -36,11 +44,18 @@ __all__ = [
     "BodyId",
     "BodyState",
     "Part",
+    "open_part",
     "size_said",
 ]
 
 DELETED_BYTES = 16 * 1024 * 1024
 """Parts that one commit deletes: the store reads their pages, which takes some ten milliseconds."""
+MERGED_BYTES = 256 * 1024
+"""Parts that follow each other are read, and kept in memory, as one up to this: as large as they are by default."""
+BODY_BYTES = 1_024
+"""Memory of a body with one part, measured, and a fifth more."""
+_SPAN_MAX = 0xFFFF
+"""The most that a number of ``Part`` can hold."""
 ANNOUNCED_BYTES = 6
 """Length of the size in an announcement, so that the first bytes of the packet, which a start reads, have all of it."""
 
@@ -106,11 +121,71 @@ BodyId = tuple[bytes, int]
 """The large message: the node that sent it, and its ordinal there."""
 
 
-class Part(NamedTuple):
-    """A part of a body, or several small ones in one packet: the size, and the store keys of the packets."""
+class Part:
+    """A part of a body, or several that follow each other.
 
-    size_bytes: int
-    keys: list[Range]
+    Four bytes for each range of store keys: a sender of small parts, whose rows lie between those of others, cannot
+    fill the memory with them.
+
+    Args:
+        size_bytes: its size.
+        keys: the store keys of the packets that hold it.
+
+    Attributes:
+        size_bytes: its size.
+    """
+
+    __slots__ = ("_first", "_next", "_spans", "size_bytes")
+
+    def __init__(self, size_bytes: int, keys: list[Range]) -> None:
+        self.size_bytes = 0
+        self._first = self._next = keys[0][0]
+        # How many keys are left out, and how many follow that belong to it, by turns.
+        self._spans = array("H")
+        self.add(size_bytes, keys)
+
+    def add(self, size_bytes: int, keys: list[Range]) -> None:
+        """Add a part that follows."""
+        self.size_bytes += size_bytes
+        spans = self._spans
+        for first, last in keys:
+            left_out, count = first - self._next, last - first + 1
+            if not left_out and spans and spans[-1] + count <= _SPAN_MAX:
+                spans[-1] += count
+                left_out = count = 0
+            while left_out or count:
+                step = min(left_out, _SPAN_MAX)
+                left_out -= step
+                taken = 0 if left_out else min(count, _SPAN_MAX)
+                count -= taken
+                spans.extend((step, taken))
+            self._next = last + 1
+
+    @property
+    def keys(self) -> list[Range]:
+        """The store keys of the packets that hold it."""
+        found: list[Range] = []
+        at = self._first
+        for left_out, count in zip(self._spans[::2], self._spans[1::2], strict=True):
+            at += left_out + count
+            if count:
+                found.append((at - count, at - 1))
+        return found
+
+
+def open_part(rows: Iterable[bytes]) -> bytes:
+    """The bytes of a part, by the packets that hold it. Raises ProtocolError ``bad-body``."""
+    opened: list[bytes] = []
+    pieces: list[bytes] = []
+    for row in rows:
+        pieces.append(row)
+        fragment = fragment_range(row[:HEAD_BYTES], len(row))
+        if fragment is None or fragment[1] + fragment[2] == fragment[3]:
+            opened += unpack_pieces(pieces).bodies
+            pieces = []
+    if pieces:
+        opened += unpack_pieces(pieces).bodies
+    return b"".join(opened)
 
 
 @dataclass(slots=True, eq=False)
@@ -126,6 +201,7 @@ class Body:
         parts: those that are here, in order.
         have_bytes: their size.
         claims: number of messages that stand for it.
+        is_over: whether a part has come that is so small that only the last one may be.
     """
 
     id: BodyId
@@ -137,6 +213,7 @@ class Body:
     parts: list[Part] = field(default_factory=list)
     have_bytes: int = 0
     claims: int = 0
+    is_over: bool = False
 
 
 class Bodies:
@@ -144,17 +221,43 @@ class Bodies:
 
     Args:
         held: bytes of bodies for which no message stands yet, by the peer that they come from.
+        unclaimed: the memory of these bodies, by that peer.
+        drops: counts what was dropped.
 
     Attributes:
         held: as given.
+        unclaimed: as given.
         by_id: the bodies.
+        coming_bytes: what is still to come of bodies whose announcements were accepted.
+        unseen_bytes: what has come of bodies since the room on the disk was looked at.
     """
 
-    __slots__ = ("_at_once", "_current", "_dying", "_left", "by_id", "held")
+    __slots__ = (
+        "_at_once",
+        "_current",
+        "_drops",
+        "_dying",
+        "_left",
+        "_of_queue",
+        "_whole",
+        "by_id",
+        "coming_bytes",
+        "held",
+        "unclaimed",
+        "unseen_bytes",
+    )
 
-    def __init__(self, held: Account) -> None:
+    def __init__(
+        self, held: Account, unclaimed: Account | None = None, drops: Counter[DropReason] | None = None
+    ) -> None:
         self.held = held
+        self.unclaimed = unclaimed or Account(NO_LIMIT, NO_LIMIT)
+        self._drops: Counter[DropReason] = Counter() if drops is None else drops
+        self.coming_bytes = self.unseen_bytes = 0
         self.by_id: dict[BodyId, Body] = {}
+        # The number of bodies of a queue, and of those of a node for it that are whole and that no message stands for.
+        self._of_queue = Counter[Fill]()
+        self._whole = Counter[tuple[bytes, Fill]]()
         # The body that each stream has brought last.
         self._current: dict[StreamId, Body] = {}
         # Messages that have left their queues, with the next commit.
@@ -165,9 +268,12 @@ class Bodies:
     # ---- arriving
 
     def reserve(self, origin: bytes, fill: Fill, total_bytes: int) -> None:
-        """A body is about to be announced: it takes its room."""
+        """A body is about to be announced: it takes its room, and counts as a message."""
         fill.bytes.add(total_bytes)
+        fill.messages.add(1)
         self.held.add(origin, total_bytes)
+        self.unclaimed.add(origin, BODY_BYTES)
+        self.coming_bytes += total_bytes
 
     def announce(self, packet: QueuedPacket, ordinal: int, total_bytes: int, fill: Fill) -> bool:
         """An announcement is on the disk, for which there is room. Returns False for a body that is here already."""
@@ -175,10 +281,12 @@ class Bodies:
         self.handle_end(stream)
         if body_id in self.by_id:
             self._unreserve(packet.origin, fill, total_bytes)
+            self.coming_bytes -= total_bytes
             return False
         (key,) = packet.keys
         body = Body(body_id, packet.stream, total_bytes, (key, key), fill)
         self._current[stream] = self.by_id[body_id] = body
+        _count(self._of_queue, fill, 1)
         return True
 
     def add(self, packet: QueuedPacket) -> bool:
@@ -189,8 +297,18 @@ class Bodies:
             return False
         if size_bytes <= 0 or body.have_bytes + size_bytes > body.total_bytes:
             return False
-        body.parts.append(Part(size_bytes, as_ranges(sorted(packet.keys))))
+        if body.is_over and not packet.restored:  # what is on the disk was accepted, perhaps by an older version
+            self._drops[DropReason.SMALL_PART] += 1
+            return False
+        body.is_over = size_bytes < PART_MIN_BYTES
+        keys, last = as_ranges(sorted(packet.keys)), body.parts[-1] if body.parts else None
+        if last is not None and last.size_bytes + size_bytes <= MERGED_BYTES:
+            last.add(size_bytes, keys)
+        else:
+            body.parts.append(Part(size_bytes, keys))
         body.have_bytes += size_bytes
+        self.coming_bytes -= size_bytes
+        self.unseen_bytes += 0 if packet.restored else packet.size_bytes
         if body.have_bytes == body.total_bytes:
             self._move(body, BodyEvent.COMPLETED)
         return True
@@ -211,9 +329,30 @@ class Bodies:
         if body is not None:
             self._move(body, BodyEvent.GIVEN_UP)
 
+    def purge(self, fill: Fill) -> int:
+        """Free the bodies of a queue that no message stands for. Returns how many there were."""
+        freed = [body for body in self.by_id.values() if body.fill is fill and body.state is not BodyState.CLAIMED]
+        for body in freed:
+            self._move(body, BodyEvent.GIVEN_UP)
+        return len(freed)
+
     def is_full(self, origin: bytes) -> bool:
         """Whether a peer has as many bodies coming as it may."""
-        return self.held.is_full(origin)
+        return self.held.is_full(origin) or self.unclaimed.is_full(origin)
+
+    def is_coming(self, stream: StreamId) -> bool:
+        """Whether a stream brings a body that is not whole yet."""
+        body = self._current.get(stream)
+        return body is not None and body.state is BodyState.COMING
+
+    def is_over(self, stream: StreamId) -> bool:
+        """Whether a stream has brought a part of its body that is so small that no other may follow."""
+        body = self._current.get(stream)
+        return body is not None and body.state is BodyState.COMING and body.is_over
+
+    def keeps_any(self, fill: Fill) -> bool:
+        """Whether any body of a queue is here."""
+        return fill in self._of_queue
 
     # ---- messages that stand for bodies
 
@@ -242,7 +381,7 @@ class Bodies:
 
     def awaiting(self, origin: bytes, fill: Fill) -> int:
         """How many bodies of a node are here for a queue, and wait for the messages that stand for them."""
-        return sum(it.id[0] == origin and it.fill is fill and it.state is BodyState.WHOLE for it in self.by_id.values())
+        return self._whole[origin, fill]
 
     def note_left(self, origin: bytes, ordinal: int) -> None:
         """A message that stands for a body leaves its queue, with the next commit."""
@@ -282,17 +421,30 @@ class Bodies:
 
     def _unreserve(self, origin: bytes, fill: Fill, total_bytes: int) -> None:
         fill.bytes.add(-total_bytes)
+        fill.messages.add(-1)
         self.held.add(origin, -total_bytes)
+        self.unclaimed.add(origin, -BODY_BYTES)
 
     def _move(self, body: Body, event: BodyEvent) -> None:
         before, body.state = body.state, TRANSITIONS[body.state][event]
+        if (before is BodyState.WHOLE) is not (body.state is BodyState.WHOLE):
+            _count(self._whole, (body.id[0], body.fill), -1 if before is BodyState.WHOLE else 1)
         if body.state is not BodyState.FREED or before is BodyState.FREED:
             return
         if before is not BodyState.CLAIMED:
             self._unreserve(body.id[0], body.fill, body.total_bytes)
+            self.coming_bytes -= body.total_bytes - body.have_bytes
         del self.by_id[body.id]
+        _count(self._of_queue, body.fill, -1)
         stream = StreamId(body.id[0], body.stream)
         if self._current.get(stream) is body:
             del self._current[stream]
         self._at_once.append(body.announcement)
         self._dying += body.parts
+
+
+def _count(counts: Counter[Any], key: object, by: int) -> None:
+    """Count one more or one less; what has none is in no table."""
+    counts[key] += by
+    if not counts[key]:
+        del counts[key]

@@ -141,6 +141,7 @@ class LocalQueues:
             cache=Cache(settings.body_cache_bytes),
             in_hand=self.in_hand,
             held=Account(limits.peer_quota_bytes, limits.node_quota_bytes, payer_of),
+            unclaimed=Account(limits.peer_memory_bytes // 4, limits.memory_bytes // 4, payer_of),
         )
         self.bodies = self.notices.bodies
         self.waiting = Account(limits.peer_memory_bytes // 4, limits.memory_bytes // 4, payer_of)

@@ -119,8 +119,9 @@ class Notices:
         cache: Cache | None = None,
         in_hand: InHand | None = None,
         held: Account | None = None,
+        unclaimed: Account | None = None,
     ) -> None:
-        self.bodies = Bodies(held or Account(NO_LIMIT, NO_LIMIT))
+        self.bodies = Bodies(held or Account(NO_LIMIT, NO_LIMIT), unclaimed, drops)
         self.dirty: dict[Mailbox, None] = {}
         self.wanting: dict[Mailbox, None] = {}
         self.read: dict[Mailbox, None] = {}

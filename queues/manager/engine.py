@@ -40,7 +40,7 @@ from triack.queues.manager.steering import Steering
 from triack.queues.manager.transmitter import Giving, Transmitter
 from triack.queues.manager.watching import Watching
 from triack.queues.node_settings import NodeSettings
-from triack.queues.packing import LargeMessage, Outgoing
+from triack.queues.packing import Outgoing
 from triack.queues.peers.handshake import Handshakes
 from triack.queues.peers.link import Conversation, Links
 from triack.queues.peers.origins import Origins
@@ -470,8 +470,8 @@ class Engine(Steering):
         return self.outbox.take_ordinal()
 
     def give_up_body(self, parts: OutgoingStream, ordinal: int) -> None:
-        """Let the destination of a large message free its body; ``parts`` is the outgoing queue of its parts."""
-        self.outbox.submit(self.current(parts), LargeMessage(b"", ordinal=ordinal), 0)
+        """Send no more of a large body, and let its destination free it; ``parts`` is the queue of its parts."""
+        self.outbox.give_up_upload(self.current(parts), ordinal)
 
     def submit_many(self, outgoing: OutgoingStream, messages: list[bytes | Outgoing], size_bytes: int) -> list[Row]:
         """Accept messages, in order, as one."""

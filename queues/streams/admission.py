@@ -11,7 +11,11 @@ holds nothing but unfinished messages of origins that are gone, other origins ma
 A large body takes the room of all its parts with its announcement. Until a message stands for it, that room is taken
 from other bodies only: messages of its queue never wait for it. So a body waits for readers and for bodies that have
 begun, and nothing waits for a body that has not. A queue may exceed its quota by the bodies that are coming, and a peer
-its limit of streams by one for each body that waits for its message.
+its limit of streams by one for each body that waits for its message. The room on the disk is shared out in the same
+way: a body waits while the disk has no room for all of it beside its reserve and what is to come of the others.
+
+What makes room is always taken, however little of it there is: the word that no more of a body comes, and what nodes
+tell each other about subscriptions, such as that one ends. None of it stays.
 """
 
 from collections import OrderedDict
@@ -31,7 +35,7 @@ from triack.queues.mailboxes.local_queues import LocalQueues
 from triack.queues.mailboxes.mailbox import EXPRESS_OVERHEAD_BYTES, Mailbox
 from triack.queues.mailboxes.quotas import Account, Payer, PayerOf
 from triack.queues.mailboxes.resolver import local_queue
-from triack.queues.mailboxes.system_queues import SystemQueue, large_queue, large_target
+from triack.queues.mailboxes.system_queues import SUBSCRIPTIONS_QUEUE, SystemQueue, large_queue, large_target
 from triack.queues.node_settings import STREAM_BYTES, NodeSettings, streams_limit
 from triack.queues.peers.control import Control
 from triack.queues.peers.link import Conversation
@@ -44,6 +48,8 @@ __all__ = ["Admission"]
 OVERTAKEN_BYTES = 16 * 1024 * 1024
 """How far beyond its quota a queue goes for packets that a begun large message has overtaken: several windows of the
 largest packets, more than a correct sender has under way."""
+STORED_SHARE = 40
+"""The store was seen to add one byte to a hundred of a body, and three where datagrams are small."""
 HOLD_KEY = -1
 """Key of a hold, in place of a number, among the control packets of a stream."""
 
@@ -91,6 +97,8 @@ class Admission:
         news: see ``take_news``.
         store_low: whether the disk is so nearly full that durable packets are not taken.
         room_bytes: free room on the disk at the last check; None when it is unknown.
+        disk_bytes: the same if no messages were there; None when it is unknown.
+        awaits_room: whether a large body waits for room on the disk.
     """
 
     def __init__(
@@ -117,6 +125,9 @@ class Admission:
         self.queues = Account(settings.limits.max_peer_queues, settings.max_queues, payer_of)
         self.store_low = False
         self.room_bytes: int | None = None
+        self.disk_bytes: int | None = None
+        self.awaits_room = False
+        self._bodies = queues.bodies
         self.news = queues.notices.news
         self._payer_of = payer_of
         self._owner_of = owner_of
@@ -142,7 +153,8 @@ class Admission:
 
     @property
     def _accounts(self) -> tuple[Account, ...]:
-        return self.early, self.waiting, self.streams, self.queues, self.disk, self.express
+        bodies = self._bodies.held, self._bodies.unclaimed
+        return self.early, self.waiting, self.streams, self.queues, self.disk, self.express, *bodies
 
     def handle_proved(self, node_id: bytes) -> None:
         """A peer has proved to be a node, perhaps not the same peer as before: charge it for what that node sent."""
@@ -157,10 +169,19 @@ class Admission:
         return None if reason is not None and self._frees_body(stream, body) else reason
 
     def _frees_body(self, stream: IncomingStream, body: bytes) -> bool:
-        """Whether a packet only says that no more of a large body comes: a node that may send no more may say so."""
+        """Whether a packet only says that no more of a large body comes: a node that may send no more may say so.
+
+        It is taken though its queue is paused, the disk is low or a quota is full, as it makes room.
+        """
         if not large_target(stream.queue) or stream.queue not in self._mailboxes or not stream.ordered:
             return False
         return bool(large_of(body)) and not announced_bytes(body[:HEAD_BYTES], len(body))
+
+    def _makes_room(self, stream: IncomingStream) -> bool:
+        """Whether the next packet of a stream makes room, or is refused."""
+        if large_target(stream.queue):
+            return not (self._bodies.is_coming(stream.id) or stream.announces_bytes)
+        return stream.queue == SUBSCRIPTIONS_QUEUE
 
     def _forbidden(self, stream: IncomingStream, conversation: Conversation) -> RejectReason | None:
         name = stream.queue
@@ -194,13 +215,13 @@ class Admission:
         """Whether a peer may have no more streams.
 
         A stream to a queue may begin beyond the limit for each body that waits there for a message: the body has room
-        that the streams within the limit may wait for.
+        that the streams within the limit may wait for. So may the one that says which subscriptions end.
         """
         if not self._has_streams(origin, 0):
             return False
         shelf = self._mailboxes.get(large_queue(queue)) if queue else None
-        awaited = 0 if shelf is None else self._notices.bodies.awaiting(origin, shelf.fill)
-        return not awaited or self._has_streams(origin, STREAM_BYTES * awaited)
+        beyond = int(queue == SUBSCRIPTIONS_QUEUE) if shelf is None else self._bodies.awaiting(origin, shelf.fill)
+        return not beyond or self._has_streams(origin, STREAM_BYTES * beyond)
 
     def _has_streams(self, origin: bytes, more_bytes: int) -> bool:
         all_bytes = STREAM_BYTES * self._settings.max_streams + more_bytes
@@ -303,6 +324,14 @@ class Admission:
         is_system = isinstance(local_queue(queue), SystemQueue)
         return owner is None or is_system or owner.may_send_to(queue)
 
+    def may_bring_more(self, stream: IncomingStream) -> bool:
+        """Whether the peer that brings a large body may still send to its queue, as far as it is known who that is."""
+        payer = stream.relay or self._payer_of(stream.origin)
+        if not isinstance(payer, str):
+            return True
+        peer = self._directory.named(payer)
+        return peer is not None and peer.may_send_to(large_target(stream.queue))
+
     def _overfull(self, stream: IncomingStream, body: bytes) -> RejectReason | None:
         if target := large_target(stream.queue):
             return self._overfull_by_body(stream, target, body)
@@ -322,15 +351,42 @@ class Admission:
         quota, total_bytes = self._queues.quota_of(target), announced_bytes(body[:HEAD_BYTES], len(body))
         if not stream.ordered:
             return RejectReason.ACCESS_DENIED  # no node sends parts in another class
+        if not total_bytes:
+            if not self._bodies.is_coming(stream.id):
+                return RejectReason.BODY_GONE
+            return RejectReason.PART_TOO_SMALL if self._bodies.is_over(stream.id) else None
         if total_bytes > self.most_body_bytes(target):
             return RejectReason.TOO_LARGE
+        if self.exceeds_disk(total_bytes):
+            return RejectReason.LARGER_THAN_DISK
         full = quota.when_full == "reject" and not self.has_room_for_body(target, stream.origin, total_bytes)
-        return RejectReason.QUEUE_FULL if total_bytes and full else None
+        return RejectReason.QUEUE_FULL if full else None
 
     def most_body_bytes(self, queue: str) -> int:
         """The size of the largest body that a queue ever takes."""
         limits = self._settings.limits
         return min(self._queues.quota_of(queue).size_bytes, limits.peer_quota_bytes, limits.node_quota_bytes // 2)
+
+    def announces_body(self, stream: IncomingStream, body: bytes) -> bool:
+        """Whether a packet announces a large body, which is taken in its turn alone: then it is known what is left."""
+        is_part = stream.ordered and bool(large_target(stream.queue))
+        return is_part and announced_bytes(body[:HEAD_BYTES], len(body)) > 0
+
+    def exceeds_disk(self, total_bytes: int) -> bool:
+        """Whether the disk would have no room for a body if there were no messages."""
+        reserve = self._settings.limits.disk_reserve_bytes
+        if self.disk_bytes is None or self.room_bytes is None or not reserve:
+            return False
+        # A disk may have grown since the start.
+        return total_bytes > max(self.disk_bytes, self.room_bytes) - reserve
+
+    def has_disk_for_body(self, total_bytes: int) -> bool:
+        """Whether the disk has room for a body now, beside the reserve and what is to come of other bodies."""
+        reserve, bodies = self._settings.limits.disk_reserve_bytes, self._bodies
+        if self.room_bytes is None or not reserve:
+            return True
+        free_bytes = self.room_bytes - reserve - _on_disk(bodies.coming_bytes) - bodies.unseen_bytes
+        return not self.store_low and _on_disk(total_bytes) <= free_bytes
 
     def has_room_for_body(self, queue: str, origin: bytes, total_bytes: int) -> bool:
         """Whether a queue takes a body now."""
@@ -361,10 +417,10 @@ class Admission:
 
     def must_wait(self, stream: IncomingStream, header: SequenceHeader) -> bool:
         """Whether there is no room now for a new packet of a durable stream."""
+        if large_target(stream.queue):
+            return self._must_wait_with_body(stream, header.body)
         if self._must_wait(stream):
             return True
-        if target := large_target(stream.queue):
-            return self._must_wait_with_body(stream, target, header.body)
         mailbox = self._mailboxes.get(stream.queue)
         if not self._is_full(stream, mailbox) or self._queues.quota_of(stream.queue).when_full == "reject":
             return False
@@ -378,23 +434,33 @@ class Admission:
         comes_first = not stream.ordered and mailbox.partials.awaits_beyond(origin, number, header.number)
         return not comes_first or mailbox.fill.bytes.value >= mailbox.fill.bytes.limit + OVERTAKEN_BYTES
 
-    def _must_wait_with_body(self, stream: IncomingStream, target: str, body: bytes) -> bool:
-        """The same for a packet of a large body. The parts of a body that has its room do not wait."""
-        total_bytes = announced_bytes(body[:HEAD_BYTES], len(body))
-        if not total_bytes or self._queues.quota_of(target).when_full == "reject":
+    def _must_wait_with_body(self, stream: IncomingStream, body: bytes) -> bool:
+        """The same for a packet of a large body. The parts of a body that has its room do not wait for more."""
+        if self._frees_body(stream, body):
+            stream.announces_bytes = 0
             return False
-        stream.announces_bytes = total_bytes
-        return self._waits_with_body(stream, target)
+        stream.announces_bytes = announced_bytes(body[:HEAD_BYTES], len(body))
+        if self._must_wait(stream):
+            return True
+        if self._lacks_disk(stream):
+            self.awaits_room = True
+            return True
+        target = large_target(stream.queue)
+        return self._queues.quota_of(target).when_full != "reject" and self._waits_with_body(stream, target)
+
+    def _lacks_disk(self, stream: IncomingStream) -> bool:
+        """Whether the disk has no room now for the body that the next packet of a stream announces."""
+        return stream.announces_bytes > 0 and not self.has_disk_for_body(stream.announces_bytes)
 
     def _waits_with_body(self, stream: IncomingStream, target: str) -> bool:
-        """Whether there is no room for the body that a stream has announced last."""
+        """Whether a queue has no room now for the body that the next packet of a stream announces."""
         total_bytes = stream.announces_bytes
         return total_bytes > 0 and not self.has_room_for_body(target, stream.origin, total_bytes)
 
     def _must_wait(self, stream: IncomingStream) -> bool:
         """Whether a durable stream has to wait, no matter how full its queue is."""
         return (
-            self.store_low
+            (self.store_low and not self._makes_room(stream))
             or self.waiting.is_full(stream.origin)
             or self._lacks_queue(stream)
             or self._is_paused(stream.queue)
@@ -422,14 +488,16 @@ class Admission:
 
     def _is_full(self, stream: IncomingStream, mailbox: Mailbox | None) -> bool:
         if target := large_target(stream.queue):
-            return self._waits_with_body(stream, target)
+            return self._lacks_disk(stream) or self._waits_with_body(stream, target)
         durable = stream.delivery in DURABLE
         if not durable and mailbox is not None and mailbox.partials.awaits_beyond(stream.origin, stream.number, 0):
             # A stream that is stopped in the middle of a large message would never make room.
             return False
         account = self.disk if durable else self.express
         full = mailbox is not None and mailbox.fill.is_full and not self._is_left(mailbox)
-        return full or account.is_full(stream.origin)
+        # What is apart does not count for its origin, whose other messages are no reason to let it wait.
+        is_apart = mailbox is not None and mailbox.is_apart
+        return full or (not is_apart and account.is_full(stream.origin))
 
     def _why(self, stream: IncomingStream) -> HoldReason:  # noqa: PLR0911 - a reason each
         """Why a stream waits: the resource that has no room for it."""
@@ -439,8 +507,10 @@ class Admission:
         if durable and self.store_low:
             return HoldReason.STORE_LOW
         target = large_target(stream.queue)
+        if target and self._lacks_disk(stream):
+            return HoldReason.NO_ROOM_FOR_BODY
         if target and not self.disk.is_full(stream.origin) and self._waits_with_body(stream, target):
-            return HoldReason.QUEUE_FULL
+            return HoldReason.PEER_QUOTA if self._bodies.is_full(stream.origin) else HoldReason.QUEUE_FULL
         if mailbox is not None and mailbox.fill.is_full and not self._is_left(mailbox):
             return HoldReason.QUEUE_FULL
         account = self.disk if durable else self.express
@@ -458,13 +528,20 @@ class Admission:
     def handle_settings(self, settings: NodeSettings) -> None:
         """Other quotas, and another reserve of the disk, are in force."""
         self._settings = settings
-        self.handle_room(self.room_bytes)
+        self._look_at_room()
 
     def handle_room(self, room_bytes: int | None) -> None:
         """The disk was checked for room. Once low, it stays low until a quarter more than the reserve is free."""
         self.room_bytes = room_bytes
+        self._bodies.unseen_bytes = 0
+        self._look_at_room()
+
+    def _look_at_room(self) -> None:
+        """Find out whether the disk is low, and look again at the bodies that wait for it."""
+        room_bytes = self.room_bytes
         if room_bytes is None:
             return
+        self._notices.relieved = self._notices.relieved or self.awaits_room
         was_low, reserve = self.store_low, self._settings.limits.disk_reserve_bytes
         self.store_low = room_bytes < reserve + (reserve // 4 if was_low else 0)
         if self.store_low != was_low:
@@ -591,11 +668,12 @@ class Admission:
             self._let_ask()
         if not (self._notices.relieved or (self._wants_queues and self._notices.idled)):
             return
-        self._notices.relieved = self._wants_queues = False
+        self._notices.relieved = self._wants_queues = self.awaits_room = False
         for stream, conversation in sorted(self._stopped.items(), key=_priority_of, reverse=True):
             durable = stream.delivery in DURABLE
             full = self._is_full(stream, self._mailboxes.get(stream.queue)) or self._is_paused(stream.queue)
             if full or (durable and self._must_wait(stream)):
+                self.awaits_room = self.awaits_room or self._lacks_disk(stream)
                 continue
             stream.turn += 1
             if self._tell(stream, conversation, ()):
@@ -627,3 +705,8 @@ def _priority_of(stopped: tuple[IncomingStream, Conversation]) -> int:
 def _key(conversation: Conversation, stream: StreamId) -> int | StreamId:
     """The name of a stream in control packets for the neighbour that it comes by; see ``ControlKey``."""
     return stream.number if stream.origin == conversation.peer_id else stream
+
+
+def _on_disk(body_bytes: int) -> int:
+    """The room that bodies take on the disk: their bytes, and what the store adds to the rows of their parts."""
+    return body_bytes + body_bytes // STORED_SHARE

@@ -34,6 +34,7 @@ from triack.queues.mailboxes.incoming_run import IncomingRun
 from triack.queues.mailboxes.local_queues import LocalQueues
 from triack.queues.mailboxes.mailbox import QueuedPacket
 from triack.queues.mailboxes.quotas import PayerOf
+from triack.queues.mailboxes.system_queues import large_target
 from triack.queues.node_settings import NodeSettings
 from triack.queues.peers.control import Control
 from triack.queues.peers.link import Conversation
@@ -135,6 +136,7 @@ class Inbox:
     def restore(self, content: StoreContent, now_ns: int) -> None:
         """Restore the streams from the store."""
         self.admission.handle_start(content.node_id)
+        self.admission.disk_bytes = content.disk_bytes
         self.admission.handle_room(content.room_bytes)
         self.sealing.restore(content.state)
         for row in content.positions:
@@ -188,10 +190,15 @@ class Inbox:
     # ---- admission
 
     def handle_directory_changed(self) -> None:
-        """Check the permission of each stream again when its next packet comes."""
+        """Check the permission of each stream again when its next packet comes.
+
+        A peer that may send no more does not come with the rest of a large body: free what is here of it.
+        """
         for streams in self._streams.values():
             for stream in streams.values():
                 stream.may_send = None
+                if large_target(stream.queue) and not self.admission.may_bring_more(stream):
+                    self._drop_unfinished(stream)
 
     def has_room(self, name: str, *, durable: bool, coming: int = 0) -> bool:
         """Whether a queue takes one more message of this node itself, besides the ``coming`` ones."""
@@ -394,7 +401,8 @@ class Inbox:
         if stream.relay and not stream.ordered and stream.filter.full:
             # Nobody says which of its packets will not come, so the oldest gaps are those that will not be filled.
             stream.filter.forget_oldest()
-        if stream.is_too_early(header, crowded=admission.early.is_full(header.origin)):
+        is_early = admission.announces_body(stream, header.body) and not stream.sequence.is_next(header)
+        if is_early or stream.is_too_early(header, crowded=admission.early.is_full(header.origin)):
             stream.rejected += 1
             record_rejected(self._record, header, stream.delivery, RejectReason.HOLD_FULL, now_ns)
             return True
@@ -617,7 +625,7 @@ class Inbox:
             self._reject(stream, header, arrival, reason, turn)
 
     def _accept(self, stream: IncomingStream, header: SequenceHeader, arrival: Arrival, turn: Turn) -> None:
-        stream.rejected = 0
+        stream.rejected = stream.announces_bytes = 0
         body = header.body
         accepted = (header.sequence, header.number, header.number, messages_in(body))
         turn.arrivals.accepted.setdefault(stream, []).append(accepted)

@@ -56,7 +56,7 @@ class IncomingStream:
         relay: the neighbour that brings its packets, by name; empty when their origin itself sends them.
         from_name: the name of its origin where a relay has passed them first; empty without a relay.
         rejected: packets that were not accepted since the last one that was, duplicates among them.
-        announces_bytes: the size of the large body that it has announced last.
+        announces_bytes: the size of the large body that its last packet announces, while that waits for room.
         sealed: whether its packets come sealed: then it takes no others.
         refused_from: the lowest number on the disk as rejected, or None; after a crash it is rejected again.
     """

@@ -48,7 +48,7 @@ from triack.queues.mailboxes.local_queues import LocalQueues
 from triack.queues.mailboxes.mailbox import QueuedPacket
 from triack.queues.mailboxes.system_queues import PREFIX, large_queue
 from triack.queues.node_settings import NodeSettings
-from triack.queues.packing import LargeMessage, Outgoing
+from triack.queues.packing import LargeMessage, Outgoing, part_bytes
 from triack.queues.peers.link import Link, Links
 from triack.queues.peers.sealing import Sealing
 from triack.queues.routes import Routes
@@ -213,7 +213,8 @@ class Outbox:
         self.links.resuming.restore(content.state)
         for key in [key for key in content.state if key.startswith(BODY_STATE)]:
             peer, _, queue = content.state[key].decode().rpartition("/")  # its sender died before it sent the message
-            self.give_up_body(peer, queue, int(key.removeprefix(BODY_STATE)), turn.commit)
+            parts = self.outgoing_stream(peer, large_queue(queue), Delivery.TRANSACTIONAL, turn.commit)
+            self.give_up_upload(parts, int(key.removeprefix(BODY_STATE)))
             turn.commit.state[key] = None
         for outgoing in self._by_number.values():
             self._records.recovered(outgoing, turn.now_ns)
@@ -347,6 +348,32 @@ class Outbox:
         """Let the destination of a large message free its body: no message that stands for it comes."""
         parts = self.outgoing_stream(peer, large_queue(queue), Delivery.TRANSACTIONAL, commit)
         self.submit(parts, LargeMessage(b"", ordinal=ordinal), 0)
+
+    def give_up_upload(self, parts: OutgoingStream, ordinal: int) -> None:
+        """The same, when not all of the body has left: send no more of it.
+
+        Its destination may have no room for more, and only the word makes some. So the word waits behind nothing.
+
+        Args:
+            parts: the outgoing queue of its parts; all that is in it belongs to bodies that were given up.
+            ordinal: of the large message.
+        """
+        word = LargeMessage(b"", ordinal=ordinal)
+        # Each keeps its ticket.
+        parts.pending = [it if isinstance(it, Outgoing) and not it.body else word for it in parts.pending]
+        parts.dropped_until = parts.sequence.next_number
+        self.submit(parts, word, 0)
+        self._drop_parts(parts)
+
+    def _drop_parts(self, parts: OutgoingStream) -> None:
+        """Give up all packets of bodies that their sender has given up, but the words that say so: these may leave."""
+        sequence, until = parts.sequence, parts.dropped_until
+        for entry in [it for it in sequence.entries.values() if it.number < until and part_bytes(it.size_bytes, 1)]:
+            self.dead_lettering.give_up(parts, entry, DeadReason.PURGED)
+        if not parts.committing and not parts.pending:
+            parts.dropped_until = 0
+        sequence.hold.handle_progress()
+        self._look_at(parts)
 
     def submit_many(self, outgoing: OutgoingStream, messages: list[bytes | Outgoing], size_bytes: int) -> list[Row]:
         """Accept messages, in order; ``size_bytes`` is their total size."""
@@ -484,6 +511,8 @@ class Outbox:
                 self.cached_bytes += entry.size_bytes
                 if self.cached_bytes > self._settings.body_cache_bytes:
                     self._release_body(entry)
+            if outgoing.dropped_until:
+                self._drop_parts(outgoing)
             self._look_at(outgoing)
 
     def _note_started(self, outgoing: OutgoingStream, entries: list[StreamPacket], now_ns: int) -> None:

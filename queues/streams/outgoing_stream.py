@@ -78,6 +78,7 @@ class OutgoingStream:
         paused: whether an operator has paused it: nothing of it leaves until it is resumed.
         senders: number of senders in the middle of a list of messages, all of which is numbered in one stream; and of
             freed messages whose copies wait for their bodies, as their rows are in the store until then.
+        dropped_until: parts of large bodies in packets with lower numbers are given up when their commit returns.
         cares: whether a message was packed, or restored, for which a node looks into its body (``packing.CARING``).
     """
 
@@ -89,6 +90,7 @@ class OutgoingStream:
         "cares",
         "committing",
         "delivery",
+        "dropped_until",
         "durable",
         "life",
         "next_hop",
@@ -156,7 +158,7 @@ class OutgoingStream:
         self.senders = 0
         self._blocks: list[tuple[int, int]] = []
         self.unacked_bytes = 0
-        self.committing = 0
+        self.committing = self.dropped_until = 0
         self.fit(content_bytes)
         self._expiries = Deadlines[int]()
         self._messages_per_packet = messages_per_packet

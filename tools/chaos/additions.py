@@ -42,7 +42,7 @@ STREAMED_SHARE = 1 / 6
 """Of the honest plans: a block of 250 seeds has large bodies about forty times."""
 RELAYED_SHARE = 1 / 2
 """The same with relays, where fewer streams can have them."""
-PARTS_BYTES = (200, 900, 3_000)
+PARTS_BYTES = (300, 900, 3_000)
 """Several parts in a packet, about one, and several packets for each part."""
 STREAMED_QUOTA_BYTES = 15_000
 """Of some of their queues, beside the room for one body: a second one waits for the reader of the first."""

@@ -511,8 +511,8 @@ class _Scene:
                 continue
             bodies = host.engine.queues.bodies
             left = sum(body.state is not BodyState.CLAIMED for body in bodies.by_id.values())
-            if left or bodies.held.total_bytes:
-                room = f"room is taken for {bodies.held.total_bytes} bytes"
+            if left or bodies.held.total_bytes or bodies.unclaimed.total_bytes or bodies.coming_bytes:
+                room = f"room is taken for {bodies.held.total_bytes} bytes, {bodies.coming_bytes} are to come"
                 self.violations.append(("bodies", f"{host.name}: {left} bodies have no message, and {room}"))
             awaited = on_its_way | _awaited(host.engine.inbox, has_died=bool(host.ends))
             self.violations += [

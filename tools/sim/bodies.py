@@ -10,11 +10,11 @@ from triack.base.delivery import Delivery
 from triack.base.errors import ProtocolError
 from triack.base.units import MS
 from triack.node.shell.engine_handle import MESSAGE_OVERHEAD_BYTES
-from triack.queues.mailboxes.large_bodies import ANNOUNCED_BYTES
+from triack.queues.mailboxes.large_bodies import ANNOUNCED_BYTES, open_part
 from triack.queues.mailboxes.mailbox import Lease
 from triack.queues.mailboxes.system_queues import large_queue
 from triack.queues.manager.jobs import Look
-from triack.queues.packing import LargeMessage, unpack_pieces
+from triack.queues.packing import LargeMessage
 from triack.queues.stages import Stage
 from triack.queues.streams.outbox import BODY_STATE
 from triack.queues.streams.outgoing_stream import OutgoingStream
@@ -183,7 +183,7 @@ def read_body(host: SimHost, lease: Lease, gap_ns: int, done: Callable[[bytes | 
 
     def take(look: Look) -> None:
         try:
-            got.append(b"".join(unpack_pieces([look.bodies[key] for key in look.keys]).bodies))
+            got.append(open_part([look.bodies[key] for key in look.keys]))
         except (ProtocolError, KeyError):
             done(None)
             return

@@ -79,13 +79,14 @@ class Disk(Medium):
         tears: whether a loss of power may leave a part of a write.
         boots: how often its machine was started.
         free_bytes: the free room that it reports; it takes all writes nevertheless.
+        size_bytes: the size that it reports.
     """
 
     def __init__(self, random: Random) -> None:
         super().__init__(random)
         self.vfs = f"triack-disk-{next(_names)}"
         self.tears = True
-        self.free_bytes = 2**40
+        self.free_bytes = self.size_bytes = 2**40
         self.boots = 1
         self._hands: dict[Path, MemoryHands] = {}
         self._process = self._start()

@@ -235,6 +235,7 @@ class SimProcess(Process, real.Platform):
             vfs=self.machine.disk.vfs,
             checkpoint_pages=CHECKPOINT_PAGES,
             free=lambda _folder: self.machine.disk.free_bytes,
+            size=lambda _folder: self.machine.disk.size_bytes,
             hands=self.machine.disk.hands_of(data),
         )
         self._stores.append(store)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from functools import partial
 from random import Random
 
@@ -572,3 +573,149 @@ async def test_a_slow_reader_holds_a_body_and_its_room(triack_world: World) -> N
     await second
     assert await read(ends.receiver) == OTHER
     assert ends.bodies == ends.coming == 0
+
+
+def give_room(ends: Ends, beside_reserve_bytes: int) -> None:
+    """From the next look on, the receiver's disk has that much room beside its reserve."""
+    ends.b.disk.free_bytes = triack.Limits().disk_reserve_bytes + beside_reserve_bytes
+
+
+async def become_low(ends: Ends) -> None:
+    """The room is looked at with commits, ten times a second."""
+    give_room(ends, -10_000_000)
+    with suppress(triack.NoRoom):
+        while True:
+            await ends.receiver.send("other", b"fills the disk")
+            await ends.world.advance(0.2)
+
+
+def held(ends: Ends) -> list[str | None]:
+    return [it.held for it in ends.sender.stats().outgoing if it.queue.startswith("$large.")]
+
+
+async def test_a_body_larger_than_the_disk_is_refused_before_its_first_part(ends: Ends) -> None:
+    """By name, at both ends; what else comes goes on."""
+    give_room(ends, 100_000)
+    ends.b.disk.size_bytes = ends.b.disk.free_bytes
+    await ends.start()
+    with pytest.raises(triack.DeliveryFailed, match="larger-than-disk"):
+        await ends.sender.send_stream("b/q", BODY)
+    with pytest.raises(triack.MessageTooLarge, match="the disk never has room"):
+        await ends.receiver.send_stream("q", BODY)
+    await (await ends.sender.send("b/q", b"small")).ordered()
+    assert ends.bodies == ends.coming == 0
+    ends.b.disk.size_bytes = 2**40
+    await ends.lose_power("b")
+    with pytest.raises(triack.NoRoom, match="beside its reserve"):
+        await ends.receiver.send_stream("q", BODY)
+
+
+async def test_two_bodies_and_a_disk_for_one(ends: Ends) -> None:
+    """They count together, in any queues; small messages go on; the second one begins when the disk has room for it."""
+    give_room(ends, 200_000)
+    await ends.start()
+    sending = [
+        asyncio.create_task(ends.sender.send_stream(f"b/{queue}", pieces(OTHER, wait_s=1), content_length=len(OTHER)))
+        for queue in ("one", "two", "three")
+    ]
+    await ends.world.advance(5)
+    assert ends.bodies == 1
+    assert sorted(map(str, held(ends))) == ["None", "no-room-for-body", "no-room-for-body"]
+    assert ("held-here", "a") in [(it.trouble, it.about) for it in ends.receiver.stats().troubles]
+    await (await ends.sender.send("b/q", b"small")).ordered(timeout=10)
+    give_room(ends, 200_000 - len(OTHER))
+    await ends.world.until(lambda: any(it.done() for it in sending))
+    await ends.world.advance(60)
+    assert ends.bodies == 1
+    # Room is made by others, and nothing happens on this node.
+    give_room(ends, 2 * len(OTHER) + 100_000)
+    await asyncio.wait_for(asyncio.gather(*sending), 120)
+    assert [await read(ends.receiver, queue) for queue in ("one", "two", "three")] == [OTHER] * 3
+    assert ends.bodies == ends.coming == port_of(ends.receiver).engine.queues.bodies.coming_bytes == 0
+
+
+async def test_two_bodies_of_the_node_itself_and_a_disk_for_one(ends: Ends) -> None:
+    give_room(ends, 200_000)
+    await ends.start("b")
+    sending = (ends.receiver.send_stream(queue, OTHER) for queue in ("one", "two"))
+    assert sorted(type(it).__name__ for it in await asyncio.gather(*sending, return_exceptions=True)) == [
+        "NoRoom",
+        "Receipt",
+    ]
+
+
+@pytest.mark.parametrize("how", ["cancelled", "dead", "rolled back", "revoked", "purged"])
+async def test_what_ends_a_body_is_taken_without_any_room(ends: Ends, how: str) -> None:
+    """Others have taken the room meanwhile. The body is freed though nothing else is accepted."""
+    await ends.start()
+    tx = ends.sender.transaction()
+    sending = asyncio.create_task(tx.send_stream("b/q", pieces(BODY, wait_s=1), content_length=len(BODY)))
+    await ends.world.until(lambda: ends.coming)
+    if how == "rolled back":
+        await sending
+    await become_low(ends)
+    small = await ends.sender.send("b/q", b"small")
+    await ends.world.advance(20)
+    if how == "rolled back":
+        await tx.rollback()
+    elif how == "cancelled":
+        assert held(ends) == ["store-low"]
+        sending.cancel()
+        await asyncio.wait([sending])
+        await tx.rollback()
+    elif how == "dead":
+        await ends.lose_power("a")
+    elif how == "revoked":
+        await ends.receiver.revoke("a")
+    else:
+        assert await ends.receiver.purge("$large.q") == 1
+    await ends.world.until(lambda: ends.bodies == ends.coming == 0, timeout=30)
+    assert ends.receiver.stats().store_low
+    assert ends.receiver.queue_lengths().get("q", 0) == 0
+    give_room(ends, 10**9)
+    if how == "revoked":
+        await ends.receiver.trust("a", ends.sender.key)
+    if how in ("revoked", "purged"):
+        with pytest.raises(triack.DeliveryFailed, match="body-gone"):
+            await sending
+    if how != "dead":
+        await small.ordered(timeout=60)
+    assert await read(ends.receiver) == b"small"
+
+
+async def test_a_body_that_is_given_up_while_it_waits_stops_no_other(ends: Ends) -> None:
+    """It waits for room that may never come. The next one, which fits, does not stand behind it."""
+    give_room(ends, 140_000)
+    await ends.start()
+    sending = asyncio.create_task(ends.sender.send_stream("b/q", OTHER))
+    await ends.world.until(lambda: "no-room-for-body" in held(ends))
+    sending.cancel()
+    await asyncio.wait([sending])
+    at_once = asyncio.create_task(ends.sender.send_stream("b/q", OTHER))
+    await asyncio.sleep(0)
+    at_once.cancel()
+    await asyncio.wait([at_once])
+    await asyncio.wait_for(ends.sender.send_stream("b/q", BODY), 30)
+    assert await read(ends.receiver) == BODY
+    assert ends.bodies == ends.coming == 0
+
+
+async def test_a_body_by_a_relay_waits_for_the_disk_of_its_destination(triack_world: World) -> None:
+    at_relay, machine = "udp://127.0.0.1:7803", triack_world.machine("b")
+    with triack_world.machine("r"):
+        relay = triack.open("r", data="r", listen=at_relay, peers={"b": B}, log="log")
+    with machine:
+        there = triack.open("b", data="b", listen=B, log="log", settings=settings())
+    with triack_world.machine("a"):
+        ways = [triack.Route("b", "r")]
+        here = triack.open("a", data="a", peers={"r": at_relay}, routes=ways, log="log", settings=settings())
+    machine.disk.free_bytes = triack.Limits().disk_reserve_bytes + 1_000
+    async with relay, there, here:
+        await relay.trust("a", here.key, may_relay=["b"])
+        await there.trust("r", relay.key, relays_for=["a"])
+        sending = asyncio.create_task(here.send_stream("b/q", BODY))
+        await triack_world.until(lambda: [it.reason for it in there.stats().holds] == ["no-room-for-body"])
+        await (await here.send("b/q", b"small")).ordered(timeout=60)
+        machine.disk.free_bytes = 2**40
+        await sending
+        assert [await read(there) for _ in range(2)] == [b"small", BODY]
