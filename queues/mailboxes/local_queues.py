@@ -545,7 +545,7 @@ class LocalQueues:
 
     def complete(self, group: LocalCommit) -> None:
         """Add to a commit what was acknowledged, failed or removed, before it goes to the disk."""
-        if not (self.notices.dirty or self._removed):
+        if not (self.notices.dirty or self._removed or self.bodies.deletes_any):
             return
         for mailbox in self.notices.dirty:
             changed, gone = mailbox.take_changes()

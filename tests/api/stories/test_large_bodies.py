@@ -9,8 +9,10 @@ from random import Random
 import pytest
 
 import triack
+from triack.base.commit import Read, key_of
 from triack.node.handles.streaming import Upload
 from triack.node.node import port_of
+from triack.queues.mailboxes import large_bodies
 from triack.testing import World
 
 B = "udp://127.0.0.1:7801"
@@ -719,3 +721,63 @@ async def test_a_body_by_a_relay_waits_for_the_disk_of_its_destination(triack_wo
         machine.disk.free_bytes = 2**40
         await sending
         assert [await read(there) for _ in range(2)] == [b"small", BODY]
+
+
+FREED = ["read", "purged", "expired", "moved", "refused", "cancelled", "rolled back", "dead sender", "journal"]
+
+
+@pytest.mark.parametrize("how", FREED)
+async def test_the_room_of_a_body_that_is_over_is_there_again(
+    triack_world: World, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """Step by step, each with a commit of its own, though nothing else happens on the node any more."""
+    monkeypatch.setattr(large_bodies, "DELETED_BYTES", 10_000)
+    monkeypatch.setattr(large_bodies, "MERGED_BYTES", 0)
+    journals = {"q": triack.Journal()} if how == "journal" else {}
+    ends = Ends(triack_world, settings(limits=triack.Limits(queue_journal=journals)))
+    await ends.start()
+    await end_body(ends, how)
+    if how == "journal":
+        assert rows_of(ends) > 10
+        await ends.receiver.purge("$journal.q")
+    await ends.world.until(lambda: ends.bodies == ends.coming == 0, timeout=30)
+    await ends.world.until(lambda: rows_of(ends) == 0, timeout=5)
+
+
+async def end_body(ends: Ends, how: str) -> None:
+    tx = ends.sender.transaction()
+    letters = {"dead_letter": False} if how in ("expired", "refused") else {}
+    life = {"time_to_be_received": 20} if how == "expired" else {}
+    sending = asyncio.create_task(
+        tx.send_stream("b/q", pieces(BODY, wait_s=1), content_length=len(BODY), **letters, **life)  # type: ignore[arg-type]
+    )
+    await ends.world.until(lambda: ends.coming and rows_of(ends) > 5)
+    if how == "cancelled":
+        sending.cancel()
+        await asyncio.wait([sending])
+    elif how == "dead sender":
+        await ends.lose_power("a")
+    else:
+        await sending
+        await (tx.rollback() if how == "rolled back" else tx.commit())
+    if how in ("read", "journal"):
+        await read(ends.receiver)
+    elif how == "purged":
+        await ends.world.until(lambda: ends.receiver.queue_lengths().get("q") == 1)
+        await ends.receiver.purge("q")
+    elif how == "moved":
+        await ends.world.until(lambda: ends.receiver.queue_lengths().get("q") == 1)
+        assert await ends.receiver.move("q", "other") == 1
+        assert await read(ends.receiver, "other") == BODY
+    elif how == "refused":
+        async with ends.receiver.receive("q", ack="manual") as reader:
+            (await reader.get()).reject(dead=True)
+
+
+def rows_of(ends: Ends) -> int:
+    """Rows of large bodies, and of their messages, in the store of the receiver."""
+    engine = port_of(ends.receiver).engine
+    shelves = [it for name, it in engine.queues.mailboxes.items() if name.startswith("$large.")]
+    keys = [key_of(it.queue_id, position) for it in shelves for position in range(1, it.next_position)]
+    port_of(ends.receiver)._driver._store.read(read := Read("messages", keys))  # noqa: SLF001 - what is on the disk
+    return len(read.bodies)
