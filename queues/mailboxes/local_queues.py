@@ -364,6 +364,8 @@ class LocalQueues:
                 self._removed.append(self.mailboxes.pop(name).queue_id)
                 self._handle_made(name)
                 self.on_removed(name)
+            elif isinstance(mailbox, BodyShelf):
+                self.notices.keeping[mailbox] = None
 
     def drop_queue(self, name: str) -> bool:
         """Purge a queue that nothing can be read from, and remove it. Returns whether it is gone."""
@@ -568,6 +570,9 @@ class LocalQueues:
             # One commit deletes some of them: this may be called more than once for it.
             self._freeing = group.commit
             group.commit.message_deletes += self.bodies.poll_deletes()
+            if self.notices.keeping and not self.bodies.deletes_any:
+                self.notices.idled |= self.notices.keeping
+                self.notices.keeping = {}
         if self._removed:
             commit, removed = group.commit, self._removed
             commit.queues = [row for row in commit.queues if row[0] not in removed]

@@ -81,6 +81,7 @@ class Notices:
         cache: memory of the packets of all queues.
         relieved: whether some queue has become shorter since the last check.
         idled: queues that may have become idle since the last check.
+        keeping: queues of parts of large bodies that were not idle at that check; they may be when bodies are deleted.
         in_hand: the notes of messages that applications have in hand.
         settles: whether nothing is handed out yet, because no commit holds what the start before had left in hand.
     """
@@ -97,6 +98,7 @@ class Notices:
         "idled",
         "in_hand",
         "keep_copy",
+        "keeping",
         "left",
         "news",
         "purged",
@@ -141,6 +143,7 @@ class Notices:
         self.cache = cache or Cache()
         self.relieved = False
         self.idled: dict[Mailbox, None] = {}
+        self.keeping: dict[Mailbox, None] = {}
         self.in_hand = in_hand or InHand(None)
         self.settles = False
         self.has_topics = False

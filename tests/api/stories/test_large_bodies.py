@@ -781,3 +781,19 @@ def rows_of(ends: Ends) -> int:
     keys = [key_of(it.queue_id, position) for it in shelves for position in range(1, it.next_position)]
     port_of(ends.receiver)._driver._store.read(read := Read("messages", keys))  # noqa: SLF001 - what is on the disk
     return len(read.bodies)
+
+
+async def test_queues_that_are_used_once_make_room_for_others(triack_world: World) -> None:
+    """A peer may have two pairs of them: for messages, and for parts. While bodies are here, none of theirs goes."""
+    limits = triack.Limits(max_peer_queues=4)
+    ends = Ends(triack_world, settings(limits=limits))
+    await ends.start()
+    for number in range(0, 10, 2):
+        for queue in (f"q{number}", f"q{number + 1}"):
+            await asyncio.wait_for(ends.sender.send_stream(f"b/{queue}", BODY), 60)
+        waits = await ends.sender.send("b/later", b"waits for a place")
+        await ends.world.advance(2)
+        for queue in (f"q{number}", f"q{number + 1}"):
+            assert await read(ends.receiver, queue) == BODY
+        await waits.ordered(timeout=60)
+        assert await read(ends.receiver, "later") == b"waits for a place"
