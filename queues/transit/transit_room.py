@@ -7,6 +7,7 @@ from triack.base.reasons import HoldReason
 from triack.ordering.transit import TransitPacket
 from triack.queues.mailboxes.incoming_run import IncomingRun
 from triack.queues.mailboxes.quotas import Account, Level
+from triack.queues.mailboxes.system_queues import SUBSCRIPTIONS_QUEUE, large_target
 from triack.queues.node_settings import Limits
 from triack.queues.peers.link import Conversation
 from triack.queues.streams.admission import Admission
@@ -18,6 +19,8 @@ EXPRESS_OVERHEAD_BYTES = 512
 """Memory of an express packet without its body, measured."""
 AHEAD_BYTES = 16 * 1024 * 1024
 """How far beyond the quota packets go that come before all others of their streams."""
+WORDS_BYTES = 1_024
+"""How much of a stream comes in without room that may be words of what has ended: several, sealed ones, too."""
 _VIA = attrgetter("via")
 
 
@@ -68,12 +71,20 @@ class TransitRoom:
             return HoldReason.TRANSIT_FULL
         return HoldReason.STORE_BUSY if self._admission.waiting.is_full(conversation.peer_id) else None
 
-    def lets_ahead(self, stream: TransitStream, number: int) -> bool:
+    def lets_ahead(self, stream: TransitStream, number: int, size_bytes: int, reason: HoldReason | None) -> bool:
         """Whether a packet is taken though there is no room: those of its stream that are here may wait for it.
 
         An ordered stream cannot get past the packet that its destination wants next. If a full relay had only later
-        ones, and kept that one out, they would wait for each other without end.
+        ones, and kept that one out, they would wait for each other without end. And what may make room, at its
+        destination, does not wait for room here, as long as it is little.
         """
+        if reason not in (HoldReason.TRANSIT_FULL, HoldReason.STORE_LOW):
+            return False
+        may_make_room = stream.queue == SUBSCRIPTIONS_QUEUE or large_target(stream.queue)
+        if may_make_room and stream.size_bytes + size_bytes <= WORDS_BYTES:
+            return True
+        if reason is HoldReason.STORE_LOW:
+            return False
         entries = stream.sequence.entries
         is_first = stream.sequence.ordered and bool(entries) and number < min(entries)
         return is_first and self.disk.total_bytes < self._limits.transit_quota.size_bytes + AHEAD_BYTES

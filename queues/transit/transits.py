@@ -361,7 +361,7 @@ class Transits:
             self._hold_back(stream, conversation, packet, header, HoldReason.OTHER_WAY, turn)
             return
         reason = self.room.lacks(stream, conversation)
-        goes_ahead = reason is HoldReason.TRANSIT_FULL and self.room.lets_ahead(stream, header.number)
+        goes_ahead = self.room.lets_ahead(stream, header.number, len(header.body), reason)
         if reason is not None and stream.durable and not goes_ahead:
             self._hold_back(stream, conversation, packet, header, reason, turn)
             return

@@ -19,8 +19,12 @@ from triack.queues.transit.transit_room import TransitRoom
 BY_UP: Any = SimpleNamespace(peer_id=b"u" * 16)
 
 
-def stream(number: int = 1, via: str = "up", delivery: Delivery = Delivery.RECOVERABLE) -> TransitStream:
-    return TransitStream(number, StreamId(b"o" * 16, number), delivery, 1, queue="q", final="b", from_name="a", via=via)
+def stream(
+    number: int = 1, via: str = "up", delivery: Delivery = Delivery.RECOVERABLE, queue: str = "q"
+) -> TransitStream:
+    return TransitStream(
+        number, StreamId(b"o" * 16, number), delivery, 1, queue=queue, final="b", from_name="a", via=via
+    )
 
 
 def packets(count: int, size_bytes: int, via: str = "up") -> list[TransitPacket]:
@@ -75,11 +79,26 @@ def test_a_full_relay_takes_what_its_packets_wait_for(monkeypatch: pytest.Monkey
             [TransitPacket(7, b"", 500, 1, 0, 0, 0, "up", 0), TransitPacket(5, b"", 1, 1, 0, 0, 0, "up", 0)]
         )
     found.count(ordered, packets(10, 100))
-    assert [found.lets_ahead(ordered, number) for number in (4, 6, 8)] == [True, False, False]
-    assert not found.lets_ahead(unordered, 4)
-    assert not found.lets_ahead(empty, 4)
+    full = HoldReason.TRANSIT_FULL
+    assert [found.lets_ahead(ordered, number, 1, full) for number in (4, 6, 8)] == [True, False, False]
+    assert not found.lets_ahead(ordered, 4, 1, HoldReason.STORE_LOW)
+    assert not found.lets_ahead(unordered, 4, 1, full)
+    assert not found.lets_ahead(empty, 4, 1, full)
     found.count(ordered, packets(5, 100))
-    assert not found.lets_ahead(ordered, 4)
+    assert not found.lets_ahead(ordered, 4, 1, full)
+
+
+@pytest.mark.parametrize("reason", [HoldReason.TRANSIT_FULL, HoldReason.STORE_LOW])
+def test_a_relay_without_room_takes_words_that_may_make_some(reason: HoldReason) -> None:
+    """Of the end of a large body or of a subscription, a few at a time; nothing else, and no more than a few."""
+    found, words, other = room(store_low=True), stream(queue="$large.q"), stream(2)
+    assert found.lets_ahead(words, 1, 200, reason)
+    assert found.lets_ahead(stream(3, queue="$subscriptions"), 1, 200, reason)
+    assert not found.lets_ahead(words, 1, 60_000, reason)
+    assert not found.lets_ahead(other, 1, 200, reason)
+    assert not found.lets_ahead(words, 1, 200, HoldReason.STORE_BUSY)
+    found.count(words, packets(5, 200))
+    assert not found.lets_ahead(words, 6, 200, reason)
 
 
 def test_what_all_arrivals_share_holds_for_packets_in_transit() -> None:
