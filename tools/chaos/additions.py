@@ -21,6 +21,7 @@ __all__ = [
     "ask_for_answers",
     "fill_with_letters",
     "hide",
+    "lower_disks",
     "mix_transports",
     "name_once",
     "narrow",
@@ -44,6 +45,12 @@ RELAYED_SHARE = 1 / 2
 """The same with relays, where fewer streams can have them."""
 PARTS_BYTES = (300, 900, 3_000)
 """Several parts in a packet, about one, and several packets for each part."""
+LOW_SHARE = 1 / 2
+"""Of the plans with bodies in parts."""
+LOW_ROOM_BYTES = (-1, 100, 3_000, 20_000)
+"""Beside the reserve: the disk is low, or has room for no body, for a small one, or for one at a time."""
+LOWS_MAX = 3
+"""Times that others take the room of a disk."""
 STREAMED_QUOTA_BYTES = 15_000
 """Of some of their queues, beside the room for one body: a second one waits for the reader of the first."""
 MIXED_SHARE = 0.6
@@ -355,6 +362,19 @@ def stream_bodies(plan: Plan, random: Random) -> Plan:
             settings = replace(settings, limits=replace(limits, queue_quota=quota))
             hosts[stream.receiver] = replace(hosts[stream.receiver], settings=settings)
     return replace(plan, hosts=tuple(hosts), streams=tuple(streams))
+
+
+def lower_disks(plan: Plan, random: Random) -> Plan:
+    """The same plan, in which disks have little room for a while, if it has bodies in parts."""
+    if not any(stream.streamed_bytes for stream in plan.streams) or random.random() >= LOW_SHARE:
+        return plan
+    faults = []
+    for _ in range(random.randint(1, LOWS_MAX)):
+        at_ns = random.randrange(plan.faults_end_ns)
+        for_ns = random.randrange(1, plan.faults_end_ns - at_ns + 1)
+        host, after = random.randrange(len(plan.hosts)), random.choice(LOW_ROOM_BYTES)
+        faults.append(Fault(at_ns, "disk-low", host, after=after, for_ns=for_ns))
+    return replace(plan, faults=tuple(sorted((*plan.faults, *faults), key=lambda fault: fault.at_ns)))
 
 
 def _may_stream(plan: Plan, stream: StreamPlan) -> bool:

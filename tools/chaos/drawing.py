@@ -8,6 +8,7 @@ from triack.tools.chaos.additions import (
     ask_for_answers,
     fill_with_letters,
     hide,
+    lower_disks,
     mix_transports,
     name_once,
     narrow,
@@ -69,7 +70,8 @@ def draw(seed: int) -> Plan:
     if seed >= RELAYED_FROM:
         plan = prioritize(draw_relayed(seed, world.chance("relays")), world.chance("priorities"))
         plan = keep_journals(ask_for_answers(plan, world.chance("answers")), world.chance("journals"))
-        return stream_bodies(seal_some(plan, world.chance("seals")), world.chance("large bodies"))
+        plan = stream_bodies(seal_some(plan, world.chance("seals")), world.chance("large bodies"))
+        return lower_disks(plan, world.chance("low disks"))
     random = world.chance("plan")
     hosts = random.choice([2, 2, 2, 3])
     scheme = "tcp" if random.random() < 0.15 else "udp"
@@ -93,7 +95,7 @@ def draw(seed: int) -> Plan:
     plan = fill_with_letters(poison(plan, world.chance("poison")), world.chance("dead letters"))
     plan = pause_queues(prioritize(plan, world.chance("priorities")), world.chance("paused queues"))
     plan = keep_journals(ask_for_answers(plan, world.chance("answers")), world.chance("journals"))
-    plan = stream_bodies(plan, world.chance("large bodies"))
+    plan = lower_disks(stream_bodies(plan, world.chance("large bodies")), world.chance("low disks"))
     return _with_logs(_with_packets(plan, world.chance("packets")), world.chance("logs"))
 
 

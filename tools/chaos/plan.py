@@ -57,15 +57,15 @@ class Fault:
             (orderly, and started again), ``cut``, ``cut-one-way``, ``clog``, ``rebind``, ``wall-jump`` (by
             ``for_ns``), ``clock-set`` (of a clock that was not set, or back to that, with a start between; down for
             ``for_ns``), ``second-opener`` (of its store, while it runs), ``disk-error`` (as ``call`` says, once or
-            until it is repaired), ``disk-full``, ``move`` (to the address of that number ``after``, down for
-            ``for_ns``), ``rotate`` (another key within ``for_ns``), ``revoke`` (of the ``other`` by the host),
-            ``forbid`` (the host forbids the ``other`` the queue of the stream of number ``after``), ``narrow``
-            (datagrams to the ``other`` have at most ``after`` bytes, 0 for any, from now on for good), ``reroute``
-            (the host sends messages for the host of number ``after`` by way of the ``other``), ``hide``
-            (behind a middle box that forgets flows after ``after`` ms), ``pause-queue`` (of the stream of number
-            ``after``, at its receiver or, with ``other`` 1, at its sender; with ``forever`` nothing comes into it,
-            either), one of ``STRANGE`` (``after`` datagrams
-            within ``for_ns``), or of ``DISHONEST``; ``hostile`` (a relay, see ``tools.chaos.sealing``).
+            until it is repaired), ``disk-full``, ``disk-low`` (with room for ``after`` bytes beside the reserve),
+            ``move`` (to the address of that number ``after``, down for ``for_ns``), ``rotate`` (another key within
+            ``for_ns``), ``revoke`` (of the ``other`` by the host), ``forbid`` (the host forbids the ``other`` the queue
+            of the stream of number ``after``), ``narrow`` (datagrams to the ``other`` have at most ``after`` bytes, 0
+            for any, from now on for good), ``reroute`` (the host sends messages for the host of number ``after`` by way
+            of the ``other``), ``hide`` (behind a middle box that forgets flows after ``after`` ms), ``pause-queue`` (of
+            the stream of number ``after``, at its receiver or, with ``other`` 1, at its sender; with ``forever``
+            nothing comes into it, either), one of ``STRANGE`` (``after`` datagrams within ``for_ns``), or of
+            ``DISHONEST``; ``hostile`` (a relay, see ``tools.chaos.sealing``).
         host, other: indices of hosts.
         after: effects or calls until it strikes.
         for_ns: how long it lasts.

@@ -52,6 +52,8 @@ ASTRAY_PATIENCE = 80
 them lose it, its origin sends it again with a later tier, after half an hour."""
 TIGHT_PATIENCE = 4
 """A relay with room for 4 KiB passes some six packets a second on, as acknowledgements wait for that long."""
+PLENTY_BYTES = 2**40
+"""Room on a disk that is enough for everything."""
 SLICE_NS = 100 * MS
 """Between two looks whether all has arrived."""
 CALM_DELAY_NS = 5 * MS
@@ -334,7 +336,7 @@ class _Scene:
             host.pause(fault.for_ns)
         elif fault.kind == "stop":
             host.stop(fault.for_ns)
-        elif fault.kind in ("wall-jump", "clock-set", "second-opener", "pause-queue"):
+        elif fault.kind in ("wall-jump", "clock-set", "second-opener", "pause-queue", "disk-low"):
             self._mishandle(host, fault)
         elif fault.kind == "disk-error":
             host.disk.fail_at = FailAt(host.disk.calls + 1 + fault.after, fault.call, fault.forever)
@@ -353,6 +355,10 @@ class _Scene:
             )
         else:
             self._break_path(fault)
+
+    def _give_room(self, host: Host, room_bytes: int) -> None:
+        """The disk of a host was looked at; a start knows nothing of its room."""
+        host.act(lambda: host.live.inbox.admission.handle_room(room_bytes))
 
     def _lead_elsewhere(self, host: Host, fault: Fault) -> None:
         """A host moves, or lies from now on, or has another way to a destination, at once and for later starts."""
@@ -377,6 +383,9 @@ class _Scene:
             host.crash(0, power=False, down_ns=fault.for_ns, again=-1)
         elif fault.kind == "pause-queue":
             self.pausing.pause(fault)
+        elif fault.kind == "disk-low":
+            self._give_room(host, host.settings.limits.disk_reserve_bytes + fault.after)
+            self.world.at(fault.for_ns, lambda: self._give_room(host, PLENTY_BYTES))
         else:
             self._open_again(host)
 

@@ -22,6 +22,7 @@ KINDS = {
     "second-opener",
     "disk-error",
     "disk-full",
+    "disk-low",
     "move",
     "rotate",
     "revoke",
