@@ -215,11 +215,12 @@ class Admission:
         """Whether a peer may have no more streams.
 
         A stream to a queue may begin beyond the limit for each body that waits there for a message: the body has room
-        that the streams within the limit may wait for. So may the one that says which subscriptions end.
+        that the streams within the limit may wait for. It may bring that message, or the word that it does not come. So
+        may the one that says which subscriptions end.
         """
         if not self._has_streams(origin, 0):
             return False
-        shelf = self._mailboxes.get(large_queue(queue)) if queue else None
+        shelf = self._mailboxes.get(large_queue(large_target(queue) or queue)) if queue else None
         beyond = int(queue == SUBSCRIPTIONS_QUEUE) if shelf is None else self._bodies.awaiting(origin, shelf.fill)
         return not beyond or self._has_streams(origin, STREAM_BYTES * beyond)
 

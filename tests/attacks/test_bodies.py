@@ -9,7 +9,7 @@ from triack.base.names import StreamId
 from triack.base.reasons import DropReason
 from triack.base.units import SECOND
 from triack.queues.mailboxes.large_bodies import BODY_BYTES, Body
-from triack.queues.node_settings import PART_MIN_BYTES, Limits, NodeSettings, Quota
+from triack.queues.node_settings import PART_MIN_BYTES, STREAM_BYTES, Limits, NodeSettings, Quota, streams_limit
 from triack.queues.packing import LargeMessage, Outgoing, pack
 
 RESERVE_BYTES = Limits().disk_reserve_bytes
@@ -108,6 +108,19 @@ def test_bodies_that_nobody_claims_count_for_the_memory_of_their_peer() -> None:
         False,
     )
     assert not bodies.is_full(b"x" * 16)
+
+
+def test_a_body_has_a_stream_for_the_word_that_frees_it_beyond_the_limit() -> None:
+    """As for its message: the streams within the limit may wait for its room."""
+    _, node, evil = victim()
+    send(evil, 1, announcement(9, 300))
+    send(evil, 2, part(300))
+    admission = node.live.inbox.admission
+    admission.streams.add(ORIGIN, STREAM_BYTES * streams_limit(node.settings) - admission.streams.of(ORIGIN))
+    full = [
+        queue for queue in ("q", "$large.q", "other", "$large.other") if admission.has_streams_enough(ORIGIN, queue)
+    ]
+    assert full == ["other", "$large.other"]
 
 
 @pytest.mark.parametrize("is_low", [False, True])
