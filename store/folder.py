@@ -9,6 +9,7 @@ from triack.base.errors import StoreError, UsageError
 
 __all__ = [
     "SAFELY",
+    "SAFELY_BY_LINKS",
     "STORE_FILE",
     "as_folder",
     "check_private",
@@ -24,6 +25,8 @@ STORE_FILE = "store.db"
 """The name that backups and operators know."""
 SAFELY = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC"))
 """Follow no link, and wait for no other end of a pipe. A system without one of these flags has no such thing."""
+SAFELY_BY_LINKS = SAFELY & ~getattr(os, "O_NOFOLLOW", 0)
+"""The same for a path that a person has given, who may have made a link."""
 
 
 def as_folder(what: str, path: object) -> Path:

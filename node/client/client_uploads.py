@@ -10,7 +10,7 @@ from triack.base.errors import ConnectionLost, NodeClosed
 from triack.node.control.client_messages import name_of
 from triack.node.control.control_frames import Caller, Header
 from triack.node.handles.derived import Said
-from triack.node.handles.streaming import Source, check_whole, open_source
+from triack.node.handles.streaming import Source, aside, check_whole, open_source
 from triack.queues.packing import MAX_BODY_BYTES
 
 __all__ = ["open_said", "send_whole_or_parts"]
@@ -21,14 +21,10 @@ PIECE_BYTES = 1024 * 1024
 """Bytes of one call: a frame takes them, and each costs little."""
 
 
-async def _work(job: Callable[[], T]) -> T:
-    return await asyncio.to_thread(job)
-
-
 async def open_said(said: Said) -> Source:
     """The source of a call of ``send_stream``. Raises UsageError, OSError."""
     name_of(said["destination"], said["delivery"])
-    return await open_source(said["destination"], said["source"], said["content_length"], _work)
+    return await open_source(said["destination"], said["source"], said["content_length"], aside)
 
 
 async def send_whole_or_parts(

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import fields, replace
+from functools import cache
 from typing import Any, TypeVar, get_type_hints
 
 from triack.base.errors import TriackError, UsageError
@@ -63,8 +64,8 @@ def _is_root(layers: Layers, name: str, where: str) -> bool:
 def _build_topic(layers: Layers, settings: NodeSettings, name: str) -> Topic:
     """Settings of the topics below a root. Of a quota, what is not said is as for each queue."""
     path, before = ("topics", name), settings.topic_of(name)
-    said_quota = any(said[:3] == (*path, "quota") for said in layers.said)
-    quota = _build(layers, before.quota or settings.limits.quota, (*path, "quota")) if said_quota else before.quota
+    at = (*path, "quota")
+    quota = _build(layers, before.quota or settings.limits.quota, at) if layers.says(at) else before.quota
     return replace(_build(layers, replace(before, quota=None), path), quota=quota)
 
 
@@ -84,13 +85,13 @@ def _build(layers: Layers, base: T, prefix: KeyPath) -> T:
     The class itself checks its values. What it refuses is noted, and left out, until it takes the others.
     """
     kind: Any = type(base)
-    hints = get_type_hints(kind)
+    hints = _hints_of(kind)
     changes: dict[str, Any] = {}
     for one in fields(kind):
         part, path = part_of(hints[one.name]), (*prefix, one.name)
         if part is not None:
             within = (one.name,) if prefix == _NODE else path
-            if any(said[: len(within)] == within for said in layers.said):
+            if layers.says(within):
                 changes[one.name] = _build(layers, getattr(base, one.name) or part(), within)
         elif path in layers.said:
             changes[one.name] = layers.said[path].value
@@ -105,21 +106,20 @@ def _build(layers: Layers, base: T, prefix: KeyPath) -> T:
                 name = next((one for one in changes if one in why), name)
             path = (*prefix, name)
             if path not in layers.said:
-                table = path if any(said[: len(path)] == path for said in layers.said) else prefix
-                layers.problem(_first_place(layers, table), table, why)
+                table = path if layers.says(path) else prefix
+                layers.problem(layers.first_place(table), table, why)
                 return base
             layers.problem(layers.said[path].where, path, why)
             del changes[name]
+
+
+_hints_of = cache(get_type_hints)
 
 
 def _refused(kind: str, text: str) -> tuple[str, str]:
     """The field that a class refuses, and the cause: its errors begin with the names of both."""
     name, _, why = text.removeprefix(f"{kind}: ").partition(" ")
     return name.removesuffix(":"), why
-
-
-def _first_place(layers: Layers, prefix: KeyPath) -> str:
-    return next(said.where for path, said in layers.said.items() if path[: len(prefix)] == prefix)
 
 
 def _check_idle_delay(layers: Layers, settings: NodeSettings) -> None:
@@ -174,7 +174,7 @@ def _check_queues(layers: Layers, table: NodeTable) -> None:
     for name in sorted({path[1] for path in layers.said if path[0] == "queues"} - set(table.queues)):
         meant = nearest(name, table.queues)
         hint = f"; did you mean {meant}?" if meant else ""
-        layers.problem(_first_place(layers, ("queues", name)), ("queues", name), f"it is not in node.queues{hint}")
+        layers.problem(layers.first_place(("queues", name)), ("queues", name), f"it is not in node.queues{hint}")
 
 
 def build_peers(layers: Layers) -> dict[str, str]:
@@ -196,7 +196,8 @@ def build_routes(layers: Layers) -> tuple[Route, ...]:
     found: list[Route] = []
     for number in sorted({int(path[1]) for path in layers.said if path[0] == "routes"}):
         table = ("routes", str(number))
-        fields_ = {path[2]: said.value for path, said in layers.said.items() if path[:2] == table}
+        said = {it.name: layers.said.get((*table, it.name)) for it in fields(Route)}
+        fields_ = {name: it.value for name, it in said.items() if it is not None}
         missing = [name for name in ("to", "via") if name not in fields_]
         try:
             if not missing:
@@ -207,9 +208,9 @@ def build_routes(layers: Layers) -> tuple[Route, ...]:
                 name, why = "via", str(error)
             layers.problem(layers.said[*table, name].where, (*table, name), why)
         for name in missing:
-            layers.problem(_first_place(layers, table), table, f"{name} is missing")
+            layers.problem(layers.first_place(table), table, f"{name} is missing")
     if found:
-        _checked(layers, ("routes",), _first_place(layers, ("routes",)), lambda: check_routes("the file", found))
+        _checked(layers, ("routes",), layers.first_place(("routes",)), lambda: check_routes("the file", found))
     return tuple(found)
 
 

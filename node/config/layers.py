@@ -1,6 +1,5 @@
 """What was said of settings, by whom: the file, the environment, the arguments. Later ones beat earlier ones."""
 
-import json
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -9,10 +8,13 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
+from triack.base.errors import ConfigError
 from triack.base.names import nearest
+from triack.base.printable import printable
 from triack.node.config.keys import KEYS, SECTIONS, KeyPath, generalised, key_at, written_path
-from triack.node.config.lines import lines_of
-from triack.node.config.values import read_value
+from triack.node.config.lines import line_too_deep, lines_of
+from triack.node.config.values import read_value, shown
+from triack.node.files.ownership import read_named
 
 __all__ = ["CONFIG_VARIABLE", "PREFIX", "Layers", "Said", "variable_of"]
 
@@ -24,8 +26,12 @@ CONFIG_VARIABLE = "TRIACK_CONFIG"
 """Names the file."""
 ROUTE_PARTS = 3
 """``routes``, a number, and a key."""
-FILE_BYTES_MAX = 4 * 1024 * 1024
+FILE_BYTES_MAX = 1024 * 1024
 """More than ten thousand queues take; a file that is longer is not the one that was meant."""
+PROBLEMS_MAX = 100
+"""More than a person mends before the next look; each may cost a search for the name that was meant."""
+_ROUTE = re.compile(r"0|[1-9][0-9]{0,5}")
+"""The number of a route; a file has room for fewer than a million."""
 _PLACE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 _TRUST = (
     "keys",
@@ -70,10 +76,27 @@ class Layers:
         self.said: dict[KeyPath, Said] = {}
         self._problems: list[tuple[str, str]] = []
         self.tables: dict[KeyPath, str] = {}
+        self._first: dict[KeyPath, KeyPath] = {}
+
+    def says(self, table: KeyPath) -> bool:
+        """Whether something was said of a key, or of one in this table."""
+        return table in self._first
+
+    def first_place(self, table: KeyPath) -> str:
+        """The place of the first key of a table that was given."""
+        return self.said[self._first[table]].where
 
     def problem(self, where: str, path: KeyPath, why: str) -> None:
-        """Note a mistake."""
-        self._problems.append((where, f"{where}: {written_path(path)}: {why}" if path else f"{where}: {why}"))
+        """Note a mistake.
+
+        Raises:
+            ConfigError: with it there are ``PROBLEMS_MAX``; the rest is not read.
+        """
+        text = f"{where}: {written_path(path)}: {why}" if path else f"{where}: {why}"
+        self._problems.append((where, printable(text)))
+        if len(self._problems) >= PROBLEMS_MAX:
+            more = f"after {PROBLEMS_MAX} mistakes the rest was not read: there may be more"
+            raise ConfigError("\n".join([*self.problems, more]))
 
     @property
     def problems(self) -> list[str]:
@@ -84,10 +107,17 @@ class Layers:
     def add_file(self, file: Path) -> None:
         """Take what a file says. Blocks."""
         text = self._read(file)
+        line = line_too_deep(text)
+        if line is not None:
+            self.problem(f"{file}:{line}", (), "it is nested too deeply")
+            return
         try:
             tables = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
             self._unreadable(file, text, str(error))
+            return
+        except ValueError:  # Python reads no number of so many digits
+            self.problem(str(file), (), "it has a number of several thousand digits")
             return
         lines = lines_of(text)
         self.tables = {path: f"{file}:{line}" for path, line in lines.items()}
@@ -99,11 +129,8 @@ class Layers:
         """The text of a file; empty when it cannot be read, which is noted."""
         content = b""
         try:
-            with file.open("rb") as opened:
-                content = opened.read(FILE_BYTES_MAX + 1)
-            if len(content) <= FILE_BYTES_MAX:
-                return content.decode("utf-8-sig")  # some editors begin a file with a mark
-            self.problem(str(file), (), f"it has more than {FILE_BYTES_MAX} bytes")
+            content = read_named(file, FILE_BYTES_MAX)
+            return content.decode("utf-8-sig")  # some editors begin a file with a mark
         except OSError as error:
             self.problem(str(file), (), error.strerror or str(error))
         except UnicodeDecodeError as error:
@@ -131,6 +158,7 @@ class Layers:
         """Take arguments: each value with the words for its place. Routes replace those of other sources."""
         if any(path[0] == "routes" for path in given):
             self.said = {path: said for path, said in self.said.items() if path[0] != "routes"}
+            self._first = {table: path for table, path in self._first.items() if table[0] != "routes"}
         for path, (raw, where) in given.items():
             self._take(path, raw, where, Path(), from_text=from_text)
 
@@ -138,7 +166,7 @@ class Layers:
         """Take ``KEY=VALUE``, as an option has it."""
         name, equals, value = text.partition("=")
         try:
-            path, _ = next(_leaves(tomllib.loads(f"{name} = 0")))
+            path = () if line_too_deep(name) else next(_leaves(tomllib.loads(f"{name} = 0")))[0]
         except (tomllib.TOMLDecodeError, StopIteration):
             path = ()
         if not path or not equals:
@@ -148,13 +176,16 @@ class Layers:
 
     def _take(self, path: KeyPath, raw: object, where: str, base: Path, *, from_text: bool = False) -> None:
         key = key_at(path)
-        if key is None:
+        if key is None or (path[0] == "routes" and not _ROUTE.fullmatch(path[1])):
             self.problem(where, path, _why_unknown(path, raw))
             return
         try:
             self.said[path] = Said(read_value(key, raw, from_text=from_text), where, base)
         except ValueError as error:
             self.problem(where, path, str(error))
+            return
+        for end in range(1, len(path) + 1):
+            self._first.setdefault(path[:end], path)
 
 
 def _line_of(where: str) -> float:
@@ -190,12 +221,12 @@ def _is_section(path: KeyPath) -> bool:
 def _why_unknown(path: KeyPath, raw: object) -> str:
     """The cause, and the name that the writer most likely meant."""
     table, name = path[:-1], path[-1]
-    if path[0] == "routes" and (len(path) < ROUTE_PARTS or not path[1].isdecimal()):
+    if path[0] == "routes" and (len(path) < ROUTE_PARTS or not _ROUTE.fullmatch(path[1])):
         return "write each route as a table of its own, [[routes]]"
     if table[:1] == ("peers",) and name in _TRUST:
         return "keys and permissions of peers are in trust.json alone: use triack trust"
     if _is_section(path):
-        return f"it is a table, [{written_path(path)}], not {json.dumps(raw, default=str)}"
+        return f"it is a table, [{written_path(path)}], not {shown(raw)}"
     general = generalised(path)[:-1]
     siblings = [key[-1] for key in KEYS if key[:-1] == general]
     elsewhere = [written_path(key) for key in KEYS if key[-1] == name]

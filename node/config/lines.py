@@ -1,6 +1,6 @@
 """The lines of a TOML file on which its keys are: ``tomllib`` reads the values and forgets the places.
 
-Only texts that ``tomllib`` has accepted come here, so nothing is checked.
+Only texts that ``tomllib`` has accepted come to ``lines_of``, so nothing is checked there.
 """
 
 import re
@@ -8,15 +8,20 @@ import tomllib
 from collections.abc import Iterator
 from typing import NamedTuple
 
-__all__ = ["lines_of"]
+__all__ = ["line_too_deep", "lines_of"]
+
+DEPTH_MAX = 32
+"""Lists in lists, and parts of a name: no key needs more than five. ``tomllib`` calls itself for each list, and takes
+a time for a name that grows with the square of its parts."""
 
 _TOKENS = re.compile(
     r"(?P<skip>[ \t\r]+|\#[^\n]*)"
     r"|(?P<newline>\n)"
-    r"|(?P<basic>\"\"\"(?:\\.|[^\\])*?\"{3,5}|\"(?:\\.|[^\"\\\n])*\")"
-    r"|(?P<literal>'''.*?'{3,5}|'[^'\n]*')"
+    r"|(?P<basic>\"\"\"(?:\\.|[^\\])*?\"{3,5}|\"(?!\"\")(?:\\.|[^\"\\\n])*\")"
+    r"|(?P<literal>'''.*?'{3,5}|'(?!'')[^'\n]*')"
     r"|(?P<mark>[][{}=,.])"
-    r"|(?P<bare>[^][{}=,.\s#\"']+)",
+    r"|(?P<bare>[^][{}=,.\s#\"']+)"
+    r"|(?P<wrong>.)",
     re.DOTALL,
 )
 
@@ -32,6 +37,25 @@ def lines_of(text: str) -> dict[tuple[str, ...], int]:
     reader = _Reader(text)
     reader.read()
     return reader.lines
+
+
+def line_too_deep(text: str) -> int | None:
+    """The line on which a list, a table or a name becomes too deep to be read; None if there is none.
+
+    Any text may come here. It is looked at as far as ``tomllib`` would read it.
+    """
+    depth = parts = 0
+    for token in _tokens(text):
+        if token.kind == "wrong":
+            break
+        if token.text == ".":
+            parts += 1
+        elif token.kind in ("mark", "newline"):
+            parts = 0
+            depth += (token.text in ("[", "{")) - (token.text in ("]", "}"))
+        if max(depth, parts) > DEPTH_MAX:
+            return token.line
+    return None
 
 
 class _Reader:

@@ -20,7 +20,8 @@ SIZES: Mapping[str, int] = {
 SECONDS: Mapping[str, float] = {"ms": 0.001, "s": 1, "min": 60, "h": 3_600, "d": 86_400}
 """Seconds in each unit."""
 
-_QUANTITY = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?([A-Za-z]+)")
+_QUANTITY = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,18})?) ?([A-Za-z]+)")
+"""More digits than any limit has."""
 _BINARY = ("TiB", "GiB", "MiB", "KiB")
 _LONG = ("d", "h", "min", "s")
 

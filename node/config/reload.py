@@ -81,7 +81,9 @@ class Reload:
         file = self.sources.file
         async with self._turn:
             try:
-                change = Change(self.running, await port.work(self.sources.read))
+                # In no thread of the node: the next commit does not wait for it.
+                change = await asyncio.to_thread(lambda: Change(self.running, self.sources.read()))
+                port.check_alive()
                 # The only step that may fail comes first.
                 await port.change_addresses(dict(change.config.peers))
             except (ConfigError, IdentityError, NotLoopback) as error:

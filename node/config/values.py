@@ -9,10 +9,14 @@ import msgspec
 from triack.node.config.keys import Key
 from triack.node.config.quantities import SECONDS, SIZES, read_quantity, write_quantity
 
-__all__ = ["read_value", "write_value"]
+__all__ = ["read_value", "shown", "write_value"]
 
 NONE = "none"
 """TOML has no null: this text stands for no value, where that has a meaning."""
+NUMBER_BITS = 64
+"""The whole numbers of TOML have as many."""
+SHOWN_LETTERS_MAX = 80
+"""Of a value that is wrong: its writer knows it again."""
 _WORDS: Mapping[Any, str] = {
     bool: "true or false",
     int: "a whole number",
@@ -36,6 +40,8 @@ def read_value(key: Key, raw: object, *, from_text: bool = False) -> Any:
     """
     if raw == NONE and key.may_be_none:
         return None
+    if isinstance(raw, int) and raw.bit_length() > NUMBER_BITS:
+        raise ValueError(f"must be {_wanted(key)}, not {shown(raw)}")
     read = raw
     if isinstance(raw, str):
         if key.units is not None:
@@ -48,13 +54,14 @@ def read_value(key: Key, raw: object, *, from_text: bool = False) -> Any:
     try:
         return msgspec.convert(read, key.type, strict=not from_text)
     except msgspec.ValidationError:
-        raise ValueError(f"must be {_wanted(key)}, not {_shown(raw)}") from None
+        raise ValueError(f"must be {_wanted(key)}, not {shown(raw)}") from None
 
 
 def _as_share(text: str) -> object:
     """A fraction, such as 1/3; the text itself when it is none."""
+    above, slash, below = text.partition("/")
     try:
-        return float(Fraction(text))
+        return float(above) / float(below) if slash else float(text)
     except (ValueError, ZeroDivisionError):
         return text
 
@@ -74,10 +81,14 @@ def _wanted(key: Key) -> str:
     return " or ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
-def _shown(raw: object) -> str:
-    if isinstance(raw, bool):
-        return str(raw).lower()
-    return f'"{raw}"' if isinstance(raw, str) else "a table" if isinstance(raw, dict) else str(raw)
+def shown(raw: object) -> str:
+    """What was written in place of a value, for a sentence."""
+    if isinstance(raw, list | dict):
+        return "a list" if isinstance(raw, list) else "a table"
+    if isinstance(raw, int) and raw.bit_length() > NUMBER_BITS:
+        return f"a number of more than {NUMBER_BITS} bits"
+    text = str(raw).lower() if isinstance(raw, bool) else f'"{raw}"' if isinstance(raw, str) else str(raw)
+    return text if len(text) <= SHOWN_LETTERS_MAX else f"{text[:SHOWN_LETTERS_MAX]}..."
 
 
 def write_value(key: Key, value: object) -> str:

@@ -11,13 +11,14 @@ import stat
 from collections.abc import Collection
 from pathlib import Path
 
-from triack.store.folder import SAFELY
+from triack.store.folder import SAFELY, SAFELY_BY_LINKS
 
 __all__ = [
     "check_private",
     "check_private_folder",
     "is_folder_of",
     "open_plain",
+    "read_named",
     "refused",
     "trusted_users",
     "users_by",
@@ -145,23 +146,49 @@ def open_plain(path: Path, users: Collection[int] | None) -> int:
             raise refused(f"{path} is a symbolic link") from cause
         raise
     try:
-        found = os.fstat(opened)
-        _check_written_by(path, found, users)
+        _check_written_by(str(path), os.fstat(opened), users)
     except BaseException:
         os.close(opened)
         raise
     return opened
 
 
-def _check_written_by(path: Path, found: os.stat_result, users: Collection[int] | None) -> None:
+def _check_written_by(what: str, found: os.stat_result, users: Collection[int] | None) -> None:
     if not stat.S_ISREG(found.st_mode):
-        raise refused(f"{path} is no regular file")
+        raise refused(f"{what} is no regular file")
     if users is None:
         return
     if found.st_uid not in users:
-        raise refused(f"{path} belongs to another user (uid {found.st_uid})")
+        raise refused(f"{what} belongs to another user (uid {found.st_uid})")
     if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise refused(f"others may write to {path} (mode {stat.S_IMODE(found.st_mode):04o})")
+        raise refused(f"others may write to {what} (mode {stat.S_IMODE(found.st_mode):04o}): chmod go-w it")
+
+
+def read_named(path: Path, bytes_max: int) -> bytes:
+    """Read a file whose path a person has given, by way of links as well; never wait for a pipe.
+
+    Args:
+        path: of the file.
+        bytes_max: the size above which it cannot be the file that was meant.
+
+    Returns:
+        Its content.
+
+    Raises:
+        PermissionError: it is no regular file or too large, another user's, or others may write to it; with a sentence
+            on that, which calls it "it".
+        OSError: it cannot be opened or read.
+    """
+    opened = os.open(path, os.O_RDONLY | SAFELY_BY_LINKS)
+    try:
+        _check_written_by("it", os.fstat(opened), trusted_users() if os.name == "posix" else None)
+        with os.fdopen(opened, "rb", closefd=False) as file:
+            content = file.read(bytes_max + 1) or b""  # nothing for a file of the kernel that has nothing to say yet
+    finally:
+        os.close(opened)
+    if len(content) > bytes_max:
+        raise refused(f"it has more than {bytes_max} bytes")
+    return content
 
 
 def why_exposed(found: os.stat_result, *, secret: bool) -> str | None:

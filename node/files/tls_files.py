@@ -14,6 +14,7 @@ from pathlib import Path
 from triack.base.errors import IdentityError
 from triack.node.files import operator_log
 from triack.node.files.ownership import why_exposed
+from triack.node.files.private_files import FILE_BYTES_MAX
 from triack.transport.endpoint import Tls
 
 __all__ = ["TlsFiles"]
@@ -96,8 +97,7 @@ class TlsFiles(Tls):
         server = client = None
         path = self._key or self._certificate or self._authority
         try:
-            if not asking:
-                self._check_regular()
+            self._check_regular()
             if self._certificate is not None:
                 server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
                 server.load_cert_chain(self._certificate, self._key, None if asking else _no_password)
@@ -108,10 +108,13 @@ class TlsFiles(Tls):
         return server, client
 
     def _check_regular(self) -> None:
-        """Raises IdentityError for a pipe: it gives its content once, and reading it again never ends."""
+        """Raises IdentityError for what OpenSSL might read without end: a pipe gives its content once, or never."""
         for path in self._paths:
-            if not stat.S_ISREG(path.stat().st_mode):
+            found = path.stat()
+            if not stat.S_ISREG(found.st_mode):
                 raise IdentityError(f"read {path}: it is no regular file")
+            if found.st_size > FILE_BYTES_MAX:
+                raise IdentityError(f"read {path}: it has {found.st_size} bytes, over {FILE_BYTES_MAX}")
 
     def _warn_of_modes(self) -> None:
         secret = self._key or self._certificate

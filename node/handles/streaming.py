@@ -10,6 +10,7 @@ Bodies for one queue of a peer go one after the other. Other messages to that qu
 
 import asyncio
 import os
+import stat
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Iterator
@@ -35,6 +36,7 @@ from triack.queues.packing import JOURNAL, LargeMessage, Outgoing
 from triack.queues.stages import Stage, StageName
 from triack.queues.streams.outbox import BODY_STATE
 from triack.queues.streams.outgoing_stream import OutgoingStream
+from triack.store.folder import SAFELY_BY_LINKS
 
 __all__ = [
     "BodySource",
@@ -153,6 +155,11 @@ class StoredBody(Source):
         return await self._read(self._next - 1)
 
 
+async def aside(job: Callable[[], Any]) -> Any:
+    """Run a blocking job in a thread that is not the node's: no commit waits for a source that is slow."""
+    return await asyncio.to_thread(job)
+
+
 async def open_source(destination: str, source: BodySource, content_length: int | None, work: Work) -> Source:
     """The bytes of a source, whose size is known.
 
@@ -179,8 +186,8 @@ async def _open(destination: str, source: BodySource, content_length: int | None
         return _Bytes(source)
     if isinstance(source, str | os.PathLike):
         path = Path(source)
-        file = await work(lambda: path.open("rb"))
-        return _File(file, await work(lambda: os.fstat(file.fileno()).st_size), work, owned=True)
+        file, size = await work(lambda: _open_file(destination, path))
+        return _File(file, size, work, owned=True)
     if callable(getattr(source, "read", None)):
         file = cast("BinaryIO", source)
         size = content_length if content_length is not None else await work(lambda: _size_left(file))
@@ -194,6 +201,16 @@ async def _open(destination: str, source: BodySource, content_length: int | None
             f"send to {destination}: {source!r} is no bytes, no path, no file, and gives no pieces of bytes"
         )
     return _Pieces(pieces, content_length) if content_length is not None else await _spool(pieces, work)
+
+
+def _open_file(destination: str, path: Path) -> tuple[BinaryIO, int]:
+    """A file, and its size. A pipe has none, and the thread that opens it waits for its other end: it is refused."""
+    opened = os.open(path, os.O_RDONLY | SAFELY_BY_LINKS | getattr(os, "O_BINARY", 0))
+    found = os.fstat(opened)
+    if stat.S_ISREG(found.st_mode):
+        return os.fdopen(opened, "rb"), found.st_size
+    os.close(opened)
+    raise UsageError(f"send to {destination}: {path} is no regular file; open it, and give what open() returns")
 
 
 def _size_left(file: BinaryIO) -> int | None:
@@ -546,7 +563,7 @@ class StreamSending(ABC):
         port = self._port
         check_sent("send to", destination, delivery)
         stage = stage_to_wait_for(port, until, delivery, timeout)
-        opened = await open_source(destination, source, content_length, port.work)
+        opened = await open_source(destination, source, content_length, aside)
         try:
             if opened.size <= port.engine.settings.large.from_bytes:
                 body = await opened.read_all()

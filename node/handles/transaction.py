@@ -25,7 +25,7 @@ from triack.node.handles.message import (
 )
 from triack.node.handles.receipt import Receipt, Waits, accept, check_bounded, check_stage
 from triack.node.handles.receipts import Receipts
-from triack.node.handles.streaming import BodySource, Upload, check_whole, open_source, send_all
+from triack.node.handles.streaming import BodySource, Upload, aside, check_whole, open_source, send_all
 from triack.node.handles.taken import Taken
 from triack.node.shell.cancellation import is_failure
 from triack.node.shell.engine_handle import MESSAGE_OVERHEAD_BYTES, EngineHandle, Prepared, PreparedList
@@ -182,7 +182,7 @@ class Transaction:
         self._check_open()
         check_durable(destination, delivery)
         port = self._port
-        opened = await open_source(destination, source, content_length, port.work)
+        opened = await open_source(destination, source, content_length, aside)
         try:
             if opened.size <= port.engine.settings.large.from_bytes:
                 body = await opened.read_all()

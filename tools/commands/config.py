@@ -4,6 +4,7 @@ import json
 import os
 import textwrap
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import click
@@ -11,6 +12,7 @@ import click
 import triack
 from triack.base.errors import ConfigError, TriackError, UsageError
 from triack.base.names import check_name
+from triack.base.printable import escaped, escaped_json
 from triack.node.config.config import Config, Row, Sources
 from triack.node.config.keys import KEYS, SECTIONS, Key, KeyPath, written_path
 from triack.node.config.layers import CONFIG_VARIABLE
@@ -78,13 +80,14 @@ def show(*, file: Path, given: bool, as_json: bool) -> None:
     rows = [row for row in found.rows() if not given or row.source != "default"]
     if as_json:
         for row in rows:
-            click.echo(json.dumps({"setting": row.name, "value": row.value, "source": row.source}, default=float))
+            shown = json.dumps({"setting": row.name, "value": row.value, "source": row.source}, default=float)
+            click.echo(escaped_json(shown))
         return
     write_table(("SETTING", "VALUE", "FROM"), [_cells(row) for row in rows])
 
 
 def _cells(row: Row) -> list[str]:
-    return [row.name, write_value(row.key, row.value), row.source]
+    return [escaped(it) for it in (row.name, write_value(row.key, row.value), row.source)]
 
 
 @config.command()
@@ -99,7 +102,8 @@ def init(*, file: Path, name: str, listen: str | None) -> int:
         click.echo(text, nl=False)
         return 0
     try:
-        with file.open("x", encoding="utf-8") as opened:
+        # Not for a group to write, whatever the umask says: such a file is refused.
+        with open(file, "x", encoding="utf-8", opener=partial(os.open, mode=0o644)) as opened:
             opened.write(text)
     except FileExistsError:
         raise UsageError(f"write {file}: it exists already") from None
@@ -171,9 +175,9 @@ async def _reload(data: Path, *, as_json: bool) -> int:
         click.echo(json.dumps({"in_force": result.in_force, "needs_restart": result.needs_restart}))
         return 0
     for key in result.in_force:
-        click.echo(f"in force: {key}")
+        click.echo(f"in force: {escaped(key)}")
     for key in result.needs_restart:
-        click.echo(f"needs a restart: {key}")
+        click.echo(f"needs a restart: {escaped(key)}")
     if not result.in_force and not result.needs_restart:
         click.echo("nothing has changed")
     return 0

@@ -135,15 +135,28 @@ class FileSource:
             return None
         path = self._paths[self._next]
         self._next += 1
-        try:
-            body = await asyncio.to_thread(self._read, path)
-        except OSError as error:
-            raise TriackError(f"read {path}: {error.strerror or error}") from error
+        loop = asyncio.get_running_loop()
+        reading: asyncio.Future[bytes | OSError] = loop.create_future()
+        threading.Thread(target=self._read, args=(path, loop, reading), name="triack-input", daemon=True).start()
+        body = await reading
+        if isinstance(body, OSError):
+            raise TriackError(f"read {path}: {body.strerror or body}") from body
         return Chunk(self._next, [body], len(body)) if len(body) <= self._max else LineTooLong(self._next)
 
-    def _read(self, path: Path) -> bytes:
-        with open(0, "rb", closefd=False) if str(path) == "-" else path.open("rb") as file:
-            return file.read(self._max + 1)
+    def _read(self, path: Path, loop: asyncio.AbstractEventLoop, reading: "asyncio.Future[bytes | OSError]") -> None:
+        found: bytes | OSError
+        try:
+            with open(0, "rb", closefd=False) if str(path) == "-" else path.open("rb") as file:
+                found = file.read(self._max + 1)
+        except OSError as error:
+            found = error
+        with contextlib.suppress(RuntimeError):  # the loop has ended, and there is no caller
+            loop.call_soon_threadsafe(_give, reading, found)
+
+
+def _give(reading: "asyncio.Future[bytes | OSError]", found: bytes | OSError) -> None:
+    if not reading.done():
+        reading.set_result(found)
 
 
 def _chunks(first: int, lines: list[bytes]) -> Iterator[Chunk]:

@@ -26,9 +26,12 @@ from triack.tools.commands.common import (
 
 __all__ = ["trust"]
 
+SECRET_LETTERS_MAX = 4096
+"""Of the file of a secret, which has one line: a device gives letters without end."""
+
 _psk_option = click.option(
     "--psk",
-    type=click.File("r"),
+    type=click.File("r", errors="replace"),
     metavar="FILE",
     help="A file with the secret that both sides have agreed on, `-` for standard input; `triack trust psk` makes one.",
 )
@@ -125,7 +128,7 @@ def _read_psk(file: TextIO) -> bytes:
         why = why_exposed(os.fstat(file.fileno()), secret=True)
         if why is not None:
             operator_log.warning(f"secret in {file.name}: {why}")
-    return decode_key(KeyKind.SHARED, file.read())
+    return decode_key(KeyKind.SHARED, file.read(SECRET_LETTERS_MAX))
 
 
 @trust.command("remove")

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from triack.queues.packing import MAX_BODY_BYTES
 from triack.tools.commands.common import (
     FloatRange,
     existing_data_option,
@@ -52,7 +53,7 @@ def request(
     Works through the process that runs the node; without one, the command opens the directory itself. It fails if no
     answer comes in time: the receiver answers with `reply`.
     """
-    content = sys.stdin.buffer.read() if body is None else body.encode()
+    content = sys.stdin.buffer.read(MAX_BODY_BYTES + 1) if body is None else body.encode()
     properties = {"label": label, "headers": read_pairs("--header", headers) or None}
     wanted = {name: value for name, value in properties.items() if value is not None}
 

@@ -1,11 +1,12 @@
 """The later source beats the earlier one, and every mistake is noted with its place."""
 
+import os
 from pathlib import Path
 
 import pytest
 
 from tests.node.config.files import problems_of, read
-from triack.node.config.layers import Layers
+from triack.node.config.layers import FILE_BYTES_MAX, PROBLEMS_MAX, Layers
 
 EACH_WRONG = """\
 [node]
@@ -80,7 +81,7 @@ def test_a_file_that_is_not_there_or_no_text_is_named(tmp_path: Path) -> None:
     assert sorted(problem.removeprefix(f"{tmp_path}") for problem in layers.problems) == [
         "/bytes.toml:2: it is not UTF-8",
         "/gone.toml: No such file or directory",
-        ": Is a directory",
+        ": it is no regular file",
     ]
 
 
@@ -114,3 +115,75 @@ def test_an_option_may_set_any_key() -> None:
     layers.add_assignment("window", "--set")
     layers.add_assignment("a b=3", "--set")
     assert len(layers.problems) == 2
+
+
+NODE = "[node]\n"
+DEEP = 50_000
+"""More than Python calls itself, and, as parts of one name, minutes of ``tomllib``."""
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (f"{NODE}x = {'[' * DEEP}{']' * DEEP}\n", "triack.toml:2: it is nested too deeply"),
+        (f"{NODE}x = {'{x = ' * DEEP}1{'}' * DEEP}\n", "triack.toml:2: it is nested too deeply"),
+        (f"{NODE}x{'.x' * DEEP} = 1\n", "triack.toml:2: it is nested too deeply"),
+        (f"[x{'.x' * DEEP}]\n", "triack.toml:1: it is nested too deeply"),
+        (f"{NODE}max_redeliveries = {'9' * 20_000}\n", "triack.toml: it has a number of several thousand digits"),
+        (
+            f"{NODE}max_redeliveries = 0x{'f' * 20_000}\n",
+            "triack.toml:2: node.max_redeliveries: must be a whole number, not a number of more than 64 bits",
+        ),
+        ("[routes.x]\nto = 'a'\n", "triack.toml:2: routes.x.to: write each route as a table of its own, [[routes]]"),
+        (f"# {'x' * FILE_BYTES_MAX}", f"triack.toml: it has more than {FILE_BYTES_MAX} bytes"),
+    ],
+)
+def test_a_file_that_no_person_wrote_is_refused_like_another_mistake(text: str, told: str, tmp_path: Path) -> None:
+    assert problems_of(tmp_path, text) == [told]
+
+
+def test_after_a_hundred_mistakes_the_rest_is_not_read(tmp_path: Path) -> None:
+    """Each costs a search for the name that was meant, and nobody reads more."""
+    for text in (
+        NODE + "".join(f"unknown_{number} = 1\n" for number in range(2_000)),
+        "".join(f"[[routes]]\nto = 'n{number}'\n" for number in range(2_000)),
+    ):
+        told = problems_of(tmp_path, text)
+        assert len(told) == PROBLEMS_MAX + 1
+        assert told[-1] == "after 100 mistakes the rest was not read: there may be more"
+
+
+def test_a_mistake_is_one_line_without_control_characters(tmp_path: Path) -> None:
+    """A key that turns the direction of writing, or colours the terminal, is shown and has no effect."""
+    text = '[node]\n"a\u202eb\x9b" = 1\nlisten = "x\\ny\\u001b[31m"\n'
+    told = problems_of(tmp_path, text)
+    assert told[0].startswith('triack.toml:2: node."a\\u202eb\\x9b": there is no such key')
+    assert len(told) == 2
+    assert all(line.isprintable() for line in told)
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "triack.toml", 0o600)
+    layers = Layers()
+    layers.add_file(tmp_path / "triack.toml")
+    assert layers.problems == [f"{tmp_path}/triack.toml: it is no regular file"]
+
+
+def test_a_file_that_others_may_write_is_refused(tmp_path: Path) -> None:
+    """By a link as well, as Kubernetes has them. What root, or the user of the node, alone writes is read."""
+    file = tmp_path / "file"
+    file.write_text(NODE)
+    (tmp_path / "triack.toml").symlink_to("file")
+    for mode, told in ((0o664, "others may write to it (mode 0664): chmod go-w it"), (0o644, "")):
+        file.chmod(mode)
+        layers = Layers()
+        layers.add_file(tmp_path / "triack.toml")
+        assert layers.problems == ([f"{tmp_path}/triack.toml: {told}"] if told else [])
+
+
+def test_the_place_of_a_table_is_that_of_its_first_key(tmp_path: Path) -> None:
+    layers = Layers()
+    (tmp_path / "triack.toml").write_text("[limits]\nnode_quota_bytes = 5\nquota = { messages = 5, size_bytes = 6 }\n")
+    layers.add_file(tmp_path / "triack.toml")
+    assert layers.first_place(("limits", "quota")).endswith(":3")
+    assert (layers.says(("limits",)), layers.says(("limits", "journal"))) == (True, False)

@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triack.node.config.lines import lines_of
+from triack.node.config.lines import DEPTH_MAX, line_too_deep, lines_of
 
 WRITTEN = '''
 # [commented]
@@ -75,3 +75,12 @@ def written(value: Any) -> str:
 def quoted(text: str) -> str:
     """A text in quotes."""
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
+
+
+def test_what_is_too_deep_has_its_line_whatever_follows() -> None:
+    """Dots and brackets in texts and comments do not count, nor does what comes after a mistake."""
+    deep = "[" * (DEPTH_MAX + 1)
+    assert line_too_deep(f"a = 1\nb = {deep}") == 2
+    assert line_too_deep(f"a{'.a' * (DEPTH_MAX + 1)} = 1") == 1
+    for harmless in (f'a = "{deep}"', f"a = '''\n{deep}'''", f"# {deep}", f'a = """{deep}', "a = [1.5]\n" * 100):
+        assert line_too_deep(harmless) is None

@@ -29,3 +29,9 @@ def test_what_is_no_quantity_is_none(text: str) -> None:
 def test_a_whole_number_of_a_large_unit_is_written_with_it() -> None:
     assert [write_quantity(size, SIZES) for size in (2**30, 3 * 2**20, 1_000, 0)] == ["1 GiB", "3 MiB", None, None]
     assert write_quantity(7_200, SECONDS) == "2 h"
+
+
+def test_a_text_of_very_many_digits_is_no_quantity() -> None:
+    """Python reads no number of so many, and none of them is a float."""
+    for text in (f"{'9' * 20_000} s", f"{'9' * 400} ms", f"{'9' * 400}.5 d"):
+        assert read_quantity(text, SECONDS) is None

@@ -89,7 +89,7 @@ def test_what_others_may_have_written_is_no_note(tmp_path: Path) -> None:
     os.mkfifo(path)
     assert read_note(tmp_path, Recorded, said.append) is None
     assert said == [
-        f"note not used: others may write to {path} (mode 0666)",
+        f"note not used: others may write to {path} (mode 0666): chmod go-w it",
         f"note not used: {path} is no regular file",
     ]
 

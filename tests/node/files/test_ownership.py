@@ -7,7 +7,7 @@ import pytest
 
 from tests.node.users import OTHER, OWNER, commons, make_folder, needs_users, run_as
 from triack.node.files import ownership
-from triack.node.files.ownership import check_private, check_private_folder, open_plain, trusted_users
+from triack.node.files.ownership import check_private, check_private_folder, open_plain, read_named, trusted_users
 
 __all__ = ["commons"]
 
@@ -80,3 +80,29 @@ def test_a_file_of_another_user_is_refused(commons: Path) -> None:
     os.chown(path, OTHER, OTHER)
     with pytest.raises(PermissionError, match=f"note belongs to another user \\(uid {OTHER}\\)"):
         run_as(OWNER, lambda: open_plain(path, trusted_users()))
+
+
+def test_a_file_that_a_person_names_is_read_by_links_and_never_waited_for(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"12345")
+    (tmp_path / "link").symlink_to("file")
+    os.mkfifo(tmp_path / "pipe")
+    assert read_named(tmp_path / "link", 5) == b"12345"
+    for path, why in (
+        (tmp_path / "file", "it has more than 4 bytes"),
+        (tmp_path / "pipe", "it is no regular file"),
+        (tmp_path, "it is no regular file"),
+        (Path("/dev/zero"), "it is no regular file"),
+    ):
+        with pytest.raises(PermissionError) as refused:
+            read_named(path, 4)
+        assert refused.value.strerror == why
+
+
+@needs_users
+def test_a_file_that_a_person_names_is_ours_or_roots(commons: Path) -> None:
+    path = commons / "triack.toml"
+    path.touch(0o644)
+    assert run_as(OWNER, lambda: read_named(path, 9)) == b""
+    os.chown(path, OTHER, OTHER)
+    with pytest.raises(PermissionError, match=f"it belongs to another user \\(uid {OTHER}\\)"):
+        run_as(OWNER, lambda: read_named(path, 9))

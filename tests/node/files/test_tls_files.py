@@ -22,6 +22,7 @@ from tests.machine import PATIENCE_S
 from tests.node.nodes import SOON, WAIT, bodies, quick, until
 from triack.base.errors import IdentityError
 from triack.node.files import tls_files
+from triack.node.files.private_files import FILE_BYTES_MAX
 from triack.node.files.tls_files import TlsFiles
 from triack.tools.ports import free_port
 
@@ -208,3 +209,12 @@ async def test_nobody_is_asked_for_a_password_while_a_node_runs(
     (folder / "both.pem").write_bytes(private + certificate)
     why = "still in force: its password is asked for at the start of the node only"
     await until(lambda: why in caplog.text)
+
+
+def test_what_openssl_would_read_without_end_is_refused_at_the_start(folder: Path) -> None:
+    os.mkfifo(folder / "pipe")
+    with (folder / "long").open("wb") as file:
+        file.truncate(FILE_BYTES_MAX + 1)
+    for name, why in (("pipe", "it is no regular file"), ("long", "over")):
+        with pytest.raises(IdentityError, match=f"^read {folder / name}: .*{why}"):
+            TlsFiles(None, None, folder / name)

@@ -1,5 +1,6 @@
 """Sources of large bodies, and what of them is refused; ``tests/api/stories/test_large_bodies.py`` has the stories."""
 
+import asyncio
 import io
 import os
 from collections.abc import AsyncIterator, Callable
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 
 import triack
-from tests.node.nodes import make, quick
+from tests.node.nodes import bodies, make, quick
 from triack.node.handles.streaming import PIECE_BYTES, Source, StoredBody, Upload, open_source
 from triack.node.node import port_of
 
@@ -121,3 +122,21 @@ async def test_an_upload_that_is_given_up_twice_ends_once() -> None:
         assert not port_of(node).engine.queues.bodies.by_id
         with pytest.raises(triack.BodyLost):
             await StoredBody(port_of(node), bytes(16), 7, 1).read()
+
+
+async def test_a_source_that_says_nothing_holds_up_nothing_else(tmp_path: Path) -> None:
+    """A path of a pipe is refused. An open pipe is read in a thread of its own: the store takes other messages."""
+    os.mkfifo(tmp_path / "pipe")
+    out, into = os.pipe()
+    async with make("a", data=None) as node:
+        with pytest.raises(triack.UsageError, match="pipe is no regular file"):
+            await node.send_stream("q", tmp_path / "pipe")
+        with os.fdopen(out, "rb") as reading, os.fdopen(into, "wb") as writing:
+            sending = asyncio.create_task(node.send_stream("q", reading))
+            await asyncio.sleep(0)
+            await node.send("q", b"small")
+            assert await bodies(node, "q", 1) == [b"small"]
+            writing.write(b"large")
+            writing.close()
+            await sending
+        assert await bodies(node, "q", 1) == [b"large"]

@@ -1,6 +1,7 @@
 """``triack config`` and ``triack reload``: files are checked, shown, begun and read again."""
 
 import json
+import os
 import re
 import signal
 import sys
@@ -159,3 +160,39 @@ def test_a_node_that_is_not_said_is_asked_for(folder: Path) -> None:
     assert (done.returncode, b"--data DIR, or --config FILE" in done.stderr) == (2, True)
     done = call("serve")
     assert (done.returncode, b"the data directory is missing" in done.stderr) == (2, True)
+
+
+@pytest.mark.slow
+def test_a_pipe_in_the_place_of_the_file_holds_up_no_running_node(folder: Path) -> None:
+    """It says so, goes on, and ends when it is told to."""
+    file = folder / "triack.toml"
+    file.write_text('[node]\nname = "plant"\ndata = "data"\n')
+    process = start("serve", "--config", file)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    assert process.stdout.readline() == b"listening nowhere\n"
+    file.unlink()
+    os.mkfifo(file)
+    process.send_signal(signal.SIGHUP)
+    while b"it is no regular file" not in process.stderr.readline():
+        assert process.poll() is None
+    assert triack("queue", "list", "--data", folder / "data").returncode == 0
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=SECONDS)
+    assert process.wait() == 0
+
+
+def test_what_a_file_has_controls_no_terminal(folder: Path) -> None:
+    (folder / "triack.toml").write_text('[node]\ndata = "a\\u202eb\\u009b"\n')
+    for options in ((), ("--json",)):
+        assert all(line.isprintable() for line in run("show", *options).output.splitlines())
+
+
+def test_a_new_file_is_one_that_is_read_whatever_the_umask(folder: Path) -> None:
+    """With umask 002, as of Fedora, the group could write to it."""
+    before = os.umask(0o002)
+    try:
+        assert run("init").exit_code == 0
+    finally:
+        os.umask(before)
+    assert run("check").output == "triack.toml: no mistake found\n"

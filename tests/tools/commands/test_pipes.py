@@ -4,6 +4,7 @@ import asyncio
 import os
 import socket
 import struct
+import threading
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,18 @@ async def test_a_file_is_one_message_whatever_is_in_it(tmp_path: Path) -> None:
     with pytest.raises(TriackError, match=r"^read .*gone: No such file or directory"):
         await source.next()
     assert await source.next() is None
+
+
+async def test_a_file_that_is_a_silent_pipe_keeps_no_process_from_ending(tmp_path: Path) -> None:
+    """Its thread is a daemon; a pool of threads would be waited for."""
+    os.mkfifo(tmp_path / "pipe")
+    reading = asyncio.create_task(FileSource([tmp_path / "pipe"], 100).next())
+    await asyncio.sleep(0)
+    threads = [it for it in threading.enumerate() if it.name == "triack-input"]
+    reading.cancel()
+    assert [it.daemon for it in threads] == [True]
+    (tmp_path / "pipe").write_bytes(b"x")
+    threads[0].join()
 
 
 async def test_into_a_pipe_a_line_counts_when_it_was_taken() -> None:
