@@ -1,10 +1,15 @@
 """Names to socket addresses, without stopping the event loop, and operating system errors to ours."""
 
 import asyncio
+import errno
 import ipaddress
 import os
 import socket
 import ssl
+import threading
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, TypeAlias
 
 from triack.base.errors import TransportError
@@ -30,6 +35,10 @@ SocketAddress: TypeAlias = tuple[Any, ...]
 
 ADDRESSES_MAX = 8
 """Of one name: trying more of them, one after the other, takes longer than a connect waits."""
+
+LOOKUPS_MAX = 256
+"""Threads that wait for the name service of the system, which may take 20 s for each name. More silent names than that
+are one mistake of the network, and wait for each other."""
 
 _IPV4_PARTS = 2
 """Host and port."""
@@ -80,14 +89,82 @@ def lookup_numeric(address: Address) -> SocketAddress | None:
     return found[0][4]
 
 
+class _Lookups:
+    """Runs look-ups in daemon threads of its own, of which there are as many as names that are waited for.
+
+    Not in the event loop's pool of threads: it has few, which the program needs for itself, and the end of a program
+    waits for them.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._waiting: deque[Callable[[], None]] = deque()
+        self._threads = 0
+
+    async def ask(self, look: Callable[[], list[Any]]) -> list[Any]:
+        """What the look-up returns. Raises OSError."""
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[list[Any]] = loop.create_future()
+        with self._lock:
+            self._waiting.append(lambda: _answer(loop, answer, look))
+            is_more = self._threads < LOOKUPS_MAX
+            self._threads += is_more
+        try:
+            if is_more:
+                threading.Thread(target=self._work, name="triack-lookup", daemon=True).start()
+        except RuntimeError:
+            with self._lock:
+                self._threads -= 1
+            answer.cancel()
+            raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN)) from None
+        return await answer
+
+    def _work(self) -> None:
+        while True:
+            with self._lock:
+                if not self._waiting:
+                    self._threads -= 1
+                    return
+                job = self._waiting.popleft()
+            job()
+
+
+_LOOKUPS = _Lookups()
+
+
+def _answer(
+    loop: asyncio.AbstractEventLoop, answer: "asyncio.Future[list[Any]]", look: Callable[[], list[Any]]
+) -> None:
+    if answer.done():  # its caller has gone
+        return
+    found: list[Any] = []
+    failure: OSError | None = None
+    try:
+        found = look()
+    except OSError as error:
+        failure = error
+    except UnicodeError:  # no name of the network has such letters, or so many
+        failure = socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    def give() -> None:
+        if answer.done():
+            return
+        if failure is None:
+            answer.set_result(found)
+        else:
+            answer.set_exception(failure)
+
+    with suppress(RuntimeError):  # the loop has ended, and no call waits any more
+        loop.call_soon_threadsafe(give)
+
+
 async def lookup(address: Address) -> list[SocketAddress]:
     """Ask the system's resolver, in a thread: all addresses, those of IPv4 first, as it is those that nodes listen at.
 
     Raises:
         OSError: the name does not exist.
     """
-    loop = asyncio.get_running_loop()
-    found = await loop.getaddrinfo(address.host, address.port, type=socket.SOCK_DGRAM)
+    found = await _LOOKUPS.ask(lambda: socket.getaddrinfo(address.host, address.port, type=socket.SOCK_DGRAM))
     return sorted(dict.fromkeys(entry[4] for entry in found), key=family_of)[:ADDRESSES_MAX]
 
 
@@ -99,9 +176,8 @@ async def resolve_listening(address: Address) -> SocketAddress:
     Raises:
         OSError: the name does not exist.
     """
-    found = await asyncio.get_running_loop().getaddrinfo(
-        address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-    )
+    kind, flags = socket.SOCK_STREAM, socket.AI_PASSIVE
+    found = await _LOOKUPS.ask(lambda: socket.getaddrinfo(address.host, address.port, type=kind, flags=flags))
     return min((entry[4] for entry in found), key=family_of)
 
 

@@ -16,7 +16,7 @@ import contextlib
 import errno
 import socket
 import ssl
-from collections import Counter
+from collections import Counter, deque
 
 from triack.base.checks import check_kind
 from triack.base.errors import AddressError, ProtocolError, UsageError
@@ -25,7 +25,17 @@ from triack.transport.address import Address
 from triack.transport.connection import Connection
 from triack.transport.frames import Framer, LengthFramer
 from triack.transport.received import Inbox, Trouble, tell_nobody
-from triack.transport.resolve import SocketAddress, address_of, bound, cannot, cause_of, resolve_listening
+from triack.transport.resolve import (
+    SocketAddress,
+    address_of,
+    bound,
+    cannot,
+    cause_of,
+    family_of,
+    lookup,
+    lookup_numeric,
+    resolve_listening,
+)
 from triack.transport.strangers import STRANGERS_MAX, Strangers, host_of
 from triack.transport.turns import Burst
 
@@ -172,12 +182,9 @@ class TcpEndpoint:
     async def _run_outgoing(self, connection: Connection, address: Address) -> None:
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT_SECONDS):
+                name = None if self._tls.client is None else address.host
                 reader, writer = await asyncio.open_connection(
-                    address.host,
-                    address.port,
-                    limit=BUFFER_BYTES,
-                    ssl=self._tls.client,
-                    **_haste(address),
+                    sock=await _dial(address), limit=BUFFER_BYTES, ssl=self._tls.client, server_hostname=name
                 )
         except OSError as error:  # also TimeoutError and the errors of TLS
             self.on_trouble(connection.address, _why_unreachable(address, error))
@@ -355,15 +362,51 @@ async def _accepted(listening: socket.socket) -> tuple[socket.socket, SocketAddr
             loop.remove_reader(listening)
 
 
-def _haste(to: Address) -> dict[str, float]:
-    """The option that tries the addresses of a name in parallel; without it they are tried one by one.
+async def _dial(address: Address) -> socket.socket:
+    """Connect to the first address of a name that takes a connection; each is given a moment before the next one.
 
-    Loops that are not asyncio's, such as uvloop's, do not have it, and with tasks that begin at once, which a task
-    factory may make, it never returns (CPython issue 124309).
+    Raises:
+        OSError: none does; the failure of the first.
     """
-    loop = asyncio.get_running_loop()
-    is_possible = isinstance(loop, asyncio.BaseEventLoop) and loop.get_task_factory() is None
-    return {"happy_eyeballs_delay": NEXT_ADDRESS_SECONDS} if is_possible and not to.is_numeric else {}
+    number = lookup_numeric(address)
+    places = deque([number] if number is not None else await lookup(address))
+    trying: set[asyncio.Task[socket.socket]] = set()
+    failure: BaseException | None = None
+    try:
+        while places or trying:
+            if places:
+                trying.add(asyncio.create_task(_dial_at(places.popleft())))
+            within = NEXT_ADDRESS_SECONDS if places else None
+            done, _ = await asyncio.wait(trying, timeout=within, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                trying.discard(task)
+                if (error := task.exception()) is None:
+                    return task.result()
+                failure = failure or error
+        assert failure is not None
+        raise failure
+    finally:
+        for task in trying:
+            task.cancel()
+            task.add_done_callback(_hang_up)
+
+
+async def _dial_at(place: SocketAddress) -> socket.socket:
+    sock = socket.socket(family_of(place), socket.SOCK_STREAM)
+    try:
+        sock.setblocking(False)
+        # The scope of a link-local address is a number after it, and asyncio looks up what is no number.
+        await asyncio.get_running_loop().sock_connect(sock, (place[0].partition("%")[0], *place[1:]))
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+def _hang_up(task: "asyncio.Task[socket.socket]") -> None:
+    """Close a connection that came after another one."""
+    if not task.cancelled() and task.exception() is None:
+        task.result().close()
 
 
 def _why_unreachable(address: Address, error: OSError) -> str:

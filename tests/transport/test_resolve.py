@@ -2,12 +2,16 @@
 
 import asyncio
 import socket
+import threading
+from functools import partial
 
 import pytest
 
+from triack.transport import resolve
 from triack.transport.address import Address
 from triack.transport.resolve import (
     ADDRESSES_MAX,
+    _Lookups,
     address_of,
     bound,
     cannot,
@@ -74,13 +78,63 @@ async def test_all_addresses_of_a_name_are_found(monkeypatch: pytest.MonkeyPatch
     """Each once, where nodes listen first; and not without end."""
     found = [("::1", 7, 0, 0), ("127.0.0.1", 7), ("::1", 7, 0, 0), *(("2001:db8::1", port, 0, 0) for port in range(20))]
 
-    async def answer(*_: object, **__: object) -> list[tuple[object, ...]]:
-        return [(0, 0, 0, "", sockaddr) for sockaddr in found]
-
-    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", answer)
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [(0, 0, 0, "", sockaddr) for sockaddr in found])
     addresses = await lookup(Address("udp", "plant", 7))
     assert addresses[:2] == [("127.0.0.1", 7), ("::1", 7, 0, 0)]
     assert len(addresses) == ADDRESSES_MAX
+
+
+async def test_names_without_an_answer_hold_up_no_other_name_and_no_thread_of_the_program(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The name server is silent: so many look-ups wait that the event loop has no thread for any of them."""
+    asked, silent = threading.Semaphore(0), threading.Event()
+
+    def look(host: str, *_: object, **__: object) -> list[tuple[object, ...]]:
+        if host != "good.lan":
+            asked.release()
+            silent.wait()
+            raise socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")
+        return [(0, 0, 0, "", ("127.0.0.1", 7))]
+
+    monkeypatch.setattr(socket, "getaddrinfo", look)
+    waiting = [asyncio.create_task(lookup(Address("udp", f"p{number}.example", 7))) for number in range(40)]
+    assert await lookup(Address("udp", "good.lan", 7)) == [("127.0.0.1", 7)]
+    await asyncio.to_thread(lambda: [asked.acquire() for _ in waiting])
+    threads = [it for it in threading.enumerate() if it.name == "triack-lookup"]
+    assert (len(threads) >= len(waiting), {it.daemon for it in threads}) == (True, {True})
+    waiting.pop().cancel()  # its caller has gone, and its thread finds nobody
+    silent.set()
+    assert {str(it) for it in await asyncio.gather(*waiting, return_exceptions=True)} == {
+        "[Errno -3] Temporary failure in name resolution"
+    }
+
+
+async def test_threads_of_look_ups_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The others wait for one of them; those whose callers have gone are left out."""
+    monkeypatch.setattr(resolve, "LOOKUPS_MAX", 2)
+    lookups, go = _Lookups(), threading.Event()
+    asked: list[int] = []
+
+    def look(number: int) -> list[int]:
+        asked.append(number)
+        go.wait()
+        return [number]
+
+    waiting = [asyncio.create_task(lookups.ask(partial(look, number))) for number in range(5)]
+    while len(asked) < 2:  # noqa: ASYNC110 - other threads fill it
+        await asyncio.sleep(0)
+    waiting[3].cancel()
+    await asyncio.sleep(0)
+    go.set()
+    assert await asyncio.gather(*waiting[:3], waiting[4]) == [[0], [1], [2], [4]]
+    assert sorted(asked) == [0, 1, 2, 4]
+
+
+async def test_a_name_that_no_network_has_is_not_known() -> None:
+    """Python refuses to ask for it."""
+    with pytest.raises(socket.gaierror, match="Name or service not known"):
+        await lookup(Address("udp", "x" * 70, 7))
 
 
 @pytest.mark.parametrize("kind", [socket.SOCK_DGRAM, socket.SOCK_STREAM])

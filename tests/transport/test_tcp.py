@@ -1,13 +1,14 @@
 """TCP as a carrier of datagrams: connections come and go, are bounded, and end with a report."""
 
 import asyncio
+import contextlib
 import errno
 import gc
 import select
 import socket
 import ssl
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any
 
@@ -210,16 +211,20 @@ async def test_who_knocks_while_it_closes_is_left_by_nobody(opened: Opener, recw
 # Both families, and beyond this machine.
 
 
+def found_at_both() -> Callable[..., list[Any]]:
+    """The resolver of a machine on which ``localhost`` has addresses of both families."""
+    real = socket.getaddrinfo
+
+    def both(host: str, *more: Any, **options: Any) -> list[Any]:
+        hosts = ("127.0.0.1", "::1") if host == "localhost" else (host,)
+        return [found for host in hosts for found in real(host, *more, **options)]
+
+    return both
+
+
 async def test_both_families(opened: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
     """A name with addresses of both is tried at both; one socket takes both."""
-    loop = asyncio.get_running_loop()
-    real = loop.getaddrinfo
-
-    async def both(host: str, *more: Any, **options: Any) -> list[Any]:
-        hosts = ("127.0.0.1", "::1") if host == "localhost" else (host,)
-        return [found for host in hosts for found in await real(host, *more, **options)]
-
-    monkeypatch.setattr(loop, "getaddrinfo", both)
+    monkeypatch.setattr(socket, "getaddrinfo", found_at_both())
     here = await opened("tcp", None)
     for listen, called in (
         ("tcp://[::1]:0", "localhost"),
@@ -247,32 +252,35 @@ async def test_where_tasks_begin_at_once(opened: Opener) -> None:
         assert (data, [data for data, _ in await received(here, 1)]) == (b"x", [b"y"])
 
 
-@pytest.mark.parametrize(
-    ("to", "own_tasks", "delay_s"),
-    [
-        ("tcp://localhost:9", True, tcp.NEXT_ADDRESS_SECONDS),
-        ("tcp://localhost:9", False, None),
-        ("tcp://127.0.0.1:9", True, None),
-        ("tcp://[::1]:9", True, None),
-    ],
-)
-async def test_several_addresses_are_tried_at_a_time_where_asyncio_can(
-    opened: Opener, monkeypatch: pytest.MonkeyPatch, to: str, own_tasks: bool, delay_s: float | None
+async def test_an_address_that_says_nothing_does_not_hold_up_the_next_one(
+    opened: Opener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A name may have several; with a task factory whose tasks begin at once, they are tried one by one."""
-    loop, asked = asyncio.get_running_loop(), list[float | None]()
+    """A name has two; at the first one, whose queue of waiting connections is full, the system drops each call."""
+    there = await opened("tcp", "tcp://[::1]:0")
+    port = Address.parse(there.address).port
+    monkeypatch.setattr(socket, "getaddrinfo", found_at_both())
+    with contextlib.ExitStack() as held:
+        silent = held.enter_context(socket.create_server(("127.0.0.1", port), backlog=0))
+        for _ in range(3):
+            waiting = held.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(silent.getsockname())
+        here = await opened("tcp", None)
+        await here.send([b"x"], f"tcp://localhost:{port}")
+        assert (await received(there, 1))[0].data == b"x"
 
-    async def refuse(*_: Any, **options: Any) -> None:
-        asked.append(options.get("happy_eyeballs_delay"))
-        raise ConnectionRefusedError
 
-    monkeypatch.setattr(asyncio, "open_connection", refuse)
-    if not own_tasks:
-        loop.set_task_factory(lambda loop, work, **more: asyncio.Task(work, loop=loop, **more))
+async def test_where_no_address_takes_a_connection_the_first_says_why(
+    opened: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    places = [("127.0.0.1", 9), ("192.0.2.1", 9, 0, 0)]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [(0, 0, 0, "", place) for place in places])
     here = await opened("tcp", None)
-    await here.send([b"x"], to)
-    assert await received(here, 1) == [Received(b"", to)]
-    assert asked == [delay_s]
+    said: list[str] = []
+    here.on_trouble = lambda _to, why: said.append(why)
+    await here.send([b"x"], "tcp://localhost:9")
+    assert await received(here, 1) == [Received(b"", "tcp://localhost:9")]
+    assert said == ["nobody listens at tcp://localhost:9"]
 
 
 async def test_without_keys_nothing_leaves_the_machine(opened: Opener) -> None:

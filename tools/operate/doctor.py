@@ -31,6 +31,7 @@ from triack.tools.commands.visiting import connected
 from triack.tools.operate.amounts import size_of
 from triack.transport.address import Address
 from triack.transport.batched import offers_batches
+from triack.transport.resolve import lookup
 from triack.transport.udp import SOCKET_BUFFER_BYTES
 
 __all__ = ["Finding", "doctor", "examine"]
@@ -229,13 +230,13 @@ async def _resolves(peer: str, url: str) -> Finding:
     try:
         wanted = Address.parse(url)
         async with asyncio.timeout(RESOLVE_S):
-            found = await asyncio.get_running_loop().getaddrinfo(wanted.host, wanted.port)
+            found = await lookup(wanted)
     except TimeoutError:
         return Finding("fail", what, f"{url}: the name service does not answer", "mend the name service")
     except (AddressError, OSError) as error:
         why = f"{url}: {error.strerror if isinstance(error, OSError) and error.strerror else error}"
         return Finding("fail", what, why, f"triack trust add {peer} --address URL, or mend the name service")
-    return Finding("ok", what, f"{url} is {found[0][4][0]}")
+    return Finding("ok", what, f"{url} is {found[0][0]}")
 
 
 # ---- the directory

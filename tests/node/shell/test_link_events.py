@@ -47,14 +47,13 @@ async def test_the_cause_of_silence_is_said_soon_and_once(
 ) -> None:
     """To the program and to the log; a name that cannot be resolved is no mere silence."""
 
-    async def fail(host: str, *more: Any, **options: Any) -> list[Any]:
+    def fail(host: str, *more: Any, **options: Any) -> list[Any]:
         if host == "localhost":
             raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
-        return await real(host, *more, **options)
+        return real(host, *more, **options)
 
-    loop = asyncio.get_running_loop()
-    real = loop.getaddrinfo
-    monkeypatch.setattr(loop, "getaddrinfo", fail)
+    real = socket.getaddrinfo
+    monkeypatch.setattr(socket, "getaddrinfo", fail)
     async with make("a", settings=quick(close_timeout_s=0.05)) as a:
         events = a.events()
         await a.send(f"{address}/q", b"x")
