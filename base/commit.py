@@ -15,6 +15,7 @@ from triack.base.names import StreamId
 __all__ = [
     "CARES",
     "HEAD_BYTES",
+    "KEY_BITS",
     "OWN_STATE",
     "Commit",
     "MessageIndex",

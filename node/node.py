@@ -43,6 +43,7 @@ from triack.queues.manager.engine import Engine
 from triack.queues.node_settings import NodeSettings
 from triack.queues.routes import Route, check_routes
 from triack.store.folder import as_folder, check_unused
+from triack.store.runs import Reading
 from triack.store.store import Store
 from triack.transport.address import Address
 from triack.transport.endpoint import Endpoint, Tls
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
     from triack.node.config.config import Config, Sources
     from triack.node.config.reload import Reload
 
-__all__ = ["Node", "open_configured", "open_node", "port_of"]
+__all__ = ["Node", "open_configured", "open_node", "port_of", "rows_read"]
 
 
 class _Unsaid(Enum):
@@ -246,6 +247,7 @@ class Node(Verbs):
         self._steered: QueueAdmin | None = None
         self._asking: Requests | None = None
         self._control: ControlServer | None = None
+        self._reading = Reading()
         self._closing: asyncio.Task[None] | None = None
         self._reload: Reload | None = None
         self._process = os.getpid()
@@ -306,7 +308,10 @@ class Node(Verbs):
                 opened.callback(log.close)
             try:
                 settings = replace(self.settings, survives="nothing") if store.in_memory else self.settings
-                engine = self._make_engine(content, channels, endpoint, settings, recording=log is not None)
+                # In the thread: a million messages take seconds, and a signal must end them.
+                engine = await worker.start(
+                    lambda: self._make_engine(content, channels, endpoint, settings, recording=log is not None)
+                )
             except (KeyError, ValueError) as cause:
                 raise StoreDamaged(f"open store {store.path}: {type(cause).__name__}: {cause}") from cause
             # The last await: a process that connects finds a node that is open.
@@ -365,6 +370,7 @@ class Node(Verbs):
 
     async def _open_store(self, opened: AsyncExitStack, worker: Worker) -> tuple[Store, StoreContent]:
         platform, stores = self._platform, list[Store]()
+        self._reading = Reading()
         survives, data = self.settings.survives, self._data
         if survives == "nothing" and data is not None:
             check_unused(data)
@@ -374,7 +380,8 @@ class Node(Verbs):
             stores.append(platform.open_store(data, self.settings.limits.store_log_bytes))
             if survives == "process crash":
                 stores[0].survive_crashes_only()
-            return stores[0].load(platform.entropy(16), int.from_bytes(platform.entropy(8)) >> 1)
+            node_id, start = platform.entropy(16), int.from_bytes(platform.entropy(8)) >> 1
+            return stores[0].load(node_id, start, self._reading)
 
         def close() -> None:
             for store in stores:
@@ -383,6 +390,7 @@ class Node(Verbs):
         # A call that is cancelled here must still close the store that the worker opens meanwhile.
         opened.callback(close)
         opened.callback(worker.close)
+        opened.callback(self._reading.give_up)
         content = await worker.start(open_and_load)
         return stores[0], content
 
@@ -539,6 +547,11 @@ class Node(Verbs):
 async def _never() -> bool:
     """A node that has ended is not back."""
     return False
+
+
+def rows_read(node: Node) -> int:
+    """How many rows of its store a node that starts has read, for those who wait: it grows until the node is open."""
+    return node._reading.rows  # noqa: SLF001 - no verb
 
 
 def port_of(node: Node) -> EngineHandle:

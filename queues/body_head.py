@@ -35,6 +35,7 @@ __all__ = [
     "move_times",
     "ordinal_of",
     "priority_of",
+    "read_plain",
     "receive_by_of",
     "sent_at_of",
     "was_sealed",
@@ -69,6 +70,19 @@ def count_of(head: bytes) -> int:
     """Number of messages in a batch, by its first ``HEAD_BYTES``; 1 for a fragment."""
     first, count, _, _, _ = HEAD.unpack_from(head)
     return 1 if first & KIND_BITS == FRAGMENT else int(count) & ~OPENED
+
+
+def read_plain(head: bytes) -> tuple[int, int] | None:
+    """Count and sending time of whole messages that may be received at any time, by their first ``HEAD_BYTES``.
+
+    None for a piece, a sealed or a large message, and for messages whose life ends.
+    """
+    if len(head) < HEAD.size:
+        return None
+    first, count, _, sent_at_ms, receive_by_ms = HEAD.unpack_from(head)
+    if first & KIND_BITS == FRAGMENT or first & LARGE or receive_by_ms:
+        return None
+    return count & ~OPENED, sent_at_ms
 
 
 def large_of(head: bytes) -> int:

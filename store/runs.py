@@ -23,11 +23,13 @@ from triack.base.commit import (
     TransitIndex,
     TransitRow,
 )
+from triack.base.errors import StoreError
 
 __all__ = [
     "MESSAGE_BYTES",
     "OUTGOING_BYTES",
     "TRANSIT_BYTES",
+    "Reading",
     "StoredRun",
     "Unfolded",
     "bits_in",
@@ -156,22 +158,54 @@ def _enough(places: range) -> list[range]:
     return [places] if len(places) >= RUN_PACKETS_MIN else [range(at, at + 1) for at in places]
 
 
+class Reading:
+    """How far a start has read its store, for those who wait for it in another thread.
+
+    Attributes:
+        rows: read so far, each once more when its packets are unfolded.
+        is_given_up: whether it ends with its next row.
+    """
+
+    __slots__ = ("is_given_up", "rows")
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self.is_given_up = False
+
+    def give_up(self) -> None:
+        """End it with its next row. In any thread."""
+        self.is_given_up = True
+
+    def step(self) -> None:
+        """One more row. Raises StoreError when it was given up."""
+        self.rows += 1
+        if self.is_given_up:
+            raise StoreError("read the store: the start was given up")
+
+
 class Unfolded(Generic[Index]):
     """The packets of rows, made when they are asked for: a million of them take no more memory than their rows.
 
     Args:
         rows: the arguments of ``unfold``.
         unfold: gives the packets of a row.
+        reading: gets a step for each row.
     """
 
-    __slots__ = ("_rows", "_unfold")
+    __slots__ = ("_reading", "_rows", "_unfold")
 
-    def __init__(self, rows: list[tuple[Any, ...]], unfold: Callable[..., Iterator[Index]]) -> None:
+    def __init__(self, rows: list[tuple[Any, ...]], unfold: Callable[..., Iterator[Index]], reading: Reading) -> None:
         self._rows = rows
         self._unfold: Callable[..., Iterator[Index]] = unfold
+        self._reading = reading
 
     def __iter__(self) -> Iterator[Index]:
-        return chain.from_iterable(self._unfold(*row) for row in self._rows)
+        return chain.from_iterable(self._unfolded())
+
+    def _unfolded(self) -> Iterator[Iterator[Index]]:
+        for row in self._rows:
+            self._reading.step()
+            yield self._unfold(*row)
 
 
 def outgoing_indices(key: int, parts: bytes, gone: int) -> Iterator[OutgoingIndex]:

@@ -52,6 +52,7 @@ from triack.store.owner import OWNER_FILE, Owner
 from triack.store.place import Place
 from triack.store.rows import META, TABLES, UNREADABLE, Tallies
 from triack.store.runs import (
+    Reading,
     StoredRun,
     Unfolded,
     bits_in,
@@ -345,21 +346,22 @@ class Store:
 
     # ---- starting
 
-    def load(self, new_node_id: bytes, start: int) -> StoreContent:
+    def load(self, new_node_id: bytes, start: int, reading: Reading | None = None) -> StoreContent:
         """Begin an incarnation and read everything but the bodies.
 
         Args:
             new_node_id: 16 random bytes, the node's id if the store has none yet.
             start: the id of this start, a random number of 63 bits.
+            reading: has its progress, and can give it up.
 
         Raises:
             StoreDamaged: a row was changed, or rows are missing.
-            StoreError: the disk cannot be read.
+            StoreError: the disk cannot be read, or the reading was given up.
             StoreFailed: the new incarnation cannot be written.
         """
         try:
             with self._opening():
-                content = self._load()
+                content = self._load(reading or Reading())
         except StoreError:
             self._sound = False
             raise
@@ -388,12 +390,13 @@ class Store:
         content.room_bytes, content.disk_bytes = self.room_bytes(), self.disk_bytes()
         return replace(content, node_id=meta.node_id, incarnation=meta.incarnation, start=start)
 
-    def _load(self) -> StoreContent:
+    def _load(self, reading: Reading) -> StoreContent:
         found = Tallies()
 
         def rows(name: str) -> Iterator[list[Any]]:
             table = TABLES[name]
             for *values, checksum in self._db.execute(table.load):
+                reading.step()
                 if table.checksum(values) != checksum:
                     raise StoreDamaged(f"load store {self.path}: row {values[0]!r} of {name} has a wrong checksum")
                 found.add(name, (checksum,))
@@ -416,14 +419,14 @@ class Store:
         content.streams = [OutgoingStreamRow(*row) for row in newest("streams")]
         freed = {(name, key): int.from_bytes(packets) for name, key, packets in rows("freed")}
         outgoing = [(key, parts, freed.get(("outgoing", key), 0)) for key, _, parts, *_ in rows("outgoing")]
-        content.outgoing = Unfolded(outgoing, outgoing_indices)
+        content.outgoing = Unfolded(outgoing, outgoing_indices, reading)
         content.transit_streams = [TransitStreamRow(*row) for row in newest("transit_streams")]
         transit = [(key, parts, freed.get(("transit", key), 0)) for key, _, parts, *_ in rows("transit")]
-        content.transit = Unfolded(transit, transit_indices)
+        content.transit = Unfolded(transit, transit_indices, reading)
         content.queues = [(number, name) for number, name in rows("queues")]
         progress: dict[int, bytes] = dict(rows("progress"))
         messages = [(row[:-3], freed.get(("messages", row[0]), 0), progress) for row in rows("messages")]
-        content.messages = Unfolded(messages, message_indices)
+        content.messages = Unfolded(messages, message_indices, reading)
         content.subscriptions = [SubscriptionRow(*row) for row in rows("subscriptions")]
         content.positions = [PositionRow(*row) for row in newest("positions")]
         content.state = dict(rows("state"))

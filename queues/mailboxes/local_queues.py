@@ -5,14 +5,24 @@ given back or expired leaves the queue in one commit with its consequences, such
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import groupby
 from operator import itemgetter
 
 from triack.base.clock import WallClock
-from triack.base.commit import HEAD_BYTES, Commit, MessageIndex, MessageRow, Read, StoreContent, key_of, split_key
+from triack.base.commit import (
+    HEAD_BYTES,
+    KEY_BITS,
+    Commit,
+    MessageIndex,
+    MessageRow,
+    Read,
+    StoreContent,
+    key_of,
+    split_key,
+)
 from triack.base.delivery import Delivery
 from triack.base.errors import AddressError, ProtocolError
 from triack.base.names import TOPIC_PREFIX, check_name
@@ -20,7 +30,7 @@ from triack.base.news import DeadLettersWaiting
 from triack.base.ranges import as_ranges
 from triack.base.reasons import EXPIRED, DeadReason, DropReason
 from triack.queues.admin_acks import Tell, Told, nobody_told
-from triack.queues.body_head import cares_of, fragment_range
+from triack.queues.body_head import cares_of, fragment_range, read_plain
 from triack.queues.clock_jumps import ClockJumps, head_here
 from triack.queues.histogram import WAIT_BOUNDS_S, Histogram
 from triack.queues.mailboxes.body_shelf import BodyShelf
@@ -71,6 +81,9 @@ from triack.queues.pauses import Pauses
 from triack.queues.set_quotas import SetQuotas
 
 __all__ = ["LocalQueues"]
+
+ALIKE_MAX = 1_024
+"""Packets that are restored together: enough that what is done once for all of them costs little."""
 
 
 class LocalQueues:
@@ -176,36 +189,15 @@ class LocalQueues:
         by_id = {mailbox.queue_id: mailbox for mailbox in self.mailboxes.values()}
         for name in (*self._declared, *STANDING_QUEUES):
             self.make_queue(name, turn.commit)
-        for index in self._bodies_first(content, by_id):
-            queue_id, position = split_key(index.key)
+        for alike in _alike(self._bodies_first(content, by_id), content.left):
+            queue_id, last = split_key(alike[-1][0].key)
             mailbox = by_id[queue_id]
-            mailbox.next_position = max(mailbox.next_position, position + 1)
-            packet = QueuedPacket(
-                keys=range(index.key, index.key + 1),
-                origin=index.origin,
-                stream=index.stream,
-                sequence=index.sequence,
-                number=index.number,
-                delivery=Delivery(index.delivery),
-                count=1,
-                size_bytes=index.size_bytes,
-                pieces=[],
-                restored=True,
-                first_place=index.place,
-                topic=index.topic,
-            )
-            progress: Progress | None = None
-            if index.progress is not None:
-                progress = Progress.decode(index.progress, index.number, turn.now_ms, jumps.by_ms)
-            is_left = index.key in content.left
-            if is_left:
-                progress = progress or Progress()
-                self._count_left(mailbox.name, progress, *content.left[index.key], turn.now_ms)
-                self.notices.settles = True
-            if progress is not None and (encoded := progress.encode()) != index.progress:
-                # Store the corrected waits, so that no further start derives them from the clock again.
-                turn.commit.progress[index.key] = encoded
-            mailbox.put(packet, head_here(jumps.move_queued(index.head), turn.now_ms), progress)
+            mailbox.next_position = max(mailbox.next_position, last + 1)
+            if len(alike) > 1 and type(mailbox) is Mailbox:
+                mailbox.put_restored(alike)
+                continue
+            for index, *_ in alike:
+                self._restore_one(index, mailbox, content, turn, jumps)
         for mailbox in self.mailboxes.values():
             mailbox.restored = mailbox.length
             if not is_journal(mailbox.name) and system_queue(mailbox.name) is None:
@@ -214,6 +206,35 @@ class LocalQueues:
             turn.waiters.append(self._handle_settled)
         else:
             self.in_hand.forget_left()
+
+    def _restore_one(
+        self, index: MessageIndex, mailbox: Mailbox, content: StoreContent, turn: LocalTurn, jumps: ClockJumps
+    ) -> None:
+        packet = QueuedPacket(
+            keys=range(index.key, index.key + 1),
+            origin=index.origin,
+            stream=index.stream,
+            sequence=index.sequence,
+            number=index.number,
+            delivery=Delivery(index.delivery),
+            count=1,
+            size_bytes=index.size_bytes,
+            pieces=[],
+            restored=True,
+            first_place=index.place,
+            topic=index.topic,
+        )
+        progress: Progress | None = None
+        if index.progress is not None:
+            progress = Progress.decode(index.progress, index.number, turn.now_ms, jumps.by_ms)
+        if index.key in content.left:
+            progress = progress or Progress()
+            self._count_left(mailbox.name, progress, *content.left[index.key], turn.now_ms)
+            self.notices.settles = True
+        if progress is not None and (encoded := progress.encode()) != index.progress:
+            # Store the corrected waits, so that no further start derives them from the clock again.
+            turn.commit.progress[index.key] = encoded
+        mailbox.put(packet, head_here(jumps.move_queued(index.head), turn.now_ms), progress)
 
     def _bodies_first(self, content: StoreContent, by_id: dict[int, Mailbox]) -> Iterator[MessageIndex]:
         """All packets; those of large bodies before the messages that stand for them."""
@@ -743,3 +764,29 @@ class LocalQueues:
 
 def _without(settled: dict[QueuedPacket, int], done: dict[QueuedPacket, int]) -> dict[QueuedPacket, int]:
     return {packet: bits for packet, bits in settled.items() if packet not in done}
+
+
+def _alike(indices: Iterable[MessageIndex], left: Container[int]) -> Iterator[list[tuple[MessageIndex, int, int]]]:
+    """Yield neighbours of a queue that differ only in their numbers, counts and sending times; all others singly.
+
+    Of which an earlier process has done a part, or which it had in hand, is single.
+    """
+    alike: list[tuple[MessageIndex, int, int]] = []
+    before: object = None
+    for index in indices:
+        head, key = index.head, index.key
+        plain = read_plain(head) if index.progress is None and key not in left else None
+        if plain is None:
+            if alike:
+                yield alike
+            yield [(index, 0, 0)]
+            alike = []
+            continue
+        about = key >> KEY_BITS, head[0], index.origin, index.stream, index.sequence, index.delivery, index.topic
+        if alike and (about != before or len(alike) == ALIKE_MAX):
+            yield alike
+            alike = []
+        before = about
+        alike.append((index, *plain))
+    if alike:
+        yield alike

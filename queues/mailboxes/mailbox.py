@@ -19,6 +19,7 @@ from heapq import merge as merge_sorted
 from itertools import groupby, islice, takewhile
 from typing import Any
 
+from triack.base.commit import MessageIndex
 from triack.base.delivery import DURABLE, PRIORITY_MAX, Delivery
 from triack.base.names import StreamId
 from triack.base.news import NodeEvent, QueueOverQuota
@@ -289,6 +290,29 @@ class Mailbox:
         self.size_bytes += sum([packet.size_bytes for packet in packets])
         self._give_way(first)
         self.wake()
+
+    def put_restored(self, alike: list[tuple[MessageIndex, int, int]]) -> None:
+        """Add packets of the store as ``put`` does, when they differ only in their numbers, counts and sending times.
+
+        Args:
+            alike: each with what ``read_plain`` says of it.
+        """
+        first = alike[0][0]
+        priority = 0 if self.in_arrival_order else priority_of(first.head)
+        cares, delivery = cares_of(first.head), Delivery(first.delivery)
+        packets: list[QueuedPacket] = []
+        for it, count, sent_at_ms in alike:
+            key, size_bytes = it.key, it.size_bytes
+            keys = range(key, key + 1)
+            packet = QueuedPacket(
+                keys, it.origin, it.stream, it.sequence, it.number, delivery, count, size_bytes, (), restored=True
+            )
+            packet.sent_at_ms, packet.charged_bytes, packet.priority = sent_at_ms, size_bytes, priority
+            packet.cares, packet.topic = cares, it.topic
+            packets.append(packet)
+        size_bytes = sum([packet.size_bytes for packet in packets])
+        self._count(packets[0], sum([packet.count for packet in packets]), size_bytes, len(packets))
+        self.put_all(packets, None)
 
     def _give_way(self, packet: QueuedPacket) -> None:
         """A packet has come: the open run ends if its messages have a lower priority."""

@@ -8,6 +8,7 @@ import ssl
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from shutil import copytree
@@ -20,9 +21,10 @@ import triack
 from tests.machine import PATIENCE_S
 from tests.node.nodes import SCHEMES, SOON, WAIT, bodies, make, quick, until
 from tests.queues.hostile import batch
-from triack.base.commit import Commit, MessageRow, key_of
+from triack.base.commit import Commit, MessageRow, StoreContent, key_of
 from triack.queues.stages import Stage
 from triack.store.folder import STORE_FILE
+from triack.store.runs import Reading
 from triack.store.store import Store
 from triack.tools.replay.log.files import parse_records
 
@@ -633,3 +635,35 @@ async def test_a_program_may_change_its_directory(tmp_path: Path, monkeypatch: p
     assert not list((tmp_path / "else").iterdir())
     assert (tmp_path / "a" / "trust.json").exists()
     assert not list((tmp_path / "log").glob("*.open"))
+
+
+@pytest.mark.parametrize("phase", ["the store", "the queues"])
+async def test_a_start_that_is_cancelled_ends_before_it_has_read_everything(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, phase: str
+) -> None:
+    """Also while its queues are filled: with a million messages both take seconds. The directory is free then."""
+    async with triack.open("a", data=tmp_path / "a", insecure=True) as node:
+        await node.send("q", b"kept")
+    step, load, begun, loaded = Reading.step, Store.load, threading.Event(), threading.Event()
+
+    def load_and_tell(store: Store, *arguments: Any) -> StoreContent:
+        content = load(store, *arguments)
+        loaded.set()
+        return content
+
+    def hang(reading: Reading) -> None:
+        while (phase == "the store" or loaded.is_set()) and not reading.is_given_up:
+            begun.set()
+            time.sleep(0.001)
+        step(reading)
+
+    monkeypatch.setattr(Store, "load", load_and_tell)
+    monkeypatch.setattr(Reading, "step", hang)
+    starting = asyncio.create_task(triack.open("a", data=tmp_path / "a", insecure=True).start())
+    await asyncio.to_thread(begun.wait)
+    starting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+    monkeypatch.undo()
+    async with triack.open("a", data=tmp_path / "a", insecure=True) as node:
+        assert await bodies(node, "q", 1) == [b"kept"]

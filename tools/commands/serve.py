@@ -40,7 +40,7 @@ from triack.tools.commands.common import (
     verbose_option,
 )
 from triack.tools.commands.route import read_routes
-from triack.tools.operate.notify import notifying
+from triack.tools.operate.notify import notifying, starting
 from triack.transport.address import Address
 
 __all__ = ["check_served", "serve"]
@@ -194,7 +194,9 @@ async def _serve(node: triack.Node, metrics: str | None, read_again: Callable[[]
     stopping = asyncio.Event()
     on_signals(lambda _number: stopping.set())
     on_hangup(read_again)
-    async with node, AsyncExitStack() as stack:
+    async with AsyncExitStack() as stack:
+        if not await _start(node, stack, stopping):
+            return 0
         ready = {"listening": node.address}
         if metrics is not None:
             ready["metrics"] = await stack.enter_async_context(_exporting(node, metrics))
@@ -207,6 +209,21 @@ async def _serve(node: triack.Node, metrics: str | None, read_again: Callable[[]
     if error is not None:
         raise error
     return 0
+
+
+async def _start(node: triack.Node, stack: AsyncExitStack, stopping: asyncio.Event) -> bool:
+    """Start a node that the stack closes. Returns whether it has started before it was to stop."""
+    async with starting(node):
+        start = asyncio.create_task(stack.enter_async_context(node))
+        stop = asyncio.create_task(stopping.wait())
+        try:
+            await asyncio.wait((start, stop), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            stop.cancel()
+            start.cancel()  # which has no effect on one that is done
+            with suppress(asyncio.CancelledError):
+                await start
+    return not stopping.is_set()
 
 
 def _exporting(node: triack.Node, place: str) -> AbstractAsyncContextManager[str]:

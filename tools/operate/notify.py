@@ -8,11 +8,39 @@ from contextlib import asynccontextmanager
 
 import triack
 from triack.node.files import operator_log
-from triack.node.node import port_of
+from triack.node.node import port_of, rows_read
 
-__all__ = ["notifying"]
+__all__ = ["notifying", "starting"]
 
 MICROSECONDS = 1_000_000
+EXTEND_S = 60
+"""Without a further word within this time, a start hangs."""
+TELL_S = 5
+"""Time between words of a start."""
+
+
+@asynccontextmanager
+async def starting(node: triack.Node) -> AsyncIterator[None]:
+    """Have systemd wait, while a node in the block starts and comes nearer to its end, however much it has to read."""
+    where = os.environ.get("NOTIFY_SOCKET", "")
+    telling = asyncio.create_task(_extend(where, node), name="triack-starting") if where else None
+    try:
+        yield
+    finally:
+        if telling is not None:
+            telling.cancel()
+            await asyncio.gather(telling, return_exceptions=True)
+
+
+async def _extend(where: str, node: triack.Node) -> None:
+    before = -1
+    while True:
+        rows = rows_read(node)
+        if rows != before:
+            status = f"STATUS={node.name} starts: {rows:,} rows read"
+            _tell(where, f"EXTEND_TIMEOUT_USEC={EXTEND_S * MICROSECONDS}\n{status}")
+        before = rows
+        await asyncio.sleep(TELL_S)
 
 
 @asynccontextmanager

@@ -8,10 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.queues.world import World
-from triack.base.commit import HEAD_BYTES
+from triack.base.commit import HEAD_BYTES, MessageIndex
 from triack.base.delivery import Delivery
 from triack.base.reasons import DropReason
 from triack.base.units import SECOND
+from triack.queues.body_head import read_plain
 from triack.queues.mailboxes.line import CACHE_BYTES, PACKET_BYTES, Cache
 from triack.queues.mailboxes.mailbox import PARTIAL_MAX, Lease, Mailbox, Notices, QueuedPacket, Run, rank_of
 from triack.queues.mailboxes.progress import Progress
@@ -19,6 +20,7 @@ from triack.queues.mailboxes.redelivery import Wait
 from triack.queues.packing import Outgoing, pack
 
 ORIGIN = b"o" * 16
+FIELDS = [name for name in QueuedPacket.__slots__ if name not in ("pieces", "content")]
 
 
 class Box:
@@ -690,3 +692,36 @@ def test_expiries_are_known_for_lines_that_wait_only_on_the_disk() -> None:
         box.put_raw(item.body, priority + 1)
     assert box.notices.expiring.earliest() == 3_000
     assert [packet.priority for packet in box.box.poll_expired(4_000, 9)] == [0]
+
+
+@given(st.lists(st.integers(1, 4), min_size=1, max_size=12), st.integers(0, 3), st.integers(0, 3))
+def test_packets_that_are_restored_together_are_as_those_that_are_put_one_by_one(
+    counts: list[int], priority: int, room: int
+) -> None:
+    """Those on the disk alone, too: the same places, charges and lines."""
+    boxes = Box(room * PACKET_BYTES), Box(room * PACKET_BYTES)
+    alike = []
+    for key, count in enumerate(counts, 1):
+        (item,), _ = pack([b"x"] * count, 1_200, key * 1_000, 1, priority=priority)
+        head, size_bytes = item.body[:HEAD_BYTES], len(item.body)
+        index = MessageIndex(key, ORIGIN, 1, 1, key, size_bytes, head, None, Delivery.TRANSACTIONAL)
+        plain = read_plain(head)
+        assert plain is not None
+        alike.append((index, *plain))
+        packet = QueuedPacket(
+            range(key, key + 1), ORIGIN, 1, 1, key, Delivery.TRANSACTIONAL, 1, size_bytes, [], restored=True
+        )
+        boxes[0].box.put(packet, head)
+    boxes[1].box.put_restored(alike)
+    one, other = (
+        (
+            box.box.length,
+            box.box.lengths,
+            box.box.size_bytes,
+            box.box.cached_bytes,
+            (box.box.fill.messages.value, box.box.fill.bytes.value, box.notices.disk.of(ORIGIN)),
+            [[getattr(it, name) for name in FIELDS] for it in box.box.unindexed(-1)],
+        )
+        for box in boxes
+    )
+    assert one == other

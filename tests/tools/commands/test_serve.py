@@ -1,7 +1,11 @@
 """``triack serve``: it says where it listens, can be found while it runs, and ends in good order or with its reason."""
 
+import asyncio
 import json
 import signal
+import threading
+import time
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
@@ -10,11 +14,13 @@ from click.testing import CliRunner, Result
 from tests.certificates import make_certificate
 from tests.tools.processes import SECONDS, Server, message_of, start, triack
 from triack import sync
-from triack.base.errors import AddressError, ConfigError
+from triack.base.errors import AddressError, ConfigError, StoreError
 from triack.base.news import PeerSilent
 from triack.node.control.handover import Served
 from triack.node.files.notes import read_note
-from triack.tools.commands.serve import serve
+from triack.node.node import open_node
+from triack.store.runs import Reading
+from triack.tools.commands.serve import _start, serve
 
 HERE = ("--listen", "udp://127.0.0.1:0", "--insecure")
 
@@ -124,3 +130,24 @@ def test_lines_of_the_log_are_as_the_options_say(options: tuple[str, ...], tmp_p
     assert (said["level"], said["node"], said["to"]) == ("warning", "a", "tcp://127.0.0.1:9")
     assert said["event"] == "nobody listens at tcp://127.0.0.1:9; trying on"
     assert said["timestamp"].endswith("Z")
+
+
+async def test_a_signal_ends_a_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A start of a node with a million messages takes seconds, and nobody wants it any more."""
+    async with open_node("a", data=tmp_path / "a", insecure=True) as node:
+        await node.send("q", b"one of a million")
+    begun = threading.Event()
+
+    def never(reading: Reading) -> None:
+        begun.set()
+        while not reading.is_given_up:
+            time.sleep(0.001)
+        raise StoreError("given up")
+
+    monkeypatch.setattr(Reading, "step", never)
+    node, stopping = open_node("a", data=tmp_path / "a", insecure=True), asyncio.Event()
+    async with AsyncExitStack() as stack:
+        start = asyncio.create_task(_start(node, stack, stopping))
+        await asyncio.to_thread(begun.wait)
+        stopping.set()
+        assert not await start
