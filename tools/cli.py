@@ -6,6 +6,7 @@ did not work, 2 when it was asked for wrongly, 130 or 143 when a signal ended it
 
 import importlib
 import sys
+from contextlib import suppress
 
 import click
 
@@ -13,6 +14,7 @@ import triack
 from triack.base.errors import ConfigError, TriackError, UsageError
 from triack.base.names import nearest
 from triack.base.printable import printable
+from triack.node.files import operator_log
 from triack.tools.compiled import is_compiled
 
 __all__ = ["DESTROYING", "main"]
@@ -20,6 +22,8 @@ __all__ = ["DESTROYING", "main"]
 EXIT_FAILED = 1
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
+SAY_S = 2.0
+"""How long standard error may take to be ready for the reason of a failure."""
 
 # Where each command is, and what the list of commands says of it. Modules are loaded when they are needed: some bring
 # Spark along.
@@ -130,5 +134,7 @@ def _told(error: TriackError | OSError) -> str:
 
 
 def _fail(message: str, code: int) -> int:
-    click.echo(f"triack: {printable(' '.join(message.split()))}", err=True)
+    with suppress(OSError, ValueError):
+        # The reader of a pipe may be slow, or have stopped: the end of a service must not wait for it.
+        operator_log.write_within(sys.stderr, f"triack: {printable(' '.join(message.split()))}\n", SAY_S)
     return code

@@ -6,16 +6,22 @@ other renderings. A line that cannot be written must not stop a node: standard e
 Text from outside never gets through unchanged: a line stays one line, without control characters and without secrets.
 Nor can others fill a disk: each place in the code that logs has a limit of lines a second. The last line says that more
 may be left out, and the next one after that how many were.
+
+A line that standard error does not take now is left out: a reader that has stopped reading, or a full disk, stops no
+node. The next line that it takes comes after one that says how many were left out.
 """
 
 import logging
+import os
+import select
 import sys
 import time
 from contextlib import suppress
+from typing import TextIO
 
-from triack.base.printable import printable
+from triack.base.printable import counted, printable
 
-__all__ = ["NAME", "debug", "error", "info", "notice", "warning"]
+__all__ = ["NAME", "PatientHandler", "debug", "error", "info", "notice", "warning", "write_within"]
 
 NAME = "triack"
 """The root of our loggers: an application configures it to see, or not to see, the lines of Triack."""
@@ -30,8 +36,72 @@ _CANNOT_WRITE = (OSError, ValueError)
 """Python raises ValueError for a file that is closed."""
 
 
+PIPE_BUF_BYTES = getattr(select, "PIPE_BUF", 512)
+"""A pipe that is ready to be written to takes as many without waiting (pipe(7))."""
+
 _CALLER = 3
 """The caller of ``warning`` and the like is that far from ``Logger.log``: the line shows it as its place."""
+
+
+def write_within(stream: TextIO, text: str, seconds: float = 0) -> bool:
+    """Write to a stream of the process, such as standard error, if it takes all of it in time. Returns whether it did.
+
+    A stream that is no file of the system, or a system that does not say what a file takes, is written to as ever.
+
+    Raises:
+        OSError, ValueError: it cannot be written to.
+    """
+    try:
+        fd = stream.fileno()
+    except (OSError, ValueError, AttributeError):
+        fd = -1
+    if fd < 0 or not hasattr(select, "poll"):
+        stream.write(text)
+        stream.flush()
+        return True
+    stream.flush()
+    ready, left = select.poll(), memoryview(text.encode(errors="backslashreplace"))
+    ready.register(fd, select.POLLOUT)
+    while left:
+        if not ready.poll(seconds * 1_000):
+            return False
+        left = left[os.write(fd, left[:PIPE_BUF_BYTES]) :]
+    return True
+
+
+class PatientHandler(logging.StreamHandler[TextIO]):
+    """Writes lines to a stream whose reader may have stopped: it counts what is left out, and waits for nothing."""
+
+    left_out = 0
+    """The lines that were left out since the last one that was written."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one line, or leave it out."""
+        try:
+            if not (self._tell_left_out() and write_within(self.stream, self.format(record) + self.terminator)):
+                self.left_out += 1
+        except _CANNOT_WRITE:
+            self.left_out += 1
+
+    def flush(self) -> None:
+        """Say how many lines were left out, if it can be said by now."""
+        self.acquire()
+        try:
+            with suppress(*_CANNOT_WRITE):
+                self._tell_left_out()
+        finally:
+            self.release()
+
+    def _tell_left_out(self) -> bool:
+        if not self.left_out:
+            return True
+        # It begins a line: the one before may have been cut.
+        said = f"{counted(self.left_out, 'line')} of this log left out: nobody read them"
+        record = logging.makeLogRecord({"name": NAME, "levelno": logging.WARNING, "levelname": "WARNING", "msg": said})
+        if not write_within(self.stream, self.terminator + self.format(record) + self.terminator):
+            return False
+        self.left_out = 0
+        return True
 
 
 class _Limit(logging.Filter):
@@ -83,7 +153,7 @@ def notice(event: str, **fields: object) -> None:
     _write(logging.WARNING, event, fields)
     if _is_unheard() and sys.stderr is not None:
         with suppress(*_CANNOT_WRITE):
-            sys.stderr.write(f"triack: {printable(event)}\n")
+            write_within(sys.stderr, f"triack: {printable(event)}\n")
 
 
 def _is_unheard() -> bool:

@@ -174,7 +174,7 @@ def log_to_stderr(verbosity: int = 0) -> None:
         if isinstance(handler.formatter, _Lines):
             log.removeHandler(handler)
     context = click.get_current_context(silent=True)
-    handler = logging.StreamHandler(sys.stderr)
+    handler = operator_log.PatientHandler(sys.stderr)
     handler.setFormatter(_Lines(as_json=context is not None and context.meta.get(_LOG_FORMAT) == "json"))
     log.addHandler(handler)
 

@@ -2,6 +2,7 @@
 
 import io
 import logging
+import os
 import subprocess
 import sys
 import time
@@ -12,7 +13,7 @@ import pytest
 import triack
 from tests.machine import PATIENCE_S
 from triack.node.files import operator_log
-from triack.node.files.operator_log import NAME
+from triack.node.files.operator_log import NAME, PatientHandler, write_within
 from triack.testing import World
 
 B = "udp://127.0.0.1:7802"
@@ -175,3 +176,42 @@ def test_no_test_pays_for_the_lines_of_another(_: int, caplog: pytest.LogCapture
     for _ in range(500):
         operator_log.warning("junk")
     assert [record.getMessage()[:4] for record in caplog.records] == ["junk"] * 10
+
+
+def test_lines_that_nobody_reads_are_left_out_and_counted() -> None:
+    """The pipe is full: a node must not wait for its reader. When it takes lines again, their number comes first."""
+    out, into = os.pipe()
+    with os.fdopen(into, "w") as stream:
+        handler = PatientHandler(stream)
+        while handler.left_out < 3:
+            handler.emit(logging.makeLogRecord({"msg": "x" * 3_000}))
+        while len(os.read(out, 1 << 16)) == 1 << 16:
+            pass
+        handler.emit(logging.makeLogRecord({"msg": "again"}))
+        assert os.read(out, 1 << 16).decode().splitlines() == [
+            "",
+            "3 lines of this log left out: nobody read them",
+            "again",
+        ]
+        assert handler.left_out == 0
+    os.close(out)
+
+
+def test_a_full_disk_stops_no_node_and_is_counted() -> None:
+    """Nor does a stream that is closed. No traceback is written instead."""
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
+        handler = PatientHandler(full)
+        for _ in range(2):
+            handler.emit(logging.makeLogRecord({"msg": "x"}))
+    handler.emit(logging.makeLogRecord({"msg": "closed"}))
+    handler.flush()
+    assert handler.left_out == 3
+
+
+def test_a_long_line_is_written_whole() -> None:
+    """A pipe takes it in several pieces."""
+    out, into = os.pipe()
+    with os.fdopen(into, "w") as stream:
+        assert write_within(stream, "x" * 20_000)
+    assert os.read(out, 1 << 16) == b"x" * 20_000
+    os.close(out)
