@@ -43,10 +43,10 @@ from triack.base.commit import (
 )
 from triack.base.errors import StoreDamaged, StoreError, StoreFailed, StoreInUse, StoreLost, StoreMoved
 from triack.base.printable import counted
-from triack.store.ballast import Ballast, disk_bytes, free_bytes
+from triack.store.ballast import BALLAST_FILE, Ballast, disk_bytes, free_bytes
 from triack.store.brief import is_brief
 from triack.store.folder import STORE_FILE, check_private, make_folder, open_private, sync_folder
-from triack.store.hands_file import Hands, HandsFile
+from triack.store.hands_file import HANDS_FILE, Hands, HandsFile
 from triack.store.latest import LATEST, LATEST_BYTES, LatestRows
 from triack.store.owner import OWNER_FILE, Owner
 from triack.store.place import Place
@@ -66,7 +66,7 @@ from triack.store.runs import (
 )
 from triack.store.wal import WriteAheadLog, is_orphan, log_size_bytes, pages_in, read_page, sync_directory
 
-__all__ = ["PAGE_BYTES", "Store"]
+__all__ = ["PAGE_BYTES", "STORE_FILES", "Store"]
 
 SCHEMA_VERSION = 13
 """Since version 8 a row holds packets of a commit that follow each other; since version 7 the head of each packet says
@@ -85,6 +85,7 @@ a full disk it cannot grow within a commit."""
 HEADER_BYTES = 100
 """A database that is shorter has none of its pages (https://sqlite.org/fileformat.html, section 1.3)."""
 BESIDE = ("-wal", "-journal", "-shm")
+STORE_FILES = (OWNER_FILE, STORE_FILE, *(f"{STORE_FILE}{beside}" for beside in BESIDE), BALLAST_FILE, HANDS_FILE)
 """The names of the files that SQLite opens beside a database."""
 UNLOCKED = "unix-none"
 """SQLite's own file system without its locks: for a database that our lock keeps every other SQLite out of."""

@@ -16,6 +16,7 @@ from triack.store.folder import SAFELY, SAFELY_BY_LINKS
 __all__ = [
     "check_private",
     "check_private_folder",
+    "close_to_group",
     "is_folder_of",
     "open_plain",
     "read_named",
@@ -109,6 +110,43 @@ def check_private_folder(folder: Path, found: os.stat_result, users: Collection[
         raise refused(f"{folder} belongs to another user (uid {found.st_uid})")
     if mode & (stat.S_IWGRP | stat.S_IWOTH) and not mode & stat.S_ISVTX:
         raise refused(f"others may write to {folder} (mode {mode:04o})")
+
+
+def close_to_group(data: Path, names: Collection[str]) -> list[str]:
+    """Take the access of a group to files of a directory away, where the owner is right and nobody else has any.
+
+    The kubelet gives it to the group ``fsGroup`` of a pod, with each start. Access of everybody is no such thing: such
+    a file, and one of another user, stays as it is, and is refused by those who open it.
+
+    Args:
+        data: the directory; it need not exist.
+        names: of the files.
+
+    Returns:
+        The names of those that were changed.
+    """
+    return [name for name in names if os.name == "posix" and _is_closed_now(data / name)]
+
+
+def _is_closed_now(path: Path) -> bool:
+    try:
+        if not _is_open_to_group(path.lstat()):
+            return False
+        opened = os.open(path, os.O_RDONLY | SAFELY)
+        try:
+            found = os.fstat(opened)
+            if is_open := _is_open_to_group(found):
+                os.fchmod(opened, stat.S_IMODE(found.st_mode) & stat.S_IRWXU)
+        finally:
+            os.close(opened)
+    except OSError:  # it is not there, or stays as it is
+        return False
+    return is_open
+
+
+def _is_open_to_group(found: os.stat_result) -> bool:
+    ours = stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid() and found.st_nlink == 1
+    return ours and bool(found.st_mode & stat.S_IRWXG) and not found.st_mode & stat.S_IRWXO
 
 
 def is_folder_of(folder: Path, users: Collection[int] | None) -> bool:

@@ -14,13 +14,17 @@ from pathlib import Path
 from typing import Protocol
 
 from triack.base.clock import BOOT_BYTES, ClockReading, sane_wall_ns
+from triack.node.files import operator_log
+from triack.node.files.keys import IDENTITY_FILE
 from triack.node.files.log_file import LogFile, note_log
+from triack.node.files.ownership import close_to_group
 from triack.node.files.private_files import Files, MemoryFiles, PrivateFiles
+from triack.node.files.trust import TRUST_FILE
 from triack.node.shell.log_keeper import prune_log
 from triack.node.shell.stats import NodeStats
 from triack.node.shell.worker import ThreadWorker, Worker
 from triack.store.boot import boot_id
-from triack.store.store import PAGE_BYTES, Store
+from triack.store.store import PAGE_BYTES, STORE_FILES, Store
 from triack.transport.endpoint import Endpoint, Tls, open_endpoint
 
 __all__ = ["PLATFORM", "Log", "Platform"]
@@ -87,6 +91,11 @@ class Platform:
             data: the directory.
             log_bytes: of a new store: ``Limits.store_log_bytes``; None for the default.
         """
+        names = (*STORE_FILES, IDENTITY_FILE, TRUST_FILE)
+        closed = [] if data is None else close_to_group(data, names)
+        if closed:
+            why = "their group could use them, as fsGroup of Kubernetes has it; they are their owner's alone again"
+            operator_log.warning(f"files in {data}: {why}: {', '.join(closed)}")
         if log_bytes is None:
             return Store(data)
         return Store(data, checkpoint_pages=log_bytes // PAGE_BYTES)

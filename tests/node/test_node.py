@@ -5,6 +5,7 @@ import os
 import re
 import resource
 import ssl
+import stat
 import subprocess
 import sys
 import threading
@@ -667,3 +668,22 @@ async def test_a_start_that_is_cancelled_ends_before_it_has_read_everything(
     monkeypatch.undo()
     async with triack.open("a", data=tmp_path / "a", insecure=True) as node:
         assert await bodies(node, "q", 1) == [b"kept"]
+
+
+async def test_a_node_starts_where_a_group_was_let_in_and_not_where_everybody_was(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A pod with fsGroup starts a second time; the log says what was done. The key and the peers are repaired, too."""
+    data = tmp_path / "a"
+    async with triack.open("a", data=data) as node, triack.open("b", data=None) as other:
+        await node.trust("b", other.key)
+        await node.send("q", b"kept")
+    for path in data.iterdir():
+        path.chmod(0o660)
+    async with triack.open("a", data=data) as node:
+        assert await bodies(node, "q", 1) == [b"kept"]
+    assert "their group could use them, as fsGroup of Kubernetes has it" in caplog.text
+    assert stat.S_IMODE((data / STORE_FILE).stat().st_mode) == 0o600
+    (data / STORE_FILE).chmod(0o666)
+    with pytest.raises(triack.StoreError, match=r"others may use it \(mode 0666\): chmod 600 it"):
+        await triack.open("a", data=data).start()

@@ -1,13 +1,21 @@
 """A file that another user of the machine has put somewhere is never taken for our own."""
 
 import os
+import stat
 from pathlib import Path
 
 import pytest
 
 from tests.node.users import OTHER, OWNER, commons, make_folder, needs_users, run_as
 from triack.node.files import ownership
-from triack.node.files.ownership import check_private, check_private_folder, open_plain, read_named, trusted_users
+from triack.node.files.ownership import (
+    check_private,
+    check_private_folder,
+    close_to_group,
+    open_plain,
+    read_named,
+    trusted_users,
+)
 
 __all__ = ["commons"]
 
@@ -106,3 +114,26 @@ def test_a_file_that_a_person_names_is_ours_or_roots(commons: Path) -> None:
     os.chown(path, OTHER, OTHER)
     with pytest.raises(PermissionError, match=f"it belongs to another user \\(uid {OTHER}\\)"):
         run_as(OWNER, lambda: read_named(path, 9))
+
+
+def test_what_is_ours_is_closed_to_a_group_and_nothing_else_is_touched(tmp_path: Path) -> None:
+    """The kubelet opens every file to the group of a pod. What everybody can use is refused elsewhere."""
+    modes = {"grouped": 0o660, "read": 0o640, "everybody": 0o666, "fine": 0o600, "linked": 0o660, "apart": 0o660}
+    for name, mode in modes.items():
+        (tmp_path / name).touch()
+        (tmp_path / name).chmod(mode)
+    (tmp_path / "other").hardlink_to(tmp_path / "linked")
+    (tmp_path / "link").symlink_to("apart")
+    names = ["grouped", "read", "everybody", "fine", "linked", "link", "gone"]
+    assert close_to_group(tmp_path, names) == ["grouped", "read"]
+    found = {name: stat.S_IMODE((tmp_path / name).stat().st_mode) for name in modes}
+    assert found == {**modes, "grouped": 0o600, "read": 0o600}
+
+
+@needs_users
+def test_a_file_of_another_user_stays_open_to_its_group(commons: Path) -> None:
+    (commons / "owner").touch()
+    (commons / "owner").chmod(0o660)
+    os.chown(commons / "owner", OTHER, OTHER)
+    assert run_as(OWNER, lambda: close_to_group(commons, ["owner"])) == []
+    assert close_to_group(commons, ["owner"]) == []
