@@ -17,7 +17,7 @@ from triack.node.control.control_frames import Caller, Header, cut
 from triack.node.handles.consumer import BATCH_MESSAGES
 from triack.node.handles.message import Keeper, Message, Messages, as_messages
 from triack.node.handles.transaction import DONE
-from triack.node.shell.cancellation import is_failure
+from triack.node.shell.cancellation import is_cancelled, is_failure
 from triack.node.shell.event_loop import run_at_home
 from triack.node.shell.holding import task_name
 from triack.queues.mailboxes.lookup import Wanted
@@ -114,16 +114,17 @@ class ClientConsumer:
 
     async def _begin_on(self, epoch: int, name: str) -> None:
         """Have a reader on that connection, or on a later one."""
-        if self._number is None or self._epoch != epoch:  # a cancelled call leaves no unknown reader behind
-            begun = asyncio.create_task(self._begin(epoch, name))
-            begun.add_done_callback(_take_error)
-            await asyncio.shield(begun)
+        if self._number is None or self._epoch != epoch:
+            await self._begin(epoch, name)
         self._check_open()
 
     async def _begin(self, epoch: int, name: str) -> None:
         async with self._beginning:  # concurrent first calls share one reader
             if self._number is None or self._epoch < epoch:
                 begun = await self._ask_for_reader(name)
+                if self._closed:  # meanwhile
+                    self._client.post("leave", epoch=begun["epoch"], reader=begun["reader"])
+                    return
                 if self._finalizer is not None:
                     self._finalizer.detach()
                 self._number, self._epoch = begun["reader"], begun["epoch"]
@@ -199,10 +200,6 @@ class ClientConsumer:
                 for message in self._last:
                     message.reject(failed=failed)
         finally:
-            await self.close()
-
-
-def _take_error(task: "asyncio.Task[None]") -> None:
-    """When the call that waited for it was cancelled, nobody else hears of the error."""
-    if not task.cancelled():
-        task.exception()
+            closed = self.close()
+            if not is_cancelled():  # else it does not wait for a node that may be stopped
+                await closed

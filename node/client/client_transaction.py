@@ -30,7 +30,7 @@ from triack.node.handles.transaction import (
     check_durable,
     check_state,
 )
-from triack.node.shell.cancellation import is_failure
+from triack.node.shell.cancellation import is_cancelled, is_failure
 from triack.node.shell.event_loop import run_at_home
 from triack.node.shell.holding import task_name
 from triack.queues.mailboxes.lookup import Wanted
@@ -67,8 +67,8 @@ class ClientTransaction(Asking):
         return f"<ClientTransaction, {'ended' if self._ended else 'open'}>"
 
     async def _call(self, do: str, body: bytes = b"", *, ends: bool = False, **fields: Any) -> tuple[Header, bytes]:
-        if self._number is None:  # a cancelled call leaves no unknown transaction behind
-            await asyncio.shield(self._begin(task_name()))
+        if self._number is None:
+            await self._begin(task_name())
         self._check_open()
         self._ended = ends
         try:
@@ -107,6 +107,9 @@ class ClientTransaction(Asking):
         async with self._beginning:  # concurrent first calls share one transaction
             if self._number is None and not self._ended:
                 header, _ = await self._client.call("begin", name=name)
+                if self._ended:  # rolled back meanwhile, which waits for nothing
+                    self._client.post("leave", epoch=header["epoch"], transaction=header["transaction"])
+                    return
                 self._number, self._epoch = header["transaction"], header["epoch"]
                 leave = partial(self._client.post, "leave", epoch=self._epoch, transaction=self._number)
                 self._finalizer = weakref.finalize(self, run_at_home, asyncio.get_running_loop(), leave)
@@ -150,7 +153,7 @@ class ClientTransaction(Asking):
 
         async def end(begun: Header, call: Callable[..., Awaitable[Header]]) -> None:
             if self._number is None:
-                await asyncio.shield(self._begin(task_name()))
+                await self._begin(task_name())
             self._check_open()
             if begun["epoch"] != self._epoch:
                 self._check_open()
@@ -252,9 +255,7 @@ class ClientTransaction(Asking):
         return begin_now(self._rollback(failed=said["failed"], delay=delay, dead=said["dead"]))
 
     async def _rollback(self, **how: Any) -> None:
-        async with self._beginning:  # perhaps begun by a call that was cancelled
-            begun = self._number is not None
-        if begun:
+        if self._number is not None:
             with contextlib.suppress(ConnectionLost):  # which has rolled it back
                 await self._client.call("rollback", epoch=self._epoch, transaction=self._number, **how)
             if self._finalizer is not None:
@@ -267,7 +268,10 @@ class ClientTransaction(Asking):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if kind is not None:
+            rolled_back = self.rollback(failed=is_failure(kind))
+            if is_cancelled():
+                return  # a task that is to end does not wait for a node that may be stopped, or away
             with contextlib.suppress(NodeClosed):  # the node's end has rolled it back
-                await self.rollback(failed=is_failure(kind))
+                await rolled_back
         elif not self._ended:
             await self.commit()

@@ -1,16 +1,17 @@
 """Large messages that a client sends: their bodies go to the node a piece at a time, and from there as its own."""
 
-import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from triack.base.delivery import Delivery
 from triack.base.errors import ConnectionLost, NodeClosed
+from triack.node.client.at_once import begin_now
 from triack.node.control.client_messages import name_of
 from triack.node.control.control_frames import Caller, Header
 from triack.node.handles.derived import Said
 from triack.node.handles.streaming import Source, aside, check_whole, open_source
+from triack.node.shell.cancellation import is_cancelled
 from triack.queues.packing import MAX_BODY_BYTES
 
 __all__ = ["open_said", "send_whole_or_parts"]
@@ -73,6 +74,12 @@ async def _send_parts(
             await call("upload_part", bytes(held))
         return await end(begun, call)
     except BaseException:
-        with contextlib.suppress(ConnectionLost, NodeClosed):  # then the node has given it up
-            await asyncio.shield(call("upload_give_up"))
+        given_up = begin_now(_give_up(call))
+        if not is_cancelled():  # else it does not wait for a node that may be stopped
+            await given_up
         raise
+
+
+async def _give_up(call: Callable[..., Awaitable[Header]]) -> None:
+    with contextlib.suppress(ConnectionLost, NodeClosed):  # then the node has given it up
+        await call("upload_give_up")

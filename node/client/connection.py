@@ -12,6 +12,10 @@ from triack.node.control.control_frames import CALLS_MAX, Header, Link, check_sa
 __all__ = ["Connection"]
 
 
+TAKEN_BACK_MAX = 4_096
+"""Messages that were taken back, and that the program has not settled since: it may have dropped them."""
+
+
 class Connection:
     """A conversation with the process that serves the node, from its welcome to its end.
 
@@ -107,6 +111,8 @@ class Connection:
         """Take a frame that does not end an answer. Returns whether it is such a frame."""
         if header["op"] == "taken_back":
             self._taken_back.update(zip(header["messages"], header["why"], strict=True))
+            while len(self._taken_back) > TAKEN_BACK_MAX:  # the node knows it too, and says so after an ack
+                del self._taken_back[next(iter(self._taken_back))]
         elif header["op"] == "late":
             self._late = HandOverEnded(str(header["why"]))
         elif header["op"] == "part" and header["n"] in self._waiting:
@@ -179,22 +185,28 @@ class Connection:
             HandOverEnded: a message in an acknowledgement was taken back; the others are done.
         """
         late: list[str] = []
-        if op == "ack" and self._taken_back:
+        if op in ("ack", "reject") and self._taken_back:
             first = fields["message"]
             done = range(first, first + fields.get("count", 1))
             late = [self._taken_back.pop(number) for number in done if number in self._taken_back]
-        if late:
+        if late and op == "ack":
             fields["told"] = True
         self._link.post(op, **fields)
-        if late:
+        if late and op == "ack":
             raise HandOverEnded(late[-1])
 
 
 def _refuse(link: Link, header: Header) -> None:
-    """Give back the messages in an answer for which no call waits any more."""
+    """Give back what is in an answer for which no call waits any more: messages, a reader, a transaction, a watch."""
     if "message" in header and "reader" in header:
         count = header.get("count", 1)
         link.post("reject", message=header["message"], count=count, failed=False, delay_ms=None)
+    elif "watch" in header:
+        link.post("unwatch", watch=header["watch"], forget=True)
+    else:
+        for what in ("reader", "transaction"):
+            if what in header:
+                link.post("leave", **{what: header[what]})
 
 
 def _error_of(header: Header) -> TriackError:

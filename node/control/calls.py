@@ -121,17 +121,21 @@ class Calls:
         self._kept = 0
         self._readers: dict[int, Consumer] = {}
         self._in_order: set[int] = set()  # readers that take their messages one after the other
-        # Messages by number, with the number of the reader.
+        # Messages by number, with the number of the reader; their numbers by reader, those taken back too.
         self._messages: dict[int, tuple[int, Message]] = {}
+        self._held: dict[int, dict[int, None]] = {}
+        # By call: the first number of the messages in its answer, and how many. Its caller may not have got it.
+        self._answered: OrderedDict[int, tuple[int, int]] = OrderedDict()
         self._transactions: dict[int, Transaction] = {}
         # Steps of open transactions by call: their callers may not have heard of them.
         self._steps: dict[int, tuple[Transaction, int]] = {}
+        self._steps_of: dict[Transaction, list[int]] = {}
         self._invitations: dict[int, OpenInvitation] = {}
         self._watches: dict[int, Acknowledgements | Events] = {}
         self._producers: dict[int, Producer] = {}
         self._uploads: dict[int, Upload] = {}
         # Why messages were taken back, by number, while the caller may not have heard of it.
-        self._taken_back: dict[int, str] = {}
+        self._taken_back: dict[int, tuple[int, str]] = {}
 
     async def run(self) -> None:
         """Answer until the connection ends."""
@@ -212,6 +216,10 @@ class Calls:
         if number in self._steps:
             transaction, step = self._steps.pop(number)
             transaction.undo(step)
+        if number in self._answered:
+            # It waits no more, so it takes nothing. This goes back before a later call takes what is behind it.
+            first, count = self._answered.pop(number)
+            self._settle({"op": "reject", "message": first, "count": count})
 
     def _settle(self, header: Header) -> None:
         """Messages are done, or come again: ``count`` of them, or one, as far as they are still held."""
@@ -219,11 +227,13 @@ class Calls:
         count = min(number_of(header, "count"), BATCH_MESSAGES) if "count" in header else 1
         delay = None if header.get("delay_ms") is None else number_of(header, "delay_ms") / 1_000
         for number in range(first, first + count):
-            _, message = self._messages.pop(number, _NO_MESSAGE)
+            reader, message = self._messages.pop(number, _NO_MESSAGE)
             if self._taken_back:
-                late = self._taken_back.pop(number, None)
+                reader, late = self._taken_back.pop(number, (reader, None))
                 if late is not None and header["op"] == "ack" and not header.get("told"):
                     self._link.post("late", why=late)
+            if (held := self._held.get(reader)) is not None:
+                held.pop(number, None)
             if message is not None and header["op"] == "ack":
                 message.ack()
             elif message is not None:
@@ -295,15 +305,23 @@ class Calls:
             for at in range(0, rest, PART_BYTES):
                 await self._link.send("part", content[at : at + PART_BYTES], n=number)
             self._link.post("done", content[rest:], n=number, **fields)
+            if "message" in fields and "reader" in fields:
+                self._answered[number] = fields["message"], fields.get("count", 1)
+                if len(self._answered) > CALLS_MAX:  # no caller has as many answers on their way to it
+                    self._answered.popitem(last=False)
         except BaseException:
             self._take_back(fields)
             raise
 
     def _take_back(self, fields: dict[str, Any]) -> None:
-        """Messages of an answer that was not sent go back into their queue."""
+        """Messages of an answer that was not sent go back into their queue; a reader or transaction in it ends."""
         if "message" in fields and "reader" in fields:
             taken = {"op": "reject", "message": fields["message"], "count": fields.get("count", 1)}
             self._settle(taken)
+        elif "transaction" in fields:
+            self._leave_transaction(fields)
+        elif "reader" in fields:
+            self._leave(fields["reader"])
 
     def _check_unsent(self) -> None:
         """Raises ConnectionError, and ends the connection, when too many bytes wait for a caller that does not read."""
@@ -343,7 +361,7 @@ class Calls:
         before = callee.last_step if on is On.TRANSACTION else None
         given = await settled(callee, verb.method, placed, named)
         if before is not None and callee.last_step != before:
-            self._steps[header["n"]] = callee, callee.last_step
+            self._note_step(header["n"], callee)
         return verb.result.describe(given, self._keep)
 
     def _keep(self, given: Receipt | Receipts | list[Receipt] | Events | Acknowledgements | OpenInvitation) -> int:
@@ -438,7 +456,7 @@ class Calls:
         if header["transaction"] is not None:
             transaction = self._transaction(header)
             await transaction.take_upload(upload, prepared)
-            self._steps[header["n"]] = transaction, transaction.last_step
+            self._note_step(header["n"], transaction)
             return {}, b""
         receipt = upload.submit(prepared)
         await receipt.reached(Stage.QUEUED)
@@ -516,20 +534,24 @@ class Calls:
         """The reader, which is in another process, by its name there."""
         return Reader(str(header["name"] or ""), self._link.peer_pid, is_here=False)
 
+    def _note_step(self, number: int, transaction: Transaction) -> None:
+        self._steps[number] = transaction, transaction.last_step
+        self._steps_of.setdefault(transaction, []).append(number)
+
     def _handle_taken_back(self, reader: int, leases: list[Lease]) -> None:
         """Messages of a reader were taken back: tell the client, so that it can tell its application."""
         gone = {(lease.packet, lease.index) for lease in leases}
-        taken = [
-            (number, message)
-            for number, (holder, message) in self._messages.items()
-            if holder == reader and (message.lease.packet, message.lease.index) in gone
-        ]
+        held = (
+            (number, self._messages[number][1]) for number in self._held.get(reader, ()) if number in self._messages
+        )
+        taken = [(number, it) for number, it in held if (it.lease.packet, it.lease.index) in gone]
         for number, message in taken:
             del self._messages[number]
-            self._taken_back[number] = f"message {message.id} of queue {message.queue} was taken back: it comes again"
+            why = f"message {message.id} of queue {message.queue} was taken back: it comes again"
+            self._taken_back[number] = reader, why
         for at in range(0, len(taken), BATCH_MESSAGES):
             some = [number for number, _ in taken[at : at + BATCH_MESSAGES]]
-            self._link.post("taken_back", messages=some, why=[self._taken_back[number] for number in some])
+            self._link.post("taken_back", messages=some, why=[self._taken_back[number][1] for number in some])
 
     async def _get(self, header: Header) -> Answer:
         message = await self._reader(header).get(header["timeout"])
@@ -578,7 +600,7 @@ class Calls:
         }, content
 
     def _reader(self, header: Header) -> Consumer:
-        _check_room("receive", self._messages, HELD_MAX, "messages in its hands")
+        _check_room("receive", self._messages, HELD_MAX - len(self._taken_back), "messages in its hands")
         reader = self._readers.get(header["reader"])
         if reader is None:
             raise NodeClosed("receive: this reader is closed")
@@ -589,6 +611,7 @@ class Calls:
         first, reader = self._next, header["reader"]
         self._next += len(messages)
         self._messages.update(enumerate([(reader, message) for message in messages], first))
+        self._held.setdefault(reader, {}).update(dict.fromkeys(range(first, self._next)))
         for message in messages:
             message.body = b""  # it is in the answer, and not needed here
         return first
@@ -601,8 +624,9 @@ class Calls:
         reader = self._readers.pop(number, None)
         if reader is not None:
             reader.close()
-            # They are back in their queue.
-            self._messages = {at: held for at, held in self._messages.items() if held[0] != number}
+            for at in self._held.pop(number, ()):
+                self._messages.pop(at, None)  # it is back in its queue
+                self._taken_back.pop(at, None)
 
     # ---- steps: transactions
 
@@ -634,7 +658,8 @@ class Calls:
     def _end_transaction(self, header: Header) -> Transaction:
         transaction = self._transaction(header)
         del self._transactions[header["transaction"]]
-        self._steps = {number: step for number, step in self._steps.items() if step[0] is not transaction}
+        for number in self._steps_of.pop(transaction, ()):
+            self._steps.pop(number, None)
         return transaction
 
     def _leave_transaction(self, header: Header) -> None:

@@ -1,6 +1,7 @@
 """What a client had under way, or in its hands, when the process of its node went away and came back."""
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
@@ -207,3 +208,93 @@ async def test_what_changes_something_is_not_done_twice(
     with pytest.raises(triack.ConnectionLost, match="purge: "):
         await purging
     assert "q" in (await looking).queues
+
+
+class Away:
+    """A client whose node has gone away, with what it had begun before."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+        self.reader = client.receive("q", ack="manual")
+        self.begun = client.transaction()
+        self.handling: asyncio.Task[None] | None = None
+
+
+async def in_a_transaction(away: Away) -> None:
+    async with away.client.transaction() as tx:
+        await tx.receive("q")
+
+
+async def in_a_begun_transaction(away: Away) -> None:
+    async with away.begun as tx:
+        await tx.send("q", b"x")
+
+
+async def a_large_body_in_a_transaction(away: Away) -> None:
+    async with away.client.transaction() as tx:
+        await tx.send_stream("q", bytes(5_000_000))
+
+
+async def in_a_block(away: Away) -> None:
+    async with away.client.receive("q") as reader:
+        await reader.get()
+
+
+async def next_event(away: Away) -> None:
+    async for _ in await away.client.events():
+        pass
+
+
+async def in_a_subscription(away: Away) -> None:
+    async with away.client.subscribe("Games.#") as reader:
+        await reader.get()
+
+
+CALLS: dict[str, Callable[[Away], Awaitable[object]]] = {
+    "send": lambda it: it.client.send("q", b"x"),
+    "send_many": lambda it: it.client.send_many("q", [b"x", b"y"]),
+    "send_stream": lambda it: it.client.send_stream("q", bytes(5_000_000)),
+    "request": lambda it: it.client.request("q", b"x"),
+    "publish": lambda it: it.client.publish("Games.Go", b"x"),
+    "stats": lambda it: it.client.stats(),
+    "flush": lambda it: it.client.flush(),
+    "get": lambda it: it.reader.get(),
+    "get_many": lambda it: it.client.receive("q").get_many(),
+    "block": in_a_block,
+    "subscription": in_a_subscription,
+    "transaction": in_a_transaction,
+    "begun transaction": in_a_begun_transaction,
+    "commit": lambda it: it.begun.commit(),
+    "large body in a transaction": a_large_body_in_a_transaction,
+    "events": next_event,
+    "consume": lambda it: it.client.consume("q", print),
+    "consume in transactions": lambda it: it.client.consume("q", print, transaction=True),
+    "consume in turn": lambda it: it.client.consume("q", print, ordered_by=lambda _: "k"),
+}
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+async def test_a_call_that_is_cancelled_while_the_node_is_away_ends(
+    tmp_path: Path, call: Callable[[Away], Awaitable[object]]
+) -> None:
+    """Within some turns of the event loop, whatever the client's patience, and nothing complains later."""
+    complaints: list[dict[str, object]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
+    node = await make("a", tmp_path).start()
+    async with triack.connect(tmp_path, patience=None) as client:
+        away = Away(client)
+        await away.begun.send("q", b"x")
+        await node.close()
+        await until(lambda: line_of(client).state is not LineState.OPEN)
+        task = asyncio.ensure_future(call(away))
+        for _ in range(20):
+            await asyncio.sleep(0)
+        task.cancel()
+        for _ in range(50):
+            await asyncio.sleep(0)
+        assert task.done()
+        await asyncio.gather(task, return_exceptions=True)
+    del task, away
+    gc.collect()
+    await asyncio.sleep(0)
+    assert complaints == []

@@ -265,6 +265,26 @@ async def test_a_message_whose_answer_was_cancelled_before_it_was_sent_goes_back
             assert (await another.get(PATIENCE_S)).body == b"x"
 
 
+async def test_a_message_that_came_for_a_wait_that_has_ended_is_taken_first(tmp_path: Path, link: Link) -> None:
+    """The wait ends as its answer is on its way: the next call gets that message, and not the one behind it."""
+    async with triack.connect(tmp_path / "a") as other:
+        await link.send("call", n=1, do="read", queue="q", **HOW)
+        reader = (await link.receive())[0]["reader"]
+        await link.send("call", n=2, do="get", reader=reader, timeout=None)
+        await other.send_many("q", [b"1", b"2"], until="ordered")
+        assert (await link.receive())[1].endswith(b"1")
+        link.post("cancel", n=2)
+        await link.send("call", n=3, do="get", reader=reader, timeout=None)
+        header, body = await link.receive()
+        assert body.endswith(b"1")
+        link.post("ack", message=header["message"])
+        await link.send("call", n=4, do="get", reader=reader, timeout=None)
+        assert (await link.receive())[1].endswith(b"2")
+        link.post("cancel", n=3)  # of a message that is done
+        await link.send("call", n=5, do="get", reader=reader, timeout=0)
+        assert (await link.receive())[0]["op"] == "failed"
+
+
 async def test_a_connection_with_much_under_way_is_not_read(link: Link, monkeypatch: pytest.MonkeyPatch) -> None:
     """Until some of it has ended: what comes behind is carried out then."""
     monkeypatch.setattr(calls, "CALLS_BYTES_MAX", 1_000)
