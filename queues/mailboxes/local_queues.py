@@ -385,7 +385,7 @@ class LocalQueues:
                 self._removed.append(self.mailboxes.pop(name).queue_id)
                 self._handle_made(name)
                 self.on_removed(name)
-            elif isinstance(mailbox, BodyShelf):
+            elif isinstance(mailbox, BodyShelf) and self.mailboxes.get(name) is mailbox:
                 self.notices.keeping[mailbox] = None
 
     def drop_queue(self, name: str) -> bool:
