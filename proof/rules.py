@@ -133,6 +133,7 @@ RULES: Final[dict[str, dict[str, Watch]]] = {
         **dict.fromkeys(
             (
                 "access_denied", "queue_not_found", "bad_queue_name", "queue_full", "too_large", "too_many_queues",
+                "larger_than_disk", "body_gone", "part_too_small",
                 "no_route", "route_loop", "hop_count_exceeded", "bad_seal", "unknown_sealer", "not_sealed", "renamed",
             ),
             _REFUSED,

@@ -1,13 +1,15 @@
 """Mistakes of large bodies: ``queues/mailboxes/large_bodies.py``, and its senders."""
 
 from proof.planted.bug import Bugs, Patch
-from triack.base.commit import Commit
+from triack.base.commit import Commit, StoreContent
 from triack.base.names import StreamId
+from triack.queues.clock_jumps import ClockJumps
 from triack.queues.mailboxes import large_bodies
 from triack.queues.mailboxes.large_bodies import Bodies, Body, BodyEvent, BodyId, BodyState
 from triack.queues.mailboxes.queued_packet import QueuedPacket
 from triack.queues.mailboxes.quotas import Fill
-from triack.queues.streams.outbox import Outbox
+from triack.queues.streams.group_commit import Turn
+from triack.queues.streams.outbox import BODY_STATE, Outbox
 
 __all__ = ["BUGS"]
 
@@ -120,7 +122,14 @@ def _never_given_up(patch: Patch) -> None:
     def silent(self: Outbox, peer: str, queue: str, ordinal: int, commit: Commit) -> None:
         """Leave it where it is."""
 
+    restore = Outbox.restore
+
+    def forgetful(self: Outbox, content: StoreContent, turn: Turn, jumps: ClockJumps) -> None:
+        content.state = {key: value for key, value in content.state.items() if not key.startswith(BODY_STATE)}
+        restore(self, content, turn, jumps)
+
     patch.setattr(Outbox, "give_up_body", silent)
+    patch.setattr(Outbox, "restore", forgetful)
 
 
 def _deaf(self: Bodies, body_id: BodyId) -> None:

@@ -180,7 +180,6 @@ def test_a_body_that_nobody_frees_is_a_broken_promise(monkeypatch: pytest.Monkey
     plan = calm(0, streams=(StreamPlan(0, 1, "q", "transactional", 4, 100, streamed_bytes=9_000),))
     assert rules(run_plan(plan)) == set()
     monkeypatch.setattr(workload, "TORN_CHANCE", 1.0)
-    monkeypatch.setattr(workload, "TORN_NS", 2)
     monkeypatch.setattr(Bodies, "give_up", lambda *_: None)
     assert rules(run_plan(plan)) == {"bodies"}
 
