@@ -5,7 +5,7 @@ of this is in memory, and a restart loses it: the packets are found on the disk,
 stream has ended, with each session and now and then.
 """
 
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable, Collection
 from dataclasses import replace
 
@@ -18,7 +18,7 @@ from triack.queues.peers.link import Conversation, Link
 from triack.queues.streams.stream_state import END_KEY
 from triack.queues.transit.transit_door import TransitDoor
 from triack.queues.transit.transit_words import TransitWords, stream_key
-from triack.queues.transit.ways_back import STREAMS_MAX
+from triack.queues.transit.ways_back import Brought
 
 __all__ = ["TransitEnds"]
 
@@ -33,7 +33,7 @@ class TransitEnds:
         is_here: whether packets of a stream are here, or would be after a restart.
     """
 
-    __slots__ = ("_door", "_drops", "_ends", "_is_here", "_words")
+    __slots__ = ("_brought", "_door", "_drops", "_ends", "_is_here", "_words")
 
     def __init__(
         self,
@@ -46,8 +46,9 @@ class TransitEnds:
         self._words = words
         self._drops = drops
         self._is_here = is_here
-        # Those that were not answered yet, and the neighbours that they came by; the last ones, as of ways back.
-        self._ends: OrderedDict[StreamId, tuple[RelayedEnd, str]] = OrderedDict()
+        # Those that were not answered yet, and the neighbours that they came by: of each the last, as of ways back.
+        self._ends: dict[StreamId, tuple[RelayedEnd, str]] = {}
+        self._brought = Brought()
 
     @property
     def unanswered(self) -> Collection[StreamId]:
@@ -68,11 +69,17 @@ class TransitEnds:
         if before is not None and before[0].sequence > packet.sequence:
             return
         self._words.ways.note(stream, conversation.link_name, packet.hops, way.via)
+        self._forget(stream)
         self._ends[stream] = replace(packet, from_name=from_name), conversation.link_name
-        self._ends.move_to_end(stream)
-        if len(self._ends) > STREAMS_MAX:
-            self._ends.popitem(last=False)
+        gone = self._brought.note(conversation.link_name, stream)
+        if gone is not None:
+            self._ends.pop(gone, None)
         self.pass_on(stream, now_ns)
+
+    def _forget(self, stream: StreamId) -> None:
+        found = self._ends.pop(stream, None)
+        if found is not None:
+            self._brought.forget(found[1], stream)
 
     def pass_on(self, stream: StreamId, now_ns: int) -> None:
         """Pass an end on, if there is one, nothing of its stream is here, and there is a session with the next hop."""
@@ -82,7 +89,7 @@ class TransitEnds:
         packet, came_by = found
         way = self._door.way_of(packet.final)
         if way is None or way.via == came_by:
-            del self._ends[stream]
+            self._forget(stream)
             self._drops[DropReason.END_ASTRAY] += 1
             return
         conversation = self._words.open_with(way.via)
@@ -105,7 +112,7 @@ class TransitEnds:
         self._words.check(stream, conversation)
         found = self._ends.get(stream)
         if found is not None and found[0].sequence == packet.sequence:
-            del self._ends[stream]
+            self._forget(stream)
         if packet.hops + 1 < HOPS_MAX:
             self._words.pass_forgotten(conversation, replace(packet, hops=packet.hops + 1), now_ns)
 

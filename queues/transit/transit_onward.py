@@ -20,6 +20,7 @@ from triack.queues.peers.control import Control
 from triack.queues.peers.link import Conversation
 from triack.queues.streams.transit_stream import TransitStream
 from triack.queues.transit.transit_records import TransitRecords
+from triack.queues.transit.ways_back import STREAMS_MAX
 
 __all__ = ["TransitOnward"]
 
@@ -56,7 +57,8 @@ class TransitOnward:
         self._due: OrderedDict[TransitStream, int] = OrderedDict()
         # The streams of which a neighbour knows that store acks are enough.
         self._told: dict[TransitStream, Conversation] = {}
-        self._ended: dict[Conversation, set[StreamId]] = {}
+        # The streams that end here of which a neighbour was told so: as many as it may invent, but for the last ones.
+        self._ended: dict[Conversation, OrderedDict[StreamId, None]] = {}
         self._turn = 0
 
     # ---- packets that come
@@ -67,9 +69,11 @@ class TransitOnward:
         """A packet for a queue of this node came: nobody is behind it to whom it could be passed on."""
         if not header.awaited:
             return
-        stream, told = StreamId(header.origin, header.stream), self._ended.setdefault(conversation, set())
+        stream, told = StreamId(header.origin, header.stream), self._ended.setdefault(conversation, OrderedDict())
         if stream not in told and self._say(conversation, stream, header.sequence, [], is_async=True):
-            told.add(stream)
+            told[stream] = None
+            if len(told) > STREAMS_MAX:  # it hears it again
+                told.popitem(last=False)
             self._records.told_ends_here(header, delivery.label, conversation.peer_id, now_ns)
 
     def handle_awaited(self, stream: TransitStream, *, is_async: bool, now_ns: int) -> None:

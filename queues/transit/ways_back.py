@@ -5,14 +5,16 @@ destination acknowledges that.
 """
 
 from collections import OrderedDict
+from collections.abc import Iterable
 
 from triack.base.names import StreamId
 from triack.ordering.wire import RelayedEnd, RelayedOrderAck, RelayedReject
 
-__all__ = ["Back", "WaysBack"]
+__all__ = ["Back", "Brought", "WaysBack"]
 
-STREAMS_MAX = 65_536
-"""Streams remembered, the ones that passed last: about 40 MB, and more than the live streams of sixteen neighbours."""
+STREAMS_MAX = 8_192
+"""Streams remembered of those that a neighbour has brought, the last ones: twice as many as it may have live, and some
+5 MB, a third of what one peer may fill by default."""
 REJECTIONS_MAX = 256
 """Rejections kept of one stream. If one is lost, its packet is rejected again after the origin's next resend."""
 
@@ -50,14 +52,45 @@ class Back:
             self.rejected.popitem(last=False)
 
 
+class Brought:
+    """The streams that each neighbour has brought, the last ones of each.
+
+    A neighbour drives out what it has brought itself, and nothing that others have: it may invent as many as it likes.
+    """
+
+    __slots__ = ("_streams",)
+
+    def __init__(self) -> None:
+        self._streams: dict[str, OrderedDict[StreamId, None]] = {}
+
+    def note(self, via: str, stream: StreamId) -> StreamId | None:
+        """A neighbour has brought a stream. Returns the one of it that gives way, if one must."""
+        streams = self._streams.setdefault(via, OrderedDict())
+        streams[stream] = None
+        streams.move_to_end(stream)
+        return streams.popitem(last=False)[0] if len(streams) > STREAMS_MAX else None
+
+    def by(self, via: str) -> Iterable[StreamId]:
+        """Those of one neighbour."""
+        return self._streams.get(via, ())
+
+    def forget(self, via: str, stream: StreamId) -> None:
+        """One of a neighbour is forgotten."""
+        streams = self._streams.get(via)
+        if streams is not None:
+            streams.pop(stream, None)
+            if not streams:
+                del self._streams[via]
+
+
 class WaysBack:
     """The ways back of all streams."""
 
-    __slots__ = ("_backs", "_by_upstream")
+    __slots__ = ("_backs", "_brought")
 
     def __init__(self) -> None:
-        self._backs: OrderedDict[StreamId, Back] = OrderedDict()
-        self._by_upstream: dict[str, dict[StreamId, None]] = {}
+        self._backs: dict[StreamId, Back] = {}
+        self._brought = Brought()
 
     def of(self, stream: StreamId) -> Back | None:
         """The way back of a stream, or None."""
@@ -68,21 +101,15 @@ class WaysBack:
         back = self._backs.get(stream)
         if back is None:
             back = self._backs[stream] = Back()
-            if len(self._backs) > STREAMS_MAX:
-                self._forget(*self._backs.popitem(last=False))
-        self._backs.move_to_end(stream)
         back.upstreams[via] = min(hops, back.upstreams.get(via, hops))
-        self._by_upstream.setdefault(via, {})[stream] = None
         if downstream:
             back.downstreams[downstream] = None
+        gone = self._brought.note(via, stream)
+        if gone is not None and (old := self._backs.get(gone)) is not None:
+            old.upstreams.pop(via, None)
+            if not old.upstreams:  # no other neighbour has brought it
+                del self._backs[gone]
 
     def brought_by(self, upstream: str) -> list[Back]:
         """The ways back of the streams that a neighbour has brought."""
-        return [self._backs[stream] for stream in self._by_upstream.get(upstream, ())]
-
-    def _forget(self, stream: StreamId, back: Back) -> None:
-        for upstream in back.upstreams:
-            streams = self._by_upstream[upstream]
-            del streams[stream]
-            if not streams:
-                del self._by_upstream[upstream]
+        return [self._backs[stream] for stream in self._brought.by(upstream)]

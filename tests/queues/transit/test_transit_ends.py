@@ -11,6 +11,7 @@ from triack.base.units import SECOND
 from triack.ordering.wire import HOPS_MAX, RelayedEnd, encode_relayed_end
 from triack.queues.peers.control import Control
 from triack.queues.streams.stream_state import END_KEY
+from triack.queues.transit import ways_back
 
 
 def joined() -> Relays:
@@ -97,3 +98,22 @@ def test_packets_whose_origin_answers_for_them_no_longer_go_with_the_end(deliver
     net["r"].crash()
     net["r"].restart()
     assert net.waiting("r") == 1 - goes
+
+
+def test_a_neighbour_drives_out_no_end_of_another_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may say of any number of streams that they have ended; the answer still finds its way to the other one."""
+    monkeypatch.setattr(ways_back, "STREAMS_MAX", 3)
+    net = Relays("ar er rb", {"a": [("b", "r")], "e": [("b", "r")], "b": [("a", "r"), ("e", "r")]})
+    for name in "ae":
+        post(net[name], "b", b"x")
+    post(net["b"], "a", b"x")
+    assert net.world.run(30 * SECOND, lambda: net.is_done("a", "b", "e"))
+    net["b"].end()
+    say(net, "a", "r", end_of(net, "a"))
+    for number in range(20):
+        say(net, "e", "r", end_of(net, "e", stream=100 + number))
+    assert len(net["r"].live.transits.ends.unanswered) <= 2 * 3
+    net["b"].revive()
+    post(net["a"], "b", b"y")
+    net.world.run(60 * SECOND)
+    assert 77 in passed(net, "forgotten")

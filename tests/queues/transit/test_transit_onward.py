@@ -1,13 +1,23 @@
 """What neighbours are told of packets that were passed on."""
 
+from collections import Counter
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+
 from tests.queues.relays import Relays, line, post
 from tests.queues.transit.stories.test_ends import ended
 from tests.queues.transit.stories.test_sync_links import make_sync
 from tests.queues.world import numbered
 from triack.base.delivery import Delivery
+from triack.base.reasons import DropReason
 from triack.base.units import MS, SECOND
 from triack.ordering.wire import RANGES_MAX
 from triack.queues.node_settings import NodeSettings
+from triack.queues.transit import transit_onward
+from triack.queues.transit.transit_onward import TransitOnward
 
 
 def test_words_are_gathered_for_the_interval() -> None:
@@ -84,3 +94,19 @@ def test_each_neighbour_is_told_of_what_it_has_sent_when_the_way_to_a_relay_chan
     names = {net[name].live.node_id.hex(): name for name in "rs"}
     told = {(names[word["peer"]], *map(tuple, word["ranges"])) for word in h.log("onward_ack_sent")}
     assert told == {("r", (1, 1)), ("s", (2, 2))}
+
+
+def test_a_neighbour_that_invents_streams_is_remembered_for_the_last_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each gets its word; of the first ones it is said again when they come again."""
+    monkeypatch.setattr(transit_onward, "STREAMS_MAX", 3)
+    conversation: Any = Mock(peer_id=b"e" * 16, put_control=lambda *_: True)
+    records: Any = SimpleNamespace(told_ends_here=lambda *_: None)
+    onward = TransitOnward(
+        open_with=lambda _: None, interval_ns=lambda _: 0, records=records, drops=Counter[DropReason]()
+    )
+    for number in range(1_000):
+        header: Any = SimpleNamespace(awaited=True, origin=b"%016d" % number, stream=1, sequence=1)
+        onward.handle_arrived(conversation, header, Delivery.TRANSACTIONAL, 0)
+    assert len(onward._ended[conversation]) == 3  # noqa: SLF001 - what is kept is not seen from outside
+    onward.handle_session_closed(conversation)
+    assert not onward._ended  # noqa: SLF001

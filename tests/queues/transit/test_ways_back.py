@@ -52,3 +52,19 @@ def test_memory_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     for number in (1, 2, 1, 3):
         ways.note(StreamId(ID.origin, number), "up", 0, "")
     assert [ways.of(StreamId(ID.origin, number)) is None for number in (1, 2, 3)] == [False, True, False]
+
+
+def test_a_neighbour_drives_out_nothing_that_another_one_has_brought(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many streams it invents, and also when it claims the other one's as well."""
+    monkeypatch.setattr(ways_back, "STREAMS_MAX", 2)
+    ways = WaysBack()
+    ways.note(ID, "honest", 0, "down")
+    for number in range(1, 100):
+        ways.note(StreamId(b"e" * 16, number), "evil", 0, "down")
+        ways.note(ID, "evil", 3, "down")
+        ways.note(StreamId(b"f" * 16, number), "evil", 0, "down")
+    back = ways.of(ID)
+    assert back is not None
+    assert back.nearest == ["honest"]
+    assert len(ways.brought_by("evil")) == 2
+    assert sum(ways.of(StreamId(b"e" * 16, number)) is not None for number in range(100)) <= 2
