@@ -13,6 +13,7 @@ from triack.queues.peers.link import Conversation
 from triack.queues.streams.retirement import ENDED
 from triack.queues.streams.stream_state import END_KEY, StreamState
 from triack.session.protocol.settings import SessionSettings
+from triack.store.runs import Reading
 from triack.tools.sim.faults import Faults
 
 QUICK = NodeSettings(retire_after_s=1.0)
@@ -65,7 +66,7 @@ def test_that_it_ends_is_on_the_disk_before_its_peer_hears_of_it(monkeypatch: py
 
 def on_disk(node: SimNode) -> dict[int, int]:
     """Stream and next number of each row."""
-    found = node.store._load()  # noqa: SLF001 - what a start would find
+    found = node.store._load(Reading())  # noqa: SLF001 - what a start would find
     return {row.stream: row.next_number for row in found.streams}
 
 

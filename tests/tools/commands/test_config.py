@@ -176,7 +176,7 @@ def test_a_pipe_in_the_place_of_the_file_holds_up_no_running_node(folder: Path) 
     process.send_signal(signal.SIGHUP)
     while b"it is no regular file" not in process.stderr.readline():
         assert process.poll() is None
-    assert triack("queue", "list", "--data", folder / "data").returncode == 0
+    assert call("queue", "list", "--data", folder / "data").returncode == 0
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=SECONDS)
     assert process.wait() == 0
