@@ -5,6 +5,7 @@ import sqlite3
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import pytest
@@ -37,11 +38,11 @@ async def test_jobs_run_in_order_on_one_connection_that_is_closed_at_the_end() -
 
     async with thread(connect) as database:
         await database.work(lambda it: it.execute("CREATE TABLE t (n)"), PATIENCE_S, 0, never)
-        add = [
-            database.work(lambda it, n=n: it.execute("INSERT INTO t VALUES (?)", (n,)), PATIENCE_S, 0, never)
-            for n in range(3)
-        ]
-        await asyncio.gather(*add)
+
+        def insert(number: int, it: sqlite3.Connection) -> object:
+            return it.execute("INSERT INTO t VALUES (?)", (number,))
+
+        await asyncio.gather(*[database.work(partial(insert, n), PATIENCE_S, 0, never) for n in range(3)])
         found = await database.work(lambda it: it.execute("SELECT n FROM t").fetchall(), PATIENCE_S, 0, never)
         assert found == [(0,), (1,), (2,)]
     assert len(made) == 1
