@@ -187,6 +187,7 @@ class Mailbox:
         "_run",
         "_runs",
         "_share",
+        "_suspect",
         "fetching",
         "fill",
         "holder",
@@ -239,6 +240,8 @@ class Mailbox:
         self._share = Share(notices.cache)
         self._lines = Lines(self._share, self._set_deadline)
         self._run: Run | None = None
+        # A message in hand whose reader died before: until it is done or back, nothing else is handed out.
+        self._suspect: Lease | None = None
         self._runs: list[Run] = []
         self.partials = Partials()
         self.reader = ReaderState()
@@ -623,6 +626,8 @@ class Mailbox:
             if run.next < run.end:
                 return run
             self.end_run()
+        if self._suspect is not None:
+            return None
         run = self._run = self._next_run(now_ms)
         if run is not None:
             self.notices.in_hand.open(run.packet)
@@ -705,6 +710,9 @@ class Mailbox:
         if run is None:
             return
         run.stop()
+        if run.killed and run.next > run.first:
+            self._suspect = run.lease(run.first)
+            self._look_at_suspect()
         packet, place = run.packet, run.packet.first_place
         its = self.reader.lines[packet.priority]
         if run.apart:
@@ -715,6 +723,13 @@ class Mailbox:
         its.next = place + run.next
         if run.next == packet.count:
             self._lines.of(packet).drop_first()
+
+    def _look_at_suspect(self) -> None:
+        """If the message that may have killed its reader is done, go on: the next one of its kind may go out."""
+        suspect = self._suspect
+        if suspect is not None and self.reader.acked(suspect.packet) >> suspect.index & 1:
+            self._suspect = None
+            self.wake()
 
     def take_runs(self) -> list[Run]:
         """The runs that were handed out since the last call, in order. Ends the open run."""
@@ -777,9 +792,11 @@ class Mailbox:
         """Messages of packets are done, message i if bit i is set; a second time does nothing."""
         if len(done) == 1:  # typical of a reader that takes one at a time
             self._acknowledge(done)
-            return
-        for _, some in groupby(done, key=_account_of):
-            self._acknowledge(list(some))
+        else:
+            for _, some in groupby(done, key=_account_of):
+                self._acknowledge(list(some))
+        if self._suspect is not None:
+            self._look_at_suspect()
 
     def _acknowledge(self, done: list[tuple[QueuedPacket, int]]) -> None:
         """The same for packets that count for the same account."""
@@ -855,6 +872,8 @@ class Mailbox:
         if self.reader.acked(packet) >> index & 1:
             return
         self.end_run()
+        if self._suspect is not None and (self._suspect.packet, self._suspect.index) == (packet, index):
+            self._suspect = None
         self.notices.in_hand.let_go(packet, 1 << index)
         self.reader.returned_to(packet).put(packet, index, wait)
         if packet.receive_by_ms:

@@ -533,6 +533,8 @@ class Subscription(Mailbox):
         self.left += messages
         if messages and not self.row_id:
             self.root.stir()
+        if self._suspect is not None:
+            self._look_at_suspect()
 
     def _handle_done(self, packet: QueuedPacket) -> None:
         """Messages of a packet are done."""

@@ -725,3 +725,28 @@ def test_packets_that_are_restored_together_are_as_those_that_are_put_one_by_one
         for box in boxes
     )
     assert one == other
+
+
+def test_messages_whose_reader_died_come_one_at_a_time() -> None:
+    """One of them may have killed it: nothing else is in hand with it, so that only that one dies of it again."""
+    box = Box()
+    heard: list[int] = []
+    box.box.listeners.append(lambda: heard.append(1))
+    box.put(b"a", b"b", b"c")
+    suspects = box.take_all()
+    for lease in suspects:
+        box.box.count_failure(lease, died=True)
+        box.box.give_back(lease)
+    first = box.take()
+    assert first is not None
+    assert (first.body, box.take()) == (b"a", None)
+    heard.clear()
+    box.box.acknowledge(first)
+    assert heard
+    second = box.take()
+    assert second is not None
+    assert (second.body, box.take()) == (b"b", None)
+    box.box.give_back(second)  # not processed, and alone again
+    assert bodies(box.take_all()) == [b"b"]
+    box.box.acknowledge(second)
+    assert bodies(box.take_all()) == [b"c"]
