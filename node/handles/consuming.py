@@ -18,7 +18,9 @@ import asyncio
 import inspect
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable, Mapping
+from contextlib import suppress
 from enum import Enum
+from functools import partial
 from typing import Any, Protocol, TypedDict
 
 from triack.base.checks import check_kind, check_most, check_timeout
@@ -28,6 +30,7 @@ from triack.base.units import MS, SECOND
 from triack.node.files import operator_log
 from triack.node.handles.message import Message, Messages, as_messages
 from triack.node.shell.cancellation import is_cancelled
+from triack.node.shell.holding import WORKING, Working
 from triack.queues.mailboxes.redelivery import wait_ms
 from triack.queues.node_settings import Redelivery
 
@@ -183,6 +186,7 @@ class Consuming:
         # Why messages are held, by key.
         self._held: dict[Hashable, str] = {}
         self._told = ""
+        self._telling: set[asyncio.Task[None]] = set()
 
     def stop(self) -> None:
         """Take no more messages; ``run`` returns when the calls that run have ended."""
@@ -303,7 +307,7 @@ class Consuming:
         """Handle the messages of one key, until none is left."""
         try:
             while lane and not self._stopping.is_set():
-                error = await self._call(lane[0])
+                error = await self._call(lane[0], reader)
                 if error is None:
                     lane.popleft()
                 else:
@@ -314,10 +318,12 @@ class Consuming:
             del self._lanes[key]
             self._held.pop(key, None)
 
-    async def _call(self, unit: _Unit) -> BaseException | None:
+    async def _call(self, unit: _Unit, reader: Any) -> BaseException | None:
         """Call the handler. Returns its exception, be it the cancellation of something that it has awaited."""
         given: Any = unit.messages[0] if self._batch is None else unit.messages
         arguments = (given,) if unit.transaction is None else (given, unit.transaction)
+        working = Working(self._queue, len(unit.messages), partial(self._note_wait, reader))
+        token = WORKING.set(working)
         try:
             waits = self._handler(*arguments)
             if inspect.isawaitable(waits):
@@ -329,11 +335,25 @@ class Consuming:
                 return error
             await unit.give_back(failed=False)
             raise
+        finally:
+            working.leaving = 0  # what the handler has begun may go on
+            WORKING.reset(token)
         try:
             await unit.finish()
         except (ConnectionLost, HandOverEnded) as error:  # they come again by themselves, unless all of it happened
             operator_log.warning(f"{self._what}: {error}")
         return None
+
+    def _note_wait(self, reader: Any, why: str) -> None:
+        """A handler waits for room: operators see it until it is done."""
+        self._told = f"{self._name} waits for {why}"
+        telling = asyncio.create_task(self._report(reader, self._told), name=f"triack-handler-{self._name}")
+        self._telling.add(telling)
+        telling.add_done_callback(self._telling.discard)
+
+    async def _report(self, reader: Any, why: str) -> None:
+        with suppress(TriackError):
+            await reader.report(why)
 
     def _is_ending(self) -> bool:
         """Whether a cancellation ends the call. What a handler has cancelled by itself, its own task too, does not."""

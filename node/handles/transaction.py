@@ -2,6 +2,7 @@
 
 import asyncio
 import weakref
+from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Sequence
 from functools import partial
 from types import TracebackType
@@ -36,6 +37,7 @@ from triack.queues.mailboxes.mailbox import Lease, Mailbox, Run
 from triack.queues.mailboxes.queued_packet import bits_of
 from triack.queues.mailboxes.redelivery import Return
 from triack.queues.stages import Stage, StageName, as_stage
+from triack.queues.streams.outgoing_stream import OutgoingStream
 
 __all__ = [
     "DONE",
@@ -70,6 +72,8 @@ class Transaction:
         self._port = port
         # The messages that each step sends.
         self._sends: dict[int, Prepared | PreparedList] = {}
+        # Messages taken out of queues beyond those that it sends there.
+        self._leaving: Counter[str] = Counter()
         # Those of them that stand for large messages.
         self._uploads: dict[int, Upload] = {}
         self._taken = Taken(port, reader)
@@ -114,9 +118,17 @@ class Transaction:
         check_durable(destination, delivery)
         check_timeout(f"send to {destination}", timeout)
         prepared = self._port.prepare(destination, body, delivery, properties)
-        await self._port.wait_room(prepared, timeout)
+        if not self._has_left_room(prepared[0], 1):
+            await self._port.wait_room(prepared, timeout)
         self._check_open()
         self._sends[self._next_step()] = prepared
+
+    def _has_left_room(self, outgoing: OutgoingStream, messages: int) -> bool:
+        """Whether it has taken as many messages out of a queue of this node as it sends there: the commit does both."""
+        if outgoing.peer or self._leaving[outgoing.queue] < messages:
+            return False
+        self._leaving[outgoing.queue] -= messages
+        return True
 
     async def send_many(
         self,
@@ -150,7 +162,8 @@ class Transaction:
         prepared = self._port.prepare_many(destination, bodies, delivery, properties, keys)
         sizes = [len(body) for body in prepared.bodies]
         add_listed(destination, self._listed_bytes, sizes)
-        await self._port.wait_room_for(prepared, timeout)
+        if not self._has_left_room(prepared.outgoing, len(sizes)):
+            await self._port.wait_room_for(prepared, timeout)
         self._check_open()
         self._listed_bytes = add_listed(destination, self._listed_bytes, sizes)
         self._sends[self._next_step()] = prepared
@@ -295,6 +308,7 @@ class Transaction:
         self._begin_step(queue)
         drawn = range(run.first, run.next)
         self._taken.add(self._steps, mailbox, run, drawn)
+        self._leaving[queue] += 1
         return message_of_run(self._common(queue, run), run.first, partial(read_part, self._port))
 
     def _common(self, queue: str, run: Run) -> Drawn:
@@ -327,6 +341,7 @@ class Transaction:
             size_bytes += run.size_of(drawn)
             enough = run.killed or count == most or size_bytes >= BATCH_BYTES
             run = None if enough else self._port.open_run(mailbox)
+        self._leaving[queue] += count
         return messages_of_runs(taken, partial(read_part, self._port))
 
     async def _await_run(self, mailbox: Mailbox, timeout: float | None) -> Run:

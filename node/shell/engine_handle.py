@@ -37,7 +37,7 @@ from triack.node.files.access import Access
 from triack.node.files.trust import TrustFile
 from triack.node.shell.driver import Driver
 from triack.node.shell.enrolling import Enrolling
-from triack.node.shell.holding import Holding
+from triack.node.shell.holding import WORKING, Holding
 from triack.node.shell.life import Life
 from triack.node.shell.link_events import Events
 from triack.node.shell.outgoing_message import (
@@ -518,8 +518,15 @@ class EngineHandle:
     async def _wait_room(self, outgoing: OutgoingStream, has_room: Callable[[], bool], timeout: float | None) -> None:
         self.turn = 0
         await asyncio.sleep(0)
+        working = WORKING.get()
         if has_room():
             return
+        if working is not None and not outgoing.peer:
+            if working.queue == outgoing.queue and working.leaving > 0:
+                # A handler that sends to the queue that it reads waits for room that only it can make.
+                working.leaving -= 1
+                return
+            working.on_wait(f"room in queue {outgoing.queue}")
         try:
             async with asyncio.timeout(timeout):
                 while not has_room():

@@ -1,6 +1,8 @@
 """The readers that have messages of this node's queues in hand: stats show them, and ``release`` takes them back."""
 
 import asyncio
+from collections.abc import Callable
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -8,7 +10,7 @@ from triack.base.checks import check_kind
 from triack.base.errors import HandOverEnded
 from triack.queues.mailboxes.queued_packet import Lease, QueuedPacket
 
-__all__ = ["HeldPacket", "Holder", "Holding", "Reader", "reader_of", "taken_back", "task_name"]
+__all__ = ["WORKING", "HeldPacket", "Holder", "Holding", "Reader", "Working", "reader_of", "taken_back", "task_name"]
 
 RELEASED = "somebody released the queue"
 """Why a message was taken back."""
@@ -43,6 +45,25 @@ def task_name() -> str:
     """The name of the task that runs now; empty when none does."""
     task = asyncio.current_task()
     return "" if task is None else task.get_name()
+
+
+@dataclass(slots=True)
+class Working:
+    """What a handler that runs works on: its messages leave their queue when it returns.
+
+    Attributes:
+        queue: their queue.
+        leaving: how many of them leave room that the handler has not used yet.
+        on_wait: told what the handler waits for, for people.
+    """
+
+    queue: str
+    leaving: int
+    on_wait: Callable[[str], None]
+
+
+WORKING: ContextVar[Working | None] = ContextVar("triack-working", default=None)
+"""Of the handler in whose call this is; None outside of handlers."""
 
 
 class HeldPacket(NamedTuple):

@@ -4,6 +4,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError, Executor, Future
+from contextvars import copy_context
 from types import TracebackType
 from typing import Any, Generic, Protocol, Self, TypeVar
 
@@ -179,7 +180,8 @@ class LoopThread:
 
     async def run(self, threads: Executor, work: Callable[..., T], *arguments: object) -> T:
         """Run something in a thread, from the loop, and wait for its end. A cancellation does not end the thread."""
-        return await self._loop.run_in_executor(threads, lambda: work(*arguments))
+        context = copy_context()  # of the handler that it is for
+        return await self._loop.run_in_executor(threads, lambda: context.run(work, *arguments))
 
     def end(self) -> None:
         """Stop the loop. A second call does nothing.

@@ -4,6 +4,7 @@ import asyncio
 import random
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -394,3 +395,77 @@ async def test_a_wrong_option_is_named(node: triack.Node, options: dict[str, Any
 async def test_what_is_no_handler_is_named(node: triack.Node) -> None:
     with pytest.raises(triack.UsageError, match="a handler is called, and 5 cannot be"):
         await node.consume("q", 5)  # type: ignore[arg-type]
+
+
+FULL = triack.Limits(queue_quota={"q": triack.Quota(messages=4), "r": triack.Quota(messages=4)})
+
+
+def fill(node: triack.Node, queue: str) -> None:
+    with suppress(triack.WouldBlock):
+        for _ in range(100):
+            node.send_nowait(queue, b"x")
+        pytest.fail("it takes any number of messages")
+
+
+@pytest.fixture
+async def full(tmp_path: Path) -> AsyncIterator[triack.Node]:
+    """A node with two queues that take no more."""
+    async with make("a", tmp_path, settings=quick(limits=FULL)) as node:
+        for queue in ("q", "r"):
+            fill(node, queue)
+        await node.flush()
+        yield node
+
+
+async def test_a_message_is_moved_to_the_end_of_its_full_queue(full: triack.Node, tmp_path: Path) -> None:
+    """In a transaction of the node or of a client: the commit adds as much as it takes."""
+    async with triack.connect(tmp_path) as client:
+        for face in (full, client):
+            for _ in range(8):
+                async with face.transaction() as tx:
+                    message = await tx.receive("q", timeout=WAIT)
+                    await tx.send("q", message.body, timeout=WAIT)
+            async with face.transaction() as tx:
+                await tx.receive("q", timeout=WAIT)
+                await tx.send("q", b"x", timeout=WAIT)
+                with pytest.raises(triack.WaitTimeout):
+                    await tx.send("q", b"more", timeout=0.01)
+    length = full.queue_lengths()["q"]
+    assert 4 <= length <= 5
+
+
+async def test_a_handler_sends_into_the_full_queue_that_it_reads(full: triack.Node) -> None:
+    """As often as it takes a message out of it."""
+    handled: list[bytes] = []
+
+    async def handle(message: triack.Message) -> None:
+        await full.send("q", message.body)
+        handled.append(message.body)
+
+    task = asyncio.create_task(full.consume("q", handle))
+    await until(lambda: len(handled) > 20)
+    assert full.queue_lengths()["q"] <= 5
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_handlers_that_feed_each_other_say_what_they_wait_for(full: triack.Node) -> None:
+    async def forward(_message: triack.Message) -> None:
+        await full.send("r", b"x")
+
+    async def back(_message: triack.Message) -> None:
+        await full.send("q", b"x")
+
+    tasks = [
+        asyncio.create_task(full.consume(queue, handler, stop_timeout=0.01))
+        for queue, handler in (("q", forward), ("r", back))
+    ]
+
+    def waits_for() -> set[str | None]:
+        queues = full.stats().queues
+        return {holder.waits_for for queue in ("q", "r") for holder in queues[queue].holders}
+
+    await until(lambda: {"forward waits for room in queue r", "back waits for room in queue q"} <= waits_for())
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
