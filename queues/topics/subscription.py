@@ -540,7 +540,7 @@ class Subscription(Mailbox):
         """Messages of a packet are done."""
         place, setbacks = packet.first_place, self.reader.setbacks
         if place in self.reader.begun:
-            self._note_change(packet)
+            self.note_change(packet)
             return
         if setbacks.failures or setbacks.waits:
             setbacks.forget(packet.places)
@@ -585,7 +585,8 @@ class Subscription(Mailbox):
             return True
         return False
 
-    def _note_change(self, packet: QueuedPacket) -> None:
+    def note_change(self, packet: QueuedPacket) -> None:
+        """See ``Mailbox``: its row holds failures and waits, too. One that is not durable has none."""
         if self.row_id and packet.keys:
             self._partly[packet.first_place] = packet
             self.notices.dirty[self] = None

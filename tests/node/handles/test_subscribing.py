@@ -40,6 +40,22 @@ async def test_a_durable_subscription_gets_all_that_came_while_nobody_read_it(tm
         assert node.stats().topics["Games"].messages == 0
 
 
+async def test_failures_of_a_durable_subscription_count_over_restarts(tmp_path: Path) -> None:
+    """So a message that fails after each start becomes a dead letter, as in a queue."""
+    settings = quick(max_redeliveries=2, redelivery=triack.Redelivery(first_wait_s=0.01))
+    for failures in range(3):
+        async with make(data=tmp_path, settings=settings) as node:
+            audit = node.subscribe("Games.#", durable="audit", ack="manual")
+            await audit
+            if not failures:
+                await node.publish("Games.Go", b"x")
+            message = await audit.get(WAIT)
+            assert message.failures == failures
+            message.reject()
+    async with make(data=tmp_path, settings=settings) as node:
+        assert node.queue_lengths()["dead-letter"] == 1
+
+
 async def test_a_paused_reader_takes_nothing_and_a_durable_subscription_keeps_it() -> None:
     async with (
         make() as node,
