@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         StoreLow,
         StreamHeld,
         StreamsNearLimit,
+        SubscriptionLost,
         TransitOverQuota,
     )
     from triack.node.client.client import Client
@@ -186,6 +187,7 @@ __all__ = [
     "StreamsNearLimit",
     "StreamsStats",
     "Subscriber",
+    "SubscriptionLost",
     "SubscriptionStats",
     "TransitOverQuota",
     "Tls",
@@ -279,6 +281,7 @@ _HOMES = {
     "StreamsStats": "triack.node.shell.stream_stats:StreamsStats",
     "Strategy": "triack.queues.node_settings:Strategy",
     "Subscriber": "triack.node.handles.subscribing:Subscriber",
+    "SubscriptionLost": "triack.base.news:SubscriptionLost",
     "SubscriptionStats": "triack.node.shell.topic_stats:SubscriptionStats",
     "TransitOverQuota": "triack.base.news:TransitOverQuota",
     "Tls": "triack.transport.endpoint:Tls",

@@ -23,6 +23,7 @@ __all__ = [
     "StoreLow",
     "StreamHeld",
     "StreamsNearLimit",
+    "SubscriptionLost",
     "TransitOverQuota",
 ]
 
@@ -286,6 +287,21 @@ class MessagesDiscarded:
 
 
 @dataclass(frozen=True, slots=True)
+class SubscriptionLost:
+    """Another node had ended a subscription to its topics, and this node asks for it again: messages are missed.
+
+    As after a cut that lasts longer than a subscription that is not durable. How many they are is not known.
+
+    Attributes:
+        destination: the node and the pattern, as they were given to ``subscribe``.
+        subscription: its name.
+    """
+
+    destination: str
+    subscription: str
+
+
+@dataclass(frozen=True, slots=True)
 class AckWaitOver:
     """Messages of a subscription were in hand for too long: they have failed. Reported at most once a second.
 
@@ -365,6 +381,7 @@ NodeEvent = (
     | StreamHeld
     | StreamsNearLimit
     | MessagesDiscarded
+    | SubscriptionLost
     | AckWaitOver
 )
 """Everything that ``Node.events`` gives."""

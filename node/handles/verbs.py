@@ -68,7 +68,7 @@ class Verbs(Sending, StreamSending, Acknowledging, Trusting, Requesting, Reloadi
             An iterator over ``LinkUp``, ``LinkDown``, ``LinkDowngraded``, ``LinkUpgraded``, ``PeerSilent``,
             ``PeerUnknown``, ``PeerHalted``, ``GapFound``, ``CallRefused``, ``NoRoute``, ``QueueOverQuota``,
             ``DeadLettersWaiting``, ``StoreLow``, ``StreamHeld``, ``StreamsNearLimit``, ``TransitOverQuota``,
-            ``MessagesDiscarded`` and ``AckWaitOver``.
+            ``MessagesDiscarded``, ``AckWaitOver`` and ``SubscriptionLost``.
 
         Raises:
             NodeClosed: the node was not started.

@@ -35,6 +35,7 @@ from triack.base.news import (
     StoreLow,
     StreamHeld,
     StreamsNearLimit,
+    SubscriptionLost,
     TransitOverQuota,
 )
 from triack.base.printable import counted
@@ -270,7 +271,7 @@ class Driver:
                 why = f"{streams} streams {whose} {peer} are live, of at most {limit}"
                 why += "; messages for further queues wait" if is_full else ""
                 operator_log.warning(why, node=self._name, peer=peer, streams=streams, limit=limit)
-            case MessagesDiscarded() | AckWaitOver():
+            case MessagesDiscarded() | AckWaitOver() | SubscriptionLost():
                 self._tell_subscription(event)
             case NoRoute() | TransitOverQuota():
                 self._tell_transit(event)
@@ -302,7 +303,11 @@ class Driver:
         why = f"what waits here for other nodes is over its quota: {peer} waits"
         operator_log.warning(why, node=self._name, peer=peer, messages=event.messages, bytes=event.bytes)
 
-    def _tell_subscription(self, event: MessagesDiscarded | AckWaitOver) -> None:
+    def _tell_subscription(self, event: MessagesDiscarded | AckWaitOver | SubscriptionLost) -> None:
+        if isinstance(event, SubscriptionLost):
+            why = f"the subscription to {event.destination} had ended there and begins anew: messages are missed"
+            operator_log.warning(why, node=self._name, subscription=event.subscription)
+            return
         topic, subscription, messages = event.topic, event.subscription, event.messages
         whose = f"topic {topic}: {counted(messages, 'message')}"
         if isinstance(event, MessagesDiscarded):

@@ -20,6 +20,7 @@ from enum import Enum
 from triack.base.commit import OWN_STATE, Commit, StoreContent
 from triack.base.delivery import Delivery
 from triack.base.errors import StoreDamaged, SubscriptionBusy, SubscriptionMismatch, SubscriptionRefused
+from triack.base.news import SubscriptionLost
 from triack.base.reasons import RefusalReason
 from triack.base.transitions import next_state
 from triack.base.units import SECOND
@@ -354,6 +355,8 @@ class RemoteSubscriptions:
         for name, number in unknown.names.items():
             found = self.subscriptions.get(name)
             if found is not None and found.peer == peer and found.ask.number == number:
+                if found.state is RemoteState.LIVE:
+                    self._queues.notices.news.append(SubscriptionLost(found.destination, name))
                 self._handle(found, RemoteEvent.UNKNOWN, turn.commit)
                 if found.state is RemoteState.ASKED:
                     self._tell(peer, found.ask, [name], turn)
