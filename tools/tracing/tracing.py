@@ -1,11 +1,11 @@
 """Spans of what a program sends, receives and works on.
 
-A message of a sampled trace carries the trace's context in its headers, as W3C's ``traceparent``. All others carry
-nothing more than without tracing, and cost a comparison at either end.
+A message of a trace carries the trace's context in its headers, as W3C's ``traceparent``, with the flag whether it is
+sampled, and its baggage. All others carry nothing more than without tracing, and cost a comparison at either end.
 """
 
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from functools import wraps
 from random import random
@@ -152,12 +152,12 @@ class Tracing:
         return wraps(send)(traced_send)
 
     def _sending(self, destination: str, count: int, options: dict[str, Any]) -> Nothing:
-        """The span of a send, whose context goes into the headers if it is sampled."""
+        """The span of a send, whose context goes into the headers: a trace that is not sampled stays so behind it."""
         span = self._tracer.start_span(
             f"send {destination}", kind=SpanKind.PRODUCER, attributes=about("send", destination, count=count)
         )
         active = trace.use_span(span, end_on_exit=True)
-        if span.get_span_context().trace_flags.sampled:
+        if span.get_span_context().is_valid:
             options["headers"] = with_context(options.get("headers"), trace.set_span_in_context(span))
         return active
 
@@ -176,11 +176,11 @@ class Tracing:
             ).end()
 
     def headers(self, headers: Mapping[str, str] | None = None) -> dict[str, str]:
-        """Headers with the context of the active span, if it is sampled, for a message that is sent later.
+        """Headers with the context of the active span, for a message that is sent later.
 
         For messages of an outbox: ``enqueue(connection, "orders", body, headers=tracing.headers())``.
         """
-        if trace.get_current_span().get_span_context().trace_flags.sampled:
+        if trace.get_current_span().get_span_context().is_valid:
             return with_context(headers)
         return dict(headers or {})
 
@@ -208,13 +208,13 @@ class Tracing:
         if not (contexts or self._current()) and random() >= self._sample_received:
             return _NOTHING
         queue = messages[0].queue
-        return self._tracer.start_as_current_span(
+        span = self._tracer.start_as_current_span(
             f"process {queue}",
-            context=contexts[0] if contexts and len(messages) == 1 else None,
             kind=SpanKind.CONSUMER,
             attributes=about("process", queue, messages),
             links=links_to(contexts),
         )
+        return _within(contexts[0], span) if contexts and len(messages) == 1 else span
 
     def handler(self, work: Callable[[Message], Coroutine[Any, Any, T]]) -> Callable[[Message], Coroutine[Any, Any, T]]:
         """Decorates an async function of a message: its work is a ``processing`` block."""
@@ -225,6 +225,20 @@ class Tracing:
                 return await work(message)
 
         return traced
+
+
+@contextmanager
+def _within(brought: Context, block: AbstractContextManager[T]) -> Iterator[T]:
+    """A block in the context that a message has brought: its trace, and its baggage."""
+    context = opentelemetry.context.get_current()
+    for key, value in brought.items():
+        context = opentelemetry.context.set_value(key, value, context)
+    token = opentelemetry.context.attach(context)
+    try:
+        with block as given:
+            yield given
+    finally:
+        opentelemetry.context.detach(token)
 
 
 def _carries_context(options: Mapping[str, Any]) -> bool:

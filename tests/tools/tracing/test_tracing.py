@@ -9,8 +9,10 @@ from types import FrameType
 from typing import Any
 
 import pytest
+from opentelemetry import baggage
+from opentelemetry.context import attach, detach
 from opentelemetry.sdk.trace import ReadableSpan
-from opentelemetry.trace import SpanKind
+from opentelemetry.trace import NonRecordingSpan, SpanContext, SpanKind, TraceFlags, use_span
 
 import triack
 from tests.machine import PATIENCE_S
@@ -275,3 +277,36 @@ async def test_a_block_of_a_message_without_a_trace_lets_exceptions_pass(shop: t
     with pytest.raises(LookupError), tracing.processing(message):
         raise LookupError
     assert spans.names == []
+
+
+async def test_a_trace_that_is_not_sampled_stays_so_behind_a_message(shop: triack.Node, spans: Spans) -> None:
+    """Its context travels, and no span of it is recorded, at either end."""
+    tracing = Tracing(spans.provider)
+    node = tracing.watch(shop)
+    asked = NonRecordingSpan(SpanContext(1 << 127 | 5, 7, is_remote=True, trace_flags=TraceFlags(0)))
+    with use_span(asked):
+        await node.send("orders", b"x")
+    async with node.receive("orders") as reader:
+        message = await reader.get(WAIT)
+        with tracing.processing(message) as span:
+            assert span is not None
+            assert span.get_span_context().trace_id == 1 << 127 | 5
+            await node.send("invoices", b"y")
+    assert spans.names == []
+
+
+async def test_work_on_a_message_has_the_baggage_of_its_send(shop: triack.Node, spans: Spans) -> None:
+    """And gives it to what it sends; outside of the block nothing is left of it."""
+    tracing = Tracing(spans.provider)
+    node = tracing.watch(shop)
+    token = attach(baggage.set_baggage("tenant", "acme"))
+    await node.send("orders", b"x")
+    detach(token)
+    async with node.receive("orders") as reader:
+        message = await reader.get(WAIT)
+        with tracing.processing(message):
+            assert baggage.get_baggage("tenant") == "acme"
+            await node.send("invoices", b"y")
+    assert baggage.get_baggage("tenant") is None
+    async with node.receive("invoices") as reader:
+        assert (await reader.get(WAIT)).headers["baggage"] == "tenant=acme"
