@@ -3,17 +3,21 @@
 import errno
 import os
 import stat
+from contextlib import suppress
 from pathlib import Path
 
 from triack.base.errors import StoreError, UsageError
 
 __all__ = [
+    "NO_INODES",
     "SAFELY",
     "SAFELY_BY_LINKS",
     "STORE_FILE",
     "as_folder",
     "check_private",
     "check_unused",
+    "explain",
+    "lacks_inodes",
     "make_folder",
     "make_missing",
     "open_private",
@@ -27,6 +31,8 @@ SAFELY = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CL
 """Follow no link, and wait for no other end of a pipe. A system without one of these flags has no such thing."""
 SAFELY_BY_LINKS = SAFELY & ~getattr(os, "O_NOFOLLOW", 0)
 """The same for a path that a person has given, who may have made a link."""
+NO_INODES = "its disk has no inode left, though perhaps room: remove files that are not needed, however small"
+"""Why nothing new can be made on a disk with too many files."""
 
 
 def as_folder(what: str, path: object) -> Path:
@@ -54,6 +60,23 @@ def make_missing(folder: Path) -> None:
         sync_folder(path.parent)
 
 
+def lacks_inodes(folder: Path) -> bool:
+    """Whether the disk below a directory has room, and takes no further file: all its inodes are used."""
+    if os.name != "posix":
+        return False
+    with suppress(OSError):
+        found = os.statvfs(folder)
+        return found.f_files > 0 and found.f_favail == 0  # a file system without a limit says that it has none at all
+    return False
+
+
+def explain(cause: OSError, folder: Path) -> str:
+    """Why a file or directory could not be made in a directory, in words."""
+    if cause.errno == errno.ENOSPC and lacks_inodes(folder):
+        return NO_INODES
+    return cause.strerror or str(cause)
+
+
 def make_folder(folder: Path) -> None:
     """Make a data directory, as ``make_missing`` does, and see whether it can be used.
 
@@ -63,7 +86,8 @@ def make_folder(folder: Path) -> None:
     try:
         make_missing(folder)
     except OSError as cause:
-        raise StoreError(f"make data directory {folder}: {cause.strerror}") from cause
+        there = next(path for path in (folder, *folder.parents) if path.exists())
+        raise StoreError(f"make data directory {folder}: {explain(cause, there)}") from cause
     if not folder.is_dir():
         raise StoreError(f"open data directory {folder}: not a directory")
     if not os.access(folder, os.W_OK, effective_ids=os.access in os.supports_effective_ids):
@@ -97,7 +121,7 @@ def open_private(path: Path, flags: int) -> int:
     try:
         opened = os.open(path, flags | SAFELY, 0o600)
     except OSError as cause:
-        why = "it is a symbolic link" if cause.errno == errno.ELOOP else cause.strerror
+        why = "it is a symbolic link" if cause.errno == errno.ELOOP else explain(cause, path.parent)
         raise StoreError(f"open {path}: {why}") from cause
     try:
         _check_file(path, os.fstat(opened))

@@ -45,7 +45,16 @@ from triack.base.errors import StoreDamaged, StoreError, StoreFailed, StoreInUse
 from triack.base.printable import counted
 from triack.store.ballast import BALLAST_FILE, Ballast, disk_bytes, free_bytes
 from triack.store.brief import is_brief
-from triack.store.folder import STORE_FILE, check_private, make_folder, open_private, sync_folder
+from triack.store.folder import (
+    NO_INODES,
+    STORE_FILE,
+    check_private,
+    explain,
+    lacks_inodes,
+    make_folder,
+    open_private,
+    sync_folder,
+)
 from triack.store.hands_file import HANDS_FILE, Hands, HandsFile
 from triack.store.latest import LATEST, LATEST_BYTES, LatestRows
 from triack.store.owner import OWNER_FILE, Owner
@@ -333,9 +342,13 @@ class Store:
         except (apsw.NotADBError, apsw.CorruptError, *UNREADABLE) as cause:
             raise StoreDamaged(f"open store {self.path}: {cause}") from cause
         except apsw.Error as cause:
-            raise StoreError(f"open store {self.path}: {_explain(cause)}") from cause
+            raise StoreError(f"open store {self.path}: {self._why(cause)}") from cause
         except OSError as cause:
-            raise StoreError(f"open store {self.path}: {cause.strerror}") from cause
+            raise StoreError(f"open store {self.path}: {explain(cause, Path(self.path).parent)}") from cause
+
+    def _why(self, cause: Exception) -> str:
+        may_lack = self._folder is not None and isinstance(cause, apsw.CantOpenError | apsw.FullError | apsw.IOError)
+        return NO_INODES if may_lack and lacks_inodes(Path(self.path).parent) else _explain(cause)
 
     def survive_crashes_only(self) -> None:
         """From now on a commit is with the system when ``apply`` returns, and on the disk with a later checkpoint.
@@ -739,7 +752,7 @@ class Store:
         try:
             yield
         except (apsw.Error, *UNREADABLE) as cause:
-            self._failure = StoreFailed(f"{operation} store {self.path}: {_explain(cause)}")
+            self._failure = StoreFailed(f"{operation} store {self.path}: {self._why(cause)}")
             raise self._failure from cause
 
 

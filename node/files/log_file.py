@@ -14,7 +14,7 @@ from triack.base.log_lines import SEGMENT_BEGIN
 from triack.base.names import check_name
 from triack.node.files import operator_log
 from triack.node.files.notes import Note, folder_of, write_note
-from triack.store.folder import make_missing
+from triack.store.folder import explain, make_missing
 
 __all__ = ["LogFile", "Recorded", "note_log"]
 
@@ -47,7 +47,7 @@ class LogFile:
             make_missing(folder)
             self._open_next()
         except OSError as cause:
-            raise StoreError(f"open session log in {folder}: {cause.strerror}") from cause
+            raise StoreError(f"open session log in {folder}: {explain(cause, folder)}") from cause
 
     def append(self, records: bytes) -> None:
         """Append whole records; a record that begins a segment begins a file."""

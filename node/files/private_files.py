@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Protocol
 
 from triack.base.errors import IdentityError
-from triack.store.folder import SAFELY, make_folder, sync_folder, what_is_wrong
+from triack.store.folder import SAFELY, explain, make_folder, sync_folder, what_is_wrong
 
 if sys.platform != "win32":
     import fcntl
@@ -114,7 +114,7 @@ class PrivateFiles:
             try:
                 self._replace(name, content)
             except OSError as cause:
-                raise IdentityError(f"write {self.where(name)}: {cause.strerror}") from cause
+                raise IdentityError(f"write {self.where(name)}: {explain(cause, self._folder)}") from cause
         return content
 
     def _replace(self, name: str, content: bytes) -> None:

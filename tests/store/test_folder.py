@@ -1,9 +1,11 @@
 """Data directories: their names are durable, they are their owner's alone, and errors name the fault."""
 
+import errno
 import os
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import SimpleNamespace
 
 import pytest
 
@@ -110,3 +112,18 @@ def test_a_node_that_keeps_nothing_leaves_no_store_unread(tmp_path: Path) -> Non
     (tmp_path / STORE_FILE).touch()
     with pytest.raises(UsageError, match=STORE_FILE):
         check_unused(tmp_path)
+
+
+def test_a_disk_without_inodes_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has room, so that its error, which is that of a full disk, leads astray."""
+
+    def refuse(*_: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_files=1_000, f_favail=0))
+    monkeypatch.setattr(os, "open", refuse)
+    with pytest.raises(StoreError, match=r"open .*/file: its disk has no inode left, though perhaps room"):
+        open_private(tmp_path / "file", os.O_RDWR)
+    monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_files=0, f_favail=0))  # as btrfs says
+    with pytest.raises(StoreError, match=r"open .*/file: No space left on device"):
+        open_private(tmp_path / "file", os.O_RDWR)

@@ -25,7 +25,7 @@ from triack.node.files.ownership import why_exposed
 from triack.node.files.private_files import PrivateFiles
 from triack.node.files.trust import TrustFile
 from triack.queues.node_settings import Limits
-from triack.store.folder import STORE_FILE
+from triack.store.folder import STORE_FILE, lacks_inodes
 from triack.tools.commands.common import FloatRange, data_option_of, json_line, json_option, run, write_table
 from triack.tools.commands.visiting import connected
 from triack.tools.operate.amounts import size_of
@@ -257,6 +257,8 @@ def directory(data: Path) -> Iterator[Finding]:
     free = shutil.disk_usage(data).free
     why = f"{size_of(free)} free, of which {size_of(reserve)} are the reserve"
     yield _find("disk", why, good=free > reserve, remedy="make room: below the reserve nothing new is accepted")
+    if lacks_inodes(data):
+        yield Finding("fail", "inodes", "none is left", "remove files, however small: no new one can be made")
     yield from _private(data)
     yield from _keys(data)
 

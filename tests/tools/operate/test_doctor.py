@@ -87,3 +87,9 @@ def test_a_process_that_hangs_is_found_out(tmp_path: Path) -> None:
             os.kill(server.pid, signal.SIGCONT)
     assert (code, found["process"]["verdict"]) == (1, "fail")
     assert "has not answered for 3 s" in found["process"]["why"]
+
+
+def test_a_disk_without_inodes_fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(doctor, "lacks_inodes", lambda _: True)
+    (found,) = [it for it in doctor.directory(tmp_path) if it.what == "inodes"]
+    assert found.verdict == "fail"
