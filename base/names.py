@@ -1,7 +1,8 @@
 """Names of queues, nodes, streams and memory endpoints."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Container
 from typing import NamedTuple
+from unicodedata import category, normalize
 
 from triack.base.errors import AddressError
 
@@ -17,7 +18,9 @@ __all__ = [
     "check_permitted",
     "check_queue",
     "check_topic",
+    "composed",
     "covers",
+    "find_name",
     "nearest",
     "split_topic",
     "what_else",
@@ -27,6 +30,11 @@ NAME_BYTES_MAX = 124
 """The queue name limit of MSMQ ([MS-MQMQ] 2.1)."""
 NAME_PUNCTUATION = frozenset("._-$")
 """These have no meaning in an address; ``$`` is in MSMQ's own names, such as ``order_queue$``."""
+
+_UNSEEN = frozenset(
+    map(chr, (0x34F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x180B, 0x180C, 0x180D, 0x180F, 0x3164, 0xFFA0))
+) | frozenset(map(chr, (*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0))))
+"""Letters and marks that Unicode shows as nothing (Default_Ignorable_Code_Point): with one, two names look alike."""
 
 TOPIC_PREFIX = "topic:"
 """What the name of a topic has before it where the name of a queue may stand, too: no queue has a colon in its name."""
@@ -45,10 +53,21 @@ TOLD_MAX = 20
 """Names in a message: as many as fit on a screen."""
 
 
-def check_name(name: object) -> str:
-    """Return ``name`` when it can name a queue, a peer or a memory endpoint.
+def composed(text: str) -> str:
+    """A name in the form in which names are compared and kept (NFC): ``ä`` may be written as one letter or as two."""
+    return text if text.isascii() else normalize("NFC", text)
 
-    A name has 1 to 124 bytes of UTF-8: letters, digits, ``.``, ``_``, ``-`` and ``$``, and no ``.`` at its start.
+
+def find_name(name: str, known: Container[str]) -> str:
+    """A name as it is known, or composed. A store may have a queue whose name was kept before names were composed."""
+    return name if name in known else composed(name)
+
+
+def check_name(name: object) -> str:
+    """Return ``name``, composed, when it can name a queue, a peer or a memory endpoint.
+
+    A name has 1 to 124 bytes of UTF-8: letters, the marks that belong to them, digits, ``.``, ``_``, ``-`` and ``$``,
+    and no ``.`` at its start.
 
     Raises:
         AddressError: with the name and what is wrong with it.
@@ -57,9 +76,17 @@ def check_name(name: object) -> str:
         raise AddressError(f"a name is text, not {name!r}")
     if not name:
         raise AddressError("a name must not be empty")
+    name = composed(name)
+    before = ""
     for char in name:
-        if not (char.isalpha() or char.isdecimal() or char in NAME_PUNCTUATION):
+        if char in _UNSEEN:
+            raise AddressError(f"name {name!r}: {char!a} is shown as nothing, so that it looks like another name")
+        # A mark belongs to the letter or digit before it.
+        if not (char.isalpha() or char.isdecimal() or char in NAME_PUNCTUATION or _is_mark(char)):
             raise AddressError(f"name {name!r}: {char!r} is not a letter, a digit or one of . _ - $")
+        if (not before or before in NAME_PUNCTUATION) and _is_mark(char):
+            raise AddressError(f"name {name!r}: the mark {char!a} has no letter before it")
+        before = char
     if name[0] == ".":
         raise AddressError(f"name {name!r}: it must not start with '.'")
     if len(name.encode()) > NAME_BYTES_MAX:
@@ -67,8 +94,12 @@ def check_name(name: object) -> str:
     return name
 
 
+def _is_mark(char: str) -> bool:
+    return category(char) in ("Mn", "Mc")
+
+
 def check_topic(name: object) -> str:
-    """Return ``name`` when it can name a topic: levels such as ``Games.Cricket.Scores``, each of them as in a queue.
+    """Return ``name``, composed, when it can name a topic: levels such as ``Games.Cricket.Scores``, each as in a queue.
 
     With ``topic:`` before it, it has no more bytes than the name of a queue.
 
@@ -83,7 +114,7 @@ def check_topic(name: object) -> str:
 
 
 def check_levels(below: str) -> str:
-    """Return what the name of a topic may have below its root; it may be empty. Raises AddressError."""
+    """Return, composed, what the name of a topic may have below its root; it may be empty. Raises AddressError."""
     return _check_filled(check_name(below)) if below else below
 
 
@@ -94,8 +125,9 @@ def _check_filled(name: str) -> str:
 
 
 def check_pattern(pattern: object) -> str:
-    """Return ``pattern`` when it can stand for topics: ``Games.*`` has one level below, ``Games.#`` that and all below.
+    """Return ``pattern``, composed, when it can stand for topics.
 
+    ``Games.*`` has one level below, ``Games.#`` that and all below.
     Its first level is the name of a root; ``*`` may stand for any other level, and ``#`` may be the last one.
 
     Raises:
@@ -103,6 +135,7 @@ def check_pattern(pattern: object) -> str:
     """
     if not isinstance(pattern, str):
         raise AddressError(f"a pattern of topics is text, not {pattern!r}")
+    pattern = composed(pattern)
     root, *levels = pattern.split(LEVEL_END)
     if root in (ONE_LEVEL, ALL_BELOW):
         raise AddressError(
@@ -122,15 +155,16 @@ def check_pattern(pattern: object) -> str:
 
 
 def check_permitted(pattern: object) -> str:
-    """Return ``pattern`` when it can say what a peer may subscribe to: as ``check_pattern``, and over all roots, too.
+    """Return ``pattern``, composed, when it can say what a peer may subscribe to.
 
-    ``#`` is every topic.
+    As ``check_pattern``, and over all roots, too: ``#`` is every topic.
 
     Raises:
         AddressError: with the pattern and what is wrong with it.
     """
     if not isinstance(pattern, str):
         raise AddressError(f"a pattern of topics is text, not {pattern!r}")
+    pattern = composed(pattern)
     root, below, levels = pattern.partition(LEVEL_END)
     if root == ONE_LEVEL or (root == ALL_BELOW and not below):
         check_pattern(f"any{below}{levels}")
@@ -150,14 +184,13 @@ def covers(permitted: str, pattern: str) -> bool:
 
 
 def check_queue(name: object) -> str:
-    """Return ``name`` when messages can be sent there: to a queue, or with ``topic:`` before it to a topic.
+    """Return ``name``, composed, when messages can be sent there: to a queue, or with ``topic:`` before it to a topic.
 
     Raises:
         AddressError: with the name and what is wrong with it.
     """
     if isinstance(name, str) and name.startswith(TOPIC_PREFIX):
-        check_topic(name.removeprefix(TOPIC_PREFIX))
-        return name
+        return TOPIC_PREFIX + check_topic(name.removeprefix(TOPIC_PREFIX))
     return check_name(name)
 
 

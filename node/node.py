@@ -142,7 +142,7 @@ def _make(given: _Arguments) -> "Node":
     name, data, tls = given.name, given.data, given.tls
     if name is None or data is _Unsaid.UNSAID:
         raise UsageError(f"open: {'a name' if name is None else 'data, a directory or None,'} is missing")
-    check_name(name)
+    name = check_name(name)
     check_kind(f"open {name}: peers", given.peers, dict | None)
     check_kind(f"open {name}: tls", tls, Tls | None)
     check_kind(f"open {name}: settings", given.settings, NodeSettings | None)

@@ -58,6 +58,7 @@ from struct import error as StructError
 from typing import NamedTuple
 
 from triack.base.errors import ProtocolError
+from triack.base.names import composed
 from triack.base.reasons import DropReason
 
 __all__ = [
@@ -592,8 +593,8 @@ def _decode_relayed(content: bytes) -> SequenceHeader:
         content[at:],
         hops,
         left_ms,
-        content[queue_end:final_end].decode(),
-        content[final_end:at].decode(),
+        composed(content[queue_end:final_end].decode()),
+        composed(content[final_end:at].decode()),
         bool(flags & _FLAG_AWAITED),
     )
 

@@ -7,7 +7,7 @@ from typing import Literal, get_args
 from triack.base.ack_trigger import AckTrigger
 from triack.base.checks import check_between, check_datagram, check_kind, check_settings
 from triack.base.errors import UsageError
-from triack.base.names import LEVEL_END, TOPIC_PREFIX, check_name, check_queue, check_topic
+from triack.base.names import LEVEL_END, TOPIC_PREFIX, check_name, check_queue, check_topic, composed
 from triack.base.survival import SURVIVES, Survives
 from triack.ordering.order_settings import OrderSettings
 from triack.queues.blocking import Blocking
@@ -301,10 +301,12 @@ class Limits:
             raise UsageError(
                 "Limits: transit_quota: when_full must be hold, as a relay rejects nothing for want of room"
             )
+        object.__setattr__(self, "queue_quota", {check_queue(queue): it for queue, it in self.queue_quota.items()})
         for queue, quota in self.queue_quota.items():
-            check_kind(f"Limits: queue_quota of {check_queue(queue)}", quota, Quota)
+            check_kind(f"Limits: queue_quota of {queue}", quota, Quota)
         check_kind("Limits: journal", self.journal, Journal)
         check_kind("Limits: sent_journal", self.sent_journal, Journal)
+        object.__setattr__(self, "queue_journal", {composed(queue): it for queue, it in self.queue_journal.items()})
         for queue, journal in self.queue_journal.items():
             check_kind(f"Limits: queue_journal of {check_name(f'$journal.{queue}')}", journal, Journal)
 
@@ -352,12 +354,13 @@ ALL_ROOTS = "*"
 
 
 def check_root(root: str) -> str:
-    """Return the name of a root of topics. Raises AddressError, or UsageError if it has more levels."""
+    """Return the name of a root of topics, composed. Raises AddressError, or UsageError if it has more levels."""
     if root == ALL_ROOTS:
         return root
-    if LEVEL_END in check_topic(root):
+    checked = check_topic(root)
+    if LEVEL_END in checked:
         raise UsageError(f"topics of {root}: only a root, the first level of names, has settings")
-    return root
+    return checked
 
 
 def streams_limit(settings: "NodeSettings") -> int:
@@ -451,10 +454,13 @@ class NodeSettings:
         check_kind("NodeSettings: ack_events", self.ack_events, AckTrigger | None)
         if self.survives not in SURVIVES:
             raise UsageError(f"NodeSettings: survives must be {', '.join(SURVIVES)}, not {self.survives!r}")
-        for queue, redelivery in self.queue_redelivery.items():
-            check_kind(f"NodeSettings: queue_redelivery of {check_name(queue)}", redelivery, Redelivery)
+        waits = {check_name(queue): it for queue, it in self.queue_redelivery.items()}
+        object.__setattr__(self, "queue_redelivery", waits)
+        object.__setattr__(self, "topics", {check_root(root): it for root, it in self.topics.items()})
+        for queue, redelivery in waits.items():
+            check_kind(f"NodeSettings: queue_redelivery of {queue}", redelivery, Redelivery)
         for root, topic in self.topics.items():
-            check_kind(f"NodeSettings: topics of {check_root(root)}", topic, Topic)
+            check_kind(f"NodeSettings: topics of {root}", topic, Topic)
 
     def topic_of(self, root: str) -> Topic:
         """Settings of the topics below a root."""

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from triack.base.commit import OWN_STATE, Commit
 from triack.base.errors import StoreDamaged
+from triack.base.names import composed
 
 __all__ = ["Pause", "Pauses"]
 
@@ -45,7 +46,7 @@ class Pauses:
             if key.startswith(_PREFIX):
                 if len(value) != _PAUSE.size:
                     raise StoreDamaged(f"paused queue {key.removeprefix(_PREFIX)}: wrong length")
-                self.by_name[key.removeprefix(_PREFIX)] = Pause(*_PAUSE.unpack(value))
+                self.by_name[composed(key.removeprefix(_PREFIX))] = Pause(*_PAUSE.unpack(value))
 
     def pause(self, name: str, *, arrivals: bool, now_ms: int, commit: Commit) -> None:
         """Pause a queue with the next commit. A queue that is paused already keeps the moment since which it is."""

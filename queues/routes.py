@@ -11,7 +11,7 @@ from typing import Literal
 
 from triack.base.checks import check_kind, check_settings
 from triack.base.errors import UsageError
-from triack.base.names import check_name
+from triack.base.names import check_name, composed
 from triack.base.peers import Directory
 from triack.base.units import SECOND
 from triack.ordering.onward import OnwardSettings
@@ -69,9 +69,10 @@ class Route:
             raise UsageError(f"Route: to is {self.to!r}, no name of a node and no pattern of names, such as plant-*")
         if BY_HAND in self.to or "/" in self.to:
             raise UsageError(f"Route: to is {self.to!r}: a route is for nodes, without queues and without {BY_HAND}")
-        check_name(self.via)
+        for name, value in (("to", composed(self.to)), ("via", check_name(self.via))):
+            object.__setattr__(self, name, value)
         if self.rename:
-            check_name(self.rename)
+            object.__setattr__(self, "rename", check_name(self.rename))
             if self.is_pattern:
                 raise UsageError(
                     f"Route: rename is {self.rename!r}, and to is a pattern: many nodes cannot have one name"

@@ -5,6 +5,7 @@ from struct import Struct
 
 from triack.base.commit import OWN_STATE, Commit
 from triack.base.errors import StoreDamaged, UsageError
+from triack.base.names import composed
 from triack.queues.node_settings import Quota
 
 __all__ = ["SetQuotas"]
@@ -26,7 +27,7 @@ class SetQuotas:
         for key, value in state.items():
             if not key.startswith(_PREFIX):
                 continue
-            name = key.removeprefix(_PREFIX)
+            name = composed(key.removeprefix(_PREFIX))
             if len(value) != _QUOTA.size:
                 raise StoreDamaged(f"quota of queue {name}: wrong length")
             messages, size_bytes, rejects = _QUOTA.unpack(value)

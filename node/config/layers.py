@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from triack.base.errors import ConfigError
-from triack.base.names import nearest
+from triack.base.names import composed, nearest
 from triack.base.printable import printable
 from triack.node.config.keys import KEYS, SECTIONS, KeyPath, generalised, key_at, written_path
 from triack.node.config.lines import line_too_deep, lines_of
@@ -175,6 +175,7 @@ class Layers:
         self._take(path, value.strip(), where, Path(), from_text=True)
 
     def _take(self, path: KeyPath, raw: object, where: str, base: Path, *, from_text: bool = False) -> None:
+        path = tuple(map(composed, path))
         key = key_at(path)
         if key is None or (path[0] == "routes" and not _ROUTE.fullmatch(path[1])):
             self.problem(where, path, _why_unknown(path, raw))

@@ -30,7 +30,7 @@ from dataclasses import replace
 from typing import Any
 
 from triack.base.errors import IdentityError, TriackError, UsageError
-from triack.base.names import check_name, check_permitted
+from triack.base.names import check_name, check_permitted, composed
 from triack.base.peers import NO_PSK, Peer
 from triack.base.printable import printable
 from triack.node.files.keys import KeyKind, decode_key, encode_key
@@ -124,7 +124,7 @@ class TrustFile:
                 neither a key nor an address.
             IdentityError, StoreError: the file cannot be read or written.
         """
-        check_name(name)
+        name = check_name(name)
         _check_foreign(name, keys, own)
         more = [str(Address.parse(address)) for address in addresses]
         wanted = _check_patterns(may_send)
@@ -203,6 +203,7 @@ class TrustFile:
             UsageError: there is no such peer, or it has no such key or address.
             IdentityError, StoreError: the file cannot be read or written.
         """
+        name = composed(name)
         gone_keys, gone_addresses = set(keys), {str(Address.parse(address)) for address in addresses}
 
         def change(peers: dict[str, Peer]) -> None:
@@ -285,6 +286,8 @@ def decode_trust(content: bytes, where: str) -> list[Peer]:
             raise _Wrong("version", f"it must be {VERSION}, which this Triack reads")
         entries = _fields("peers", fields.get("peers", {}))
         peers = [_read_peer(f"peers.{name}", name, entry) for name, entry in entries.items()]
+        if len({peer.name for peer in peers}) < len(peers):
+            raise _Wrong("peers", "two of them have one name, written in two ways")
         _check_owners(peers)
     except json.JSONDecodeError as error:
         # Without the error as its cause, which has the whole file in it.
@@ -393,13 +396,13 @@ def _check_patterns(patterns: Iterable[str] | None) -> tuple[str, ...] | None:
 def _check_pattern(pattern: str) -> str:
     if not 0 < len(pattern) <= PATTERN_LETTERS_MAX or not pattern.isprintable():
         raise UsageError(f"{pattern!r} is no pattern of queues, such as orders or in-*")
-    return pattern
+    return composed(pattern)
 
 
 def _check_nodes(pattern: str) -> str:
     if not 0 < len(pattern) <= PATTERN_LETTERS_MAX or not pattern.isprintable():
         raise UsageError(f"{pattern!r} is no pattern of nodes, such as plant-b or plant-*")
-    return pattern
+    return composed(pattern)
 
 
 def _check_keep_alive(seconds: Any) -> float:

@@ -12,7 +12,7 @@ from typing import Any
 from triack.base.checks import check_kind, check_texts, check_timeout
 from triack.base.delivery import TRANSACTIONAL_PRIORITY, Delivery
 from triack.base.errors import BodyLost, QueueNotFound, UsageError, WaitTimeout
-from triack.base.names import what_else
+from triack.base.names import find_name, what_else
 from triack.node.handles.choosing import fetch
 from triack.node.handles.message import absolute
 from triack.node.handles.streaming import StoredBody, Upload, send_all
@@ -161,6 +161,7 @@ class QueueAdmin:
         if not isinstance(queue, str):
             raise UsageError(f"look into {queue!r}: the name of a queue is text")
         mailboxes = self._engine.queues.mailboxes
+        queue = find_name(queue, mailboxes)
         if queue in mailboxes:
             return mailboxes[queue]
         for subscription in self._engine.topics.subscriptions.values():
@@ -402,6 +403,7 @@ class QueueAdmin:
         if not isinstance(queue, str):
             raise UsageError(f"quota of {queue!r}: the name of a queue is text")
         mailboxes = self._engine.queues.mailboxes
+        queue = find_name(queue, mailboxes)
         if queue in mailboxes or queue in self._engine.queues.set_quotas.by_name:
             return queue
         raise QueueNotFound(f"there is no queue {queue} of this node; {what_else(queue, mailboxes)}")
@@ -411,7 +413,9 @@ class QueueAdmin:
         self._port.check_alive()
         if not isinstance(queue, str):
             raise UsageError(f"pause {queue!r}: the name of a queue is text")
-        mailboxes, peer = self._engine.queues.mailboxes, queue.removesuffix("/")
+        mailboxes = self._engine.queues.mailboxes
+        queue = find_name(queue, mailboxes)
+        peer = queue.removesuffix("/")
         if queue in mailboxes:
             if isinstance(local_queue(queue), SystemQueue):
                 raise UsageError(f"pause {queue}: the node itself works with that queue, and cannot do without it")

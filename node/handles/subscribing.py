@@ -16,7 +16,7 @@ from triack.base.errors import (
     SubscriptionMismatch,
     UsageError,
 )
-from triack.base.names import LEVEL_END, TOPIC_PREFIX, check_name, check_pattern, check_topic, what_else
+from triack.base.names import LEVEL_END, TOPIC_PREFIX, check_name, check_pattern, check_topic, composed, what_else
 from triack.base.units import SECOND, in_ns
 from triack.node.handles.consumer import AckMode, Consumer, check_hand_over
 from triack.node.handles.receipt import Receipt
@@ -316,6 +316,7 @@ class Subscribing(ABC):
         topics, turn = port.topics()
         desk, _ = port.remote()
         check_kind("unsubscribe: the name", durable, str)
+        durable = composed(durable)
         found = topics.subscriptions.get(durable)
         away = desk.own.subscriptions.get(durable)
         if away is not None and away.ask.durable:
@@ -339,7 +340,7 @@ def split_pattern(pattern: object) -> tuple[str, str]:
     if not isinstance(pattern, str):
         return "", check_pattern(pattern)
     where, _, there = pattern.rpartition(f"/{TOPIC_PREFIX}")
-    return where, check_pattern(there)
+    return composed(where), check_pattern(there)
 
 
 def check_subscription(pattern: str, about: Mapping[str, Any]) -> None:
@@ -390,6 +391,7 @@ def begin_subscription(
     check_subscription(pattern, about | {"delivery": delivery})
     check_reading(what, ack, redelivery)
     where, pattern = split_pattern(pattern)
+    durable = None if durable is None else composed(durable)
     root = f"{TOPIC_PREFIX}{pattern.partition(LEVEL_END)[0]}"
     target = port.check_way(f"{where}/{root}" if where else root, Delivery.TRANSACTIONAL)
     topics, turn = port.topics()

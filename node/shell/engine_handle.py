@@ -28,7 +28,7 @@ from triack.base.errors import (
     UsageError,
     WaitTimeout,
 )
-from triack.base.names import TOPIC_PREFIX, check_queue, nearest, what_else
+from triack.base.names import TOPIC_PREFIX, check_queue, find_name, nearest, what_else
 from triack.base.printable import counted
 from triack.base.reasons import DropReason
 from triack.base.units import SECOND
@@ -714,6 +714,7 @@ class EngineHandle:
         self.check_alive()
         mailboxes = self._engine.queues.mailboxes
         try:
+            queue = find_name(queue, mailboxes)
             known = mailboxes.get(queue)
             if queue.startswith(TOPIC_PREFIX):
                 return self._engine.topics.named(queue)
@@ -828,7 +829,8 @@ class EngineHandle:
 
     def queue_length(self, queue: str) -> int:
         """How many messages wait in a queue; 0 if there is no such queue."""
-        mailbox = self._engine.queues.mailboxes.get(queue)
+        mailboxes = self._engine.queues.mailboxes
+        mailbox = mailboxes.get(find_name(queue, mailboxes))
         return 0 if mailbox is None else mailbox.length
 
     @property

@@ -169,7 +169,7 @@ class Enrolling:
     def invite(self, name: str | None, may_send: Iterable[str] | None) -> OpenInvitation:
         """Make a code; see ``Node.invite``."""
         if name is not None:
-            check_name(name)
+            name = check_name(name)
         now_ns = self._now_ns()
         invitation = Invitation.make(self._entropy, now_ns)
         self._serving().invite(invitation, now_ns)
@@ -244,7 +244,7 @@ class Enrolling:
         secret = decode_code(code)
         address = Address.parse(url)
         if name is not None:
-            check_name(name)
+            name = check_name(name)
         client = EnrolmentClient(
             secret,
             self._access.identity.keys[0].private_bytes_raw(),

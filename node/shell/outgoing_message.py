@@ -5,7 +5,7 @@ from typing import Any, TypedDict
 
 from triack.base.checks import LONGEST_LIFE_S
 from triack.base.errors import AddressError, MessageTooLarge, UsageError
-from triack.base.names import LEVEL_END, check_name
+from triack.base.names import LEVEL_END, check_name, composed
 from triack.queues.admin_acks import write_request
 from triack.queues.mailboxes.system_queues import DEAD_LETTER_QUEUE, is_reserved
 from triack.queues.message_classes import Acks, as_acks
@@ -74,7 +74,7 @@ class MessageProperties(TypedDict, total=False):
 
 def below_root(destination: str) -> str:
     """What the topic of a destination has below its root."""
-    return destination.rpartition("/")[2].partition(LEVEL_END)[2]
+    return composed(destination.rpartition("/")[2]).partition(LEVEL_END)[2]
 
 
 def as_bytes(destination: str, body: object) -> bytes:
@@ -168,7 +168,7 @@ def _dead_letter(destination: str, value: object) -> dict[str, Any]:
             raise UsageError(
                 f"send to {destination}: dead_letter must be True, False or the name of a queue, not {value!r}"
             )
-        _check_queue(destination, "dead_letter", value)
+        value = _check_queue(destination, "dead_letter", value)
     return {DEAD_LETTER: value}
 
 
@@ -194,18 +194,19 @@ def _admin(destination: str, properties: MessageProperties, node: str | None) ->
             f"send to {destination}: admin_queue {queue} is not a queue of this node, {node}; other nodes must not get "
             "what they did not ask for"
         )
-    _check_queue(destination, "admin_queue", name)
+    name = _check_queue(destination, "admin_queue", name)
     return {ADMIN: write_request(name, acks)}
 
 
-def _check_queue(destination: str, name: str, queue: str) -> None:
-    """Raises UsageError unless that is the name of a queue of an application."""
+def _check_queue(destination: str, name: str, queue: str) -> str:
+    """Return the name, composed. Raises UsageError unless that is the name of a queue of an application."""
     try:
-        reserved = is_reserved(check_name(queue))
+        checked = check_name(queue)
     except AddressError as error:
         raise UsageError(f"send to {destination}: {name}: {error}") from None
-    if reserved:
+    if is_reserved(checked):
         raise UsageError(f"send to {destination}: {name} {queue!r} is a name of the node's own queues")
+    return checked
 
 
 def _truth(destination: str, name: str, value: object) -> bool:

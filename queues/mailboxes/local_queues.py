@@ -25,7 +25,7 @@ from triack.base.commit import (
 )
 from triack.base.delivery import Delivery
 from triack.base.errors import AddressError, ProtocolError
-from triack.base.names import TOPIC_PREFIX, check_name
+from triack.base.names import TOPIC_PREFIX, check_name, composed
 from triack.base.news import DeadLettersWaiting
 from triack.base.ranges import as_ranges
 from triack.base.reasons import EXPIRED, DeadReason, DropReason
@@ -183,7 +183,10 @@ class LocalQueues:
         """Restore the queues from the store, and create the declared ones."""
         self.pauses.restore(content.state)
         self.set_quotas.restore(content.state)
-        for queue_id, name in content.queues:
+        kept = {name for _, name in content.queues}
+        for queue_id, stored in content.queues:
+            # Of two that look the same, which an older store may have, one keeps the name that it has.
+            name = stored if composed(stored) in kept or composed(stored) in self.mailboxes else composed(stored)
             self.mailboxes[name] = self._new_mailbox(queue_id, name)
             self._next_queue_id = max(self._next_queue_id, queue_id + 1)
         by_id = {mailbox.queue_id: mailbox for mailbox in self.mailboxes.values()}
@@ -529,7 +532,7 @@ class LocalQueues:
         """
         name = properties.get(DEAD_LETTER)
         try:
-            if not isinstance(name, str) or is_reserved(check_name(name)) or not self.may_leave(origin, name):
+            if not isinstance(name, str) or is_reserved(name := check_name(name)) or not self.may_leave(origin, name):
                 return ""
         except AddressError:
             return ""

@@ -114,7 +114,8 @@ class AdminDesk:
         """
         name = self._name_of(origin)
         try:
-            if is_reserved(check_name(queue)):
+            queue = check_name(queue)
+            if is_reserved(queue):
                 return None
         except AddressError:
             return None

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from triack.base.delivery import Delivery
 from triack.base.errors import AddressError, ProtocolError
-from triack.base.names import NAME_BYTES_MAX, check_name
+from triack.base.names import NAME_BYTES_MAX, check_name, composed
 from triack.base.reasons import DropReason
 from triack.queues.mailboxes.system_queues import subscribed_queue
 
@@ -182,7 +182,7 @@ def _read_subscribe(fields: Any) -> Subscribe:
     return Subscribe(
         _name(fields),
         _number(fields, "number"),
-        _text(fields, "pattern", PATTERN_LETTERS_MAX),
+        composed(_text(fields, "pattern", PATTERN_LETTERS_MAX)),
         _get(fields, "durable", bool),
         Delivery[_text(fields, "delivery", PATTERN_LETTERS_MAX).upper()],
         _number(fields, "max_unacked"),

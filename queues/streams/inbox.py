@@ -11,7 +11,7 @@ from triack.base.clock import WallClock
 from triack.base.commit import HEAD_BYTES, PositionRow, StoreContent
 from triack.base.delivery import DURABLE, Delivery
 from triack.base.errors import AddressError, ProtocolError
-from triack.base.names import StreamId, check_queue
+from triack.base.names import StreamId, check_queue, composed
 from triack.base.peers import Directory
 from triack.base.reasons import DropReason, FreedReason, RejectReason
 from triack.base.units import in_ns
@@ -422,7 +422,7 @@ class Inbox:
 
     def _stream_of(self, header: SequenceHeader, delivery: Delivery) -> IncomingStream | RejectReason:
         """The stream of a packet, created when it is new; or why there is none."""
-        stream = self._find(header.origin, header.stream)
+        stream, queue = self._find(header.origin, header.stream), composed(header.queue)
         is_known = stream is not None and stream.begun == header.sequence
         if stream.has_ended if stream is not None and is_known else self.ended.has(header, delivery):
             return RejectReason.STALE_SEQUENCE
@@ -430,22 +430,20 @@ class Inbox:
             if not stream.ordered and header.sequence > stream.filter.sequence:
                 # Its origin has begun anew: the filter takes nothing older, so the rest of a message cannot come.
                 self._drop_unfinished(stream)
-            if stream.queue == header.queue and stream.delivery is delivery:
+            if stream.queue == queue and stream.delivery is delivery:
                 return stream
             # Express streams are numbered anew in each life of their origin, under a greater sequence.
             if not (delivery is stream.delivery is Delivery.EXPRESS and header.sequence > stream.filter.sequence):
                 raise ProtocolError(DropReason.BAD_PACKET, "a stream changed its queue or class")
-        elif self.admission.has_streams_enough(header.origin, header.queue):
+        elif self.admission.has_streams_enough(header.origin, queue):
             return RejectReason.HELD_BACK
         try:
-            check_queue(header.queue)
+            check_queue(queue)
         except AddressError:
             return RejectReason.BAD_QUEUE_NAME
         if stream is not None:
             self.admission.forget_early(stream)
-        stream = IncomingStream(
-            header.origin, header.stream, header.queue, delivery, self._settings.order, header.sequence
-        )
+        stream = IncomingStream(header.origin, header.stream, queue, delivery, self._settings.order, header.sequence)
         self._add(stream)
         return stream
 

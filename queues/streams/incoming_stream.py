@@ -9,7 +9,7 @@ from struct import Struct
 from triack.base.commit import PositionRow
 from triack.base.delivery import Delivery, default_priority
 from triack.base.errors import StoreDamaged
-from triack.base.names import StreamId
+from triack.base.names import StreamId, composed
 from triack.ordering.duplicates import DuplicateFilter
 from triack.ordering.incoming import IncomingSequence, Position
 from triack.ordering.order_settings import OrderSettings
@@ -123,7 +123,7 @@ class IncomingStream:
         Raises:
             StoreDamaged: the row holds no valid filter.
         """
-        stream = cls(row.origin, row.stream, row.queue, Delivery(row.delivery), settings, row.sequence)
+        stream = cls(row.origin, row.stream, composed(row.queue), Delivery(row.delivery), settings, row.sequence)
         stream.relay, stream.from_name, stream.sealed = row.via, row.from_name, bool(row.sealed)
         if stream.ordered:
             stream.sequence = IncomingSequence(settings, (row.sequence, row.number))
@@ -149,7 +149,7 @@ class IncomingStream:
 
     def is_of(self, header: SequenceHeader, delivery: Delivery) -> bool:
         """Whether a packet belongs to this stream, by its header, and the stream has not ended."""
-        same = (self.queue, self.delivery, self.begun) == (header.queue, delivery, header.sequence)
+        same = (self.queue, self.delivery, self.begun) == (composed(header.queue), delivery, header.sequence)
         return same and not self.has_ended
 
     def is_fresh(self, header: SequenceHeader) -> bool:

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 
 from triack.base.commit import SubscriptionRow
 from triack.base.errors import StoreDamaged
-from triack.base.names import TOPIC_PREFIX
+from triack.base.names import TOPIC_PREFIX, composed
 from triack.base.ranges import NumberSet, Range, as_ranges
 from triack.queues.mailboxes.handed import settled_runs
 from triack.queues.mailboxes.line import Line, Lines
@@ -665,8 +665,8 @@ class Subscription(Mailbox):
             found = cls(
                 root,
                 notices,
-                row.name,
-                row.pattern,
+                composed(row.name),
+                composed(row.pattern),
                 durable=row.id,
                 shared=shared,
                 peer=None if peer is None else Peer(*peer),

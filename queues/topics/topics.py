@@ -12,7 +12,7 @@ from typing import Any
 from triack.base.commit import OWN_STATE, StoreContent, SubscriptionRow
 from triack.base.delivery import LABELS
 from triack.base.errors import QueueNotFound, StoreDamaged, SubscriptionMismatch
-from triack.base.names import LEVEL_END, TOPIC_PREFIX, what_else
+from triack.base.names import LEVEL_END, TOPIC_PREFIX, composed, what_else
 from triack.base.news import AckWaitOver, MessagesDiscarded
 from triack.base.reasons import DropReason
 from triack.base.units import SECOND, in_ns
@@ -99,7 +99,7 @@ class Topics:
             if key.startswith(_KEY):
                 if len(value) != _PLACE.size:
                     raise StoreDamaged(f"places of topic {key.removeprefix(_KEY)}: wrong length")
-                self._reserved[key.removeprefix(_KEY)] = _PLACE.unpack(value)[0]
+                self._reserved[composed(key.removeprefix(_KEY))] = _PLACE.unpack(value)[0]
         for row in content.subscriptions:
             self._next_row = max(self._next_row, row.id + 1)
             self._rows.setdefault(row.queue, []).append(row)
@@ -246,6 +246,7 @@ class Topics:
 
     def named(self, name: str) -> Subscription:
         """The subscription with this name, as in ``Message.queue``. Raises QueueNotFound."""
+        name = composed(name)
         found = self.subscriptions.get(name.rpartition("/")[2])
         if found is None or found.name != name or found.peer is not None:
             known = [one.name for one in self.subscriptions.values()]

@@ -1,5 +1,7 @@
 """Names of queues and nodes."""
 
+from unicodedata import normalize
+
 import pytest
 
 from triack.base.errors import AddressError
@@ -7,19 +9,43 @@ from triack.base.names import (
     COMPARED_MAX,
     TOLD_MAX,
     StreamId,
+    check_levels,
     check_name,
     check_pattern,
     check_permitted,
+    check_queue,
+    check_topic,
+    composed,
     covers,
+    find_name,
     nearest,
     what_else,
 )
 
 
-@pytest.mark.parametrize("name", ["orders", "a.b_c-$1", "bestellungen-süd", "注文", "ü" * 62])
+@pytest.mark.parametrize(
+    "name", ["orders", "a.b_c-$1", "bestellungen-süd", "注文", "ü" * 62, "आदेश", "คำสั่งซื้อ", "ஆணைகள்", "အော်ဒါ", "שָׁלוֹם"]
+)
 def test_a_name_is_given_back(name: str) -> None:
     """Letters and digits of any script; 124 bytes are a name."""
-    assert check_name(name) == name
+    assert check_name(name) == normalize("NFC", name)
+
+
+@pytest.mark.parametrize("word", ["Aufträge", "đơn-hàng", "주문", "Å"])
+def test_a_name_has_one_form_however_it_is_written(word: str) -> None:
+    """Each check gives back the composed form, of topics, patterns and permissions, too."""
+    apart, whole = normalize("NFD", word), normalize("NFC", word)
+    assert apart != whole
+    assert composed(apart) == check_name(apart) == check_queue(apart) == check_name(whole) == whole
+    assert check_queue(f"topic:{apart}.{apart}") == f"topic:{whole}.{whole}"
+    assert check_topic(apart) == check_levels(apart) == whole
+    assert check_pattern(f"{apart}.*.{apart}") == f"{whole}.*.{whole}"
+    assert check_permitted(f"*.{apart}") == f"*.{whole}"
+
+
+def test_an_old_name_is_found_as_it_is_known() -> None:
+    apart, whole = normalize("NFD", "주문"), "주문"
+    assert (find_name(apart, {whole}), find_name(apart, {apart, whole})) == (whole, apart)
 
 
 @pytest.mark.parametrize(
@@ -30,6 +56,12 @@ def test_a_name_is_given_back(name: str) -> None:
         ("a/b", "'/' is not a letter"),
         ("a b", "' ' is not a letter"),
         ("a\nb", "is not a letter"),
+        ("\u0308a", "has no letter before it"),
+        ("a.\u0308a", "has no letter before it"),
+        ("orders\u3164", "is shown as nothing"),
+        ("orders\ufe0f", "is shown as nothing"),
+        ("or\u200dders", "is not a letter"),
+        ("a\u20dd", "is not a letter"),
         ("ü" * 62 + "x", "longer than 124 bytes"),
     ],
 )

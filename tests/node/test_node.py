@@ -1,6 +1,7 @@
 """The life of a real node: opening, refusing, failing, closing; and what it leaves behind."""
 
 import asyncio
+import json
 import os
 import re
 import resource
@@ -14,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from shutil import copytree
 from typing import Any
+from unicodedata import normalize
 
 import apsw
 import pytest
@@ -687,3 +689,83 @@ async def test_a_node_starts_where_a_group_was_let_in_and_not_where_everybody_wa
     (data / STORE_FILE).chmod(0o666)
     with pytest.raises(triack.StoreError, match=r"others may use it \(mode 0666\): chmod 600 it"):
         await triack.open("a", data=data).start()
+
+
+# Names.
+
+WHOLE = "주문"
+APART = normalize("NFD", WHOLE)
+
+
+@pytest.mark.parametrize("by_client", [False, True])
+async def test_a_name_is_one_however_it_is_written(tmp_path: Path, *, by_client: bool) -> None:
+    """For every verb of a node, and for its settings: there is one queue."""
+    settings = quick(
+        limits=triack.Limits(queue_quota={APART: triack.Quota(messages=1_000)}),
+        queue_redelivery={APART: triack.Redelivery()},
+    )
+    async with (
+        make(data=tmp_path / "n", settings=settings) as node,
+        triack.connect(data=tmp_path / "n") as client,
+    ):
+        it: Any = client if by_client else node
+        await it.send(APART, b"1", admin_queue=APART, acks=triack.Acks.FULL_RECEIVE)
+        await it.send_many(WHOLE, [b"2"])
+        async with it.transaction() as tx:
+            await tx.send(APART, b"3")
+        assert node.queue_lengths()[WHOLE] == 3
+        assert [message.body async for message in it.browse(APART)] == [b"1", b"2", b"3"]
+        await it.pause(APART)
+        assert node.stats().queues[WHOLE].state == "paused"
+        assert await it.resume(APART)
+        await it.set_quota(APART, messages=10)
+        assert node.stats().queues[WHOLE].max_messages == 10
+        assert (await it.receive(APART).get(WAIT)).queue == WHOLE
+        assert await it.move(APART, f"{APART}.2") == 3
+        assert await it.purge(f"{WHOLE}.2") == 3
+        async with it.subscribe(f"{APART}.#", durable=APART) as reader:
+            await it.publish(f"{WHOLE}.{APART}", b"goal")
+            message = await reader.get(WAIT)
+            assert (message.body, message.topic) == (b"goal", f"{WHOLE}.{WHOLE}")
+        await it.unsubscribe(WHOLE)
+        assert set(node.queue_lengths()) == {WHOLE, f"{WHOLE}.2", "dead-letter"}
+
+
+async def test_a_peer_is_one_however_it_is_written(tmp_path: Path) -> None:
+    """In the trust file, its rights, routes and destinations."""
+    async with triack.open("n", data=tmp_path / "n") as node, triack.open(APART, data=None) as other:
+        assert other.name == WHOLE
+        await node.trust(APART, other.key, "udp://127.0.0.1:9", send=[f"{APART}*"], may_relay=[APART])
+        trusted = json.loads((tmp_path / "n" / "trust.json").read_text())["peers"]
+        assert (trusted[WHOLE]["may_send"], trusted[WHOLE]["may_relay"]) == ([f"{WHOLE}*"], [WHOLE])
+        await node.set_routes([triack.Route(f"{APART}-*", via=APART)])
+        assert node.routes() == [triack.Route(f"{WHOLE}-*", via=WHOLE)]
+        await node.send(f"{APART}/q", b"1")
+        await node.send(f"{WHOLE}/q", b"2")
+        await node.send(f"{APART}-2/q", b"3")
+        assert [(it.peer, it.messages) for it in node.stats().outgoing] == [(WHOLE, 2), (f"{WHOLE}-2", 1)]
+        await node.revoke(APART)
+        assert json.loads((tmp_path / "n" / "trust.json").read_text())["peers"] == {}
+
+
+async def test_a_store_with_old_names_opens(tmp_path: Path) -> None:
+    """A name that was not composed becomes so; of two that look the same, each still has its messages."""
+    for folder, names in (("one", [APART]), ("two", [APART, WHOLE])):
+        async with make(data=tmp_path / folder) as node:
+            await node.send("seed", b"x")
+        store = Store(tmp_path / folder)
+        store.load(b"", 1)
+        store.apply(
+            Commit(
+                queues=[(100 + at, name) for at, name in enumerate(names)],
+                messages=[
+                    MessageRow(key_of(100 + at, 1), b"o" * 16, 1, 1, 1, (batch(name.encode()),))
+                    for at, name in enumerate(names)
+                ],
+            )
+        )
+        store.close()
+        async with make(data=tmp_path / folder) as node:
+            kept = {WHOLE} if folder == "one" else {APART, WHOLE}
+            assert {name for name, count in node.queue_lengths().items() if count} == {"seed", *kept}
+            assert [await bodies(node, name, 1) for name in names] == [[name.encode()] for name in names]

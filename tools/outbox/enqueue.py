@@ -8,6 +8,7 @@ from uuid import uuid4
 
 from triack.base.delivery import Delivery, check_priority
 from triack.base.errors import UsageError
+from triack.base.names import composed
 from triack.node.shell.outgoing_message import MessageProperties, as_bytes, check_size, with_properties
 from triack.outbox.database import OUTBOX, as_table, execute, is_of, placed
 from triack.transport.address import Destination
@@ -71,6 +72,7 @@ async def enqueue_async(
 
 
 def _row(destination: str, body: bytes, properties: MessageProperties) -> dict[str, object]:
+    destination = composed(destination)
     Destination.parse(destination)
     body = as_bytes(destination, body)
     check_size(destination, body)

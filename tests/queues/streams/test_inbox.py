@@ -38,6 +38,19 @@ def test_queues_that_take_packets(queues: list[str] | None, name: str, reason: s
     assert node.length(name) == (reason is None)
 
 
+def test_a_queue_is_one_however_a_peer_writes_its_name() -> None:
+    """Also within a stream; its packets are taken in their order, and its rights are those of the one queue."""
+    world = PlainWorld(1)
+    node = world.node("b", queues=["süd"])
+    evil = Hostile(world, node)
+    for number, name in enumerate(("su\u0308d", "su\u0308d", "süd", "su\u0308d"), start=1):
+        evil.frames(evil.message(number, queue=name))
+        world.run(MS)
+    world.run(SECOND)
+    assert node.log("rejected") == []
+    assert (node.length("süd"), node.length("su\u0308d")) == (4, 0)
+
+
 def test_arrivals_make_a_limited_number_of_queues() -> None:
     """The node itself may make more; what there is takes packets as ever. Durable ones for others wait."""
     world = PlainWorld(1)
