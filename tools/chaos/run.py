@@ -135,7 +135,8 @@ class _Scene:
             each.on_power_loss = lambda index=index: self._lose_notes(index)  # type: ignore[misc]
         for index, each in enumerate(self.hosts):
             each.routes = self._routes_of(index, plan.routes)
-        self.work = Workload(plan.streams, self.hosts, self.world, plan.subscribers, plan.away)
+        low = frozenset(fault.host for fault in plan.faults if fault.kind == "disk-low")
+        self.work = Workload(plan.streams, self.hosts, self.world, plan.subscribers, plan.away, low)
         self.trust = Trust(plan, self.hosts, self.world)
         self.pausing = Pausing(plan, self.hosts, self.world)
         strange = any(fault.kind in STRANGE for fault in plan.faults)

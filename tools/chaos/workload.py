@@ -431,6 +431,7 @@ class Workload:
         world: the clock.
         subscribers: the subscribers of topics.
         away: those on other machines.
+        low: the hosts whose disk is low for a while, by their index.
     """
 
     def __init__(
@@ -440,13 +441,9 @@ class Workload:
         world: World,
         subscribers: tuple[SubscriberPlan, ...] = (),
         away: tuple[AwayPlan, ...] = (),
+        low: frozenset[int] = frozenset(),
     ) -> None:
-        self.history = History(
-            [
-                _history_of(index, plan, plans, hosts[plan.sender], hosts[plan.receiver], relayed=bool(hosts[0].routes))
-                for index, plan in enumerate(plans)
-            ]
-        )
+        self.history = History([_history_of(index, plan, plans, hosts, low) for index, plan in enumerate(plans)])
         self.senders = [
             Sender(index, plan, hosts[plan.sender], hosts[plan.receiver], world, self.history)
             for index, plan in enumerate(plans)
@@ -542,8 +539,9 @@ class Workload:
 
 
 def _history_of(
-    index: int, plan: StreamPlan, plans: tuple[StreamPlan, ...], host: Host, to: Host, *, relayed: bool
+    index: int, plan: StreamPlan, plans: tuple[StreamPlan, ...], hosts: list[Host], low: frozenset[int]
 ) -> StreamHistory:
+    host, to = hosts[plan.sender], hosts[plan.receiver]
     ttl = plan.live_ms or plan.read_ms or (plans[plan.source].live_ms if plan.source >= 0 else 0)
     return StreamHistory(
         name=f"{index} ({plan.sender}>{plan.receiver}/{plan.queue} {plan.delivery})",
@@ -552,9 +550,9 @@ def _history_of(
         expires=0 < ttl < LASTING_MS,
         refusals=_refusals_of(plan, to),
         forbidden=plan.forbidden or plan.astray,
-        relayed=relayed,
+        relayed=bool(hosts[0].routes),
         poison=plan.poison,
-        journals=what_is_kept(plan, host, to),
+        journals=what_is_kept(plan, host, to, low),
         suspected=SUSPECTED if plan.lied_about else frozenset(),
         hands_back=host.settings.reconnect.after_session_lost == "hand back",
     )
