@@ -88,8 +88,6 @@ class Connection:
                 body = b"".join([*self._parts.pop(header["n"], ()), body])
                 if waiting is not None and not waiting.done():
                     waiting.set_result((header, body))
-                else:
-                    _refuse(self._link, header)
         except TriackError as refused:
             error = refused
         except OSError:
@@ -164,9 +162,7 @@ class Connection:
             raise self._lost(do, maybe_done=True) from None
         except asyncio.CancelledError:
             if not self.ended.is_set():
-                self._link.post("cancel", n=number)
-                if future.done() and not future.cancelled() and future.exception() is None:
-                    _refuse(self._link, future.result()[0])
+                self._link.post("cancel", n=number)  # an answer on its way gives out nothing, then
             raise
         finally:
             self._waiting.pop(number, None)
@@ -194,19 +190,6 @@ class Connection:
         self._link.post(op, **fields)
         if late and op == "ack":
             raise HandOverEnded(late[-1])
-
-
-def _refuse(link: Link, header: Header) -> None:
-    """Give back what is in an answer for which no call waits any more: messages, a reader, a transaction, a watch."""
-    if "message" in header and "reader" in header:
-        count = header.get("count", 1)
-        link.post("reject", message=header["message"], count=count, failed=False, delay_ms=None)
-    elif "watch" in header:
-        link.post("unwatch", watch=header["watch"], forget=True)
-    else:
-        for what in ("reader", "transaction"):
-            if what in header:
-                link.post("leave", **{what: header[what]})
 
 
 def _error_of(header: Header) -> TriackError:

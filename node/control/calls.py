@@ -2,7 +2,7 @@
 
     hello(v) -> welcome(v, name, node_id, address, passing) | error(message, usage)
     call(n, do, ...) -> part(n)..., done(n, ...) | failed(n, error, message)
-    cancel(n): the caller waits no more; the messages that the call put into a transaction are taken back
+    cancel(n): the caller waits no more; what the call put into a transaction, or its answer gives out, is taken back
     ack(message), ack(message, count), reject(message, failed), unwatch(watch, forget): no answer
     waits(reader, why): what messages wait for that its handler has failed with; no answer
     leave(reader), leave(transaction): its last reference is gone; no answer
@@ -76,6 +76,8 @@ PRODUCERS_MAX = 64
 """Processes that send through one connection: each of ours is one, and keeps up to 256 chunks of receipts here."""
 UPLOADS_MAX = 64
 """Large messages that one connection is sending: each keeps some parts in memory."""
+INVITATIONS_MAX = 1_024
+"""That one connection may still ask about; the oldest are forgotten beyond that. A node has far fewer open ones."""
 HELD_MAX = 131_072
 """Messages in the hands of one connection. Their bodies are at the other end; the rest takes tens of MB here."""
 CALLS_BYTES_MAX = 256 * 1024 * 1024
@@ -93,6 +95,9 @@ thousands of queues are."""
 
 
 _NO_MESSAGE: tuple[int, Message | None] = 0, None
+
+_Given = tuple[str, int, int]
+"""What an answer gives out: the kind, the number of the first, and how many."""
 
 
 class Calls:
@@ -124,13 +129,13 @@ class Calls:
         # Messages by number, with the number of the reader; their numbers by reader, those taken back too.
         self._messages: dict[int, tuple[int, Message]] = {}
         self._held: dict[int, dict[int, None]] = {}
-        # By call: the first number of the messages in its answer, and how many. Its caller may not have got it.
-        self._answered: OrderedDict[int, tuple[int, int]] = OrderedDict()
+        # By call: what its answer has given out. Its caller may not have got it.
+        self._answered: OrderedDict[int, _Given] = OrderedDict()
         self._transactions: dict[int, Transaction] = {}
         # Steps of open transactions by call: their callers may not have heard of them.
         self._steps: dict[int, tuple[Transaction, int]] = {}
         self._steps_of: dict[Transaction, list[int]] = {}
-        self._invitations: dict[int, OpenInvitation] = {}
+        self._invitations: OrderedDict[int, OpenInvitation] = OrderedDict()
         self._watches: dict[int, Acknowledgements | Events] = {}
         self._producers: dict[int, Producer] = {}
         self._uploads: dict[int, Upload] = {}
@@ -164,10 +169,9 @@ class Calls:
         if number not in self._in_order:
             reader.handle_death()
             return
-        held = (message for holder, message in self._messages.values() if holder == number)
-        first = next(held, None)
+        first = next((at for at in self._held.get(number, ()) if at in self._messages), None)
         if first is not None:
-            reader.handle_death(first)
+            reader.handle_death(self._messages[first][1])
 
     async def _take(self, header: Header, body: bytes) -> None:
         if header["op"] == "call":
@@ -217,9 +221,8 @@ class Calls:
             transaction, step = self._steps.pop(number)
             transaction.undo(step)
         if number in self._answered:
-            # It waits no more, so it takes nothing. This goes back before a later call takes what is behind it.
-            first, count = self._answered.pop(number)
-            self._settle({"op": "reject", "message": first, "count": count})
+            # It waits no more, so it takes nothing. Messages go back before a later call takes what is behind them.
+            self._take_back(self._answered.pop(number))
 
     def _settle(self, header: Header) -> None:
         """Messages are done, or come again: ``count`` of them, or one, as far as they are still held."""
@@ -272,7 +275,7 @@ class Calls:
             async with self._in_turn():
                 await self._send_answer(number, fields, content)
         except BaseException:
-            self._take_back(fields)
+            self._take_back(_given_by(fields))
             raise
         finally:
             self._unsent_bytes -= len(content)
@@ -305,23 +308,33 @@ class Calls:
             for at in range(0, rest, PART_BYTES):
                 await self._link.send("part", content[at : at + PART_BYTES], n=number)
             self._link.post("done", content[rest:], n=number, **fields)
-            if "message" in fields and "reader" in fields:
-                self._answered[number] = fields["message"], fields.get("count", 1)
+            given = _given_by(fields)
+            if given is not None:
+                self._answered[number] = given
                 if len(self._answered) > CALLS_MAX:  # no caller has as many answers on their way to it
                     self._answered.popitem(last=False)
         except BaseException:
-            self._take_back(fields)
+            self._take_back(_given_by(fields))
             raise
 
-    def _take_back(self, fields: dict[str, Any]) -> None:
-        """Messages of an answer that was not sent go back into their queue; a reader or transaction in it ends."""
-        if "message" in fields and "reader" in fields:
-            taken = {"op": "reject", "message": fields["message"], "count": fields.get("count", 1)}
-            self._settle(taken)
-        elif "transaction" in fields:
-            self._leave_transaction(fields)
-        elif "reader" in fields:
-            self._leave(fields["reader"])
+    def _take_back(self, given: _Given | None) -> None:
+        """No caller gets it: messages go back into their queue, and anything else ends."""
+        if given is None:
+            return
+        kind, number, count = given
+        if kind == "message":
+            self._settle({"op": "reject", "message": number, "count": count})
+        elif kind == "transaction":
+            self._leave_transaction({"transaction": number})
+        elif kind == "reader":
+            self._leave(number)
+        elif kind == "watch":
+            self._unwatch({"watch": number, "forget": True})
+        elif kind == "upload" and number in self._uploads:
+            with suppress(NodeClosed):
+                self._uploads.pop(number).give_up()
+        elif kind == "invitation" and number in self._invitations:
+            self._invitations.pop(number).withdraw()
 
     def _check_unsent(self) -> None:
         """Raises ConnectionError, and ends the connection, when too many bytes wait for a caller that does not read."""
@@ -351,7 +364,9 @@ class Calls:
             _check_room("follow events", self._watches, WATCHES_MAX, "of them")
         callee: Any = self._node
         if on is On.INVITATION:
-            callee = self._invitations[header["invitation"]]
+            callee = self._invitations.get(header["invitation"])
+            if callee is None:
+                raise UsageError(f"an invitation: more than {INVITATIONS_MAX} came after it, and it was forgotten")
         elif on is On.PRODUCER:
             callee = self._producers[header["producer"]]
         elif on is On.UPLOAD:
@@ -371,6 +386,8 @@ class Calls:
             self._watches[number] = given
         elif isinstance(given, OpenInvitation):
             self._invitations[number] = given
+            if len(self._invitations) > INVITATIONS_MAX:
+                self._invitations.popitem(last=False)
         else:
             self._receipts[number] = given
             self._kept += _objects_of(given)
@@ -624,6 +641,7 @@ class Calls:
         reader = self._readers.pop(number, None)
         if reader is not None:
             reader.close()
+            self._in_order.discard(number)
             for at in self._held.pop(number, ()):
                 self._messages.pop(at, None)  # it is back in its queue
                 self._taken_back.pop(at, None)
@@ -700,6 +718,14 @@ def _check_room(what: str, kept: Sized, most: int, of_what: str) -> None:
     """Raises UsageError when a connection has reached a limit."""
     if len(kept) >= most:
         raise UsageError(f"{what}: this connection has {most} {of_what}; end some, or use another connection")
+
+
+def _given_by(fields: dict[str, Any]) -> _Given | None:
+    """What the caller of this answer holds from then on, besides receipts."""
+    if "message" in fields and "reader" in fields:
+        return "message", fields["message"], fields.get("count", 1)
+    kinds = ("transaction", "reader", "watch", "upload", "invitation")
+    return next(((kind, fields[kind], 1) for kind in kinds if kind in fields), None)
 
 
 def _objects_of(receipt: Receipt | Receipts | list[Receipt]) -> int:

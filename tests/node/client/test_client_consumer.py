@@ -28,6 +28,26 @@ async def test_what_a_client_receives_is_a_message_like_any_other(node: triack.N
     assert (here.messages, node.stats().queues["q"].messages) == (1, 0)
 
 
+@pytest.mark.parametrize("most", [1, 3])
+async def test_a_wait_that_ends_as_a_message_comes_lets_nothing_overtake(client: Client, most: int) -> None:
+    """At whatever turn of the loop that is: what came for it is for the next call, and nothing younger before it."""
+    count, got = 60, list[int]()
+    async with client.receive("q", ack="manual") as reader:
+        for number in range(count):
+            call = asyncio.create_task(reader.get_many(most))
+            sending = asyncio.create_task(client.send("q", b"%d" % number))
+            for _ in range(number % 20):
+                await asyncio.sleep(0)
+            call.cancel()
+            await asyncio.wait([call])
+            if not call.cancelled():
+                got += [int(body) for body in call.result().bodies]
+            await sending
+        while len(got) < count:
+            got.append(int((await reader.get(WAIT)).body))
+    assert got == list(range(count))
+
+
 async def test_readers_acknowledge_as_those_of_a_node_do(node: triack.Node, client: Client, tmp_path: Path) -> None:
     """With the next message, and with a good end of the block; a bad one is a failure, a lost connection is none."""
     for number in range(4):

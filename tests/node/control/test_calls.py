@@ -25,6 +25,9 @@ HOW: dict[str, Any] = {"redelivery": None, "hand_over_timeout": None, "name": No
 """How a queue is read: as always."""
 
 
+PLAIN: dict[str, Any] = {"delivery": "RECOVERABLE", "properties": {}}
+
+
 @pytest.fixture
 async def link(tmp_path: Path) -> AsyncIterator[Link]:
     """A conversation of calls, begun."""
@@ -283,6 +286,83 @@ async def test_a_message_that_came_for_a_wait_that_has_ended_is_taken_first(tmp_
         link.post("cancel", n=3)  # of a message that is done
         await link.send("call", n=5, do="get", reader=reader, timeout=0)
         assert (await link.receive())[0]["op"] == "failed"
+
+
+UPLOAD: dict[str, Any] = {"destination": "q", "delivery": "TRANSACTIONAL", "size": 5_000_000, "properties": {}}
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        {"do": "read", "queue": "q", **HOW},
+        {"do": "begin", "name": None},
+        {"do": "events"},
+        {"do": "upload", **UPLOAD},
+    ],
+    ids=lambda call: str(call["do"]),
+)
+async def test_what_came_for_a_call_that_had_ended_is_not_kept(
+    link: Link, monkeypatch: pytest.MonkeyPatch, call: dict[str, Any]
+) -> None:
+    """Its caller does not know the number, and could not end it."""
+    for limit in ("READERS_MAX", "TRANSACTIONS_MAX", "WATCHES_MAX", "UPLOADS_MAX"):
+        monkeypatch.setattr(calls, limit, 1)
+    for number in range(3):
+        await link.send("call", n=number, **call)
+        assert (await link.receive())[0]["op"] == "done"
+        link.post("cancel", n=number)
+
+
+async def test_an_invitation_that_came_for_a_call_that_had_ended_is_withdrawn(tmp_path: Path) -> None:
+    """Nobody knows its code. Those that are over are forgotten, too."""
+    async with triack.open("a", data=tmp_path, listen="udp://127.0.0.1:0"):
+        served = read_note(tmp_path, Served)
+        assert served is not None
+        link = await dial(Path(served.control))
+        await greet(link)
+        for number in range(40):  # a node has 16 open ones
+            await link.send("call", n=number, do="invite", name="b", send=None)
+            assert (await link.receive())[0]["op"] == "done"
+            link.post("cancel", n=number)
+        await link.close()
+
+
+async def test_what_has_ended_leaves_nothing_behind(link: Link, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever a connection has had and has ended, in any of its tables; what has limits of its own is below them."""
+    numbers = iter(range(10**6))
+
+    async def say(do: str, **fields: Any) -> dict[str, Any]:
+        await link.send("call", n=next(numbers), do=do, **fields)
+        answer = (await link.receive())[0]
+        assert answer["op"] == "done", answer
+        return answer
+
+    monkeypatch.setattr(calls, "RECEIPTS_MAX", 3)
+    monkeypatch.setattr(calls, "CALLS_MAX", 3)
+    for _ in range(9):
+        for op in ("ack", "reject"):
+            reader = (await say("read", queue="q", **{**HOW, "in_order": True}))["reader"]
+            for _ in range(2):
+                await link.send("call", b"x", n=next(numbers), do="send", destination="q", **PLAIN)
+                await link.receive()
+            message = (await say("get", reader=reader, timeout=PATIENCE_S))["message"]
+            await say("get", reader=reader, timeout=PATIENCE_S)  # not settled
+            link.post(op, message=message)
+            await say("close", reader=reader)
+        for end in ({"do": "commit"}, {"do": "rollback", "failed": False, "delay": None, "dead": False}):
+            transaction = (await say("begin", name=None))["transaction"]
+            await say("tx_receive", transaction=transaction, queue="q", timeout=PATIENCE_S)
+            await say(**end, transaction=transaction)
+        upload = (await say("upload", **UPLOAD))["upload"]
+        await say("upload_give_up", upload=upload)
+        watch = (await say("events"))["watch"]
+        link.post("unwatch", watch=watch, forget=True)
+    await say("flush")
+    gc.collect()
+    (of_link,) = (it for it in gc.get_objects() if isinstance(it, calls.Calls))
+    sizes = {name: len(it) for name, it in vars(of_link).items() if isinstance(it, dict | list | set)}
+    assert {name: size for name, size in sizes.items() if size > 3} == {}
+    assert {name for name, size in sizes.items() if size} <= {"_receipts", "_answered", "_uploads", "_tasks"}
 
 
 async def test_a_connection_with_much_under_way_is_not_read(link: Link, monkeypatch: pytest.MonkeyPatch) -> None:
