@@ -42,13 +42,18 @@ class Feed(ABC, Generic[E]):
         self._epoch = header["epoch"]
         self._closed = False
         self._unread: deque[E] = deque()
-        self._coming: asyncio.Task[list[E]] | None = None
+        self._fetching = asyncio.Lock()
+        self._coming: asyncio.Task[tuple[Header, bytes]] | None = None
         self._ended = False
+        self._finalizer: weakref.finalize[..., Any] | None = None
         self._forget_when_dropped()
 
     def _forget_when_dropped(self) -> None:
+        if self._finalizer is not None:
+            self._finalizer.detach()
         forget = partial(self._client.post, "unwatch", epoch=self._epoch, watch=self._watch, forget=True)
-        weakref.finalize(self, run_at_home, asyncio.get_running_loop(), forget).atexit = False
+        self._finalizer = weakref.finalize(self, run_at_home, asyncio.get_running_loop(), forget)
+        self._finalizer.atexit = False
 
     @abstractmethod
     def _read(self, header: Header) -> list[E]:
@@ -70,32 +75,35 @@ class Feed(ABC, Generic[E]):
 
     async def _fetch(self) -> None:
         """Wait for more. A cancelled call takes nothing along: its answer goes to the next call."""
-        if self._coming is None:
-            self._coming = asyncio.create_task(self._ask(), name="triack-told")
-            self._coming.add_done_callback(_look_at)
-        coming = self._coming
-        await asyncio.wait([coming])
-        if self._coming is coming:  # no other caller that waited for the same has taken it
-            self._coming = None
-            told = coming.result()
-            self._unread += told
-            self._ended = not told
+        async with self._fetching:  # of several callers one asks the node
+            if self._unread or self._ended:
+                return
+            if self._coming is None:
+                # This goes on when its caller is cancelled. It does not hold the feed, which ends when it is dropped.
+                asking = self._client.call("told", epoch=self._epoch, watch=self._watch)
+                self._coming = asyncio.create_task(asking, name="triack-told")
+                self._coming.add_done_callback(_look_at)
+            await asyncio.wait([self._coming])
+            coming, self._coming = self._coming, None
+            await self._take(coming)
 
-    async def _ask(self) -> list[E]:
-        """The next events; empty when there will be no more."""
+    async def _take(self, coming: "asyncio.Task[tuple[Header, bytes]]") -> None:
+        """Take the next events; or begin anew, when the node has ended."""
         try:
-            header, _ = await self._client.call("told", epoch=self._epoch, watch=self._watch)
-            told = self._read(header)
-            if told or self._closed:
-                return told
-            await self._client.lost(self._epoch)  # the node has ended, and so will its process
+            told = self._read(coming.result()[0])
         except ConnectionLost:
-            if self._closed:
-                return []
+            told = []
+        else:
+            if not told and not self._closed:
+                await self._client.lost(self._epoch)  # the node has ended, and so will its process
+        self._unread += told
+        self._ended = not told and self._closed
+        if told or self._ended:
+            return
         header, _ = await self._again()
         self._watch, self._epoch = header["watch"], header["epoch"]
         self._forget_when_dropped()
-        return [self._gap()]
+        self._unread.append(self._gap())
 
     def close(self) -> None:
         """Gather no more; unread events can still be read. A second call does nothing."""

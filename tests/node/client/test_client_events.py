@@ -65,6 +65,34 @@ async def test_who_reads_no_more_is_forgotten(node: triack.Node, client: Client)
     await until(lambda: not readers)
 
 
+async def test_who_has_given_up_to_wait_and_reads_no_more_is_forgotten(node: triack.Node, client: Client) -> None:
+    """Although the node has not answered yet."""
+    events = await client.events()
+    readers = feed_of(node)._readers  # noqa: SLF001 - nothing else says how many there are
+    waiting = asyncio.create_task(anext(events))
+    await client.flush()
+    waiting.cancel()
+    await asyncio.wait([waiting])
+    del events, waiting
+    gc.collect()
+    await client.flush()
+    await until(lambda: not readers)
+
+
+async def test_an_event_that_came_after_its_wait_had_ended_is_for_the_next_one(
+    node: triack.Node, client: Client
+) -> None:
+    """Also for one that waited beside it."""
+    events = await client.events()
+    waiting, beside = asyncio.create_task(anext(events)), asyncio.create_task(anext(events))
+    await client.flush()
+    waiting.cancel()
+    await asyncio.wait([waiting])
+    tell(node, 1, 2)
+    assert await beside == PeerSilent("udp://b:1", "silent")
+    assert await anext(events) == PeerSilent("udp://b:2", "silent")
+
+
 async def test_the_end_of_the_node_ends_the_events(tmp_path: Path) -> None:
     """As the end of the node that it is, for readers that wait and for those that ask afterwards."""
     node = make("a", tmp_path / "a", "udp", settings=quick())
