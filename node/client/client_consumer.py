@@ -17,7 +17,7 @@ from triack.node.control.control_frames import Caller, Header, cut
 from triack.node.handles.consumer import BATCH_MESSAGES
 from triack.node.handles.message import Keeper, Message, Messages, as_messages
 from triack.node.handles.transaction import DONE
-from triack.node.shell.cancellation import is_cancelled, is_failure
+from triack.node.shell.cancellation import is_failure, may_wait
 from triack.node.shell.event_loop import run_at_home
 from triack.node.shell.holding import task_name
 from triack.queues.mailboxes.lookup import Wanted
@@ -143,8 +143,9 @@ class ClientConsumer:
         return begun
 
     async def report(self, why: str) -> None:
-        """See ``Consumer.report``."""
-        await self._begin_on(await self._client.connected(), self._name or task_name())
+        """See ``Consumer.report``. Raises WaitTimeout while the node is away: what is said then comes too late."""
+        now = asyncio.get_running_loop().time()
+        await self._begin_on(await self._client.connected(now), self._name or task_name())
         self._client.post("waits", epoch=self._epoch, reader=self._number, why=why)
 
     def _leave_when_forgotten(self, home: asyncio.AbstractEventLoop, number: int) -> None:
@@ -201,5 +202,5 @@ class ClientConsumer:
                     message.reject(failed=failed)
         finally:
             closed = self.close()
-            if not is_cancelled():  # else it does not wait for a node that may be stopped
+            if may_wait(kind):
                 await closed

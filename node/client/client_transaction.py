@@ -30,7 +30,7 @@ from triack.node.handles.transaction import (
     check_durable,
     check_state,
 )
-from triack.node.shell.cancellation import is_cancelled, is_failure
+from triack.node.shell.cancellation import is_failure, may_wait
 from triack.node.shell.event_loop import run_at_home
 from triack.node.shell.holding import task_name
 from triack.queues.mailboxes.lookup import Wanted
@@ -269,9 +269,8 @@ class ClientTransaction(Asking):
     ) -> None:
         if kind is not None:
             rolled_back = self.rollback(failed=is_failure(kind))
-            if is_cancelled():
-                return  # a task that is to end does not wait for a node that may be stopped, or away
-            with contextlib.suppress(NodeClosed):  # the node's end has rolled it back
-                await rolled_back
+            if may_wait(kind):
+                with contextlib.suppress(NodeClosed):  # the node's end has rolled it back
+                    await rolled_back
         elif not self._ended:
             await self.commit()

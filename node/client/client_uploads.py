@@ -11,7 +11,7 @@ from triack.node.control.client_messages import name_of
 from triack.node.control.control_frames import Caller, Header
 from triack.node.handles.derived import Said
 from triack.node.handles.streaming import Source, aside, check_whole, open_source
-from triack.node.shell.cancellation import is_cancelled
+from triack.node.shell.cancellation import may_wait
 from triack.queues.packing import MAX_BODY_BYTES
 
 __all__ = ["open_said", "send_whole_or_parts"]
@@ -73,9 +73,9 @@ async def _send_parts(
         if held:
             await call("upload_part", bytes(held))
         return await end(begun, call)
-    except BaseException:
+    except BaseException as error:
         given_up = begin_now(_give_up(call))
-        if not is_cancelled():  # else it does not wait for a node that may be stopped
+        if may_wait(type(error)):
             await given_up
         raise
 

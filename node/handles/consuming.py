@@ -29,6 +29,7 @@ from triack.base.printable import counted, printable
 from triack.base.units import MS, SECOND
 from triack.node.files import operator_log
 from triack.node.handles.message import Message, Messages, as_messages
+from triack.node.handles.transaction import DONE
 from triack.node.shell.cancellation import is_cancelled
 from triack.node.shell.holding import WORKING, Working
 from triack.queues.mailboxes.redelivery import wait_ms
@@ -128,13 +129,14 @@ class _Unit:
         if late is not None:
             raise late
 
-    async def give_back(self, *, failed: bool, delay: float | None = None, dead: bool = False) -> None:
-        """They come again, or are dead letters."""
+    def give_back(self, *, failed: bool, delay: float | None = None, dead: bool = False) -> Awaitable[None]:
+        """They come again, or are dead letters: even if the caller does not wait until the node has heard of it."""
         if self.transaction is not None:
-            await self.transaction.rollback(failed=failed, delay=delay, dead=dead)
-            return
+            rolled_back: Awaitable[None] = self.transaction.rollback(failed=failed, delay=delay, dead=dead)
+            return rolled_back
         for message in self.messages:
             message.reject(failed=failed, delay=delay, dead=dead)
+        return DONE
 
 
 class Consuming:
@@ -333,7 +335,7 @@ class Consuming:
         except asyncio.CancelledError as error:
             if not self._is_ending():
                 return error
-            await unit.give_back(failed=False)
+            unit.give_back(failed=False)  # it does not wait for a node that may be stopped
             raise
         finally:
             working.leaving = 0  # what the handler has begun may go on

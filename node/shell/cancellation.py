@@ -6,7 +6,7 @@ cancelled the handler. That is an error like any other, and nothing that the tas
 
 import asyncio
 
-__all__ = ["is_cancelled", "is_failure"]
+__all__ = ["is_cancelled", "is_failure", "may_wait"]
 
 
 def is_cancelled() -> bool:
@@ -21,3 +21,11 @@ def is_failure(kind: type[BaseException]) -> bool:
     Not so the cancellation of the task, and what ends the program.
     """
     return issubclass(kind, Exception) or (issubclass(kind, asyncio.CancelledError) and not is_cancelled())
+
+
+def may_wait(kind: type[BaseException] | None) -> bool:
+    """Whether a block that this exception, or none, has ended may wait for a node, which may be stopped or away.
+
+    Not when the task or the program is to end.
+    """
+    return not is_cancelled() and (kind is None or is_failure(kind))

@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
@@ -9,9 +10,11 @@ import pytest
 
 import triack
 from tests.node.client.test_line import line_of
-from tests.node.nodes import SOON, WAIT, make, until
+from tests.node.nodes import SOON, WAIT, make, quick, until
+from triack.node.client import client as control_client
 from triack.node.client.client import Client
 from triack.node.client.line import LineState
+from triack.node.control.calls import Calls
 
 Restart = Callable[[], Awaitable[triack.Node]]
 
@@ -211,18 +214,26 @@ async def test_what_changes_something_is_not_done_twice(
 
 
 class Away:
-    """A client whose node has gone away, with what it had begun before."""
+    """A client whose node has gone away or stands still, with what it had begun before."""
 
     def __init__(self, client: Client) -> None:
         self.client = client
-        self.reader = client.receive("q", ack="manual")
+        self.reader = client.receive("none", ack="manual")
         self.begun = client.transaction()
-        self.handling: asyncio.Task[None] | None = None
+        self.subscribed = client.subscribe("Games.#")
+
+    async def begin(self) -> None:
+        await self.begun.send("q", b"x")
+        await self.subscribed
+        self.events = await self.client.events()
+        self.receipt = await self.client.send("udp://127.0.0.1:9/q", b"x", key="k")
+        with pytest.raises(triack.WaitTimeout):
+            await self.reader.get(0)
 
 
 async def in_a_transaction(away: Away) -> None:
     async with away.client.transaction() as tx:
-        await tx.receive("q")
+        await tx.receive("none")
 
 
 async def in_a_begun_transaction(away: Away) -> None:
@@ -236,8 +247,23 @@ async def a_large_body_in_a_transaction(away: Away) -> None:
 
 
 async def in_a_block(away: Away) -> None:
-    async with away.client.receive("q") as reader:
+    async with away.client.receive("none") as reader:
         await reader.get()
+
+
+async def in_a_begun_block(away: Away) -> None:
+    async with away.reader as reader:
+        await reader.get()
+
+
+async def next_outcome(away: Away) -> None:
+    async for _ in await away.client.acknowledgements("q"):
+        pass
+
+
+async def all_that_waits(away: Away) -> None:
+    async for _ in away.client.browse("q"):
+        pass
 
 
 async def next_event(away: Away) -> None:
@@ -259,42 +285,142 @@ CALLS: dict[str, Callable[[Away], Awaitable[object]]] = {
     "stats": lambda it: it.client.stats(),
     "flush": lambda it: it.client.flush(),
     "get": lambda it: it.reader.get(),
-    "get_many": lambda it: it.client.receive("q").get_many(),
+    "get_many": lambda it: it.client.receive("none").get_many(),
     "block": in_a_block,
+    "begun block": in_a_begun_block,
+    "close": lambda it: awaited(it.reader.close()),
+    "pause": lambda it: it.subscribed.pause(),
+    "browse": all_that_waits,
+    "acknowledgements": next_outcome,
+    "begun events": lambda it: anext(it.events),
+    "receipt": lambda it: it.receipt.ordered(),
+    "stage": lambda it: it.client.send("q", b"x", until="ordered"),
+    "send_to": lambda it: it.client.send_to(["q", "r"], b"x"),
+    "ping": lambda it: it.client.ping("udp://127.0.0.1:9"),
+    "recall": lambda it: it.client.recall("k"),
     "subscription": in_a_subscription,
     "transaction": in_a_transaction,
     "begun transaction": in_a_begun_transaction,
     "commit": lambda it: it.begun.commit(),
+    "rollback": lambda it: awaited(it.begun.rollback()),
     "large body in a transaction": a_large_body_in_a_transaction,
     "events": next_event,
-    "consume": lambda it: it.client.consume("q", print),
-    "consume in transactions": lambda it: it.client.consume("q", print, transaction=True),
-    "consume in turn": lambda it: it.client.consume("q", print, ordered_by=lambda _: "k"),
+    "consume": lambda it: it.client.consume("none", print),
+    "consume in transactions": lambda it: it.client.consume("none", print, transaction=True),
+    "consume in turn": lambda it: it.client.consume("none", print, ordered_by=lambda _: "k"),
 }
 
 
+async def awaited(call: Awaitable[None]) -> None:
+    await call
+
+
+async def cancel_after(turns: int, call: Awaitable[object]) -> None:
+    """Cancel a call after some turns of the event loop; some more, and it has ended."""
+    task = asyncio.ensure_future(call)
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    task.cancel()
+    for _ in range(50):
+        await asyncio.sleep(0)
+    assert task.done()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+@pytest.fixture
+def stand_still(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """From then on the process of the node takes no calls, as when it is stopped; clients see no end of it."""
+
+    async def take(*_: object) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(control_client, "GOODBYE_S", 0.01)
+    return lambda: monkeypatch.setattr(Calls, "_take", take)
+
+
+@pytest.mark.parametrize("still", [False, True], ids=["away", "still"])
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 async def test_a_call_that_is_cancelled_while_the_node_is_away_ends(
-    tmp_path: Path, call: Callable[[Away], Awaitable[object]]
+    tmp_path: Path, call: Callable[[Away], Awaitable[object]], stand_still: Callable[[], None], *, still: bool
 ) -> None:
     """Within some turns of the event loop, whatever the client's patience, and nothing complains later."""
     complaints: list[dict[str, object]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
-    node = await make("a", tmp_path).start()
+    node = await make("a", tmp_path, settings=quick(close_timeout_s=0.01)).start()
     async with triack.connect(tmp_path, patience=None) as client:
         away = Away(client)
-        await away.begun.send("q", b"x")
-        await node.close()
-        await until(lambda: line_of(client).state is not LineState.OPEN)
-        task = asyncio.ensure_future(call(away))
-        for _ in range(20):
-            await asyncio.sleep(0)
-        task.cancel()
-        for _ in range(50):
-            await asyncio.sleep(0)
-        assert task.done()
-        await asyncio.gather(task, return_exceptions=True)
-    del task, away
+        await away.begin()
+        if still:
+            stand_still()
+        else:
+            await node.close()
+            await until(lambda: line_of(client).state is not LineState.OPEN)
+        for turns in (0, 1, 2, 5, 20):
+            await cancel_after(turns, call(away))
+    await node.close()
+    del away
     gc.collect()
     await asyncio.sleep(0)
     assert complaints == []
+
+
+@pytest.mark.parametrize("still", [False, True], ids=["away", "still"])
+@pytest.mark.parametrize("transaction", [False, True])
+async def test_a_handler_that_is_cancelled_while_the_node_is_away_ends(
+    tmp_path: Path, stand_still: Callable[[], None], *, transaction: bool, still: bool
+) -> None:
+    """Its messages come again; nobody waits until a node that may be stopped has heard of it."""
+    node, begun = await make("a", tmp_path).start(), asyncio.Event()
+
+    async def handle(*_: object) -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    async with triack.connect(tmp_path, patience=None) as client:
+        await client.send("q", b"x")
+        handling = asyncio.create_task(client.consume("q", handle, transaction=transaction, stop_timeout=0))
+        await begun.wait()
+        if still:
+            stand_still()
+        else:
+            await node.close()
+            await until(lambda: line_of(client).state is not LineState.OPEN)
+        handling.cancel()
+        async with asyncio.timeout(WAIT):
+            await asyncio.wait([handling])
+    await node.close()
+
+
+async def test_who_stops_while_the_node_is_away_does_not_wait_to_say_why_messages_wait(
+    restarts: Restart, client: Client
+) -> None:
+    """Only operators read that, and the next process of the node is told with the next failure."""
+    node, begun, go_on = await restarts(), asyncio.Event(), asyncio.Event()
+    await client.send("q", b"x")
+
+    async def fail(_: triack.Message) -> None:
+        begun.set()
+        await go_on.wait()
+        raise LookupError
+
+    handling = asyncio.create_task(client.consume("q", fail, stop_timeout=WAIT))
+    await begun.wait()
+    await node.close()
+    await until(lambda: line_of(client).state is not LineState.OPEN)
+    go_on.set()
+    handling.cancel()
+    await asyncio.wait([handling], timeout=WAIT)
+    assert handling.done()
+
+
+async def test_events_that_begin_anew_keep_nothing_of_before(restarts: Restart, client: Client) -> None:
+    """At the client, for each process of the node."""
+    events = await client.events()
+    before = len(weakref.finalize._registry)  # type: ignore[attr-defined]  # noqa: SLF001 - nothing else counts them
+    for _ in range(3):
+        event = asyncio.create_task(anext(events))
+        await asyncio.sleep(0)
+        await restarts()
+        await event
+    gc.collect()
+    assert len(weakref.finalize._registry) <= before  # type: ignore[attr-defined]  # noqa: SLF001

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from triack.node.shell.cancellation import is_cancelled, is_failure
+from triack.node.shell.cancellation import is_cancelled, is_failure, may_wait
 
 
 async def cancelled_by_others() -> None:
@@ -21,6 +21,8 @@ async def test_what_a_task_awaits_may_be_cancelled_and_it_is_not() -> None:
     assert is_failure(asyncio.CancelledError)
     assert is_failure(OSError)
     assert not is_failure(KeyboardInterrupt)
+    assert [may_wait(kind) for kind in (None, OSError, asyncio.CancelledError)] == [True] * 3
+    assert not may_wait(KeyboardInterrupt)
 
 
 async def test_its_own_cancellation_is_no_failure() -> None:
@@ -31,7 +33,7 @@ async def test_its_own_cancellation_is_no_failure() -> None:
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
-            seen.extend((is_cancelled(), is_failure(asyncio.CancelledError)))
+            seen.extend((is_cancelled(), is_failure(asyncio.CancelledError), may_wait(OSError)))
             raise
 
     task = asyncio.create_task(work())
@@ -41,5 +43,5 @@ async def test_its_own_cancellation_is_no_failure() -> None:
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0):
             await work()
-    assert seen == [True, False, True, False]
+    assert seen == [True, False, False] * 2
     assert not is_cancelled()
