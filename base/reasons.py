@@ -136,7 +136,7 @@ class DropReason(Reason):
 class RefusalReason(Reason):
     """Why a node does not give another one a subscription to its topics."""
 
-    ACCESS_DENIED = "access-denied", "The node may not subscribe to these topics (may_subscribe)."
+    ACCESS_DENIED = "access-denied", "The node may not have these topics (may_subscribe), or another key has its name."
     TOO_MANY_SUBSCRIPTIONS = "too-many-subscriptions", "The node has as many subscriptions there as one may have."
     BAD_PATTERN = "bad-pattern", "The pattern, or another part of the request, cannot be read."
     MISMATCH = "mismatch", "The node has a subscription of that name to another pattern, or of another kind."

@@ -25,7 +25,7 @@ from triack.base.commit import (
 )
 from triack.base.delivery import Delivery
 from triack.base.errors import AddressError, ProtocolError
-from triack.base.names import TOPIC_PREFIX, check_name, composed
+from triack.base.names import TOPIC_PREFIX, StreamId, check_name, composed
 from triack.base.news import DeadLettersWaiting
 from triack.base.ranges import as_ranges
 from triack.base.reasons import EXPIRED, DeadReason, DropReason
@@ -120,7 +120,8 @@ class LocalQueues:
         untold: packets that care of which messages were acknowledged since the last commit began: their queue, and
             which messages.
         tell: takes what happens to messages whose senders may want to know.
-        admits: whether a node may send to a queue of this one's own, by the queue's name and the node's id.
+        admits: whether a node may send to a queue of this one's own, by the queue's name, its stream there, and
+            whether that comes sealed.
         may_leave: whether a node may have its dead letters put into a queue, by its id and the queue's name.
     """
 
@@ -175,7 +176,7 @@ class LocalQueues:
         self.untold: dict[QueuedPacket, tuple[str, int]] = {}
         self.tell: Tell = nobody_told
         self.may_leave: Callable[[bytes, str], bool] = lambda *_: True
-        self.admits: Callable[[str, bytes], bool] = lambda *_: True
+        self.admits: Callable[[str, StreamId, bool], bool] = lambda *_: True
 
     # ---- starting
 

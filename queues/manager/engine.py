@@ -208,10 +208,12 @@ class Engine(Steering):
             outbox=self.outbox,
             directory=self._directory,
             routes=self.routes,
-            name_of=self._name_of_subscriber,
+            name_of=self.name_of,
+            way_back=self._way_back,
             has_session=self._has_session,
             is_here=self._is_here,
             proved_of=self._proved_of,
+            keyless=self._channels.seals is None,
             draw=self.draw_runs,
             recheck=self.inbox.handle_directory_changed,
             commit=self._commit,
@@ -224,19 +226,30 @@ class Engine(Steering):
     def _is_here(self, node_id: bytes) -> bool:
         return any(one.is_open for one in self.handshakes.with_peer(node_id))
 
-    def _proved_of(self, node_id: bytes) -> str:
-        """The peer that has proved to be a node, by a session or by a sealed message; empty when none has."""
-        return self._owner_of(node_id) or self.inbox.sealing.sealer_of(node_id)
+    def _proved_of(self, node_id: bytes, sealed: bool) -> str:
+        """The peer that has proved to be a node, by a session or by what comes sealed; empty when none has."""
+        return self._owner_of(node_id) or (self.inbox.sealing.sealer_of(node_id) if sealed else "")
 
-    def _name_of_subscriber(self, node_id: bytes) -> str:
-        """The name by which messages go to a node: for a peer without a session, that which its relay gives it.
+    def _way_back(self, node_id: bytes, stream: int) -> str:
+        """The name by which messages go to a subscriber: if it asks by a relay, that which the relay gives it.
 
-        Where a route says how to reach it, that counts.
+        A session that it had before may have ended without a word. Where a route says how to reach it, that counts. The
+        name is empty for this node, and for one whose name leads to another node with another key: what one of them
+        asks would be answered to the other.
         """
         owner, brought = self._owner_of(node_id), self._origins.of(node_id)
-        if owner and brought is not None and not self._has_session(owner) and self.routes.way_of(owner).is_direct:
+        by_relay = self.inbox.relay_of(node_id, stream) or not self._has_session(owner)
+        if owner and brought is not None and by_relay and self.routes.way_of(owner).is_direct:
             return brought.name
-        return self.name_of(node_id)
+        return "" if self._is_shared(node_id) else self.name_of(node_id)
+
+    def _is_shared(self, node_id: bytes) -> bool:
+        """Whether the session that its peer's name stands for is with another node, which has another key."""
+        link = self.outbox.links.get(self._owner_of(node_id))
+        there = None if link is None else link.conversation
+        if there is None or not there.is_open or there.peer_id == node_id:
+            return False
+        return self.handshakes.peers.key_of(node_id) not in (b"", there.channel.peer_key)
 
     def _make_inbox(self, channels: Channels) -> Inbox:
         """Make the part of this node that takes what others send to it."""
@@ -699,6 +712,8 @@ class Engine(Steering):
     def handle_directory_changed(self, now_ns: int) -> None:
         """The directory has changed: sessions of peers that are no longer trusted end with the next ``poll``."""
         self._look(now_ns)
+        for node_id in self.handshakes.peers.handle_directory(self._directory):
+            self.inbox.handle_proved(node_id)
         self.inbox.handle_directory_changed()
         self._handle_routes_changed(now_ns)
         self.remote.handle_directory_changed()

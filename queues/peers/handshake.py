@@ -118,7 +118,8 @@ class Handshakes:
         self._index = Conversations()
         self.codec: Codec = BINARY
         self.history = History(content)
-        self.peers = Peers(content.peers.values(), content.addresses)
+        self.peers = Peers(content.peers.values(), content.addresses, content.state)
+        self.peers.handle_directory(directory)
         self.suspended = SuspendedPeers(content.node_id, directory, drops, record)
         self.told = ToldHistories(record)
         self.told.restore(content.state)
@@ -296,7 +297,7 @@ class Handshakes:
 
     def _check_owner(self, node_id: bytes, name: str) -> None:
         """Check that a node belongs to the peer that has first proved to be it, as long as that peer is known."""
-        owner = self.peers.owner(node_id)
+        owner = self.peers.holder(node_id)
         if name and owner not in ("", name) and self._directory.named(owner) is not None:
             raise ProtocolError(DropReason.FOREIGN_NODE_ID, f"{name} says that it is a node of {owner}")
 
@@ -503,7 +504,7 @@ class Handshakes:
         """A session is open: it takes the place of older ones, and serves our link to the peer."""
         session, peer, proved = conversation.session, conversation.peer, conversation.channel.peer
         assert peer is not None
-        conversation.known = self.peers.meet(peer.node_id, peer.point, proved)
+        conversation.known = self.peers.meet(peer.node_id, peer.point, proved, conversation.channel.peer_key)
         conversation.known.handle_serial(session.peer_commit_serial)
         self._index.handle_opened(conversation)
         self._supersede(conversation, now_ns)

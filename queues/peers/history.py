@@ -18,7 +18,8 @@ Promise: no session opens while either node remembers a point that the other's s
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from triack.base.commit import Commit, PeerRow, StoreContent
+from triack.base.commit import OWN_STATE, Commit, PeerRow, StoreContent
+from triack.base.peers import Directory
 from triack.ordering.wire import EARLIER_MAX, StoreWord
 from triack.queues.mailboxes.quotas import Payer
 from triack.queues.peers.introduction import NO_POINT, HistoryPoint
@@ -32,6 +33,9 @@ node id, and no honest node has this many peers."""
 
 _BY_ID = "id:"
 """Before the id of a node that has proved no name, where the names of peers are; no peer has such a name."""
+
+_KEY = f"{OWN_STATE}key/"
+"""Before the id of a node in the store's state: the key with which it has proved its name."""
 
 
 class History:
@@ -86,7 +90,10 @@ class KnownPeer:
     Attributes:
         start, serial: the latest point of its store that it has announced.
         name: the peer that has proved to be this node, by a key; empty when none has.
+        key: that key; empty for none, and if it is not known any more.
+        is_over: whether the peer of that name has other keys by now, so that this one proves nothing.
         written: its row in our store, as of the next commit; None for none.
+        written_key: its key there.
         unheard: how often a fixed ack timeout is doubled for it.
     """
 
@@ -96,6 +103,9 @@ class KnownPeer:
     name: str = ""
     written: PeerRow | None = None
     unheard: int = 0
+    key: bytes = b""
+    written_key: bytes = b""
+    is_over: bool = False
 
     @property
     def point(self) -> HistoryPoint:
@@ -130,6 +140,7 @@ class Peers:
     Args:
         rows: what the store had at the start.
         addresses: the stored addresses that peers have announced.
+        state: what else the store had.
 
     Attributes:
         addresses: the addresses that peers have announced, by name; stored, so that a peer that was never dialled is
@@ -138,9 +149,16 @@ class Peers:
 
     __slots__ = ("_known", "_needed", "addresses")
 
-    def __init__(self, rows: Iterable[PeerRow], addresses: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        rows: Iterable[PeerRow],
+        addresses: Mapping[str, str] | None = None,
+        state: Mapping[str, bytes] | None = None,
+    ) -> None:
         self.addresses = dict(addresses or {})
         self._known = {row.node_id: KnownPeer(*row, written=row) for row in rows}
+        for node_id, known in self._known.items():
+            known.key = known.written_key = (state or {}).get(_KEY + node_id.hex(), b"")
         self._needed: dict[bytes, KnownPeer] = {}
 
     def of(self, node_id: bytes) -> HistoryPoint:
@@ -154,24 +172,47 @@ class Peers:
         return 1 if known is None else 1 << known.unheard
 
     def owner(self, node_id: bytes) -> str:
-        """The peer that has proved to be a node; empty when none has."""
+        """The peer that has proved to be a node; empty when none has, and when its name belongs to other keys now."""
+        known = self._known.get(node_id)
+        return "" if known is None or known.is_over else known.name
+
+    def holder(self, node_id: bytes) -> str:
+        """The same, whatever has become of its key: no other peer may say that it is this node."""
         known = self._known.get(node_id)
         return "" if known is None else known.name
+
+    def key_of(self, node_id: bytes) -> bytes:
+        """The key with which a node has proved its name; empty when it is not known."""
+        known = self._known.get(node_id)
+        return b"" if known is None else known.key
+
+    def handle_directory(self, directory: Directory) -> list[bytes]:
+        """Peers may have other keys: what a name may do is not for those that had it. Returns whose proof changed."""
+        changed = []
+        for node_id, known in self._known.items():
+            peer = directory.named(known.name) if known.key else None
+            is_over = peer is not None and bool(peer.keys) and known.key not in peer.keys
+            if is_over is not known.is_over:
+                known.is_over = is_over
+                changed.append(node_id)
+        return changed
 
     def payer_of(self, node_id: bytes) -> Payer:
         """The payer that is charged for what a node sends (``queues.mailboxes.quotas``)."""
         return self.owner(node_id) or node_id
 
-    def meet(self, node_id: bytes, point: HistoryPoint, name: str) -> KnownPeer:
+    def meet(self, node_id: bytes, point: HistoryPoint, name: str, key: bytes = b"") -> KnownPeer:
         """A session with a peer opens: its store has the point that was remembered, and is at least at this one.
 
         Args:
             node_id: the node.
             point: the point of its store.
             name: the peer that it has proved to be; empty when it has proved nothing.
+            key: with which it has proved it.
         """
         known = self._known.setdefault(node_id, KnownPeer(node_id))
-        known.name = name or known.name
+        if name:
+            known.name, known.key, known.is_over = name, key, False
         if known.start == point.start:
             known.handle_serial(point.serial)
         else:
@@ -202,6 +243,8 @@ class Peers:
             row = PeerRow(node_id, known.start, known.serial, known.name)
             if row != known.written:
                 known.written = commit.peers[node_id] = row
+            if known.key != known.written_key:
+                known.written_key = commit.state[_KEY + node_id.hex()] = known.key
         self._needed.clear()
 
     def part(self, node_id: bytes) -> None:

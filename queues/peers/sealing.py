@@ -181,6 +181,11 @@ class Sealing:
         self._record = record
         self._bound: dict[bytes, _Bound] = {}
 
+    @property
+    def is_keyless(self) -> bool:
+        """Whether this node has no keys."""
+        return self._seals is None
+
     def restore(self, state: Mapping[str, bytes]) -> None:
         """Restore which peers have sealed the messages of which nodes."""
         for key, value in state.items():
@@ -369,9 +374,10 @@ class Sealing:
         commit.state[_PREFIX + origin.hex()] = key + name.encode()
 
     def sealer_of(self, origin: bytes) -> str:
-        """The peer that has sealed messages of a node; empty when none has."""
+        """The peer whose key has sealed messages of a node; empty when none has, and when it is no peer's any more."""
         bound = self._bound.get(origin)
-        return "" if bound is None else bound.name
+        peer = None if bound is None else self._directory.with_key(bound.key)
+        return "" if peer is None else peer.name
 
     def prove_ack(self, packet: RelayedOrderAck) -> RelayedOrderAck:
         """Add the proof that this node says so, for the origin of sealed messages."""

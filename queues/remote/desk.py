@@ -10,6 +10,7 @@ from collections.abc import Callable
 from triack.base.commit import Commit, StoreContent
 from triack.base.delivery import Delivery
 from triack.base.errors import ProtocolError
+from triack.base.names import StreamId
 from triack.base.peers import Directory
 from triack.base.reasons import DropReason
 from triack.queues.mailboxes.local_queues import LocalQueues
@@ -18,7 +19,7 @@ from triack.queues.mailboxes.queued_packet import QueuedPacket, bits_of
 from triack.queues.mailboxes.system_queues import SUBSCRIPTIONS_QUEUE, is_subscribed
 from triack.queues.node_settings import NodeSettings
 from triack.queues.packing import NO_DEAD_LETTER, Outgoing
-from triack.queues.remote.peer_subscriptions import PeerSubscriptions, Subscriber
+from triack.queues.remote.peer_subscriptions import PeerSubscriptions, Proved, Subscriber
 from triack.queues.remote.pump import Draw
 from triack.queues.remote.remote_subscriptions import RemoteSubscription, RemoteSubscriptions
 from triack.queues.remote.requests import Answer, Live, Subscribe, Unknown, Unsubscribe, decode
@@ -47,10 +48,12 @@ class SubscriptionDesk:
         outbox: takes requests, answers, and what is passed on.
         directory: the peers of the node.
         routes: the way to each node.
-        name_of: the name by which messages go to a node; empty for this node.
+        name_of: the name of a node in destinations; empty for this node.
+        way_back: the name by which messages go to a node that has sent a stream; empty if none leads there.
         has_session: whether a node has a session with this one, by its name.
         is_here: the same, by its id.
-        proved_of: the peer that has proved to be a node; empty when none has.
+        proved_of: the peer that has proved to be a node.
+        keyless: whether nodes have no keys here.
         draw: hands out messages.
         recheck: called when another node may send to a queue, or may not any more.
         commit: the next commit.
@@ -71,6 +74,7 @@ class SubscriptionDesk:
         "_proved_of",
         "_queues",
         "_routes",
+        "_way_back",
         "of_peers",
         "own",
     )
@@ -86,9 +90,11 @@ class SubscriptionDesk:
         directory: Directory,
         routes: Routes,
         name_of: Callable[[bytes], str],
+        way_back: Callable[[bytes, int], str],
         has_session: Callable[[str], bool],
         is_here: Callable[[bytes], bool],
-        proved_of: Callable[[bytes], str],
+        proved_of: Proved,
+        keyless: bool,
         draw: Draw,
         recheck: Callable[[], None],
         commit: Callable[[], Commit],
@@ -98,6 +104,7 @@ class SubscriptionDesk:
         self._outbox = outbox
         self._routes = routes
         self._name_of = name_of
+        self._way_back = way_back
         self._proved_of = proved_of
         self._draw = draw
         self._drops = drops
@@ -114,6 +121,7 @@ class SubscriptionDesk:
             has_session=has_session,
             is_here=is_here,
             proved_of=proved_of,
+            keyless=keyless,
             drops=drops,
             node_id=content.node_id,
         )
@@ -133,10 +141,11 @@ class SubscriptionDesk:
 
     # ---- who may send what
 
-    def _admits(self, queue: str, origin: bytes) -> bool:
+    def _admits(self, queue: str, stream: StreamId, sealed: bool) -> bool:
         """Whether a node may send to a queue, as far as subscriptions are concerned."""
         if queue == SUBSCRIPTIONS_QUEUE:
-            is_open = self._asks(origin) or self.of_peers.may_ask(self._subscriber(origin))
+            who = self._subscriber(stream, sealed=sealed)
+            is_open = who.name != "" and (self._asks(stream) or self.of_peers.may_ask(who))
             if is_open:
                 self._open()
             else:
@@ -144,19 +153,20 @@ class SubscriptionDesk:
             return is_open
         if is_subscribed(queue):
             found = self.own.of_queue(queue)
-            return found is not None and self._is_of(origin, found)
+            return found is not None and self._is_of(stream, found)
         return True
 
-    def _subscriber(self, origin: bytes) -> Subscriber:
-        return Subscriber(self._name_of(origin), origin.hex(), self._proved_of(origin))
+    def _subscriber(self, stream: StreamId, *, sealed: bool) -> Subscriber:
+        return Subscriber(self._way_back(*stream), stream.origin.hex(), self._proved_of(stream.origin, sealed))
 
-    def _asks(self, origin: bytes) -> bool:
+    def _asks(self, stream: StreamId) -> bool:
         """Whether this node has subscriptions at another one."""
-        return any(self._is_of(origin, found) for found in self.own.subscriptions.values())
+        return any(self._is_of(stream, found) for found in self.own.subscriptions.values())
 
-    def _is_of(self, origin: bytes, found: RemoteSubscription) -> bool:
+    def _is_of(self, stream: StreamId, found: RemoteSubscription) -> bool:
         """Whether a node is that of a subscription: the one that has accepted it, or that is called so."""
-        return found.node == origin.hex() or self._is_at(self._name_of(origin), found.peer)
+        names = self._name_of(stream.origin), self._way_back(*stream)
+        return found.node == stream.origin.hex() or any(self._is_at(name, found.peer) for name in names)
 
     def _is_at(self, name: str, peer: str) -> bool:
         """Whether a node's name is that of a destination: the same, or that which the way by relays gives it."""
@@ -178,20 +188,23 @@ class SubscriptionDesk:
 
     def _take(self, packet: QueuedPacket, index: int, turn: Turn) -> None:
         """Take one message."""
-        who = self._subscriber(packet.origin)
+        content, stream = packet.open(), StreamId(packet.origin, packet.stream)
+        who = self._subscriber(stream, sealed=content.sealed)
         try:
-            message = decode(packet.open().bodies[index])
-            if who.name:  # this node asks itself nothing
-                self._handle(message, who, packet.origin, turn)
+            message = decode(content.bodies[index])
+            if who.name:
+                self._handle(message, who, stream, turn)
+            else:
+                self._drops[DropReason.SUBSCRIPTION_REFUSED] += 1
         except ProtocolError as error:
             self._drops[error.reason] += 1
 
     def _handle(
-        self, message: Subscribe | Unsubscribe | Live | Answer | Unknown, who: Subscriber, origin: bytes, turn: Turn
+        self, message: Subscribe | Unsubscribe | Live | Answer | Unknown, who: Subscriber, stream: StreamId, turn: Turn
     ) -> None:
         match message:
             case Answer() | Unknown():
-                mine = [it.peer for it in self.own.subscriptions.values() if self._is_of(origin, it)]
+                mine = [it.peer for it in self.own.subscriptions.values() if self._is_of(stream, it)]
                 for peer in dict.fromkeys(mine):
                     if isinstance(message, Unknown):
                         self.own.handle_unknown(peer, message, turn)

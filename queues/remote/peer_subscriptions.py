@@ -32,7 +32,7 @@ from triack.queues.streams.outbox import Outbox
 from triack.queues.topics.subscription import Peer, Subscription
 from triack.queues.topics.topics import Topics
 
-__all__ = ["LEASE_NS", "PeerSubscriptions", "Reply", "Subscriber"]
+__all__ = ["LEASE_NS", "PeerSubscriptions", "Proved", "Reply", "Subscriber"]
 
 LEASE_NS = 60 * SECOND
 """A subscription that is not durable ends so long after its node was heard last: twice as long as the node may take."""
@@ -44,13 +44,16 @@ class Subscriber(NamedTuple):
     Attributes:
         name: the name by which messages go there now; empty for this node.
         node: its id, in hexadecimal digits.
-        proved: the peer that has proved to be it; empty when none has.
+        proved: the peer that has proved to be it, or to have made this request; empty when none has.
     """
 
     name: str
     node: str
     proved: str
 
+
+Proved = Callable[[bytes, bool], str]
+"""The peer that has proved to be a node, by its id, in what comes sealed or not; empty when none has."""
 
 Reply = Callable[[str, Answer | Unknown, Turn], None]
 """Sends an answer to a node, by its name, with the next commit."""
@@ -69,7 +72,8 @@ class PeerSubscriptions:
         reply: sends answers.
         has_session: whether a node of that name has a session with this one.
         is_here: whether a node, by its id, has one.
-        proved_of: the peer that has proved to be a node; empty when none has.
+        proved_of: the peer that has proved to be a node.
+        keyless: whether nodes have no keys here: then each node of this machine may subscribe, as it may send.
         drops: counts what was refused.
         node_id: this node.
     """
@@ -81,6 +85,7 @@ class PeerSubscriptions:
         "_drops",
         "_has_session",
         "_is_here",
+        "_keyless",
         "_leases",
         "_node_id",
         "_outbox",
@@ -105,7 +110,8 @@ class PeerSubscriptions:
         reply: Reply,
         has_session: Callable[[str], bool],
         is_here: Callable[[bytes], bool],
-        proved_of: Callable[[bytes], str],
+        proved_of: Proved,
+        keyless: bool,
         drops: Counter[DropReason],
         node_id: bytes,
     ) -> None:
@@ -119,6 +125,7 @@ class PeerSubscriptions:
         self._has_session = has_session
         self._is_here = is_here
         self._proved_of = proved_of
+        self._keyless = keyless
         self._drops = drops
         self._node_id = node_id
         self._pumps: dict[Subscription, Pump] = {}
@@ -173,32 +180,37 @@ class PeerSubscriptions:
     def may_ask(self, who: Subscriber) -> bool:
         """Whether a node may ask for subscriptions at all."""
         entry = self._entry(who)
-        return self._is_keyless or (entry is not None and bool(entry.may_subscribe))
-
-    @property
-    def _is_keyless(self) -> bool:
-        """Whether nodes have no keys here: then each node of this machine may subscribe, as it may send."""
-        return not any(peer.keys for peer in self._directory)
+        return self._keyless or (entry is not None and bool(entry.may_subscribe))
 
     def _entry(self, who: Subscriber) -> DirectoryPeer | None:
         """What the directory has of a node: of the peer that has proved to be it, or else of the relay that brings it.
 
-        What a relay calls a node proves nothing: the rights of a peer of that name are none of its.
+        What a relay calls a node proves nothing: the rights of a peer of that name are none of its. A relay that may
+        bring nothing of a node any more lets it have nothing, either.
         """
-        neighbour = who.name.rpartition(BY_HAND)[2]
         proved = self._directory.named(who.proved) if who.proved else None
-        return proved or self._directory.named(neighbour)
+        called, by_relay, via = who.name.rpartition(BY_HAND)
+        if not by_relay:
+            # A subscription of a version that kept no ids has its name from this node's own directory.
+            return self._directory.named(who.name) if not who.node else proved
+        relay = self._directory.named(via)
+        names = [called] if proved is None else [called, proved.name]
+        if relay is None or not any(map(relay.may_bring, names)):
+            return None
+        return proved or relay
 
     def _may(self, who: Subscriber, pattern: str) -> bool:
         entry = self._entry(who)
-        return self._is_keyless or (entry is not None and entry.may_subscribe_to(pattern))
+        return self._keyless or (entry is not None and entry.may_subscribe_to(pattern))
 
     def _may_have(self, subscription: Subscription) -> bool:
+        """Whether its node may have it, as it asks now, or did when the subscription began: sealed or not."""
         peer = subscription.peer
         if peer is None:
             return False
-        proved = self._proved_of(bytes.fromhex(peer.node)) if peer.node else ""
-        return self._may(Subscriber(peer.name, peer.node, proved), subscription.pattern)
+        node = bytes.fromhex(peer.node)
+        proved = {self._proved_of(node, is_sealed) for is_sealed in (False, True)} if node else {""}
+        return any(self._may(Subscriber(peer.name, peer.node, one), subscription.pattern) for one in proved)
 
     def handle_directory_changed(self) -> None:
         """Nothing is passed on to a node that may not have it any more, until it may again."""
@@ -237,6 +249,8 @@ class PeerSubscriptions:
     def _find(self, who: Subscriber, name: str) -> Subscription | None:
         """The subscription of a node by its name there; also one of a node that had the name of this one before it.
 
+        What a peer has proved to be its own is not for a node that a relay calls the same.
+
         Raises:
             SubscriptionMismatch: another node of that name has it.
         """
@@ -247,7 +261,7 @@ class PeerSubscriptions:
         if found is None or found.peer is None:
             return None
         other = found.peer.node
-        if other and (found.peer.name != who.name or self._is_here(bytes.fromhex(other))):
+        if other and (found.peer.name != who.name or not self._has_gone(bytes.fromhex(other), who)):
             raise SubscriptionMismatch(
                 f"subscription {found.title} belongs to another node, {other}, that is called {who.name}, too: "
                 "give one of the two nodes another name"
@@ -256,6 +270,14 @@ class PeerSubscriptions:
         self._note_node(found, who.node)
         found.notices.dirty[found] = None
         return found
+
+    def _has_gone(self, node: bytes, who: Subscriber) -> bool:
+        """Whether a node that was called as another one is now may have a new store, which is that other one."""
+        proved = self._proved_of(node, True)
+        if proved not in ("", who.proved) or self._is_here(node):
+            return False
+        # No session says whether a node behind a relay is there.
+        return proved != "" or BY_HAND not in who.name or self._leases.of(node.hex()) is None
 
     def _refusal(self, ask: Subscribe, who: Subscriber, known: Subscription | None) -> tuple[str, str]:
         """Why a node does not get a subscription, and the same in words; empty if it does."""

@@ -39,6 +39,7 @@ from triack.queues.mailboxes.system_queues import SUBSCRIPTIONS_QUEUE, SystemQue
 from triack.queues.node_settings import STREAM_BYTES, NodeSettings, streams_limit
 from triack.queues.peers.control import Control
 from triack.queues.peers.link import Conversation
+from triack.queues.peers.origins import Origins
 from triack.queues.streams.holds import HeldStream, Holds
 from triack.queues.streams.incoming_stream import IncomingStream
 from triack.queues.streams.transit_stream import TransitStream
@@ -85,6 +86,8 @@ class Admission:
         goes_on: whether a stream, named by origin and number, has a session that may carry more of it.
         payer_of: the payer that is charged for what a node sends.
         owner_of: the peer that has proved to be a node; empty when none has.
+        origins: the nodes whose messages relays bring.
+        keyless: whether this node has no keys: then nodes that are not in the directory may send.
 
     Attributes:
         disk: bytes in the queues of the node, without express messages.
@@ -110,6 +113,8 @@ class Admission:
         goes_on: Callable[[bytes, int], bool],
         payer_of: PayerOf,
         owner_of: Callable[[bytes], str],
+        origins: Origins,
+        keyless: bool,
     ) -> None:
         self._settings = settings
         self._queues = queues
@@ -131,6 +136,8 @@ class Admission:
         self.news = queues.notices.news
         self._payer_of = payer_of
         self._owner_of = owner_of
+        self._origins = origins
+        self._keyless = keyless
         # Peers near their limit of streams, and whether some of their streams had to wait.
         self._told_limit: dict[Payer, bool] = {}
         self._kept_out: dict[Conversation, _KeptOut] = {}
@@ -187,7 +194,7 @@ class Admission:
         name = stream.queue
         if stream.may_send is None:
             may_send = self._may_bring_to(stream, conversation)
-            stream.may_send = may_send and self._queues.admits(name, stream.origin)
+            stream.may_send = may_send and self._queues.admits(name, stream.id, stream.sealed)
         if not stream.may_send:
             return RejectReason.ACCESS_DENIED
         target = large_target(name)
@@ -292,15 +299,13 @@ class Admission:
         return isinstance(target, SystemQueue) or peer.may_send_to(queue)
 
     def _may_leave(self, origin: bytes, queue: str) -> bool:
-        """Whether a node may have its dead letters put into a queue here: as if it, or its relay, sent them there."""
-        if origin == self.disk.own:
+        """Whether a node may have its dead letters put into a queue here: as if it, and its relay, sent them there."""
+        if self._keyless or origin == self.disk.own:
             return True
-        payer = self._payer_of(origin)
-        peer = self._directory.named(payer) if isinstance(payer, str) else None
-        if peer is not None:
-            return peer.may_send_to(queue)
-        # Without keys, nodes that are not in the directory may send.
-        return not any(known.keys for known in self._directory)
+        brought = self._origins.of(origin)
+        names = self._owner_of(origin), "" if brought is None else brought.via
+        peers = [self._directory.named(name) for name in names if name]
+        return bool(peers) and all(peer is not None and peer.may_send_to(queue) for peer in peers)
 
     def check_brought(self, conversation: Conversation, header: RelayedHeader | RelayedEnd) -> RejectReason | None:
         """Why a neighbour may not bring a packet of another node, or None. It is for this node, or to be passed on.

@@ -113,7 +113,14 @@ class Inbox:
         self._streams: dict[bytes, dict[int, IncomingStream]] = {}
         self._starts: dict[bytes, int] = {}
         self.admission = Admission(
-            settings, queues, directory, goes_on=self._goes_on, payer_of=payer_of, owner_of=owner_of
+            settings,
+            queues,
+            directory,
+            goes_on=self._goes_on,
+            payer_of=payer_of,
+            owner_of=owner_of,
+            origins=origins,
+            keyless=sealing.is_keyless,
         )
         self.positions = Positions(record)
         self.ended = EndedStreams()
@@ -176,6 +183,11 @@ class Inbox:
 
     def _find(self, origin: bytes, stream: int) -> IncomingStream | None:
         return self._streams.get(origin, {}).get(stream)
+
+    def relay_of(self, origin: bytes, number: int) -> str:
+        """The neighbour that brings a stream of another node; empty for a neighbour's own one."""
+        stream = self._find(origin, number)
+        return "" if stream is None else stream.relay
 
     def _goes_on(self, origin: bytes, number: int) -> bool:
         stream = self._find(origin, number)

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from triack.base.commit import Commit, PeerRow, StoreContent
+from triack.base.peers import Directory, Peer
 from triack.queues.peers import history
 from triack.queues.peers.history import History, KnownPeer, Peers, covers
 from triack.queues.peers.introduction import NO_POINT, HistoryPoint
@@ -162,3 +163,22 @@ def test_where_a_peer_listens_is_kept_when_it_is_new() -> None:
         kept.append(commit.addresses)
     assert kept == [{}, {"b": "udp://b:2"}, {}, {}, {"b": ""}]
     assert peers.addresses == {"b": ""}
+
+
+def test_a_name_is_none_of_a_node_once_it_belongs_to_other_keys() -> None:
+    """Also after a restart; nobody else may say that it is that node, and its own key proves it again."""
+    old, new = bytes(32), b"k" * 32
+    peers = Peers([])
+    peers.depend(peers.meet(B, HistoryPoint(1, 1), "b", old))
+    commit = Commit()
+    peers.write_down(commit)
+    later = Peers(commit.peers.values(), state={key: value for key, value in commit.state.items() if value is not None})
+    for one in (peers, later):
+        assert one.handle_directory(Directory([Peer("b", (old, new))])) == []
+        assert one.owner(B) == "b"
+        assert one.handle_directory(Directory([Peer("b", (new,))])) == [B]
+        assert (one.owner(B), one.holder(B)) == ("", "b")
+        assert one.handle_directory(Directory([Peer("b", (old,))])) == [B]
+        assert one.owner(B) == "b"
+        assert one.handle_directory(Directory([])) == []
+        assert one.owner(B) == "b"

@@ -1,6 +1,7 @@
 """Who may send what to the queues of subscriptions."""
 
 from tests.queues.hubs import HubWorld
+from triack.base.names import StreamId
 
 
 def test_nobody_may_send_to_a_queue_of_a_subscription_but_the_node_with_its_topics() -> None:
@@ -11,10 +12,10 @@ def test_nobody_may_send_to_a_queue_of_a_subscription_but_the_node_with_its_topi
     desk, names = it.nodes["sub"].live.remote, it.nodes
     admits = it.nodes["sub"].live.queues.admits
     hub_id, other_id = it.hub.live.node_id, names["other"].live.node_id
-    assert admits("$sub.audit", hub_id)
-    assert not admits("$sub.audit", other_id)
-    assert not admits("$sub.unknown", hub_id)
-    assert admits("orders", other_id)
+    assert admits("$sub.audit", StreamId(hub_id, 1), False)
+    assert not admits("$sub.audit", StreamId(other_id, 1), False)
+    assert not admits("$sub.unknown", StreamId(hub_id, 1), False)
+    assert admits("orders", StreamId(other_id, 1), False)
     assert desk.own.of_queue("$sub.audit") is away.found
 
 

@@ -6,12 +6,14 @@ from dataclasses import replace
 import pytest
 
 from tests.queues.hubs import Away, HubWorld
-from tests.queues.relays import ALL, Relays
+from tests.queues.relays import ALL, Relays, post
 from triack.base.delivery import Delivery
-from triack.base.reasons import DropReason
+from triack.base.peers import Peer
+from triack.base.reasons import DropReason, RefusalReason
 from triack.base.units import SECOND
 from triack.queues.packing import Outgoing
 from triack.queues.remote.remote_subscriptions import RemoteState
+from triack.queues.remote.requests import Live, Unsubscribe
 
 
 @pytest.mark.parametrize("body", [b"{", b"\xff" * 50, json.dumps({"do": "subscribe"}).encode(), b"[" * 10_000])
@@ -85,10 +87,13 @@ def test_a_hub_that_was_put_back_from_a_copy_is_found_and_sends_nothing() -> Non
 
 
 class Ways:
-    """A subscriber ``s`` that reaches the hub ``h`` by the relays ``g`` and ``k``, or directly."""
+    """A subscriber ``s`` that reaches the hub ``h`` by the relays ``g`` and ``k``, or directly.
+
+    Another node, ``x``, reaches it by ``g`` alone.
+    """
 
     def __init__(self, first: str, durable: str | None = "audit") -> None:
-        self.net = Relays("sg gh sk kh sh", {"s": [("h", first)] if first != "h" else []})
+        self.net = Relays("sg gh sk kh sh xg", {"s": [("h", first)] if first != "h" else [], "x": [("h", "g")]})
         self.hub, self.world = self.net["h"], self.net.world
         for name in "sgk":
             self.know(name)
@@ -203,3 +208,151 @@ def test_a_name_that_a_relay_gives_has_no_rights_of_a_peer() -> None:
     it.go_by("h")  # with its key
     it.run()
     assert it.all_came()
+
+
+@pytest.mark.parametrize("durable", ["audit", None])
+def test_a_subscription_follows_its_node_while_the_session_before_is_not_known_to_be_dead(durable: str | None) -> None:
+    """The request says the way, also that of a peer whose session with the hub is still open there."""
+    it = Ways("h", durable)
+    it.publish()
+    it.run()
+    it.world.cut(it.net["s"], it.hub)
+    it.go_by("g")
+    it.run(1)
+    it.publish()
+    it.run(60)
+    assert it.all_came()
+
+
+class Moved(Ways):
+    """The subscriber has proved its key to the hub, and comes by ``g`` since, which may have nothing of ``Games``."""
+
+    def __init__(self) -> None:
+        super().__init__("h", durable=None)
+        self.know("s", "Games.#")
+        self.know("g", "Other.#")
+        self.world.cut(self.net["s"], self.hub)
+        self.go_by("g")
+        self.run()
+        self.away = Away(self.net["s"], "h")
+        self.away.begin()
+        self.run(100)
+        self.publish()
+        self.run()
+        assert self.all_came()
+
+    def change(self, name: str, *peers: Peer) -> None:
+        """Let a node know these peers in the place of those that have their names or keys."""
+        node, gone = self.net[name], {key for peer in peers for key in peer.keys} | {peer.name for peer in peers}
+        kept = [peer for peer in node.directory if peer.name not in gone and not gone & {*peer.keys}]
+        node.directory.replace([*kept, *peers])
+        node.act(lambda: node.live.handle_directory_changed(self.world.now_ns))
+
+
+@pytest.mark.parametrize("asked", [Unsubscribe("audit", 1), Live({"audit": 1}), Live({}), None])
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_node_that_a_relay_calls_as_another_one_ends_nothing_of_it(
+    asked: Unsubscribe | Live | None, restarts: bool
+) -> None:
+    """Nor does it take it over, as a new store of that node would."""
+    it = Moved()
+    it.net["s"].end()
+    it.change("g", replace(it.net["x"].peer, name="s", may_relay=ALL, relays_for=ALL))
+    if restarts:
+        it.hub.restart()
+    other = Away(it.net["x"], "h")
+    if asked is None:
+        other.begin()
+    else:
+        post(it.net["x"], "h", asked.encode(), queue="$subscriptions")
+    it.run(30)
+    assert asked is not None or other.state is RemoteState.OVER
+    it.change("g", replace(it.net["s"].peer, may_relay=ALL, relays_for=ALL))
+    it.net["s"].revive()
+    it.publish()
+    it.run(60)
+    assert it.all_came()
+    assert len(it.titles) == 1
+
+
+def test_a_relay_that_may_not_bring_a_node_any_more_gets_nothing_for_it() -> None:
+    it = Moved()
+    relay = replace(it.net["g"].peer, may_relay=ALL, may_subscribe=("Games.#",))
+    it.change("h", replace(relay, relays_for=("other",)))
+    it.publish()
+    it.run(60)
+    assert len(it.away.read()) == 10
+    it.change("h", replace(relay, relays_for=("s",)))
+    it.run(60)
+    assert it.all_came()
+
+
+def test_a_node_that_trusts_no_key_any_more_lets_none_subscribe() -> None:
+    it = Moved()
+    known = list(it.hub.directory)
+    it.hub.directory.replace([])
+    it.hub.act(lambda: it.hub.live.handle_directory_changed(it.world.now_ns))
+    it.publish()
+    it.run()
+    for subscription in it.hub.live.topics.subscriptions.values():
+        pump = it.hub.live.remote.of_peers.pump_of(subscription)
+        assert pump is not None
+        assert not pump.is_allowed
+    it.change("h", *known)
+    it.run(60)
+    assert it.all_came()
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_right_of_a_name_is_none_of_the_key_that_had_it_before(restarts: bool) -> None:
+    """Whatever the relay is that brings the node now: the hub has given the name to another machine."""
+    it = Moved()
+    it.net["k"].end()
+    it.change("h", replace(it.net["k"].peer, name="s", may_subscribe=("Games.#",)))
+    if restarts:
+        it.hub.restart()
+    it.publish()
+    it.run(60)
+    other = Away(it.net["s"], "h", durable="other")
+    other.begin()
+    it.run(60)
+    assert other.state is RemoteState.OVER
+    assert len(it.away.read()) == 10
+    it.change("h", replace(it.net["s"].peer, may_relay=ALL, relays_for=ALL, may_subscribe=("Games.#",)))
+    it.run(60)
+    assert it.all_came()
+
+
+def test_of_two_nodes_with_two_keys_under_one_name_the_second_is_refused() -> None:
+    """As their names are one, it would be the first that gets the answer, and the messages."""
+    net = Relays("xh yh", {})
+    hub, first, second = net["h"], net["x"], net["y"]
+    keys = (*first.peer.keys, *second.peer.keys)
+    hub.directory.replace([Peer("n", keys, may_subscribe=("Games.#",))])
+    hub.act(lambda: hub.live.handle_directory_changed(net.world.now_ns))
+    for durable in ("audit", None):
+        asked = [Away(node, "h", durable=durable) for node in (first, second)]
+        for away in asked:
+            away.begin()
+            net.world.run(5 * SECOND)
+        assert [away.state for away in asked] == [RemoteState.LIVE, RemoteState.OVER]
+        assert asked[1].found is not None
+        assert asked[1].found.error is not None
+        assert asked[1].found.error.reason == RefusalReason.ACCESS_DENIED
+    assert hub.live.drops[DropReason.SUBSCRIPTION_REFUSED] > 0
+
+
+@pytest.mark.parametrize("seal", [False, True])
+def test_what_comes_unsealed_by_a_relay_has_no_rights_of_the_peer_that_seals(seal: bool) -> None:
+    """The relay may have written it: it sees the id of the node whose sealed messages it passes on."""
+    net = Relays("sg gh", {"s": [("h", "g")]})
+    hub, node = net["h"], net["s"]
+    hub.know(replace(node.peer, addresses=(), may_subscribe=("Games.#",)))
+    node.know(replace(hub.peer, addresses=(), seal=seal))
+    post(node, "h", b"sealed", seal=True)
+    net.world.run(5 * SECOND)
+    assert hub.live.inbox.sealing.sealer_of(node.live.node_id) == "s"
+    away = Away(node, "h")
+    away.begin()
+    net.world.run(5 * SECOND)
+    assert away.state is (RemoteState.LIVE if seal else RemoteState.OVER)

@@ -5,7 +5,7 @@ from typing import get_args
 
 import pytest
 
-from tests.queues.relays import line
+from tests.queues.relays import ALL, Relays, line
 from tests.queues.world import SimNode, World, numbered
 from triack.base.delivery import Delivery
 from triack.base.news import DeadLettersWaiting, QueueOverQuota, StreamHeld
@@ -206,6 +206,21 @@ def test_no_peer_writes_by_its_dead_letters_where_it_may_not_send() -> None:
     send_with(a, "b", b"2", b"3", live_ms=2_000, dead_letter="small")
     world.run(10 * SECOND)
     assert (b.length("forbidden"), b.length("small"), b.length("dead-letter")) == (0, 1, 2)
+
+
+@pytest.mark.parametrize("brings", [False, True])
+def test_no_relay_writes_by_the_dead_letters_of_a_peer_where_it_may_not_send(brings: bool) -> None:
+    """Though the peer whose id it gives may: the relay may have made it up."""
+    net = Relays("ar rb ab", {})
+    a, b = net["a"], net["b"]
+    b.know(replace(net["r"].peer, may_send=("q",), may_relay=ALL, relays_for=("a",)))
+    b.know(replace(a.peer, may_send=("q", "secret")))
+    send_with(a, "b", b"1")  # its key is proved
+    net.world.run(SECOND)
+    net.reroute("a", *([("b", "r")] if brings else []))
+    send_with(a, "b", b"2", live_ms=2_000, dead_letter="secret")
+    net.world.run(10 * SECOND)
+    assert (b.length("secret"), b.length("dead-letter")) == ((0, 1) if brings else (1, 0))
 
 
 def test_a_letter_that_dies_in_the_queue_of_its_sender_is_one_for_the_operator() -> None:
