@@ -14,6 +14,8 @@ from triack.base.units import SECOND
 from triack.queues.packing import Outgoing
 from triack.queues.remote.remote_subscriptions import RemoteState
 from triack.queues.remote.requests import Live, Unsubscribe
+from triack.tools.replay.engines.local_engine import judge_records
+from triack.tools.replay.log.files import parse_records
 
 
 @pytest.mark.parametrize("body", [b"{", b"\xff" * 50, json.dumps({"do": "subscribe"}).encode(), b"[" * 10_000])
@@ -122,6 +124,11 @@ class Ways:
             self.sent += 1
         self.hub.drain()
 
+    def judge(self) -> list[str]:
+        """What the logs of all nodes say of broken promises."""
+        records = [record for node in self.world.made for log in node.records for record in parse_records(bytes(log))]
+        return [str(violation) for violation in judge_records(records)]
+
     @property
     def titles(self) -> list[str]:
         return list(self.hub.live.topics.subscriptions)
@@ -160,6 +167,7 @@ def test_a_subscriber_is_its_node_whatever_the_way(ways: str, dies: bool) -> Non
     it.hub.restart()
     it.run()
     assert it.titles == []
+    assert it.judge() == []
 
 
 def test_a_subscription_goes_on_by_another_way_after_a_restart_of_each_end() -> None:

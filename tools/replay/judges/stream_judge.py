@@ -166,6 +166,9 @@ class StreamJudge(LaneReporter):
 
     def _note_names(self, record: Record) -> None:
         get = record.get
+        if record["event"] == "rerouted" and record["node"] == self._origin:
+            # The node that it goes to may have another name by its new way.
+            self._said.pop(("peer_name", record["sequence"]), None)
         # At a relay the name of a peer is that of a neighbour.
         peer_name = get("peer_name") if record["event"] == "queued" else None
         priority = priority_in(record) if record["event"] in TELLS_PRIORITY else None
