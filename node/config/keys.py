@@ -173,7 +173,7 @@ def _keys_of(kind: Any, prefix: KeyPath, defaults: Any = None) -> Iterator[Key]:
             within = (one.name,) if prefix == ("node",) else (*prefix, one.name)
             yield from _keys_of(part, within, default or part())
         elif get_origin(type_) is not Mapping:  # what is said of one queue has a table of the queue
-            yield _key((*prefix, one.name), type_, default, described[one.name])
+            yield _key((*prefix, one.name), type_, default, described.get(one.name, ""))  # -OO leaves out docstrings
 
 
 def _key(path: KeyPath, type_: Any, default: Any, description: str) -> Key:

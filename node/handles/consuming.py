@@ -438,12 +438,18 @@ class Consuming:
         self._wake()
         if not self._tasks:
             return
-        late = (await asyncio.wait(self._tasks, timeout=self._stop_s))[1]
-        if late:
-            operator_log.warning(f"{self._what}: {counted(len(late), 'call')} cancelled after {self._stop_s:g} s")
-        for task in late:
-            task.cancel()
-        await asyncio.gather(*late, return_exceptions=True)
+        late: set[asyncio.Task[None]] = set()
+        try:
+            late = (await asyncio.wait(self._tasks, timeout=self._stop_s))[1]
+            if late:
+                operator_log.warning(f"{self._what}: {counted(len(late), 'call')} cancelled after {self._stop_s:g} s")
+        except asyncio.CancelledError:
+            late = set(self._tasks)  # whoever cancels once more gives them no more time
+            raise
+        finally:
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
 
 
 async def _give_back_all(lane: deque[_Unit]) -> None:

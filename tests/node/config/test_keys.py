@@ -1,5 +1,7 @@
 """Every setting of the library is a key, by the same name, with a description."""
 
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from typing import Any, get_origin, get_type_hints
@@ -18,6 +20,13 @@ def leaves(kind: Any, before: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]
             yield from leaves(part, (*before, one.name))
         elif get_origin(hints[one.name]) is not Mapping:
             yield (*before, one.name)
+
+
+def test_settings_have_no_descriptions_without_docstrings() -> None:
+    """``python -OO`` leaves them out."""
+    program = "from triack.node.config.keys import KEYS; print({key.description for key in KEYS.values()})"
+    done = subprocess.run([sys.executable, "-OO", "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "{''}\n"
 
 
 def test_every_setting_is_a_key_with_the_same_name() -> None:

@@ -284,6 +284,30 @@ async def test_a_stop_lets_running_calls_end_and_gives_back_the_rest(node: triac
     assert (message.body, message.failures) == (b"2", 0)
 
 
+async def test_who_cancels_once_more_leaves_no_handler_behind(node: triack.Node) -> None:
+    """The second cancellation gives the call no more time, and it has ended when ``consume`` has."""
+    begun, ended = asyncio.Event(), asyncio.Event()
+
+    async def handle(message: triack.Message) -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0)
+            ended.set()
+
+    await node.send("q", b"1")
+    task = asyncio.create_task(node.consume("q", handle, stop_timeout=WAIT))
+    await begun.wait()
+    task.cancel()
+    await asyncio.sleep(SOON)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert task.cancelled()
+    assert ended.is_set()
+    assert (await node.receive("q").get(WAIT)).failures == 0
+
+
 async def cancelled_by_others() -> None:
     """As when a pool is closed: what the handler waits for is cancelled, and not the handler."""
     inner = asyncio.create_task(asyncio.Event().wait())
