@@ -86,7 +86,8 @@ class TransitRoom:
         if reason is HoldReason.STORE_LOW:
             return False
         entries = stream.sequence.entries
-        is_first = stream.sequence.ordered and bool(entries) and number < min(entries)
+        # Of many packets here the first one seen mostly settles it, as they came in order.
+        is_first = stream.sequence.ordered and bool(entries) and all(number < here for here in entries)
         return is_first and self.disk.total_bytes < self._limits.transit_quota.size_bytes + AHEAD_BYTES
 
     def is_over(self, stream: TransitStream) -> bool:
