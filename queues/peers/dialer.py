@@ -4,7 +4,8 @@ Promise: the address that answered last is called first. An unanswered one gives
 all others have been tried. So a peer at any of these addresses is found, however many of them are dead. For an hour the
 calls are so frequent that a peer that comes back waits for at most a second. After that there is one call every two
 minutes, as a day of calls each second costs a hundred megabytes. A sign that the peer may be back makes the calls
-frequent for a while: a connect of its own, or a long time without calls.
+frequent for a while: a connect of its own, or a long time without calls. When many peers are away they share the calls
+that a node makes in a second, so that their number does not cost it more.
 """
 
 from collections.abc import Sequence
@@ -27,6 +28,12 @@ there, behind a network that loses nine of ten datagrams each way."""
 SPACING_MAX_NS = 1 * SECOND
 """Limit while calls are frequent: the first message passes at most a second and three round trips after an outage
 (docs/proof.md)."""
+SHARED_NS = SECOND // 50
+"""By this the wait grows for each peer that is away: a node makes at most fifty calls a second to all of them together,
+at some 0.2 ms of the processor each. Up to ten such peers are called as often as one."""
+SHARED_AFTER = 10
+"""What a peer waits for because others are away, too, is at most a tenth of the time that it was away: a node that
+starts calls all of its peers at first."""
 BURST_NS = 20 * SECOND
 """How long calls are frequent again. If half of all datagrams are lost each way, one call in four is answered, and
 twenty fail together once in 300 times. Over UDP they are 25 kB."""
@@ -59,6 +66,7 @@ class Dialer:
 
     Args:
         reconnect: how long calls are frequent, and how rare they are then.
+        away: the dialers of this node whose peers are called without success; it adds and removes itself.
 
     Attributes:
         address: the address of the last call, empty before.
@@ -67,6 +75,7 @@ class Dialer:
     """
 
     __slots__ = (
+        "_away",
         "_called_at_ns",
         "_choices",
         "_eager_ns",
@@ -78,7 +87,8 @@ class Dialer:
         "since_ns",
     )
 
-    def __init__(self, reconnect: Reconnect) -> None:
+    def __init__(self, reconnect: Reconnect, away: set["Dialer"] | None = None) -> None:
+        self._away = set() if away is None else away
         self.address = ""
         self.known: Peer | None = None
         self.since_ns: int | None = None
@@ -109,6 +119,7 @@ class Dialer:
         elif now_ns - self._called_at_ns >= self._quiet_ns:
             self.hasten(now_ns)
         self._called_at_ns = now_ns
+        self._away.add(self)
         if len(addresses) == 1:
             return None
         return FIRST_TRY_NS << min(self._missed // len(addresses), _DOUBLINGS_MAX)
@@ -120,14 +131,18 @@ class Dialer:
     def spacing_ns(self, now_ns: int) -> int:
         """The least time between two calls.
 
-        While calls are frequent it counts for each address; after that for all calls together, as each costs.
+        While calls are frequent and few peers are away it counts for each address; else for all calls together, as each
+        costs.
         """
         if self.since_ns is None:
             return 0
         away_ns = now_ns - self.since_ns
+        shared_ns = min(len(self._away) * SHARED_NS, away_ns // SHARED_AFTER)
         if away_ns < self._eager_ns:
-            return min(away_ns // AWAY_SHARE, SPACING_MAX_NS, self._most_ns) // self._choices
-        return min(max(away_ns - self._eager_ns, SPACING_MAX_NS), self._most_ns)
+            own_ns = min(away_ns // AWAY_SHARE, SPACING_MAX_NS) // self._choices
+        else:
+            own_ns = max(away_ns - self._eager_ns, SPACING_MAX_NS)
+        return min(max(own_ns, shared_ns), self._most_ns)
 
     @property
     def is_last(self) -> bool:
@@ -143,11 +158,17 @@ class Dialer:
         if self.since_ns is not None:
             self.since_ns = max(self.since_ns, now_ns - self._eager_ns + min(BURST_NS, self._eager_ns))
 
+    def handle_unwanted(self) -> None:
+        """There is no reason to call it for now."""
+        self._away.discard(self)
+
     def handle_moved(self) -> None:
         """Its addresses have changed: forget how long it was away."""
         self.since_ns = None
+        self._away.discard(self)
 
     def handle_opened(self) -> None:
         """A session with it is open, whichever end called."""
         self._missed = 0
         self.since_ns = None
+        self._away.discard(self)

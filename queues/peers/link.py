@@ -257,6 +257,7 @@ class Link:
         awake: the links of this node that have something to do; it adds itself.
         calls: whether this node does not listen, so that it must keep in touch with the peer.
         lowest_share: of how many packets of a destination queue the lowest priority has one, see ``turns``.
+        away: the peers that are away, see ``Dialer``.
 
     Attributes:
         streams: all outgoing queues to the peer.
@@ -304,9 +305,10 @@ class Link:
         *,
         calls: bool = False,
         lowest_share: int = LOWEST_SHARE_PACKETS,
+        away: set[Dialer] | None = None,
     ) -> None:
         self.peer = peer
-        self.dialer = Dialer(reconnect)
+        self.dialer = Dialer(reconnect, away)
         self.streams: list[OutgoingStream] = []
         self.conversation: Conversation | None = None
         self.peer_id = NO_NODE
@@ -451,6 +453,8 @@ class Link:
         self.conversation = None
         wait_ns = self.patience.handle_closed(now_ns, unanswered=unanswered, settled=settled, not_stored=not_stored)
         self.retry_at_ns = max(now_ns + wait_ns, spaced_ns)
+        if not self.busy:
+            self.dialer.handle_unwanted()
         self.wake()
 
 
@@ -469,7 +473,7 @@ class Links(dict[str, Link]):
         calls: see above.
     """
 
-    __slots__ = ("_lowest_share", "_random", "_reconnect", "awake", "calls", "resuming")
+    __slots__ = ("_away", "_lowest_share", "_random", "_reconnect", "awake", "calls", "resuming")
 
     def __init__(
         self, reconnect: Reconnect, random: "Random", *, calls: bool, lowest_share: int = LOWEST_SHARE_PACKETS
@@ -480,6 +484,7 @@ class Links(dict[str, Link]):
         self.resuming = Resuming(reconnect.gap)
         self._reconnect = reconnect
         self._random = random
+        self._away: set[Dialer] = set()
         self.calls = calls
 
     def keep_touch(self, peers: Iterable[Peer]) -> None:
@@ -500,6 +505,12 @@ class Links(dict[str, Link]):
 
     def __missing__(self, peer: str) -> Link:
         link = self[peer] = Link(
-            peer, self._reconnect, self._random, self.awake, calls=self.calls, lowest_share=self._lowest_share
+            peer,
+            self._reconnect,
+            self._random,
+            self.awake,
+            calls=self.calls,
+            lowest_share=self._lowest_share,
+            away=self._away,
         )
         return link

@@ -101,6 +101,26 @@ def test_who_was_away_for_longer_is_called_more_rarely() -> None:
         calling.choose(THREE, 0)
 
 
+def test_many_that_are_away_share_fifty_calls_a_second() -> None:
+    """After a tenth of their absence; one that answers, moves or has no messages any more gives up its share."""
+    away: set[Dialer] = set()
+    every = [Dialer(Reconnect(), away) for _ in range(1_000)]
+    for calling in every:
+        calling.choose(THREE[:1], 0)
+    assert [every[0].spacing_ns(at_s * SECOND) / SECOND for at_s in (0, 10, 100, 200, 3_000)] == [0, 1, 10, 20, 20]
+    for calling in every[100:400]:
+        calling.handle_opened()
+    for calling in every[400:700]:
+        calling.handle_unwanted()
+    for calling in every[700:]:
+        calling.handle_moved()
+    assert every[0].spacing_ns(200 * SECOND) == 2 * SECOND
+    assert Dialer(Reconnect(), away).spacing_ns(200 * SECOND) == 0
+    patient = Dialer(Reconnect(away_most_s=1.5), away)
+    patient.choose(THREE[:1], 0)
+    assert patient.spacing_ns(200 * SECOND) == 3 * SECOND // 2
+
+
 @pytest.mark.parametrize("addresses", [THREE[:1], THREE])
 def test_after_an_hour_the_waits_double_up_to_two_minutes(addresses: tuple[str, ...]) -> None:
     """And all addresses together are called no more often than that."""

@@ -12,7 +12,7 @@ from triack.base.units import MS, SECOND
 from triack.queues.node_settings import Reconnect
 from triack.queues.peers import link as link_module
 from triack.queues.peers.control import Control
-from triack.queues.peers.link import PENDING_MAX, Link
+from triack.queues.peers.link import PENDING_MAX, Link, Links
 from triack.queues.peers.turns import QUEUE_TURN_PACKETS
 from triack.queues.stages import Stage
 from triack.queues.streams.outgoing_stream import OutgoingStream
@@ -256,3 +256,16 @@ def test_one_dead_peer_does_not_hold_up_another() -> None:
     world.run(SECOND)
     a.send(b, "q", *numbered(0, 500))
     assert world.run(2 * SECOND, lambda: b.length("q") == 500)
+
+
+def test_a_peer_with_nothing_to_send_to_takes_no_share_of_the_calls() -> None:
+    """As the only message for it has gone; one that still has messages keeps its share."""
+    links = Links(Reconnect(), Random(1), calls=False)
+    for name, packets in (("has", 1), ("had", 0)):
+        filled(links[name], packets)
+        links[name].dialer.choose(("udp://b:1",), 0)
+    links["had"].withdraw(links["had"].streams[0])
+    share_ns = links["has"].dialer.spacing_ns(10 * SECOND)
+    for link in links.values():
+        link.handle_closed(10 * SECOND, unanswered=True)
+    assert links["has"].dialer.spacing_ns(10 * SECOND) == share_ns // 2
