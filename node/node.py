@@ -35,6 +35,7 @@ from triack.node.handles.requesting import Requests
 from triack.node.handles.verbs import Verbs
 from triack.node.shell.driver import Driver
 from triack.node.shell.engine_handle import EngineHandle
+from triack.node.shell.holding import works_for
 from triack.node.shell.life import Life, LifeEvent, LifeState
 from triack.node.shell.log_keeper import keep_log
 from triack.node.shell.platform import PLATFORM, Log, Platform
@@ -475,7 +476,8 @@ class Node(Verbs):
         This waits for the disk, and for messages as long as they make progress, at most ``close_timeout_s``.
         Unacknowledged messages stay on the disk and go out when the node is opened again; messages that the disk has
         not taken by then are lost. One line of the log for operators gives their numbers and destinations. Every
-        further call waits for the first one; if a call is cancelled, closing goes on by itself.
+        further call waits for the first one; if a call is cancelled, closing goes on by itself. A call in a handler of
+        this node returns at once, and the node closes when the handler has returned.
         """
         if self._running is None:
             return
@@ -484,7 +486,8 @@ class Node(Verbs):
                 self._life.check_alive()  # in the right event loop
                 self._life.handle(LifeEvent.CLOSE)
             self._closing = asyncio.create_task(self._close(self._running), name="triack-close")
-        await asyncio.shield(self._closing)
+        if not works_for(self):
+            await asyncio.shield(self._closing)
 
     async def _close(self, port: EngineHandle) -> None:
         await self._handlers.stop()

@@ -44,7 +44,7 @@ from triack.node.handles.subscribing import check_reading, check_subscription
 from triack.node.handles.verbs import Verbs
 from triack.node.shell.enrolling import EnrolledPeer, OpenInvitation
 from triack.node.shell.event_loop import check_home
-from triack.node.shell.holding import reader_of
+from triack.node.shell.holding import reader_of, works_for
 from triack.node.shell.platform import PLATFORM
 from triack.queues.manager.browse import BrowsedMessage, Position
 from triack.queues.node_settings import Redelivery
@@ -108,6 +108,8 @@ class Client(Asking):
         self._home: asyncio.AbstractEventLoop | None = None
         self._handlers: set[asyncio.Task[None]] = set()
         self._handling = Handlers(self, self._is_back)
+        # What a handler has begun.
+        self._closing: asyncio.Task[None] | None = None
         # The connection by which the node first accepted something that may not be on its disk.
         self._accepted_on: int | None = None
 
@@ -179,7 +181,18 @@ class Client(Asking):
             raise
 
     async def close(self) -> None:
-        """End the connection, when running handlers have ended; the node goes on. A second call does nothing."""
+        """End the connection, when running handlers have ended; the node goes on. A second call does nothing.
+
+        A call in a handler of this client returns at once, and the connection ends when the handler has returned.
+        """
+        if works_for(self):
+            self._closing = asyncio.create_task(self._close(), name="triack-close")
+            return
+        if self._closing is not None:
+            await self._closing
+        await self._close()
+
+    async def _close(self) -> None:
         await self._handling.stop()
         await self._line.close(GOODBYE_S)
 

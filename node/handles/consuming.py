@@ -324,7 +324,7 @@ class Consuming:
         """Call the handler. Returns its exception, be it the cancellation of something that it has awaited."""
         given: Any = unit.messages[0] if self._batch is None else unit.messages
         arguments = (given,) if unit.transaction is None else (given, unit.transaction)
-        working = Working(self._queue, len(unit.messages), partial(self._note_wait, reader))
+        working = Working(self._queue, len(unit.messages), partial(self._note_wait, reader), self._face)
         token = WORKING.set(working)
         try:
             waits = self._handler(*arguments)
@@ -338,7 +338,7 @@ class Consuming:
             unit.give_back(failed=False)  # it does not wait for a node that may be stopped
             raise
         finally:
-            working.leaving = 0  # what the handler has begun may go on
+            working.leaving, working.owner = 0, None  # what the handler has begun may go on
             WORKING.reset(token)
         try:
             await unit.finish()

@@ -10,7 +10,18 @@ from triack.base.checks import check_kind
 from triack.base.errors import HandOverEnded
 from triack.queues.mailboxes.queued_packet import Lease, QueuedPacket
 
-__all__ = ["WORKING", "HeldPacket", "Holder", "Holding", "Reader", "Working", "reader_of", "taken_back", "task_name"]
+__all__ = [
+    "WORKING",
+    "HeldPacket",
+    "Holder",
+    "Holding",
+    "Reader",
+    "Working",
+    "reader_of",
+    "taken_back",
+    "task_name",
+    "works_for",
+]
 
 RELEASED = "somebody released the queue"
 """Why a message was taken back."""
@@ -55,15 +66,23 @@ class Working:
         queue: their queue.
         leaving: how many of them leave room that the handler has not used yet.
         on_wait: told what the handler waits for, for people.
+        owner: the node or client that calls the handler; None once it has returned.
     """
 
     queue: str
     leaving: int
     on_wait: Callable[[str], None]
+    owner: object
 
 
 WORKING: ContextVar[Working | None] = ContextVar("triack-working", default=None)
 """Of the handler in whose call this is; None outside of handlers."""
+
+
+def works_for(owner: object) -> bool:
+    """Whether this is in a call of a handler of a node or client, which does not end before that call does."""
+    working = WORKING.get()
+    return working is not None and working.owner is owner
 
 
 class HeldPacket(NamedTuple):

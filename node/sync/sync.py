@@ -21,6 +21,7 @@ from triack.node.handles.derived import Said, as_called, as_on, settled, waited
 from triack.node.handles.verbs import Verbs
 from triack.node.node import Node, open_node, port_of
 from triack.node.shell.enrolling import OpenInvitation
+from triack.node.shell.holding import works_for
 from triack.node.sync.send_buffer import SendBuffer
 from triack.node.sync.sync_consumer import SyncConsumer, SyncSubscriber, thread_safe
 from triack.node.sync.sync_handlers import in_threads
@@ -116,13 +117,19 @@ class _Face(Generic[N]):
         self._end(lambda node: node.__aexit__(kind, error, trace))
 
     def close(self) -> None:
-        """End it; see ``Node.close``. A second call does nothing, nor does one before the start."""
+        """End it; see ``Node.close``. A second call does nothing, nor does one before the start.
+
+        After a call in a handler, a call outside of handlers, or the end of ``with``, ends its threads.
+        """
         self._end(lambda node: node.close())
 
     def _end(self, end: Callable[[N], Coroutine[Any, Any, None]]) -> None:
         if self._made is None:
             return
         loop, node = self._made
+        if works_for(node):
+            loop.wait(node.close())
+            return
         try:
             loop.wait(end(node))
         except NodeClosed:

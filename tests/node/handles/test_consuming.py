@@ -64,6 +64,22 @@ async def test_a_message_is_done_when_its_handler_returns(node: triack.Node, fac
     await handling.stop()
 
 
+@pytest.mark.parametrize("transaction", [False, True])
+async def test_a_handler_may_close_what_calls_it(
+    node: triack.Node, face: Face, tmp_path: Path, transaction: bool
+) -> None:
+    """And its message is done then: the next process does not get it as well."""
+
+    async def handle(_message: triack.Message, *_transaction: triack.Transaction) -> None:
+        await face.close()
+
+    await node.send_many("q", [b"quit", b"next"])
+    await face.consume("q", handle, transaction=transaction)
+    await node.close()
+    async with make("a", tmp_path) as again, again.receive("q") as reader:
+        assert (await reader.get(timeout=WAIT)).body == b"next"
+
+
 @pytest.mark.parametrize("concurrency", [1, 3])
 async def test_no_more_is_taken_than_can_be_handled(node: triack.Node, face: Face, concurrency: int) -> None:
     """So a process that dies fails nothing but what it worked on."""

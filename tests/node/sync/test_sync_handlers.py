@@ -75,6 +75,17 @@ def test_consume_waits_until_the_node_is_closed(tmp_path: Path) -> None:
     assert not thread.is_alive()
 
 
+def test_a_handler_may_close_what_calls_it(tmp_path: Path) -> None:
+    """And its message is done then: the next process does not get it as well."""
+    for ends in ("node", "client"):
+        with open_sync("a", tmp_path) as node, triack.sync.connect(tmp_path) as client:
+            face: SyncNode | SyncClient = node if ends == "node" else client
+            node.send("q", b"quit")
+            face.consume("q", lambda _message, face=face: face.close())
+    with open_sync("a", tmp_path) as node:
+        assert node.queue_lengths()["q"] == 0
+
+
 @pytest.mark.parametrize("kind", [asyncio.CancelledError, concurrent.futures.CancelledError])
 def test_a_cancellation_in_a_thread_is_a_failure(tmp_path: Path, kind: type[BaseException]) -> None:
     """What the thread waited for was cancelled: the message comes again, and the handler goes on."""
