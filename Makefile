@@ -2,6 +2,9 @@
 
 PYTHON ?= python3
 ARGS ?=
+# Of each world, and one case of how many: what `make nightly` has time for. `make exhaustive` and `make disk` take all.
+STATES ?= 20000
+EVERY ?= 20
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -19,7 +22,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup compiled demo check test test-all test-rest docs paths lint format lock build sbom audit clean planted lies exhaustive disk figures drains window real fuzz flood channel hundred bench-quick
+.PHONY: help setup compiled demo check test test-all collect nightly docs paths lint format lock build sbom audit clean planted lies exhaustive disk figures drains window real fuzz flood channel hundred bench-quick
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,20 +46,27 @@ demo: setup  ## 100,000 messages over a bad network, checked and reported in bui
 		--engine spark --report build/demo/report.html
 
 # Beside the tests, as mypy takes one core and some tests wait; what it says comes last, where it is seen.
-check: setup  ## what to run while working: style, types and the tests that are quick, in a minute
+check: setup  ## what to run while working: style, types, and the quick tests of the core and of the rooms that changed
 	@mkdir -p build
 	@$(MAKE) --no-print-directory lint >build/lint.log 2>&1 & lint=$$!; \
-	$(BIN)/python -m pytest -n auto --dist loadgroup -m "not slow" $(ARGS); tests=$$?; \
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not slow" $(or $(ARGS),$$($(BIN)/python -m tests.changed)); tests=$$?; \
 	wait $$lint; linted=$$?; cat build/lint.log; exit $$((tests | linted))
 
-test: setup $(VENV)/spark.jsa  ## what every change must pass: the quick tests, 300 seeds, one pass of Spark (ARGS="-k order" to choose)
-	$(BIN)/python -m pytest -n auto --dist loadgroup -m "not slow or gate" $(ARGS)
+test: setup  ## all quick tests (ARGS="-k order" to choose; .ci/run also runs those marked gate)
+	$(BIN)/python -m pytest -n auto --dist loadgroup -m "not slow" $(ARGS)
 
 test-all: setup $(VENV)/spark.jsa  ## the whole suite: besides, 2,100 seeds, all of Spark, swarms, kills, slow stories
 	$(BIN)/python -m pytest -n auto --dist loadgroup $(ARGS)
 
-test-rest: setup $(VENV)/spark.jsa  ## what make test leaves out of make test-all
-	$(BIN)/python -m pytest -n auto --dist loadgroup -m "slow and not gate" $(ARGS)
+# Pytest compiles the tests as it reads them. When they are new, each of its processes would do that.
+collect: setup  ## read all tests, and run none
+	@$(BIN)/python -m pytest -n 0 --collect-only -q >/dev/null
+
+nightly: setup $(VENV)/spark.jsa  ## what .ci/run leaves out, in forty minutes: slow tests, states, broken disks, planted bugs
+	$(BIN)/python -m pytest -n auto --dist loadgroup -m "slow and not gate"
+	$(BIN)/python -m proof exhaustive --states $(STATES)
+	$(BIN)/python -m proof disk --every $(EVERY)
+	$(BIN)/python -m proof teeth
 
 paths: setup  ## run the suite and name every error path that no test takes
 	rm -rf build/coverage

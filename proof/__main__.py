@@ -169,12 +169,13 @@ def exhaustive(states: int, jobs: int, *, as_json: bool) -> None:
 
 
 @main.command()
+@click.option("--every", type=_COUNT, default=1, show_default=True, metavar="N", help="Take one case of N.")
 @_jobs_option
 @_json_option
 @verbose_option
-def disk(jobs: int, *, as_json: bool) -> None:
+def disk(every: int, jobs: int, *, as_json: bool) -> None:
     """Break a store at every call to its disk, in every way: loss of power, failing calls, every kind of damage."""
-    proofs, seconds = prove_all(_console.print, jobs)
+    proofs, seconds = prove_all(_console.print, jobs, every=every)
     for name, proof in proofs.items():
         _console.print(f"{name}: {proof}")
     found = {name: asdict(proof) for name, proof in proofs.items()} | {

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.changed import CORE, tests_for
 from tests.house import (
     LEFTOVERS,
     MAX_ATTRIBUTES,
@@ -379,3 +380,9 @@ def test_dependency_rule_bites() -> None:
     assert list(dependency_rule(source, {"apsw"})) == ["queues/a.py:1: pyproject.toml does not declare numpy"]
     assert "apsw" in declared(extras=False)
     assert "pyspark" in declared() - declared(extras=False)
+
+
+def test_a_check_takes_the_tests_of_each_room_that_has_changed() -> None:
+    """A new room has none yet: those of the room around it are taken."""
+    changed = ["queues/transit/transits.py", "tests/api/test_api.py", "README.md", "node/new/room.py"]
+    assert tests_for(changed) == sorted([*CORE, "tests/queues/transit", "tests/api", "tests/node"])
