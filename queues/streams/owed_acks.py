@@ -131,7 +131,11 @@ class OwedAcks:
             conversation = route(stream) if stream.owes_ack else None
             if conversation is None:
                 continue
-            self._send(stream, conversation, now_ns)
+            if not self._send(stream, conversation, now_ns):
+                # Too much waits for the session: the ack is still owed, and its origin asks for it.
+                self._drops[DropReason.CONTROL_OVERFLOW] += 1
+                self._unasked.setdefault(stream.side, {})[stream] = None
+                continue
             sequence = stream.sequence
             # An ack for packets that are accepted but not committed is still owed; it leaves after their commit.
             if sequence.committed == sequence.position:
@@ -143,15 +147,16 @@ class OwedAcks:
         """What words by relays say of this node's store."""
         return NO_WORD if self.history is None else self.history.word()
 
-    def _send(self, stream: IncomingStream, conversation: Conversation, now_ns: int) -> None:
-        self.sent[stream.sequence.ack.cause.value] += 1
-        sequence, number = stream.acked = stream.claimable
-        stream.acked_at_ns = now_ns
+    def _send(self, stream: IncomingStream, conversation: Conversation, now_ns: int) -> bool:
+        sequence, number = stream.claimable
         if conversation.peer_id == stream.origin:
             content = encode_order_ack(stream.origin, stream.number, sequence, number)
         else:
             ack = RelayedOrderAck(stream.origin, stream.number, sequence, number, 0, self._node_id, self.store_word)
             content = encode_relayed_order_ack(self._sealing.prove_ack(ack) if stream.sealed else ack)
         if not conversation.put_control((stream.key, 0), Control(content)):
-            self._drops[DropReason.CONTROL_OVERFLOW] += 1
+            return False
+        self.sent[stream.sequence.ack.cause.value] += 1
+        stream.acked, stream.acked_at_ns = (sequence, number), now_ns
         record_order_ack(self._record, stream, conversation.peer_id, now_ns)
+        return True

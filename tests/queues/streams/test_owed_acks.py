@@ -14,6 +14,8 @@ from triack.base.units import MS, SECOND
 from triack.ordering.order_settings import OrderSettings
 from triack.ordering.wire import SequenceHeader
 from triack.queues.node_settings import NodeSettings
+from triack.queues.peers.control import Control
+from triack.queues.peers.link import CONTROL_MAX
 from triack.queues.stages import Stage
 from triack.queues.streams.incoming_stream import IncomingStream
 from triack.queues.streams.owed_acks import OwedAcks
@@ -142,3 +144,20 @@ def test_a_peer_that_asks_gets_what_is_owed_to_it_once() -> None:
     assert scene.streams(lambda: scene.owed.handle_request(ORIGIN)) == [1]
     assert scene.streams(lambda: scene.owed.handle_request(ORIGIN)) == []
     assert scene.streams(scene.owed.request_all) == [1]
+
+
+def test_an_ack_that_finds_no_room_is_not_recorded_and_its_origin_can_ask_for_it() -> None:
+    """The record would say that it has left."""
+    world = World(1)
+    a, b = world.node("a"), world.node("b")
+    a.send(b, "q", b"opens")
+    assert world.run(SECOND, lambda: len(b.log("committed")) == 1)
+    [conversation] = b.live.handshakes.conversations.values()
+    while conversation.put_control((len(conversation.control or ()), 0), Control(b"")):
+        pass
+    scene, stream = Scene(), new_stream(CONTROL_MAX)
+    scene.take(stream, 1, ack_requested=True)
+    scene.owed.send(lambda _stream: conversation, 0)
+    assert scene.drops == {DropReason.CONTROL_OVERFLOW: 1}
+    assert scene.owed.sent == {}
+    assert scene.streams(lambda: scene.owed.handle_request(ORIGIN)) == [CONTROL_MAX]
