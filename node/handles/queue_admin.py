@@ -203,9 +203,16 @@ class QueueAdmin:
     # ---- steering
 
     async def requeue(
-        self, ids: Collection[str] | None, *, queue: str, reason: str | None, older_than: float | None
+        self,
+        ids: Collection[str] | None,
+        *,
+        queue: str,
+        reason: str | None,
+        older_than: float | None,
+        maybe_delivered: bool,
     ) -> int:
         """See ``Node.requeue``."""
+        check_kind(f"requeue {queue}: maybe_delivered", maybe_delivered, bool)
         check_kind(f"requeue {queue}: reason", reason, str | None)
         check_timeout(f"requeue {queue}: older_than", older_than)
         died_by = None if older_than is None else self._engine.wall.ms(self._clock()) / 1_000 - older_than
@@ -223,6 +230,13 @@ class QueueAdmin:
                 if ids is None:
                     return None
                 raise UsageError(f"requeue {message.id}: it is no dead letter of a node, and has no destination")
+            if message.maybe_delivered and not maybe_delivered:
+                if ids is None:
+                    return None
+                raise UsageError(
+                    f"requeue {message.id}: it may have arrived, and would arrive twice; maybe_delivered=True "
+                    "(--maybe-delivered) sends it all the same"
+                )
             # Times to live were for the first delivery.
             kept = {
                 name: value

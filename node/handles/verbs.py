@@ -311,6 +311,7 @@ class Verbs(Sending, StreamSending, Acknowledging, Trusting, Requesting, Reloadi
         queue: str = "dead-letter",
         reason: str | None = None,
         older_than: float | None = None,
+        maybe_delivered: bool = False,
     ) -> int:
         """Send dead letters again: to their destinations, or to the queues of this node in which they failed.
 
@@ -325,16 +326,21 @@ class Verbs(Sending, StreamSending, Acknowledging, Trusting, Requesting, Reloadi
                 (``dead_letter``).
             reason: only those that died for this reason, by its name in docs/reasons.md.
             older_than: only those that died that many seconds ago, or earlier.
+            maybe_delivered: also those that may have arrived, as their acknowledgement was missing
+                (``dead_maybe_delivered``). They arrive twice then, if they have.
 
         Returns:
             The number of messages sent again.
 
         Raises:
             QueueNotFound: there is no such queue.
-            UsageError: a message in ``ids`` has no destination, or ``older_than`` is no number of seconds.
+            UsageError: a message in ``ids`` has no destination, or may have arrived, or ``older_than`` is no number of
+                seconds.
             NodeClosed, StoreFailed: the node has ended, or was not started.
         """
-        return await self._steering.requeue(as_ids(ids), queue=queue, reason=reason, older_than=older_than)
+        return await self._steering.requeue(
+            as_ids(ids), queue=queue, reason=reason, older_than=older_than, maybe_delivered=maybe_delivered
+        )
 
     async def move(self, queue: str, destination: str, ids: Collection[str] | None = None) -> int:
         """Move messages that wait in a queue of this node elsewhere, with their priorities and all their properties.

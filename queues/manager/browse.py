@@ -92,6 +92,11 @@ class BrowsedMessage:
         return self._text("dead_reason")
 
     @property
+    def maybe_delivered(self) -> bool:
+        """Whether it is a dead letter that may have arrived all the same: its acknowledgement was missing."""
+        return bool(self.properties.get("dead_maybe_delivered"))
+
+    @property
     def destination(self) -> str | None:
         """The destination of a dead letter, or of a copy in ``$journal``: a queue of this node, or ``peer/queue``."""
         return self._text("dead_destination") or self._text(SENT_TO)

@@ -153,6 +153,7 @@ def show(*, data: Path, name: str, as_json: bool) -> int:
     async def work(node: Host) -> int:
         shown: dict[str, Any] = {"queue": name, "waiting": 0, "delayed": 0, "bytes": 0, "oldest_s": None}
         reasons: Counter[tuple[str, str]] = Counter()
+        unsure: Counter[tuple[str, str]] = Counter()
         priorities: Counter[int] = Counter()
         async for message in node.browse(name):
             shown["waiting"] += 1
@@ -162,6 +163,7 @@ def show(*, data: Path, name: str, as_json: bool) -> int:
             shown["oldest_s"] = max(shown["oldest_s"] or 0, _seconds_since(message.sent_at))
             if message.reason is not None:
                 reasons[message.reason, message.destination or "-"] += 1
+                unsure[message.reason, message.destination or "-"] += message.maybe_delivered
         stats = await stats_of(node)
         here = stats.queues.get(name)
         if here is not None and (here.quota_is_set or isinstance(node, triack.Client)):
@@ -173,7 +175,8 @@ def show(*, data: Path, name: str, as_json: bool) -> int:
         if here is not None:
             shown["oldest_s"] = here.oldest_s
         dead: list[dict[str, Any]] = [
-            {"reason": reason, "destination": to, "messages": times} for (reason, to), times in reasons.most_common()
+            {"reason": reason, "destination": to, "messages": times, "maybe_delivered": unsure[reason, to]}
+            for (reason, to), times in reasons.most_common()
         ]
         by_priority = sorted(priorities.items(), reverse=True)
         if as_json:
@@ -199,8 +202,8 @@ def show(*, data: Path, name: str, as_json: bool) -> int:
             )
         if dead:
             write_table(
-                ("REASON", "DESTINATION", "MESSAGES"),
-                [[it["reason"], it["destination"], str(it["messages"])] for it in dead],
+                ("REASON", "DESTINATION", "MESSAGES", "MAY HAVE ARRIVED"),
+                [[it["reason"], it["destination"], str(it["messages"]), str(it["maybe_delivered"])] for it in dead],
             )
         return 0
 
@@ -257,16 +260,35 @@ def export(*, data: Path, name: str, path: Path | None, reasons: tuple[str, ...]
 @verbose_option
 @click.argument("name", metavar="[QUEUE]", default=DEAD_LETTER_QUEUE)
 @_choose_options
+@click.option("--maybe-delivered", is_flag=True, help="Also those that may have arrived, which then arrive twice.")
 @existing_data_option
-def requeue(*, data: Path, name: str, **chosen: Any) -> int:
+def requeue(*, data: Path, name: str, maybe_delivered: bool, **chosen: Any) -> int:
     """Send dead letters again. They go to their destinations, or to the queues in which they failed.
 
-    QUEUE is dead-letter, or one that their sender has chosen for them. Messages in it that are no dead letters stay.
+    QUEUE is dead-letter, or one that their sender has chosen for them. Messages in it that are no dead letters stay,
+    and so do those that may have arrived after all.
     """
     choice = _Choice(**chosen)
-    return run(
-        visit(data, lambda node: _steer(node, name, "sent again", choice, lambda ids: node.requeue(ids, queue=name)))
-    )
+
+    async def work(node: Host) -> int:
+        left = {
+            message.id
+            async for message in _matching(node, name, choice.reasons, choice.older_s)
+            if message.maybe_delivered and not (maybe_delivered or choice.ids)
+        }
+
+        async def send(ids: list[str] | None) -> int:
+            wanted = ids if ids is None else [it for it in ids if it not in left]
+            return await node.requeue(wanted, queue=name, maybe_delivered=maybe_delivered)
+
+        await _steer(node, name, "sent again", choice, send)
+        if left:
+            click.echo(
+                f"{counted(len(left), 'message')} left: they may have arrived (--maybe-delivered takes them, too)"
+            )
+        return 0
+
+    return run(visit(data, work))
 
 
 @queue.command()
@@ -493,6 +515,8 @@ def _as_line(message: triack.BrowsedMessage) -> str:
         words.append(f"again in {max(0.0, message.wait_until - time.time()):.0f}s")
     if message.reason is not None:
         words.append(f"{message.reason} {message.destination or '-'}")
+    if message.maybe_delivered:
+        words.append("may have arrived")
     if message.large_bytes is not None:
         return f"{'  '.join(words)}  ... {message.size} bytes, sent in parts"
     if (whole_bytes := message.properties.get("dead_part")) is not None:

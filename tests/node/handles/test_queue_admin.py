@@ -90,6 +90,29 @@ async def test_what_was_moved_to_the_dead_letters_stays_when_they_are_sent_again
         await node.requeue([moved.id])
 
 
+async def test_what_may_have_arrived_is_sent_again_only_on_demand(tmp_path: Path) -> None:
+    """Its acknowledgement is missing as its time ends: it has arrived, and would arrive twice."""
+    async with make("b", tmp_path / "b", scheme="udp") as b, make("a", tmp_path / "a") as a:
+        await (await a.send(f"{b.address}/q", b"first")).ordered()
+        to = f"{b.address}/q"
+    async with make("a", tmp_path / "a") as a:
+        await a.send(to, b"nobody is there", time_to_reach_queue=0.2)
+        await until(lambda: a.queue_lengths().get("dead-letter") == 1)
+        (sure,) = [message async for message in a.browse("dead-letter")]
+        assert not sure.maybe_delivered
+    async with make("a", tmp_path / "a") as a:
+        await a.send(to, b"sent in another life", time_to_reach_queue=3)
+    async with make("a", tmp_path / "a") as a:
+        await until(lambda: a.queue_lengths()["dead-letter"] == 2)
+        letters = {message.maybe_delivered: message.id async for message in a.browse("dead-letter")}
+        with pytest.raises(triack.UsageError, match="it may have arrived, and would arrive twice"):
+            await a.requeue([letters[True]])
+        assert await a.requeue() == 1
+        assert [it.id async for it in a.browse("dead-letter")] == [letters[True]]
+        async with triack.connect(tmp_path / "a") as client:
+            assert await client.requeue(maybe_delivered=True) == 1
+
+
 @pytest.mark.parametrize(("why", "what"), [({}, "sealed"), ({"dead_part": 4_000}, "part of a large message")])
 async def test_what_a_relay_cannot_read_is_not_sent_again(node: triack.Node, why: dict[str, int], what: str) -> None:
     """It stays where it is; named, it is refused."""

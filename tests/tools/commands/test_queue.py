@@ -1,12 +1,13 @@
 """``triack queue``, on a node that runs inside a program and on a directory at rest."""
 
 import json
+import time
 from pathlib import Path
 
 import pytest
 
 import triack
-from tests.node.nodes import WAIT, quick
+from tests.node.nodes import WAIT, open_sync, quick
 from tests.tools.processes import message_of
 from tests.tools.processes import triack as command
 from triack.node.node import port_of
@@ -55,7 +56,7 @@ def test_dead_letters_are_looked_at_sent_again_and_removed(tmp_path: Path, *, ru
     assert second.endswith("... 100 bytes")
     head, *reasons = run("show", "dead-letter", *at)
     assert head.startswith("dead-letter: 2 waiting, 109 bytes, the oldest for ")
-    assert [line.split() for line in reasons[1:]] == [["max-redeliveries", "orders", "2"]]
+    assert [line.split() for line in reasons[1:]] == [["max-redeliveries", "orders", "2", "0"]]
     assert json.loads(run("show", NOBODY, "--json", *at)[0])["waiting"] == 1
     run("export", "dead-letter", "--to", tmp_path / "letters.jsonl", *at)
     assert (tmp_path / "letters.jsonl").stat().st_mode & 0o777 == 0o600
@@ -208,6 +209,23 @@ def test_messages_are_chosen_by_reason_and_age(tmp_path: Path) -> None:
         assert (both.returncode, b"say which messages" in both.stderr) == (2, True)
     finally:
         node.close()
+
+
+@pytest.mark.slow
+def test_letters_that_may_have_arrived_are_named_and_left(tmp_path: Path) -> None:
+    """Its time ends after a restart: it may have been sent before."""
+    at = ("--data", tmp_path)
+    with open_sync("a", tmp_path) as node:
+        node.send(NOBODY, b"12 valves", time_to_reach_queue=1)
+    with open_sync("a", tmp_path) as node:
+        while node.queue_lengths().get("dead-letter") != 1:
+            time.sleep(0.01)
+    [line] = run("browse", "dead-letter", *at)
+    assert f"reach-queue-timeout {NOBODY}  may have arrived" in line
+    assert run("show", "dead-letter", *at)[-1].split() == ["reach-queue-timeout", NOBODY, "1", "1"]
+    left = "1 message left: they may have arrived (--maybe-delivered takes them, too)"
+    assert run("requeue", "--all", *at) == ["0 messages sent again", left]
+    assert run("requeue", "--all", "--maybe-delivered", *at) == ["1 message sent again"]
 
 
 @pytest.mark.slow
