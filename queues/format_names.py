@@ -5,6 +5,8 @@ r"""Names of MSMQ's queues ([MS-MQMQ] 2.1), and what they are here.
                   several of them with commas between (a multiple-element format name)
     path name     .\private$\orders, host\private$\orders, host\orders, host\journal$
     suffix        ;JOURNAL, ;DEADLETTER, ;DEADXACT, ;XACTONLY
+    prefix        FormatName:DIRECT=OS:host\private$\orders, as programs write a format name where a path name may stand;
+                  Label:text, which a directory service looks up
 
 Upper and lower case are the same in MSMQ, except in the names of queues here, which stay as they are written.
 """
@@ -32,6 +34,8 @@ _WITHOUT_MEANING = {
     "CONNECTOR": "there are no connector queues: a program that reads a queue can speak to another system",
 }
 """Kinds of format names for which there is nothing here, and what to do instead."""
+_PREFIX = "FORMATNAME:"
+_LABEL = "LABEL:"
 _SUFFIXES = {"JOURNAL": "", "DEADLETTER": DEAD_LETTER_QUEUE, "DEADXACT": DEAD_LETTER_QUEUE, "XACTONLY": ""}
 """Suffixes, and the system queue that each means; empty where that depends on what is before it."""
 _SYSTEM_PATHS = {"JOURNAL$": "JOURNAL", "DEADLETTER$": "DEADLETTER", "XACTDEADLETTER$": "DEADXACT"}
@@ -76,7 +80,12 @@ def read_format_name(name: str) -> list[MsmqQueue]:
     """The queues that a name of MSMQ means, one for each of its elements. Raises AddressError if it is no such name."""
     if not name.strip():
         raise AddressError("a name of MSMQ must not be empty")
-    return [_read(element.strip()) for element in name.split(",")]
+    if name.strip().upper().startswith(_LABEL):
+        return [MsmqQueue(name.strip(), None, (f"a label is looked up: {_WITHOUT_MEANING['PUBLIC']}",))]
+    written = name.strip()
+    if written.upper().startswith(_PREFIX):
+        written = written[len(_PREFIX) :]
+    return [_read(element.strip()) for element in written.split(",")]
 
 
 def _read(element: str) -> MsmqQueue:

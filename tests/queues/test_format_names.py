@@ -30,6 +30,8 @@ GUID = "2b4fdb20-8d2b-4d1e-9f0c-6a8b7f4d9e11"
         (r".\XactDeadLetter$", "dead-letter"),
         (f"MACHINE={GUID};DEADLETTER", "dead-letter"),
         (f"MACHINE={GUID};DEADXACT", "dead-letter"),
+        (r"FormatName:DIRECT=OS:plant-b\private$\orders", "plant-b/orders"),
+        (r"formatname: direct=tcp:10.0.0.5\private$\orders", "10.0.0.5/orders"),
     ],
 )
 def test_a_name_of_one_queue_is_a_destination(name: str, destination: str) -> None:
@@ -43,6 +45,8 @@ def test_a_name_of_one_queue_is_a_destination(name: str, destination: str) -> No
         ("DIRECT=HTTP://plant-b/msmq/private$/orders", "do not go over HTTP"),
         ("DIRECT=HTTPS://plant-b/msmq/private$/orders", "do not go over HTTP"),
         (f"PUBLIC={GUID}", "directory service"),
+        (f"FormatName:PUBLIC={GUID}", "directory service"),
+        ("Label:orders", "a label is looked up"),
         (f"PRIVATE={GUID}\\0000000a", "by the number"),
         (f"DL={GUID}", "list of destinations"),
         ("MULTICAST=234.1.1.1:8001", "publish to a topic"),
@@ -67,6 +71,8 @@ def test_what_has_no_meaning_here_is_refused_with_the_reason(name: str, why: str
         r"DIRECT=OS:plant-b\private$\a b",
         r"DIRECT=OS:plant-b\private$\orders;LATER",
         "QUEUE=orders",
+        "FormatName:",
+        "FormatName:orders",
         r"\private$\orders",
     ],
 )
