@@ -349,7 +349,7 @@ class Trouble(StrEnum):
     HELD_THERE = (
         "held-there",
         "messages to {about} wait because the node there has no room: {detail}",
-        "read the queue there, or raise the quota there with the name that is shown",
+        "read the queue there, raise the quota there with the name that is shown, or make room on its disk",
     )
     DEAD_LETTERS = (
         "dead-letters",

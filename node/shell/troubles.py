@@ -127,7 +127,7 @@ def _room(engine: Engine, now_ns: int) -> Iterator[TroubleStats]:
     for name, when_full in engine.jobs.journals.full:
         yield _row(Trouble.JOURNAL_FULL, name, when_journal_full(name, when_full))
     if admission.store_low:
-        yield _row(Trouble.STORE_LOW, "disk", f"{admission.room_bytes} bytes")
+        yield _row(Trouble.STORE_LOW, "disk", f"{max(0, admission.room_bytes or 0):,} bytes are left")
     for peer, is_full in (*admission.near_limit, *engine.outbox.retirement.near_limit):
         yield _row(Trouble.STREAMS_FULL, peer, "messages for further queues wait" if is_full else "none waits yet")
 

@@ -98,7 +98,7 @@ def _lines(node: Host, stats: triack.NodeStats) -> list[str]:
     where = f"listens on {node.address}" if node.address else "listens nowhere"
     runs = f"{node.name} runs, {where}" if isinstance(node, triack.Client) else "no process runs it"
     low = ", too little: nothing new is accepted" if stats.store_low else ""
-    room = [] if stats.room_bytes is None else [f"room on the disk: {size_of(stats.room_bytes)}{low}"]
+    room = [] if stats.room_bytes is None else [f"room on the disk: {size_of(max(0, stats.room_bytes))}{low}"]
     unread = sum(queue.messages for name, queue in stats.queues.items() if name != DEAD_LETTER_QUEUE)
     letters = stats.queues[DEAD_LETTER_QUEUE].messages
     return [runs, f"node id {node.node_id}", *room, f"unread: {unread}, dead letters: {letters}"]

@@ -17,6 +17,7 @@ STORED = "on the node's disk, and sent when it runs: do not send this again"
 """A hint for lines that are late."""
 _STORED_BUT: dict[str, str] = {
     WaitsFor.KEY: "sent when this node trusts the peer (triack trust add)",
+    WaitsFor.ANSWER: "sent when this node runs and the peer answers, which it does not now",
     WaitsFor.ADDRESS: "sent when the peer calls this node, which has no address of it",
     WaitsFor.RESTART: "not sent to that peer until the right stores are there and both nodes were started again",
     **{reason: f"sent when there is room for it at its destination ({reason})" for reason in HoldReason},

@@ -114,7 +114,7 @@ def test_what_is_stored_must_not_be_sent_again(tally: Tally) -> None:
     ("waits_for", "what"),
     [
         ("", STORED),
-        ("answer", STORED),
+        ("answer", "sent when this node runs and the peer answers, which it does not now"),
         ("restart", "not sent to that peer until the right stores are there and both nodes were started again"),
         ("key", "sent when this node trusts the peer"),
         ("address", "sent when the peer calls this node"),
