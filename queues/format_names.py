@@ -5,8 +5,8 @@ r"""Names of MSMQ's queues ([MS-MQMQ] 2.1), and what they are here.
                   several of them with commas between (a multiple-element format name)
     path name     .\private$\orders, host\private$\orders, host\orders, host\journal$
     suffix        ;JOURNAL, ;DEADLETTER, ;DEADXACT, ;XACTONLY
-    prefix        FormatName:DIRECT=OS:host\private$\orders, as programs write a format name where a path name may stand;
-                  Label:text, which a directory service looks up
+    prefix        FormatName:DIRECT=OS:host\private$\orders, as programs write a format name; Label:text, which a
+                  directory service looks up
 
 Upper and lower case are the same in MSMQ, except in the names of queues here, which stay as they are written.
 """

@@ -16,7 +16,7 @@ from triack.tools.commands.visiting import Host, stats_of, visit
 from triack.tools.commands.watching import repeat, watch_option
 from triack.tools.operate.amounts import age_of, size_of
 
-__all__ = ["EXIT_NOT_RUNNING", "peers_of", "status", "trouble_lines"]
+__all__ = ["EXIT_NOT_RUNNING", "peers_of", "status", "trouble_lines", "waiting_for"]
 
 EXIT_NOT_RUNNING = 3
 """As of the status action of init scripts: the program is not running (LSB 5.0, section 22.2)."""
@@ -105,11 +105,9 @@ def _lines(node: Host, stats: triack.NodeStats) -> list[str]:
 
 
 def _rows(stats: triack.NodeStats) -> list[list[str]]:
-    """Each peer that it sends to, or has a session with."""
-    on_the_way: Counter[str] = Counter()
-    for it in stats.outgoing:
-        on_the_way[it.via] += it.messages
-    rows = []
+    """Each peer that it sends to, passes messages on to, or has a session with, and messages that no route leads on."""
+    on_the_way = waiting_for(stats)
+    rows = [["-", "no route", "-", str(lost), "route"]] if (lost := on_the_way[""]) else []
     for peer, link, session in peers_of(stats):
         state = "suspended" if link is not None and link.suspended else "down" if session is None else "up"
         address = "-" if session is None else session.address
@@ -117,6 +115,19 @@ def _rows(stats: triack.NodeStats) -> list[list[str]]:
         waits_for = (None if link is None else link.waits_for) or (f"room: {', '.join(held)}" if held else None)
         rows.append([peer, state, address, str(on_the_way[peer]), waits_for or "-"])
     return rows
+
+
+def waiting_for(stats: triack.NodeStats) -> Counter[str]:
+    """Messages that have not arrived yet, those of other nodes included, by the peer that they go to from here.
+
+    Those that no route leads to their destination are under the empty name.
+    """
+    waiting: Counter[str] = Counter()
+    for out in stats.outgoing:
+        waiting[out.via] += out.messages
+    for passed_on in stats.transit:
+        waiting[passed_on.via] += passed_on.messages
+    return waiting
 
 
 def peers_of(stats: triack.NodeStats) -> list[tuple[str, triack.LinkStats | None, triack.SessionStats | None]]:

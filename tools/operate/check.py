@@ -165,6 +165,7 @@ def _judge_queues(report: Report, stats: "triack.NodeStats", wanted: Wanted) -> 
                 f"messages {name}", queue.messages, limits, f"{name} has {counted(queue.messages, 'message')}"
             )
     ages = {name: it.oldest_s or 0.0 for name, it in stats.queues.items() if name != DEAD_LETTER_QUEUE}
+    ages |= {f"{it.final}/{it.queue} from {it.came_by}": it.oldest_s for it in stats.transit}
     oldest = max(ages, key=lambda name: ages[name], default="")
     age_s = ages.get(oldest, 0.0)
     report.measure("unread", unread, None, "")
@@ -179,7 +180,7 @@ def _judge_links(report: Report, stats: "triack.NodeStats", wanted: Wanted) -> N
     stalled_s = 0.0 if slowest is None else slowest.stalled_s or 0.0
     where = "" if slowest is None else f"{slowest.peer}/{slowest.queue}"
     report.measure("stalled", stalled_s, wanted.stalled, f"nothing has arrived at {where} for {age_of(stalled_s)}", "s")
-    report.measure("outgoing", sum(it.messages for it in stats.outgoing), None, "")
+    report.measure("outgoing", sum(it.messages for it in (*stats.outgoing, *stats.transit)), None, "")
     for peer in wanted.links:
         link = stats.links.get(peer)
         is_up = (link is not None and link.is_up) or any(it.peer == peer for it in stats.sessions)

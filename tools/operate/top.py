@@ -11,7 +11,7 @@ import click
 
 import triack
 from triack.tools.commands.common import FloatRange, existing_data_option, json_line, json_option, run, write_table
-from triack.tools.commands.status import peers_of, trouble_lines
+from triack.tools.commands.status import peers_of, trouble_lines, waiting_for
 from triack.tools.commands.visiting import connected
 from triack.tools.commands.watching import repeat
 from triack.tools.operate.amounts import age_of, size_of
@@ -50,7 +50,7 @@ class Rates:
             "round_trip_s": None if session is None else session.round_trip_s,
             "window": None if session is None else session.window,
             "unacknowledged": None if session is None else session.unacknowledged,
-            "waiting": sum(it.messages for it in mine),
+            "waiting": waiting_for(self.now)[peer],
             "sent_per_s": self._rate(sum(it.accepted for it in mine), self._accepted_before(peer)),
             "resends_per_s": self._rate(0 if link is None else link.resends, 0 if before is None else before.resends),
             "stalled_s": max((it.stalled_s for it in mine if it.stalled_s is not None), default=None),

@@ -49,6 +49,13 @@ def test_a_relay_explains_itself_and_shows_what_waits(tmp_path: Path) -> None:
         row = next(json.loads(line) for line in run("queue", "list", "--json", *at) if "plant-b" in line)
         assert (row["queue"], row["kind"], row["messages"]) == ("plant-b/orders", "from sensor", 1)
         assert json.loads(run("status", "--json", *at)[0])["transit"][0]["came_by"] == "sensor"
+        [told] = [line.split() for line in run("status", *at) if line.startswith("plant ")]
+        assert told[3] == "1"  # on the way
+        [looked] = [it for it in json.loads(run("top", "--once", "--json", *at)[0])["peers"] if it["peer"] == "plant"]
+        assert looked["waiting"] == 1
+        [checked] = run("check", "--oldest", "0,1000", *at, code=1)
+        assert "the oldest message of plant-b/orders from sensor is" in checked
+        assert "'outgoing'=1;" in checked
         assert run("route", "purge", "plant-b", *at) == ["1 message removed"]
         assert hub.stats().transit == []
 
