@@ -1,10 +1,10 @@
 """Sets of numbers kept as a cumulative number and the ranges above it."""
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 
-__all__ = ["NumberSet", "Range", "as_ranges", "without"]
+__all__ = ["NumberSet", "Range", "as_ranges", "joined", "within", "without"]
 
 Range = tuple[int, int]
 """An inclusive range ``(first, last)``."""
@@ -174,3 +174,28 @@ def without(ranges: Iterable[Range], others: Sequence[Range]) -> list[Range]:
         if begin <= last:
             left.append((begin, last))
     return left
+
+
+def joined(ranges: Iterable[Range]) -> list[Range]:
+    """The same numbers as few ranges, ascending."""
+    found: list[Range] = []
+    for first, last in sorted(ranges):
+        if found and first <= found[-1][1] + 1:
+            found[-1] = found[-1][0], max(last, found[-1][1])
+        else:
+            found.append((first, last))
+    return found
+
+
+def within(ranges: Iterable[Range], numbers: Mapping[int, object]) -> list[int]:
+    """Which of some numbers lie in ranges, in any order: wide ranges cost no more than the numbers."""
+    few = joined(ranges)
+    if sum([last - first + 1 for first, last in few]) <= len(numbers):
+        return [number for first, last in few for number in range(first, last + 1) if number in numbers]
+    firsts = [first for first, _ in few]
+    found: list[int] = []
+    for number in numbers:
+        at = bisect_right(firsts, number) - 1
+        if at >= 0 and number <= few[at][1]:
+            found.append(number)
+    return found

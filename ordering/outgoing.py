@@ -27,7 +27,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from triack.base.delivery import FREED_BY, SYNC_FREED_BY, Ack, Delivery, Role
-from triack.base.ranges import Range
+from triack.base.ranges import Range, within
 from triack.ordering.hold import Hold, HoldState
 from triack.ordering.order_settings import OrderSettings
 from triack.ordering.slow_start import SlowStart
@@ -386,10 +386,7 @@ class OutgoingSequence:
         Others are freed by their store ack. Without it the word may be about another copy, in a circle of relays, and
         this one may be the only one.
         """
-        entries, covered = self.entries, list[StreamPacket]()
-        for first, last in ranges:
-            numbers = range(first, last + 1) if last - first < len(entries) else entries
-            covered += [entries[it] for it in numbers if it in entries and first <= it <= last]
+        covered = [self.entries[number] for number in within(ranges, self.entries)]
         covered = [entry for entry in covered if entry.state is not _REJECTED]
         for entry in covered:
             entry.onward = True

@@ -16,34 +16,31 @@ has freed, as they were stored at a relay, may still be on another way than a pa
 that was told to forget them would take them for duplicates.
 """
 
+from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import Enum, IntEnum
+from heapq import heappop, heappush
 from itertools import islice
 from operator import attrgetter
 
 from triack.base.delivery import FREED_BY, SYNC_FREED_BY, Ack, Delivery, Role
-from triack.base.ranges import Range
+from triack.base.ranges import Range, as_ranges, joined, within
+from triack.ordering.disk_backlog import DiskBacklog
 from triack.ordering.hold import Hold, HoldState
 from triack.ordering.slow_start import SlowStart
+from triack.ordering.transit_packet import TransitPacket, TransitState
 
-__all__ = ["LACKING_MAX", "TRANSITIONS", "Taken", "TransitEvent", "TransitPacket", "TransitSequence", "TransitState"]
-
-
-class TransitState(IntEnum):
-    """Where a packet in transit is."""
-
-    ARRIVED = 0
-    """In memory; the commit that holds it has not returned."""
-    WAITING = 1
-    """It goes out as soon as a session takes it."""
-    SENT = 2
-    """A session with the next hop has it."""
-    DEAD = 3
-    """It is not sent any more, and is removed as soon as its dead letter is on the disk."""
-    DONE = 4
-    """It is not here any more; nothing leaves this state."""
+__all__ = [
+    "LACKING_MAX",
+    "ON_DISK",
+    "TRANSITIONS",
+    "Taken",
+    "TransitEvent",
+    "TransitPacket",
+    "TransitSequence",
+    "TransitState",
+]
 
 
 class TransitEvent(IntEnum):
@@ -79,7 +76,14 @@ TRANSITIONS: dict[TransitState, dict[TransitEvent, TransitState]] = {
 
 # A look-up in an enumeration takes five times as long as a name of this module; members used for every packet have one.
 _WAITING, _SENT, _DEAD, _DONE = TransitState.WAITING, TransitState.SENT, TransitState.DEAD, TransitState.DONE
+_AT_REST = (TransitState.ARRIVED, TransitState.WAITING)
 _NUMBER_OF = attrgetter("number")
+ON_DISK = TransitPacket(0, None, 0, 0, 0, 0, 0, "", 0, state=TransitState.WAITING)
+"""Stands for the packets that only the disk has."""
+_NO_BOUND = 1 << 64
+"""More than any number."""
+_FEW = 16
+"""So many packets find their places among those that wait one by one; more of them are sorted with all others."""
 LACKING_MAX = 4_096
 """As many as a destination holds by default: of more, the greatest are forgotten."""
 _STALE_MIN = 64
@@ -99,49 +103,6 @@ class Taken(Enum):
     """Its origin has begun a newer sequence, with nothing of this one left."""
 
 
-@dataclass(slots=True)
-class TransitPacket:
-    """A packet in transit.
-
-    Attributes:
-        number: its place in its sequence.
-        body: its content; None while only the disk has it.
-        size_bytes: length of the body.
-        messages: how many messages end in it.
-        previous: the smallest that came with it; see above.
-        hops: how many relays it had passed when it came.
-        place: its place among all packets of its stream that were here: of one number there may be two in a row.
-        left_by_ms: this node's wall clock time at which its time runs out, 0 for never.
-        via: the neighbour that it came by, by name.
-        came_ns: when it came, or when this node started.
-        ack_requested: whether it asks for an order ack.
-        sends: how often it was handed to a session.
-        packet: the number that the current session gave it; 0 when it has not been sent in it.
-        stored: over a synchronous link: whether the next hop has it on its disk, by a store ack of this session.
-        stored_before: the same, of an earlier session.
-        passed: over a synchronous link: whether the next hop has had it, and has said in this session that it has
-            passed on a packet of that number.
-    """
-
-    number: int
-    body: bytes | None
-    size_bytes: int
-    messages: int
-    previous: int
-    hops: int
-    left_by_ms: int
-    via: str
-    came_ns: int
-    place: int = 0
-    ack_requested: bool = False
-    sends: int = 0
-    packet: int = 0
-    state: TransitState = TransitState.ARRIVED
-    stored: bool = False
-    stored_before: bool = False
-    passed: bool = False
-
-
 class TransitSequence:
     """The packets of one stream that are here.
 
@@ -151,20 +112,25 @@ class TransitSequence:
 
     Attributes:
         freed_by: the ack that lets this node forget a packet.
-        entries: the packets that are here, by number, as they came.
+        entries: the packets that are in memory, by number, as they came.
+        on_disk: the others that are here: they wait to be sent, and only the disk has them.
         highest: the greatest number that was here in this sequence, since the start of this node.
         sync: whether the link to the next hop is synchronous now.
     """
 
     __slots__ = (
         "_lacking",
+        "_linked",
+        "_lowest",
         "_next_place",
+        "_skips",
         "_to_send",
         "delivery",
         "entries",
         "freed_by",
         "highest",
         "hold",
+        "on_disk",
         "sequence",
         "start",
         "sync",
@@ -179,9 +145,17 @@ class TransitSequence:
         self.sync = False
         self.sequence = sequence
         self.entries: dict[int, TransitPacket] = {}
+        self.on_disk = DiskBacklog()
         self.highest = 0
-        # The packets that were here, or were held back, and that the origin has to send again; at most LACKING_MAX.
-        self._lacking: set[int] = set()
+        # The packets that were here, or were held back, and that the origin has to send again, ascending; at most
+        # LACKING_MAX.
+        self._lacking: list[int] = []
+        # Of an ordered stream: a heap of the numbers in memory, and of some that are not there any more.
+        self._lowest: list[int] = []
+        # ``here`` as it was found last, or less; 0: not known.
+        self._linked = 0
+        # The numbers in memory that do not follow the number before them, and some that are gone, ascending.
+        self._skips: list[int] = []
         self.hold = Hold()
         self.start = SlowStart()
         self._to_send: deque[TransitPacket] = deque()
@@ -205,31 +179,33 @@ class TransitSequence:
                 copy that answers for it, in a circle of relays.
         """
         if sequence < self.sequence:
-            return Taken.OTHER_WAY if self.entries else Taken.STALE
+            return Taken.STALE if self.is_empty else Taken.OTHER_WAY
         if sequence > self.sequence:
-            return Taken.OTHER_WAY if self.entries and self.freed_by is not Ack.SESSION else Taken.FRESH
-        known = self.entries.get(number)
+            return Taken.FRESH if self.is_empty or self.freed_by is Ack.SESSION else Taken.OTHER_WAY
+        known = self.find(number)
         if known is None:
             return Taken.FRESH
         return Taken.DUPLICATE if hops <= known.hops else Taken.OTHER_WAY
 
     def begin(self, sequence: int) -> None:
         """A newer sequence begins; nothing of the older one is here any more."""
-        assert not self.entries
+        assert self.is_empty
         self.sequence, self.highest = sequence, 0
-        self._lacking.clear()
+        self._linked = 0
+        for numbers in (self._lacking, self._lowest, self._skips):
+            numbers.clear()
 
     def add(self, entries: Iterable[TransitPacket]) -> None:
         """Take fresh packets of this sequence; ``handle_stored`` follows."""
         for entry in entries:
-            self.entries[entry.number] = entry
             entry.place = self._next_place
             self._next_place += 1
             self.highest = max(self.highest, entry.number)
-            self._lacking.discard(entry.number)
-            if self._lacking and entry.previous < entry.number - 1:
+            self._linked = min(self._linked, entry.number - 1)
+            self._enter(entry)
+            if lacking := self._lacking:
                 # Those in between were given up.
-                self._lacking = {it for it in self._lacking if not entry.previous < it < entry.number}
+                del lacking[bisect_right(lacking, entry.before) : bisect_right(lacking, entry.number)]
 
     def handle_let_go(self, entries: Iterable[TransitPacket]) -> None:
         """The next hop gave packets back, and their origin is to send them again."""
@@ -241,43 +217,59 @@ class TransitSequence:
         Returns:
             Whether that is news, and packets behind it have come here.
         """
-        if sequence != self.sequence or number in self.entries or number in self._lacking:
+        at = bisect_left(self._lacking, number)
+        if sequence != self.sequence or self._lacking[at : at + 1] == [number] or self.find(number) is not None:
             return False
         self._lack([number])
         return number < self.highest
 
     def lacks_before(self, number: int) -> bool:
         """Whether the origin has to send one of the packets up to a number again: then not all of these wait here."""
-        return any(it <= number for it in self._lacking)
+        return bool(self._lacking) and self._lacking[0] <= number
 
     def _lack(self, numbers: Iterable[int]) -> None:
-        self._lacking.update(numbers)
-        while len(self._lacking) > LACKING_MAX:
-            self._lacking.remove(max(self._lacking))
+        for number in numbers:
+            _include(self._lacking, number)
+        del self._lacking[LACKING_MAX:]
 
     def handle_order_ack(self, number: int) -> None:
         """The destination has everything up to a number."""
-        if self._lacking:
-            self._lacking = {it for it in self._lacking if it > number}
+        del self._lacking[: bisect_right(self._lacking, number)]
 
     def handle_duplicate(self, number: int, previous: int, *, ack_requested: bool) -> bool:
         """A packet came again. Returns whether the packet here goes out again, with another ``previous``."""
-        entry = self.entries[number]
-        entry.ack_requested = entry.ack_requested or ack_requested
-        if not self.ordered or previous >= entry.previous:
+        entry = self.find(number)
+        assert entry is not None
+        is_lower = self.ordered and previous < entry.previous
+        if not is_lower and (entry.ack_requested or not ack_requested):
             return False
-        entry.previous = previous
-        sent = entry.state is _SENT
+        entry.ack_requested = entry.ack_requested or ack_requested
+        if is_lower:
+            entry.previous = previous
+        self._put_back(entry)
+        sent = is_lower and entry.state is _SENT
         if sent:
             # Behind a gap that is none any more, what has left makes no room for others.
             self.start.handle_resend(1)
             self._send_again([entry])
         return sent
 
-    def move_behind(self, entry: TransitPacket) -> None:
+    def move_behind(self, number: int) -> TransitPacket:
         """Give a packet a place behind all others of its stream."""
+        entry = self.find(number)
+        assert entry is not None
         entry.place = self._next_place
         self._next_place += 1
+        self._put_back(entry)
+        return entry
+
+    def _put_back(self, entry: TransitPacket) -> None:
+        """Keep what has changed of a packet."""
+        if entry.number not in self.entries:
+            self.on_disk.take(entry.number)
+            self.on_disk.add([entry])
+        elif self.ordered and entry.before < entry.number - 1:
+            _include(self._skips, entry.number)
 
     def handle_stored(self, entries: list[TransitPacket]) -> None:
         """Packets are on the disk, or need not be: they may leave."""
@@ -285,6 +277,56 @@ class TransitSequence:
         for entry in stored:
             _move(entry, TransitEvent.STORED)
         self._enqueue(stored)
+
+    # ---- packets that only the disk has
+
+    def put_away(self, entries: Iterable[TransitPacket]) -> list[TransitPacket]:
+        """Keep only a few bytes of packets that are on the disk, until ``bring_back``.
+
+        Returns:
+            Those of them that were put away; the others have left, are on their way, or were so in an earlier session.
+        """
+        away = [it for it in entries if self._may_be_away(it)]
+        self.on_disk.add(away)
+        for entry in away:
+            entry.state = _DONE  # for all who still have this object
+            del self.entries[entry.number]
+        self._sweep()
+        return away
+
+    def _may_be_away(self, entry: TransitPacket) -> bool:
+        if entry.state not in _AT_REST or entry.packet or entry.stored_before:
+            return False
+        return not self.on_disk or entry.via == self.on_disk.via
+
+    def bring_back(self, limit: int) -> list[TransitPacket]:
+        """Bring the next packets back, until at least ``limit`` wait in memory or all are there. Returns them."""
+        brought: list[TransitPacket] = []
+        while self.on_disk and len(self._ready(limit)) < limit:
+            brought += (entries := self.on_disk.take_block())
+            self._come_back(entries)
+        return brought
+
+    def bring_back_expired(self, now_ms: int, limit: int) -> list[TransitPacket]:
+        """Bring packets back whose time has run out."""
+        expired = self.on_disk.take_expired(now_ms, limit)
+        self._come_back(expired)
+        return expired
+
+    def _come_back(self, entries: list[TransitPacket]) -> None:
+        for entry in entries:
+            self._enter(entry)
+        self._enqueue(list(entries))
+
+    @property
+    def _bound(self) -> int:
+        """Packets in memory with greater numbers go after those that only the disk has."""
+        return self.on_disk.first if self.ordered and self.on_disk else _NO_BOUND
+
+    def _ready(self, limit: int) -> list[TransitPacket]:
+        """The next packets that wait in memory, and go before those that only the disk has."""
+        bound = self._bound
+        return list(islice((it for it in self._to_send if it.state is _WAITING and it.number <= bound), limit))
 
     # ---- the next hop
 
@@ -322,22 +364,20 @@ class TransitSequence:
         self.freed_by = (SYNC_FREED_BY if sync else FREED_BY)[self.delivery, Role.TRANSIT]
         return [] if sync else self._free([entry for entry in self.entries.values() if entry.stored])
 
-    def handle_onward(self, ranges: Iterable[Range]) -> tuple[list[TransitPacket], list[TransitPacket]]:
-        """The next hop has passed packets on. Returns those that stay here, and those that this frees.
+    def handle_onward(self, ranges: list[Range]) -> tuple[list[Range], list[TransitPacket]]:
+        """The next hop has passed packets on. Returns which of them stay here, and those that this frees.
 
         The former are freed by their store ack. Without it the word may be about another copy, in a circle of relays,
         and this one may be the only one. The word may come before that of a new session, if it had stored this one in
         an earlier session. While the link is asynchronous for now the word counts as well: the store ack may come when
         it is synchronous again.
         """
-        entries, covered = self.entries, list[TransitPacket]()
-        for first, last in ranges:
-            numbers = range(first, last + 1) if last - first < len(entries) else entries
-            covered += [entries[it] for it in numbers if it in entries and first <= it <= last]
+        covered = [self.entries[number] for number in within(ranges, self.entries)]
         for entry in covered:
             entry.passed = entry.state is _SENT or entry.stored_before
+        left = as_ranges(sorted([entry.number for entry in covered if not entry.stored]))
         freed = self._free([entry for entry in covered if entry.stored])
-        return [entry for entry in covered if not entry.stored], freed
+        return joined([*left, *self.on_disk.ranges(joined(ranges))]) if self.on_disk else left, freed
 
     @property
     def awaits_onward(self) -> bool:
@@ -408,19 +448,32 @@ class TransitSequence:
         for entry in entries:
             _move(entry, TransitEvent.REMOVED)
             if self.entries.get(entry.number) is entry:
+                if entry.number <= self._linked and entry.number != self.lowest:
+                    self._linked = entry.number - 1
                 del self.entries[entry.number]
-        if len(self._to_send) > _STALE_MIN + 2 * len(self.entries):
+        self._sweep()
+
+    def _sweep(self) -> None:
+        """Make those lists again in which most is of packets that are not in memory any more."""
+        most = _STALE_MIN + 2 * len(self.entries)
+        if len(self._to_send) > most:
             self._to_send = deque(entry for entry in self._to_send if entry.state is _WAITING)
+        if len(self._lowest) > most:
+            self._lowest = sorted(self.entries)
+        if len(self._skips) > most:
+            self._skips = [number for number in self._skips if number in self.entries]
 
     # ---- outputs
 
     def peek(self) -> TransitPacket | None:
-        """The packet that goes next, or None."""
+        """The packet that goes next, or None; ``ON_DISK`` if that is to be brought back first."""
         if self.hold.stops or (self.start.credit == 0 and self.hold.state is not HoldState.PROBING):
             return None
         to_send = self._to_send
         while to_send and to_send[0].state is not _WAITING:
             to_send.popleft()
+        if self.on_disk and (not to_send or to_send[0].number > self._bound):
+            return ON_DISK
         return to_send[0] if to_send else None
 
     def peek_run(self, limit: int) -> list[TransitPacket]:
@@ -431,15 +484,16 @@ class TransitSequence:
         run = [first]
         if self.hold.state is not HoldState.GOING or self.start.credit is not None:
             return run
+        bound = self._bound
         for entry in islice(self._to_send, 1, limit):
-            if entry.state is not _WAITING or entry.body is None:
+            if entry.state is not _WAITING or entry.body is None or entry.number > bound:
                 break
             run.append(entry)
         return run
 
     def upcoming(self, limit: int) -> list[TransitPacket]:
         """The next packets that wait to be sent, for a caller that fetches bodies from the disk."""
-        return list(islice((entry for entry in self._to_send if entry.state is _WAITING), limit))
+        return self._ready(limit)
 
     def previous_of(self, entry: TransitPacket) -> int:
         """The ``previous`` field of a packet that leaves now."""
@@ -450,33 +504,108 @@ class TransitSequence:
         self._next_place = place
         self.add([entry])
 
+    # ---- what is here
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no packet is here."""
+        return not (self.entries or self.on_disk)
+
+    def __len__(self) -> int:
+        return len(self.entries) + len(self.on_disk)
+
+    def find(self, number: int) -> TransitPacket | None:
+        """The packet of that number, or None; a copy of it if only the disk has it."""
+        found = self.entries.get(number)
+        return self.on_disk.find(number) if found is None and self.on_disk else found
+
+    @property
+    def lowest(self) -> int:
+        """The least number here, of an ordered stream; 0 if nothing is."""
+        lowest, entries = self._lowest, self.entries
+        while lowest and lowest[0] not in entries:
+            heappop(lowest)
+        first = self.on_disk.first if self.on_disk else 0
+        return min(lowest[0], first or lowest[0]) if lowest else first
+
+    @property
+    def oldest_ns(self) -> int | None:
+        """When the packet came that was here first; None if there is none, or it is not stored yet."""
+        if self.on_disk:
+            return self.on_disk.came_ns
+        oldest = next(iter(self.entries.values()), None)
+        return None if oldest is None or oldest.state is TransitState.ARRIVED else oldest.came_ns
+
+    @property
+    def came_ns(self) -> int | None:
+        """When the first of the packets that are here came, or before; None for none."""
+        oldest_ns = min((entry.came_ns for entry in self.entries.values()), default=None)
+        if not self.on_disk or oldest_ns is None:
+            return self.on_disk.came_ns if self.on_disk else oldest_ns
+        return min(oldest_ns, self.on_disk.came_ns)
+
+    def ranges(self, *, stored: bool = False) -> list[Range]:
+        """The numbers of all packets that are here, or of those that are stored."""
+        entries = self.entries.values()
+        numbers = [it.number for it in entries if not (stored and it.state is TransitState.ARRIVED)]
+        return joined([*as_ranges(sorted(numbers)), *self.on_disk.ranges()])
+
     @property
     def here(self) -> int:
-        """The number up to which everything that was not given up is on this disk, or has left it."""
-        last = min(self.entries, default=1) - 1
-        for number in sorted(self.entries):
-            entry = self.entries[number]
-            if entry.state is TransitState.ARRIVED or min(entry.previous, number - 1) > last:
+        """The number up to which everything that was not given up is on this disk, or has left it.
+
+        Of an ordered stream. The search goes on from where it ended last.
+        """
+        last = max(self._linked, self.lowest - 1)
+        while (entry := self._linked_to(last)) is not None or self.on_disk:
+            further = self.on_disk.linked_after(last) if entry is None else entry.number
+            if further == last:
                 break
-            last = number
+            last = further
+        self._linked = last
         return last
 
+    def _linked_to(self, last: int) -> TransitPacket | None:
+        """The stored packet in memory that follows a number with nothing missing in between, or None."""
+        entry, skips = self.entries.get(last + 1), self._skips
+        if entry is None and skips:
+            at = bisect_right(skips, last)
+            while at < len(skips) and skips[at] not in self.entries:
+                at += 1
+            entry = self.entries[skips[at]] if at < len(skips) else None
+        return entry if entry is not None and entry.before <= last and entry.state is not TransitState.ARRIVED else None
+
     # ---- helpers
+
+    def _enter(self, entry: TransitPacket) -> None:
+        self.entries[entry.number] = entry
+        if self.ordered:
+            heappush(self._lowest, entry.number)
+            if entry.before < entry.number - 1:
+                _include(self._skips, entry.number)
 
     def _enqueue(self, entries: list[TransitPacket]) -> None:
         to_send = self._to_send
         if self.ordered:
             entries.sort(key=_NUMBER_OF)
         in_order = not self.ordered or not to_send or not entries or to_send[-1].number < entries[0].number
-        to_send += entries
-        if not in_order:
+        if in_order:
+            to_send += entries
+        elif len(entries) <= _FEW:
+            for entry in entries:
+                to_send.insert(bisect_left(to_send, entry.number, key=_NUMBER_OF), entry)
+        else:
+            to_send += entries
             self._sort()
 
     def _send_again(self, entries: list[TransitPacket]) -> None:
         for entry in entries:
             _move(entry, TransitEvent.SEND_AGAIN)
-        before = self._to_send
-        self._to_send = deque([*entries, *before])
+        to_send = self._to_send
+        if self.ordered and to_send and len(entries) <= _FEW:
+            self._enqueue(entries)
+            return
+        to_send.extendleft(reversed(entries))
         if self.ordered and entries:
             self._sort()
 
@@ -487,3 +616,10 @@ class TransitSequence:
 
 def _move(entry: TransitPacket, event: TransitEvent) -> None:
     entry.state = TRANSITIONS[entry.state][event]
+
+
+def _include(numbers: list[int], number: int) -> None:
+    """Put a number into ascending ones, once."""
+    at = bisect_left(numbers, number)
+    if numbers[at : at + 1] != [number]:
+        numbers.insert(at, number)

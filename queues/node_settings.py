@@ -381,7 +381,8 @@ class NodeSettings:
         pending_limit_bytes: messages accepted but not yet in a packet; at the limit ``send`` waits.
         express_limit_bytes: unacknowledged express bodies in memory; at the limit ``send`` waits.
         body_cache_bytes: bodies of waiting outgoing packets in memory; further ones are only on the disk. Packets that
-            wait in a queue of this node may take as much, and those in all queues four times as much.
+            wait in a queue of this node may take as much, those in all queues four times as much, and those that wait
+            here for other nodes as much as outgoing ones, the packets themselves included.
         max_redeliveries: how often a failed message is tried again; if it fails once more, it goes to the dead-letter
             queue.
         redelivery: how long a message that failed waits before it comes again.

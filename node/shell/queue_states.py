@@ -83,14 +83,14 @@ def state_of_outgoing(engine: Engine, outgoing: OutgoingStream) -> StateNow:
 def state_of_transit(engine: Engine, stream: TransitStream) -> StateNow:
     """The state of a stream of another node that passes through this one."""
     if engine.draining:
-        return _at_rest(busy=bool(stream.sequence.entries))
+        return _at_rest(busy=not stream.sequence.is_empty)
     if stream.way is None:
         return StateNow(QueueState.WAITING, "route")
     if engine.transits.pause_of(stream) is not None:
         return StateNow(QueueState.PAUSED, "resume")
     link, sequence = engine.outbox.links[stream.way.via], stream.sequence
-    found = _state_of_link(engine, link, stream.held or None, busy=bool(sequence.entries))
-    is_sent = sequence.entries and sequence.peek() is None
+    found = _state_of_link(engine, link, stream.held or None, busy=not sequence.is_empty)
+    is_sent = not sequence.is_empty and sequence.peek() is None
     return found or _unless_closed(link, _FREEING[sequence.freed_by] if is_sent else None)
 
 

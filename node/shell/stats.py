@@ -430,7 +430,9 @@ def gather(engine: Engine, drops: Mapping[str, int], disk: DiskFigures, holding:
             for it in dict.fromkeys((*engine.inbox.admission.holds.streams, *engine.transits.holds.waiting.streams))
         ],
         transit=[
-            _transit(engine, stream, now_ms, now_ns) for stream in engine.transits.streams if stream.sequence.entries
+            _transit(engine, stream, now_ms, now_ns)
+            for stream in engine.transits.streams
+            if not stream.sequence.is_empty
         ],
         sessions=[_session(it) for it in engine.handshakes.conversations.values() if _is_open(it)],
         drops=dict(dropped),
@@ -578,17 +580,18 @@ def _words(now: StateNow) -> tuple[str, str | None]:
 
 
 def _transit(engine: Engine, stream: TransitStream, now_ms: int, now_ns: int) -> TransitStats:
-    entries = stream.sequence.entries.values()
+    came_ns = stream.sequence.came_ns
+    assert came_ns is not None
     return TransitStats(
         stream.final,
         stream.queue,
         stream.delivery,
         stream.via,
         "" if stream.way is None else stream.way.via,
-        sum([entry.messages for entry in entries]),
-        len(entries),
-        sum([entry.size_bytes for entry in entries]),
-        (now_ns - min([entry.came_ns for entry in entries])) / SECOND,
+        stream.messages,
+        len(stream.sequence),
+        stream.size_bytes,
+        (now_ns - came_ns) / SECOND,
         stream.held or None,
         _paused_s(engine.transits.pause_of(stream), now_ms),
         *_words(state_of_transit(engine, stream)),

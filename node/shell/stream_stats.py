@@ -246,7 +246,7 @@ def gather_streams(engine: Engine, now_ns: int, name: str | None = None) -> Stre
     ]
     outgoing.sort(key=lambda it: not it.busy)
     incoming.sort(key=lambda it: not (it.sequence.held or it.rejected or it.stopped))
-    transit.sort(key=lambda it: not it.sequence.entries)
+    transit.sort(key=lambda it: it.sequence.is_empty)
     left_out = sum(max(0, len(them) - STREAMS_MAX) for them in (outgoing, incoming, transit))
     return StreamsStats(
         [_outgoing(engine, it, now_ns) for it in islice(outgoing, STREAMS_MAX)],
@@ -325,7 +325,7 @@ def _peer_of(engine: Engine, stream: IncomingStream) -> str:
 def _transit(engine: Engine, stream: TransitStream, now_ns: int) -> TransitStreamStats:
     sequence, now = stream.sequence, state_of_transit(engine, stream)
     states = Counter(map(_STATE_OF, sequence.entries.values()))
-    came_ns = min((entry.came_ns for entry in sequence.entries.values()), default=None)
+    came_ns, numbers = sequence.came_ns, sequence.ranges()
     return TransitStreamStats(
         final=stream.final,
         queue=stream.queue,
@@ -338,9 +338,9 @@ def _transit(engine: Engine, stream: TransitStream, now_ns: int) -> TransitStrea
         waits_for=now.waits_for,
         sequence=sequence.sequence,
         highest=sequence.highest,
-        first=min(sequence.entries, default=None),
-        last=max(sequence.entries, default=None),
-        to_send=states[TransitState.WAITING] + states[TransitState.ARRIVED],
+        first=numbers[0][0] if numbers else None,
+        last=numbers[-1][1] if numbers else None,
+        to_send=states[TransitState.WAITING] + states[TransitState.ARRIVED] + len(sequence.on_disk),
         sent=states[TransitState.SENT],
         acked=stream.ordered or None,
         again_s=_seconds_to(again_ns(engine, stream, now), now_ns),

@@ -64,7 +64,7 @@ def _run() -> str:
         line.world.run(5 * SECOND)
         (stream,) = line.relay.live.transits.streams
         neighbour = line.relay.live.handshakes.open_with("a")
-        if neighbour is None or not stream.sequence.entries:
+        if neighbour is None or stream.sequence.is_empty:
             return "nothing waits at the relay"
         word = wire.RelayedOrderAck(*stream.id, stream.sequence.sequence, 1, 0, b"b" * 16, mac=bytes(wire.MAC_BYTES))
         neighbour.put_control((stream.id.number, 0), Control(wire.encode_relayed_order_ack(word)))

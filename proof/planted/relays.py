@@ -51,7 +51,7 @@ def _by_number(patch: Patch) -> None:
     judge = TransitSequence.judge
 
     def lax(self: TransitSequence, sequence: int, number: int, hops: int) -> Taken:
-        here = sequence == self.sequence and number in self.entries
+        here = sequence == self.sequence and self.find(number) is not None
         return Taken.DUPLICATE if here else judge(self, sequence, number, hops)
 
     patch.setattr(TransitSequence, "judge", lax)

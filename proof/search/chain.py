@@ -221,7 +221,7 @@ class ChainRun:
         a, r, b = (node.engine for node in self.nodes.values())
         if a is None or r is None or b is None or "q" not in b.queues.mailboxes:
             return False
-        waits = any(stream.sequence.entries for stream in r.transits.streams)
+        waits = any(not stream.sequence.is_empty for stream in r.transits.streams)
         sends = a.busy_storing or any(outgoing.busy for outgoing in a.outbox.streams)
         return not waits and not sends and b.queues.mailboxes["q"].length >= len(MESSAGES)
 

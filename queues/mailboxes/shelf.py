@@ -8,12 +8,12 @@ The records of a full block are compressed, as neighbours differ in little: the 
 one byte each. The block that was changed last and the last block are not compressed.
 """
 
-import zlib
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from struct import Struct
 from typing import NamedTuple
 
+from triack.base.columns import Columns
 from triack.queues.deadlines import Deadlines
 from triack.queues.mailboxes.queued_packet import QueuedPacket
 
@@ -30,15 +30,9 @@ BLOCK_RECORDS = 512
 """Packets that come off the shelf at once: few enough that their objects take little, enough that blocks are few."""
 BLOCK_BYTES = BLOCK_RECORDS * RECORD_BYTES
 """Of a full block."""
-_LEVEL = 4  # of zlib: 0.4 microseconds for a record; the best level saves only a twentieth more
 _RISING_BYTES = 32
 """The first fields of a record, up to ``sent_at_ms``: they rise by little from one packet of a sender to the next."""
-_RISING = int.from_bytes((b"\xff" * _RISING_BYTES + bytes(RECORD_BYTES - _RISING_BYTES)) * BLOCK_RECORDS, "little")
-"""The bits of these fields in a block, read as one number."""
-_BLOCK_MASK = (1 << 8 * BLOCK_BYTES) - 1
-"""All bits of a block, read as one number."""
-_BY_DIFFERENCES, _AS_IT_IS = b"d", b"="
-"""The first byte of a compressed block."""
+_COLUMNS = Columns(RECORD_BYTES, _RISING_BYTES, BLOCK_RECORDS)
 ROWS_MAX = 0xFFFF
 """Rows that a record has room for: more than the pieces of the largest message."""
 
@@ -92,7 +86,7 @@ class Shelf:
             self._kept[packet.first_place] = packet
         if not self._blocks or len(self._read(-1)) == BLOCK_BYTES:
             if self._blocks:
-                self._blocks[-1] = _pack(self._read(-1))
+                self._blocks[-1] = _COLUMNS.pack(self._read(-1))
             self._starts.append(packet.first_place)
             self._blocks.append(bytearray())
         self._blocks[-1] += self._encode(packet)
@@ -176,14 +170,14 @@ class Shelf:
             return block
         if self._open is not None and self._open_at == self._starts[index]:
             return self._open
-        return _unpack(block)
+        return _COLUMNS.unpack(block)
 
     def _write(self, index: int) -> bytearray:
         """The same, for changing; the block that was changed before it is compressed again."""
         block = self._read(index)
         if block is not self._open and block is not self._blocks[index]:
             if self._open is not None:
-                self._blocks[bisect_left(self._starts, self._open_at)] = _pack(self._open)
+                self._blocks[bisect_left(self._starts, self._open_at)] = _COLUMNS.pack(self._open)
             self._open_at, self._open = self._starts[index], block
         return block
 
@@ -256,37 +250,6 @@ class Shelf:
         if at == len(block) or _PLACE.unpack_from(block, at)[0] != place:
             return None
         return (block, at) if _MESSAGES.unpack_from(block, at + _MESSAGES_AT)[0] else None
-
-
-def _pack(block: bytearray) -> bytes:
-    """Compress a full block by columns: the first bytes of all records, then the second ones, and so on.
-
-    The rising fields become differences to the record before, unless one of them falls so far that the difference of
-    all of them, as one number, is negative.
-    """
-    whole = int.from_bytes(block, "little")
-    rising = whole & _RISING
-    risen = (rising - (rising << 8 * RECORD_BYTES)) & _BLOCK_MASK
-    kind = _AS_IT_IS
-    if not risen & ~_RISING:
-        kind, block = _BY_DIFFERENCES, bytearray((whole ^ rising | risen).to_bytes(BLOCK_BYTES, "little"))
-    return kind + zlib.compress(b"".join([block[at::RECORD_BYTES] for at in range(RECORD_BYTES)]), _LEVEL)
-
-
-def _unpack(packed: bytes) -> bytearray:
-    """Restore a compressed block."""
-    columns, block = zlib.decompress(memoryview(packed)[1:]), bytearray(BLOCK_BYTES)
-    for at in range(RECORD_BYTES):
-        block[at::RECORD_BYTES] = columns[at * BLOCK_RECORDS : (at + 1) * BLOCK_RECORDS]
-    if packed[:1] == _AS_IT_IS:
-        return block
-    whole = int.from_bytes(block, "little")
-    risen = whole & _RISING
-    rest, bits = whole ^ risen, 8 * RECORD_BYTES
-    while bits < 8 * BLOCK_BYTES:  # sums of 2, of 4, of 8 differences
-        risen = (risen + (risen << bits)) & _BLOCK_MASK
-        bits *= 2
-    return bytearray((rest | risen).to_bytes(BLOCK_BYTES, "little"))
 
 
 def _records(block: bytearray) -> Iterator[_Record]:

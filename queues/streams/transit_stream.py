@@ -1,5 +1,7 @@
 """One stream of another node that passes through this one: where it comes from and goes, and what of it is here."""
 
+from collections.abc import Iterable
+
 from triack.base.commit import TransitIndex, TransitStreamRow
 from triack.base.delivery import DURABLE, Delivery
 from triack.base.names import StreamId
@@ -36,7 +38,7 @@ class TransitStream:
         way: the way to its destination; None when nothing says where it is, so that its packets wait.
         ordered: everything up to this number has an order ack of the destination.
         repeats: how many order acks have said nothing new since the next hop has last taken a packet.
-        expiries: when packets run out of time, by this node's wall clock.
+        expiries: when packets in memory run out of time, by this node's wall clock.
         judged_by: the conversation that may send it here, as of the last check; None before the next one.
         noted: the neighbour and the hops that are known as its way back.
         turn: number of holds sent for it.
@@ -46,6 +48,7 @@ class TransitStream:
         leaving: how many times packets have left that the disk still has: the commits that delete them are under way.
         messages: number of messages that are here.
         size_bytes: of the packets that hold them.
+        away_bytes: memory for packets that only the disk has, as it is charged.
         has_share: whether it has all that it may have of the room.
         stopped: the conversations that were asked to wait with it.
         awaited: whether its neighbour waits for the word that packets were passed on, as the last one said that came.
@@ -54,6 +57,7 @@ class TransitStream:
 
     __slots__ = (
         "awaited",
+        "away_bytes",
         "delivery",
         "durable",
         "expiries",
@@ -116,7 +120,7 @@ class TransitStream:
         self.held = ""
         self.leaving = 0
         self.messages = 0
-        self.size_bytes = 0
+        self.size_bytes = self.away_bytes = 0
         self.has_share = False
         self.stopped: dict[Conversation, str] = {}
         self.awaited = False
@@ -129,11 +133,10 @@ class TransitStream:
         It was refused, and a relay has died before it passed that on: nobody but the origin has it now. As in TCP (RFC
         5681, section 3.2) three order acks in a row that say nothing new are taken for that.
         """
-        if self.repeats < GAP_REPEATS or not self.sequence.entries:
+        if self.repeats < GAP_REPEATS or not self.sequence.ordered:
             return False
-        lowest = min(self.sequence.entries)
-        before = min(self.sequence.entries[lowest].previous, lowest - 1)
-        return before > max(self.ordered, self.next_hop.waits)
+        lowest = self.sequence.find(self.sequence.lowest)
+        return lowest is not None and lowest.before > max(self.ordered, self.next_hop.waits)
 
     def handle_order_ack(self, number: int) -> bool:
         """The destination has everything up to a number. Returns whether this tells of a gap that was not known."""
@@ -174,9 +177,37 @@ class TransitStream:
             now_ns,
         )
         self.sequence.restore(entry, place)
-        if entry.left_by_ms:
-            self.expiries.set(entry.number, entry.left_by_ms)
+        self.expect([entry])
         return entry
+
+    # ---- time, and packets that only the disk has
+
+    def expect(self, entries: list[TransitPacket]) -> list[TransitPacket]:
+        """Note when packets in memory run out of time. Returns them."""
+        for entry in entries:
+            if entry.left_by_ms:
+                self.expiries.set(entry.number, entry.left_by_ms)
+        return entries
+
+    def put_away(self, entries: Iterable[TransitPacket]) -> list[TransitPacket]:
+        """See ``TransitSequence.put_away``."""
+        away = self.sequence.put_away(entries)
+        for entry in away:
+            if entry.left_by_ms:
+                self.expiries.set(entry.number, None)
+        return away
+
+    def bring_back(self, limit: int) -> list[TransitPacket]:
+        """See ``TransitSequence.bring_back``."""
+        return self.expect(self.sequence.bring_back(limit))
+
+    @property
+    def next_expiry_ms(self) -> int | None:
+        """When the next packet runs out of time, by this node's wall clock, or None."""
+        on_disk_ms, in_memory_ms = self.sequence.on_disk.earliest_ms, self.expiries.earliest()
+        if on_disk_ms is None or in_memory_ms is None:
+            return in_memory_ms if on_disk_ms is None else on_disk_ms
+        return min(on_disk_ms, in_memory_ms)
 
     def row(self) -> TransitStreamRow:
         """It as the store keeps it."""

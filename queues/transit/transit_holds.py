@@ -65,7 +65,7 @@ class TransitHolds:
         self.relieved = False
         for stream in sorted(self._stopped, key=attrgetter("priority"), reverse=True):
             for conversation in list(stream.stopped):
-                if stream.via != conversation.link_name and stream.sequence.entries:
+                if stream.via != conversation.link_name and not stream.sequence.is_empty:
                     continue
                 if stream.via == conversation.link_name and self._why(stream, conversation) is not None:
                     continue

@@ -226,14 +226,17 @@ def _is_over(stream: TransitStream, reasons: set[str]) -> bool:
     """Whether no more fragments come: they were purged, or all that is here of a forgotten stream was given up."""
     if reasons <= {DeadReason.REACH_QUEUE_TIMEOUT, DeadReason.PURGED}:
         return DeadReason.PURGED in reasons
-    everything = stream.sequence.entries.values()
-    return RejectReason.STALE_SEQUENCE in reasons and all(it.state is TransitState.DEAD for it in everything)
+    if RejectReason.STALE_SEQUENCE not in reasons or stream.sequence.on_disk:
+        return False
+    return all(it.state is TransitState.DEAD for it in stream.sequence.entries.values())
 
 
 def _has_older(stream: TransitStream, since_ns: int) -> bool:
     """Whether packets that had come by this time may be passed on still."""
-    entries = stream.sequence.entries.values()
-    return any(entry.state is not TransitState.DEAD and entry.came_ns <= since_ns for entry in entries)
+    on_disk, entries = stream.sequence.on_disk, stream.sequence.entries.values()
+    return (bool(on_disk) and on_disk.came_ns <= since_ns) or any(
+        entry.state is not TransitState.DEAD and entry.came_ns <= since_ns for entry in entries
+    )
 
 
 def _topic(stream: TransitStream, content: Unpacked) -> Properties:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 
 from triack.base.delivery import Delivery
 from triack.base.names import StreamId
-from triack.base.ranges import Range
+from triack.base.ranges import Range, joined
 from triack.base.reasons import DropReason
 from triack.ordering.wire import RANGES_MAX, OnwardAckPacket, RelayedHeader, encode_onward_ack
 from triack.queues.peers.control import Control
@@ -108,7 +108,7 @@ class TransitOnward:
         """Tell what was passed on. Packets come by another neighbour from now on, or it is due."""
         if self._due.pop(stream, None) is None:
             return
-        ranges, upstream = _joined(self._passed.pop(stream)), self._open_with(stream.via)
+        ranges, upstream = joined(self._passed.pop(stream)), self._open_with(stream.via)
         # Without a session its neighbour sends again what it was not told of.
         if upstream is None:
             return
@@ -162,14 +162,3 @@ class TransitOnward:
     def next_deadline(self) -> int | None:
         """When ``poll`` must be called, or None."""
         return min(self._due.values(), default=None)
-
-
-def _joined(ranges: list[Range]) -> list[Range]:
-    """The same numbers as few ranges, ascending."""
-    joined: list[Range] = []
-    for first, last in sorted(ranges):
-        if joined and first <= joined[-1][1] + 1:
-            joined[-1] = joined[-1][0], max(last, joined[-1][1])
-        else:
-            joined.append((first, last))
-    return joined

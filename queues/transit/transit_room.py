@@ -37,10 +37,11 @@ class TransitRoom:
     Attributes:
         disk: bytes in transit on the disk, by the neighbour that they came by.
         memory: the same of express packets.
+        away: memory for the packets that only the disk has, by the same neighbour.
         messages: number of messages in transit.
     """
 
-    __slots__ = ("_admission", "_limits", "disk", "memory", "messages")
+    __slots__ = ("_admission", "_limits", "away", "disk", "memory", "messages")
 
     def __init__(self, limits: Limits, admission: Admission) -> None:
         self._limits = limits
@@ -48,6 +49,7 @@ class TransitRoom:
         # An account lets one payer have half of all: that half is the quota. Beyond it each has its equal share.
         self.disk = Account(limits.peer_transit_bytes, 2 * limits.transit_quota.size_bytes)
         self.memory = Account(limits.peer_memory_bytes // 4, limits.memory_bytes // 4)
+        self.away = Account(limits.peer_memory_bytes // 4, limits.memory_bytes // 4)
         self.messages = Level(limits.transit_quota.messages)
 
     def count(self, stream: TransitStream, entries: list[TransitPacket], sign: int = 1) -> None:
@@ -61,13 +63,21 @@ class TransitRoom:
         for via, some in groupby(entries, key=_VIA):
             account.add(via.encode(), sign * sum([entry.size_bytes + overhead_bytes for entry in some]))
 
+    def charge(self, stream: TransitStream) -> None:
+        """Packets of a stream were put away or brought back: charge what those take that only the disk has."""
+        size_bytes = stream.sequence.on_disk.size_bytes
+        if size_bytes != stream.away_bytes:
+            self.away.add(stream.via.encode(), size_bytes - stream.away_bytes)
+            stream.away_bytes = size_bytes
+
     def lacks(self, stream: TransitStream, conversation: Conversation) -> HoldReason | None:
         """Why a packet of a stream cannot be taken now, or None."""
         if not stream.durable:
             return HoldReason.PEER_MEMORY if self.memory.is_full(stream.via.encode()) else None
         if self._admission.store_low:
             return HoldReason.STORE_LOW
-        if self.disk.is_full(stream.via.encode()) or self.messages.is_full or self._has_share(stream):
+        key = stream.via.encode()
+        if self.disk.is_full(key) or self.away.is_full(key) or self.messages.is_full or self._has_share(stream):
             return HoldReason.TRANSIT_FULL
         return HoldReason.STORE_BUSY if self._admission.waiting.is_full(conversation.peer_id) else None
 
@@ -85,10 +95,9 @@ class TransitRoom:
             return True
         if reason is HoldReason.STORE_LOW:
             return False
-        entries = stream.sequence.entries
-        # Of many packets here the first one seen mostly settles it, as they came in order.
-        is_first = stream.sequence.ordered and bool(entries) and all(number < here for here in entries)
-        return is_first and self.disk.total_bytes < self._limits.transit_quota.size_bytes + AHEAD_BYTES
+        is_first = stream.sequence.ordered and number < stream.sequence.lowest
+        is_over = self.disk.total_bytes >= self._limits.transit_quota.size_bytes + AHEAD_BYTES
+        return is_first and not is_over and not self.away.is_over(stream.via.encode())
 
     def is_over(self, stream: TransitStream) -> bool:
         """Whether a neighbour that was asked to stop an express stream has sent twice its limit."""
@@ -109,7 +118,7 @@ class TransitRoom:
             or stream.messages + 2 * messages >= free_messages
             or stream.size_bytes + 2 * size_bytes >= free_bytes
         )
-        return not has_share and self.disk.takes(key, size_bytes)
+        return not has_share and self.disk.takes(key, size_bytes) and not self.away.is_full(key)
 
     def is_scarce(self, stream: TransitStream) -> bool:
         """Whether a stream has at least half of what it may have here."""

@@ -68,7 +68,7 @@ class TransitSync:
     def handle_link_closed(self, stream: TransitStream) -> None:
         """The session with the next hop is over, and with it what was said in it."""
         if stream.next_hop.awaited:
-            self._links.keep(stream, ranges_of(stream.sequence.entries.values()))
+            self._links.keep(stream, stream.sequence.ranges())
             stream.next_hop.handle_session_closed()
             stream.sequence.set_sync(self._is_sync(stream))
 
@@ -94,6 +94,11 @@ class TransitSync:
         """Packets are on the disk here: over a synchronous link they wait from now on."""
         if stream.next_hop.awaited:
             self._links.add(stream.way, stream, ranges_of(entries), now_ns)
+
+    def handle_rerouted(self, stream: TransitStream, now_ns: int) -> None:
+        """A stream goes by another way, and what is on the disk here waits for that."""
+        if stream.next_hop.awaited:
+            self._links.add(stream.way, stream, stream.sequence.ranges(stored=True), now_ns)
 
     def handle_gone(self, stream: TransitStream, entries: list[TransitPacket]) -> None:
         """Packets end here: nobody waits for them."""
@@ -124,7 +129,7 @@ class TransitSync:
         left, freed = stream.sequence.handle_onward(packet.ranges)
         # Words know no hops, and in a circle of relays one may be about another copy. So what stays here is awaited as
         # before: else its link would never be too old. A word about what nobody awaits would go round without end.
-        passed = without(packet.ranges, ranges_of(left)) if left else packet.ranges
+        passed = without(packet.ranges, left) if left else packet.ranges
         awaited = self._links.remove(stream.way, stream, passed)
         if freed:
             self._free(stream, freed, FreedReason.ONWARD_ACK, turn)

@@ -12,7 +12,7 @@ from triack.base.errors import ProtocolError
 from triack.base.names import StreamId
 from triack.base.reasons import DropReason
 from triack.base.units import SECOND
-from triack.ordering.transit import TransitPacket, TransitState
+from triack.ordering.transit import TransitPacket
 from triack.ordering.wire import (
     HOPS_MAX,
     OnwardPacket,
@@ -237,12 +237,11 @@ class TransitWords:
             return
         self._waits_at_ns = None
         for stream in streams:
-            if not stream.sequence.ordered or not (stream.sequence.entries or stream.next_hop.waits):
+            sequence = stream.sequence
+            if not sequence.ordered or (sequence.is_empty and not stream.next_hop.waits):
                 continue
-            oldest = next(iter(stream.sequence.entries.values()), None)
-            waits_long = oldest is None or (
-                oldest.state is not TransitState.ARRIVED and now_ns - oldest.came_ns >= WAITS_AFTER_NS
-            )
+            oldest_ns = sequence.oldest_ns
+            waits_long = sequence.is_empty or (oldest_ns is not None and now_ns - oldest_ns >= WAITS_AFTER_NS)
             here = self._here(stream) if waits_long else stream.next_hop.waits
             if not self._tell_waits(stream, here, now_ns) or not waits_long:
                 self.handle_more(now_ns)
@@ -261,7 +260,7 @@ class TransitWords:
     @staticmethod
     def _here(stream: TransitStream) -> int:
         """The number up to which a stream waits, here or behind the next hop; 0 if it does not."""
-        return stream.sequence.here if stream.sequence.entries else stream.next_hop.waits
+        return stream.next_hop.waits if stream.sequence.is_empty else stream.sequence.here
 
     def handle_next_waits(self, stream: TransitStream, packet: OnwardPacket, now_ns: int) -> None:
         """The next hop says how far it has a stream, and whether that waits there: so it waits for its origin, too."""
@@ -320,7 +319,7 @@ class TransitWords:
         self._again.discard(stream)
         if told is not None and told[0].is_open:
             self._say(stream, told[0], 0, now_ns, waits=False)
-        if stream.sequence.entries or stream.next_hop.waits:
+        if stream.next_hop.waits or not stream.sequence.is_empty:
             self.handle_more(now_ns)
 
     def handle_session_closed(self, conversation: Conversation) -> None:

@@ -9,11 +9,11 @@ queue.
 
 from collections import Counter, OrderedDict, deque
 from collections.abc import Iterable
-from itertools import groupby
+from itertools import groupby, islice
 from operator import attrgetter
 
 from triack.base.clock import WallClock
-from triack.base.commit import HEAD_BYTES, StoreContent, TransitRow, key_of, split_key
+from triack.base.commit import HEAD_BYTES, StoreContent, TransitIndex, TransitRow, key_of, split_key
 from triack.base.delivery import Ack, Delivery
 from triack.base.errors import AddressError, ProtocolError
 from triack.base.names import StreamId, check_name
@@ -62,6 +62,9 @@ IDLE_NS = 60 * SECOND
 """How long a stream is kept when nothing of it is here: streams pause, and a row costs little."""
 NOT_STORED_NS = 100 * MS
 """When to look again at a packet whose time ran out before its commit has returned."""
+
+RESTORED_TOGETHER = 4_096
+"""How many packets are in memory at a time while a start goes through those on the disk: a record each is too much."""
 
 _STREAM_OF = attrgetter("stream")
 _LIVE = (TransitState.WAITING, TransitState.SENT)
@@ -134,8 +137,8 @@ class Transits:
         # Streams that have ended, of which packets may still be here, and the last of their sequences.
         self._over: dict[TransitStream, int] = {}
         self._deadlines = Deadlines[TransitStream]()
-        self.bodies = TransitBodies(letters, self._look_at, settings.body_cache_bytes)
         self.room = TransitRoom(settings.limits, admission)
+        self.bodies = TransitBodies(letters, self._look_at, self.room, settings.body_cache_bytes)
         self.news = TransitNews()
         self.holds = TransitHolds(self.room.lacks)
         self.ends = TransitEnds(door, words, drops, self._has_packets)
@@ -150,23 +153,26 @@ class Transits:
             self._next_number = max(self._next_number, stream.number + 1)
         used = set(self._by_number)
         self._free_numbers.extend(number for number in range(1, self._next_number) if number not in used)
-        restored: dict[TransitStream, list[TransitPacket]] = {stream: [] for stream in self._streams.values()}
-        for index in content.transit:
-            number, place = split_key(index.key)
-            stream = self._by_number[number]
-            entry = stream.restore_packet(index, place, now_ns)
-            self.room.count(stream, [entry])
-            restored[stream].append(entry)
-        for stream, entries in restored.items():
-            # With nothing here it is not known how far that neighbour is from the origin.
-            self._words.note(stream, stream.via, min((entry.hops for entry in entries), default=HOPS_MAX))
-            if entries:
-                self._records.committed(stream, entries, now_ns, recovered=True)
-                self.sync.handle_stored(stream, entries, now_ns)
-                self._words.handle_more(now_ns)
-            stream.sequence.handle_stored(entries)
+        # With nothing here it is not known how far that neighbour is from the origin.
+        hops = dict.fromkeys(self._streams.values(), HOPS_MAX)
+        for number, some in groupby(content.transit, key=_number_of):
+            stream, indices = self._by_number[number], iter(some)
+            while entries := [
+                stream.restore_packet(it, split_key(it.key)[1], now_ns) for it in islice(indices, RESTORED_TOGETHER)
+            ]:
+                hops[stream] = min(hops[stream], *[entry.hops for entry in entries])
+                self._restore(stream, entries, now_ns)
+        for stream, least in hops.items():
+            self._words.note(stream, stream.via, least)
             self._look_at(stream)
             self._rest(stream, now_ns)
+
+    def _restore(self, stream: TransitStream, entries: list[TransitPacket], now_ns: int) -> None:
+        self.room.count(stream, entries)
+        self._records.committed(stream, entries, now_ns, recovered=True)
+        self.sync.handle_stored(stream, entries, now_ns)
+        self._words.handle_more(now_ns)
+        self.bodies.handle_stored(stream, entries)
 
     def _add(self, stream: TransitStream, way: Way | None) -> None:
         self._streams[stream.id] = self._by_number[stream.number] = stream
@@ -199,7 +205,7 @@ class Transits:
 
     def _has_packets(self, stream_id: StreamId) -> bool:
         stream = self._streams.get(stream_id)
-        return stream is not None and (bool(stream.sequence.entries) or stream.leaving > 0)
+        return stream is not None and (not stream.sequence.is_empty or stream.leaving > 0)
 
     def handle_packet(
         self, conversation: Conversation, packet: int, header: RelayedHeader, delivery: Delivery, turn: Turn
@@ -296,7 +302,7 @@ class Transits:
         if stream is not None and not self._is_of(stream, header, delivery):
             here = stream.queue, stream.delivery, stream.priority
             if here != (header.queue, delivery, priority_of(header.body)):
-                if stream.sequence.entries or header.sequence <= stream.sequence.sequence:
+                if not stream.sequence.is_empty or header.sequence <= stream.sequence.sequence:
                     raise ProtocolError(DropReason.BAD_PACKET, "a stream changed its queue, class or priority")
                 # Its number belongs to another stream of its origin now.
                 stream.queue, stream.delivery = header.queue, delivery
@@ -328,7 +334,7 @@ class Transits:
             self._admission.let_in(conversation, stream)
         elif stream.way != way:
             self._go_by(stream, way, now_ns)
-        if stream.via != conversation.link_name and not stream.sequence.entries:
+        if stream.via != conversation.link_name and stream.sequence.is_empty:
             self._admission.streams.add(stream.via.encode(), -STREAM_BYTES)
             # What waits behind the next hop is for the new neighbour to hear, and no more for the old one. What has
             # been passed on is for the old one, as the new one may never have had it.
@@ -408,9 +414,7 @@ class Transits:
         self._idle.pop(stream, None)
         stream.sequence.add(entries)
         self.room.count(stream, entries)
-        for entry in entries:
-            if entry.left_by_ms:
-                stream.expiries.set(entry.number, entry.left_by_ms)
+        stream.expect(entries)
         if not stream.durable:
             self._records.committed(stream, entries, turn.now_ns)
             stream.sequence.handle_stored(entries)
@@ -431,17 +435,19 @@ class Transits:
     def _handle_duplicate(
         self, stream: TransitStream, conversation: Conversation, packet: int, header: RelayedHeader, turn: Turn
     ) -> None:
-        sequence, entry = stream.sequence, stream.sequence.entries[header.number]
-        before = entry.previous
+        sequence, entry = stream.sequence, stream.sequence.find(header.number)
+        assert entry is not None
+        is_lower, spans = sequence.ordered and header.previous < entry.previous, self._spans(stream, [entry])
         again = sequence.handle_duplicate(header.number, header.previous, ack_requested=header.ack_requested)
-        if stream.durable and entry.previous < before:
+        if is_lower:
             # A row cannot be changed: it moves to a place of its own, in one commit.
-            turn.commit.transit_deletes += self._spans(stream, [entry])
-            sequence.move_behind(entry)
+            turn.commit.transit_deletes += spans
+            entry = sequence.move_behind(header.number)
             turn.commit.transit.append(self._row(stream, entry, header.body))
-        if entry.previous < before and entry.body is not None:
-            # A sealed body is good with the ``previous`` that it came with alone.
-            entry.body = header.body
+            self.room.charge(stream)
+            if entry.body is not None:
+                # A sealed body is good with the ``previous`` that it came with alone.
+                entry.body = header.body
         if stream.durable:
             # It is on disk, or will be with the next commit.
             turn.arrivals.store_ack(conversation, packet)
@@ -526,10 +532,14 @@ class Transits:
         for stream, sequence in over.items():
             if sequence < stream.sequence.sequence:
                 continue
-            entries = stream.sequence.entries.values()
-            if stored := [entry for entry in entries if entry.state is not TransitState.ARRIVED]:
-                self._let_go(stream, stored, FreedReason.STALE_SEQUENCE, turn)
-            if stream.sequence.entries:
+            is_all = False
+            while not is_all:
+                is_all = not stream.sequence.on_disk
+                entries = stream.sequence.entries.values()
+                if stored := [entry for entry in entries if entry.state is not TransitState.ARRIVED]:
+                    self._let_go(stream, stored, FreedReason.STALE_SEQUENCE, turn)
+                self.bodies.bring_back(stream, 1)
+            if not stream.sequence.is_empty:
                 self._over[stream] = sequence
 
     def handle_committed(self, group: GroupCommit, now_ns: int) -> None:
@@ -538,10 +548,9 @@ class Transits:
             self._admission.waiting.add(peer_id, -sum([entry.size_bytes for entry in entries]))
             self._records.committed(stream, entries, now_ns)
             self.sync.handle_stored(stream, entries, now_ns)
-            stream.sequence.handle_stored(entries)
+            self.bodies.handle_stored(stream, entries)
             if stream.sequence.ordered:
                 self._words.handle_more(now_ns)
-            self.bodies.handle_stored(entries)
             self._look_at(stream)
         for stream, entries in group.passing.dead:
             left = [entry for entry in entries if stream.sequence.entries.get(entry.number) is entry]
@@ -549,7 +558,7 @@ class Transits:
             self._look_at(stream)
         for stream in group.passing.left:
             stream.leaving -= 1
-            if not stream.sequence.entries:
+            if stream.sequence.is_empty:
                 self.ends.pass_on(stream.id, now_ns)
         self._free_numbers.extend(group.commit.transit_stream_deletes)
         if group.passing.started:
@@ -564,7 +573,7 @@ class Transits:
 
     def _look_at(self, stream: TransitStream) -> None:
         """A stream has changed: it may have something to send, or another deadline."""
-        at_ns, expiry_ms = None if stream.paused else stream.sequence.hold.deadline_ns, stream.expiries.earliest()
+        at_ns, expiry_ms = None if stream.paused else stream.sequence.hold.deadline_ns, stream.next_expiry_ms
         if expiry_ms is not None:
             expiry_ns = self._wall.ns(expiry_ms)
             at_ns = expiry_ns if at_ns is None else min(at_ns, expiry_ns)
@@ -689,7 +698,7 @@ class Transits:
 
     def _rest(self, stream: TransitStream, now_ns: int) -> None:
         """If nothing of a stream is here, forget it after a while."""
-        if not stream.sequence.entries:
+        if stream.sequence.is_empty:
             self._words.handle_empty(stream, now_ns)
             self.ends.pass_on(stream.id, now_ns)
             self._idle[stream] = now_ns
@@ -776,7 +785,7 @@ class Transits:
 
         If such a one is here, both go again. If not, only the origin can close the gap, and sends this packet, too.
         """
-        if min(stream.sequence.entries) == entry.number:
+        if stream.sequence.ordered and stream.sequence.lowest == entry.number:
             self._let_go(stream, [entry], FreedReason.LET_GO, turn)
             return
         self._forget_sent(stream, [entry])
@@ -861,6 +870,7 @@ class Transits:
             self._words.handle_next_lost(stream, now_ns)
             stream.sequence.handle_session_closed(not_stored=not_stored)
             self.sync.handle_link_closed(stream)
+            self.bodies.handle_waiting(stream)
             self._look_at(stream)
 
     def handle_paused(self) -> None:
@@ -915,8 +925,7 @@ class Transits:
         self._lead(stream, way)
         if way is not None:
             self._records.rerouted(stream, way.via, now_ns)
-        arrived = [entry for entry in stream.sequence.entries.values() if entry.state is not TransitState.ARRIVED]
-        self.sync.handle_stored(stream, arrived, now_ns)
+        self.sync.handle_rerouted(stream, now_ns)
         self._words.note(stream, *stream.noted)
         self._look_at(stream)
 
@@ -933,11 +942,11 @@ class Transits:
             if stream.next_hop.waits or stream.leaving or stream.stopped:
                 # The next hop, or the disk, has more to say about it; or its neighbour waits for a word of this node.
                 self._idle[stream] = turn.now_ns
-            elif not stream.sequence.entries:
+            elif stream.sequence.is_empty:
                 self._forget(stream)
 
     def _expire(self, stream: TransitStream, turn: Turn) -> None:
-        expired: list[TransitPacket] = []
+        expired = self.bodies.bring_back_expired(stream, turn.now_ms, LETTERS_MAX)
         for number in stream.expiries.poll_due(turn.now_ms, LETTERS_MAX):
             entry = stream.sequence.entries.get(number)
             if entry is None:
@@ -959,6 +968,7 @@ class Transits:
         """
         purged = 0
         for stream in [stream for stream in self._streams.values() if stream.final == final]:
+            self.bodies.bring_back(stream, len(stream.sequence.on_disk) + 1)
             entries = [entry for entry in stream.sequence.entries.values() if entry.state in _LIVE]
             purged += sum(entry.messages for entry in entries)
             if entries and stream.sequence.ordered:
@@ -999,6 +1009,10 @@ _FREED_FOR: dict[str, FreedReason] = {
     DeadReason.PURGED: FreedReason.PURGED,
 }
 """Why this node answers for packets no longer that were given up, other than as they were refused."""
+
+
+def _number_of(index: TransitIndex) -> int:
+    return split_key(index.key)[0]
 
 
 def _is_part(entry: TransitPacket) -> bool:

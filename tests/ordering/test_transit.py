@@ -1,5 +1,8 @@
 """One stream that passes through: what is taken, what leaves and in which order, and what frees it."""
 
+from collections.abc import Iterable, Iterator
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,6 +11,7 @@ from triack.base.delivery import DURABLE, Ack, Delivery
 from triack.base.transitions import IllegalTransition, next_state
 from triack.ordering.transit import (
     LACKING_MAX,
+    ON_DISK,
     TRANSITIONS,
     Taken,
     TransitEvent,
@@ -196,7 +200,7 @@ def test_how_far_everything_is_here() -> None:
     """Up to the first packet that is missing; given up ones do not count, nor do those that are not stored."""
     sequence = passing(4, 5, 7)
     assert sequence.here == 5
-    sequence.entries[7].previous = 5
+    assert not sequence.handle_duplicate(7, 5, ack_requested=False)
     assert sequence.here == 7
     sequence.add([packet(8)])
     assert sequence.here == 7
@@ -268,10 +272,10 @@ def test_over_a_synchronous_link_a_word_needs_the_store_ack_of_this_copy() -> No
     entries = [TransitPacket(number, b"", 0, 1, 0, 0, 0, "a", 0) for number in (1, 2)]
     relay.add(entries)
     relay.handle_stored(entries)
-    assert relay.handle_onward([(1, 2)]) == (entries, [])
+    assert relay.handle_onward([(1, 2)]) == ([(1, 2)], [])
     relay.handle_sent(relay.peek_run(2), 0, packet=1)
     assert relay.handle_ack(entries[:1], Ack.STORE) == []
-    assert relay.handle_onward([(1, 2)]) == (entries[1:], entries[:1])
+    assert relay.handle_onward([(1, 2)]) == ([(2, 2)], entries[:1])
     assert relay.handle_ack(entries[1:], Ack.STORE) == entries[1:]
     assert not relay.entries
 
@@ -283,7 +287,7 @@ def test_a_word_that_comes_while_a_synchronous_link_is_asynchronous_is_not_forgo
     relay.add(entries)
     relay.handle_stored(entries)
     relay.handle_sent(relay.peek_run(1), 0, packet=1)
-    assert relay.handle_onward([(1, 1)]) == (entries, [])
+    assert relay.handle_onward([(1, 1)]) == ([(1, 1)], [])
     relay.set_sync(True)
     assert relay.handle_ack(entries, Ack.STORE) == entries
 
@@ -316,7 +320,7 @@ def test_a_word_counts_that_comes_in_the_next_session_before_its_packet(rerouted
     send(sequence)
     assert sequence.handle_ack([sequence.entries[1]], Ack.STORE) == []
     sequence.handle_session_closed(rerouted=rerouted)
-    assert sequence.handle_onward([(1, 1)]) == ([sequence.entries[1]], [])
+    assert sequence.handle_onward([(1, 1)]) == ([(1, 1)], [])
     send(sequence)
     assert len(sequence.handle_ack([sequence.entries[1]], Ack.STORE)) == (0 if rerouted else 1)
 
@@ -371,3 +375,164 @@ def test_a_neighbour_makes_it_remember_no_more_than_some() -> None:
     for number in range(2, LACKING_MAX + 2):
         sequence.add([packet(number)])
     assert not sequence.lacks_before(2 * LACKING_MAX)
+
+
+# A long backlog.
+
+
+class Looked(dict[int, TransitPacket]):
+    """The packets in memory, and how often one of them was looked at."""
+
+    looks = 0
+
+    def get(self, number: int, default: Any = None) -> Any:
+        self.looks += 1
+        return super().get(number, default)
+
+    def __iter__(self) -> Iterator[int]:
+        for number in super().__iter__():
+            self.looks += 1
+            yield number
+
+    def values(self) -> Any:
+        self.looks += len(self)
+        return super().values()
+
+
+def test_how_far_a_backlog_is_here_costs_what_has_come_since() -> None:
+    """Neither the time that it is asked again nor a packet for which there is no room looks at all of them."""
+    sequence = passing(*range(2, 20_002))
+    looked = sequence.entries = Looked(sequence.entries)
+    assert sequence.here == 20_001
+    late = [packet(number) for number in range(20_002, 20_012)]
+    sequence.add(late)
+    sequence.handle_stored(late)
+    looked.looks = 0
+    assert sequence.here == 20_011
+    assert sequence.lowest == 2
+    assert not sequence.handle_onward([(7, 7)])[1]
+    sequence.handle_held_back(1, 1)
+    assert looked.looks < 40
+
+
+class Seen(TransitPacket):
+    """A packet, and how often anything of one was read."""
+
+    reads = 0
+
+    def __getattribute__(self, name: str) -> Any:
+        Seen.reads += 1
+        return super().__getattribute__(name)
+
+
+def test_a_packet_that_comes_late_finds_its_place_among_many() -> None:
+    """It is compared with a few of those that wait."""
+    sequence = passing()
+    for number in (*range(1, 5_000), *range(5_001, 20_001), 5_000):
+        entry = Seen(number, b"body", 4, 1, number - 1, 0, 0, "up", 0)
+        sequence.add([entry])
+        Seen.reads = 0
+        sequence.handle_stored([entry])
+    assert Seen.reads < 100
+    assert send(sequence, 30_000) == list(range(1, 20_001))
+
+
+def stored(numbers: Iterable[int]) -> tuple[TransitSequence, list[TransitPacket]]:
+    sequence, entries = TransitSequence(Delivery.TRANSACTIONAL, 1), [packet(number) for number in numbers]
+    sequence.add(entries)
+    return sequence, entries
+
+
+def test_what_only_the_disk_has_leaves_in_order_when_it_is_brought_back() -> None:
+    """What came late goes to its place; the sessions get nothing whose turn has not come."""
+    sequence, entries = stored(range(1, 3_001))
+    sequence.handle_stored(entries[:100])
+    assert len(sequence.put_away(entries[100:])) == 2_900
+    assert (len(sequence), len(sequence.entries), sequence.here) == (3_000, 100, 3_000)
+    late = packet(5_000)
+    sequence.add([late])
+    sequence.handle_stored([late])
+    left = send(sequence, 1_000)
+    assert left == list(range(1, 101))
+    while sequence.peek() is ON_DISK:
+        for entry in sequence.bring_back(700):
+            entry.body = b"body"
+        left += send(sequence, 10_000)
+    assert left == [*range(1, 3_001), 5_000]
+
+
+def test_what_only_the_disk_has_is_known() -> None:
+    """A copy is a duplicate, and changes only what a copy may change; places and numbers stay."""
+    sequence, entries = stored(range(1, 2_001))
+    places = [entry.place for entry in entries]
+    sequence.put_away(entries)
+    assert sequence.judge(1, 1_500, 0) is Taken.DUPLICATE
+    assert sequence.judge(1, 1_500, 1) is Taken.OTHER_WAY
+    assert sequence.judge(1, 2_001, 0) is Taken.FRESH
+    assert not sequence.handle_held_back(1, 7)
+    assert not sequence.handle_duplicate(1_500, 1_490, ack_requested=True)
+    assert sequence.move_behind(1_500).place == 2_001
+    back = sequence.bring_back(3_000)
+    assert [entry.number for entry in back] == list(range(1, 2_001))
+    assert [entry.place for entry in back] == [2_001 if at == 1_499 else place for at, place in enumerate(places)]
+    assert [(it.number, it.previous) for it in back if it.ack_requested] == [(1_500, 1_490)]
+
+
+def test_what_has_left_or_is_on_its_way_is_not_put_away() -> None:
+    """Acks of it are still to come."""
+    sequence = passing(1, 2, 3)
+    entries = list(sequence.entries.values())
+    assert send(sequence, 1) == [1]
+    sequence.remove([entries[1]])
+    assert sequence.put_away(entries) == [entries[2]]
+    assert (sequence.lowest, len(sequence)) == (1, 2)
+    assert sequence.handle_ack([entries[0]], Ack.STORE) == [entries[0]]
+    assert sequence.lowest == 3
+
+
+def plain_here(stored: dict[int, int], arrived: set[int], *, skips: bool) -> int:
+    """The same by a look at all packets: from the lowest on, each follows the one before.
+
+    ``skips``: or any of them whose origin has given up all in between.
+    """
+    numbers = sorted({*stored, *arrived})
+    last = numbers[0] - 1
+    while last + 1 not in arrived:
+        further = [number for number in numbers if number > last and number in stored and stored[number] <= last]
+        if not skips:
+            following = next((number for number in numbers if number > last), None)
+            further = [number for number in further if number == following]
+        if not further:
+            break
+        last = max(further) if skips else further[0]
+    return last
+
+
+@pytest.mark.slow
+@given(st.lists(st.tuples(st.integers(0, 6), st.integers(1, 12), st.integers(0, 3)), max_size=60))
+def test_how_far_everything_is_here_whatever_came_and_left(events: list[tuple[int, int, int]]) -> None:
+    """Never less than what follows without a gap, never more than what its origin has not given up."""
+    sequence = TransitSequence(Delivery.TRANSACTIONAL, 1)
+    for event, number, gap in events:
+        entry, found = sequence.entries.get(number), sequence.find(number)
+        if event == 0 and found is None:
+            sequence.add([packet(number, max(0, number - 1 - gap))])
+        elif event in (1, 2) and entry is not None:
+            sequence.handle_stored([entry])
+        elif event == 3 and entry is not None:
+            sequence.put_away([entry])
+        elif event == 4 and found is not None:
+            sequence.handle_duplicate(number, max(0, number - 1 - gap), ack_requested=False)
+        elif event == 5 and entry is not None:
+            sequence.remove([entry])
+        elif event == 6:
+            sequence.bring_back(gap)
+        everything = [it for it in map(sequence.find, range(1, 13)) if it is not None]
+        arrived = {it.number for it in everything if it.state is TransitState.ARRIVED}
+        kept = {it.number: it.before for it in everything if it.number not in arrived}
+        if everything:
+            assert sequence.lowest == everything[0].number
+            here = sequence.here
+            assert plain_here(kept, arrived, skips=False) <= here
+            assert here <= plain_here(kept, arrived, skips=True)
+        assert len(sequence) == len(everything)

@@ -74,7 +74,7 @@ class Relays:
         """How many packets wait at nodes, all of them by default, for others."""
         engines = [self.nodes[name].engine for name in names or self.nodes]
         streams = [stream for engine in engines if engine is not None for stream in engine.transits.streams]
-        return sum(len(stream.sequence.entries) for stream in streams)
+        return sum(len(stream.sequence) for stream in streams)
 
     def is_done(self, *origins: str) -> bool:
         """Whether nothing of these origins is on its way."""

@@ -275,7 +275,7 @@ class _Scene:
             # With a relay that is halted nobody knows what can still move.
             if self.plan.links and self.tainted:
                 continue
-            if any(stream.durable and stream.sequence.entries for stream in engine.transits.streams):
+            if any(stream.durable and not stream.sequence.is_empty for stream in engine.transits.streams):
                 return False
             if any(
                 outgoing.durable and outgoing.busy and self._reaches(index, outgoing.peer)

@@ -94,7 +94,7 @@ def _makes_room(sequence: OutgoingSequence | TransitSequence) -> bool:
     """Whether an acknowledgement or a removal is still to come that makes room for what waits, or nothing waits."""
     if isinstance(sequence, TransitSequence):
         entries = sequence.entries.values()
-        is_waiting = any(entry.state is TransitState.WAITING for entry in entries)
+        is_waiting = bool(sequence.on_disk) or any(entry.state is TransitState.WAITING for entry in entries)
         return not is_waiting or any(
             entry.state is TransitState.DEAD or (entry.state is TransitState.SENT and not entry.stored)
             for entry in entries

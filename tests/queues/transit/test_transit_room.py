@@ -88,6 +88,53 @@ def test_a_full_relay_takes_what_its_packets_wait_for(monkeypatch: pytest.Monkey
     assert not found.lets_ahead(ordered, 4, 1, full)
 
 
+def test_what_is_refused_looks_at_no_backlog() -> None:
+    """Whatever came first, and however many bytes are there: one look at the least number."""
+    looks = 0
+
+    class Looked(dict[int, TransitPacket]):
+        def __iter__(self) -> Any:
+            nonlocal looks
+            for number in super().__iter__():
+                looks += 1
+                yield number
+
+        def __contains__(self, number: object) -> bool:
+            nonlocal looks
+            looks += 1
+            return super().__contains__(number)
+
+    found, ordered = room(), stream(delivery=Delivery.TRANSACTIONAL)
+    for number in (*range(1_001, 2_001), 1):
+        ordered.sequence.add([TransitPacket(number, b"", 1, 1, 0, 0, 0, "up", 0)])
+    ordered.sequence.entries = Looked(ordered.sequence.entries)
+    assert [found.lets_ahead(ordered, number, 1, HoldReason.TRANSIT_FULL) for number in range(2, 12)] == [False] * 10
+    assert looks <= 10
+
+
+def test_packets_on_the_disk_alone_are_charged_to_the_neighbour_that_brought_them() -> None:
+    """At its limit its streams wait, and no other's; up to twice the limit comes what all others wait for."""
+    found, busy, other = room(peer_memory_bytes=40_000), stream(delivery=Delivery.TRANSACTIONAL), stream(2, "other")
+    run = cast("IncomingRun", SimpleNamespace(body_bytes=500, counts=[5], bodies=[b""]))
+
+    def grow(size_bytes: int) -> None:
+        at = busy.sequence.highest
+        while busy.away_bytes < size_bytes:
+            at += 2
+            entries = [TransitPacket(at, b"", 1, 1, 0, 0, 0, "up", at**2 % 7_919 * 2**20)]
+            busy.sequence.add(entries)
+            busy.sequence.put_away(entries)
+            found.charge(busy)
+
+    assert found.takes(busy, BY_UP, run)
+    grow(10_000)
+    assert (found.lacks(busy, BY_UP), found.lacks(other, BY_UP)) == (HoldReason.TRANSIT_FULL, None)
+    assert (found.takes(busy, BY_UP, run), found.takes(other, BY_UP, run)) == (False, True)
+    assert found.lets_ahead(busy, 1, 1, HoldReason.TRANSIT_FULL)
+    grow(20_000)
+    assert not found.lets_ahead(busy, 1, 1, HoldReason.TRANSIT_FULL)
+
+
 @pytest.mark.parametrize("reason", [HoldReason.TRANSIT_FULL, HoldReason.STORE_LOW])
 def test_a_relay_without_room_takes_words_that_may_make_some(reason: HoldReason) -> None:
     """Of the end of a large body or of a subscription, a few at a time; nothing else, and no more than a few."""

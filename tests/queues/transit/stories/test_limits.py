@@ -217,6 +217,56 @@ def test_a_hop_that_is_away_for_days_gets_each_message_once() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("delivery", sorted(DURABLE))
+@pytest.mark.parametrize("seed", range(3))
+def test_a_backlog_on_the_disk_outlives_everything(seed: int, delivery: Delivery) -> None:
+    """A relay with next to no memory for it, lossy links, hops that go away in the middle, and starts of the relay."""
+    small = NodeSettings(body_cache_bytes=2_000, messages_per_packet=1)
+    net = line("arb", seed, Faults(loss=0.05), settings={"a": small, "r": small})
+    a, r, b = (net[name] for name in "arb")
+    b.crash()
+    for at in range(0, 2_000, 500):
+        post(a, "b", *numbered(at, at + 500), delivery=delivery)
+        net.world.run(3 * SECOND)
+    assert net.world.run(100 * SECOND, lambda: net.waiting("r") == 2_000)
+    (stream,) = r.live.transits.streams
+    assert len(stream.sequence.entries) < 10
+    r.restart()
+    for _ in range(3):
+        b.start()
+        net.world.run(SECOND)
+        b.crash()
+        net.world.run(2 * SECOND)
+        r.restart()
+    b.start()
+    assert net.world.run(HOUR, lambda: net.is_done("a"))
+    arrived = b.read_all("q")
+    assert (arrived if delivery is Delivery.TRANSACTIONAL else sorted(arrived)) == numbered(0, 2_000)
+    room, bodies = r.live.transits.room, r.live.transits.bodies
+    assert (room.disk.total_bytes, room.messages.value, room.away.total_bytes, bodies.cached_bytes) == (0, 0, 0, 0)
+
+
+@pytest.mark.parametrize("delivery", sorted(DURABLE))
+@pytest.mark.parametrize("is_purged", [False, True])
+def test_what_only_the_disk_has_ends_like_all_others(delivery: Delivery, is_purged: bool) -> None:
+    """Its time runs out, or it is purged: one dead letter each, and nothing is left of it."""
+    small = NodeSettings(body_cache_bytes=0, messages_per_packet=1)
+    net = line("arb", settings={"a": small, "r": small})
+    a, r, b = (net[name] for name in "arb")
+    b.crash()
+    post(a, "b", *numbered(0, 700), delivery=delivery, life_ms=0 if is_purged else 30_000)
+    assert net.world.run(20 * SECOND, lambda: net.waiting("r") == 700)
+    net.world.run(SECOND)  # until they are stored
+    if is_purged:
+        r.act(lambda: r.live.purge_transit("b", net.world.now_ns))
+    net.world.run(100 * SECOND)
+    assert sorted([*dead(r)[0], *dead(a)[0]]) == numbered(0, 700)
+    b.start()  # copies that were under way to the relay while it was purged have no other end
+    assert net.world.run(HOUR, lambda: net.is_done("a"))
+    assert (r.live.transits.room.away.total_bytes, r.live.transits.bodies.cached_bytes) == (0, 0)
+
+
+@pytest.mark.slow
 def test_a_large_message_passes_a_relay_in_its_packets() -> None:
     """The relay never puts it together; the datagrams of the second hop are smaller."""
     net = line("arb")
