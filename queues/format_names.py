@@ -34,8 +34,8 @@ _WITHOUT_MEANING = {
     "CONNECTOR": "there are no connector queues: a program that reads a queue can speak to another system",
 }
 """Kinds of format names for which there is nothing here, and what to do instead."""
-_PREFIX = "FORMATNAME:"
-_LABEL = "LABEL:"
+_PREFIX, _LABEL = "FORMATNAME:", "LABEL:"
+"""What programs write before a name where several kinds may stand."""
 _SUFFIXES = {"JOURNAL": "", "DEADLETTER": DEAD_LETTER_QUEUE, "DEADXACT": DEAD_LETTER_QUEUE, "XACTONLY": ""}
 """Suffixes, and the system queue that each means; empty where that depends on what is before it."""
 _SYSTEM_PATHS = {"JOURNAL$": "JOURNAL", "DEADLETTER$": "DEADLETTER", "XACTDEADLETTER$": "DEADXACT"}

@@ -7,14 +7,14 @@ import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
-__all__ = ["CORE", "tests_for"]
+__all__ = ["CORE", "folders_for"]
 
 CORE = ("tests/base", "tests/session", "tests/ordering", "tests/store", "tests/transport", "tests/test_house.py")
 """They take some fifteen seconds, and each other room relies on what they test."""
 ASKED = (["diff", "--name-only", "HEAD"], ["ls-files", "--others", "--exclude-standard"])
 
 
-def tests_for(changed: Iterable[str]) -> list[str]:
+def folders_for(changed: Iterable[str]) -> list[str]:
     """Find the tests of the rooms of some files.
 
     They are in the folder of tests with the name of a file's folder, or of the nearest one above it.
@@ -38,4 +38,4 @@ def tests_for(changed: Iterable[str]) -> list[str]:
 
 if __name__ == "__main__":
     told = (subprocess.run(["git", *ask], capture_output=True, text=True, check=True).stdout for ask in ASKED)
-    print(*tests_for(name for names in told for name in names.splitlines()))  # noqa: T201
+    print(*folders_for(name for names in told for name in names.splitlines()))  # noqa: T201

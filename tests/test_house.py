@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.changed import CORE, tests_for
+from tests.changed import CORE, folders_for
 from tests.house import (
     LEFTOVERS,
     MAX_ATTRIBUTES,
@@ -385,4 +385,4 @@ def test_dependency_rule_bites() -> None:
 def test_a_check_takes_the_tests_of_each_room_that_has_changed() -> None:
     """A new room has none yet: those of the room around it are taken."""
     changed = ["queues/transit/transits.py", "tests/api/test_api.py", "README.md", "node/new/room.py"]
-    assert tests_for(changed) == sorted([*CORE, "tests/queues/transit", "tests/api", "tests/node"])
+    assert folders_for(changed) == sorted([*CORE, "tests/queues/transit", "tests/api", "tests/node"])
