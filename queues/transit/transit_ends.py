@@ -18,7 +18,7 @@ from triack.queues.peers.link import Conversation, Link
 from triack.queues.streams.stream_state import END_KEY
 from triack.queues.transit.transit_door import TransitDoor
 from triack.queues.transit.transit_words import TransitWords, stream_key
-from triack.queues.transit.ways_back import Brought
+from triack.queues.transit.ways_back import STREAMS_MAX, Brought
 
 __all__ = ["TransitEnds"]
 
@@ -48,7 +48,7 @@ class TransitEnds:
         self._is_here = is_here
         # Those that were not answered yet, and the neighbours that they came by: of each the last, as of ways back.
         self._ends: dict[StreamId, tuple[RelayedEnd, str]] = {}
-        self._brought = Brought()
+        self._brought = Brought[StreamId](STREAMS_MAX)
 
     @property
     def unanswered(self) -> Collection[StreamId]:

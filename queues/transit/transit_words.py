@@ -142,10 +142,8 @@ class TransitWords:
                 self._send_ack(conversation, back.acked, now_ns)
             if back.forgotten is not None:
                 self._send_forgotten(conversation, back.forgotten, now_ns)
-            waiting = list(back.rejected.values())
-            back.rejected.clear()
-            for packet in waiting:
-                self._send_reject(packet, None, now_ns)
+            for packet, by in self.ways.take_rejections(back):
+                self._send_reject(packet, by, None, now_ns)
 
     # ---- ends
 
@@ -190,13 +188,13 @@ class TransitWords:
         """A packet has ended here of which its origin, or a neighbour, has a copy still."""
         packet = RelayedReject(*stream.id, stream.sequence.sequence, entry.number, reason, 0, self._node_id)
         self.tell_keeper(stream, entry, packet, now_ns)
-        self._send_reject(packet, None, now_ns)
+        self._send_reject(packet, entry.via, None, now_ns)
 
     def pass_reject(self, conversation: Conversation, packet: RelayedReject, now_ns: int) -> None:
         """Pass a rejection on. Without an open session upstream it is kept for the next one."""
         packet.hops += 1
         if packet.hops < HOPS_MAX:
-            self._send_reject(packet, conversation, now_ns)
+            self._send_reject(packet, conversation.link_name, conversation, now_ns)
 
     def tell_keeper(self, stream: TransitStream, entry: TransitPacket, packet: RelayedReject, now_ns: int) -> None:
         """A packet has ended whose neighbour has a copy until it is passed on; that may not be the nearest one."""
@@ -204,17 +202,13 @@ class TransitWords:
         if stream.awaited and keeper is not None and (upstream is None or upstream.link_name != entry.via):
             self._hand_reject(keeper, packet, now_ns)
 
-    def _send_reject(self, packet: RelayedReject, but: Conversation | None, now_ns: int) -> None:
-        stream = StreamId(packet.origin, packet.stream)
-        upstream = self._upstream(stream, but)
-        if upstream is None:
-            back = self.ways.of(stream)
-            if back is None:
-                self._drops[DropReason.NO_WAY_BACK] += 1
-            else:
-                back.keep(packet)
-            return
-        self._hand_reject(upstream, packet, now_ns)
+    def _send_reject(self, packet: RelayedReject, cause: str, but: Conversation | None, now_ns: int) -> None:
+        """Send a rejection upstream, or keep it for the next session there; ``cause`` is the neighbour that pays."""
+        upstream = self._upstream(StreamId(packet.origin, packet.stream), but)
+        if upstream is not None:
+            self._hand_reject(upstream, packet, now_ns)
+        elif not self.ways.keep(packet, cause):
+            self._drops[DropReason.NO_WAY_BACK] += 1
 
     def _hand_reject(self, upstream: Conversation, packet: RelayedReject, now_ns: int) -> None:
         stream = StreamId(packet.origin, packet.stream)

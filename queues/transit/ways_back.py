@@ -5,7 +5,8 @@ destination acknowledges that.
 """
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
+from typing import Generic, TypeVar
 
 from triack.base.names import StreamId
 from triack.ordering.wire import RelayedEnd, RelayedOrderAck, RelayedReject
@@ -15,8 +16,11 @@ __all__ = ["Back", "Brought", "WaysBack"]
 STREAMS_MAX = 8_192
 """Streams remembered of those that a neighbour has brought, the last ones: twice as many as it may have live, and some
 5 MB, a third of what one peer may fill by default."""
-REJECTIONS_MAX = 256
-"""Rejections kept of one stream. If one is lost, its packet is rejected again after the origin's next resend."""
+REJECTIONS_MAX = 8_192
+"""Rejections kept for which a neighbour pays, the last ones: some 5 MB. It has sent them, or brought what this node
+itself rejects. If one is lost, its packet is rejected again after the origin's next resend."""
+
+Key = TypeVar("Key", bound=Hashable)
 
 
 class Back:
@@ -27,7 +31,8 @@ class Back:
         downstreams: the neighbours that it has gone to, who alone may speak about it.
         acked: the last order ack for it.
         forgotten: that its destination has forgotten it, if that found no session to the origin.
-        rejected: the last rejections that found no session to the origin, by number.
+        rejected: the last rejections that found no session to the origin, by number, and the
+            neighbour that pays for each.
     """
 
     __slots__ = ("acked", "downstreams", "forgotten", "rejected", "upstreams")
@@ -37,7 +42,7 @@ class Back:
         self.downstreams: dict[str, None] = {}
         self.acked: RelayedOrderAck | None = None
         self.forgotten: RelayedEnd | None = None
-        self.rejected: OrderedDict[int, RelayedReject] = OrderedDict()
+        self.rejected: dict[int, tuple[RelayedReject, str]] = {}
 
     @property
     def nearest(self) -> list[str]:
@@ -45,52 +50,51 @@ class Back:
         fewest = min(self.upstreams.values(), default=0)
         return [name for name, hops in self.upstreams.items() if hops == fewest]
 
-    def keep(self, packet: RelayedReject) -> None:
-        """Keep a rejection until there is a session again."""
-        self.rejected[packet.number] = packet
-        if len(self.rejected) > REJECTIONS_MAX:
-            self.rejected.popitem(last=False)
 
-
-class Brought:
-    """The streams that each neighbour has brought, the last ones of each.
+class Brought(Generic[Key]):
+    """What each neighbour has brought, the last ones of each.
 
     A neighbour drives out what it has brought itself, and nothing that others have: it may invent as many as it likes.
+
+    Args:
+        most: how many are remembered of each neighbour.
     """
 
-    __slots__ = ("_streams",)
+    __slots__ = ("_by", "_most")
 
-    def __init__(self) -> None:
-        self._streams: dict[str, OrderedDict[StreamId, None]] = {}
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._by: dict[str, OrderedDict[Key, None]] = {}
 
-    def note(self, via: str, stream: StreamId) -> StreamId | None:
-        """A neighbour has brought a stream. Returns the one of it that gives way, if one must."""
-        streams = self._streams.setdefault(via, OrderedDict())
-        streams[stream] = None
-        streams.move_to_end(stream)
-        return streams.popitem(last=False)[0] if len(streams) > STREAMS_MAX else None
+    def note(self, via: str, key: Key) -> Key | None:
+        """A neighbour has brought something. Returns what of it gives way, if something must."""
+        its = self._by.setdefault(via, OrderedDict())
+        its[key] = None
+        its.move_to_end(key)
+        return its.popitem(last=False)[0] if len(its) > self._most else None
 
-    def by(self, via: str) -> Iterable[StreamId]:
-        """Those of one neighbour."""
-        return self._streams.get(via, ())
+    def by(self, via: str) -> Iterable[Key]:
+        """What one neighbour has brought."""
+        return self._by.get(via, ())
 
-    def forget(self, via: str, stream: StreamId) -> None:
-        """One of a neighbour is forgotten."""
-        streams = self._streams.get(via)
-        if streams is not None:
-            streams.pop(stream, None)
-            if not streams:
-                del self._streams[via]
+    def forget(self, via: str, key: Key) -> None:
+        """Something of a neighbour is forgotten."""
+        its = self._by.get(via)
+        if its is not None:
+            its.pop(key, None)
+            if not its:
+                del self._by[via]
 
 
 class WaysBack:
     """The ways back of all streams."""
 
-    __slots__ = ("_backs", "_brought")
+    __slots__ = ("_backs", "_brought", "_rejections")
 
     def __init__(self) -> None:
         self._backs: dict[StreamId, Back] = {}
-        self._brought = Brought()
+        self._brought = Brought[StreamId](STREAMS_MAX)
+        self._rejections = Brought[tuple[StreamId, int]](REJECTIONS_MAX)
 
     def of(self, stream: StreamId) -> Back | None:
         """The way back of a stream, or None."""
@@ -108,8 +112,32 @@ class WaysBack:
         if gone is not None and (old := self._backs.get(gone)) is not None:
             old.upstreams.pop(via, None)
             if not old.upstreams:  # no other neighbour has brought it
+                self.take_rejections(old)
                 del self._backs[gone]
 
     def brought_by(self, upstream: str) -> list[Back]:
         """The ways back of the streams that a neighbour has brought."""
         return [self._backs[stream] for stream in self._brought.by(upstream)]
+
+    def keep(self, packet: RelayedReject, by: str) -> bool:
+        """Keep a rejection until there is a session upstream; a neighbour pays. Returns False when no way is known."""
+        stream = StreamId(packet.origin, packet.stream)
+        back = self._backs.get(stream)
+        if back is None:
+            return False
+        if packet.number in back.rejected:
+            self._forget_rejection(back, packet.number)
+        back.rejected[packet.number] = packet, by
+        gone = self._rejections.note(by, (stream, packet.number))
+        if gone is not None:
+            del self._backs[gone[0]].rejected[gone[1]]
+        return True
+
+    def take_rejections(self, back: Back) -> list[tuple[RelayedReject, str]]:
+        """Take the rejections that are kept of a stream, and the neighbour that pays for each."""
+        return [self._forget_rejection(back, number) for number in list(back.rejected)]
+
+    def _forget_rejection(self, back: Back, number: int) -> tuple[RelayedReject, str]:
+        packet, by = back.rejected.pop(number)
+        self._rejections.forget(by, (StreamId(packet.origin, packet.stream), number))
+        return packet, by

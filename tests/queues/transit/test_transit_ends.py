@@ -11,7 +11,7 @@ from triack.base.units import SECOND
 from triack.ordering.wire import HOPS_MAX, RelayedEnd, encode_relayed_end
 from triack.queues.peers.control import Control
 from triack.queues.streams.stream_state import END_KEY
-from triack.queues.transit import ways_back
+from triack.queues.transit import transit_ends, ways_back
 
 
 def joined() -> Relays:
@@ -102,6 +102,7 @@ def test_packets_whose_origin_answers_for_them_no_longer_go_with_the_end(deliver
 
 def test_a_neighbour_drives_out_no_end_of_another_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """It may say of any number of streams that they have ended; the answer still finds its way to the other one."""
+    monkeypatch.setattr(transit_ends, "STREAMS_MAX", 3)
     monkeypatch.setattr(ways_back, "STREAMS_MAX", 3)
     net = Relays("ar er rb", {"a": [("b", "r")], "e": [("b", "r")], "b": [("a", "r"), ("e", "r")]})
     for name in "ae":

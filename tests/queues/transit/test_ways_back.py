@@ -33,16 +33,50 @@ def test_a_neighbour_that_is_back_hears_the_last_order_acks() -> None:
     assert ways.brought_by("down") == []
 
 
+def rejection(number: int, stream: StreamId = ID) -> RelayedReject:
+    return RelayedReject(*stream, 1, number, "no-route", 0, b"d" * 16)
+
+
 def test_rejections_wait_for_a_session() -> None:
-    """The last ones of a stream, each number once."""
+    """Each number once, the last that was said of it."""
     ways = WaysBack()
+    assert not ways.keep(rejection(5), "down")
     ways.note(ID, "up", 0, "down")
+    for number in (5, 6, 5):
+        assert ways.keep(rejection(number), "down")
     back = ways.of(ID)
     assert back is not None
-    for number in [*range(1, ways_back.REJECTIONS_MAX + 2), 5]:
-        back.keep(RelayedReject(*ID, 1, number, "no-route", 0, b"d" * 16))
-    assert len(back.rejected) == ways_back.REJECTIONS_MAX
-    assert 1 not in back.rejected
+    assert ways.take_rejections(back) == [(rejection(number), "down") for number in (6, 5)]
+    assert ways.take_rejections(back) == []
+
+
+def test_a_neighbour_that_rejects_drives_out_its_own_rejections(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In all streams together, and none that another neighbour has sent."""
+    monkeypatch.setattr(ways_back, "REJECTIONS_MAX", 10)
+    ways = WaysBack()
+    streams = [StreamId(ID.origin, number) for number in range(1, 101)]
+    for stream in streams:
+        ways.note(stream, "up", 0, "down")
+    ways.keep(rejection(1, streams[0]), "honest")
+    for number in range(2, 300):
+        ways.keep(rejection(number, streams[number % 100]), "evil")
+    kept = [it for back in map(ways.of, streams) if back is not None for it in back.rejected.values()]
+    assert [packet.number for packet, by in kept if by == "honest"] == [1]
+    assert sorted(packet.number for packet, by in kept if by == "evil") == list(range(290, 300))
+
+
+def test_a_forgotten_stream_takes_its_rejections_along(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then others have their places."""
+    monkeypatch.setattr(ways_back, "STREAMS_MAX", 1)
+    monkeypatch.setattr(ways_back, "REJECTIONS_MAX", 2)
+    ways = WaysBack()
+    for stream in (ID, StreamId(ID.origin, 2)):
+        ways.note(stream, "up", 0, "down")
+        for number in (1, 2):
+            ways.keep(rejection(number, stream), "down")
+    back = ways.of(StreamId(ID.origin, 2))
+    assert back is not None
+    assert list(back.rejected) == [1, 2]
 
 
 def test_memory_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
