@@ -8,6 +8,8 @@ letter at the relay that has it: nothing is lost silently, and nothing is taken 
 All of this is in memory: until it is answered, the origin says again that the stream has ended.
 """
 
+from collections import Counter
+
 from triack.base.names import StreamId
 from triack.base.units import SECOND
 from triack.ordering.wire import RelayedEnd
@@ -19,9 +21,9 @@ __all__ = ["ENDS_MAX", "REST_NS", "AwaitedEnds"]
 REST_NS = 7 * 86_400 * SECOND
 """A week: how long a relay that is on no way any more may be without a session. A message that expired on its way never
 comes, and then the stream takes a place for so long, unless that is needed."""
-ENDS_MAX = 8_192
-"""Streams that are awaited at once, as many as one origin may have gaps between its ended ones. More are not noted: a
-neighbour could invent them, and a true origin says it again."""
+ENDS_MAX = 2_048
+"""Streams that are awaited of those that one neighbour says have ended: as many as it may have here by default. More
+are not noted: it could invent them, and a true origin says it again. Each may keep a closed session, some 8 KB."""
 
 
 class AwaitedEnds:
@@ -31,18 +33,24 @@ class AwaitedEnds:
         ends: what the origin of each has said, by which conversation, and until when to wait.
     """
 
-    __slots__ = ("_due", "ends")
+    __slots__ = ("_by", "_due", "ends")
 
     def __init__(self) -> None:
         self.ends: dict[StreamId, tuple[Conversation, RelayedEnd, int]] = {}
+        # How many each neighbour has said.
+        self._by: Counter[str] = Counter()
         self._due = Deadlines[StreamId]()
 
     def wait(self, conversation: Conversation, packet: RelayedEnd, now_ns: int) -> None:
         """A stream has ended, and packets of it are missing. The first time that is said of it counts."""
         stream = StreamId(packet.origin, packet.stream)
-        before = self.ends.get(stream)
-        if before is None and len(self.ends) >= ENDS_MAX:
-            return
+        before, by = self.ends.get(stream), conversation.link_name
+        if before is None or before[0].link_name != by:
+            if self._by[by] >= ENDS_MAX:
+                return
+            self._by[by] += 1
+            if before is not None:
+                self._uncount(before[0])
         is_same = before is not None and before[1].sequence == packet.sequence
         until_ns = before[2] if before is not None and is_same else now_ns + REST_NS
         self.ends[stream] = conversation, packet, until_ns
@@ -72,8 +80,16 @@ class AwaitedEnds:
 
     def forget(self, stream: StreamId) -> None:
         """A stream is forgotten."""
-        self.ends.pop(stream, None)
+        ended = self.ends.pop(stream, None)
+        if ended is not None:
+            self._uncount(ended[0])
         self._due.set(stream, None)
+
+    def _uncount(self, conversation: Conversation) -> None:
+        by = conversation.link_name
+        self._by[by] -= 1
+        if not self._by[by]:
+            del self._by[by]
 
     def next_deadline(self) -> int | None:
         """When ``poll_due`` returns something, or None."""

@@ -63,8 +63,23 @@ def test_a_forgotten_one_is_not_looked_at() -> None:
     assert (due(ends, 2 * REST_NS), ends.next_deadline()) == ([], None)
 
 
-def test_invented_ends_fill_no_memory() -> None:
+def test_invented_ends_fill_no_memory_and_no_place_of_others() -> None:
+    """A neighbour has its places alone, and has them again when one is forgotten."""
     ends = AwaitedEnds()
     for stream in range(1, ENDS_MAX + 100):
         ends.wait(BY, end(stream), 1)
-    assert len(due(ends, 2 * REST_NS)) == ENDS_MAX
+    assert len(ends.ends) == ENDS_MAX
+    ends.wait(OTHER, end(10_000), 1)
+    ends.forget(StreamId(b"a" * 16, 1))
+    ends.wait(BY, end(10_001), 1)
+    assert {10_000, 10_001} <= {stream.number for stream in ends.ends}
+
+
+def test_an_end_that_another_neighbour_repeats_is_that_ones() -> None:
+    ends = AwaitedEnds()
+    for stream in range(1, ENDS_MAX + 1):
+        ends.wait(BY, end(stream), 5)
+    ends.wait(OTHER, end(1), 50)
+    ends.wait(BY, end(10_000), 50)
+    assert ends.ends[StreamId(b"a" * 16, 1)] == (OTHER, end(1), REST_NS + 5)
+    assert len(ends.ends) == ENDS_MAX + 1
