@@ -15,6 +15,7 @@ the other can tell:
 Promise: no session opens while either node remembers a point that the other's store does not have.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -30,6 +31,10 @@ __all__ = ["STRANGERS_MAX", "History", "KnownPeer", "Peers", "covers"]
 STRANGERS_MAX = 65_536
 """Beyond this number, peers that nothing durable depends on are forgotten with their last session: anyone can invent a
 node id, and no honest node has this many peers."""
+
+NODES_OF_ONE_MAX = 4_096
+"""Nodes of one peer that are remembered on the disk, some 500 bytes each: as many as it may have streams. A peer could
+invent any number of them, and each would stay. Further ones are remembered as long as strangers."""
 
 _BY_ID = "id:"
 """Before the id of a node that has proved no name, where the names of peers are; no peer has such a name."""
@@ -147,7 +152,7 @@ class Peers:
             found after a restart.
     """
 
-    __slots__ = ("_known", "_needed", "addresses")
+    __slots__ = ("_known", "_needed", "_written", "addresses")
 
     def __init__(
         self,
@@ -159,6 +164,8 @@ class Peers:
         self._known = {row.node_id: KnownPeer(*row, written=row) for row in rows}
         for node_id, known in self._known.items():
             known.key = known.written_key = (state or {}).get(_KEY + node_id.hex(), b"")
+        # How many nodes of each peer are on the disk; of nodes that have proved no name, under the empty one.
+        self._written = Counter(known.name for known in self._known.values())
         self._needed: dict[bytes, KnownPeer] = {}
 
     def of(self, node_id: bytes) -> HistoryPoint:
@@ -241,11 +248,24 @@ class Peers:
         """Add to a commit the points of peers' stores on which it depends."""
         for node_id, known in self._needed.items():
             row = PeerRow(node_id, known.start, known.serial, known.name)
+            if not self._has_place(known):
+                continue
             if row != known.written:
                 known.written = commit.peers[node_id] = row
             if known.key != known.written_key:
                 known.written_key = commit.state[_KEY + node_id.hex()] = known.key
         self._needed.clear()
+
+    def _has_place(self, known: KnownPeer) -> bool:
+        """Whether a node may be on the disk as one of its peer; counts it as that if it may."""
+        if known.written is not None and known.written.name == known.name:
+            return True
+        if self._written[known.name] >= (NODES_OF_ONE_MAX if known.name else STRANGERS_MAX):
+            return False
+        self._written[known.name] += 1
+        if known.written is not None:
+            self._written[known.written.name] -= 1
+        return True
 
     def part(self, node_id: bytes) -> None:
         """The last session with a peer is over: beyond the limit, forget it if nothing durable depends on it."""

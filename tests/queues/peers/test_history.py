@@ -130,6 +130,28 @@ def test_strangers_are_forgotten_only_when_there_are_too_many(monkeypatch: pytes
     assert [peers.of(node_id) != NO_POINT for node_id in (B, *ids)] == [True, True, False, False, True]
 
 
+def test_a_peer_that_claims_to_be_many_nodes_fills_its_own_places(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a start as well; a node that has its place moves on in it, and other peers have theirs."""
+    monkeypatch.setattr(history, "NODES_OF_ONE_MAX", 3)
+    peers = Peers([PeerRow(B, 5, 50, "evil")])
+    claimed = [bytes([number]) * 16 for number in range(9)]
+    for node_id in claimed:
+        peers.depend(peers.meet(node_id, HistoryPoint(1, 1), "evil", b"k" * 32))
+    peers.depend(peers.meet(A, HistoryPoint(7, 7), "honest"))
+    assert list(sealed(peers)) == [*claimed[:2], A]
+    peers.depend(peers.meet(B, HistoryPoint(5, 51), "evil"))
+    assert sealed(peers) == {B: PeerRow(B, 5, 51, "evil")}
+
+
+def test_a_node_that_proves_another_name_takes_a_place_of_that_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And leaves the one that it had."""
+    monkeypatch.setattr(history, "NODES_OF_ONE_MAX", 1)
+    peers = Peers([PeerRow(B, 5, 50, "old")])
+    for node_id, name in ((B, "new"), (A, "old"), (b"c" * 16, "new")):
+        peers.depend(peers.meet(node_id, HistoryPoint(5, 51), name))
+    assert list(sealed(peers)) == [B, A]
+
+
 @pytest.mark.parametrize(
     ("checked", "remembered", "enough"),
     [
