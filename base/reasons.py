@@ -101,7 +101,10 @@ class DropReason(Reason):
     TOO_MANY_SESSIONS = "too-many-sessions", "A connect found no room for one more session."
     HALF_OPEN_OVERFLOW = "half-open-overflow", "An unfinished connection gave way to a newer one."
     # No room.
-    CONTROL_OVERFLOW = "control-overflow", "An order ack or a rejection found too many waiting for the same peer."
+    CONTROL_OVERFLOW = (
+        "control-overflow",
+        "An order ack, a rejection or an answer about a subscription found too many waiting for the same peer.",
+    )
     TOO_MANY_ENDS = (
         "too-many-ends",
         "A peer ended streams and left more gaps between them than it may have.",

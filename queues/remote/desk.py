@@ -35,6 +35,9 @@ REQUESTS_MAX = 256
 """Taken at a time: some milliseconds of work."""
 REQUEST_BYTES = 4 * 1024 * 1024
 """Their bytes: one of the largest size."""
+ANSWERS_MAX = 10_000
+"""Packets of answers that wait for the nodes of one neighbour, some 10 MB: ten times as many as it has subscriptions by
+default."""
 
 
 class SubscriptionDesk:
@@ -181,7 +184,20 @@ class SubscriptionDesk:
 
     # ---- requests and answers
 
+    def _has_enough(self, name: str) -> bool:
+        """Whether a node, or all behind a relay, leave so many answers waiting that there are no more for now.
+
+        It may ask as often as it likes and take no answer. One that is without an answer says again what it wants.
+        """
+        link = self._outbox.links.get(self._via_of(name))
+        streams = () if link is None else link.streams
+        mine = [it for it in streams if it.queue == SUBSCRIPTIONS_QUEUE]
+        return sum(len(it.pending) + it.unacknowledged for it in mine) >= ANSWERS_MAX
+
     def _reply(self, name: str, answer: Answer | Unknown, turn: Turn) -> None:
+        if self._has_enough(name):
+            self._drops[DropReason.CONTROL_OVERFLOW] += 1
+            return
         outgoing = self._outbox.outgoing_stream(name, SUBSCRIPTIONS_QUEUE, Delivery.TRANSACTIONAL, turn.commit)
         body = answer.encode()
         self._outbox.submit(outgoing, Outgoing(body, {NO_DEAD_LETTER: True}), len(body))
@@ -210,6 +226,8 @@ class SubscriptionDesk:
                         self.own.handle_unknown(peer, message, turn)
                     else:
                         self.own.handle_answer(peer, message, who.node, turn)
+            case Subscribe() if self._has_enough(who.name):
+                self._drops[DropReason.SUBSCRIPTION_REFUSED] += 1
             case Subscribe():
                 self.of_peers.handle_subscribe(message, who, turn)
             case Unsubscribe():

@@ -238,13 +238,18 @@ class PeerSubscriptions:
 
     def _meet(self, who: Subscriber, turn: Turn) -> None:
         """A node was heard, perhaps by another way than before: its subscriptions go there from now on."""
-        self._leases.set(who.node, turn.now_ns + LEASE_NS)
+        self._renew(who, turn)
         for subscription in self._by_node.get(who.node, {}).values():
             pump, peer = self._pumps[subscription], subscription.peer
             if peer is not None and peer.name != who.name:
                 pump.move(who.name, turn)
                 pump.is_allowed = self._may_have(subscription)
                 subscription.notices.dirty[subscription] = None
+
+    def _renew(self, who: Subscriber, turn: Turn) -> None:
+        """A node that has subscriptions was heard; any number of nodes may ask for nothing."""
+        if who.node in self._by_node:
+            self._leases.set(who.node, turn.now_ns + LEASE_NS)
 
     def _find(self, who: Subscriber, name: str) -> Subscription | None:
         """The subscription of a node by its name there; also one of a node that had the name of this one before it.
@@ -321,6 +326,7 @@ class PeerSubscriptions:
         elif found.peer != peer:
             found.peer = peer
             found.notices.dirty[found] = None
+        self._renew(who, turn)
 
     def handle_unsubscribe(self, ask: Unsubscribe, who: Subscriber, turn: Turn) -> None:
         """A node ends a subscription; the same for one that has ended."""
@@ -340,6 +346,7 @@ class PeerSubscriptions:
         """A node names all its subscriptions here: end the others, and tell it which there are not."""
         self._meet(who, turn)
         unknown = {it: number for it, number in ask.names.items() if self._known(who, it) is None}
+        self._renew(who, turn)
         for name, subscription in list(self._by_node.get(who.node, {}).items()):
             if name not in ask.names:
                 self._topics.end(subscription, "unsubscribed", turn.now_ns)
