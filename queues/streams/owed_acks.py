@@ -89,13 +89,22 @@ class OwedAcks:
 
     def handle_moved(self, stream: IncomingStream, before: str | bytes) -> None:
         """A stream comes by another neighbour than before."""
-        if self._unasked.get(before, {}).pop(stream, 0) is None:
+        if self._take_unasked(stream, before):
             self._unasked.setdefault(stream.side, {})[stream] = None
+
+    def _take_unasked(self, stream: IncomingStream, side: str | bytes) -> bool:
+        """Whether the order ack of a stream was not requested; it is none of that side's any more."""
+        unasked = self._unasked.get(side, {})
+        found = unasked.pop(stream, 0) is None
+        if found and not unasked:
+            del self._unasked[side]
+        return found
 
     def forget(self, stream: IncomingStream) -> None:
         """A stream has ended: its origin needs no more acks."""
-        for owing in (self._owing, self._due, self._unasked.get(stream.side, {})):
-            owing.pop(stream, None)
+        self._owing.pop(stream, None)
+        self._due.pop(stream, None)
+        self._take_unasked(stream, stream.side)
         self._deadlines.set(stream, None)
 
     def request_all(self) -> None:

@@ -161,3 +161,11 @@ def test_an_ack_that_finds_no_room_is_not_recorded_and_its_origin_can_ask_for_it
     assert scene.drops == {DropReason.CONTROL_OVERFLOW: 1}
     assert scene.owed.sent == {}
     assert scene.streams(lambda: scene.owed.handle_request(ORIGIN)) == [CONTROL_MAX]
+
+
+def test_nothing_is_kept_of_a_side_whose_streams_have_ended() -> None:
+    """A peer may appear as any number of nodes, each with a stream that is forgotten."""
+    scene, stream = Scene(), new_stream(1)
+    scene.take(stream, 1)
+    scene.owed.forget(stream)
+    assert scene.owed._unasked == {}  # noqa: SLF001 - else nobody could see it
