@@ -1,0 +1,447 @@
+"""What grows in a node: each container in the code, and what bounds it.
+
+``ROWS`` has those that an arriving packet can make grow, or a call of a client, by rows of the tables of "What a peer
+can cost" (docs/security.md): by the beginning of a row's first cell. ``OTHERS`` has those that no peer makes grow, by
+the reason. A line has a module's place, a class, and its attributes.
+
+``test_growth.py`` finds the containers, and fails for one that is in neither: whoever adds one decides who pays for it.
+"""
+
+__all__ = ["OTHERS", "ROWS", "names_in"]
+
+
+def names_in(lines: str) -> list[str]:
+    """The containers that lines name, each as ``place Class.attribute``."""
+    split = [line.split() for line in lines.splitlines() if line.strip()]
+    return [f"{place} {owner}.{name}" for place, owner, *names in split for name in names]
+
+
+ROWS = {
+    "`limits.quota`": """
+        queues/mailboxes/line.py Line _ready
+        queues/mailboxes/shelf.py Shelf _blocks _open _starts _kept _streams _numbers
+        queues/mailboxes/mailbox.py Mailbox _changed _orphans _runs
+        queues/mailboxes/partials.py Partial rows
+        queues/mailboxes/partials.py Partials _by_stream
+        queues/mailboxes/progress.py Setbacks failures deaths waits
+        queues/mailboxes/reader_state.py ReaderLine apart
+        queues/mailboxes/reader_state.py ReaderState lines begun chosen told excluded
+        queues/mailboxes/returned.py Returned coming passed
+        queues/mailboxes/in_hand.py InHand cells _free
+        queues/mailboxes/local_queues.py LocalQueues untold
+        queues/topics/contents.py Contents _ready _places _removed _taken wanted
+        queues/topics/dispatch_times.py DispatchTimes _lasts _times_ns
+        queues/topics/leaving.py _Group takes
+        queues/topics/leaving.py Leaving _groups
+        queues/topics/subscription.py _Line _ahead _gone
+        queues/topics/subscription.py Subscription _partly
+        queues/topics/topic_root.py _Large come places
+        queues/topics/topic_root.py TopicRoot placed freed _awaited _early _skipped
+        queues/remote/pump.py _Way hands
+        queues/remote/pump.py Pump _done _ways
+        queues/journals/journals.py Journals missing
+    """,
+    "`limits.peer_quota_bytes`": """
+        queues/mailboxes/quotas.py Account _levels _charged
+    """,
+    "`limits.peer_memory_bytes`": """
+        queues/streams/group_commit.py Arrivals accepted stored refused ended
+        queues/streams/group_commit.py Passing started left dead
+        ordering/incoming.py IncomingSequence _held _held_order
+        queues/streams/inbox.py Inbox _held_at
+    """,
+    "`limits.transit_quota`": """
+        ordering/transit.py TransitSequence entries _to_send
+        queues/transit/transit_bodies.py TransitBodies _fetching wanting
+        queues/transit/transit_letters.py TransitLetters waiting _pieces
+        queues/transit/transit_onward.py TransitOnward _passed _due
+    """,
+    "`limits.max_peer_queues`": """
+        queues/streams/admission.py Admission _makers
+    """,
+    "`max_queues`": """
+        queues/mailboxes/local_queues.py LocalQueues mailboxes _removed
+        queues/mailboxes/mailbox.py Notices idled keeping
+        queues/topics/topics.py Topics _reserved
+        queues/journals/journals.py Journals _names _told
+    """,
+    "`max_streams`": """
+        queues/streams/inbox.py Inbox _streams _relayed _starts
+        queues/streams/admission.py Admission _stopped _told_limit
+        queues/streams/holds.py Holds _streams _told
+        queues/streams/owed_acks.py OwedAcks _owing _unasked _due
+        queues/streams/positions.py Positions _streams
+        queues/peers/origins.py Origins _brought
+        queues/streams/transit_stream.py TransitStream stopped
+        queues/transit/transits.py Transits _streams _by_number _by_link _free_numbers _idle _gone _over
+        queues/transit/transit_holds.py TransitHolds _stopped
+        queues/transit/transit_onward.py TransitOnward _told
+        queues/transit/transit_words.py TransitWords _told _again
+        queues/mailboxes/large_bodies.py Bodies _current
+    """,
+    "`max_sessions`": """
+        queues/peers/conversations.py Conversations by_connection _accepted _by_node _by_name _by_path _by_source
+        queues/peers/link.py Conversation awake
+        queues/peers/handshake.py Handshakes awake
+        queues/peers/vouching.py Vouching _open _told _changed
+    """,
+    "`max_peer_subscriptions`": """
+        queues/topics/topics.py Topics subscriptions _deleted _left _dropped _overdue _told_ns
+        queues/topics/topic_root.py TopicRoot subscriptions
+        queues/topics/trie.py _Level below here all
+        queues/remote/peer_subscriptions.py PeerSubscriptions _pumps _by_node _stirred
+    """,
+    "`session.max_unacked_packet`": """
+        session/acknowledgements/session_ack.py SessionAck _told
+        session/acknowledgements/store_ack.py StoreAck _sizes
+    """,
+    "connects that were answered and not used yet": """
+        queues/peers/conversations.py Conversations _half_open
+    """,
+    "the newest connect of each node": """
+        queues/peers/freshness.py Freshness _newest
+    """,
+    "connections over TCP without a session": """
+        transport/strangers.py Strangers _host_of _by_host
+        transport/tcp.py TcpEndpoint _connections
+    """,
+    "a datagram over TCP that is not finished": """
+        transport/frames.py LengthFramer _buffer
+    """,
+    "unsent bytes of a TCP connection": """
+        transport/connection.py Connection _unsent
+    """,
+    "datagrams that wait for the node": """
+        transport/turns.py _Source items
+        transport/turns.py Turns _waiting
+    """,
+    "sources of datagrams": """
+        transport/turns.py Turns _known
+    """,
+    "addresses that datagrams came from": """
+        transport/called.py Called _known
+        transport/routes.py Routes _routes _names
+        transport/udp.py UdpEndpoint _ways
+        transport/batched.py BatchedSocket _longest_bytes
+    """,
+    "datagrams that wait until a name is looked up": """
+        transport/udp.py UdpEndpoint _waiting _tasks
+        transport/routes.py Routes _pending
+        transport/routes.py _Route options
+        transport/resolve.py _Lookups _waiting
+    """,
+    "packets of which only pieces have come": """
+        session/path/pieces.py Pieces _unfinished
+        session/path/pieces.py _Unfinished some
+    """,
+    "keys for datagrams of later epochs": """
+        transport/data_keys.py OpeningKeys _ahead
+    """,
+    "challenges that are not answered yet": """
+        queues/peers/path.py Paths _answers
+    """,
+    "answers that wait; packets that they refuse": """
+        queues/peers/link.py Conversation control
+    """,
+    "refused packets that are named in session acks": """
+        session/acknowledgements/session_ack.py SessionAck _refused
+    """,
+    "packets of this node that the other end says it has refused": """
+        session/congestion/undecided.py Undecided _packets _numbers
+    """,
+    "invitations; enrolments that have begun": """
+        transport/enrolment.py EnrolmentServer _invitations _closed _pending _arrivals
+        node/shell/enrolling.py Enrolling _invited
+    """,
+    "hosts whose calls get no answer": """
+        queues/manager/callers.py Callers _rows
+    """,
+    "lines of the log from one cause": """
+        node/files/operator_log.py _Limit _windows
+    """,
+    "events of the node that a program has not read": """
+        node/shell/link_events.py Events _waiting
+        queues/streams/ack_events.py AckEvents _fates _unread
+    """,
+    "ranges of packets that came out of order": """
+        ordering/duplicates.py DuplicateFilter _skips
+        ordering/incoming.py IncomingSequence _skips
+        ordering/rejections.py Rejections _spans
+    """,
+    "ranges of ended streams": """
+        queues/streams/ended_streams.py EndedStreams _durable _express
+    """,
+    "origins of which ended streams are known": """
+        queues/streams/ended_streams.py EndedStreams _relays
+    """,
+    "streams without a place": """
+        queues/streams/admission.py _KeptOut streams
+        queues/streams/admission.py Admission _kept_out
+    """,
+    "nodes that a peer has proved to be": """
+        queues/peers/history.py Peers _written _needed
+    """,
+    "nodes on which nothing on the disk depends": """
+        queues/peers/history.py Peers _known
+    """,
+    "peers that were suspended": """
+        queues/peers/suspended_peers.py SuspendedPeers _by_node _accused detected
+    """,
+    "histories of nodes behind relays": """
+        queues/peers/told_histories.py ToldHistories _words _unwritten _accused detected
+    """,
+    "nodes for which a peer has sealed": """
+        queues/peers/sealing.py Sealing _bound
+    """,
+    "addresses that nodes have announced": """
+        queues/peers/history.py Peers addresses
+    """,
+    "secrets that two keys share": """
+        transport/noise.py Seals _mac_keys
+    """,
+    "large bodies that are here": """
+        queues/mailboxes/large_bodies.py Bodies by_id _of_queue _whole
+    """,
+    "parts of a large body": """
+        queues/mailboxes/large_bodies.py Part _spans
+        queues/mailboxes/large_bodies.py Body parts
+        queues/mailboxes/large_bodies.py Bodies _left _at_once _dying
+    """,
+    "what a search by id knows": """
+        queues/mailboxes/lookup.py Lookup _by_id _by_correlation
+    """,
+    "streams that have passed": """
+        queues/transit/ways_back.py Back upstreams downstreams
+        queues/transit/ways_back.py Brought _by
+        queues/transit/ways_back.py WaysBack _backs
+    """,
+    "rejections that wait for a session": """
+        queues/transit/ways_back.py Back rejected
+    """,
+    "ends of streams that wait for their answer": """
+        queues/transit/transit_ends.py TransitEnds _ends
+    """,
+    "ended streams of which packets may still be on their way": """
+        queues/streams/awaited_ends.py AwaitedEnds ends _by
+    """,
+    "streams that end here": """
+        queues/transit/transit_onward.py TransitOnward _ended
+    """,
+    "packets that the next hop gave back": """
+        ordering/transit.py TransitSequence _lacking
+    """,
+    "ranges of packets that a synchronous link awaits": """
+        ordering/onward.py Awaited _runs
+        queues/sync_links.py SyncLinks _awaited _by_link changed
+    """,
+    "destinations without a route": """
+        queues/transit/transit_news.py TransitNews news _unknown _full
+    """,
+    "requests about subscriptions that wait": "",
+    "answers about subscriptions that a node does not take": "",
+    "topics whose subscriptions were looked up": """
+        queues/topics/takers.py Takers _found
+    """,
+    "connections; the first call of one": """
+        node/control/server.py ControlServer _tasks
+    """,
+    "calls of one connection": """
+        node/control/calls.py Calls _tasks
+    """,
+    "readers; open transactions": """
+        node/control/calls.py Calls _readers _in_order _transactions _steps_of _producers _uploads
+        node/control/intake.py Producer _failures
+    """,
+    "messages in hand": """
+        node/control/calls.py Calls _messages _held _taken_back
+        node/handles/in_flight.py InFlightMessages _lost
+        node/handles/in_flight.py InFlightRun _since
+        node/handles/in_flight.py InFlightList _bits
+        node/handles/in_flight.py InFlight _older
+        node/handles/message.py Messages _messages
+        node/shell/holding.py Holding _by_queue
+    """,
+    "followed events": """
+        node/control/calls.py Calls _watches
+    """,
+    "steps of one transaction": """
+        node/control/calls.py Calls _steps
+        node/handles/taken.py Taken _steps _since _queues
+        node/handles/transaction.py Transaction _sends _leaving _uploads _state _expected _waiting
+    """,
+    "receipts; invitations; answers": """
+        node/control/calls.py Calls _receipts _invitations _answered
+    """,
+    "what a client's program keeps": """
+        node/client/connection.py Connection _waiting _parts _taken_back
+        node/client/client_consumer.py ClientConsumer _last
+        node/client/client_events.py Feed _unread
+        node/client/client_receipts.py ClientReceipts _places
+        node/client/client_subscriber.py ClientSubscriber _about
+    """,
+}
+
+OTHERS = {
+    "settings, keys and files of the operator": """
+        node/config/config.py Sources environment arguments
+        node/config/keys.py NodeTable queues
+        node/config/layers.py Layers said _problems tables _first
+        node/config/lines.py _Reader lines _tokens _lists
+        node/files/private_files.py MemoryFiles _contents _versions _waiting
+        node/files/tls_files.py TlsFiles _paths
+        queues/mailboxes/local_queues.py LocalQueues windows _declared
+        queues/node_settings.py Limits queue_quota queue_journal
+        queues/node_settings.py NodeSettings queue_redelivery topics
+        queues/pauses.py Pauses by_name
+        queues/routes.py Routes _exact _by_via _patterns
+        queues/set_quotas.py SetQuotas by_name
+        queues/sync_links.py SyncLinks _links
+        transport/enrolment.py EnrolmentServer _pairs
+        transport/noise.py Seals _own
+        transport/secure.py SecureChannels _own
+    """,
+    "one entry for each constant: a reason, a priority, a kind of timer, a bound, a state, a family of addresses": """
+        queues/histogram.py Histogram counts _bounds_ns
+        queues/mailboxes/large_bodies.py Bodies _drops
+        queues/mailboxes/line.py Lines by_rank _by_priority
+        queues/mailboxes/local_queues.py LocalQueues dead_letters declined_letters
+        queues/mailboxes/mailbox.py Mailbox lengths
+        queues/topics/subscription.py _OneLine by_rank
+        queues/manager/admin_desk.py AdminDesk queued
+        queues/manager/engine.py Engine drops
+        queues/manager/recorder.py Recorder _drops
+        queues/manager/session_event_router.py SessionEventRouter closes
+        queues/manager/transmitter.py Transmitter acks
+        queues/streams/outbox.py Outbox resends
+        queues/streams/owed_acks.py OwedAcks sent
+        session/path/path_mtu.py PathMtu _sizes
+        session/protocol/timers.py Timers _at
+        transport/endpoint.py Endpoint drops
+        transport/fragmenting.py Fragmenting _options
+        transport/memory.py MemoryEndpoint drops
+        transport/tcp.py TcpEndpoint drops
+        transport/udp.py UdpEndpoint drops _outgoing
+        node/shell/engine_handle.py EngineHandle dropped
+    """,
+    "of a fixed size": """
+        queues/clock_jumps.py _Jump ends
+        queues/clock_jumps.py ClockJumps _jumps
+        transport/batched.py BatchedSocket _buffer
+        transport/handshake_load.py Admission _hosts_ns
+        transport/secure.py _Caller _attempts _choices
+        transport/warm_channels.py WarmChannels _warm
+        session/acknowledgements/probing.py Probing _due
+        node/shell/driver.py Driver _endpoints _tasks
+    """,
+    "a deadline, or a mark of something that is in another container": """
+        queues/deadlines.py Deadlines _at heap
+        queues/mailboxes/expiry.py Expiry expired
+        queues/mailboxes/mailbox.py Notices dirty wanting read purged returned taken settled left whole
+        queues/topics/topics.py Topics _stirred _going_on _opened _growing
+        queues/transit/transit_letters.py Ended entries
+        queues/manager/jobs.py Jobs _looks
+    """,
+    "emptied with each turn of the loop or each commit, which take a bounded burst": """
+        queues/journals/journals.py Journals _ready express news
+        queues/mailboxes/incoming_run.py IncomingRun bodies counts sent_at_ms receive_by_ms lefts_ms
+        queues/mailboxes/mailbox.py Notices news
+        queues/mailboxes/local_commit.py LocalChanges queued settled
+        queues/mailboxes/local_commit.py LocalCommit waiters
+        queues/manager/burst.py Burst payloads counters
+        queues/manager/callers.py Callers news
+        queues/manager/effects.py Send datagrams
+        queues/manager/link_news.py News _events
+        queues/manager/recorder.py _Run counts
+        queues/manager/transmitter.py Transmitter _lone
+        queues/peers/handshake.py Handshakes _replies
+        queues/peers/link.py Link _awake
+        queues/peers/link.py Links awake
+        queues/peers/resuming.py Resuming _unwritten news
+        queues/streams/dead_lettering.py DeadLettering waiting unnoted
+        queues/streams/dead_message.py DeadMessage entries
+        queues/streams/group_commit.py Departures started dead_lettered ending over
+        queues/streams/holds.py Holds news
+        queues/streams/retirement.py Retirement news
+        queues/sync_links.py SyncLinks news
+        queues/packing.py _Packer packed _bodies _properties
+        queues/topics/subscription.py Subscription _told
+        queues/topics/topic_root.py Dispatch assigned discarded
+        session/datagram_builder.py _Draft parts
+        session/session.py Session _events
+        transport/turns.py Burst turns
+    """,
+    "a value that is made once, as long as what it was made of": """
+        queues/manager/browse.py BrowsedMessage properties
+        queues/mailboxes/queued_packet.py QueuedPacket pieces keys
+        queues/packing.py Unpacked bodies
+        queues/peers/history.py History _ends
+        queues/topics/topics.py Topics _rows
+        queues/topics/subscription.py Subscription _restored
+        ordering/wire.py OnwardAckPacket ranges
+        session/protocol/events.py AckSent ranges
+        session/protocol/events.py StoreAckSent ranges
+        session/protocol/events.py TransmitRun payloads packets
+        session/protocol/events.py RunArrived contents
+        session/protocol/events.py PacketsAcked packets told
+        session/protocol/events.py PacketsStored packets
+        session/protocol/frames.py PacketRun ack_requested contents
+        session/protocol/frames.py AckFrame ranges
+        session/protocol/frames.py StoreAckFrame ranges
+        node/shell/prepared.py PreparedList bodies keys
+        node/shell/stats.py QueueStats holders by_priority
+        node/shell/stats.py HistogramStats bounds_s counts
+        node/shell/stats.py NodeStats queues outgoing links sessions drops closes rollbacks dead_letters holds transit
+        node/shell/stats.py NodeStats topics subscriptions declined_letters admin_acks troubles acks tier_resends
+        node/shell/stream_stats.py StreamsStats outgoing incoming transit
+        node/shell/topic_stats.py TopicStats subscriptions
+    """,
+    "what this node sends, by its programs' calls, and to the peers that they or the operator name": """
+        ordering/outgoing.py _Whole entries unacked
+        queues/ack_latency.py AckLatency _streams
+        ordering/outgoing.py OutgoingSequence entries _to_send
+        queues/peers/dialer.py Dialer _away
+        queues/peers/link.py Link streams
+        queues/peers/link.py Links _away
+        queues/peers/resuming.py Resuming gaps _holders _told
+        queues/peers/suspended_peers.py SuspendedPeers _leading
+        queues/peers/turns.py _Group streams
+        queues/peers/turns.py Turns _groups
+        queues/stages.py _Wait left
+        queues/stages.py StageTracker _starts _entries _failed _waiting
+        queues/streams/accepted_keys.py AcceptedKeys _by_name _by_ordinal _by_stream _unpacked
+        queues/streams/departure_records.py DepartureRecords topics
+        queues/streams/outbox.py Outbox _queues _by_number unpacked _wanting
+        queues/streams/outgoing_stream.py OutgoingStream readers pending _blocks
+        queues/streams/retirement.py Retirement _sequences _numbers _free _drained _torn _idle _pressed _crowded _ended
+        queues/streams/retirement.py Retirement _relayed_ends _near
+        queues/streams/sent_copies.py _Missing entries
+        queues/streams/sent_copies.py SentCopies asking waiting _wanted
+        session/acknowledgements/store_ack_waiter.py StoreAckWaiter _packets
+        session/congestion/send_window.py SendWindow _packets _lost _in_flight _sendings
+    """,
+    "what programs of this node hold, ask for and wait for": """
+        node/client/client.py Client _handlers
+        node/client/client_transaction.py ClientTransaction _classes _state _expected _last
+        node/control/intake.py Chunk lines
+        node/handles/consuming.py Consuming _lanes _tasks _held _telling _on_error
+        node/handles/handling.py Handlers _running _declared
+        node/handles/requesting.py Requests _open
+        node/handles/streaming.py Upload _part _receipts
+        node/shell/driver.py Driver _progress
+        node/shell/engine_handle.py EngineHandle _state _handlers _outgoing _body_locks
+        node/shell/enrolling.py Enrolling _calls _tasks
+        node/shell/link_events.py EventFeed _readers
+        node/sync/send_buffer.py _Run messages rows
+        node/sync/send_buffer.py SendBuffer _runs
+        queues/mailboxes/mailbox.py Mailbox listeners
+        queues/manager/closing.py Departure _asked
+        queues/manager/pings.py Pings _open
+        queues/manager/watching.py Watching _readers
+        queues/remote/remote_subscriptions.py RemoteSubscription waiters
+        queues/remote/remote_subscriptions.py _Requests tickets
+        queues/remote/remote_subscriptions.py RemoteSubscriptions subscriptions _requests _live _dropping _left _refused
+    """,
+    "of simulations and tests": """
+        transport/memory.py MemoryNetwork _endpoints
+    """,
+}
