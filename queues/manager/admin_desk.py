@@ -2,7 +2,8 @@
 
 Promise: an answer is in the commit that holds what it tells of, so that a node which dies tells it once, or not at all
 because it has not happened. Answers of one packet are submitted together, and so share packets. An answer that no way
-leads to is dropped and counted; nothing waits for answers, and none is sent about an answer.
+leads to, or for whose node too much waits, is dropped and counted; nothing waits for answers, and none is sent about an
+answer.
 """
 
 from collections import Counter
@@ -19,6 +20,7 @@ from triack.ordering.outgoing import StreamPacket
 from triack.queues.admin_acks import AdminRequest, Told, answers_to, request_of, wanted_by
 from triack.queues.mailboxes.local_queues import LocalQueues
 from triack.queues.mailboxes.system_queues import is_reserved
+from triack.queues.node_settings import STREAM_BYTES
 from triack.queues.packing import JOURNAL, Outgoing, Properties, unpack_pieces
 from triack.queues.routes import Routes
 from triack.queues.streams.arrival_records import Record
@@ -29,6 +31,11 @@ __all__ = ["AdminDesk", "WholeRead"]
 
 MESSAGE_OVERHEAD_BYTES = 64
 """Bytes that an answer counts in limits on memory beside its body, as any message."""
+WAITING_BYTES_MAX = 16 * 1024 * 1024
+"""The memory of what waits for a neighbour, up to which there are answers for it: as much as a peer may fill by
+default. It chooses what it wants to be told, and in which queues, and may take none of it."""
+PACKET_BYTES = 512
+"""The memory of a waiting packet whose body is on the disk alone, measured, and some more."""
 
 
 class WholeRead(Read):
@@ -122,13 +129,25 @@ class AdminDesk:
         if not name:
             if self._queues.is_fixed and queue not in self._queues.mailboxes:
                 return None
-        elif self._directory.named(self._routes.way_of(name).via) is None and any(it.keys for it in self._directory):
-            return None  # without keys, nodes without a name here are found by their ids
-        if name and seal and self._outbox.sealing.missing(name, self._routes.way_of(name)):
+        elif not self._may_go(name, seal=seal):
             return None
         outgoing = self._outbox.outgoing_stream(name, queue, delivery, self._commit(), seal=seal)
         # Express answers wait in memory alone.
         return outgoing if outgoing.durable or self._outbox.room_bytes(outgoing) > 0 else None
+
+    def _may_go(self, name: str, *, seal: bool) -> bool:
+        """Whether a way leads to a node by which an answer may go, and not too much waits for it already."""
+        way = self._routes.way_of(name)
+        if self._directory.named(way.via) is None and any(it.keys for it in self._directory):
+            return False  # without keys, nodes without a name here are found by their ids
+        return not (self._has_enough(way.via) or (seal and self._outbox.sealing.missing(name, way)))
+
+    def _has_enough(self, neighbour: str) -> bool:
+        """Whether so much waits for a neighbour, and all behind it, that there are no answers for them."""
+        link = self._outbox.links.get(neighbour)
+        streams = () if link is None else link.streams
+        waiting = sum([len(it.pending) + it.unacknowledged for it in streams])
+        return PACKET_BYTES * waiting + STREAM_BYTES * len(streams) >= WAITING_BYTES_MAX
 
     def note_asked(self, outgoing: OutgoingStream, entries: list[StreamPacket], now_ns: int) -> None:
         """Log what messages of packets that are about to be queued ask for."""

@@ -8,7 +8,9 @@ from triack.base.delivery import Delivery
 from triack.base.reasons import DropReason
 from triack.base.units import SECOND
 from triack.queues.admin_acks import Told
+from triack.queues.manager import admin_desk
 from triack.queues.message_classes import MessageClass
+from triack.queues.node_settings import STREAM_BYTES
 from triack.queues.packing import Unpacked
 
 
@@ -40,6 +42,24 @@ def test_an_answer_to_a_stranger_is_dropped() -> None:
     assert b.live.drops[DropReason.ADMIN_ACK_LOST] == 1
     assert [it["lost"] for it in b.log("admin_ack_queued")] == [True]
     assert b.live.desk.queued == {}
+
+
+def test_a_node_that_takes_no_answers_leaves_a_limited_number_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many queues it names for them; those for other nodes go."""
+    monkeypatch.setattr(admin_desk, "WAITING_BYTES_MAX", 20 * (admin_desk.PACKET_BYTES + STREAM_BYTES))
+    world = World(1)
+    a, b, c = world.node("a"), world.node("b"), world.node("c")
+    for node in (a, c):
+        node.send(b, "q", b"x")
+    world.run(5 * SECOND)
+    world.cut(a, b)
+    for number in range(50):
+        tell(b, a.live.node_id, f"q{number}")
+        world.run(SECOND // 10)
+    assert sum(it.unacknowledged for it in b.live.outbox.links["a"].streams) == 20
+    assert b.live.drops[DropReason.ADMIN_ACK_LOST] == 30
+    tell(b, c.live.node_id, "q")
+    assert world.run(5 * SECOND, lambda: c.length("q") == 1)
 
 
 def test_an_answer_to_the_node_itself_finds_its_queue_or_is_dropped() -> None:
