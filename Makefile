@@ -22,7 +22,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup compiled demo check test test-all collect nightly docs paths lint format lock build sbom audit clean planted lies exhaustive disk figures drains window real fuzz flood channel hundred bench-quick
+.PHONY: help setup compiled demo check test test-all collect nightly docs paths lint format lock build sbom audit clean planted lies exhaustive disk figures drains window real fuzz flood channel hundred neighbour bench-quick
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -115,6 +115,9 @@ flood: setup  ## a million junk and spoofed connects: what they cost, and whethe
 
 hundred: setup  ## one bad peer of a hundred: what the others keep, and what it costs in memory
 	$(BIN)/python -m proof hundred $(ARGS)
+
+neighbour: setup  ## a neighbour that sends the worst its key permits, for ten minutes: what an honest one keeps, and the memory
+	$(BIN)/python -m proof neighbour $(ARGS)
 
 lint: setup  ## check style (ruff), form (ruff format) and types (mypy strict)
 	$(BIN)/ruff check .

@@ -24,6 +24,8 @@ from proof.lies.characters import SAME, tell_slips
 from proof.lies.engines import Compared
 from proof.lies.engines import compare as compare_engines
 from proof.lies.run import Told, tell_all
+from proof.neighbour import SECONDS as NEIGHBOUR_S
+from proof.neighbour import neighbour
 from proof.planted.catalogue import BUGS, bug_named
 from proof.planted.run import SEEDS_MAX, Found, hunt_all
 from proof.real.run import run
@@ -254,6 +256,22 @@ def hundred(seconds: float, rounds: int, *, as_json: bool) -> None:
         f"beside one whose messages nobody reads: {found.unread.kept:.1%} kept, {found.unread.growth_bytes:,} bytes"
         f" more memory; beside one that has stopped: {found.stopped.kept:.1%} kept; beside one that floods with pings:"
         f" {found.pinging.kept:.1%} kept"
+    )
+    _conclude(found.to_json(), as_json=as_json)
+
+
+@main.command(name="neighbour")
+@click.option(
+    "--seconds", type=click.FloatRange(min=1), default=NEIGHBOUR_S, show_default=True, help="How long it is there."
+)
+@_json_option
+@verbose_option
+def neighbour_command(seconds: float, *, as_json: bool) -> None:
+    """A neighbour with a key that sends the worst it may: what an honest one keeps, and how the node's memory grows."""
+    found = neighbour(seconds, _console.print)
+    _console.print(
+        f"beside one that sends the worst: {found.kept:.1%} of {found.alone:,.0f} messages a second kept,"
+        f" {found.growth_bytes:,} bytes more memory; it sent {sum(found.packets.values()):,} packets"
     )
     _conclude(found.to_json(), as_json=as_json)
 

@@ -22,7 +22,7 @@ import triack
 from proof.pinger import ping_for_ever
 from triack.queues.node_settings import Limits
 
-__all__ = ["PEERS", "ROUNDS", "SECONDS", "Beside", "Hundred", "hundred"]
+__all__ = ["PEERS", "ROUNDS", "SECONDS", "Beside", "Hundred", "child", "hundred"]
 
 PEERS = 99
 """Honest peers; the hundredth is bad."""
@@ -101,7 +101,7 @@ class Hundred(NamedTuple):
 def hundred(seconds: float = SECONDS, peers: int = PEERS, rounds: int = ROUNDS) -> Hundred:
     """Measure, by turns, alone and beside a bad peer of each kind."""
     started = time.monotonic()
-    with _child(_hub) as (hub, hub_pid):
+    with child(_hub) as (hub, hub_pid):
         found = asyncio.run(_measure(Hub(hub, hub_pid, hub.recv(), seconds), peers, rounds))
     return Hundred(*found, round(time.monotonic() - started, 1))
 
@@ -154,20 +154,20 @@ async def _beside(measure: Callable[[Hub], Coroutine[Any, Any, float]], hub: Hub
 
 
 async def _beside_unread(hub: Hub) -> float:
-    with _child(_unread, hub.address) as (bad, _):
+    with child(_unread, hub.address) as (bad, _):
         await asyncio.to_thread(bad.recv)
         return await hub.rate()
 
 
 async def _beside_stopped(hub: Hub) -> float:
-    with _child(_stopped) as (bad, bad_pid):
+    with child(_stopped) as (bad, bad_pid):
         hub.connection.send(await asyncio.to_thread(bad.recv))
         os.kill(bad_pid, signal.SIGSTOP)
         return await hub.rate()
 
 
 async def _beside_pinging(hub: Hub) -> float:
-    with _child(_pinging, hub.address) as (bad, _):
+    with child(_pinging, hub.address) as (bad, _):
         await asyncio.to_thread(bad.recv)
         return await hub.rate()
 
@@ -184,7 +184,7 @@ async def _honest(name: str, address: str) -> None:
 
 
 @contextmanager
-def _child(target: Callable[..., Any], *arguments: str) -> Iterator[tuple[Connection, int]]:
+def child(target: Callable[..., Any], *arguments: str) -> Iterator[tuple[Connection, int]]:
     """A process that ends with the block, and a connection to it."""
     ours, its = _SPAWN.Pipe()
     process: BaseProcess = _SPAWN.Process(target=target, args=(its, *arguments), daemon=True)

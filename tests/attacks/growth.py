@@ -239,6 +239,7 @@ ROWS = {
     """,
     "requests about subscriptions that wait": "",
     "answers about subscriptions that a node does not take": "",
+    "administration messages that a node does not take": "",
     "topics whose subscriptions were looked up": """
         queues/topics/takers.py Takers _found
     """,

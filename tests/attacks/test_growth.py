@@ -17,8 +17,10 @@ from tests.pages import ROOT
 
 ROOMS = ("node", "ordering", "queues", "session", "transport")
 """Those that hold something for peers and clients."""
-KINDS = ("dict", "list", "set", "deque", "bytearray", "array", "OrderedDict", "defaultdict", "Counter")
-KINDS += ("WeakValueDictionary", "WeakSet")
+KINDS = (
+    *("dict", "list", "set", "deque", "bytearray", "array", "OrderedDict", "defaultdict", "Counter"),
+    *("WeakValueDictionary", "WeakSet"),
+)
 
 
 @pytest.mark.gate

@@ -1,0 +1,278 @@
+"""A neighbour with a key that sends the worst that its key permits, by hand, over a real socket.
+
+Each session has one kind of packets, with streams, nodes, names and bodies that it has invented. It sends as much as
+the node acknowledges, and never acknowledges anything itself.
+"""
+
+import socket
+import time
+from collections.abc import Callable, Iterator
+from itertools import count
+from random import Random
+from typing import Self
+
+from triack.base.datagram import Kind, read_header
+from triack.base.delivery import Delivery
+from triack.base.errors import ProtocolError
+from triack.base.peers import Directory, Peer
+from triack.ordering import wire
+from triack.queues.admin_acks import write_request
+from triack.queues.message_classes import Acks
+from triack.queues.packing import ADMIN, LargeMessage, Outgoing, pack
+from triack.queues.peers.introduction import Introduction
+from triack.queues.remote.requests import Live, Subscribe, Unsubscribe
+from triack.session.protocol import frames
+from triack.session.protocol.binary import BINARY
+from triack.session.protocol.policy import Policy
+from triack.session.protocol.settings import SessionSettings
+from triack.session.protocol.states import CloseReason
+from triack.transport.address import Address
+from triack.transport.secure import SecureChannels
+
+__all__ = ["FAR", "KINDS", "do_worst"]
+
+FAR = "far"
+"""The node for which it may send, and which is away."""
+UNACKED_MAX = 48
+"""Packets that it sends before the node has acknowledged them: below the window of 64."""
+ANSWER_S = 0.5
+"""The longest wait for an answer; then it begins another session."""
+CONNECTS_MAX = 4
+"""Of a session: the node may want to know first whether its address is true."""
+TURN_S = 2.0
+"""How long it does the same."""
+LONGEST_BYTES = 65_536
+"""Any datagram fits."""
+
+Said = Iterator[tuple[Delivery, bytes]]
+_TX, _RC, _EX = Delivery.TRANSACTIONAL, Delivery.RECOVERABLE, Delivery.EXPRESS
+_EXPRESS_STREAMS = 1 << 31
+
+
+class _Liar:
+    """What it says, by its own node, of which there are many."""
+
+    def __init__(self, random: Random, own: bytes, victim: bytes) -> None:
+        self.random, self.own, self.victim = random, own, victim
+
+    def message(self, number: int = 1, **more: object) -> bytes:
+        """A message of a stream that it has invented."""
+        header = wire.SequenceHeader(self.own, self.number(), 1, number, number - 1, "q", False, _body(b"x"))
+        for name, value in more.items():
+            setattr(header, name, value)
+        return header.encode()
+
+    def relayed(self, number: int = 1, final: str = "", **more: object) -> bytes:
+        """A message that it brings for another node."""
+        first = wire.SequenceHeader(self.random.randbytes(16), self.number(), 1, 1, 0, "q", False, b"")
+        for name, value in more.items():
+            setattr(first, name, value)
+        packet = wire.RelayedPacket(number, number - 1, 1, 1 << 40, False, _body(b"x"))
+        return wire.encode_relayed_run(first, final, self.name(), [packet])[0]
+
+    def number(self) -> int:
+        """Of a stream, or of anything else."""
+        return self.random.randrange(1, _EXPRESS_STREAMS)
+
+    def name(self) -> str:
+        """Of a node, a queue or a subscription."""
+        return f"n{self.random.getrandbits(40)}"
+
+    def streams(self) -> Said:
+        for _ in count():
+            yield self.random.choice((_TX, _RC)), self.message()
+            yield _EX, self.message(stream=_EXPRESS_STREAMS + self.number())
+
+    def gaps(self) -> Said:
+        for number in count(3, 2):
+            for delivery, stream in ((_TX, 1), (_RC, 2), (_TX, 3 + number % 100)):
+                yield delivery, self.message(number * (1 + self.random.randrange(1_000)), stream=stream)
+
+    def queues(self) -> Said:
+        for _ in count():
+            yield _TX, self.message(queue=self.name())
+            named = ("$journal.", "$sub.", "$large.", "topic:", "$", "dead-letter", "reply", "")
+            yield _TX, self.message(queue=self.random.choice(named) + self.name())
+
+    def unread(self) -> Said:
+        for number in count(1):
+            yield _RC, self.message(number, stream=7)
+            yield _EX, self.message(number, stream=_EXPRESS_STREAMS + 7, body=_body(bytes(900)))
+
+    def answers_wanted(self) -> Said:
+        for number in count(1):
+            admin = {ADMIN: write_request(self.random.choice(("a", self.name())), Acks(15))}
+            yield _TX, self.message(number, stream=8, queue="work", body=_body(Outgoing(b"x", admin)))
+
+    def bodies(self) -> Said:
+        for number in count(1):
+            stream, size_bytes = self.number(), self.random.choice((1, 300, 1 << 30))
+            announced = LargeMessage(size_bytes.to_bytes(6), ordinal=self.number())
+            yield _TX, self.message(stream=stream, queue="$large.q", body=_body(announced))
+            for part in range(2, 2 + number % 9):
+                yield _TX, self.message(part, stream=stream, queue="$large.q", body=_body(bytes(300)))
+
+    def requests(self) -> Said:
+        for number in count(1):
+            name, asked = self.name(), self.random.randrange(4)
+            message = (
+                Subscribe(name, number, f"{self.name()}.#", True, _TX, 1_000_000),
+                Subscribe(name, number, "t.#", False, _TX, 1_000_000),
+                Unsubscribe(name, number),
+                Live({self.name(): it for it in range(20)}),
+            )[asked]
+            yield _TX, self.message(number, stream=9, queue="$subscriptions", body=_body(message.encode()))
+
+    def ends(self) -> Said:
+        for _ in count():
+            yield _EX, wire.encode_end(self.own, self.number(), 1, 1, answer=False)
+            for final in ("", FAR, self.name()):
+                origin, last = self.random.choice((self.own, self.random.randbytes(16))), self.number()
+                end = wire.RelayedEnd(origin, self.number(), 1, 1, False, last, 1, origin, final, self.name())
+                yield _EX, wire.encode_relayed_end(end)
+
+    def words(self) -> Said:
+        """Of what never was: of the node's streams, of its own, and of others'."""
+        for _ in count():
+            origin = self.random.choice((self.own, self.victim, self.random.randbytes(16)))
+            named = origin, self.random.choice((1, 2, self.number())), 1, self.number()
+            store = wire.StoreWord(self.number(), 1, 9, tuple((self.number(), 1) for _ in range(8)))
+            yield _EX, wire.encode_order_ack(*named)
+            yield _EX, wire.encode_hold(*named[:2], named[3], stop=True, reason="queue-full")
+            yield _EX, wire.encode_relayed_order_ack(wire.RelayedOrderAck(*named, 1, self.random.randbytes(16), store))
+            yield _EX, wire.encode_relayed_reject(wire.RelayedReject(*named, self.name() * 10, 1, self.own))
+            yield _EX, wire.encode_onward(wire.OnwardPacket(*named, named[3], waits=True))
+            ranges = [(number, number) for number in range(1, 127, 2)]
+            yield _EX, wire.encode_onward_ack(wire.OnwardAckPacket(*named, is_async=False, ranges=ranges))
+            yield _EX, wire.encode_end(*named[:2], 1, 1, answer=True)
+
+    def origins(self) -> Said:
+        for _ in count():
+            yield self.random.choice((_TX, _RC)), self.relayed()
+
+    def transit(self) -> Said:
+        for number in count(1):
+            yield _TX, self.relayed(final=FAR)
+            yield _RC, self.relayed(number, FAR, origin=self.own, stream=6)
+            yield _EX, self.relayed(final=FAR, stream=_EXPRESS_STREAMS + self.number())
+            yield _TX, self.relayed(final=self.name())
+            yield _TX, self.relayed((1 << 40) - number, FAR, origin=self.own, stream=5)
+
+    def nodes(self) -> Said:
+        """A node's only word: there is another one in the next session."""
+        yield _EX, wire.encode_end(self.own, 1, 1, 1, answer=False)
+        yield _TX, self.message(stream=2)
+
+    def pieces(self) -> Said:
+        """Nothing: the session itself says what needs no packets (``_Session.noise``)."""
+        yield from ()
+
+
+KINDS: tuple[Callable[[_Liar], Said], ...] = (
+    *(_Liar.streams, _Liar.gaps, _Liar.queues, _Liar.unread, _Liar.answers_wanted, _Liar.bodies, _Liar.requests),
+    *(_Liar.ends, _Liar.words, _Liar.origins, _Liar.transit, _Liar.nodes, _Liar.pieces),
+)
+"""In turns."""
+
+
+def _body(message: bytes | Outgoing) -> bytes:
+    one = message if isinstance(message, Outgoing) else Outgoing(message)
+    return pack([one], 60_000, 1, int(time.time() * 1_000))[0][0].body
+
+
+def do_worst(address: str, own_key: bytes, its_key: bytes, its_node: bytes, seed: int = 1) -> Iterator[tuple[str, int]]:
+    """Send one kind after the other, without end; yields the kind, and how many packets it was."""
+    random = Random(seed)
+    channels = SecureChannels([own_key], Directory([Peer("b", (its_key,))]), entropy=random.randbytes)
+    for turn in count():
+        say, sent = KINDS[turn % len(KINDS)], 0
+        until_s, own = time.monotonic() + TURN_S, random.randbytes(16)
+        while time.monotonic() < until_s:
+            own = random.randbytes(16) if say is _Liar.nodes or random.random() < 0.5 else own  # noqa: PLR2004
+            with _Session(address, channels, own, random) as session:
+                said = say(_Liar(random, own, its_node))
+                sent += session.noise(until_s) if say is _Liar.pieces else session.send(said, until_s)
+        yield say.__name__, sent
+
+
+class _Session:
+    """One session; none when nobody answers."""
+
+    def __init__(self, address: str, channels: SecureChannels, own: bytes, random: Random) -> None:
+        where, number = Address.parse(address), random.getrandbits(62) + 1
+        self._random, self._channel = random, channels.dial("b", "udp")
+        self._sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self._sock.connect((where.host, where.port))
+        self._there, self._counter, self._acked, self._is_over = 0, 1, 0, False
+        introduction = Introduction(own, "evil", "", address, incarnation=random.getrandbits(30)).encode()
+        now_ns = time.monotonic_ns()
+        hello = frames.Hello(number, number, now_ns, 1_200, Policy.of(SessionSettings()), introduction)
+        while not self._there and self._counter < CONNECTS_MAX:
+            self._counter += 1
+            connect = self._channel.seal(Kind.CONNECT, number, self._counter, BINARY.encode_hello(hello), now_ns)
+            self._sock.send(connect)
+            self._hear(ANSWER_S)
+        if self._there:
+            self._say(frames.PingFrame())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._there and self._random.random() < 0.5:  # noqa: PLR2004 - the others are left behind
+            self._say(frames.CloseFrame(CloseReason.LOCAL_STOP))
+        self._sock.close()
+
+    def send(self, said: Said, until_s: float) -> int:
+        """Send packets as long as the node acknowledges them. Returns how many."""
+        sent = 0
+        for delivery, content in said:
+            while sent - self._acked >= UNACKED_MAX and not self._is_over and self._hear(ANSWER_S):
+                pass
+            if not self._there or self._is_over or sent - self._acked >= UNACKED_MAX or time.monotonic() >= until_s:
+                break
+            sent += 1
+            ask = frames.Ask.NO if sent % 16 else frames.Ask.AT_ONCE
+            self._say(frames.PacketFrame(sent, delivery, ask, content))
+        return sent
+
+    def noise(self, until_s: float) -> int:
+        """Send pieces of packets that are never whole, and probes, pings and acks of what was never sent."""
+        sent = 0
+        while self._there and not self._is_over and time.monotonic() < until_s:
+            number = self._random.randrange(1, 64)
+            offset = self._random.randrange(60_000)
+            self._say(frames.PieceFrame(number, _EX, frames.Ask.NO, 61_000, offset, bytes(900)))
+            self._say(frames.PingFrame())
+            self._say(frames.ProbeFrame(number, 1_000))
+            sent += 3
+            self._hear(0.001)
+        return sent
+
+    def _say(self, frame: frames.Frame) -> None:
+        self._counter += 1
+        payload, now_ns = BINARY.encode(frame), time.monotonic_ns()
+        try:
+            self._sock.send(self._channel.seal(Kind.DATA, self._there, self._counter, payload, now_ns))
+        except OSError:
+            self._is_over = True
+
+    def _hear(self, wait_s: float) -> bool:
+        """Take a datagram of the node. Returns whether one came."""
+        self._sock.settimeout(wait_s)
+        try:
+            datagram = self._sock.recv(LONGEST_BYTES)
+            header, now_ns = read_header(datagram), time.monotonic_ns()
+            payload = self._channel.open(datagram, header, now_ns)
+            if header.kind is Kind.ACCEPT:
+                self._there = BINARY.decode_hello(payload).connection_id
+                return True
+            for frame in BINARY.decode(payload) if header.kind is Kind.DATA else ():
+                if isinstance(frame, frames.AckFrame):
+                    self._acked = max(self._acked, frame.cumulative)
+                self._is_over = self._is_over or isinstance(frame, frames.CloseFrame)
+        except OSError:
+            return False
+        except ProtocolError:
+            pass
+        return True
