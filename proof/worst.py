@@ -29,7 +29,7 @@ from triack.session.protocol.states import CloseReason
 from triack.transport.address import Address
 from triack.transport.secure import SecureChannels
 
-__all__ = ["FAR", "KINDS", "do_worst"]
+__all__ = ["FAR", "KINDS", "Liar", "do_worst"]
 
 FAR = "far"
 """The node for which it may send, and which is away."""
@@ -49,8 +49,8 @@ _TX, _RC, _EX = Delivery.TRANSACTIONAL, Delivery.RECOVERABLE, Delivery.EXPRESS
 _EXPRESS_STREAMS = 1 << 31
 
 
-class _Liar:
-    """What it says, by its own node, of which there are many."""
+class Liar:
+    """What it says as one of the many nodes that it claims to be."""
 
     def __init__(self, random: Random, own: bytes, victim: bytes) -> None:
         self.random, self.own, self.victim = random, own, victim
@@ -79,32 +79,38 @@ class _Liar:
         return f"n{self.random.getrandbits(40)}"
 
     def streams(self) -> Said:
+        """New ones, of each class."""
         for _ in count():
             yield self.random.choice((_TX, _RC)), self.message()
             yield _EX, self.message(stream=_EXPRESS_STREAMS + self.number())
 
     def gaps(self) -> Said:
+        """Packets that do not follow each other."""
         for number in count(3, 2):
             for delivery, stream in ((_TX, 1), (_RC, 2), (_TX, 3 + number % 100)):
                 yield delivery, self.message(number * (1 + self.random.randrange(1_000)), stream=stream)
 
     def queues(self) -> Said:
+        """New ones, and those that are not for peers."""
         for _ in count():
             yield _TX, self.message(queue=self.name())
             named = ("$journal.", "$sub.", "$large.", "topic:", "$", "dead-letter", "reply", "")
             yield _TX, self.message(queue=self.random.choice(named) + self.name())
 
     def unread(self) -> Said:
+        """Messages that nobody reads."""
         for number in count(1):
             yield _RC, self.message(number, stream=7)
             yield _EX, self.message(number, stream=_EXPRESS_STREAMS + 7, body=_body(bytes(900)))
 
     def answers_wanted(self) -> Said:
+        """Messages about which the node is to tell it all, in queues of any name."""
         for number in count(1):
             admin = {ADMIN: write_request(self.random.choice(("a", self.name())), Acks(15))}
             yield _TX, self.message(number, stream=8, queue="work", body=_body(Outgoing(b"x", admin)))
 
     def bodies(self) -> Said:
+        """Large ones for which no message comes, whole or not."""
         for number in count(1):
             stream, size_bytes = self.number(), self.random.choice((1, 300, 1 << 30))
             announced = LargeMessage(size_bytes.to_bytes(6), ordinal=self.number())
@@ -113,6 +119,7 @@ class _Liar:
                 yield _TX, self.message(part, stream=stream, queue="$large.q", body=_body(bytes(300)))
 
     def requests(self) -> Said:
+        """Subscriptions that begin and end, and that never were."""
         for number in count(1):
             name, asked = self.name(), self.random.randrange(4)
             message = (
@@ -124,6 +131,7 @@ class _Liar:
             yield _TX, self.message(number, stream=9, queue="$subscriptions", body=_body(message.encode()))
 
     def ends(self) -> Said:
+        """Of streams that never were, its own and others', for this node and for others."""
         for _ in count():
             yield _EX, wire.encode_end(self.own, self.number(), 1, 1, answer=False)
             for final in ("", FAR, self.name()):
@@ -147,10 +155,12 @@ class _Liar:
             yield _EX, wire.encode_end(*named[:2], 1, 1, answer=True)
 
     def origins(self) -> Said:
+        """Messages of nodes that it has invented."""
         for _ in count():
             yield self.random.choice((_TX, _RC)), self.relayed()
 
     def transit(self) -> Said:
+        """Messages for a node that is away, and for nodes that there are not."""
         for number in count(1):
             yield _TX, self.relayed(final=FAR)
             yield _RC, self.relayed(number, FAR, origin=self.own, stream=6)
@@ -168,9 +178,9 @@ class _Liar:
         yield from ()
 
 
-KINDS: tuple[Callable[[_Liar], Said], ...] = (
-    *(_Liar.streams, _Liar.gaps, _Liar.queues, _Liar.unread, _Liar.answers_wanted, _Liar.bodies, _Liar.requests),
-    *(_Liar.ends, _Liar.words, _Liar.origins, _Liar.transit, _Liar.nodes, _Liar.pieces),
+KINDS: tuple[Callable[[Liar], Said], ...] = (
+    *(Liar.streams, Liar.gaps, Liar.queues, Liar.unread, Liar.answers_wanted, Liar.bodies, Liar.requests),
+    *(Liar.ends, Liar.words, Liar.origins, Liar.transit, Liar.nodes, Liar.pieces),
 )
 """In turns."""
 
@@ -188,10 +198,10 @@ def do_worst(address: str, own_key: bytes, its_key: bytes, its_node: bytes, seed
         say, sent = KINDS[turn % len(KINDS)], 0
         until_s, own = time.monotonic() + TURN_S, random.randbytes(16)
         while time.monotonic() < until_s:
-            own = random.randbytes(16) if say is _Liar.nodes or random.random() < 0.5 else own  # noqa: PLR2004
+            own = random.randbytes(16) if say is Liar.nodes or random.random() < 0.5 else own  # noqa: PLR2004
             with _Session(address, channels, own, random) as session:
-                said = say(_Liar(random, own, its_node))
-                sent += session.noise(until_s) if say is _Liar.pieces else session.send(said, until_s)
+                said = say(Liar(random, own, its_node))
+                sent += session.noise(until_s) if say is Liar.pieces else session.send(said, until_s)
         yield say.__name__, sent
 
 
