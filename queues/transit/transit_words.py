@@ -136,7 +136,7 @@ class TransitWords:
     def handle_session_opened(self, conversation: Conversation, now_ns: int) -> None:
         """A neighbour is back: tell it again what may have been lost with its last session."""
         for back in self.ways.brought_by(conversation.link_name):
-            if conversation.link_name not in back.nearest:
+            if not back.has_words or conversation.link_name not in back.nearest:
                 continue
             if back.acked is not None:
                 self._send_ack(conversation, back.acked, now_ns)

@@ -45,6 +45,11 @@ class Back:
         self.rejected: dict[int, tuple[RelayedReject, str]] = {}
 
     @property
+    def has_words(self) -> bool:
+        """Whether a neighbour upstream that is back has something to hear."""
+        return self.acked is not None or self.forgotten is not None or bool(self.rejected)
+
+    @property
     def nearest(self) -> list[str]:
         """The neighbours upstream that are nearest to the origin: by any other one a word might go in a circle."""
         fewest = min(self.upstreams.values(), default=0)

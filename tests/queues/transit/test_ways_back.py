@@ -50,6 +50,19 @@ def test_rejections_wait_for_a_session() -> None:
     assert ways.take_rejections(back) == []
 
 
+def test_a_neighbour_that_is_back_is_looked_for_only_if_there_is_something_to_say() -> None:
+    """It may have brought thousands of streams, and come back as often as it likes."""
+    ways = WaysBack()
+    ways.note(ID, "up", 0, "down")
+    back = ways.of(ID)
+    assert back is not None
+    assert not back.has_words
+    ways.keep(rejection(1), "down")
+    assert back.has_words
+    ways.take_rejections(back)
+    assert not back.has_words
+
+
 def test_a_neighbour_that_rejects_drives_out_its_own_rejections(monkeypatch: pytest.MonkeyPatch) -> None:
     """In all streams together, and none that another neighbour has sent."""
     monkeypatch.setattr(ways_back, "REJECTIONS_MAX", 10)
