@@ -98,7 +98,7 @@ class Liar:
             yield _TX, self.message(queue=self.random.choice(named) + self.name())
 
     def unread(self) -> Said:
-        """Messages that nobody reads."""
+        """Messages to a queue without a reader."""
         for number in count(1):
             yield _RC, self.message(number, stream=7)
             yield _EX, self.message(number, stream=_EXPRESS_STREAMS + 7, body=_body(bytes(900)))
@@ -206,7 +206,7 @@ def do_worst(address: str, own_key: bytes, its_key: bytes, its_node: bytes, seed
 
 
 class _Session:
-    """One session; none when nobody answers."""
+    """One session; it has none when the node does not answer."""
 
     def __init__(self, address: str, channels: SecureChannels, own: bytes, random: Random) -> None:
         where, number = Address.parse(address), random.getrandbits(62) + 1

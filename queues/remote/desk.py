@@ -185,7 +185,7 @@ class SubscriptionDesk:
     # ---- requests and answers
 
     def _has_enough(self, name: str) -> bool:
-        """Whether a node, or all behind a relay, leave so many answers waiting that there are no more for now.
+        """Whether a node, or all behind a relay, leave too many answers waiting to get more.
 
         It may ask as often as it likes and take no answer. One that is without an answer says again what it wants.
         """

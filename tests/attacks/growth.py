@@ -4,7 +4,8 @@
 can cost" (docs/security.md): by the beginning of a row's first cell. ``OTHERS`` has those that no peer makes grow, by
 the reason. A line has a module's place, a class, and its attributes.
 
-``test_growth.py`` finds the containers, and fails for one that is in neither: whoever adds one decides who pays for it.
+``test_growth.py`` finds the containers, and fails for one that is in neither: the author of a new one decides who pays
+for it.
 """
 
 __all__ = ["OTHERS", "ROWS", "names_in"]

@@ -168,4 +168,4 @@ def test_nothing_is_kept_of_a_side_whose_streams_have_ended() -> None:
     scene, stream = Scene(), new_stream(1)
     scene.take(stream, 1)
     scene.owed.forget(stream)
-    assert scene.owed._unasked == {}  # noqa: SLF001 - else nobody could see it
+    assert scene.owed._unasked == {}  # noqa: SLF001 - no figure shows it
