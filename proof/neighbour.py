@@ -105,6 +105,7 @@ async def _measure(
             figures = f"{beside[-1]:,.0f} a second, {(hub.memory_bytes - before_bytes) / 2**20:+,.1f} MiB"
             say(f"{figures}: {', '.join(sent)}")
     honest.cancel()
+    await asyncio.gather(honest, return_exceptions=True)
     return alone, beside, grown_bytes, packets
 
 

@@ -2,7 +2,7 @@
 
 Promise: an answer is in the commit that holds what it tells of, so that a node which dies tells it once, or not at all
 because it has not happened. Answers of one packet are submitted together, and so share packets. An answer that no way
-leads to, or for whose node too much waits, is dropped and counted; nothing waits for answers, and none is sent about an
+leads to, or for whose node too many wait, is dropped and counted; nothing waits for answers, and none is sent about an
 answer.
 """
 
@@ -26,14 +26,17 @@ from triack.queues.routes import Routes
 from triack.queues.streams.arrival_records import Record
 from triack.queues.streams.outbox import Outbox
 from triack.queues.streams.outgoing_stream import OutgoingStream
+from triack.queues.streams.stream_state import StreamState
 
 __all__ = ["AdminDesk", "WholeRead"]
 
 MESSAGE_OVERHEAD_BYTES = 64
 """Bytes that an answer counts in limits on memory beside its body, as any message."""
 WAITING_BYTES_MAX = 16 * 1024 * 1024
-"""The memory of what waits for a neighbour, up to which there are answers for it: as much as a peer may fill by
-default. It chooses what it wants to be told, and in which queues, and may take none of it."""
+"""The memory of answers that wait for a neighbour, up to which there are more: as much as a peer may fill by default.
+It chooses what it wants to be told, and in which queues, and may take none of it."""
+ANSWERING_MIN = 64
+"""Streams of answers from which on those that have ended are forgotten, each time that they have doubled."""
 PACKET_BYTES = 512
 """The memory of a waiting packet whose body is on the disk alone, measured, and some more."""
 
@@ -61,9 +64,11 @@ class AdminDesk:
     """
 
     __slots__ = (
+        "_answering",
         "_commit",
         "_directory",
         "_drops",
+        "_look_at",
         "_name_of",
         "_node_id",
         "_outbox",
@@ -95,6 +100,9 @@ class AdminDesk:
         self._commit = commit
         self._drops = drops
         self._record = record
+        # The streams that answers go by, and some that have ended since.
+        self._answering: dict[OutgoingStream, None] = {}
+        self._look_at = ANSWERING_MIN
         self.queued: Counter[str] = Counter()
 
     def tell(self, told: Told, now_ns: int) -> None:
@@ -132,22 +140,29 @@ class AdminDesk:
         elif not self._may_go(name, seal=seal):
             return None
         outgoing = self._outbox.outgoing_stream(name, queue, delivery, self._commit(), seal=seal)
+        self._note_answering(outgoing)
         # Express answers wait in memory alone.
         return outgoing if outgoing.durable or self._outbox.room_bytes(outgoing) > 0 else None
 
     def _may_go(self, name: str, *, seal: bool) -> bool:
-        """Whether a way leads to a node by which an answer may go, and not too much waits for it already."""
+        """Whether a way leads to a node by which an answer may go, and not too many wait for it already."""
         way = self._routes.way_of(name)
         if self._directory.named(way.via) is None and any(it.keys for it in self._directory):
             return False  # without keys, nodes without a name here are found by their ids
         return not (self._has_enough(way.via) or (seal and self._outbox.sealing.missing(name, way)))
 
     def _has_enough(self, neighbour: str) -> bool:
-        """Whether so much waits for a neighbour, and all behind it, that there are no answers for them."""
+        """Whether so many answers wait for a neighbour, and all behind it, that there are no more for them."""
         link = self._outbox.links.get(neighbour)
-        streams = () if link is None else link.streams
+        streams = [] if link is None else [it for it in link.streams if it in self._answering]
         waiting = sum([len(it.pending) + it.unacknowledged for it in streams])
         return PACKET_BYTES * waiting + STREAM_BYTES * len(streams) >= WAITING_BYTES_MAX
+
+    def _note_answering(self, outgoing: OutgoingStream) -> None:
+        if len(self._answering) >= self._look_at:
+            self._answering = {it: None for it in self._answering if it.life is StreamState.LIVE}
+            self._look_at = max(ANSWERING_MIN, 2 * len(self._answering))
+        self._answering[outgoing] = None
 
     def note_asked(self, outgoing: OutgoingStream, entries: list[StreamPacket], now_ns: int) -> None:
         """Log what messages of packets that are about to be queued ask for."""

@@ -52,7 +52,9 @@ ROWS = {
         queues/streams/inbox.py Inbox _held_at
     """,
     "`limits.transit_quota`": """
-        ordering/transit.py TransitSequence entries _to_send
+        ordering/transit.py TransitSequence entries _to_send _lowest _skips
+        ordering/disk_backlog.py DiskBacklog _blocks _firsts _expiring
+        ordering/disk_backlog.py _Block data
         queues/transit/transit_bodies.py TransitBodies _fetching wanting
         queues/transit/transit_letters.py TransitLetters waiting _pieces
         queues/transit/transit_onward.py TransitOnward _passed _due
@@ -240,7 +242,9 @@ ROWS = {
     """,
     "requests about subscriptions that wait": "",
     "answers about subscriptions that a node does not take": "",
-    "administration messages that a node does not take": "",
+    "administration messages that a node does not take": """
+        queues/manager/admin_desk.py AdminDesk _answering
+    """,
     "topics whose subscriptions were looked up": """
         queues/topics/takers.py Takers _found
     """,
