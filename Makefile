@@ -22,7 +22,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup compiled demo check test test-all collect nightly docs paths lint format lock build sbom audit clean planted lies exhaustive disk figures drains window real fuzz flood channel hundred neighbour bench-quick
+.PHONY: help setup compiled demo check test test-all collect nightly docs paths lint format lock build sbom audit clean lies teeth exhaustive disk figures drains window real fuzz flood channel hundred neighbour bench-quick
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -77,11 +77,11 @@ paths: setup  ## run the suite and name every error path that no test takes
 docs: setup  ## write the tables of docs that come from the code: reasons, events, fields
 	$(BIN)/python -m proof.docs
 
-planted: setup  ## plant known bugs, and see each one found
-	$(BIN)/python -m proof planted $(ARGS)
-
 lies: setup  ## tell lies about session logs, and see each one found out or proved harmless
 	$(BIN)/python -m proof lies $(ARGS)
+
+teeth: setup  ## plant known bugs, tell lies: see each found, write by what to proof/teeth.json, say what changed
+	$(BIN)/python -m proof teeth $(ARGS)
 
 exhaustive: setup  ## search every state of small worlds
 	$(BIN)/python -m proof exhaustive $(ARGS)

@@ -4,7 +4,9 @@ import json
 import sys
 import tempfile
 import time
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +30,13 @@ from proof.neighbour import SECONDS as NEIGHBOUR_S
 from proof.neighbour import neighbour
 from proof.planted.catalogue import BUGS, bug_named
 from proof.planted.run import SEEDS_MAX, Found, hunt_all
+from proof.planted.tested import failing_tests
 from proof.real.run import run
 from proof.search.run import STATES, run_all
 from proof.search.run import as_json as figures_of
+from proof.teeth import changes, known_seeds, teeth_of
+from proof.teeth import read as read_teeth
+from proof.teeth import write as write_teeth
 from proof.window import COUNTERS, compare
 from triack.tools.commands.common import verbose_option
 from triack.tools.demo.bodies import SIZE_MIN
@@ -41,6 +47,8 @@ __all__ = ["main"]
 EXIT_FAIL = 1
 LIES = 20_000
 """Lies of ``make lies``: every kind about every event some dozen times, in some minutes."""
+TEETH_LIES = 6_000
+"""Lies of ``make teeth``: as many as are told while bugs are planted on another core."""
 BOTH = 600
 """How many of them both engines judge, in one replay: a few minutes of Spark. Some cannot be read, 500 can."""
 CHARACTERS = 4_000
@@ -62,22 +70,36 @@ def main() -> None:
 @main.command()
 @click.argument("names", nargs=-1, type=click.Choice([bug.name for bug in BUGS]), metavar="[BUG]...")
 @click.option("--seeds", type=_COUNT, default=SEEDS_MAX, show_default=True, metavar="N", help="Tried for each bug.")
+@click.option("--tests", is_flag=True, help="See which quick tests find each bug, too.")
 @_jobs_option
-@_json_option
 @verbose_option
-def planted(names: tuple[str, ...], seeds: int, jobs: int, *, as_json: bool) -> None:
-    """Plant known bugs, all of them or those named, and see each one found."""
+def teeth(names: tuple[str, ...], seeds: int, jobs: int, *, tests: bool) -> None:
+    """Plant known bugs, and tell lies: write down what finds each in proof/teeth.json, and say what has changed.
+
+    With names of bugs only these are planted, and no lies are told. It fails when a bug is not found by all that must
+    find it, or a lie is found by nothing and not harmless.
+    """
 
     def say(found: Found) -> None:
         _console.print(f"{'' if found.whole else '[red]not found:[/] '}{found.bug.name}: {escape(found.told)}")
 
-    bugs = [bug_named(name) for name in names] or BUGS
-    results = hunt_all(bugs, seeds_max=seeds, jobs=jobs, say=say)
+    before, bugs = read_teeth(), [bug_named(name) for name in names] or list(BUGS)
+    # Lies are told one after the other: beside the bugs, they cost a core and hardly any time.
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as teller:
+        telling = None if names else teller.submit(tell_all, TEETH_LIES)
+        results = hunt_all(bugs, seeds_max=seeds, known=known_seeds(before), jobs=jobs, say=say)
+        tested = failing_tests(bugs, jobs) if tests else {}
+        told = telling.result() if telling else None
+    after = teeth_of(before, results, tested, told)
+    for line in changes(before, after):
+        _console.print(escape(line))
+    for missed in told.missed if told else ():
+        _console.print(f"[red]missed:[/] {escape(missed)}")
+    write_teeth(after)
     found = sum(result.whole for result in results)
-    _console.print(f"{found} of {len(results)} planted bugs found")
-    if as_json:
-        click.echo(json.dumps({"planted": len(results), "found": found, "by": {r.bug.name: r.by for r in results}}))
-    sys.exit(0 if found == len(results) else EXIT_FAIL)
+    lies = f"; {told.lies} lies of {len(told.finders)} kinds, {len(told.missed)} missed" if told else ""
+    _console.print(f"{found} of {len(results)} planted bugs found{lies}")
+    sys.exit(EXIT_FAIL if found < len(results) or (told and told.missed) else 0)
 
 
 @main.command()
@@ -110,7 +132,8 @@ def lies(lies: int, seed: int, both: int, characters: int, *, as_json: bool) -> 
     compared = _compare_engines(both, seed) if both else None
     if as_json:
         engines = asdict(compared) if compared else None
-        click.echo(json.dumps({**asdict(told), "characters": asdict(slips), "engines": engines}))
+        figures = {**asdict(told), "characters": asdict(slips), "engines": engines}
+        click.echo(json.dumps(figures, default=sorted))
     sys.exit(EXIT_FAIL if told.missed or slips.missed or (compared and compared.different) else 0)
 
 

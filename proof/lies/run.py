@@ -150,12 +150,14 @@ class Told:
         caught: how many each check found.
         harmless: how many were of each harmless kind.
         missed: those that no check found, and those that only an unrelated check found.
+        finders: by kind of lie, event and field: the checks that found some of these, and why others are harmless.
     """
 
     lies: int = 0
     caught: Counter[str] = field(default_factory=Counter)
     harmless: Counter[str] = field(default_factory=Counter)
     missed: list[str] = field(default_factory=list)
+    finders: dict[str, set[str]] = field(default_factory=dict)
 
 
 def found_by(lie: Lie) -> set[str]:
@@ -172,6 +174,9 @@ def tell(lie: Lie, log: Log, told: Told, where: str) -> None:
     told.lies += 1
     checks = found_by(lie)
     told.caught.update(checks)
+    what = f"{lie.kind} {lie.event} {lie.field}".rstrip()
+    finders = told.finders.setdefault(what, set())
+    finders.update(checks)
     late = set(IN_TIME) if lie.kind == "shift" else set()
     right = lie.kind in ("splice", "swap", "slow") or checks & (RIGHT[lie.event] | ANY | late)
     if checks and right:
@@ -179,8 +184,8 @@ def tell(lie: Lie, log: Log, told: Told, where: str) -> None:
     kind = None if checks else reason_for(lie, log)
     if kind is not None:
         told.harmless[kind] += 1
+        finders.add(f"harmless: {kind}")
     else:
-        what = f"{lie.kind} {lie.event} {lie.field}".rstrip()
         told.missed.append(f"{where}, start {lie.start[1]} of {lie.start[0][:6]}, record {lie.at + 1}: {what} {checks}")
 
 

@@ -5,10 +5,11 @@
 
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from functools import partial
 from multiprocessing import get_context
+from types import MappingProxyType
 from typing import NamedTuple
 
 from proof.planted.bug import Bug, ForGood
@@ -17,7 +18,7 @@ from proof.planted.stories import Story
 from proof.search.scope import Scope
 from proof.search.search import Search, SearchResult
 from triack.base.errors import ChaosError
-from triack.tools.chaos.campaign import run_campaign
+from triack.tools.chaos.campaign import Failure, run_campaign
 
 __all__ = ["SEEDS_MAX", "STATES", "Found", "hunt", "hunt_all", "search_for"]
 
@@ -35,7 +36,7 @@ class Found(NamedTuple):
 
     Attributes:
         bug: which one.
-        seed: the first seed that failed, -1 if none did, or none was to be tried.
+        seed: the seed that failed, -1 if none did, or none was to be tried.
         rule, sentence: what that seed broke.
         said: what the search or the story reported; empty if it found nothing, or was not to look.
     """
@@ -62,11 +63,17 @@ class Found(NamedTuple):
         return self.by_seeds >= self.bug.seeds and self.by_search >= (self.bug.scope is not None)
 
     @property
-    def by(self) -> str:
-        """In a word or two: the rule that a seed broke, or the world of the search; empty when it was not found."""
-        if self.by_seeds or self.bug.scope is None:
-            return self.rule
-        return self.bug.scope.name if self.by_search else ""
+    def looked(self) -> str:
+        """What looked into a small world."""
+        return "story" if isinstance(self.bug.scope, Story) else "search"
+
+    @property
+    def finders(self) -> list[str]:
+        """What found it: a seed, with the rule that it broke; the search of a world, or its story."""
+        by_seeds = [f"seed {self.seed}: {self.rule}"] if self.by_seeds else []
+        if self.by_search and self.bug.scope is not None:
+            return [*by_seeds, f"{self.looked}: {self.bug.scope.name}"]
+        return by_seeds
 
     @property
     def told(self) -> str:
@@ -75,8 +82,7 @@ class Found(NamedTuple):
         if self.bug.seeds:
             told.append(f"seed {self.seed} {self.rule}: {self.sentence}" if self.by_seeds else "found by no seed")
         if self.bug.scope is not None:
-            looked = "story" if isinstance(self.bug.scope, Story) else "search"
-            told.append(f"{looked} of {self.bug.scope.name}: {self.said or 'nothing'}")
+            told.append(f"{self.looked} of {self.bug.scope.name}: {self.said or 'nothing'}")
             if self.said and not self.by_search:
                 told[-1] += f" (not {self.bug.says!r})"
         return "; ".join(told)
@@ -86,6 +92,7 @@ def hunt_all(
     bugs: Iterable[Bug] = BUGS,
     *,
     seeds_max: int = SEEDS_MAX,
+    known: Mapping[str, int] = MappingProxyType({}),
     jobs: int = 0,
     say: Callable[[Found], None] = lambda _found: None,
 ) -> list[Found]:
@@ -94,6 +101,7 @@ def hunt_all(
     Args:
         bugs: which ones.
         seeds_max: seeds that may be tried for each.
+        known: by name of a bug: the seed that found it last time. It is tried first.
         jobs: processes at a time; 0 for one per core.
         say: called with each result, in the order of the bugs.
 
@@ -102,35 +110,47 @@ def hunt_all(
     """
     results = []
     with ThreadPoolExecutor(jobs or os.cpu_count() or 1) as hunters:
-        for found in hunters.map(partial(_hunt_apart, seeds_max=seeds_max), bugs):
+        for found in hunters.map(partial(_hunt_apart, seeds_max=seeds_max, known=known), bugs):
             say(found)
             results.append(found)
     return results
 
 
-def _hunt_apart(bug: Bug, seeds_max: int) -> Found:
+def _hunt_apart(bug: Bug, seeds_max: int, known: Mapping[str, int]) -> Found:
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
         try:
-            return process.submit(hunt, bug, seeds_max).result()
+            return process.submit(hunt, bug, seeds_max, known.get(bug.name)).result()
         except Exception as cause:
             raise ChaosError(f"plant {bug.name!r}: {type(cause).__name__}: {cause}") from cause
 
 
-def hunt(bug: Bug, seeds_max: int = SEEDS_MAX) -> Found:
-    """Plant a bug permanently in this process, and look for it."""
+def hunt(bug: Bug, seeds_max: int = SEEDS_MAX, known: int | None = None) -> Found:
+    """Plant a bug permanently in this process, and look for it: with the known seed, and if that is none any more, all.
+
+    Raises:
+        ChaosError: the bug cannot be planted any more, or nothing runs with it.
+    """
     bug.plant(ForGood())
     found = Found(bug)
     if bug.scope is not None:
         said = bug.scope.run() if isinstance(bug.scope, Story) else search_for(bug.scope).violation or ""
         found = found._replace(said=said)
     if bug.seeds:
-        campaign = run_campaign(bug.first, seeds_max, jobs=1, fail_fast=True)
-        for failure in campaign.failures:
+        again = _first_failure(known, 1) if known is not None else None
+        failure = again or _first_failure(bug.first, seeds_max)
+        if failure is not None:
             rule, sentence = failure.violations[0]
-            if rule == "crash" and sentence.startswith(MISFITS):
-                raise ChaosError(sentence)
             found = found._replace(seed=failure.seed, rule=rule, sentence=sentence)
     return found
+
+
+def _first_failure(first: int, seeds: int) -> Failure | None:
+    for failure in run_campaign(first, seeds, jobs=1, fail_fast=True).failures:
+        rule, sentence = failure.violations[0]
+        if rule == "crash" and sentence.startswith(MISFITS):
+            raise ChaosError(sentence)
+        return failure
+    return None
 
 
 def search_for(scope: Scope) -> SearchResult:

@@ -30,7 +30,7 @@ def test_every_world_is_there_for_a_bug() -> None:
 
 
 def test_each_can_go_to_a_process_of_its_own() -> None:
-    """Or ``make planted`` would end at it."""
+    """Or ``make teeth`` would end at it."""
     for bug in BUGS:
         assert pickle.loads(pickle.dumps(bug)).name == bug.name
 

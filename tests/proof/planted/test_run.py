@@ -1,14 +1,11 @@
 """The hunt: what is planted is found, what is harmless is not, and what does not fit is an error."""
 
-import json
-from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
-from click.testing import CliRunner
 
-from proof import __main__ as commands
 from proof.planted.bug import Bug, Patch, Plant
-from proof.planted.catalogue import BUGS, bug_named
+from proof.planted.catalogue import bug_named
 from proof.planted.run import Found, hunt_all
 from proof.planted.worlds import PLAIN
 from triack.base.errors import ChaosError
@@ -36,7 +33,8 @@ def test_a_bug_is_found_by_seeds_and_by_the_search() -> None:
     said: list[Found] = []
     (found,) = results = hunt_all([WINDOW], seeds_max=3, jobs=1, say=said.append)
     assert said == results
-    assert (found.seed, found.rule, found.whole, found.by) == (0, "window", True, "window")
+    assert (found.seed, found.rule, found.whole) == (0, "window", True)
+    assert found.finders == ["seed 0: window", "search: four express messages"]
     assert found.told == f"seed 0 window: {found.sentence}; search of four express messages: {found.said}"
 
 
@@ -45,7 +43,15 @@ def test_nothing_is_found_where_nothing_is_wrong() -> None:
     """A change that changes nothing, and two at a time."""
     bug = Bug("none", harmless, seeds=True)
     for found in hunt_all([bug, bug], seeds_max=2, jobs=2):
-        assert (found.seed, found.whole, found.by, found.told) == (-1, False, "", "found by no seed")
+        assert (found.seed, found.whole, found.finders, found.told) == (-1, False, [], "found by no seed")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("known", "seed"), [(1, 1), (2, 0)])
+def test_the_seed_that_is_known_comes_first(known: int, seed: int) -> None:
+    """And when it does not find the bug, the others are tried."""
+    (found,) = hunt_all([replace(WINDOW, scope=None)], seeds_max=3, known={WINDOW.name: known}, jobs=1)
+    assert found.seed == seed
 
 
 @pytest.mark.slow
@@ -69,25 +75,4 @@ def test_a_bug_is_not_found_by_half_or_by_another_sentence() -> None:
     assert not other.whole
     assert other.told == "seed 3 order: it broke; search of two messages: TypeError: no (not 'order ack')"
     search = Bug("search", harmless, seeds=False, scope=PLAIN, says="order ack")
-    assert [Found(search, said=words).by for words in (said, "", "else")] == ["two messages", "", ""]
-
-
-def test_the_command_tells_of_each_and_fails_when_one_is_not_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The figures are the last line."""
-    asked: list[object] = []
-
-    def pretend(bugs: Sequence[Bug], *, seeds_max: int, jobs: int, say: object) -> list[Found]:
-        asked.append((len(bugs), seeds_max, jobs))
-        return results
-
-    monkeypatch.setattr(commands, "hunt_all", pretend)
-    found = Found(Bug("one", harmless), 3, "order", "it broke")
-    for results, status in (([found], 0), ([found, Found(Bug("two", harmless))], 1)):
-        done = CliRunner().invoke(commands.main, ["planted", "--seeds", "7", "--jobs", "2", "--json"])
-        assert done.exit_code == status
-        by = {"one": "order", "two": ""} if status else {"one": "order"}
-        assert json.loads(done.stdout.splitlines()[-1]) == {"planted": len(results), "found": 1, "by": by}
-    one = ["planted", "--seeds", "7", "--jobs", "2", "the window is off by one"]
-    assert CliRunner().invoke(commands.main, one).exit_code == 1
-    assert CliRunner().invoke(commands.main, ["planted", "no such bug"]).exit_code == 2
-    assert asked == [(len(BUGS), 7, 2), (len(BUGS), 7, 2), (1, 7, 2)]
+    assert [Found(search, said=words).finders for words in (said, "", "else")] == [["search: two messages"], [], []]

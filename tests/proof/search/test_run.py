@@ -26,7 +26,7 @@ DEEP = {
     "a stream's position is forgotten by a restart",
     "the position is not in the commit of the messages",
 }
-"""Found by ``make planted``, as all are, behind more states than others."""
+"""Found by ``make teeth``, as all are, behind more states than others."""
 
 
 @pytest.mark.slow
