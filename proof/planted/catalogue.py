@@ -4,14 +4,27 @@ A proof that finds nothing proves nothing; one that finds all of these has at le
 belongs into the list as soon as it was made once.
 """
 
-from proof.planted import answers, bodies, journals, ordering, queues, relays, remote, session, store, topics, transport
+from proof.planted import (
+    answers,
+    bodies,
+    journals,
+    ordering,
+    queues,
+    relays,
+    remote,
+    session,
+    store,
+    storms,
+    topics,
+    transport,
+)
 from proof.planted.bug import Bug
 
 __all__ = ["BUGS", "bug_named"]
 
 BUGS: tuple[Bug, ...] = (
     *session.BUGS, *ordering.BUGS, *queues.BUGS, *answers.BUGS, *journals.BUGS, *bodies.BUGS, *relays.BUGS,
-    *topics.BUGS, *remote.BUGS,
+    *topics.BUGS, *remote.BUGS, *storms.BUGS,
     *transport.BUGS, *store.BUGS,
 )  # fmt: skip
 

@@ -81,7 +81,7 @@ class Host(SimHost):
         state: the application's values in the store (``Node.recall``).
         effects: of all its processes.
         on_power_loss: called when the power is gone, before anything starts again.
-        storms: counts what it does while nothing comes of it; all hosts of a world share one.
+        storms: counts what it does while little comes of it; all hosts of a world share one.
         standstill: looks for streams that stand still; shared as well.
         ends: how processes ended, for the coverage of a campaign.
     """
@@ -298,12 +298,12 @@ class Host(SimHost):
     def start_job(self, job: Job) -> None:
         """Do it after the time of the disk."""
         if isinstance(job, GroupCommit):
-            self.storms.handle_commit(job.commit, self.world.now_ns)
+            self.storms.handle_commit(self.name, job.commit, self.world.now_ns)
         super().start_job(job)
 
     def send_datagrams(self, address: str, datagrams: list[bytes]) -> None:
         """Put them on the network."""
-        self.storms.handle_sent(self.name, len(datagrams), self.world.now_ns)
+        self.storms.handle_sent(self.name, address, len(datagrams), self.world.now_ns)
         super().send_datagrams(address, datagrams)
 
     def _tick(self, timer_ns: int) -> None:

@@ -28,12 +28,13 @@ from triack.tools.chaos.strangers import Strangers
 from triack.tools.chaos.trust import Trust
 from triack.tools.chaos.verdict import judge_logs
 from triack.tools.chaos.workload import LAST_GAP_NS, Workload
+from triack.tools.replay.log.files import parse_records
 from triack.tools.sim.disk import Disk, FailAt, ProcessCrashed, Snapshot
 from triack.tools.sim.faults import Faults
 from triack.tools.sim.network import Network
 from triack.tools.sim.nonces import Nonces
 from triack.tools.sim.standstill import Standstill
-from triack.tools.sim.storms import Storms
+from triack.tools.sim.storms import Storms, accepted_in
 from triack.tools.sim.world import START_NS, WALL_NS, Livelock, World
 
 __all__ = ["Outcome", "run_plan", "run_seed"]
@@ -98,6 +99,7 @@ def run_plan(plan: Plan) -> Outcome:
     try:
         scene.play()
     except Livelock:
+        scene.judge_effort()
         scene.violations.append(("liveness", f"more than {EVENTS_MAX} events: something goes on without end"))
     except Exception as error:  # noqa: BLE001 - whatever it is, this seed shows it, and others are still to be run
         scene.violations.append(("crash", _located(error)))
@@ -505,6 +507,7 @@ class _Scene:
             self.violations.append(("nonce", f"sealed with a nonce of another: {repeated}"))
         self.violations += history.violations + self.trust.violations
         self.violations += self.strangers.violations if self.strangers is not None and self.plan.is_secure else []
+        self.judge_effort()
         if not self.tainted:
             self._judge_records()
 
@@ -541,6 +544,15 @@ class _Scene:
             busy = [it.stream_number for it in engine.outbox.streams if it.sequence.entries]
             found |= {StreamId(engine.node_id, it) for it in (*busy, *engine.outbox.retirement.unanswered)}
         return found
+
+    def judge_effort(self) -> None:
+        """No node has done much more than its packets needed; a log that was cut does not say how many there were."""
+        logs = self._logs()
+        for host in () if self.tainted else self.hosts:
+            if not host.boots:
+                mine = [log for name, log in logs.items() if name.startswith(f"{host.name}-")]
+                accepted = sum(accepted_in(parse_records(log)) for log in mine)
+                self.storms.judge(host.name, accepted, self.world.now_ns - START_NS)
 
     def _judge_records(self) -> None:
         for finding in judge_logs(self._logs()):

@@ -63,9 +63,9 @@ def test_a_node_that_wakes_for_nothing_is_found(monkeypatch: pytest.MonkeyPatch)
             self.later(10 * MS, lambda: self._tick(timer_ns))
 
     monkeypatch.setattr(Host, "_arm", arm)
-    assert rules(run_plan(calm(12, faults_end_ns=250 * SECOND))) == {"storm"}
+    assert rules(run_plan(calm(12, faults_end_ns=250 * SECOND))) == {"storm", "effort"}
     monkeypatch.setattr(run, "EVENTS_MAX", 60_000)
-    assert rules(run_plan(calm(12, faults_end_ns=900 * SECOND))) == {"storm", "liveness"}
+    assert rules(run_plan(calm(12, faults_end_ns=900 * SECOND))) == {"storm", "effort", "liveness"}
 
 
 @pytest.mark.slow

@@ -1,0 +1,66 @@
+"""Mistakes that cost work and nothing else: every message arrives, once and in order.
+
+Only a count of what nodes do sees them (``tools/sim/storms.py``).
+"""
+
+from collections.abc import Iterable
+
+from proof.planted.bug import Bugs, Patch
+from triack.base.delivery import Ack
+from triack.base.units import MS
+from triack.ordering.transit import TransitPacket, TransitSequence, TransitState
+from triack.queues.manager.effects import Job
+from triack.queues.manager.engine import Engine
+from triack.queues.manager.jobs import Jobs
+from triack.queues.streams.group_commit import GroupCommit, Turn
+from triack.session.acknowledgements.probing import Probing
+from triack.tools.chaos.topologies import RELAYED_FROM
+
+__all__ = ["BUGS"]
+
+BUGS = Bugs(first=RELAYED_FROM)
+
+
+@BUGS.by_seeds("a relay sends all that has left again with each acknowledgement")
+def _again(patch: Patch) -> None:
+    handle_ack = TransitSequence.handle_ack
+
+    def eager(self: TransitSequence, entries: Iterable[TransitPacket], ack: Ack) -> list[TransitPacket]:
+        freed = handle_ack(self, entries, ack)
+        self._send_again([entry for entry in self.entries.values() if entry.state is TransitState.SENT])
+        return freed
+
+    patch.setattr(TransitSequence, "handle_ack", eager)
+
+
+@BUGS.by_seeds("a commit without anything in it follows each one while packets are on their way")
+def _empty(patch: Patch) -> None:
+    choose = Jobs._next
+
+    def always(self: Jobs, turn: Turn, *, at_once: bool) -> Job | None:
+        job = choose(self, turn, at_once=at_once)
+        waits = job is None and any(outgoing.busy for outgoing in self._outbox.streams)
+        return GroupCommit(turn.now_ns, turn.now_ms) if waits else job
+
+    patch.setattr(Jobs, "_next", always)
+
+
+@BUGS.by_seeds("a node looks each millisecond whether packets on their way have arrived")
+def _impatient(patch: Patch) -> None:
+    earliest = Engine._earliest_deadline
+
+    def soon(self: Engine) -> int | None:
+        at_ns, look_ns = earliest(self), self.jobs.group.now_ns + MS
+        waits = any(outgoing.busy for outgoing in self.outbox.streams)
+        return at_ns if not waits else look_ns if at_ns is None else min(at_ns, look_ns)
+
+    patch.setattr(Engine, "_earliest_deadline", soon)
+
+
+@BUGS.by_seeds("requests for an acknowledgement follow each other by the millisecond, without back-off")
+def _probes(patch: Patch) -> None:
+    def constant(self: Probing, first_ns: int, most_ns: int, patient_ns: int = 0) -> int:
+        del self, most_ns, patient_ns
+        return min(first_ns, MS)
+
+    patch.setattr(Probing, "wait_ns", constant)
