@@ -65,7 +65,8 @@ class Storms:
         """A store gets a commit: if messages come or go with it, there is progress."""
         puts = commit.outgoing or commit.messages or commit.transit
         takes = commit.outgoing_deletes or commit.message_deletes or commit.transit_deletes
-        self._note(host, _COMMITS, "of messages" if puts or takes else "without messages", 1, now_ns)
+        kind = "of messages" if puts or takes else "of other rows" if commit else "of nothing"
+        self._note(host, _COMMITS, kind, 1, now_ns)
         if puts or takes:
             self._begun_ns = now_ns
             self._counts.clear()

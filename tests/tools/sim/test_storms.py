@@ -59,7 +59,7 @@ def test_a_run_may_do_so_much_for_each_packet_and_second(what: str) -> None:
         if what == "datagrams sent":
             storms.handle_sent("a", TO if number % 4 else "udp:other:1", 1, now_ns)
         elif what == "commits":
-            storms.handle_commit("a", Commit(serial=7) if number % 4 else PROGRESS, now_ns)
+            storms.handle_commit("a", Commit(state={"k": b"v"}) if number % 4 else PROGRESS, now_ns)
         else:
             storms.handle_woken("a", now_ns)
     storms.judge("a", 30, 10 * SECOND)
@@ -73,6 +73,17 @@ def test_a_run_may_do_so_much_for_each_packet_and_second(what: str) -> None:
     assert rule == "effort"
     assert sentence.startswith(f"a: {most} {what}, at most {most - EACH[what]} for 29 packets in 10 s; {there} ")
     assert sentence.endswith(f", {then} in second 5")
+
+
+def test_commits_are_named_by_what_is_in_them() -> None:
+    """Nothing is written for one that is empty; but the node waits for it all the same."""
+    others = Commit(state={"k": b"v"})
+    for commit, kind in ((PROGRESS, "of messages"), (others, "of other rows"), (Commit(), "of nothing")):
+        storms = Storms()
+        for _ in range(EACH["commits"] * BEGUN + 1):
+            storms.handle_commit("a", commit, 0)
+        storms.judge("a", 0, 0)
+        assert [sentence.split("; ")[1] for _, sentence in storms.violations] == [f"121 {kind}, 121 in second 0"]
 
 
 def test_packets_are_accepted_of_applications_for_queues_here_and_to_pass_on() -> None:
