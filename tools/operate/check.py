@@ -185,7 +185,9 @@ def _judge_links(report: Report, stats: "triack.NodeStats", wanted: Wanted) -> N
     stalled_s = 0.0 if slowest is None else slowest.stalled_s or 0.0
     where = "" if slowest is None else f"{slowest.peer}/{slowest.queue}"
     report.measure("stalled", stalled_s, wanted.stalled, f"nothing has arrived at {where} for {age_of(stalled_s)}", "s")
-    report.measure("outgoing", sum(it.messages for it in (*stats.outgoing, *stats.transit)), None, "")
+    report.measure(
+        "outgoing", sum(it.messages for it in stats.outgoing) + sum(it.messages for it in stats.transit), None, ""
+    )
     for peer in wanted.links:
         link = stats.links.get(peer)
         is_up = (link is not None and link.is_up) or any(it.peer == peer for it in stats.sessions)
