@@ -52,6 +52,8 @@ def test_tiny_pieces_are_no_pieces() -> None:
     still_works(world, node)
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_pieces_count_for_the_memory_that_they_take() -> None:
     """Express messages that are begun and never finished: at twice what a peer may have they are refused."""
     world, node, evil = victim(NodeSettings(limits=Limits(peer_memory_bytes=1024**2)))

@@ -15,6 +15,8 @@ SMALL = NodeSettings(limits=Limits(peer_memory_bytes=256 * 1024))
 """A peer of this node has 64 KiB for what is out of order."""
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 @pytest.mark.parametrize("delivery", [Delivery.EXPRESS, Delivery.RECOVERABLE])
 def test_a_peer_leaves_a_limited_number_of_gaps_in_all_its_streams(delivery: Delivery) -> None:
     """A packet that would make one more is not taken; one that fills a gap is, and the peer goes on."""
@@ -57,6 +59,8 @@ def test_packets_of_one_byte_count_for_the_memory_that_they_take() -> None:
     still_works(world, node)
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_a_packet_costs_the_same_however_many_gaps_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody looks at all of them for one packet."""
     _, _, evil = victim()

@@ -62,6 +62,8 @@ def time_to_connect(*, attacked: bool, restarted: bool = False, spoofed: bool = 
     return world.now_ns - began_ns, b
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 @pytest.mark.parametrize("restarted", [False, True])
 @pytest.mark.parametrize("spoofed", [False, True])
 def test_recorded_connects_keep_nobody_out(restarted: bool, spoofed: bool) -> None:

@@ -1,5 +1,7 @@
 """Sessions without end, half open and open."""
 
+import pytest
+
 from tests.queues.hostile import (
     CHANNEL,
     Hostile,
@@ -16,6 +18,8 @@ from triack.queues.peers.introduction import Introduction
 from triack.session.protocol.binary import BINARY
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_half_open_connections_do_not_shut_out_others() -> None:
     """Connects from everywhere, none completed: bounded, and an honest peer still gets in."""
     world, node, _ = victim(NodeSettings(max_sessions=20))

@@ -117,6 +117,8 @@ def _empty_lock(folder: Path) -> None:
 HARMLESS = [_read, _copy, _query, _fork, _delete_lock, _replace_lock, _empty_lock]
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 @pytest.mark.parametrize("harm", HARMLESS)
 def test_nothing_that_innocent_code_does_lets_a_second_process_in(
     store: Store, folder: Path, harm: Callable[[Path], None]
@@ -137,6 +139,8 @@ def test_a_second_process_learns_which_process_has_it(store: Store, folder: Path
     assert told.endswith(f"another process uses that node by triack.connect({str(folder)!r}), and a command by --data")
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_other_names_of_a_directory_lead_to_the_same_lock(store: Store, folder: Path, tmp_path: Path) -> None:
     """A link to it; and one where only the store is the same file is refused as what it is."""
     del store
@@ -167,6 +171,8 @@ def test_a_renamed_directory_is_in_use_as_well(store: Store, folder: Path, tmp_p
     (tmp_path / "renamed").rename(folder)
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_a_process_that_lost_the_store_tells_nobody_that_anything_is_durable(store: Store, folder: Path) -> None:
     """Where locks do not reach: the second has all that was reported, and the first ends before it writes anything."""
     assert open_second(folder, "--no-locks") == "first"
@@ -341,6 +347,8 @@ except StoreLost:
 """
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 def test_where_locks_do_not_reach_from_mount_to_mount_the_first_finds_out(tmp_path: Path) -> None:
     """As two containers have it whose file systems lie over one another's: each kernel object has locks of its own."""

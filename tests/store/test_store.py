@@ -86,6 +86,8 @@ def reopen(store: Store, folder: Path) -> tuple[Store, StoreContent]:
     return again, again.load(b"n" * 16, 1)
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_everything_comes_back_after_a_restart(tmp_path: Path) -> None:
     """Every table, the node's id, and an incarnation that grows."""
     store = Store(tmp_path / "data")

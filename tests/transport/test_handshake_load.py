@@ -51,6 +51,8 @@ def test_what_counts_as_one_host(one: str, other: str, share: bool) -> None:
     assert (admitted(admission, other, 0) == 0) is share
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_it_never_grows() -> None:
     """Hosts that fall on the same place share one."""
     admission = Admission(bytes(32))

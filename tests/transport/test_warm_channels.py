@@ -2,6 +2,8 @@
 
 from weakref import WeakSet
 
+import pytest
+
 from tests.transport.ends import NOW_NS, Ends, take
 from triack.base.datagram import Channel
 from triack.base.units import SECOND
@@ -21,6 +23,8 @@ class Counted:
         ALIVE.add(self)
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_many_connections_have_few_ciphers() -> None:
     """Twice as many as may keep theirs, each in turn, several times."""
     suite = AESGCM_SHA256._replace(aead=Counted)

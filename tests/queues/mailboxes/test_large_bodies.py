@@ -122,6 +122,8 @@ def test_the_table_has_each_state_and_event_that_can_meet() -> None:
     assert table[BodyState.CLAIMED][BodyEvent.GIVEN_UP] is BodyState.CLAIMED
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_small_parts_between_the_rows_of_others_cost_four_bytes_each() -> None:
     """Neighbours are kept as one. A part whose rows all have others between them has no object for each."""
     keys = [*range(10, 100_000, 2), 300_000, *range(300_001, 500_001)]

@@ -65,6 +65,8 @@ packets = st.builds(
 )
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 @given(st.lists(packets, max_size=10))
 def test_every_packet_comes_off_as_it_was(put: list[QueuedPacket]) -> None:
     """In order, also of what a record cannot say."""
@@ -132,6 +134,8 @@ def test_expired_packets_are_found_wherever_they_are() -> None:
     assert shelf.next_expiry_ms is None
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 @pytest.mark.parametrize("seed", range(3))
 def test_blocks_are_changed_in_any_order(seed: int) -> None:
     """Each change is there when the block is read again, however often others were changed in between."""
@@ -152,6 +156,8 @@ def test_blocks_are_changed_in_any_order(seed: int) -> None:
     assert [one.first_place for one in take_all(shelf)] == left
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_packets_of_one_sender_take_a_few_bytes_each() -> None:
     """However many nobody has read: a million are two megabytes."""
     packets = 40 * PER_BLOCK

@@ -376,6 +376,8 @@ def test_a_large_message_survives_a_crash_in_its_middle(who: str) -> None:
     assert b.received["q"] == [b"before", body, b"after"]
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 @pytest.mark.parametrize("body_cache_bytes", [1, 32 << 20])
 def test_a_large_message_for_nowhere_comes_back_whole(body_cache_bytes: int) -> None:
     """One dead letter with all of its body, soon, even when only the disk has its pieces."""
@@ -428,6 +430,8 @@ def test_express_is_lost_by_a_crash_only_and_never_repeated() -> None:
     assert sorted(b.received["q"]) == numbered(0, 100) + numbered(200, 300)
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_express_is_sent_again_when_its_session_is_lost() -> None:
     """A partition alone loses nothing."""
     world = World(4)
@@ -460,6 +464,8 @@ def test_an_express_sender_may_restart_any_number_of_times() -> None:
     assert [b.length(name) for name in ("x", "y", "z")] == [13, 13, 1]
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 @pytest.mark.parametrize("seed", range(4))
 def test_nobody_is_left_with_something_to_do(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """After each poll: every conversation was looked at and has its deadline, and every queue that may send is in line.

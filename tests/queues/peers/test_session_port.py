@@ -2,6 +2,8 @@
 
 import ast
 
+import pytest
+
 from tests.house import ROOT
 from tests.session.pair import make_session
 from triack.queues.peers.session_port import SessionPort
@@ -14,6 +16,8 @@ def test_a_session_offers_the_port() -> None:
     assert missing == []
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_only_the_handshake_makes_sessions_and_nobody_else_names_the_class() -> None:
     """Everything else in the queue manager has a ``SessionPort``, so that mypy refuses a reach into a session."""
     named = [

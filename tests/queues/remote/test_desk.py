@@ -1,5 +1,7 @@
 """Who may send what to the queues of subscriptions."""
 
+import pytest
+
 from tests.queues.hubs import HubWorld
 from triack.base.names import StreamId
 
@@ -19,6 +21,8 @@ def test_nobody_may_send_to_a_queue_of_a_subscription_but_the_node_with_its_topi
     assert desk.own.of_queue("$sub.audit") is away.found
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_requests_and_their_answers_are_taken_as_they_come() -> None:
     it = HubWorld("sub")
     for number in range(300):

@@ -29,6 +29,8 @@ def test_the_store_keeps_a_durable_one() -> None:
         RemoteSubscription.decode("audit", b"[1]")
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_a_hub_that_is_away_for_days_gets_one_message_about_what_lives() -> None:
     it = HubWorld("sub")
     away = it.away("sub", durable=None)

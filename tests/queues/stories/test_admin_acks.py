@@ -184,6 +184,8 @@ def test_answers_wait_at_the_destination_while_their_queue_is_full() -> None:
     assert not b.busy
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 @pytest.mark.parametrize("seed", range(6))
 def test_a_crash_repeats_no_answer_and_loses_none(seed: int) -> None:
     """The destination dies again and again, at any commit; each cause is told once."""

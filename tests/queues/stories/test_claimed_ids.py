@@ -54,6 +54,8 @@ def test_many_ids_have_the_room_of_one_peer() -> None:
     assert b.live.inbox.admission.disk.of(evil[0].live.node_id) == taken
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_many_ids_have_the_streams_of_one_peer() -> None:
     world, b, evil, honest = crowd(NodeSettings(max_streams=20))
     for node in evil:
@@ -64,6 +66,8 @@ def test_many_ids_have_the_streams_of_one_peer() -> None:
     assert reaches(world, honest, b, "new")
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_many_ids_leave_queues_for_others() -> None:
     """Of all there may be; and an honest peer finds room for its own, and more of it when some are gone."""
     world, b, evil, honest = crowd(NodeSettings(max_queues=40))

@@ -36,6 +36,8 @@ def test_after_any_silence_a_message_arrives_at_once(silent_s: int) -> None:
     assert judged(a, b) == []
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_without_them_the_flow_is_forgotten() -> None:
     """What this is about; and that they can be turned off."""
     world, a, b = behind(keep_alive_s=0)

@@ -126,6 +126,8 @@ def test_what_is_on_its_way_to_the_disk_keeps_its_session(kind: str) -> None:
     assert judged(a, b) == []
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_a_short_cleanup_interval_makes_no_session_flap_while_a_disk_stands_still() -> None:
     """It is the sender that loses patience, and ever later; one whose peer is gone ends when the disk goes on."""
     world = World(1, Faults(delay_ns=5 * MS))
@@ -181,6 +183,8 @@ def test_a_disk_that_stands_still_is_waited_for_ever_more_patiently(kind: str, d
     assert judged(a, b) == []
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.plain
 def test_a_node_that_is_killed_while_its_disk_stands_still_is_found_out(kind: str) -> None:
@@ -196,6 +200,8 @@ def test_a_node_that_is_killed_while_its_disk_stands_still_is_found_out(kind: st
     assert b.read_all("q") == numbered(0, 3)
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_fixed_timeout_for_a_disk_that_stands_still_grows_as_well(kind: str) -> None:
     """Half a second gave a session for each of them, 2,300 an hour."""
@@ -275,6 +281,8 @@ def test_a_peer_that_answers_in_vain_is_asked_ever_more_rarely(kind: str, monkey
 # A peer that answers, and ends every session at once.
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("reason", [CloseReason.PROTOCOL_ERROR, CloseReason.IDLE])
 @pytest.mark.parametrize("delivery", list(Delivery))
@@ -294,6 +302,8 @@ def test_a_peer_that_ends_every_session_at_once_is_called_ever_more_rarely(
     assert min(later - earlier for earlier, later in pairwise(times)) >= SECOND // 2
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_short_sessions_that_end_as_idle_make_nobody_wait() -> None:
     """A message after each of many sessions arrives as soon as after the first."""
     world = World(1, Faults(delay_ns=5 * MS))
@@ -454,6 +464,8 @@ def test_a_short_absence_changes_nothing(kind: str, away_s: float) -> None:
     assert world.run(1_100 * MS, lambda: b.length("q") == 1), "the longest wait, and a handshake"
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_what_is_new_after_a_quiet_time_is_called_for_at_once() -> None:
     """All that there was for the peer has expired. Whether it is there now is known after a call."""
     world = World(1, Faults(delay_ns=5 * MS))

@@ -27,6 +27,8 @@ def settle(world: World, sender: SimNode) -> None:
     assert world.run(60 * SECOND, lambda: not sender.busy)
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 @pytest.mark.parametrize("to", ["itself", "another"])
 @pytest.mark.parametrize("restarts", [False, True])
 def test_the_next_message_is_the_most_urgent_one(to: str, restarts: bool) -> None:
@@ -75,6 +77,8 @@ def test_a_flood_on_one_queue_leaves_another_its_turns() -> None:
     assert b.length("flooded") < 1_000
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_a_large_message_that_has_arrived_in_part_keeps_no_other_waiting() -> None:
     """The more urgent one is read before its pieces are complete."""
     world = World(5)

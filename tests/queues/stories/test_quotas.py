@@ -52,6 +52,8 @@ def note_full(node: SimNode) -> list[tuple[str, int]]:
     return told
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 @pytest.mark.parametrize("delivery", DURABLE)
 def test_a_sender_waits_until_its_queue_has_room(delivery: Delivery) -> None:
     """The quota is kept but for one packet; other queues of the same node go on; all arrives once there is room."""
@@ -83,6 +85,8 @@ def test_what_waits_costs_the_network_a_probe_now_and_then() -> None:
     assert len(a.log("packet_sent")) - before <= 125
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 @pytest.mark.parametrize("delivery", DURABLE)
 def test_a_queue_that_is_read_slowly_is_not_sent_a_window_each_time(delivery: Delivery) -> None:
     """As many packets as it took last leave, and two for each that it takes."""
@@ -287,6 +291,8 @@ def test_express_messages_that_nobody_reads_do_not_fill_the_memory() -> None:
     assert b.read_all("q") == numbered(0, 2_000, 900)
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_what_arrives_while_the_disk_is_slow_does_not_fill_the_memory() -> None:
     """A commit of ten seconds: the sender waits at a quarter of what a peer may fill."""
     world = World(1)
@@ -317,6 +323,8 @@ def test_a_lost_word_stops_no_sender_permanently(monkeypatch: pytest.MonkeyPatch
     assert sorted(b.read_all("q")) == numbered(0, 14, 900)
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 @pytest.mark.parametrize("kind", ["udp", "tcp"])
 @pytest.mark.parametrize("delivery", [EXPRESS, RECOVERABLE])
 def test_a_full_queue_says_so_in_each_session(kind: str, delivery: Delivery) -> None:
@@ -339,6 +347,8 @@ def test_a_full_queue_says_so_in_each_session(kind: str, delivery: Delivery) -> 
     assert sorted(b.read_all("q")) == numbered(0, 300, 900)
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 @pytest.mark.parametrize("delivery", DURABLE)
 def test_a_reader_that_stops_for_a_day_costs_little(delivery: Delivery) -> None:
     """The sender asks about a full queue once a minute; when it has room again the destination says so at once."""

@@ -164,6 +164,8 @@ def test_both_ends_refuse_all_that_the_other_sends(monkeypatch: pytest.MonkeyPat
     assert (sorted(letters(a)), sorted(letters(b))) == (bodies, bodies)
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_more_rejections_than_an_ack_has_ranges_stall_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every second packet of hundreds in one session: store acks pass what was refused, when its origin knows."""
     world = World(1)
@@ -322,6 +324,8 @@ class Storm:
             assert got == sorted(got)
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 @pytest.mark.parametrize("delivery", DURABLE)
 def test_both_ends_agree_whatever_crashes(monkeypatch: pytest.MonkeyPatch, delivery: Delivery) -> None:
     """Nothing is both delivered and a dead letter, nothing is neither."""

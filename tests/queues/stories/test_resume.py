@@ -79,6 +79,8 @@ def test_nothing_leaves_again_that_is_there(scheme: str, restarts: str) -> None:
     assert judged(a, b) <= {"silent_end", "crashed"}
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_what_the_accept_has_no_room_for_comes_by_order_acks() -> None:
     """Of sixty streams those that moved last are in it; the others send again, and nothing arrives twice."""
     world = World(1)

@@ -76,6 +76,8 @@ def test_many_names_in_turn_take_little_room(delivery: Delivery) -> None:
     assert not judged(a, b)
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_streams_beyond_the_limit_wait_and_both_ends_say_so() -> None:
     """All at once: as many as may be live, then the next ones as these end; nothing is refused."""
     world, a, b = pair(NodeSettings(max_streams=8))
@@ -90,6 +92,8 @@ def test_streams_beyond_the_limit_wait_and_both_ends_say_so() -> None:
     assert not judged(a, b)
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 @pytest.mark.parametrize("delivery", Delivery)
 def test_streams_that_take_turns_wait_for_no_ack_delay(delivery: Delivery) -> None:
     """Each may send one packet at first; its acknowledgement leaves at once, not after the 0.5 s of its delay."""

@@ -21,6 +21,8 @@ PER_PACKET = pytest.mark.parametrize("per_packet", [1, 50])
 HOUR = 3_600 * SECOND
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 @PER_PACKET
 def test_discard_none_gives_the_fast_one_all_and_the_slow_one_waits_in_constant_memory(per_packet: int) -> None:
     bench = Bench(per_packet, max_unacked=3)

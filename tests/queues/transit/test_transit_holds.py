@@ -1,5 +1,7 @@
 """Holds that go upstream: each stream by itself, repeated while they last, and ended when there is room."""
 
+import pytest
+
 from tests.queues.relays import line, post
 from tests.queues.world import numbered
 from triack.base.delivery import Delivery
@@ -11,6 +13,8 @@ from triack.queues.node_settings import Limits, NodeSettings, Quota
 SMALL = NodeSettings(limits=Limits(transit_quota=Quota(size_bytes=16 * 1024)))
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_the_wait_of_a_stream_begins_and_ends_with_an_event() -> None:
     """At the origin and at the relay, each for itself."""
     net = line("arb", settings={"r": SMALL})

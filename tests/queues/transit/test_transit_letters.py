@@ -2,6 +2,8 @@
 
 from collections import Counter
 
+import pytest
+
 from tests.queues.relays import dead, line, post
 from triack.base.delivery import Delivery
 from triack.base.names import StreamId
@@ -144,6 +146,8 @@ def test_a_fragment_of_an_ended_stream_is_a_letter_when_the_others_have_reached_
     assert dead(r)[1] == {"stale-sequence": 1}
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_a_large_message_that_is_refused_midway_leaves_its_relay() -> None:
     """The destination has taken a part of it, and then takes nothing of its relay any more."""
     net = line("arb", settings={"r": NodeSettings(session=SessionSettings(max_unacked_packet=2))})

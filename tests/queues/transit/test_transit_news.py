@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from tests.queues.relays import Relays, line, post
 from tests.queues.world import numbered
 from triack.base.delivery import Delivery
@@ -33,6 +35,8 @@ def test_names_that_are_made_up_fill_no_memory() -> None:
     assert len(news.take_news()) == UNKNOWN_MAX
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_a_full_quota_is_told_once_until_all_has_left() -> None:
     """However many packets and streams find no room meanwhile."""
     small = NodeSettings(limits=replace(Limits(), transit_quota=Quota(messages=20)))

@@ -44,6 +44,8 @@ def test_nobody_is_told_who_does_not_wait() -> None:
     assert net["r"].log("onward_ack_sent") == []
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_many_gaps_are_told_in_several_words() -> None:
     """A word holds as many ranges as fit any datagram."""
     net = line("arb")

@@ -101,6 +101,8 @@ def test_express_and_recoverable_streams_have_no_order_acks() -> None:
     assert Counter(record["event"] for record in net["r"].log("control_relayed")) == {}
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_a_circle_of_which_a_relay_starts_again_comes_to_an_end() -> None:
     """A relay that has started again does not know how far its neighbours are from the origin, until it hears of it."""
     net = Relays("ab bc cd bd", {"a": [("e", "b")], "b": [("e", "c")], "c": [("e", "d")], "d": [("e", "b")]})

@@ -1,5 +1,6 @@
 """A store ack covers packets on the disk, and no others."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -177,6 +178,8 @@ COMMIT = st.tuples(st.just("commit"), st.integers(0, 2**30), st.just(Delivery.EX
 PING = st.tuples(st.just("ping"), st.just(0), st.just(Delivery.EXPRESS))
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 @given(st.lists(st.one_of(ARRIVAL, COMMIT, PING), max_size=60))
 def test_never_before_the_commit(steps: list[tuple[str, int, Delivery]]) -> None:
     """Arrivals, duplicates, requests and commits in any interleaving: a durable number is acked only once committed.

@@ -61,6 +61,8 @@ def test_a_previous_that_was_lowered_outlives_a_restart() -> None:
     assert dead(a)[0] == [b"first"]
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_a_word_that_stands_costs_two_pings_in_an_interval() -> None:
     """However short the interval is, after which a session with nothing to do would end."""
     interval_s = 0.8
@@ -77,6 +79,8 @@ def test_a_word_that_stands_costs_two_pings_in_an_interval() -> None:
     assert len(a.log("session_opened")) == sessions
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 @pytest.mark.parametrize("names", ["arb", "arsb", "arstb"])
 def test_a_backlog_crosses_each_hop_once(names: str) -> None:
     """Wherever it waits; and when its destination is back, its origin hears at once that all is there."""
@@ -124,6 +128,8 @@ def test_a_backlog_crosses_once_more_when_a_relay_has_forgotten(name: str) -> No
     assert b.read_all("q") == numbered(0, 200, 4_000)
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_a_relay_notices_soon_that_the_next_one_has_started_again() -> None:
     """Its destination is away. So the next relay has nothing to say, and has forgotten that it had said so.
 

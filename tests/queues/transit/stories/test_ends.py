@@ -52,6 +52,8 @@ def test_a_stream_by_relays_ends(names: str, delivery: Delivery) -> None:
     assert sorted(b.read_all("q")) == sorted([*numbered(0, 3), b"again"])
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_three_hundred_names_used_once_leave_nothing() -> None:
     """Neither streams at both ends nor more than one range of those that have ended."""
     net = quick("arb")
@@ -64,6 +66,8 @@ def test_three_hundred_names_used_once_leave_nothing() -> None:
     assert (row.sequence, len(row.filter)) == (300, 0)
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_the_end_waits_behind_what_waits_at_a_relay() -> None:
     """The destination is away. Its origin has let go of everything, and says that the stream has ended."""
     net = quick("arb")
@@ -125,6 +129,8 @@ def test_the_answer_waits_for_its_origin() -> None:
     assert settles(net)
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_an_end_by_the_new_way_waits_for_packets_on_the_old_one() -> None:
     """They were freed at the origin by the old relay, which has no session with the destination for an hour."""
     routes = {"a": [("b", "r")], "b": [("a", "s")]}
@@ -198,6 +204,8 @@ def test_an_end_waits_until_the_disk_has_let_go_of_its_packets(delivery: Deliver
     assert (b.read_all("q"), dead(r)) == (numbered(0, 5), ([], {}))
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 @pytest.mark.parametrize("delivery", DURABLE)
 def test_streams_end_and_begin_again_whatever_is_lost(delivery: Delivery) -> None:
     """A third of all datagrams is lost, and nodes die now and then; each message arrives once, and all is forgotten."""

@@ -28,6 +28,8 @@ def data_sent(node: SimNode) -> int:
     return sum(record["packets"] for record in node.log("packet_sent") if "stream" in record)
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 @pytest.mark.parametrize("delivery", sorted(DURABLE))
 def test_a_relay_with_a_tiny_quota_holds_its_streams(delivery: Delivery) -> None:
     """It takes no more than fits, and everything arrives when there is room; others are not held up."""
@@ -60,6 +62,8 @@ def test_a_full_relay_is_asked_no_more_often_than_its_hold_says(delivery: Delive
     assert 55 <= len(a.log("packet_sent")) - before <= 61
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 @pytest.mark.parametrize("delivery", sorted(DURABLE))
 def test_a_relay_that_is_full_for_long_forgets_none_that_it_has_stopped(delivery: Delivery) -> None:
     """Ten streams wait for the room of two messages: each asks once a minute, and the relay lets none go on."""
@@ -94,6 +98,8 @@ def test_a_full_relay_takes_the_packet_that_those_it_has_wait_for() -> None:
     assert b.read_all("q") == [b"opens", b"0" * 400, *numbered(1, 6, 400)]
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 @pytest.mark.parametrize("delivery", sorted(DURABLE))
 def test_a_relay_that_has_forgotten_a_stream_can_stop_it_again(delivery: Delivery) -> None:
     """In the same session, in which its origin takes no word that is older than the last one."""
@@ -115,6 +121,8 @@ def test_a_relay_that_has_forgotten_a_stream_can_stop_it_again(delivery: Deliver
     assert data_sent(a) - before < 200
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 @pytest.mark.parametrize("delivery", sorted(DURABLE))
 def test_a_full_queue_is_asked_by_a_relay_no_more_often_than_its_hold_says(delivery: Delivery) -> None:
     """Once a minute: that a packet has arrived, and was held back there, is no sign of room."""
@@ -141,6 +149,8 @@ def test_what_is_refused_waits_for_no_room(monkeypatch: pytest.MonkeyPatch, hops
     assert net.world.run(70 * SECOND, lambda: letters.length("dead-letter") == 18)
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_a_full_queue_at_the_end_holds_its_stream_alone() -> None:
     """The hold goes from hop to hop: the relay fills, then the origin waits; another queue goes on."""
     settings = {"b": limited(quota=Quota(messages=10)), "r": limited(transit_quota=Quota(messages=50))}
@@ -309,6 +319,8 @@ def test_a_gap_that_lasts_ends_no_session(patience_s: float | None) -> None:
     assert r.live.closes.get("store-ack-timeout", 0) == 0
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_a_relay_that_is_nearly_full_waits_for_no_ack_delay() -> None:
     """It asks for the ack that makes room; else 0.5 s would pass at each step."""
     small = limited(transit_quota=Quota(size_bytes=16 * 1024))
@@ -319,6 +331,8 @@ def test_a_relay_that_is_nearly_full_waits_for_no_ack_delay() -> None:
     assert net.world.now_ns - begun_ns < 5 * SECOND
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 @pytest.mark.parametrize("delivery", sorted(DURABLE))
 def test_a_stream_that_a_small_queue_rations_waits_for_no_ack_delay(delivery: Delivery) -> None:
     """The relay asks for the ack of what it may send; else 0.5 s would pass at each step."""

@@ -147,6 +147,8 @@ def test_a_relay_sees_nothing_of_a_sealed_message() -> None:
     assert net["b"].read_all("q") == [SECRET]
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_large_sealed_messages_arrive_whole() -> None:
     net = sealed_line()
     body = bytes(range(256)) * 1_200

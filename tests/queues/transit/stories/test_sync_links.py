@@ -143,6 +143,8 @@ def test_a_relay_that_is_behind_tells_those_that_wait_for_it() -> None:
     assert not chain.world.run(5 * SECOND, lambda: bool(waits))
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 @pytest.mark.parametrize("delivery", [RECOVERABLE, TRANSACTIONAL])
 @pytest.mark.parametrize("seed", range(6))
 def test_crashes_lose_nothing_and_end(seed: int, delivery: Delivery) -> None:
