@@ -6,18 +6,18 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import triack
 from proof.real.nodes import HANG_S, body, number_of
-from triack.tools.demo.relay import Direction, Relay, rough
+from triack.tools.demo.relay import Relay, rough
 from triack.tools.replay.run import replay
 from triack.tools.sim.faults import Faults
 
-__all__ = ["Crossing", "Outage", "RoughRelay", "cross", "outage", "weather"]
+__all__ = ["Crossing", "Outage", "cross", "outage", "weather"]
 
 QUEUE = "crossing"
 IN_FLIGHT_BYTES = 4 * 1024 * 1024
@@ -28,51 +28,8 @@ TRUNCATED_SHARE = 0.2
 
 def weather(*, loss: float = 0.0, duplicate: float = 0.0, reorder: float = 0.0, corrupt: float = 0.0) -> Faults:
     """What the network does in each direction, as shares of the datagrams; some of the damaged ones lose their end."""
-    faults = rough(loss=loss, duplicate=duplicate, reorder=reorder, corrupt=corrupt * (1 - TRUNCATED_SHARE))
-    faults.truncate = corrupt * TRUNCATED_SHARE
-    return faults
-
-
-class Way(Direction):
-    """One direction, which counts bytes.
-
-    Attributes:
-        sent_bytes: the bytes sent this way, whether or not they arrived.
-    """
-
-    def __init__(self, faults: Faults, seed: str) -> None:
-        super().__init__(faults, seed)
-        self.sent_bytes = 0
-
-    def pass_on(self, datagram: bytes, deliver: Callable[[bytes], bool]) -> None:
-        """Deliver what is left of a datagram, now or later."""
-        self.sent_bytes += len(datagram)
-        super().pass_on(datagram, deliver)
-
-    @property
-    def damaged(self) -> int:
-        """Datagrams that arrived damaged."""
-        return self.fates.counts["damaged"]
-
-
-class RoughRelay(Relay):
-    """A relay with any faults, and a switch for outages."""
-
-    def __init__(self, target: str, faults: Faults, seed: int) -> None:
-        super().__init__(target=target, listen=f"{target.partition(':')[0]}://127.0.0.1:0")
-        self._faults = faults
-        self.there, self.back = (Way(faults, f"{seed} {way}") for way in ("there", "back"))
-        self.to_target, self.to_client = self.there, self.back
-
-    def cut(self, *, both: bool = True) -> None:
-        """Let nothing through any more; with ``both`` unset, block only the way back."""
-        self.back.faults = Faults(loss=1.0)
-        if both:
-            self.there.faults = self.back.faults
-
-    def heal(self) -> None:
-        """Let everything through again, except for the configured faults."""
-        self.there.faults = self.back.faults = self._faults
+    damage = {"corrupt": corrupt * (1 - TRUNCATED_SHARE), "truncate": corrupt * TRUNCATED_SHARE}
+    return rough(loss=loss, duplicate=duplicate, reorder=reorder, **damage)
 
 
 @dataclass(slots=True)
@@ -149,8 +106,8 @@ async def cross(
             taking.cancel()
         found.seconds = time.monotonic() - start
         found.payload_bytes = found.messages * size_bytes
-        found.sent_bytes, found.back_bytes = relay.there.sent_bytes, relay.back.sent_bytes
-        found.damaged = relay.there.damaged + relay.back.damaged
+        found.sent_bytes, found.back_bytes = relay.to_target.sent_bytes, relay.to_client.sent_bytes
+        found.damaged = sum(way.fates.counts["damaged"] for way in (relay.to_target, relay.to_client))
         found.drops = dict(Counter(sender.stats().drops) + Counter(receiver.stats().drops))
         left = receiver.queue_lengths()[QUEUE]
         if left and not found.violations:
@@ -161,8 +118,8 @@ async def cross(
 
 
 @asynccontextmanager
-async def _relayed(target: str, faults: Faults, seed: int) -> AsyncIterator[RoughRelay]:
-    relay = RoughRelay(target, faults, seed)
+async def _relayed(target: str, faults: Faults, seed: int) -> AsyncIterator[Relay]:
+    relay = Relay(target=target, listen=f"{target.partition(':')[0]}://127.0.0.1:0", faults=faults, seed=seed)
     await relay.start()
     try:
         yield relay

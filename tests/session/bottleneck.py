@@ -1,7 +1,6 @@
 """Sessions that share a narrow link, under a clock that jumps to the next event. Streams lose nothing on it."""
 
 from collections.abc import Callable
-from heapq import heappop, heappush
 from random import Random
 
 from tests.session.pair import OVERHEAD_BYTES, make_hello, make_session, unprobed
@@ -12,10 +11,8 @@ from triack.session.protocol.events import PacketArrived, Transmit, TransmitKind
 from triack.session.protocol.path_traits import UDP, PathTraits
 from triack.session.protocol.settings import SessionSettings
 from triack.session.session import Session
-from triack.tools.bench.pipe import BITS, LinkPlan, Pipe
-
-IP_BYTES = 28
-"""The headers of IPv4 and UDP."""
+from triack.tools.sim.faults import BITS, Fates, Faults
+from triack.tools.sim.world import World
 
 
 class Flow:
@@ -113,31 +110,31 @@ class Bottleneck:
     """A link and the flows over it.
 
     Attributes:
-        now_ns: the clock.
-        pipes: from senders to receivers, and back.
+        world: its clock.
         flows: one for each of the settings.
     """
 
-    def __init__(self, plan: LinkPlan, *flows: SessionSettings, traits: PathTraits = UDP) -> None:
-        self.now_ns = 0
-        self.pipes = [Pipe(plan, Random(f"{plan.seed} {way}")) for way in range(2)]
-        self._moments: list[tuple[int, int, Callable[[], None]]] = []
-        self._number = 0
+    def __init__(self, faults: Faults, *flows: SessionSettings, traits: PathTraits = UDP) -> None:
+        self.world = World(1, 0)
+        self.become(faults)
         self.flows: list[Flow] = []
         for settings in flows:
             self.flows.append(Flow(self, settings, traits))
 
+    @property
+    def now_ns(self) -> int:
+        """The clock."""
+        return self.world.now_ns
+
     def later(self, wait_ns: int, action: Callable[[], None]) -> None:
         """Do something then."""
-        self._number += 1
-        heappush(self._moments, (self.now_ns + wait_ns, self._number, action))
+        self.world.at(wait_ns, action)
 
     def carry(self, flow: Flow, way: int, transmit: Transmit) -> None:
         """Put a datagram on the link."""
-        size_bytes = len(transmit.payload) + OVERHEAD_BYTES + IP_BYTES
-        at_ns = self.pipes[way].offer(size_bytes, self.now_ns)
-        if at_ns is not None:
-            self.later(at_ns - self.now_ns, lambda: flow.arrive(1 - way, transmit))
+        datagram = bytes(len(transmit.payload) + OVERHEAD_BYTES)
+        for delay_ns, _ in self._ways[way].decide(self._faults, datagram, now_ns=self.now_ns):
+            self.later(delay_ns, lambda: flow.arrive(1 - way, transmit))
 
     def run(self, for_ns: int) -> list[int]:
         """Let time pass. Returns the bits a second that each flow delivered in it."""
@@ -147,22 +144,19 @@ class Bottleneck:
         while self._step(until_ns):
             for flow in self.flows:
                 flow.turn()
-        self.now_ns = until_ns
+        self.world.run(until_ns - self.now_ns)
         done = [flow.delivered_bytes - so_far for flow, so_far in zip(self.flows, before, strict=True)]
         return [size_bytes * BITS * SECOND // for_ns for size_bytes in done]
 
     def _step(self, until_ns: int) -> bool:
         moments = [at for flow in self.flows if (at := flow.next_deadline()) is not None]
-        if self._moments:
-            moments.append(self._moments[0][0])
-        at_ns = min(moments, default=until_ns)
+        at_ns = min((*moments, self.world.next_event_ns() or until_ns), default=until_ns)
         if at_ns >= until_ns:
             return False
-        self.now_ns = max(at_ns, self.now_ns)
-        while self._moments and self._moments[0][0] <= self.now_ns:
-            heappop(self._moments)[2]()
+        self.world.run(max(at_ns - self.now_ns, 0))
         return True
 
-    def become(self, plan: LinkPlan) -> None:
+    def become(self, faults: Faults) -> None:
         """The link changes; what is on it arrives as before."""
-        self.pipes = [Pipe(plan, Random(f"{plan.seed} {way} {self.now_ns}")) for way in range(2)]
+        self._faults = faults
+        self._ways = [Fates(lambda _, way=way: Random(f"1 {way} {self.now_ns}")) for way in range(2)]  # type: ignore[misc]

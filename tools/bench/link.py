@@ -4,17 +4,21 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from triack.base.errors import TriackError
+from triack.base.units import MS
 from triack.tools.bench.figures import Result
 from triack.tools.bench.namespace import missing
 from triack.tools.bench.options import Meter, Options
-from triack.tools.bench.pipe import BITS, LinkPlan
 from triack.tools.bench.rows import LOSSES, Row
 from triack.tools.bench.run import Outcome, Progress
 from triack.tools.bench.work import Work
 from triack.tools.demo.child import Report
 from triack.tools.demo.run import Child
+from triack.tools.sim.faults import BITS, Faults
 
-__all__ = ["measure_link", "share"]
+__all__ = ["T8_LINK", "measure_link", "share"]
+
+T8_LINK = Faults(rate_bps=100_000_000, delay_ns=5 * MS, queue_bytes=125_000)
+"""100 Mbit/s and 10 ms there and back, with a queue of their product."""
 
 QUICK_LOSSES = LOSSES[1:2]
 _CONTROLS = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
@@ -33,14 +37,14 @@ async def measure_link(row: Row, options: Options, meter: Meter, result: Result)
     work = replace(options.shaped(row.work), insecure=False)
     for number in range(options.runs):
         for percent in QUICK_LOSSES if options.quick else LOSSES:
-            plan = LinkPlan(loss=percent / 100, seed=number + 1)
+            faults = replace(T8_LINK, loss=percent / 100)
             shares: dict[tuple[str, str], float] = {}
             for system, control in [("triack", "bbr"), ("triack", "newreno"), *(("tcp", it) for it in _controls())]:
                 name = f"{row.name} {percent} % {system} {control} {number + 1}/{options.runs}"
                 meter.begin(name, work)
                 folder = options.folder / name.replace(" ", "-").replace("/", "-")
-                outcome = await _one(system, control, work, plan, folder, meter)
-                shares[system, control] = share(outcome, plan)
+                outcome = await _one(system, control, work, faults, folder, meter, seed=number + 1)
+                shares[system, control] = share(outcome, faults)
                 rate = f"{outcome.goodput * BITS / 1e6:.1f} Mbit/s"
                 meter.say(f"{name}: {rate}, {shares[system, control]:.1f} % of (1 - loss) x link")
                 _handle(result, system, outcome)
@@ -75,18 +79,20 @@ def _take(result: Result, percent: int, shares: dict[tuple[str, str], float]) ->
         result.figures[f"{percent} % loss, TCP with BBR"].values.append(shares["tcp", "bbr"])
 
 
-def share(outcome: Outcome, plan: LinkPlan) -> float:
+def share(outcome: Outcome, faults: Faults) -> float:
     """The share of delivered bodies in the link's capacity after losses, in percent."""
-    return 100 * outcome.goodput * BITS / (plan.rate_bps * (1 - plan.loss))
+    return 100 * outcome.goodput * BITS / (faults.rate_bps * (1 - faults.loss))
 
 
-async def _one(system: str, control: str, work: Work, plan: LinkPlan, folder: Path, meter: Meter) -> Outcome:
+async def _one(
+    system: str, control: str, work: Work, faults: Faults, folder: Path, meter: Meter, *, seed: int = 1
+) -> Outcome:
     progress = Progress()
     meter.watch(progress)
     if system == "triack":
         work = replace(work, congestion=control)
-    options: Report = {"system": system, "work": work.to_json(), "folder": str(folder), "link": asdict(plan)}
-    options["congestion"] = control
+    options: Report = {"system": system, "work": work.to_json(), "folder": str(folder)}
+    options |= {"congestion": control, "link": asdict(faults), "seed": seed}
     child = await Child.start("link", options, "triack.tools.bench.namespace")
     try:
         while (report := await child.next_report()) is not None:

@@ -25,11 +25,11 @@ from pathlib import Path
 from random import Random
 
 from triack.base.errors import TriackError
-from triack.tools.bench.pipe import LinkPlan, Pipe
 from triack.tools.bench.run import Progress, run_once
 from triack.tools.bench.systems.catalogue import system_of
 from triack.tools.bench.work import Work
 from triack.tools.demo.child import Report, run_child, tell, tell_regularly
+from triack.tools.sim.faults import Fates, Faults
 
 __all__ = ["Emulator", "missing", "wrapped"]
 
@@ -80,18 +80,19 @@ class Emulator(threading.Thread):
 
     Args:
         ends: the file descriptors of both devices.
-        plan: of the link.
-
-    Attributes:
-        pipes: from the first end to the second, and back.
+        faults: of the link, the same each way, in the order in which packets come.
+        seed: repeats the same chances.
     """
 
-    def __init__(self, ends: tuple[int, int], plan: LinkPlan) -> None:
+    def __init__(self, ends: tuple[int, int], faults: Faults, seed: int) -> None:
         super().__init__(name="triack-link", daemon=True)
         self._ends = ends
         self._over = threading.Event()
         self._waiting: tuple[deque[tuple[int, bytes]], ...] = (deque(), deque())
-        self.pipes = tuple(Pipe(plan, Random(f"{plan.seed} {way}")) for way in range(2))
+        self._faults = faults
+        self._sent = [0, 0]
+        # A packet of a device has its headers already.
+        self._fates = tuple(Fates(lambda _, way=way: Random(f"{seed} {way}"), 0) for way in range(2))  # type: ignore[misc]
 
     def run(self) -> None:
         """Carry packets until ``end``."""
@@ -105,15 +106,16 @@ class Emulator(threading.Thread):
                 self._give(way, self._ends[1 - way])
 
     def _take(self, way: int, end: int) -> None:
-        pipe, waiting = self.pipes[way], self._waiting[way]
+        waiting = self._waiting[way]
         for _ in range(BURST_PACKETS):
             try:
                 packet = os.read(end, MTU_BYTES)
             except BlockingIOError:
                 return
-            arrives_ns = pipe.offer(len(packet), time.monotonic_ns())
-            if arrives_ns is not None:
-                waiting.append((arrives_ns, packet))
+            self._sent[way] += 1
+            now_ns = time.monotonic_ns()
+            arriving = self._fates[way].decide(self._faults, packet, now_ns=now_ns)
+            waiting.extend((now_ns + delay_ns, data) for delay_ns, data in arriving)
 
     def _give(self, way: int, end: int) -> None:
         waiting, now_ns = self._waiting[way], time.monotonic_ns()
@@ -127,9 +129,8 @@ class Emulator(threading.Thread):
         self.join()
 
     def counts(self) -> list[dict[str, int]]:
-        """The counters of both directions."""
-        names = ("offered", "passed", "lost", "overflowed", "passed_bytes")
-        return [{name: getattr(pipe, name) for name in names} for pipe in self.pipes]
+        """Of both directions: the packets that came, and those of them that were lost, by reason."""
+        return [{"sent": sent, **fates.counts} for sent, fates in zip(self._sent, self._fates, strict=True)]
 
 
 def _open_device(host: str, other: str) -> int:
@@ -167,7 +168,8 @@ async def _work(options: Report, stopping: asyncio.Event) -> None:
 
     async def between(found: Report) -> Report:
         _enter_another()
-        emulators.append(Emulator((_open_device(SENDER_HOST, RECEIVER_HOST), first), LinkPlan(**options["link"])))
+        ends = _open_device(SENDER_HOST, RECEIVER_HOST), first
+        emulators.append(Emulator(ends, Faults(**options["link"]), options["seed"]))
         emulators[0].start()
         return found
 

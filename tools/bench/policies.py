@@ -25,21 +25,22 @@ from triack.queues.stages import Stage
 from triack.queues.streams.ack_events import AckEvents
 from triack.queues.streams.outgoing_stream import OutgoingStream
 from triack.tools.bench.figures import Result
+from triack.tools.bench.link import T8_LINK
 from triack.tools.bench.options import Meter, Options
-from triack.tools.bench.pipe import LinkPlan, Pipe
 from triack.tools.bench.rows import POLICY_LINKS, POLICY_METRICS, Row, policy_figure
 from triack.tools.replay.log.files import parse_records
+from triack.tools.sim.faults import Fates, Faults
 from triack.tools.sim.host import SimHost
 from triack.tools.sim.network import Network
 from triack.tools.sim.world import World
 
 __all__ = [
-    "HEADER_BYTES",
     "LINKS",
     "PACED_EVERY_NS",
     "PACED_MESSAGES",
     "QUEUE",
     "QUICK_SHARE",
+    "SEED",
     "SIZE_BYTES",
     "STREAM_MESSAGES",
     "Seen",
@@ -56,9 +57,9 @@ LINKS = dict(
     zip(
         POLICY_LINKS,
         (
-            LinkPlan(rate_bps=1_000_000_000, round_trip_ns=MS // 2),
-            LinkPlan(rate_bps=100_000_000, round_trip_ns=50 * MS, queue_bytes=625_000),
-            LinkPlan(rate_bps=100_000_000, round_trip_ns=10 * MS, loss=0.05),
+            replace(T8_LINK, rate_bps=1_000_000_000, delay_ns=MS // 4),
+            replace(T8_LINK, delay_ns=25 * MS, queue_bytes=625_000),
+            replace(T8_LINK, loss=0.05),
         ),
         strict=True,
     )
@@ -74,12 +75,12 @@ QUICK_SHARE = 10
 """``--quick`` sends one in this many."""
 BLOCKED_MESSAGES = 200
 """One after the other: each takes the same time."""
-HEADER_BYTES = 28
-"""Of IP (20) and UDP (8, RFC 768), which take their time on a link as well."""
 END_NS = 600 * SECOND
 """Every run is over long before: MSMQ gives a session up after 40 s."""
 DISK_NS = MS // 4
 """The time of a commit: that of the simulated disk, and of good SSDs."""
+SEED = 1
+"""Of the losses: the figures are those of one run."""
 QUEUE = "q"
 
 
@@ -96,28 +97,26 @@ class Seen(NamedTuple):
 class _Link(Network):
     """A network that is one link; the datagrams of each address are counted."""
 
-    def __init__(self, world: World, plan: LinkPlan) -> None:
-        super().__init__(world)
+    def __init__(self, world: World, faults: Faults) -> None:
+        super().__init__(world, faults)
         self.sent: Counter[str] = Counter()
-        self._plan = plan
-        self._pipes: dict[str, Pipe] = {}
+        self._ways: dict[str, Fates] = {}
 
     def _carry(self, datagram: bytes, sender: str, to: str) -> None:
         self.sent[sender] += 1
-        if sender not in self._pipes:
-            self._pipes[sender] = Pipe(self._plan, Random(f"{self._plan.seed} {sender}"))
-        now_ns = self.world.now_ns
-        arrives_ns = self._pipes[sender].offer(len(datagram) + HEADER_BYTES, now_ns)
-        if arrives_ns is not None:
-            self._later(arrives_ns - now_ns, to, lambda port: port.receive(datagram, sender))
+        # Each way has chances of its own, so that more datagrams one way change nothing of the other.
+        if sender not in self._ways:
+            self._ways[sender] = Fates(lambda _: Random(f"{self.world.seed} {sender}"))
+        self._fates = self._ways[sender]
+        super()._carry(datagram, sender, to)
 
 
 class _Run:
     """A sender and a receiver with the same settings, on a link."""
 
-    def __init__(self, settings: NodeSettings, plan: LinkPlan, disk_ns: int = DISK_NS) -> None:
-        self.world = World(plan.seed)
-        self.link = _Link(self.world, plan)
+    def __init__(self, settings: NodeSettings, faults: Faults, disk_ns: int = DISK_NS) -> None:
+        self.world = World(SEED)
+        self.link = _Link(self.world, faults)
         self.sender, self.receiver = (
             SimHost(self.world, self.link, name, f"udp://{name}:1", settings=settings, keys=()) for name in "ab"
         )
@@ -169,8 +168,8 @@ class _Run:
 
 
 @contextmanager
-def _run(settings: NodeSettings, plan: LinkPlan, disk_ns: int = DISK_NS) -> Iterator[_Run]:
-    run = _Run(settings, plan, disk_ns)
+def _run(settings: NodeSettings, faults: Faults, disk_ns: int = DISK_NS) -> Iterator[_Run]:
+    run = _Run(settings, faults, disk_ns)
     # The session is there before the measurement.
     run.send(1)
     run.settle()
@@ -183,9 +182,9 @@ def _run(settings: NodeSettings, plan: LinkPlan, disk_ns: int = DISK_NS) -> Iter
             host.disk.close()
 
 
-def stream(settings: NodeSettings, plan: LinkPlan, messages: int = STREAM_MESSAGES) -> Seen:
+def stream(settings: NodeSettings, faults: Faults, messages: int = STREAM_MESSAGES) -> Seen:
     """As fast as window and link allow: messages a second, and datagrams of acks for each."""
-    with _run(settings, plan) as run:
+    with _run(settings, faults) as run:
         began_ns, before = run.world.now_ns, run.link.sent[run.receiver.address]
         run.send(messages)
         run.world.run(END_NS, run.arrived)
@@ -194,9 +193,9 @@ def stream(settings: NodeSettings, plan: LinkPlan, messages: int = STREAM_MESSAG
         return Seen(rate=rate, acks=(run.link.sent[run.receiver.address] - before) / messages)
 
 
-def pace(settings: NodeSettings, plan: LinkPlan, messages: int = PACED_MESSAGES) -> Seen:
+def pace(settings: NodeSettings, faults: Faults, messages: int = PACED_MESSAGES) -> Seen:
     """A hundred a second: when their sender hears of each, and how many bytes it holds until then."""
-    with _run(settings, plan) as run:
+    with _run(settings, faults) as run:
         trigger, outgoing = settings.ack_events, run.outgoing
         terms = None if trigger is None else terms_of(trigger, largest_window(settings))
         events = AckEvents(terms, outgoing.first_unsettled, lambda: None)
@@ -221,9 +220,9 @@ def pace(settings: NodeSettings, plan: LinkPlan, messages: int = PACED_MESSAGES)
         return Seen(delays_ns=tuple(sorted(delays_ns)), held_bytes=held_bytes)
 
 
-def lose_session(settings: NodeSettings, plan: LinkPlan, messages: int = PACED_MESSAGES) -> Seen:
+def lose_session(settings: NodeSettings, faults: Faults, messages: int = PACED_MESSAGES) -> Seen:
     """The link is cut under a paced stream until the session is given up: messages that come again afterwards."""
-    with _run(settings, plan) as run:
+    with _run(settings, faults) as run:
         one, other = run.sender.address, run.receiver.address
         for number in range(messages):
             if number == messages // 2:
@@ -260,9 +259,9 @@ def _received(run: _Run) -> Iterator[dict[str, Any]]:
 
 def blocking_rate(round_trip_ns: int, disk_ns: int) -> float:
     """Messages a second of a sender that waits for each to be stored: HornetQ's arithmetic."""
-    plan = LinkPlan(rate_bps=10 * SECOND, round_trip_ns=round_trip_ns)
+    faults = Faults(rate_bps=10 * SECOND, delay_ns=round_trip_ns // 2)
     settings = hornetq(block_on_durable_send=True)
-    with _run(settings, plan, disk_ns) as run:
+    with _run(settings, faults, disk_ns) as run:
         stage = settings.blocking.stage_of(Delivery.TRANSACTIONAL)
         assert stage == Stage.STORED.name.lower()
         began_ns = run.world.now_ns
@@ -280,14 +279,14 @@ async def measure_simulated(row: Row, options: Options, meter: Meter, result: Re
     """Each policy on each link; once, as time is virtual."""
     share = QUICK_SHARE if options.quick else 1
     result.note("whole nodes on a simulated link, disk and clock: what the protocols do, the same at every run")
-    for link, plan in LINKS.items():
+    for link, faults in LINKS.items():
         for policy, settings in BETWEEN_NODES.items():
             name = f"{row.name} {link} {policy}"
             meter.begin(name, replace(row.work, messages=STREAM_MESSAGES // share))
             await asyncio.sleep(0)  # the meter is drawn
-            streamed = stream(settings, plan, STREAM_MESSAGES // share)
-            paced = pace(settings, plan, PACED_MESSAGES // share)
-            lost = lose_session(settings, plan, PACED_MESSAGES // share)
+            streamed = stream(settings, faults, STREAM_MESSAGES // share)
+            paced = pace(settings, faults, PACED_MESSAGES // share)
+            lost = lose_session(settings, faults, PACED_MESSAGES // share)
             take(result, link, policy, Seen(*streamed[:2], *paced[2:4], lost.again))
             meter.say(f"{name}: {streamed.rate:,.0f} msg/s, {streamed.acks:.3f} acks a message")
     note_blocking(result)

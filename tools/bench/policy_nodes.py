@@ -12,7 +12,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from random import Random
 from typing import TypeAlias, TypeVar
 
 from triack.base.errors import WaitTimeout
@@ -22,14 +21,13 @@ from triack.node.node import Node, open_node
 from triack.queues.node_settings import NodeSettings
 from triack.tools.bench.figures import Result
 from triack.tools.bench.options import Meter, Options
-from triack.tools.bench.pipe import LinkPlan, Pipe
 from triack.tools.bench.policies import (
-    HEADER_BYTES,
     LINKS,
     PACED_EVERY_NS,
     PACED_MESSAGES,
     QUEUE,
     QUICK_SHARE,
+    SEED,
     SIZE_BYTES,
     STREAM_MESSAGES,
     Seen,
@@ -38,10 +36,11 @@ from triack.tools.bench.policies import (
     take,
 )
 from triack.tools.bench.rows import Row
-from triack.tools.demo.relay import Deliver, Direction, Relay, rough
+from triack.tools.demo.relay import Relay
 from triack.tools.replay.log.files import find_logs, read_records
+from triack.tools.sim.faults import Faults
 
-__all__ = ["Way", "lose_session", "measure_policies", "pace", "stream"]
+__all__ = ["lose_session", "measure_policies", "pace", "stream"]
 
 LOST_MESSAGES = 100
 """A second of them, half of which leave when the link is cut already: more than MSMQ's window."""
@@ -51,57 +50,24 @@ LOOK_S = 0.005
 """Between two looks at a value without events."""
 CLOSE_S = 0.2
 """Messages in flight at the end of a run do not count."""
+FINEST_NS = MS
+"""Timers are not finer: the relay's own delay is the round trip of a local network."""
 DESTINATION = f"b/{QUEUE}"
 
 _Cell: TypeAlias = tuple[str, str]
 _CELLS: tuple[_Cell, ...] = tuple((link, policy) for link in LINKS for policy in BETWEEN_NODES)
 """A link and a policy, in the order of the table."""
 _Found = TypeVar("_Found")
-Look: TypeAlias = Callable[[NodeSettings, LinkPlan, Path, int], Awaitable[_Found]]
-
-
-class Way(Direction):
-    """One direction of a link.
-
-    Args:
-        plan: of the link.
-        name: decides the losses, with the plan's seed.
-
-    Attributes:
-        pipe: the link.
-        is_cut: whether everything is lost.
-    """
-
-    def __init__(self, plan: LinkPlan, name: str) -> None:
-        super().__init__(rough(), name)
-        self.pipe = Pipe(plan, Random(f"{plan.seed} {name}"))
-        self.is_cut = False
-
-    def pass_on(self, datagram: bytes, deliver: Deliver) -> None:
-        """Deliver a datagram when the link would, if at all."""
-        now_ns = time.monotonic_ns()
-        arrives_ns = self.pipe.offer(len(datagram) + HEADER_BYTES, now_ns)
-        if arrives_ns is None or self.is_cut:
-            self.counters.dropped += 1
-        elif arrives_ns - now_ns < MS:
-            # Timers are not finer: the relay's own delay is the round trip of a local network.
-            self._deliver(datagram, deliver)
-        else:
-            asyncio.get_running_loop().call_later((arrives_ns - now_ns) / SECOND, self._deliver, datagram, deliver)
+Look: TypeAlias = Callable[[NodeSettings, Faults, Path, int], Awaitable[_Found]]
 
 
 @dataclass(frozen=True, slots=True)
 class _Pair:
-    """A sender, a receiver, and the link between them, in both directions."""
+    """A sender, a receiver, and the link between them."""
 
     sender: Node
     receiver: Node
-    there: Way
-    back: Way
-
-    def cut(self, *, is_cut: bool) -> None:
-        """Lose everything, or nothing more than the link does."""
-        self.there.is_cut = self.back.is_cut = is_cut
+    link: Relay
 
     async def read(self, bodies: list[bytes]) -> None:
         """Read as many messages as that, and see that they are these, each once and in order."""
@@ -124,21 +90,20 @@ async def _until(is_so: Callable[[], bool], what: str) -> None:
 
 
 @contextlib.asynccontextmanager
-async def _pair(settings: NodeSettings, plan: LinkPlan, folder: Path, *, log: bool = False) -> AsyncIterator[_Pair]:
+async def _pair(settings: NodeSettings, faults: Faults, folder: Path, *, log: bool = False) -> AsyncIterator[_Pair]:
     settings = replace(settings, close_timeout_s=CLOSE_S)
     # It announces no address: there is one way to it, and that is the link.
     logs, nowhere = folder / "logs" if log else None, ""
     async with open_node(
         "b", data=folder / "b", listen="udp://127.0.0.1:0", announce=nowhere, log=logs, settings=settings
     ) as receiver:
-        relay = Relay(target=receiver.address)
-        there, back = relay.to_target, relay.to_client = Way(plan, "there"), Way(plan, "back")
+        relay = Relay(target=receiver.address, faults=faults, seed=SEED, finest_ns=FINEST_NS)
         await relay.start()
         try:
             async with open_node("a", data=folder / "a", settings=settings) as sender:
                 await sender.trust("b", receiver.key, relay.address)
                 await receiver.trust("a", sender.key)
-                pair = _Pair(sender, receiver, there, back)
+                pair = _Pair(sender, receiver, relay)
                 # The session is there before the measurement.
                 await sender.send(DESTINATION, b"opens")
                 await pair.read([b"opens"])
@@ -154,7 +119,7 @@ def _bodies(count: int) -> list[bytes]:
 
 async def stream(
     settings: NodeSettings,
-    plan: LinkPlan,
+    faults: Faults,
     folder: Path,
     messages: int = STREAM_MESSAGES,
     *,
@@ -165,23 +130,23 @@ async def stream(
     ``turn`` is held while it sends, so that others which wait for acknowledgements can do that meanwhile.
     """
     bodies = _bodies(messages)
-    async with _pair(settings, plan, folder) as pair:
+    async with _pair(settings, faults, folder) as pair:
         async with turn or asyncio.Lock():
-            before, began_ns = pair.back.pipe.offered, time.monotonic_ns()
+            before, began_ns = pair.link.to_client.sent, time.monotonic_ns()
             reading = asyncio.create_task(pair.read(bodies))
             await pair.sender.send_many(DESTINATION, bodies)
             await reading
             rate = messages * SECOND / (time.monotonic_ns() - began_ns)
         await pair.settle()
-        return rate, (pair.back.pipe.offered - before) / messages
+        return rate, (pair.link.to_client.sent - before) / messages
 
 
 async def pace(
-    settings: NodeSettings, plan: LinkPlan, folder: Path, messages: int = PACED_MESSAGES
+    settings: NodeSettings, faults: Faults, folder: Path, messages: int = PACED_MESSAGES
 ) -> tuple[tuple[int, ...], int]:
     """A hundred a second: when their sender hears of each, in ns, and how many bytes it holds until then."""
     bodies, sent_ns, delays_ns, held_bytes = _bodies(messages), list[int](), list[int](), 0
-    async with _pair(settings, plan, folder) as pair:
+    async with _pair(settings, faults, folder) as pair:
 
         async def listen() -> None:
             async for event in pair.sender.acknowledgements(DESTINATION):
@@ -207,18 +172,18 @@ async def _sleep_until(at_ns: int) -> None:
     await asyncio.sleep(max(0, at_ns - time.monotonic_ns()) / SECOND)
 
 
-async def lose_session(settings: NodeSettings, plan: LinkPlan, folder: Path, messages: int = LOST_MESSAGES) -> int:
+async def lose_session(settings: NodeSettings, faults: Faults, folder: Path, messages: int = LOST_MESSAGES) -> int:
     """The link is cut under a paced stream until the session is given up: messages that come again afterwards."""
     bodies = _bodies(messages)
-    async with _pair(settings, plan, folder, log=True) as pair:
+    async with _pair(settings, faults, folder, log=True) as pair:
         began_ns = time.monotonic_ns()
         for number, body in enumerate(bodies):
             await _sleep_until(began_ns + number * PACED_EVERY_NS)
             if number == messages // 2:
-                pair.cut(is_cut=True)
+                pair.link.cut()
             await pair.sender.send(DESTINATION, body)
         await _until(lambda: not pair.sender.stats().links["b"].is_up, "the session is given up")
-        pair.cut(is_cut=False)
+        pair.link.heal()
         await pair.read(bodies)
         await pair.settle()
     return _came_again(folder / "logs")

@@ -11,11 +11,13 @@ import contextlib
 import json
 import signal
 import socket
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from random import Random
+from typing import Any
 
 import click
 
@@ -46,7 +48,7 @@ class Counters:
         forwarded: those that went on, copies included.
         dropped: those that did not, by chance or because there was no way on.
         duplicated: those that went on twice.
-        reordered: those that were held back.
+        reordered: those that were held back, beyond the delay that all have.
     """
 
     forwarded: int = 0
@@ -55,9 +57,9 @@ class Counters:
     reordered: int = 0
 
 
-def rough(*, loss: float = 0.0, duplicate: float = 0.0, reorder: float = 0.0, corrupt: float = 0.0) -> Faults:
-    """The faults that a relay adds to a network with a delay of its own. Raises UsageError for an invalid share."""
-    return Faults(loss=loss, duplicate=duplicate, reorder=reorder, reorder_ns=REORDER_NS, corrupt=corrupt, delay_ns=0)
+def rough(**faults: Any) -> Faults:
+    """The faults that a relay adds to a network with a delay of its own. Raises UsageError for an invalid value."""
+    return Faults(**{"delay_ns": 0, "reorder_ns": REORDER_NS, **faults})
 
 
 class Direction:
@@ -66,26 +68,34 @@ class Direction:
     Args:
         faults: how bad it is; may be changed at any time.
         seed: the same seed decides the same for the same datagrams.
+        finest_ns: shorter delays are none.
 
     Attributes:
         fates: decides the fate of each datagram.
+        sent, sent_bytes: the datagrams that came to be passed on.
+        is_cut: whether none goes on.
     """
 
-    def __init__(self, faults: Faults, seed: str) -> None:
+    def __init__(self, faults: Faults, seed: str, finest_ns: int = 1) -> None:
         self.counters = Counters()
         self.faults = faults
         self.fates = Fates(lambda concern: Random(f"{seed} {concern}"))
+        self.sent = self.sent_bytes = 0
+        self.is_cut = False
+        self._finest_ns = finest_ns
 
     def pass_on(self, datagram: bytes, deliver: Deliver) -> None:
         """Deliver the copies of a datagram, now or later."""
-        arriving = self.fates.decide(self.faults, datagram)
+        self.sent += 1
+        self.sent_bytes += len(datagram)
+        arriving = [] if self.is_cut else self.fates.decide(self.faults, datagram, now_ns=time.monotonic_ns())
         if not arriving:
             self.counters.dropped += 1
             return
         self.counters.duplicated += len(arriving) - 1
         for delay_ns, copy in arriving:
-            if delay_ns:
-                self.counters.reordered += 1
+            self.counters.reordered += delay_ns > self.faults.delay_ns
+            if delay_ns >= self._finest_ns:
                 asyncio.get_running_loop().call_later(delay_ns / SECOND, self._deliver, copy, deliver)
             else:
                 self._deliver(copy, deliver)
@@ -105,6 +115,7 @@ class Relay:
         listen: the address to listen at, of the same scheme; port 0 for any.
         faults: how bad each direction is; None for as good as the network itself.
         seed: makes both directions repeatable.
+        finest_ns: shorter delays are none, as timers are not finer.
 
     Raises:
         AddressError: an address that cannot be relayed.
@@ -117,13 +128,14 @@ class Relay:
         listen: str = "udp://127.0.0.1:0",
         faults: Faults | None = None,
         seed: int = 0,
+        finest_ns: int = 1,
     ) -> None:
         self._target = Address.parse(target)
         self._listen = Address.parse(listen, listening=True)
         if self._target.scheme != self._listen.scheme or self._target.scheme == "memory":
             raise AddressError(f"cannot relay from {listen!r} to {target!r}: both must be udp, or both tcp")
         self.to_target, self.to_client = (
-            Direction(replace(faults or rough()), f"{seed} {name}") for name in ("to_target", "to_client")
+            Direction(replace(faults or rough()), f"{seed} {name}", finest_ns) for name in ("to_target", "to_client")
         )
         self._wire: _UdpWire | _TcpWire | None = None
         self.address = str(self._listen)
@@ -132,6 +144,15 @@ class Relay:
     def counters(self) -> dict[str, dict[str, int]]:
         """The counters now, by direction (``to_target``, ``to_client``) and name."""
         return {"to_target": asdict(self.to_target.counters), "to_client": asdict(self.to_client.counters)}
+
+    def cut(self, *, both: bool = True) -> None:
+        """Let nothing through any more; with ``both`` unset, block only the way to the client."""
+        self.to_client.is_cut = True
+        self.to_target.is_cut |= both
+
+    def heal(self) -> None:
+        """Let everything through again, except for the faults."""
+        self.to_target.is_cut = self.to_client.is_cut = False
 
     async def start(self) -> None:
         """Listen; from now on :attr:`address` has the real port.
@@ -347,6 +368,7 @@ async def _run(relay: Relay) -> None:
 
 
 _SHARE = click.FloatRange(0, 1)
+_COUNT = click.IntRange(min=0)
 
 
 @click.command()
@@ -355,12 +377,15 @@ _SHARE = click.FloatRange(0, 1)
 @click.option("--loss", type=_SHARE, default=0.0, help="Share of datagrams that vanish.")
 @click.option("--duplicate", type=_SHARE, default=0.0, help="Share of datagrams that come twice.")
 @click.option("--reorder", type=_SHARE, default=0.0, help="Share of datagrams that are held back.")
+@click.option("--delay-ms", type=_COUNT, default=0, help="How long each takes more, one way.")
+@click.option("--rate-bps", type=_COUNT, default=0, help="Bits a second each way; 0 for no limit.")
+@click.option("--queue-bytes", type=_COUNT, default=0, help="What waits for its turn, at most; 0 for no limit.")
+@click.option("--mtu-bytes", type=_COUNT, default=0, help="Longer datagrams vanish; 0 for no limit.")
 @click.option("--seed", type=int, default=0, help="Repeats the same decisions.")
-def main(*, target: str, listen: str, loss: float, duplicate: float, reorder: float, seed: int) -> None:
-    """Relay datagrams between a client and a target, losing, doubling and reordering some."""
+def main(*, target: str, listen: str, seed: int, delay_ms: int, **faults: float) -> None:
+    """Relay datagrams between a client and a target, as a bad network would."""
     try:
-        faults = rough(loss=loss, duplicate=duplicate, reorder=reorder)
-        relay = Relay(target=target, listen=listen, faults=faults, seed=seed)
+        relay = Relay(target=target, listen=listen, faults=rough(delay_ns=delay_ms * MS, **faults), seed=seed)
         asyncio.run(_run(relay))
     except (AddressError, TransportError) as error:
         raise click.ClickException(str(error)) from error

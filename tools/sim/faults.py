@@ -1,6 +1,6 @@
 """How bad a network is, and the fate of a datagram on it: the one record, and the one way to decide.
 
-The simulated network asks it in virtual time, the relay of the demo in real time.
+The simulated network asks it in virtual time; the relay of the demo and the link of ``triack bench`` in real time.
 """
 
 from collections import Counter
@@ -13,7 +13,12 @@ from typing import Any
 from triack.base.checks import check_between
 from triack.base.units import MS, SECOND
 
-__all__ = ["SHARES", "Fates", "Faults"]
+__all__ = ["BITS", "HEADER_BYTES", "SHARES", "Fates", "Faults"]
+
+BITS = 8
+"""Of a byte; links are rated in bits."""
+HEADER_BYTES = 28
+"""Of IP (20) and UDP (8, RFC 768): they take their time on a link as well."""
 
 SHARES = ("loss", "burst", "duplicate", "late_duplicate", "reorder", "spike", "corrupt", "truncate")
 """The fields of ``Faults`` that are chances."""
@@ -36,6 +41,9 @@ class Faults:
         corrupt: a bit is flipped; ``truncate``: the end is missing.
         delay_ns: one way; ``jitter_ns`` is added at random.
         mtu_bytes: larger datagrams are lost; 0 for no limit.
+        rate_bps: bits a second that each path carries, headers of IP and UDP included; 0 for no limit.
+        queue_bytes: the longest queue before such a link, on each path; a datagram that comes while it is longer is
+            lost; 0 for no limit.
 
     Raises:
         UsageError: a chance that is not between 0 and 1, or a number that cannot be.
@@ -56,6 +64,8 @@ class Faults:
     delay_ns: int = 5 * MS
     jitter_ns: int = 0
     mtu_bytes: int = 0
+    rate_bps: int = 0
+    queue_bytes: int = 0
 
     def __setattr__(self, name: str, value: Any) -> None:
         check_between(name, value, LEAST.get(name, 0), 1 if name in SHARES else inf)
@@ -69,28 +79,36 @@ class Fates:
 
     Args:
         chance: makes a random stream for a concern.
+        header_bytes: what a datagram has on a link besides its own bytes.
 
     Attributes:
         counts: datagrams by fate.
     """
 
-    def __init__(self, chance: Callable[[str], Random]) -> None:
+    def __init__(self, chance: Callable[[str], Random], header_bytes: int = HEADER_BYTES) -> None:
         self.counts: Counter[str] = Counter()
         self._loss, self._copies = chance("loss"), chance("copies")
         self._delays, self._damage = chance("delays"), chance("damage")
         self._bursting: set[object] = set()
+        self._header_bytes = header_bytes
+        self._free_ns: dict[object, int] = {}
 
-    def decide(self, faults: Faults, datagram: bytes, path: object = None) -> list[tuple[int, bytes]]:
+    def decide(self, faults: Faults, datagram: bytes, path: object = None, now_ns: int = 0) -> list[tuple[int, bytes]]:
         """The copies of a datagram that arrive: each one's delay in nanoseconds, and its bytes.
 
         Args:
             faults: how bad the network is now.
             datagram: the sent bytes.
-            path: where; each path has bursts of its own.
+            path: where; each path has bursts of its own, and a rate and a queue.
+            now_ns: when it is sent.
         """
         if faults.mtu_bytes and len(datagram) > faults.mtu_bytes:
             self.counts["too-large"] += 1
             return []
+        if self._overflows(faults, path, now_ns):
+            self.counts["overflowed"] += 1
+            return []
+        link_ns = self.link_ns(faults, datagram, path, now_ns)
         random, late_ns = self._copies, [0]
         if faults.duplicate and random.random() < faults.duplicate:
             late_ns.append(0)
@@ -100,12 +118,25 @@ class Fates:
             self.counts["duplicated-late"] += 1
         arriving = []
         for extra_ns in late_ns:
-            delay_ns = extra_ns + self.delay_ns(faults)
+            delay_ns = link_ns + extra_ns + self.delay_ns(faults)
             if self.is_lost(faults, path):
                 self.counts["lost"] += 1
             else:
                 arriving.append((delay_ns, self._damaged(faults, datagram)))
         return arriving
+
+    def link_ns(self, faults: Faults, datagram: bytes, path: object, now_ns: int) -> int:
+        """How long a datagram takes from now on until all before it, and itself, have passed a link with a rate."""
+        if not faults.rate_bps:
+            return 0
+        size_bytes = len(datagram) + self._header_bytes
+        free_ns = max(self._free_ns.get(path, 0), now_ns) + size_bytes * BITS * SECOND // faults.rate_bps
+        self._free_ns[path] = free_ns
+        return free_ns - now_ns
+
+    def _overflows(self, faults: Faults, path: object, now_ns: int) -> bool:
+        waits_ns = self._free_ns.get(path, 0) - now_ns if faults.queue_bytes else 0
+        return waits_ns * faults.rate_bps > faults.queue_bytes * BITS * SECOND
 
     def is_lost(self, faults: Faults, path: object = None) -> bool:
         """Whether the next datagram on a path is lost."""

@@ -1,11 +1,12 @@
 """The simulated network: every datagram meets its fate here.
 
 Datagram addresses (``udp:``) get all of it: loss, independent and in bursts, duplicates, also much later, other orders,
-jitter and spikes of delay, flipped bits, truncation, a largest datagram. TCP connections (``tcp:``) keep order and lose
-nothing; loss only delays them, and a cut ends the path. Cuts and clogs are directed; a rebound host sends from another
-address than the one that it listens at, as behind a router that forgot it. So does one that speaks to an address of the
-other kind: it calls from a port of that kind, and is answered there as long as its process lives. A hidden host is
-behind a middle box, and is reached only by flows that it has begun and that are known still (``flows``).
+jitter and spikes of delay, flipped bits, truncation, a largest datagram, a link with a rate and a queue that overflows.
+TCP connections (``tcp:``) keep order and lose nothing; loss and a full link only delay them, and a cut ends the path.
+Cuts and clogs are directed; a rebound host sends from another address than the one that it listens at, as behind a
+router that forgot it. So does one that speaks to an address of the other kind: it calls from a port of that kind, and
+is answered there as long as its process lives. A hidden host is behind a middle box, and is reached only by flows that
+it has begun and that are known still (``flows``).
 """
 
 from collections import deque
@@ -191,7 +192,7 @@ class Network:
         if inside is None:
             self.counts["forgotten"] += 1
             return
-        for delay_ns, data in self._fates.decide(self.faults, datagram, (sender, to)):
+        for delay_ns, data in self._fates.decide(self.faults, datagram, (sender, to), self.world.now_ns):
             self._later(delay_ns, inside, lambda port, data=data: port.receive(data, seen))  # type: ignore[misc]
 
     def _later(self, delay_ns: int, to: str, action: Callable[[Port], None]) -> None:
@@ -214,7 +215,9 @@ class Network:
             return
         path = sender, to
         stream = self._streams.setdefault(path, deque())
-        stream.append((self.world.now_ns + self._fates.delay_ns(self.faults), datagram))
+        now_ns = self.world.now_ns
+        link_ns = self._fates.link_ns(self.faults, datagram, path, now_ns)
+        stream.append((now_ns + link_ns + self._fates.delay_ns(self.faults), datagram))
         if len(stream) == 1:
             self._carry_on(path, stream)
 

@@ -11,10 +11,10 @@ from triack.base.units import MS, SECOND
 from triack.session.congestion.auto_window import LEAST_PACKETS, REST_NS, AutoWindow
 from triack.session.protocol.events import WindowChanged
 from triack.session.protocol.settings import SessionSettings
-from triack.tools.bench.pipe import LinkPlan
+from triack.tools.sim.faults import Faults
 
 AUTO = SessionSettings(max_unacked_packet="auto")
-LINK = LinkPlan(rate_bps=10_000_000, round_trip_ns=20 * MS, queue_bytes=25_000)
+LINK = Faults(rate_bps=10_000_000, delay_ns=10 * MS, queue_bytes=25_000)
 
 
 def told(pair: Pair, end: str = "a") -> list[int]:
@@ -104,7 +104,7 @@ def test_it_is_as_large_as_the_path_wants(congestion: str, rate_bps: int) -> Non
         link.run(2 * SECOND)
         goodput[window] = link.run(2 * SECOND)[0]
         windows[window] = link.flows[0].sender.window.limit
-    carried = (rate_bps * LINK.round_trip_ns // SECOND // 8 + plan.queue_bytes) // 1_200
+    carried = (rate_bps * 2 * LINK.delay_ns // SECOND // 8 + plan.queue_bytes) // 1_200
     assert goodput["auto"] > 0.97 * goodput[4_096]
     assert windows["auto"] <= max(8 * carried, LEAST_PACKETS)
 

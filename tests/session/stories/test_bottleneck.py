@@ -8,12 +8,12 @@ from tests.session.bottleneck import Bottleneck
 from triack.base.units import MS, SECOND
 from triack.session.protocol.path_traits import TCP
 from triack.session.protocol.settings import SessionSettings
-from triack.tools.bench.pipe import LinkPlan
+from triack.tools.sim.faults import Faults
 
 RATE_BPS = 10_000_000
 HEADERS = 0.92
 """The share of a datagram of 1,200 bytes without the headers of IP, UDP, Triack and its channel."""
-LINK = LinkPlan(rate_bps=RATE_BPS, round_trip_ns=20 * MS, queue_bytes=25_000)
+LINK = Faults(rate_bps=RATE_BPS, delay_ns=10 * MS, queue_bytes=25_000)
 """One round trip's worth fits into the queue."""
 
 
@@ -22,7 +22,7 @@ def speaking(*controllers: str) -> list[SessionSettings]:
     return [SessionSettings(max_unacked_packet=1_024, congestion=name) for name in controllers]
 
 
-def goodput(plan: LinkPlan, *controllers: str, warm: int = 2, seconds: int = 3, late_ns: int = 0) -> list[float]:
+def goodput(plan: Faults, *controllers: str, warm: int = 2, seconds: int = 3, late_ns: int = 0) -> list[float]:
     """The share of each flow in all that passes, headers counted, after ``warm`` seconds to adapt."""
     link = Bottleneck(plan, *speaking(*controllers))
     for flow in link.flows:
@@ -42,7 +42,7 @@ def test_what_a_link_loses_by_chance_does_not_slow_bbr_down(loss: float) -> None
 @pytest.mark.slow
 def test_chance_is_not_taken_for_congestion_on_a_fast_path() -> None:
     """Where a round has a hundred packets some rounds lose many more than others; four fifths are used all the same."""
-    plan = LinkPlan(rate_bps=100_000_000, round_trip_ns=10 * MS, queue_bytes=125_000, loss=0.3)
+    plan = Faults(rate_bps=100_000_000, delay_ns=5 * MS, queue_bytes=125_000, loss=0.3)
     assert goodput(plan, "bbr", late_ns=MS, warm=1, seconds=2)[0] > 0.8
 
 
@@ -50,7 +50,7 @@ def test_chance_is_not_taken_for_congestion_on_a_fast_path() -> None:
 @pytest.mark.parametrize(("late_ns", "least"), [(2 * MS, 0.95), (5 * MS, 0.8), (10 * MS, 0.45)])
 def test_who_is_late_for_the_turn_makes_up_for_it(late_ns: int, least: float) -> None:
     """Two processes on busy machines, over a path of 10 ms with as much queue; what is longer than that is lost."""
-    plan = replace(LINK, round_trip_ns=10 * MS, queue_bytes=12_500, loss=0.05)
+    plan = replace(LINK, delay_ns=5 * MS, queue_bytes=12_500, loss=0.05)
     assert goodput(plan, "bbr", late_ns=late_ns)[0] > least
 
 
@@ -92,13 +92,13 @@ def test_bbr_keeps_a_deep_queue_nearly_empty() -> None:
     [
         (replace(LINK, rate_bps=4 * RATE_BPS, queue_bytes=100_000), 2),
         (replace(LINK, rate_bps=RATE_BPS // 4, queue_bytes=6_250), 2),
-        (replace(LINK, round_trip_ns=5 * MS), 2),
-        (replace(LINK, round_trip_ns=80 * MS, queue_bytes=100_000), 8),
+        (replace(LINK, delay_ns=5 * MS // 2), 2),
+        (replace(LINK, delay_ns=40 * MS, queue_bytes=100_000), 8),
         (replace(LINK, loss=0.2), 4),
     ],
     ids=["faster", "slower", "shorter", "longer", "lossy"],
 )
-def test_a_link_that_changes_is_full_again_soon(after: LinkPlan, within_s: int) -> None:
+def test_a_link_that_changes_is_full_again_soon(after: Faults, within_s: int) -> None:
     """A longer way is believed when the shortest round trip was looked for, which takes some seconds."""
     link = Bottleneck(LINK, *speaking("bbr"))
     link.run(3 * SECOND)
@@ -137,7 +137,7 @@ def test_the_same_link_gives_the_same_run() -> None:
     assert goodput(plan, "bbr", seconds=1) == goodput(plan, "bbr", seconds=1)
 
 
-SLOW = LinkPlan(rate_bps=500_000, round_trip_ns=50 * MS, queue_bytes=1 << 40)
+SLOW = Faults(rate_bps=500_000, delay_ns=25 * MS, queue_bytes=1 << 40)
 """Whatever a stream takes waits at its sender."""
 
 
@@ -162,7 +162,7 @@ def test_a_stream_that_becomes_longer_or_slower_is_full_again() -> None:
     settings = SessionSettings(max_datagram_bytes=9_000)
     link = Bottleneck(replace(SLOW, rate_bps=4_000_000), settings, traits=TCP)
     link.run(5 * SECOND)
-    for after in (replace(SLOW, rate_bps=4_000_000, round_trip_ns=400 * MS), SLOW):
+    for after in (replace(SLOW, rate_bps=4_000_000, delay_ns=200 * MS), SLOW):
         link.become(after)
         link.run(15 * SECOND)
         assert link.run(5 * SECOND)[0] > 0.9 * after.rate_bps

@@ -11,9 +11,9 @@ from triack.node.handles.policies import AMPS, DEFAULT, HORNETQ, MSMQ, SOLACE
 from triack.queues.node_settings import NodeSettings
 from triack.queues.streams.positions import Positions
 from triack.tools.bench import policies
-from triack.tools.bench.pipe import LinkPlan
 from triack.tools.bench.policies import LINKS, blocking_rate, lose_session, pace, stream
 from triack.tools.bench.table import side_by_side
+from triack.tools.sim.faults import Faults
 
 NEAR = LINKS["LAN"]
 
@@ -28,7 +28,7 @@ def test_a_sender_that_waits_for_each_message_sends_one_in_a_round_trip() -> Non
 
 def test_a_window_of_messages_is_all_that_goes_in_a_round_trip() -> None:
     """Solace's blog: throughput is the window by the round trip, with 50 messages and 50 ms a thousand a second."""
-    far = LinkPlan(rate_bps=100_000_000, round_trip_ns=50 * MS, queue_bytes=625_000)
+    far = Faults(rate_bps=100_000_000, delay_ns=25 * MS, queue_bytes=625_000)
     assert 600 < stream(SOLACE, far, 500).rate < 1_000
     assert stream(replace(SOLACE, messages_per_packet=None), far, 500).rate > 1_000
 

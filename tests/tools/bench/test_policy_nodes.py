@@ -14,17 +14,18 @@ from triack.node.handles.policies import DEFAULT, SOLACE
 from triack.queues.node_settings import NodeSettings
 from triack.session.protocol.settings import SessionSettings
 from triack.tools.bench import policy_nodes
-from triack.tools.bench.pipe import LinkPlan
 from triack.tools.bench.policies import LINKS
-from triack.tools.bench.policy_nodes import Way, lose_session, pace, stream
+from triack.tools.bench.policy_nodes import FINEST_NS, lose_session, pace, stream
 from triack.tools.bench.table import side_by_side
+from triack.tools.demo.relay import Direction
+from triack.tools.sim.faults import Faults
 
 NEAR = LINKS["LAN"]
 
 
 async def test_a_way_delays_what_the_link_delays() -> None:
     """Half of the round trip, in order; not at all when it is shorter than a timer; nothing when it is cut."""
-    far, near = Way(LinkPlan(round_trip_ns=40 * MS), "far"), Way(NEAR, "near")
+    far, near = (Direction(faults, "1", FINEST_NS) for faults in (Faults(delay_ns=20 * MS), NEAR))
     arrived, began_ns, over = list[tuple[bytes, int]](), time.monotonic_ns(), asyncio.Event()
 
     def deliver(datagram: bytes) -> bool:
@@ -41,13 +42,7 @@ async def test_a_way_delays_what_the_link_delays() -> None:
     await asyncio.wait_for(over.wait(), PATIENCE_S)
     assert [datagram for datagram, _ in arrived] == [b"near", b"1", b"2"]
     assert min(at_ns for datagram, at_ns in arrived if datagram != b"near") >= 20 * MS
-    assert (near.counters.dropped, near.pipe.offered, far.counters.forwarded) == (1, 2, 2)
-
-
-async def test_a_link_that_loses_all_by_chance_delivers_nothing() -> None:
-    way = Way(LinkPlan(loss=1.0), "there")
-    way.pass_on(b"x", lambda _datagram: pytest.fail("it was lost"))
-    assert way.counters.dropped == way.pipe.lost == 1
+    assert (near.counters.dropped, near.sent, far.counters.forwarded) == (1, 2, 2)
 
 
 @pytest.mark.slow

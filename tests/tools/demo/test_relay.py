@@ -113,6 +113,30 @@ async def test_impaired_relay(scheme: str) -> None:
 
 
 @pytest.mark.asyncio
+async def test_a_cut_relay_loses_all_until_it_is_healed() -> None:
+    """One way or both, counted; and what is longer than the path carries is lost before and after."""
+    target, client = await open_endpoint("udp", "udp://127.0.0.1:0"), await open_endpoint("udp", "udp://127.0.0.1:0")
+    relay = Relay(target=target.address, faults=rough(mtu_bytes=3))
+    await relay.start()
+    relay.cut(both=False)
+    await client.send([b"one", b"long"], relay.address)
+    (data, sender), *others = await target.receive()
+    assert (data, others) == (b"one", [])
+    await target.send([b"cut"], sender)
+    await until(lambda: relay.counters["to_client"]["dropped"] == 1)
+    relay.cut()
+    await client.send([b"cut"], relay.address)
+    await until(lambda: relay.counters["to_target"]["dropped"] == 2)
+    relay.heal()
+    await client.send([b"two"], relay.address)
+    await target.send([b"two"], sender)
+    assert await gathered(target, 1) == await gathered(client, 1) == [b"two"]
+    assert (relay.to_target.sent, relay.to_target.sent_bytes) == (4, 13)
+    for closing in (client, relay, target):
+        await closing.close()
+
+
+@pytest.mark.asyncio
 async def test_tcp_ends_end_together() -> None:
     """When the target goes, the client's path goes too."""
     target, client = await open_endpoint("tcp", "tcp://127.0.0.1:0"), await open_endpoint("tcp", None)

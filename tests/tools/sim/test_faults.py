@@ -10,7 +10,7 @@ import pytest
 from triack.base.errors import UsageError
 from triack.base.units import MS, SECOND
 from triack.tools.demo.relay import Direction
-from triack.tools.sim.faults import SHARES, Fates, Faults
+from triack.tools.sim.faults import HEADER_BYTES, SHARES, Fates, Faults
 from triack.tools.sim.network import Network, Port
 from triack.tools.sim.world import World
 
@@ -136,6 +136,33 @@ def test_what_is_larger_than_the_path_is_lost() -> None:
     fates = Fates(chance("1"))
     assert [len(fates.decide(Faults(mtu_bytes=100), bytes(size))) for size in (99, 100, 101)] == [1, 1, 0]
     assert fates.counts == {"too-large": 1}
+
+
+def on_link(faults: Faults, sent_ns: list[int]) -> list[int | None]:
+    """When datagrams of 1,000 bytes, headers included, arrive that are sent at these times; None: never."""
+    fates, found = Fates(chance("1")), []
+    for at_ns in sent_ns:
+        arriving = fates.decide(faults, bytes(1_000 - HEADER_BYTES), now_ns=at_ns)
+        found.append(at_ns + arriving[0][0] if arriving else None)
+    return found
+
+
+def test_datagrams_wait_for_each_other_on_a_link_with_a_rate_and_then_no_longer() -> None:
+    """A millisecond each, besides the delay, and each path has a link of its own."""
+    slow = Faults(rate_bps=8_000_000, delay_ns=5 * MS)
+    assert on_link(slow, [0, 0, 0, 10 * MS]) == [6 * MS, 7 * MS, 8 * MS, 16 * MS]
+    fates = Fates(chance("1"))
+    assert [fates.decide(slow, bytes(972), path)[0][0] for path in ("a", "b", "a")] == [6 * MS, 6 * MS, 7 * MS]
+
+
+def test_what_finds_the_queue_of_a_link_full_is_lost() -> None:
+    """Two wait behind the one that leaves; what is lost on the link has taken its time there, and what is not, none."""
+    slow = Faults(rate_bps=8_000_000, delay_ns=0, queue_bytes=2_000)
+    assert on_link(slow, [0] * 5) == [MS, 2 * MS, 3 * MS, None, None]
+    fates = Fates(chance("1"))
+    for _ in range(5):
+        fates.decide(replace(slow, loss=1.0), bytes(972))
+    assert fates.counts == {"lost": 3, "overflowed": 2}
 
 
 def test_what_happens_is_counted() -> None:

@@ -116,6 +116,19 @@ def test_what_is_too_large_is_lost() -> None:
     assert len(net.got[B]) == 1
 
 
+@pytest.mark.parametrize(("a", "b", "arrived"), [(A, B, 3), (TCP_A, TCP_B, 5)])
+def test_a_slow_link_takes_its_time_and_loses_what_finds_its_queue_full(a: str, b: str, arrived: int) -> None:
+    """A second for each datagram, with its headers; a TCP connection waits for its turn."""
+    net = Net(Faults(rate_bps=8_000, queue_bytes=2_000, delay_ns=0), a=a, b=b)
+    for _ in range(5):
+        net.network.send(bytes(972), a, b)
+    for seconds in range(5):
+        net.world.run(SECOND - MS)
+        assert len(net.got[b]) == min(seconds, arrived)
+        net.world.run(MS)
+    assert len(net.got[b]) == arrived
+
+
 def test_a_narrow_path_loses_what_is_longer_one_way_and_for_good() -> None:
     """Wherever the two hosts are, until it carries something else."""
     net = Net(Faults())
