@@ -30,7 +30,7 @@ from triack.queues.routes import Route
 from triack.tools.replay.engines.local_engine import judge_records
 from triack.tools.replay.log.files import parse_records
 from triack.tools.sim.disk import Disk
-from triack.tools.sim.host import SimHost
+from triack.tools.sim.host import Crash, SimHost
 from triack.tools.sim.network import Network
 from triack.tools.sim.world import World
 
@@ -73,44 +73,22 @@ _FRAME_HEADER: Final = Struct("!4xI16x")
 """Of SQLite's write-ahead log: the size of pages; the size of the database after a commit, 0 within one."""
 
 
-class _DiesError(Exception):
-    """The process of the relay is gone."""
-
-
 class _Machine(SimHost):
-    """A node that may die before one of its effects."""
+    """A node that notes what a death before each of its effects would leave."""
 
     def __init__(self, world: World, network: Network, name: str) -> None:
         super().__init__(world, network, name, f"udp://{name}:1")
         self.identity.resides = False
-        self.effects = 0
-        self.dies_at = 0
         # Before each effect, in runs that note it: the number of datagrams until then, and all that a death leaves.
         self.states: list[tuple[int, object]] = []
         self.datagrams: Callable[[], int] | None = None
-        self.disk.on_effect = lambda _what: self.before_effect()
 
     def before_effect(self) -> None:
-        self.effects += 1
         if self.datagrams is not None:
             sent = self.datagrams()
             left = self.world.now_ns, self.world.events, sent, len(self.records[-1]), _found_on(self.disk)
             self.states.append((sent, left))
-        if self.effects == self.dies_at:
-            raise _DiesError
-
-    def start(self) -> None:
-        self._survive(super().start)
-
-    def act(self, action: object) -> None:
-        self._survive(lambda: super(_Machine, self).act(action))  # type: ignore[arg-type]
-
-    def _survive(self, action: object) -> None:
-        try:
-            action()  # type: ignore[operator]
-        except _DiesError:
-            self.end()
-            self.world.at(DOWN_NS, self.start)
+        super().before_effect()
 
 
 def _found_on(disk: Disk) -> bytes:
@@ -177,7 +155,8 @@ class ChainRun:
         sync = replace(route, link="sync", downgrade_after_s=3_600.0)
         self.nodes["a"].routes = (sync if scope.sync else route,)
         self.nodes["b"].routes = (Route("a", "r"),)
-        self.nodes["r"].dies_at = course.dies_at
+        if course.dies_at:
+            self.nodes["r"].next_crash = Crash(down_ns=DOWN_NS, again=course.dies_at - 1)
         if not course.dies_at:
             self.nodes["r"].datagrams = self._count
         for node in self.nodes.values():
@@ -199,7 +178,7 @@ class ChainRun:
         """Let it come to its end; return what is wrong, or nothing."""
         a, b = self.nodes["a"], self.nodes["b"]
         for body in MESSAGES:
-            a.act(lambda body=body: self._submit(body))
+            a.act(lambda body=body: self._submit(body))  # type: ignore[misc]
             self.world.run(MS)
         if not self.world.run(LIMIT_NS, lambda: self._is_over):
             return "it does not end"
@@ -310,7 +289,7 @@ def search_chain(scope: ChainScope, limit: int, *, every: int = 1) -> SearchResu
     search.try_all(calm)
     complete = not search.is_over and every == 1
     trace = (str(search.broken),) if search.violation else ()
-    seen = calm.nodes["r"].effects, calm.datagrams
+    seen = calm.nodes["r"].effects.count, calm.datagrams
     return SearchResult(
         scope.name, search.runs, search.runs, 2, complete, seen, 0, search.violation or None, trace,
         perf_counter() - began,

@@ -110,7 +110,7 @@ def die_at(net: Relays, name: str, is_fatal: Callable[[Commit], bool], *, is_don
         if is_done:
             applied(commit)
         node.end()
-        net.world.at(50 * MS, node.revive)
+        net.world.at(50 * MS, node.start)
         if not is_done:
             raise StoreFailed("the process has ended")
 

@@ -141,11 +141,6 @@ class SimNode(SimHost):
                 self.apply(job.commit)
         self.end()
 
-    def revive(self) -> None:
-        """Start again, unless that was done."""
-        if self.engine is None:
-            self.start()
-
     def restart(self) -> None:
         """Crash and start at once."""
         self.crash()

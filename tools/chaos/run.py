@@ -197,7 +197,7 @@ class _Scene:
         self.pausing.heal()
         for clone in self.clones:
             # The last messages go to the original: a node that meets only one of the two notices nothing.
-            clone.crash(0, power=False, down_ns=2 * (LIVENESS_NS + REST_NS), again=-1)
+            clone.crash_after(down_ns=2 * (LIVENESS_NS + REST_NS))
         self.work.finish()
 
     def _cut_dead_path(self) -> None:
@@ -334,7 +334,7 @@ class _Scene:
             self._deceive(fault)
         elif fault.kind in ("kill", "power-loss"):
             power = fault.kind == "power-loss"
-            host.crash(fault.after, power=power, down_ns=fault.for_ns, again=fault.again)
+            host.crash_after(fault.after, power=power, down_ns=fault.for_ns, again=fault.again)
         elif fault.kind == "pause":
             host.pause(fault.for_ns)
         elif fault.kind == "stop":
@@ -383,7 +383,7 @@ class _Scene:
             host.wall_offset_ns += fault.for_ns
         elif fault.kind == "clock-set":
             host.wall_offset_ns = 0 if host.wall_offset_ns else WALL_NS
-            host.crash(0, power=False, down_ns=fault.for_ns, again=-1)
+            host.crash_after(down_ns=fault.for_ns)
         elif fault.kind == "pause-queue":
             self.pausing.pause(fault)
         elif fault.kind == "disk-low":
@@ -467,7 +467,7 @@ class _Scene:
     ) -> None:
         """The machine goes down and comes back with older data."""
         host = self.hosts[index]
-        host.crash(0, power=True, down_ns=300 * MS, again=-1)
+        host.crash_after(power=True, down_ns=300 * MS)
         host.on_power_loss = lambda: None
         if snapshot is not None:
             host.disk.restore(snapshot)

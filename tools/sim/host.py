@@ -1,11 +1,16 @@
 """A host drives an engine: it gives it inputs, and does its effects. All simulated hosts are built on these.
 
 ``EngineHost`` does effects one after the other, as the engine orders them. ``SimHost`` does them in
-virtual time: on the simulated network, and with the real store on a simulated disk.
+virtual time: on the simulated network, and with the real store on a simulated disk. Its processes can end before any
+effect, stand still, or close.
+
+Every effect on the outside - a call that changes the disk, a record, a datagram - is counted, and a planned crash ends
+the process just before one of them, wherever that is.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -14,22 +19,23 @@ from random import Random
 from triack.base.clock import BOOT_BYTES, ClockReading, find_jump, sane_wall_ns
 from triack.base.commit import Commit, StoreContent
 from triack.base.datagram import Channels
-from triack.base.errors import RollbackDetected, StoreDamaged, TriackError
+from triack.base.errors import NodeClosed, RollbackDetected, StoreDamaged, TriackError
 from triack.base.news import NodeEvent
 from triack.base.peers import Directory, Peer
-from triack.base.units import MS
+from triack.base.units import MS, in_ns
 from triack.queues.manager.effects import Job, Send, StartJob, Tell, TellRollback, WriteRecords
 from triack.queues.manager.engine import Engine
 from triack.queues.node_settings import NodeSettings
 from triack.queues.routes import Route
 from triack.queues.streams.group_commit import GroupCommit
 from triack.store.store import Store
-from triack.tools.sim.disk import Disk
+from triack.tools.sim.disk import Disk, ProcessCrashed
+from triack.tools.sim.effects import Effects
 from triack.tools.sim.network import Network, Port
 from triack.tools.sim.residents import Identity, draw_key, public_of
 from triack.tools.sim.world import WALL_NS, World
 
-__all__ = ["FOLDER", "EngineHost", "SimHost"]
+__all__ = ["FOLDER", "Crash", "EngineHost", "SimHost"]
 
 FOLDER = Path("node")
 """Where a disk has the store; the same on all, so that a copy of a disk serves a clone."""
@@ -37,6 +43,10 @@ PAGE_BYTES = 1_024
 """Small, as a short test writes little."""
 CHECKPOINT_PAGES = 100
 """Fewer than on a real disk, so that short tests see checkpoints, too."""
+BACKLOG_DATAGRAMS = 512
+"""The operating system's backlog for a process that does not read."""
+CLOSE_POLL_NS = 20 * MS
+"""How often a node that is being closed looks whether it is done."""
 
 
 class EngineHost(ABC):
@@ -85,6 +95,38 @@ class EngineHost(ABC):
         """Tell the program, if there is one that listens."""
 
 
+@dataclass(slots=True)
+class Crash:
+    """How the next crash goes.
+
+    Attributes:
+        power: whether the machine loses power: unsynced changes may be gone.
+        down_ns: how long until it starts again.
+        again: effects after which that start dies, too; -1 for not.
+    """
+
+    power: bool = False
+    down_ns: int = 0
+    again: int = -1
+
+
+@dataclass(slots=True)
+class Pause:
+    """A process that stands still until a time, and its waiting work, some of which are datagrams."""
+
+    until_ns: int = 0
+    backlog: int = 0
+    waiting: list[Callable[[], object]] = field(default_factory=list)
+
+    def takes(self, now_ns: int) -> bool:
+        """Whether there is room for a datagram."""
+        if self.until_ns <= now_ns:
+            self.backlog = 0
+            return True
+        self.backlog += 1
+        return self.backlog <= BACKLOG_DATAGRAMS
+
+
 class SimHost(EngineHost):
     """One machine with one node, in virtual time: through any number of processes, one after the other.
 
@@ -107,6 +149,10 @@ class SimHost(EngineHost):
         told: its processes' messages to the operator: rollbacks of stores.
         listens: whether others may call it at its address; if not, it only sends from there, from the next start on.
         lives: how many processes were started.
+        effects: of all its processes.
+        next_crash: how that goes.
+        ends: how processes ended.
+        page_bytes, checkpoint_pages: of its store.
         commit_ns: how long the disk takes for a job.
         timer_slack_ns: a timer is late by up to this.
         burst_ns: how long datagrams are gathered, and then taken together; 0: each as it comes.
@@ -144,6 +190,10 @@ class SimHost(EngineHost):
         self.told: list[RollbackDetected] = []
         self.listens = True
         self.lives = 0
+        self.effects = Effects()
+        self.next_crash = Crash()
+        self.ends: list[str] = []
+        self.page_bytes, self.checkpoint_pages = PAGE_BYTES, CHECKPOINT_PAGES
         self.commit_ns = MS // 4
         self.wall_offset_ns = WALL_NS
         self._up_since = self.disk.boots, 0
@@ -153,6 +203,8 @@ class SimHost(EngineHost):
         self._store: Store | None = None
         self._timer_ns: int | None = None
         self._arrived: list[tuple[bytes, str]] = []
+        self._pause = Pause()
+        self.disk.on_effect = lambda _what: self.before_effect()
 
     # ---- its identity and its peers
 
@@ -193,12 +245,27 @@ class SimHost(EngineHost):
 
     # ---- the life of the process
 
+    @property
+    def is_up(self) -> bool:
+        """Whether a node runs that has not failed."""
+        return self.engine is not None and self.engine.failure is None
+
     def start(self) -> None:
-        """Start a process on the content of the disk.
+        """Start a process on the content of the disk, unless one runs. It may die in the middle.
 
         Raises:
             TriackError: the store cannot be used.
         """
+        if self.engine is not None:
+            return
+        self.effects.left, self.next_crash.again = self.next_crash.again, -1
+        try:
+            self._begin()
+        except ProcessCrashed:
+            self.end_process("crashed-in-recovery")
+            self.world.at(self.next_crash.down_ns or MS, self.start)
+
+    def _begin(self) -> None:
         self.lives += 1
         self._read()
         if self.lives == 1 and self.identity.resides:
@@ -220,9 +287,12 @@ class SimHost(EngineHost):
 
     def open_store(self) -> Store:
         """The store on its disk."""
-        disk = self.disk
         return Store(
-            FOLDER, vfs=disk.vfs, page_bytes=PAGE_BYTES, checkpoint_pages=CHECKPOINT_PAGES, hands=disk.hands_of(FOLDER)
+            FOLDER,
+            vfs=self.disk.vfs,
+            page_bytes=self.page_bytes,
+            checkpoint_pages=self.checkpoint_pages,
+            hands=self.disk.hands_of(FOLDER),
         )
 
     def make_engine(self, content: StoreContent) -> Engine:
@@ -271,13 +341,109 @@ class SimHost(EngineHost):
         self._timer_ns = None
         self._arrived.clear()
 
+    def crash_after(self, effects: int = 0, *, power: bool = False, down_ns: int = 0, again: int = -1) -> None:
+        """Let the process die before the effect that follows the next ``effects`` ones; the rest is as in ``Crash``."""
+        self.next_crash = Crash(power, down_ns, again)
+        if effects == 0 or self.engine is None:
+            self.die()
+        else:
+            self.effects.left = effects
+
+    def move(self, address: str, down_ns: int) -> None:
+        """The process ends, and the next one listens elsewhere."""
+        self.crash_after(down_ns=down_ns)
+        self.address = address
+
+    def die(self) -> None:
+        """The process is gone, now; it comes back later."""
+        if self.engine is not None:
+            self.end_process("power-loss" if self.next_crash.power else "killed")
+        elif self.next_crash.power:
+            self.lose_power()
+        self.next_crash.power = False
+        self.world.at(self.next_crash.down_ns, self.start)
+
+    def end_process(self, how: str) -> None:
+        """The process is gone, and it is kept how."""
+        self.ends.append(how)
+        self.world.note(self.name, how.encode())
+        self.end(self.lose_power if self.next_crash.power else self.disk.kill)
+        self.effects.left = -1
+        self._pause.backlog = 0
+        self._pause.waiting.clear()
+
+    def lose_power(self) -> None:
+        """The power of its machine is gone."""
+        self.disk.lose_power()
+
+    def heal(self) -> None:
+        """Nothing is planned any more, the disk works, timers are in time, and a process that stood still goes on."""
+        self.effects.left = self.next_crash.again = -1
+        self.disk.calm()
+        self.timer_slack_ns = 0
+        self._pause.until_ns = 0
+        self._go_on()
+        self.start()
+
+    @property
+    def stands_still(self) -> bool:
+        """Whether what is asked of the process now has to wait."""
+        return self._pause.until_ns > self.world.now_ns or bool(self._pause.waiting)
+
+    def pause(self, for_ns: int) -> None:
+        """The process stands still; datagrams for it wait."""
+        self._pause.until_ns = max(self._pause.until_ns, self.world.now_ns + for_ns)
+
+    def stop(self, for_ns: int) -> None:
+        """Close the node as ``Node.close`` does, and start it again later. 0: it stays closed."""
+        engine = self.engine
+        if engine is not None:
+            deadline_ns = self.world.now_ns + in_ns(self.settings.close_timeout_s)
+            self.act(lambda: self._close_step(engine, deadline_ns, for_ns))
+
+    def _close_step(self, engine: Engine, deadline_ns: int, for_ns: int) -> None:
+        now_ns = self.world.now_ns
+        late = now_ns >= deadline_ns or engine.failure is not None
+        if not late and not engine.draining and (engine.busy_storing or engine.outbox.volatile(all_classes=False)):
+            self.later(CLOSE_POLL_NS, lambda: self._close_step(engine, deadline_ns, for_ns))
+            return
+        if not engine.draining:
+            engine.drain(now_ns)
+        if not late and not engine.idle:
+            self.later(CLOSE_POLL_NS, lambda: self._close_step(engine, deadline_ns, for_ns))
+            return
+        self.finish(engine, NodeClosed(f"node {self.name} was closed"), now_ns)
+        self.store.close()
+        self.end_process("closed")
+        if for_ns:
+            self.world.at(for_ns, self.start)
+
     # ---- inputs
 
     def act(self, action: Callable[[], object]) -> None:
-        """Let the process do something, with all its consequences; nothing if there is no process."""
-        if self.engine is not None:
+        """Let the process do something, with all its consequences; it may die in the middle.
+
+        Nothing if there is no process; later if it stands still.
+        """
+        if self.engine is None:
+            return
+        wait_ns = self._pause.until_ns - self.world.now_ns
+        if wait_ns > 0:
+            self._pause.waiting.append(action)
+            if len(self._pause.waiting) == 1:
+                self.world.at(wait_ns, self._go_on)
+            return
+        try:
             action()
             self.drain()
+        except ProcessCrashed:
+            self.die()
+
+    def _go_on(self) -> None:
+        """The pause may be over: do the waiting work, in the order in which it came."""
+        waiting, self._pause.waiting = self._pause.waiting, []
+        for action in waiting:
+            self.act(action)
 
     def later(self, delay_ns: int, action: Callable[[], object]) -> None:
         """Let this process, and no later one, do something later."""
@@ -290,8 +456,8 @@ class SimHost(EngineHost):
         self.world.at(delay_ns, act)
 
     def receive(self, data: bytes, sender: str) -> None:
-        """A datagram arrives."""
-        if self.engine is None:
+        """A datagram arrives, or is lost because too many wait."""
+        if not self._pause.takes(self.world.now_ns) or self.engine is None:
             return
         self._arrived.append((data, sender))
         if not self.burst_ns:
@@ -335,7 +501,9 @@ class SimHost(EngineHost):
             self._arm(engine)
 
     def before_effect(self) -> None:
-        """An effect of the process is about to happen."""
+        """An effect of the process is about to happen; the process may have to end here."""
+        if self.effects.end_process():
+            raise ProcessCrashed
 
     def write_records(self, records: bytes) -> None:
         """Append whole records to the log of the process."""

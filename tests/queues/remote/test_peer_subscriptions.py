@@ -81,7 +81,7 @@ def test_a_hub_that_was_put_back_from_a_copy_is_found_and_sends_nothing() -> Non
     it.settle(away)
     it.hub.crash()
     it.hub.restore(copy)
-    it.hub.revive()
+    it.hub.start()
     it.publish(b"3")
     it.settle(away)
     assert away.read() == [b"1", b"2"]
@@ -155,7 +155,7 @@ def test_a_subscriber_is_its_node_whatever_the_way(ways: str, dies: bool) -> Non
         it.run(30)
         assert it.all_came()
         if dies and before != "h":
-            it.net[before].revive()
+            it.net[before].start()
             it.run(30)
         it.publish()
         it.run()
@@ -276,7 +276,7 @@ def test_a_node_that_a_relay_calls_as_another_one_ends_nothing_of_it(
     it.run(30)
     assert asked is not None or other.state is RemoteState.OVER
     it.change("g", replace(it.net["s"].peer, may_relay=ALL, relays_for=ALL))
-    it.net["s"].revive()
+    it.net["s"].start()
     it.publish()
     it.run(60)
     assert it.all_came()

@@ -40,7 +40,7 @@ def test_a_hub_that_is_away_for_days_gets_one_message_about_what_lives() -> None
     it.run(2_000)
     (stream,) = [it for it in away.node.live.outbox.streams if it.queue == "$subscriptions"]
     assert stream.unacknowledged <= 1
-    it.hub.revive()
+    it.hub.start()
     it.run(130)
     it.publish(b"1")
     it.settle(away)

@@ -37,7 +37,7 @@ class Named(SimNode):
             self.live.submit(outgoing, body, len(body))
         self.drain()
 
-    def move(self, address: str, *, listens: bool = True) -> None:
+    def reappear(self, address: str, *, listens: bool = True) -> None:
         """Crash, and start again at another address."""
         self.crash()
         self.address, self.listens = address, listens
@@ -111,7 +111,7 @@ def test_order_holds_when_a_peer_restarts_on_another_port(seed: int) -> None:
     for round_ in range(4):
         a.post("b", *numbered(20 * round_, 20 * round_ + 10))
         world.run(world.random.randrange(300 * MS))
-        b.move(B2 if b.address == B else B)
+        b.reappear(B2 if b.address == B else B)
         a.post("b", *numbered(20 * round_ + 10, 20 * round_ + 20))
     assert world.run(60 * SECOND, lambda: not a.busy)
     assert b.read_all("q") == numbered(0, 80)
@@ -122,7 +122,7 @@ def test_a_peer_that_moved_calls_and_is_answered_where_it_is() -> None:
     world, a, b = couple()
     a.post("b", b"1")
     world.run(3 * SECOND)
-    b.move(B2)
+    b.reappear(B2)
     a.post("b", b"2")
     world.run(20 * SECOND)
     assert b.length("q") == 1
@@ -202,7 +202,7 @@ def test_it_calls_for_its_messages_after_a_restart() -> None:
     b = named(world, "b", peer("a", A), listens=False)
     b.post("a", b"hello")
     assert world.run(10 * SECOND, lambda: not b.busy)
-    b.move(B2, listens=False)
+    b.reappear(B2, listens=False)
     a.post("b", *numbered(0, 50))
     assert world.run(30 * SECOND, lambda: b.length("q") == 50)
     assert b.read_all("q") == numbered(0, 50)
@@ -262,7 +262,7 @@ def test_where_a_peer_said_that_it_is_outlives_a_restart() -> None:
     a, b = named(world, "a", peer("b", B)), named(world, "b", peer("a"))
     a.post("b", b"1", delivery=Delivery.EXPRESS)
     assert world.run(SECOND, lambda: b.length("q") == 1)
-    a.move(A2)
+    a.reappear(A2)
     a.post("b", b"2", delivery=Delivery.EXPRESS)
     assert world.run(5 * SECOND, lambda: b.length("q") == 2)
     world.run(SECOND)

@@ -416,7 +416,7 @@ class Squeeze:
         node = self.random.choice([self.a, self.b])
         if node.engine is not None:
             node.crash()
-            self.world.at(self.random.randrange(1, SECOND), node.revive)
+            self.world.at(self.random.randrange(1, SECOND), node.start)
         self.world.at(self.random.randrange(1, 3 * SECOND), self.crash)
 
     def run(self) -> None:

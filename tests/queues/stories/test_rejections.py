@@ -304,7 +304,7 @@ class Storm:
         node = self.random.choice([self.a, self.b])
         if node.engine is not None:
             node.crash()
-            self.world.at(self.random.randrange(1, SECOND), node.revive)
+            self.world.at(self.random.randrange(1, SECOND), node.start)
         self.world.at(self.random.randrange(1, SECOND), self.crash)
 
     def run(self) -> None:

@@ -67,7 +67,7 @@ def begun(it: HubWorld, name: str = "sub", pattern: str = "Games.#", durable: st
 
 def again(away: Away) -> None:
     """Its program has started anew, and asks for its durable subscription."""
-    away.node.revive()
+    away.node.start()
     away.begin()
 
 
@@ -86,7 +86,7 @@ def test_durable_and_away_it_gets_all_in_order_once_also_when_both_nodes_die(awa
     it.hub.crash()
     if not away_first:
         away.node.crash()
-    it.hub.revive()
+    it.hub.start()
     it.run()
     it.publish(*numbered(3_001, 3_100))
     again(away)
@@ -109,7 +109,7 @@ def test_killed_at_each_step_a_durable_subscription_loses_and_doubles_nothing(vi
         for node in nodes:
             node.crash()
         for node in nodes:
-            node.revive()
+            node.start()
         again(away)
         it.settle(away)
         queued = numbered(1, 20)[: len(away.read())]
@@ -127,7 +127,7 @@ def test_what_is_not_durable_ends_with_its_process_and_gets_nothing_of_what_came
     it.publish(b"2")
     it.run(100)
     assert it.hub.live.topics.subscriptions == {}, "its lease was over"
-    away.node.revive()
+    away.node.start()
     it.publish(b"3")
     other = begun(it, durable=None)
     it.publish(b"4")

@@ -478,7 +478,7 @@ class Restored(Swarm):
             self.accepted, self.acknowledged = accepted, acknowledged
         else:
             self.b.received["q"] = received
-        self.world.at(self.random.randrange(1, SECOND), self.victim.revive)
+        self.world.at(self.random.randrange(1, SECOND), self.victim.start)
 
     def run(self) -> list[int]:
         """As ever; and one message at the end, as only who meets the other can notice."""

@@ -72,7 +72,7 @@ class Swarm:
         node: SimNode = self.random.choice([self.a, self.b])
         if node.engine is not None:
             node.crash()
-            self.world.at(self.random.randrange(1, 2 * SECOND), node.revive)
+            self.world.at(self.random.randrange(1, 2 * SECOND), node.start)
         self.world.at(self.random.randrange(100 * MS, 3 * SECOND), self.crash)
 
     def cut(self) -> None:

@@ -114,7 +114,7 @@ def test_a_neighbour_drives_out_no_end_of_another_one(monkeypatch: pytest.Monkey
     for number in range(20):
         say(net, "e", "r", end_of(net, "e", stream=100 + number))
     assert len(net["r"].live.transits.ends.unanswered) <= 2 * 3
-    net["b"].revive()
+    net["b"].start()
     post(net["a"], "b", b"y")
     net.world.run(60 * SECOND)
     assert 77 in passed(net, "forgotten")

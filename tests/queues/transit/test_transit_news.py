@@ -54,6 +54,6 @@ def test_a_full_quota_is_told_once_until_all_has_left() -> None:
         assert told.came_by == "a"
         assert told.messages
         assert told.bytes == told.all_bytes > 0
-        b.revive()
+        b.start()
         assert net.world.run(200 * SECOND, lambda: net.is_done("a"))
         net.world.run(5 * SECOND)

@@ -25,7 +25,7 @@ def test_routes_make_a_link_synchronous_and_asynchronous_again() -> None:
     r.act(lambda: r.live.set_routes(r.routes, net.world.now_ns))
     assert net.world.run(5 * SECOND, lambda: not net.waiting("r"))
     assert stream.sequence.freed_by is Ack.STORE
-    net["b"].revive()
+    net["b"].start()
     assert net.world.run(30 * SECOND, lambda: net.is_done("a"))
     assert net["b"].read_all("q") == numbered(0, 5)
 
@@ -39,7 +39,7 @@ def test_transactional_packets_leave_a_relay_with_the_store_ack() -> None:
     assert net.world.run(5 * SECOND, lambda: net.waiting("s") == 1 and not net.waiting("r"))
     net.world.run(2 * SECOND)
     assert net["a"].log("onward_ack_received") == []
-    net["b"].revive()
+    net["b"].start()
     assert net.world.run(30 * SECOND, lambda: bool(net["a"].log("onward_ack_received")))
 
 

@@ -43,7 +43,7 @@ def test_a_waiter_for_messages_hears_once_by_a_process_that_works() -> None:
     world.run(SECOND)
     assert (len(told), host.has_messages("orders")) == (1, True)
     host.act(lambda: None)
-    host.crash(0, power=False, down_ns=SECOND, again=-1)
+    host.crash_after(down_ns=SECOND)
     host.await_messages("orders", lambda: told.append(world.now_ns))
     assert (len(told), host.has_messages("orders")) == (1, False)
     world.run(SECOND)
@@ -93,7 +93,7 @@ def test_a_process_that_stood_still_does_what_has_waited_in_order() -> None:
     host.act(lambda: done.append(5))
     assert done == [1, 2, 3, 4, 5]
     pause(6)
-    host.crash(0, power=False, down_ns=SECOND, again=-1)
+    host.crash_after(down_ns=SECOND)
     world.run(9 * SECOND)
     assert done == [1, 2, 3, 4, 5]
     host.disk.close()
@@ -110,7 +110,7 @@ def test_who_stands_still_learns_of_others_when_it_goes_on() -> None:
         host.forget(name)
         assert host.directory.named(name) is not None
         if dies:
-            host.crash(0, power=False, down_ns=SECOND // 2, again=-1)
+            host.crash_after(down_ns=SECOND // 2)
         world.run(2 * SECOND)
         assert host.directory.named(name) is None
     host.disk.close()

@@ -43,7 +43,7 @@ def test_a_node_that_dies_before_the_resume_is_durable_is_resumed_again(scene: S
     host = scene.hosts[1]
     assert host.engine is not None
     host.engine.resume("q", scene.world.now_ns)
-    host.crash(0, power=False, down_ns=500 * MS, again=-1)
+    host.crash_after(down_ns=500 * MS)
     scene.world.run(20 * SECOND)
     assert host.engine is not None
     assert not host.engine.queues.pauses.by_name

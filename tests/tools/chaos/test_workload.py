@@ -93,7 +93,7 @@ def test_some_messages_are_sent_and_read_in_parts(
     scene = make(stream, transactional=transactional, settings=IN_PARTS, failure_rate=0.2)
     for host in (0, 1, 0, 1):
         scene.world.run(150 * MS)
-        scene.hosts[host].crash(0, power=True, down_ns=100 * MS, again=-1)
+        scene.hosts[host].crash_after(power=True, down_ns=100 * MS)
     scene.world.run(60 * SECOND)
     seen = scene.history.streams[0]
     assert sorted(seen.fates) == sorted(seen.handed) == list(range(20))
@@ -120,7 +120,7 @@ def test_a_sender_goes_on_where_it_was_when_its_machine_died(make: Callable[...,
     scene = make(StreamPlan(0, 1, "q", "transactional", 60, 100, gap_ns=100 * MS), transactional=True)
     for _ in range(4):
         scene.world.run(300 * MS)
-        scene.hosts[0].crash(0, power=True, down_ns=200 * MS, again=-1)
+        scene.hosts[0].crash_after(power=True, down_ns=200 * MS)
         before = scene.work.senders[0].next
         scene.world.run(199 * MS)
         assert scene.work.senders[0].next == before
@@ -141,7 +141,7 @@ def test_what_is_read_is_forwarded_in_the_commit_that_acknowledges_it(make: Call
     scene = make(*plans)
     for _ in range(6):
         scene.world.run(SECOND)
-        scene.hosts[1].crash(3, power=False, down_ns=50 * MS, again=-1)
+        scene.hosts[1].crash_after(3, down_ns=50 * MS)
     scene.world.run(60 * SECOND)
     assert len(scene.hosts[1].ends) > 3
     assert scene.handed(0) == scene.handed(1) == list(range(80))

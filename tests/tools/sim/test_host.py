@@ -16,7 +16,6 @@ from triack.queues.manager.engine import Engine
 from triack.queues.stages import Stage
 from triack.tools.replay.log.files import parse_records
 from triack.tools.sim.disk import ProcessCrashed
-from triack.tools.sim.effects import Effects
 from triack.tools.sim.faults import Faults
 from triack.tools.sim.host import FOLDER, EngineHost, SimHost
 from triack.tools.sim.network import Network
@@ -119,14 +118,9 @@ class Watched(SimHost):
 
     def __init__(self, world: World, network: Network, name: str, keys: tuple[bytes, ...] | None = None) -> None:
         super().__init__(world, network, name, f"udp://{name}:1", keys=keys)
-        self.effects = Effects()
         self.reached: list[object] = []
         self.failed: list[object] = []
         self.disk.on_effect = self._reach_disk
-
-    def before_effect(self) -> None:
-        if self.effects.end_process():
-            raise ProcessCrashed
 
     def _reach_disk(self, what: str) -> None:
         self.before_effect()
@@ -143,11 +137,9 @@ class Watched(SimHost):
     def store_failed(self, error: Exception) -> None:
         self.failed.append(error)
 
-    def act(self, action: Callable[[], object]) -> None:
-        try:
-            super().act(action)
-        except ProcessCrashed:
-            self.end()
+    def die(self) -> None:
+        """It does not come back by itself."""
+        self.end_process("killed")
 
     def send(self, count: int, stage: Stage | None = None) -> list[str | None]:
         """Send numbered bodies to b; returns what becomes known of the last one, when it does."""

@@ -53,10 +53,10 @@ def test_a_previous_that_was_lowered_outlives_a_restart() -> None:
     r.restart()
     (stream,) = r.live.transits.streams
     assert [(it.number, it.previous) for it in stream.sequence.entries.values()] == [(2, 0)]
-    b.revive()
+    b.start()
     assert net.world.run(60 * SECOND, lambda: b.length("q") == 1)
     assert b.read_all("q") == [b"second"]
-    a.revive()
+    a.start()
     assert net.world.run(60 * SECOND, lambda: net.is_done("a"))
     assert dead(a)[0] == [b"first"]
 
@@ -94,7 +94,7 @@ def test_a_backlog_crosses_each_hop_once(names: str) -> None:
     before = _crossed(net, names)
     net.world.run(3 * HOUR)
     assert _crossed(net, names) == before
-    b.revive()
+    b.start()
     assert net.world.run(HOUR, lambda: b.length("q") == 200)
     assert net.world.run(20 * SECOND, lambda: net.is_done("a"))
     assert b.read_all("q") == numbered(0, 200, 4_000)
@@ -117,13 +117,13 @@ def test_a_backlog_crosses_once_more_when_a_relay_has_forgotten(name: str) -> No
     before = _crossed(net, "arsb")
     net[name].crash()
     net.world.run(HOUR)
-    net[name].revive()
+    net[name].start()
     net.world.run(3 * HOUR)
     crossed = _crossed(net, "arsb")
     assert all(after <= 2.2 * once for after, once in zip(crossed, before, strict=True))
     net.world.run(12 * HOUR)
     assert _crossed(net, "arsb") == crossed
-    b.revive()
+    b.start()
     assert net.world.run(HOUR, lambda: net.is_done("a"))
     assert b.read_all("q") == numbered(0, 200, 4_000)
 

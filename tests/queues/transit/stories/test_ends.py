@@ -80,7 +80,7 @@ def test_the_end_waits_behind_what_waits_at_a_relay() -> None:
     assert len(a.log("stream_ended")) == 1
     assert net.waiting("r")
     assert not [it for it in r.log("control_relayed") if it["kind"] == "end"]
-    b.revive()
+    b.start()
     assert settles(net)
     assert sorted(b.read_all("q")) == sorted([b"first", *numbered(0, 5)])
     assert dead(r) == ([], {})
@@ -95,10 +95,10 @@ def test_a_relay_that_starts_again_has_its_packets_and_hears_of_the_end_again() 
     net.world.run(60 * SECOND)
     r.crash()
     net.world.run(SECOND)
-    r.revive()
+    r.start()
     assert not r.live.transits.ends._ends  # noqa: SLF001 - it was lost
     net.world.run(60 * SECOND)
-    b.revive()
+    b.start()
     assert settles(net)
     assert sorted(b.read_all("q")) == sorted(numbered(0, 5))
 
@@ -111,8 +111,8 @@ def test_an_end_that_a_relay_has_lost_is_said_again_in_the_same_session() -> Non
     post(a, "b", b"x", delivery=Delivery.RECOVERABLE)
     net.world.run(60 * SECOND)
     s.crash()
-    s.revive()
-    b.revive()
+    s.start()
+    b.start()
     assert net.world.run(60 * SECOND, lambda: b.length("q") == 1)
     assert settles(net)
 
@@ -125,7 +125,7 @@ def test_the_answer_waits_for_its_origin() -> None:
     assert net.world.run(30 * SECOND, lambda: len(b.log("stream_forgotten")) == 1)
     a.crash()
     net.world.run(30 * SECOND)
-    a.revive()
+    a.start()
     assert settles(net)
 
 
@@ -159,7 +159,7 @@ def test_after_a_week_the_destination_waits_no_longer() -> None:
     post(a, "b", b"expires", delivery=Delivery.RECOVERABLE, life_ms=5_000)
     post(a, "b", b"stays", delivery=Delivery.RECOVERABLE)
     net.world.run(60 * SECOND)
-    b.revive()
+    b.start()
     assert net.world.run(60 * SECOND, lambda: b.length("q") == 1)
     net.world.run(REST_NS // 2)
     assert (len(b.live.inbox.streams), b.log("stream_forgotten")) == (1, [])
@@ -230,7 +230,7 @@ def test_the_relay_dies_at_any_moment(seed: int) -> None:
     net.world.run(seed * 97 * MS)
     r.crash()
     net.world.run(SECOND)
-    r.revive()
+    r.start()
     assert settles(net)
     assert sorted(b.read_all("q")) == sorted(numbered(0, 3))
 

@@ -56,7 +56,7 @@ def test_onward_means_behind_the_relay(delivery: Delivery) -> None:
     assert chain.world.run(2 * SECOND, lambda: stored == [None])
     assert not chain.world.run(3 * SECOND, lambda: bool(onward))
     assert unfreed(chain["a"]) == 1
-    chain["b"].revive()
+    chain["b"].start()
     assert chain.world.run(30 * SECOND, lambda: onward == [None] and not unfreed(chain["a"]))
 
 
@@ -91,7 +91,7 @@ def test_a_chain_waits_for_its_last_disk() -> None:
     assert chain.world.run(3 * SECOND, lambda: chain.waiting("s") == 1)
     assert not chain.world.run(4 * SECOND, lambda: bool(onward))
     assert (unfreed(chain["a"]), chain.waiting("r")) == (1, 1)
-    chain["b"].revive()
+    chain["b"].start()
     assert chain.world.run(30 * SECOND, lambda: onward == [None])
     assert chain.world.run(5 * SECOND, lambda: not unfreed(chain["a"]) and not chain.waiting())
 
@@ -116,7 +116,7 @@ def test_a_link_is_downgraded_by_the_age_of_the_oldest() -> None:
     assert [type(event) for event in news(a)] == [LinkDowngraded]
     late = watch(chain, Stage.ONWARD)
     assert chain.world.run(3 * SECOND, lambda: late == [None])
-    chain["b"].revive()
+    chain["b"].start()
     assert chain.world.run(60 * SECOND, lambda: a.outbox.sync_links.mode_of("r") is LinkMode.SYNC)
     assert news(a)[-1] == LinkUpgraded("r")
     assert len(a.log("link_downgraded", "link_upgraded")) == 2
@@ -136,7 +136,7 @@ def test_a_relay_that_is_behind_tells_those_that_wait_for_it() -> None:
     late = watch(chain, Stage.ONWARD)
     assert chain.world.run(2 * SECOND, lambda: late == [None])
     assert news(a) == []
-    chain["b"].revive()
+    chain["b"].start()
     assert chain.world.run(60 * SECOND, lambda: chain["r"].outbox.sync_links.mode_of("s") is LinkMode.SYNC)
     chain["b"].crash()
     waits = watch(chain, Stage.ONWARD)
