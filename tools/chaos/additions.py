@@ -1,8 +1,8 @@
 """Additions to the plans of seeds since these were drawn first.
 
-Addresses of both transports, narrow paths, changing permissions, middle boxes that forget, second openers of a store,
-clocks that are set between two starts, messages that kill, dead letters beside little quotas, many names, priorities,
-paused queues, answers to senders that ask for them, and bodies that are sent in parts.
+Addresses of both transports, narrow paths, slow links, changing permissions, middle boxes that forget, second openers
+of a store, clocks that are set between two starts, messages that kill, dead letters beside little quotas, many names,
+priorities, paused queues, answers to senders that ask for them, and bodies that are sent in parts.
 
 Each draws from a random stream of its own, so that a seed keeps its old plan, and gets the addition.
 """
@@ -29,6 +29,7 @@ __all__ = [
     "poison",
     "prioritize",
     "set_clocks",
+    "slow",
     "stream_bodies",
     "visit",
     "waver",
@@ -63,6 +64,12 @@ WANTED_BYTES = (1_200, 9_000, 32_000, 65_535)
 """Ends that do not agree are among them, and one that probes nothing."""
 CARRIED_BYTES = (0, 1_200, 1_300, 1_472, 5_000, 8_972, 40_000)
 """0 for no limit; never less than the base."""
+SLOW_SHARE = 1 / 10
+"""Of all plans: a block of 250 seeds has it twenty-five times."""
+RATES_BPS = (16_000, 64_000, 500_000)
+"""From a large datagram in more than half a second, beyond the timeouts of some, to hardly a wait."""
+QUEUES_BYTES = (0, 1_500, 6_000)
+"""Before a slow link: 0 for no limit, one large datagram, and a small window of them."""
 HIDDEN_SHARE = 1 / 8
 """Of the plans over UDP: a block of 250 seeds has it nearly thirty times."""
 HIDES_MAX = 3
@@ -130,6 +137,14 @@ def narrow(plan: Plan, random: Random) -> Plan:
     ]
     by_time = tuple(sorted((*plan.faults, *faults), key=lambda fault: fault.at_ns))
     return replace(plan, hosts=hosts, faults=by_time)
+
+
+def slow(plan: Plan, random: Random) -> Plan:
+    """Links with a rate, each path its own, and a queue before it that overflows."""
+    if random.random() >= SLOW_SHARE:
+        return plan
+    rate_bps, queue_bytes = random.choice(RATES_BPS), random.choice(QUEUES_BYTES)
+    return replace(plan, network=replace(plan.network, rate_bps=rate_bps, queue_bytes=queue_bytes))
 
 
 def hide(plan: Plan, random: Random) -> Plan:

@@ -16,6 +16,7 @@ from triack.tools.chaos.additions import (
     poison,
     prioritize,
     set_clocks,
+    slow,
     stream_bodies,
     visit,
     waver,
@@ -71,7 +72,7 @@ def draw(seed: int) -> Plan:
         plan = prioritize(draw_relayed(seed, world.chance("relays")), world.chance("priorities"))
         plan = keep_journals(ask_for_answers(plan, world.chance("answers")), world.chance("journals"))
         plan = stream_bodies(seal_some(plan, world.chance("seals")), world.chance("large bodies"))
-        return lower_disks(plan, world.chance("low disks"))
+        return slow(lower_disks(plan, world.chance("low disks")), world.chance("slow links"))
     random = world.chance("plan")
     hosts = random.choice([2, 2, 2, 3])
     scheme = "tcp" if random.random() < 0.15 else "udp"
@@ -96,7 +97,8 @@ def draw(seed: int) -> Plan:
     plan = pause_queues(prioritize(plan, world.chance("priorities")), world.chance("paused queues"))
     plan = keep_journals(ask_for_answers(plan, world.chance("answers")), world.chance("journals"))
     plan = lower_disks(stream_bodies(plan, world.chance("large bodies")), world.chance("low disks"))
-    return _with_logs(_with_packets(plan, world.chance("packets")), world.chance("logs"))
+    plan = slow(_with_packets(plan, world.chance("packets")), world.chance("slow links"))
+    return _with_logs(plan, world.chance("logs"))
 
 
 def _with_logs(plan: Plan, random: Random) -> Plan:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from triack.tools.chaos.plan import Plan
-from triack.tools.sim.faults import Faults
+from triack.tools.sim.faults import SHARES, Faults
 
 __all__ = ["shrink"]
 
@@ -57,17 +57,7 @@ def _calmer(plan: Plan) -> Iterator[Plan]:
     calm = Faults(delay_ns=plan.network.delay_ns)
     if plan.network != calm:
         yield replace(plan, network=calm)
-    for name in (
-        "loss",
-        "burst",
-        "duplicate",
-        "late_duplicate",
-        "reorder",
-        "spike",
-        "corrupt",
-        "truncate",
-        "jitter_ns",
-    ):
+    for name in (*SHARES, "jitter_ns", "rate_bps"):
         if getattr(plan.network, name):
             yield replace(plan, network=replace(plan.network, **{name: 0}))
 

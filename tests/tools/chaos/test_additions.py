@@ -1,6 +1,7 @@
 """Additions to plans: each comes, to a share of the seeds, and changes nothing else of a plan."""
 
 from dataclasses import replace
+from itertools import product
 from random import Random
 
 from triack.tools.chaos.additions import (
@@ -8,6 +9,8 @@ from triack.tools.chaos.additions import (
     LIVE_MAX,
     ONCE_NAMES,
     PRIORITIES_MAX,
+    QUEUES_BYTES,
+    RATES_BPS,
     RETIRE_S,
     WANTED_BYTES,
     hide,
@@ -21,6 +24,7 @@ from triack.tools.chaos.additions import (
 from triack.tools.chaos.drawing import draw
 from triack.tools.chaos.pausing import OUTGOING
 from triack.tools.chaos.plan import DISHONEST, LASTING_MS, Plan
+from triack.tools.chaos.run import run_plan
 from triack.tools.chaos.topologies import RELAYED_FROM
 
 ADDED = ("forbid", "hide", "narrow")
@@ -59,6 +63,16 @@ def test_some_stores_are_opened_a_second_time_and_some_clocks_are_set() -> None:
         assert all(stream.live_ms == LASTING_MS for stream in plan.streams)
         assert not any(stream.read_ms for stream in plan.streams)
         assert [fault.at_ns for fault in plan.faults] == sorted(fault.at_ns for fault in plan.faults)
+
+
+def test_some_links_are_slow_with_relays_too() -> None:
+    """Each rate with each queue, and most plans have none; where the faults end, the link is fast again."""
+    plain, relayed = ([draw(first + seed) for seed in range(200)] for first in (0, RELAYED_FROM))
+    slow = [plan.network for plan in (*plain, *relayed) if plan.network.rate_bps]
+    assert {(network.rate_bps, network.queue_bytes) for network in slow} == set(product(RATES_BPS, QUEUES_BYTES))
+    assert all(10 <= sum(bool(plan.network.rate_bps) for plan in plans) <= 30 for plans in (plain, relayed))
+    late = min((plan for plan in plain if plan.network.rate_bps == RATES_BPS[0]), key=lambda plan: plan.faults_end_ns)
+    assert not run_plan(late).violations
 
 
 def test_narrow_paths_differ_each_way_and_change_in_the_middle() -> None:

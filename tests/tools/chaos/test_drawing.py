@@ -4,6 +4,7 @@ from collections import Counter
 
 from triack.tools.chaos.drawing import draw
 from triack.tools.chaos.plan import DISHONEST, STRANGE
+from triack.tools.sim.faults import SHARES
 
 KINDS = {
     "kill",
@@ -46,7 +47,7 @@ def test_a_swarm_covers_every_option() -> None:
     assert max(kinds.values()) < 200
     assert {host.settings.messages_per_packet for plan in plans for host in plan.hosts} == {None, 1, 3}
     networks = Counter(name for plan in plans for name in plan.describe()["network"])
-    assert {"loss", "burst", "duplicate", "late_duplicate", "reorder", "spike", "corrupt", "truncate"} <= set(networks)
+    assert {*SHARES, "rate_bps", "queue_bytes"} <= set(networks)
     assert {stream.delivery for plan in plans for stream in plan.streams} == {"express", "recoverable", "transactional"}
     assert {plan.hosts[0].address[:3] for plan in plans} == {"udp", "tcp"}
     assert any(plan.dead_path for plan in plans)
