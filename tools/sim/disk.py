@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 import apsw
 
+from triack.base.clock import BOOT_BYTES
 from triack.base.in_hand import Marks, begin_words, read_marks
 from triack.tools.sim.disk_file import Process
 from triack.tools.sim.medium import Change, DiskFaults, FailAt, File, Medium, ProcessCrashed, put
@@ -77,7 +78,7 @@ class Disk(Medium):
     Attributes:
         vfs: the name for ``apsw.Connection(path, vfs=...)``; the same after ``kill`` and ``lose_power``.
         tears: whether a loss of power may leave a part of a write.
-        boots: how often its machine was started.
+        boots: how often its machine was started; see ``uptime``.
         free_bytes: the free room that it reports; it takes all writes nevertheless.
         size_bytes: the size that it reports.
     """
@@ -88,6 +89,7 @@ class Disk(Medium):
         self.tears = True
         self.free_bytes = self.size_bytes = 2**40
         self.boots = 1
+        self._up_since = 1, 0
         self._hands: dict[Path, MemoryHands] = {}
         self._process = self._start()
 
@@ -148,6 +150,13 @@ class Disk(Medium):
         for file in self.visible.values():
             file.visible[:] = file.durable
         self.kill()
+
+    def uptime(self, now_ns: int) -> tuple[bytes, int]:
+        """Which start of its machine this is, and nanoseconds since its clock was first read in it."""
+        if self._up_since[0] != self.boots:
+            self._up_since = self.boots, now_ns
+        boots, since_ns = self._up_since
+        return boots.to_bytes(BOOT_BYTES), now_ns - since_ns
 
     def hands_of(self, folder: Path | None) -> MemoryHands | None:
         """The notes of messages in hand of the node with that data directory; None for one in memory."""

@@ -16,7 +16,7 @@ from operator import itemgetter
 from pathlib import Path
 from random import Random
 
-from triack.base.clock import BOOT_BYTES, ClockReading, find_jump, sane_wall_ns
+from triack.base.clock import ClockReading, find_jump, sane_wall_ns
 from triack.base.commit import Commit, StoreContent
 from triack.base.datagram import Channels
 from triack.base.errors import NodeClosed, RollbackDetected, StoreDamaged, TriackError
@@ -196,7 +196,6 @@ class SimHost(EngineHost):
         self.page_bytes, self.checkpoint_pages = PAGE_BYTES, CHECKPOINT_PAGES
         self.commit_ns = MS // 4
         self.wall_offset_ns = WALL_NS
-        self._up_since = self.disk.boots, 0
         self.boots = 0
         self.routes: tuple[Route, ...] = ()
         self.random: Random = world.chance(f"host {name}")
@@ -318,12 +317,9 @@ class SimHost(EngineHost):
     def read_clock(self, engine: Engine | None = None) -> ClockReading:
         """The clocks of its machine; the node's is the system's when it begins."""
         now_ns = self.world.now_ns
-        if self._up_since[0] != self.disk.boots:
-            self._up_since = self.disk.boots, now_ns
-        boots, since_ns = self._up_since
         system_ns = sane_wall_ns(now_ns + self.wall_offset_ns)
         node_ns = system_ns if engine is None else now_ns + engine.wall.offset_ns
-        return ClockReading(boots.to_bytes(BOOT_BYTES), now_ns - since_ns, system_ns, node_ns)
+        return ClockReading(*self.disk.uptime(now_ns), system_ns, node_ns)
 
     def make_channels(self) -> Channels:
         """The channels that protect its datagrams."""

@@ -1,7 +1,6 @@
 """A simulated machine without its processes: its disk, its clock, its addresses."""
 
 from triack.base.checks import LONGEST_LIFE_S, check_between
-from triack.base.clock import BOOT_BYTES
 from triack.base.units import SECOND
 from triack.testing.ground import Ground
 from triack.tools.sim.disk import Disk, DiskFaults
@@ -29,7 +28,6 @@ class Hardware:
         self._disk_delay = 0.001
         self.logs_begun = 0
         self._wall_offset_ns = WALL_NS
-        self._up_since = self.disk.boots, 0
 
     @property
     def disk_delay(self) -> float:
@@ -47,11 +45,7 @@ class Hardware:
 
     def uptime(self) -> tuple[bytes, int]:
         """Which of its starts this is, and nanoseconds since then."""
-        now_ns = self.world.time.now_ns
-        if self._up_since[0] != self.disk.boots:
-            self._up_since = self.disk.boots, now_ns
-        boots, since_ns = self._up_since
-        return boots.to_bytes(BOOT_BYTES), now_ns - since_ns
+        return self.disk.uptime(self.world.time.now_ns)
 
     def clock(self) -> float:
         """Its wall clock, as ``time.time`` would give it; for services that let themselves be given a clock."""

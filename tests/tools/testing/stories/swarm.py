@@ -15,12 +15,14 @@ from typing import Any
 import triack
 from triack.testing import Machine, World
 from triack.tools.sim.disk import DiskFaults
+from triack.tools.sim.faults import SHARES
 
 NAMES = ("a", "b", "c")
 FAULTS = (
-    "loss", "duplicate", "reorder", "delay", "cut", "clog", "heal", "heal", "crash", "power", "effect", "pause",
+    "share", "share", "share", "slow", "delay", "cut", "clog", "heal", "heal", "crash", "power", "effect", "pause",
     "resume", "clock", "start", "start", "rebind", "disk", "mend",
 )  # fmt: skip
+DISK_SHARES = ("full", "write", "sync", "read", "short", "open", "truncate", "delete")
 FAULTY_SECONDS = 10.0
 QUIET_SECONDS = 120.0
 GRACE_SECONDS = 12.0
@@ -287,12 +289,10 @@ class Swarm:
         share = random.choice([0.0, 0.05, 0.3, 0.5])
         other = random.choice([name for name in NAMES if name != machine.name])
         match what:
-            case "loss":
-                world.set_loss(share)
-            case "duplicate":
-                world.set_duplicate(share)
-            case "reorder":
-                world.set_reorder(share)
+            case "share":
+                setattr(world.faults, random.choice(SHARES), share)
+            case "slow":
+                world.faults.rate_bps, world.faults.queue_bytes = random.choice([0, 64_000, 500_000]), 6_000
             case "delay":
                 world.set_delay(random.choice([0.0001, 0.005, 0.1]), jitter=random.choice([0, 0.01]))
             case "cut":
@@ -326,7 +326,7 @@ class Swarm:
             case "disk":
                 share = random.choice([0.001, 0.02, 1.0])
                 machine.disk.faults = DiskFaults()
-                setattr(machine.disk.faults, random.choice(["full", "write", "sync", "read", "short"]), share)
+                setattr(machine.disk.faults, random.choice(DISK_SHARES), share)
             case "mend":
                 machine.mend_disk()
 
