@@ -77,7 +77,7 @@ def teeth(names: tuple[str, ...], seeds: int, jobs: int, *, tests: bool) -> None
     """Plant known bugs, and tell lies: write down what finds each in proof/teeth.json, and say what has changed.
 
     With names of bugs only these are planted, and no lies are told. It fails when a bug is not found by all that must
-    find it, or a lie is found by nothing and not harmless.
+    find it. Lies that nothing finds are named; ``lies`` fails for them.
     """
 
     def say(found: Found) -> None:
@@ -99,7 +99,7 @@ def teeth(names: tuple[str, ...], seeds: int, jobs: int, *, tests: bool) -> None
     found = sum(result.whole for result in results)
     lies = f"; {told.lies} lies of {len(told.finders)} kinds, {len(told.missed)} missed" if told else ""
     _console.print(f"{found} of {len(results)} planted bugs found{lies}")
-    sys.exit(EXIT_FAIL if found < len(results) or (told and told.missed) else 0)
+    sys.exit(0 if found == len(results) else EXIT_FAIL)
 
 
 @main.command()
