@@ -1,7 +1,7 @@
 """Invalid settings are refused by name, when they are made."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 
 import pytest
@@ -23,8 +23,12 @@ class Settings:
 
 @pytest.mark.parametrize("settings", [Settings(), Settings(limit=1), Settings(count=10**12, name="", share=-1.0)])
 def test_what_can_be_passes(settings: Settings) -> None:
-    """None where it is allowed; what is no number of things is not looked at."""
+    """None where it is allowed; what is no number of things is not looked at, and stays as it is."""
+    before = replace(settings)
     check_settings(settings)
+    assert settings == before
+    with pytest.raises(UsageError, match=r"^Settings: count must be a whole number of at least 1, not 0$"):
+        check_settings(replace(settings, count=0))
 
 
 @pytest.mark.parametrize(

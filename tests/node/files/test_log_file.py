@@ -91,17 +91,21 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
         LogFile(tmp_path / "log", "n", 1)
 
 
-def test_a_folder_that_is_gone_ends_the_recording_only(tmp_path: Path) -> None:
-    """Somebody tidied up under the running node: neither the next segment nor the end of it raises."""
-    for times, records in ((1, b"on\n"), (2, b"on\n"), (2, b'{"v":6}\n')):
-        log = LogFile(tmp_path / "log", "n", 1)
-        log.append(b"begun\n")
-        for file in (tmp_path / "log").iterdir():
-            file.unlink()
-        (tmp_path / "log").rmdir()
-        for _ in range(times):
-            log.append(records)
-        log.close()
+@pytest.mark.parametrize(("times", "records"), [(1, b"on\n"), (2, b"on\n"), (2, b'{"v":6}\n')])
+def test_a_folder_that_is_gone_ends_the_recording_only(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, times: int, records: bytes
+) -> None:
+    """Somebody tidied up under the running node: its next segment, or its end, says so once and makes no new folder."""
+    log = LogFile(tmp_path / "log", "n", 1)
+    log.append(b"begun\n")
+    for file in (tmp_path / "log").iterdir():
+        file.unlink()
+    (tmp_path / "log").rmdir()
+    for _ in range(times):
+        log.append(records)
+    log.close()
+    assert caplog.messages == [f"recording in {tmp_path / 'log'} stopped: No such file or directory"]
+    assert not (tmp_path / "log").exists()
 
 
 @pytest.mark.skipif(os.name != "posix", reason="other systems have no modes of files")

@@ -24,7 +24,8 @@ def test_a_file_of_ours_is_opened(tmp_path: Path) -> None:
     path = tmp_path / "note"
     path.write_bytes(b"x")
     path.chmod(0o644)
-    os.close(open_plain(path, trusted_users()))
+    with os.fdopen(open_plain(path, trusted_users()), "rb") as opened:
+        assert opened.read() == b"x"
 
 
 def test_what_is_no_plain_file_is_refused_by_name(tmp_path: Path) -> None:
