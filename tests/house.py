@@ -497,29 +497,33 @@ def folder_rule(root: Path) -> Iterator[str]:
             yield f"{folder.relative_to(root).as_posix()}/__init__.py:1: missing in a folder with tests"
 
 
-def mirror_rule(files: Iterable[str]) -> Iterator[str]:
-    """The tests are the same tree again: each module has its file, and each file names its module.
+def place_rule(files: Iterable[str]) -> Iterator[str]:
+    """Each room has its tests in its folder below ``tests``, and each file of tests is in the folder of a room.
 
-    What is about a room as a whole is in ``stories/`` of the room, or in ``tests/room/test_room.py``, unless a module
-    has that name. What tests a machine of the tests themselves lies beside it; ``tests/attacks`` is about all of it.
+    Stories of a whole room may be in its ``stories/``. What tests a machine of the tests themselves lies beside it;
+    ``tests/attacks`` is about all of the house.
     """
     files = set(files)
-    folders = {file.rpartition("/")[0] for file in files}
-    for file in sorted(files):
-        folder, _, name = file.rpartition("/")
-        if folder.split("/")[0] in (*CODE_FOLDERS, "proof") and not name.startswith("__"):
-            test = f"tests/{folder}/test_{name}"
-            if test not in files:
-                yield f"{file}:1: has no tests in {test}"
-        elif name.startswith("test_") and folder not in ("tests", "tests/attacks"):
-            of = folder.removeprefix("tests/")
-            if of.endswith("/stories") and of.removesuffix("/stories") in folders:
-                continue
-            named = name.removeprefix("test_")
-            if f"{folder}/{named}" in files:
-                continue
-            if f"{of}/{named}" not in files and not (of in folders and f"{of.split('/')[-1]}.py" == named):
-                yield f"{file}:1: names no module of {of}"
+    rooms = {folder_of(file) for file in files if is_code(file)}
+    tests = {file for file in files if file.rpartition("/")[2].startswith("test_") and file.startswith("tests/")}
+    for room in sorted(rooms):
+        if not any(test.startswith(f"tests/{room}/") for test in tests):
+            yield f"{room}:1: has no tests in tests/{room}"
+    for test in sorted(tests):
+        folder = folder_of(test)
+        of = folder.removeprefix("tests/").removesuffix("/stories")
+        if folder not in ("tests", "tests/attacks") and of not in rooms and test.replace("/test_", "/") not in files:
+            yield f"{test}:1: {of} is no room"
+
+
+def is_code(file: str) -> bool:
+    """Whether a file is a module of the product or of the proof; ``api/`` has only its ``__init__.py``."""
+    room, _, name = file.partition("/")
+    return room in (*CODE_FOLDERS, "proof") and name.endswith(".py")
+
+
+def folder_of(file: str) -> str:
+    return file.rpartition("/")[0]
 
 
 def crowd_rule(files: Iterable[str]) -> Iterator[str]:

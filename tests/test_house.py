@@ -37,8 +37,8 @@ from tests.house import (
     imports,
     leftover_rule,
     level_rule,
-    mirror_rule,
     package_rule,
+    place_rule,
     project,
     purity_rule,
     room_rule,
@@ -95,9 +95,9 @@ def test_test_folders_are_packages() -> None:
     no_findings(folder_rule(ROOT))
 
 
-def test_tests_mirror_the_tree() -> None:
-    """The tests of a module, or of a subject, are found by their name."""
-    no_findings(mirror_rule(source.path for source in house()))
+def test_every_room_has_its_tests() -> None:
+    """They are found by its name."""
+    no_findings(place_rule(source.path for source in house()))
 
 
 def test_errors_are_one_public_tree() -> None:
@@ -346,19 +346,19 @@ def test_folder_rule_bites(tmp_path: Path) -> None:
     assert list(folder_rule(tmp_path)) == ["tests/deep/__init__.py:1: missing in a folder with tests"]
 
 
-def test_mirror_rule_bites() -> None:
-    """A module without tests is found, and a test of nothing; a room may have tests of its own."""
-    fine = ["session/rtt.py", "tests/session/test_rtt.py", "tests/session/test_session.py", "tests/test_docs.py"]
-    fine += ["api/__init__.py", "tests/api/test_api.py", "tests/session/pair.py", "proof/disk/run.py"]
-    fine += ["tests/session/stories/test_transfer.py", "tests/fuzz/targets.py", "tests/fuzz/test_targets.py"]
-    fine += ["tests/attacks/test_gaps.py"]
-    assert list(mirror_rule([*fine, "tests/proof/disk/test_run.py", "docs/plot.py"])) == []
-    wrong = ["tests/session/test_wish.py", "tests/proof/test_real.py", "tests/no/stories/test_any.py"]
-    assert list(mirror_rule([*fine, *wrong])) == [
-        "proof/disk/run.py:1: has no tests in tests/proof/disk/test_run.py",
-        "tests/no/stories/test_any.py:1: names no module of no/stories",
-        "tests/proof/test_real.py:1: names no module of proof",
-        "tests/session/test_wish.py:1: names no module of session",
+def test_place_rule_bites() -> None:
+    """A room without tests and tests of no room are found."""
+    fine = ["session/rtt.py", "tests/session/test_times.py", "tests/session/stories/test_any.py", "tests/test_docs.py"]
+    fine += ["api/__init__.py", "tests/api/test_api.py", "tests/session/pair.py", "docs/plot.py"]
+    fine += ["tests/fuzz/targets.py", "tests/fuzz/test_targets.py", "tests/attacks/test_gaps.py"]
+    assert list(place_rule([*fine, "proof/disk/run.py", "tests/proof/disk/deep/test_any.py"])) == [
+        "tests/proof/disk/deep/test_any.py:1: proof/disk/deep is no room"
+    ]
+    wrong = ["proof/disk/run.py", "tests/proof/test_real.py", "tests/no/stories/test_any.py"]
+    assert list(place_rule([*fine, *wrong])) == [
+        "proof/disk:1: has no tests in tests/proof/disk",
+        "tests/no/stories/test_any.py:1: no is no room",
+        "tests/proof/test_real.py:1: proof is no room",
     ]
 
 

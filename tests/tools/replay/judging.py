@@ -1,10 +1,8 @@
 """Planted worlds before the judge, which is quick."""
 
-from functools import cache
-
 from tests.tools.replay.ack_faults import ACK_FAULTS
 from tests.tools.replay.admin_faults import ADMIN_FAULTS
-from tests.tools.replay.builder import World, brief
+from tests.tools.replay.builder import World
 from tests.tools.replay.end_faults import END_FAULTS
 from tests.tools.replay.faults import FAULTS, ready
 from tests.tools.replay.journal_faults import JOURNAL_FAULTS
@@ -46,13 +44,6 @@ def plant(name: str) -> tuple[World, set[tuple[str, int, int, int]]]:
     return world, expected
 
 
-def assert_found(name: str) -> None:
-    """See that a planted fault is found as what it is."""
-    world, expected = plant(name)
-    found = brief(judge_records([record for log in world.logs for record in log.records]))
-    assert found >= expected, found
-
-
 def verdict_of(world: World) -> Verdict:
     judge = Judge()
     world.number()
@@ -60,17 +51,6 @@ def verdict_of(world: World) -> Verdict:
         for start in range(1, log.incarnation + 1):
             judge.read(log.name, [record for record in log.records if record["incarnation"] == start])
     return judge.finish()
-
-
-def breaking(*checks: str) -> list[str]:
-    """The names of the faults that break one of these checks."""
-    return [name for name in PLANTED if not broken_by(name).isdisjoint(checks)]
-
-
-@cache
-def broken_by(name: str) -> frozenset[str]:
-    """Planted once for all modules whose tests are named after these faults: each worker collects them all."""
-    return frozenset(check for check, *_ in plant(name)[1])
 
 
 def checks_of(world: World) -> set[str]:

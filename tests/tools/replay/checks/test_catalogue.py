@@ -2,8 +2,12 @@
 
 from pathlib import Path
 
+import pytest
+
+from tests.tools.replay.builder import brief
 from tests.tools.replay.judging import PLANTED, plant
 from triack.tools.replay.checks.catalogue import CHECKS, MACHINES
+from triack.tools.replay.engines.local_engine import judge_records
 
 ROOT = Path(__file__).parents[4]
 SILENT = {
@@ -16,6 +20,14 @@ SILENT = {
     "session/congestion/undecided", "session/snapshot",
 }  # fmt: skip
 """Modules of sessions and sequences that promise nothing a record could show: layouts, settings, estimates."""
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_a_planted_fault_is_found(name: str) -> None:
+    """As what it is, and where it is."""
+    world, expected = plant(name)
+    found = brief(judge_records([record for log in world.logs for record in log.records]))
+    assert found >= expected, found
 
 
 def test_every_check_has_a_planted_lie() -> None:

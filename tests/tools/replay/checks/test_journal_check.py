@@ -9,7 +9,6 @@ from tests.queues.world import SimNode, World, numbered
 from tests.tools.replay.builder import PER_PACKET, place
 from tests.tools.replay.faults import ready
 from tests.tools.replay.journal_faults import TX, ask, copy, deliver, settle
-from tests.tools.replay.judging import assert_found, breaking
 from tests.tools.replay.two_nodes import Log, checks, logs_of, renumbered
 from triack.base.delivery import Delivery
 from triack.base.units import SECOND
@@ -191,8 +190,3 @@ def test_a_commit_with_a_copy_may_never_have_returned(boot: str, found: set[str]
     world.number()
     checks = {it.check for it in judge_records([record for log in world.logs for record in log.records])}
     assert checks == found
-
-
-@pytest.mark.parametrize("name", breaking("journal_complete", "journal_twice"))
-def test_a_planted_fault_is_found(name: str) -> None:
-    assert_found(name)

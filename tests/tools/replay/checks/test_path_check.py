@@ -2,16 +2,7 @@
 
 from typing import Any
 
-import pytest
-
-from tests.tools.replay.judging import assert_found, breaking
 from triack.tools.replay.checks.path_check import PathSizes
-
-
-@pytest.mark.parametrize("name", breaking("path_size"))
-def test_a_planted_fault_is_found(name: str) -> None:
-    """As what it is, and where it is."""
-    assert_found(name)
 
 
 def test_the_largest_counts_wherever_it_stands() -> None:

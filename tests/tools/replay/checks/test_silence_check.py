@@ -1,16 +1,7 @@
 """How long an end may be silent, must be, and what counts as a sign of life."""
 
-import pytest
-
-from tests.tools.replay.judging import assert_found, breaking
 from triack.base.units import MS
 from triack.tools.replay.checks.silence_check import Silence, judge_patience, judge_timeout
-
-
-@pytest.mark.parametrize("name", breaking("silence", "store_silence", "ack_timeout"))
-def test_a_planted_fault_is_found(name: str) -> None:
-    """As what it is, and where it is."""
-    assert_found(name)
 
 
 def at(ms: int) -> dict[str, int]:

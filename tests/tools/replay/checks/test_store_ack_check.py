@@ -2,16 +2,9 @@
 
 import pytest
 
-from tests.tools.replay.judging import assert_found, breaking
 from triack.base.units import MS
 from triack.tools.replay.checks.findings import Output, Record
 from triack.tools.replay.checks.store_ack_check import RUNS_MAX, Debt, StoreAcks
-
-
-@pytest.mark.parametrize("name", breaking("store_ack_late"))
-def test_a_planted_fault_is_found(name: str) -> None:
-    """As what it is, and where it is."""
-    assert_found(name)
 
 
 def record(at_ms: int, first: int, last: int, size: int = 0) -> Record:

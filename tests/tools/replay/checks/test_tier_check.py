@@ -3,7 +3,6 @@
 import pytest
 
 from tests.tools.replay.harmless import held_back_for_longer_than_its_tier
-from tests.tools.replay.judging import assert_found, breaking
 from triack.base.units import MS
 from triack.tools.replay.checks.findings import Output
 from triack.tools.replay.checks.tier_check import Tiers
@@ -11,7 +10,6 @@ from triack.tools.replay.engines.local_engine import judge_records
 from triack.tools.replay.log.files import Record
 from triack.tools.replay.log.ranges import RangeSet
 
-CHECKS = ("resend_tiers",)
 OF_FIRST: Record = {"node": "a", "incarnation": 1, "n": 1, "wall_ns": 0, "sequence": 1, "number": 1, "packets": 1}
 OF_FIRST |= {"resend": False, "previous": 0, "first": 1, "last": 1}
 """What records of the first packet of a stream say."""
@@ -23,12 +21,6 @@ def of_interval(resend_ms: int) -> tuple[Tiers, Output]:
     tiers = Tiers("a", 1, out)
     tiers.handle_settings({"seq_resend_13_ns": resend_ms * MS})
     return tiers, out
-
-
-@pytest.mark.parametrize("name", breaking(*CHECKS))
-def test_a_planted_fault_is_found(name: str) -> None:
-    """As what it is, and where it is."""
-    assert_found(name)
 
 
 def test_only_the_word_of_a_full_queue_excuses_a_wait() -> None:

@@ -1,16 +1,8 @@
 """How much an end may have unacknowledged: by agreement, and by what it says of a window that follows its path."""
 
-import pytest
-
 from tests.tools.replay.ack_faults import following
 from tests.tools.replay.faults import ready
-from tests.tools.replay.judging import assert_found, breaking, checks_of
-
-
-@pytest.mark.parametrize("name", breaking("window"))
-def test_a_planted_fault_is_found(name: str) -> None:
-    """As what it is, and where it is."""
-    assert_found(name)
+from tests.tools.replay.judging import checks_of
 
 
 def test_a_window_that_is_announced_in_time_may_be_used_up() -> None:

@@ -7,7 +7,6 @@ import pytest
 
 from tests.queues.admin import ask
 from tests.queues.world import World, numbered
-from tests.tools.replay.judging import assert_found, breaking
 from tests.tools.replay.two_nodes import Log, checks, logs_of, renumbered
 from triack.base.units import SECOND
 from triack.tools.replay.checks.findings import Output
@@ -97,8 +96,3 @@ def test_a_relay_tells_of_each_copy_that_it_has_taken(*, takes: bool) -> None:
         asking.handle_transit({"sequence": 1, "first": 4, "last": 6})
     asking.handle_told(told, receiver)
     assert [found.violation.check for found in out.findings] == ([] if takes else ["admin_ack_twice"])
-
-
-@pytest.mark.parametrize("name", breaking("admin_ack_missing", "admin_ack_twice", "admin_ack_made_up"))
-def test_a_planted_fault_is_found(name: str) -> None:
-    assert_found(name)

@@ -3,22 +3,9 @@
 import pytest
 
 from tests.tools.replay.faults import ready
-from tests.tools.replay.judging import assert_found, breaking
 from triack.base.errors import ReplayError
 from triack.tools.replay.checks.findings import Output
 from triack.tools.replay.judges.journal import Journal, Segment, join_segments
-
-CHECKS = (
-    "clock",
-    "node_life",
-    "log_gap",
-)
-
-
-@pytest.mark.parametrize("name", breaking(*CHECKS))
-def test_a_planted_fault_is_found(name: str) -> None:
-    """As what it is, and where it is."""
-    assert_found(name)
 
 
 def test_records_go_to_who_judges_them() -> None:
