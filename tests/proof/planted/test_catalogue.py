@@ -11,6 +11,7 @@ import pytest
 from proof.planted import relays
 from proof.planted.bug import Bug, Bugs, ForGood, Patch
 from proof.planted.catalogue import BUGS, bug_named
+from proof.planted.lying_relay import LIES
 from proof.planted.run import Found
 from proof.planted.stories import ALL as STORIES
 from proof.planted.stories import Story
@@ -42,7 +43,7 @@ MOST = {"bodies": 2, "relays": 2}
 FIRST = {"relays": RELAYED_FROM, "storms": RELAYED_FROM, "topics": TOPICS_FROM, "remote": TOPICS_FROM}
 """From which seed on the bugs of a room are looked for: where there are relays, or topics."""
 
-TOLD = [scope for scope in (*STORIES, *relays.ALL) if isinstance(scope, Story)]
+TOLD = [*STORIES, LIES]
 """The stories, and the relay that lies."""
 
 
