@@ -1,28 +1,14 @@
 """Planted worlds before the judge, which is quick."""
 
-from tests.tools.replay.ack_faults import ACK_FAULTS
-from tests.tools.replay.admin_faults import ADMIN_FAULTS
 from tests.tools.replay.builder import World
-from tests.tools.replay.end_faults import END_FAULTS
-from tests.tools.replay.faults import FAULTS, ready
-from tests.tools.replay.journal_faults import JOURNAL_FAULTS
+from tests.tools.replay.faults import FAULTS, RULE_FAULTS, ready, restarted
 from tests.tools.replay.relays import RELAY_FAULTS, Relayed
-from tests.tools.replay.rule_faults import RULE_FAULTS, restarted
 from tests.tools.replay.topic_faults import TOPIC_FAULTS
 from triack.tools.replay.engines.local_engine import judge_records
 from triack.tools.replay.judges.judge import Judge
 from triack.tools.replay.log.schema import Verdict
 
-PLANTED = (
-    *FAULTS,
-    *ACK_FAULTS,
-    *END_FAULTS,
-    *RULE_FAULTS,
-    *RELAY_FAULTS,
-    *ADMIN_FAULTS,
-    *JOURNAL_FAULTS,
-    *TOPIC_FAULTS,
-)
+PLANTED = (*FAULTS, *RULE_FAULTS, *RELAY_FAULTS, *TOPIC_FAULTS)
 
 
 def plant(name: str) -> tuple[World, set[tuple[str, int, int, int]]]:
@@ -38,7 +24,7 @@ def plant(name: str) -> tuple[World, set[tuple[str, int, int, int]]]:
         topics.number()
         return topics, expected
     world = restarted() if name in RULE_FAULTS else ready()
-    expected = (FAULTS | ACK_FAULTS | END_FAULTS | RULE_FAULTS | ADMIN_FAULTS | JOURNAL_FAULTS)[name](world)
+    expected = (FAULTS | RULE_FAULTS)[name](world)
     world.end()
     world.number(lacking=name == "records_missing")
     return world, expected

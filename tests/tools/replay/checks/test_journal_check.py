@@ -6,9 +6,9 @@ from functools import cache
 import pytest
 
 from tests.queues.world import SimNode, World, numbered
+from tests.tools.replay.acts import TX, arrive, ask_copy, copy, settle_journaled
 from tests.tools.replay.builder import PER_PACKET, place
 from tests.tools.replay.faults import ready
-from tests.tools.replay.journal_faults import TX, ask, copy, deliver, settle
 from tests.tools.replay.two_nodes import Log, checks, logs_of, renumbered
 from triack.base.delivery import Delivery
 from triack.base.units import SECOND
@@ -122,7 +122,7 @@ def test_what_is_copied_was_handed_out_before() -> None:
 def test_what_the_lost_end_of_a_log_may_say_of_a_stream_accuses_nobody(boots: tuple[str, str], found: bool) -> None:
     """A loss of power may have taken the record of the copy, or what the next start has said of the stream."""
     world = ready()
-    ask(world, 1)
+    ask_copy(world, 1)
     world.deliver(TX, 1)
     for boot in boots:
         world.alpha.start(boot)
@@ -136,15 +136,15 @@ def test_what_the_lost_end_of_a_log_may_say_of_a_stream_accuses_nobody(boots: tu
 def test_a_copy_is_known_to_be_made_when_all_of_its_packet_is_settled(*, is_rest_settled: bool, found: bool) -> None:
     """The first message was settled before; the commit of the rest, which made the copy, may not have returned."""
     world = ready()
-    (number,) = deliver(world)
+    (number,) = arrive(world)
     of_packet = {"cls": TX, **place(TX), "queue": "orders", "number": number}
     world.beta.write("settled", **of_packet, place=0, counts=[[1, 1]])
     copy(world, number)
     world.beta.write("settled", **of_packet, place=1, counts=[[1, PER_PACKET - 1]], journaled=True)
     world.clock.tick()
     if is_rest_settled:
-        numbers = deliver(world)
-        settle(world, numbers)
+        numbers = arrive(world)
+        settle_journaled(world, numbers)
     world.close("path-lost")
     world.beta.start()
     world.open()
@@ -158,7 +158,7 @@ def test_a_copy_is_known_to_be_made_when_all_of_its_packet_is_settled(*, is_rest
 def test_a_copy_that_is_made_again_is_made_of_all_of_its_messages() -> None:
     """One that was left out between them makes two records of the copy, and the second repeats nothing of the first."""
     world = ready()
-    (number,) = deliver(world)
+    (number,) = arrive(world)
     of_packet = {"cls": TX, **place(TX), "queue": "orders", "number": number}
     world.beta.write("settled", **of_packet, place=0, counts=[[1, 1]])
     for _ in range(2):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.tools.replay.harmless import held_back_for_longer_than_its_tier
+from tests.tools.replay.harmless import HARMLESS
 from triack.base.units import MS
 from triack.tools.replay.checks.findings import Output
 from triack.tools.replay.checks.tier_check import Tiers
@@ -25,7 +25,7 @@ def of_interval(resend_ms: int) -> tuple[Tiers, Output]:
 
 def test_only_the_word_of_a_full_queue_excuses_a_wait() -> None:
     """Without it, a packet that was sent again should have been sent when its tier ran out."""
-    world = held_back_for_longer_than_its_tier()
+    world = HARMLESS["held_back_for_longer_than_its_tier"]()
     world.alpha.drop("hold_received", stop=True)
     world.alpha.drop("hold_received", stop=False)
     assert {found.check for found in judge_records(world.all_records())} == {"resend_tiers"}

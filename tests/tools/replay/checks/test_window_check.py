@@ -1,6 +1,6 @@
 """How much an end may have unacknowledged: by agreement, and by what it says of a window that follows its path."""
 
-from tests.tools.replay.ack_faults import following
+from tests.tools.replay.acts import following
 from tests.tools.replay.faults import ready
 from tests.tools.replay.judging import checks_of
 

@@ -3,10 +3,9 @@
 import pytest
 
 from tests.tools.replay.builder import World
-from tests.tools.replay.faults import ready
+from tests.tools.replay.faults import ready, restarted
 from tests.tools.replay.harmless import HARMLESS
 from tests.tools.replay.judging import plant, verdict_of
-from tests.tools.replay.rule_faults import restarted
 from triack.tools.replay.judges.judge import Judge, order_of
 
 

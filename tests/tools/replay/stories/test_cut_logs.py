@@ -3,10 +3,9 @@
 import pytest
 
 from tests.tools.replay.builder import ALPHA, BETA, Log, World
-from tests.tools.replay.faults import TX, ready
+from tests.tools.replay.faults import TX, ready, restarted
 from tests.tools.replay.harmless import HARMLESS
 from tests.tools.replay.judging import verdict_of
-from tests.tools.replay.rule_faults import restarted
 
 WORLDS = {**HARMLESS, "restarted": restarted}
 

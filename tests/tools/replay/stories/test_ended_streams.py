@@ -2,9 +2,10 @@
 
 import pytest
 
+from tests.tools.replay.acts import end_stream, next_stream, restart_beta, tiers
 from tests.tools.replay.builder import MS, World, place
-from tests.tools.replay.faults import TX, ready, settle
-from tests.tools.replay.harmless import HARMLESS, end_stream, next_stream, restart_beta, retired
+from tests.tools.replay.faults import TX, ready
+from tests.tools.replay.harmless import HARMLESS
 from tests.tools.replay.judging import checks_of, verdict_of
 from tests.tools.replay.stories.test_cut_logs import cut
 
@@ -23,7 +24,7 @@ def test_streams_that_end_break_no_promise(name: str) -> None:
 @pytest.mark.parametrize("event", ["packet_received", "committed", "stream_forgotten"])
 def test_what_a_cut_end_may_say_of_an_ended_stream_is_no_fault(event: str) -> None:
     """That its messages are on the disk, and that it was forgotten: beta's next start finds nothing, and hands out."""
-    world = retired()
+    world = HARMLESS["ended_before_its_messages_were_read"]()
     cut(world.beta, 1, kept_before(world, event))
     verdict = verdict_of(world)
     assert (verdict.verdict, verdict.violations, verdict.lost) == ("incomplete", {}, 0)
@@ -38,14 +39,14 @@ def test_what_a_cut_end_may_say_of_an_ended_stream_is_no_fault(event: str) -> No
 )
 def test_a_whole_log_that_does_not_say_it_is_proof(event: str, checks: set[str]) -> None:
     """Beta's process was killed and its machine has run on: its log has all that it did."""
-    world = retired()
+    world = HARMLESS["ended_before_its_messages_were_read"]()
     world.beta.drop(event)
     assert checks_of(world) == checks
 
 
 def test_what_is_not_found_of_a_stream_that_goes_on_is_lost() -> None:
     """The end of beta's first log may lack, but alpha's says that the stream has not ended: it would be found."""
-    world = retired()
+    world = HARMLESS["ended_before_its_messages_were_read"]()
     cut(world.beta, 1, kept_before(world, "committed"))
     world.alpha.drop("stream_ended")
     world.send(TX, world.queue(TX, 1))
@@ -57,7 +58,7 @@ def test_what_is_not_found_of_a_stream_that_goes_on_is_lost() -> None:
 
 def test_an_end_that_its_origins_log_may_lack_is_allowed_for() -> None:
     """Both logs were cut when they were copied: alpha's before it ended the stream."""
-    world = retired()
+    world = HARMLESS["ended_before_its_messages_were_read"]()
     cut(world.beta, 1, kept_before(world, "committed"))
     cut(world.alpha, 1, next(at for at, it in enumerate(world.alpha.records) if it["event"] == "stream_ended"))
     verdict = verdict_of(world)
@@ -68,7 +69,7 @@ def test_an_end_that_its_origins_log_may_lack_is_allowed_for() -> None:
 @pytest.mark.parametrize("silent", [0, 1])
 def test_a_stream_of_which_no_later_start_tells(silent: int, boot: str, expected: dict[str, int]) -> None:
     """A whole log has to say that it was forgotten, the end of a cut one may have. The next starts have read it all."""
-    world = retired()
+    world = HARMLESS["ended_before_its_messages_were_read"]()
     world.beta.drop("handed", number=2)
     for _ in range(silent):
         restart_beta(world)
@@ -122,7 +123,7 @@ def test_only_ends_behind_a_position_may_tell_that_it_was_forgotten() -> None:
 
 def test_a_start_that_finds_a_stream_tells_of_the_starts_before() -> None:
     """Beta hands out a packet behind the position that it found: no end of a log explains that."""
-    world = retired()
+    world = HARMLESS["ended_before_its_messages_were_read"]()
     for log in world.logs:
         log.drop("stream_ended")
         log.drop("stream_forgotten")
@@ -158,7 +159,7 @@ def test_a_stream_that_had_messages_has_one_class() -> None:
 def test_an_end_does_not_excuse_an_order_ack_that_was_due_before() -> None:
     """Beta has withheld it for two seconds, one is allowed."""
     world = ready()
-    settle(world)
+    tiers(world)
     numbers = world.queue(TX, 1)
     arrived = world.send(TX, numbers)
     world.commit(TX, numbers)

@@ -11,8 +11,8 @@ import pytest
 
 from proof.lies.logs import honest_logs
 from tests.tools.replay.builder import ALPHA, BETA, Record
+from tests.tools.replay.faults import restarted
 from tests.tools.replay.judging import plant, verdict_of
-from tests.tools.replay.rule_faults import restarted
 from triack.tools.chaos.topologies import RELAYED_FROM
 from triack.tools.replay.judges.judge import Judge
 from triack.tools.replay.log.schema import Verdict

@@ -2,8 +2,9 @@
 
 import pytest
 
+from tests.tools.replay.acts import tiers
 from tests.tools.replay.builder import MS, World
-from tests.tools.replay.faults import TX, ready, settle
+from tests.tools.replay.faults import TX, ready
 from tests.tools.replay.judging import verdict_of
 from triack.tools.replay.log.schema import Verdict
 
@@ -60,7 +61,7 @@ def test_what_another_start_stood_still_is_no_excuse() -> None:
 def test_an_order_ack_waits_for_the_session_after_the_one_that_ended_in_sleep() -> None:
     """Beta wakes up and finds its session closed; the next one comes long after, and carries the ack at once."""
     world = ready()
-    settle(world)
+    tiers(world)
     numbers = world.queue(TX, 1)
     arrived = world.send(TX, numbers)
     world.commit(TX, numbers)
