@@ -172,7 +172,7 @@ def test_an_error_that_no_rule_knows_is_a_broken_promise(monkeypatch: pytest.Mon
     monkeypatch.setattr(Store, "close", fail)
     (violation,) = run_plan(replace(draw(1), faults=(Fault(100 * MS, "stop", 0, for_ns=10 * MS),))).violations
     assert violation[0] == "crash"
-    assert violation[1].startswith("error: argument out of range, in fail (test_run.py:")
+    assert violation[1].startswith(f"error: argument out of range, in fail ({Path(__file__).name}:")
 
 
 def test_a_body_that_nobody_frees_is_a_broken_promise(monkeypatch: pytest.MonkeyPatch) -> None:
