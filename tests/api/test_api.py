@@ -333,6 +333,8 @@ async def test_a_transfer_larger_than_every_buffer(tmp_path: Path) -> None:
 # Restarts.
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 @pytest.mark.parametrize("scheme", ["udp", "tcp"])
 async def test_exactly_once_over_restarts_of_both(tmp_path: Path, scheme: str) -> None:
     """Either end closes and opens again between messages; nothing twice, nothing lost, ids unique."""

@@ -37,6 +37,8 @@ async def test_what_is_looked_at_is_missing_in_no_replay(tmp_path: Path) -> None
     assert (verdict.verdict, verdict.missing) == ("pass", [])
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 async def test_what_recorded_nothing_goes_on_with_nothing(tmp_path: Path) -> None:
     """The last start was without a log, or its log has been removed: no folder is made for a look."""
     data, log = tmp_path / "data", tmp_path / "log"

@@ -182,6 +182,8 @@ async def test_a_taken_address_leaves_the_store_free(tmp_path: Path) -> None:
             pass
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 async def test_a_second_node_on_the_same_data_is_refused(tmp_path: Path) -> None:
     """In this process and in another; the first goes on."""
     script = (
@@ -318,6 +320,8 @@ async def test_closing_drains_what_only_memory_has(delivery: triack.Delivery) ->
         await until(lambda: b.queue_lengths().get("q", 0) == 300)
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 @pytest.mark.parametrize("delivery", [triack.RECOVERABLE, triack.TRANSACTIONAL])
 async def test_closing_lets_go_what_is_on_its_way(tmp_path: Path, delivery: triack.Delivery) -> None:
     """Open, send, close, and it is there: nobody has to wait for a receipt, be it one message or many."""
@@ -348,6 +352,8 @@ async def test_closing_says_what_stays_behind_and_for_whom(tmp_path: Path, caplo
     )
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 async def test_what_close_could_not_deliver_goes_out_after_the_next_start(tmp_path: Path) -> None:
     """Everything accepted is durable when close returns."""
     async with make("b", scheme="tcp", data=tmp_path / "b") as b:
@@ -372,6 +378,8 @@ def open_files() -> set[str]:
     return found
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 @pytest.mark.parametrize("scheme", SCHEMES)
 async def test_a_closed_node_leaves_no_task_and_no_file(tmp_path: Path, scheme: str) -> None:
     """After real traffic."""
@@ -414,6 +422,8 @@ def take_store(data: Path) -> None:
     subprocess.run([sys.executable, "-c", script, str(data)], check=True, timeout=WAIT)
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 async def test_a_node_that_lost_its_store_ends_and_tells_nobody(tmp_path: Path) -> None:
     """Receipts that were given before hold for the other process; anything after them is durable nowhere."""
     async with make(data=tmp_path / "data") as node:
@@ -428,6 +438,8 @@ async def test_a_node_that_lost_its_store_ends_and_tells_nobody(tmp_path: Path) 
         assert node.queue_lengths()["q"] == 0
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 async def test_a_node_that_does_nothing_finds_that_it_lost_its_store(tmp_path: Path) -> None:
     """It would go on as the same node beside the other process."""
     async with make(data=tmp_path / "data") as node:
@@ -553,6 +565,8 @@ def segments(folder: Path) -> list[Path]:
     return sorted(folder.iterdir())
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 async def test_the_log_of_a_real_node_is_whole(tmp_path: Path) -> None:
     """Closed segments without ``.open``, named by node and incarnation, serials without gaps."""
     for _ in range(2):
@@ -591,6 +605,8 @@ async def test_records_reach_the_file_before_the_ack_is_seen(tmp_path: Path) -> 
 # Waiting for everything.
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 async def test_drain_waits_for_everything_that_was_sent(tmp_path: Path) -> None:
     """In every class, by one call or many, what another process had sent before included."""
     async with make("b", scheme="udp", data=tmp_path / "b") as b:
@@ -731,6 +747,8 @@ async def test_a_name_is_one_however_it_is_written(tmp_path: Path, *, by_client:
         assert set(node.queue_lengths()) == {WHOLE, f"{WHOLE}.2", "dead-letter"}
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 async def test_a_peer_is_one_however_it_is_written(tmp_path: Path) -> None:
     """In the trust file, its rights, routes and destinations."""
     async with triack.open("n", data=tmp_path / "n") as node, triack.open(APART, data=None) as other:
@@ -748,6 +766,8 @@ async def test_a_peer_is_one_however_it_is_written(tmp_path: Path) -> None:
         assert json.loads((tmp_path / "n" / "trust.json").read_text())["peers"] == {}
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 async def test_a_store_with_old_names_opens(tmp_path: Path) -> None:
     """A name that was not composed becomes so; of two that look the same, each still has its messages."""
     for folder, names in (("one", [APART]), ("two", [APART, WHOLE])):

@@ -32,6 +32,8 @@ def test_a_node_that_remembers_strangers_is_found(monkeypatch: pytest.MonkeyPatc
     assert flood(5_000).memory_bytes > module.MEMORY_BYTES_MAX
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_answers_that_are_too_long_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """By one byte."""
     monkeypatch.setattr(SecureChannels, "_retry", lambda *_: bytes(1_201))
@@ -39,6 +41,8 @@ def test_answers_that_are_too_long_are_found(monkeypatch: pytest.MonkeyPatch) ->
     assert flood(2_000).violations == 1
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_peers_that_are_kept_out_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """A node that gives up when it is loaded."""
     monkeypatch.setattr(Admission, "admits", lambda *_: False)

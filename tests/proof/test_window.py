@@ -24,6 +24,8 @@ def test_a_window_of_another_length_is_found(length: int, monkeypatch: pytest.Mo
     assert compare(100_000).violations > 0
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_counters_that_are_not_missed_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those that were skipped would be refused."""
 

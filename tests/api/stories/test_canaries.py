@@ -60,6 +60,8 @@ async def life(data: Path, log: Path) -> str:
     return "\n".join(said)
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 async def test_no_payload_and_no_key_is_in_any_log_error_or_figure(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

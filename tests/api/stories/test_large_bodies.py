@@ -190,6 +190,8 @@ async def test_a_sender_that_dies_leaves_nothing(ends: Ends, how: str) -> None:
     assert ends.receiver.queue_lengths()["q"] == 0
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 async def test_a_destination_that_dies_gets_the_rest(ends: Ends) -> None:
     await ends.start()
     sending = asyncio.create_task(ends.sender.send_stream("b/q", pieces(BODY, wait_s=1), content_length=len(BODY)))
@@ -220,6 +222,8 @@ async def test_a_reader_that_stops_half_way_begins_anew(ends: Ends) -> None:
     assert await read(ends.receiver) == BODY
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 async def test_two_bodies_and_room_for_one(triack_world: World) -> None:
     """The second one waits until the first was read; a small message between them goes in."""
     quota = triack.Quota(size_bytes=200_000)
@@ -321,6 +325,8 @@ async def test_dead_letters_are_browsed_moved_and_sent_again(ends: Ends) -> None
     assert ends.bodies == ends.coming == 0
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 async def test_a_purge_in_the_middle_leaves_what_is_coming(ends: Ends) -> None:
     await ends.start()
     await (await ends.sender.send_stream("b/q", OTHER)).ordered()
@@ -332,6 +338,8 @@ async def test_a_purge_in_the_middle_leaves_what_is_coming(ends: Ends) -> None:
     assert await read(ends.receiver) == BODY
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 async def test_a_transaction_sends_a_body_or_frees_it(ends: Ends) -> None:
     await ends.start()
     async with ends.sender.transaction() as tx:
@@ -361,6 +369,8 @@ async def test_a_journal_keeps_the_body() -> None:
         assert not port_of(node).engine.queues.bodies.by_id
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 async def test_a_higher_priority_comes_first(ends: Ends) -> None:
     await ends.start()
     await ends.sender.send_stream("b/q", BODY, delivery=triack.RECOVERABLE, priority=1)
@@ -451,6 +461,8 @@ async def swarm(world: World) -> None:
     assert ends.receiver.queue_lengths() == {"dead-letter": 0, "q": 0}
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 async def test_a_body_goes_by_a_relay(triack_world: World) -> None:
     """Part by part; as one message that only a transaction can be."""
     at_relay = "udp://127.0.0.1:7803"
@@ -524,6 +536,8 @@ async def test_a_body_is_freed_when_its_sender_may_send_no_more(ends: Ends) -> N
     await ends.world.until(lambda: ends.bodies == ends.coming == 0)
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 @pytest.mark.parametrize("name", ["a", "b"])
 async def test_a_disk_that_is_full_in_the_middle(ends: Ends, name: str) -> None:
     """The node of that disk ends by name. What it had accepted is there when it is started again with room."""
@@ -783,6 +797,8 @@ def rows_of(ends: Ends) -> int:
     return len(read.bodies)
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 async def test_queues_that_are_used_once_make_room_for_others(triack_world: World) -> None:
     """A peer may have two pairs of them: for messages, and for parts. While bodies are here, none of theirs goes."""
     limits = triack.Limits(max_peer_queues=4)

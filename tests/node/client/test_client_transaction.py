@@ -131,6 +131,8 @@ async def test_who_is_cancelled_while_it_sends_has_sent_nothing(node: triack.Nod
     assert node.queue_lengths()["orders"] == sent
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 async def test_a_list_of_many_frames_that_is_cancelled_is_sent_by_no_part(node: triack.Node, client: Client) -> None:
     sent = 0
     for turns in range(0, 2 * TURNS, 4):

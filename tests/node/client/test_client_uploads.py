@@ -17,6 +17,8 @@ async def read(message: triack.Message) -> bytes:
     return b"".join([chunk async for chunk in message.stream()])
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 async def test_a_client_sends_and_reads_a_large_message(tmp_path: Path) -> None:
     async with triack.open("a", data=tmp_path / "a") as node, triack.connect(tmp_path / "a") as client:
         receipt = await client.send_stream("q", iter([BODY]), content_length=len(BODY), label="film")
@@ -37,6 +39,8 @@ async def test_a_client_sends_and_reads_a_large_message(tmp_path: Path) -> None:
         assert not port_of(node).engine.queues.bodies.by_id
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 async def test_a_client_that_fails_or_leaves_frees_what_has_arrived(tmp_path: Path) -> None:
     async with triack.open("a", data=tmp_path / "a") as node:
         bodies = port_of(node).engine.queues.bodies
@@ -55,6 +59,8 @@ async def test_a_client_that_fails_or_leaves_frees_what_has_arrived(tmp_path: Pa
             await node.flush()
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_the_same_without_async(tmp_path: Path) -> None:
     with triack.sync.open("a", data=tmp_path / "a") as node:
         node.send_stream("q", BODY)

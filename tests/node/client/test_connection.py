@@ -149,6 +149,8 @@ async def test_a_send_that_had_not_begun_waits_for_the_node(restarts: Restart, c
     await (await sending).ordered(WAIT)
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 async def test_a_receipt_of_a_message_with_a_key_goes_on(restarts: Restart, client: Client) -> None:
     """Also in a list, and when it was waited for; others say that the outcome is unknown."""
     keyed = await client.send("udp://127.0.0.1:9/q", b"1", key="k")

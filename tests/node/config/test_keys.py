@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from typing import Any, get_origin, get_type_hints
 
+import pytest
+
 from triack.node.config.keys import KEYS, SECTIONS, NodeTable, key_at, part_of, written_path
 from triack.queues.node_settings import NodeSettings
 from triack.queues.routes import Route
@@ -22,6 +24,8 @@ def leaves(kind: Any, before: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]
             yield (*before, one.name)
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_settings_have_no_descriptions_without_docstrings() -> None:
     """``python -OO`` leaves them out."""
     program = "from triack.node.config.keys import KEYS; print({key.description for key in KEYS.values()})"

@@ -142,6 +142,8 @@ def test_a_file_that_no_person_wrote_is_refused_like_another_mistake(text: str, 
     assert problems_of(tmp_path, text) == [told]
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_after_a_hundred_mistakes_the_rest_is_not_read(tmp_path: Path) -> None:
     """Each costs a search for the name that was meant, and nobody reads more."""
     for text in (

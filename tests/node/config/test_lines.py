@@ -3,6 +3,7 @@
 import tomllib
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -49,6 +50,8 @@ VALUES = st.recursive(
 )
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 @given(st.dictionaries(KEYS, VALUES, max_size=5), st.integers(0, 3))
 def test_whatever_a_file_has_each_key_is_found_at_its_line(table: dict[str, Any], gap: int) -> None:
     """Strings with quotes, brackets and comments in them, and keys with dots, lead nobody astray."""

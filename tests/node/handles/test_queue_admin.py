@@ -251,6 +251,8 @@ async def test_another_process_looks_and_steers_in_the_same_way(tmp_path: Path) 
             await seen(client, "ordres")
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 async def test_a_directory_at_rest_is_steered_and_sends_nothing(tmp_path: Path) -> None:
     """Dead letters that are sent again there go out when the node runs."""
     async with make("b", scheme="udp") as b:

@@ -38,6 +38,8 @@ async def line(tmp_path: Path) -> AsyncIterator[Line]:
         yield Line(sensor, gateway, cloud)
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 async def test_a_message_passes_a_relay_with_all_that_it_says(tmp_path: Path) -> None:
     """Its sender, its id, its headers and its time are those of the origin; ``ordered`` means that the cloud has it."""
     async with line(tmp_path) as (sensor, _, cloud), cloud.receive("readings") as readings:
@@ -120,6 +122,8 @@ async def test_another_process_has_the_same_verbs(tmp_path: Path) -> None:
         assert (await client.stats()).transit == []
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 async def test_a_message_is_sealed_for_its_destination(tmp_path: Path) -> None:
     """Once the ends know each other's keys; its reader sees that, in another process as well."""
     async with line(tmp_path) as (sensor, _, cloud):

@@ -150,6 +150,8 @@ def handle_in_a_thread(data: Path) -> None:
                 return
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 @pytest.mark.parametrize("waits", [True, False], ids=["async", "sync"])
 async def test_an_error_that_ends_the_program_is_a_failure(tmp_path: Path, *, waits: bool) -> None:
     """Though the loop has no block of its own: its message has failed, and is dead after two of them."""

@@ -95,6 +95,8 @@ async def test_events_end_with_the_node() -> None:
     assert [event async for event in node.events()] == []
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 @pytest.mark.parametrize("scheme", ["udp", "tcp"])
 @pytest.mark.parametrize("gap", ["warn", "error"])
 async def test_a_peer_that_was_replaced_is_noticed(gap: Any, scheme: str, tmp_path: Path) -> None:

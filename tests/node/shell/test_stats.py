@@ -35,6 +35,8 @@ async def test_a_queue_has_depth_bytes_and_age() -> None:
         )
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 async def test_what_came_and_what_left_is_counted_from_the_start_of_the_process(tmp_path: Path) -> None:
     """Messages that were there already count in the depth alone."""
     nobody = "udp://127.0.0.1:9"

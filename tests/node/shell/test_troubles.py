@@ -33,6 +33,8 @@ async def event_of(events: triack.Events, kind: type[NodeEvent]) -> Any:
         return await anext(event async for event in events if isinstance(event, kind))
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 async def test_trust_on_one_side_only_is_seen_at_the_other(caplog: pytest.LogCaptureFixture) -> None:
     """With the key that is to be trusted; once it is, the row is gone."""
     async with node("a") as a, node("b") as b:

@@ -11,6 +11,8 @@ from triack.node.sync import send_buffer
 from triack.node.sync.sync_loop import LoopThread
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_a_send_takes_no_turn_of_the_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first one does, as its destination is new. All are accepted in order, before what is asked for later."""
     with open_sync("a", tmp_path / "a") as node:

@@ -24,6 +24,8 @@ with triack.sync.open("shop", data={data!r}, insecure=True) as shop:
 """
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_a_script_of_five_lines_ends_when_its_message_has_arrived(tmp_path: Path) -> None:
     """No event loop in it, no thread left at its end."""
     with open_sync("warehouse", listen=True) as warehouse:

@@ -39,6 +39,8 @@ def test_no_character_is_missed() -> None:
     assert len(told.caught) > 5
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_each_is_one_character(files: Files) -> None:
     for slip, known, _ in slips(30, logs=1, wide=0):
         (name,) = [name for name in known if slip.files[name] != known[name]]

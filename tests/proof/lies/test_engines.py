@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from proof.lies.engines import save_lies, unlike
 from proof.lies.mutate import lies_about
 from tests.tools.replay.harmless import HARMLESS
@@ -9,6 +11,8 @@ from triack.tools.replay.engines.local_engine import replay_local
 from triack.tools.replay.log.files import find_logs
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_each_lie_has_a_log_of_its_own(tmp_path: Path) -> None:
     """So that what is found in one says nothing of another, and what cannot be read stops no replay."""
     world = HARMLESS["healthy"]()

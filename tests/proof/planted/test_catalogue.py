@@ -150,6 +150,8 @@ def test_nothing_is_wrong_in_a_story_where_nothing_is_planted(story: Story) -> N
     assert story.run() == ""
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 @pytest.mark.parametrize("bug", [bug for bug in BUGS if isinstance(bug.scope, Story)], ids=lambda bug: bug.name)
 @pytest.mark.plain
 def test_each_bug_is_found_by_its_story(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,8 @@ EFFICIENT = 1.3
 """Bytes that may be sent for a byte of payload, times what the loss makes necessary."""
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 @pytest.mark.parametrize("loss", [0.02, 0.1])
 async def test_a_little_loss_costs_little(tmp_path: Path, loss: float) -> None:
     found = await cross(tmp_path, weather(loss=loss), scheme="udp", messages=500, size_bytes=1_000)
@@ -54,6 +56,8 @@ async def test_an_outage_longer_than_a_session(tmp_path: Path, scheme: str, both
     assert found.first_delivery_s < 20
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 async def test_who_loses_everything_delivers_nothing(tmp_path: Path) -> None:
     """The checks of a crossing bite."""
     found = await cross(tmp_path, weather(loss=1), scheme="udp", messages=2, size_bytes=100, limit_s=0.3)

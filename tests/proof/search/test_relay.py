@@ -19,6 +19,8 @@ def test_no_promise_breaks_in_the_first_states(scope: RelayScope) -> None:
     assert result.fair_runs >= 60
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_a_small_world_is_searched_to_its_end() -> None:
     """One packet, and the relay dies: every order of events."""
     for delivery in (Delivery.RECOVERABLE, Delivery.TRANSACTIONAL):

@@ -4,11 +4,15 @@ import json
 import subprocess
 import sys
 
+import pytest
+
 from tests.machine import PATIENCE_S
 from triack.tools.bench.run import CHILD
 from triack.tools.bench.work import Work
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_a_sender_without_a_receiver_says_so_and_ends() -> None:
     options = {"role": "sender", "system": "tcp", "work": Work().to_json(), "found": {"host": "127.0.0.1", "port": 1}}
     ended = subprocess.run(
@@ -22,6 +26,8 @@ def test_a_sender_without_a_receiver_says_so_and_ends() -> None:
     assert "error" in json.loads(ended.stdout)
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_a_receiver_says_where_it_is_and_what_it_saw() -> None:
     options = {"role": "receiver", "system": "tcp", "work": Work().to_json()}
     ended = subprocess.run(

@@ -26,6 +26,8 @@ def test_a_sender_that_waits_for_each_message_sends_one_in_a_round_trip() -> Non
     assert blocking_rate(MS // 4, MS // 4) < 2_000
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_a_window_of_messages_is_all_that_goes_in_a_round_trip() -> None:
     """Solace's blog: throughput is the window by the round trip, with 50 messages and 50 ms a thousand a second."""
     far = Faults(rate_bps=100_000_000, delay_ns=25 * MS, queue_bytes=625_000)

@@ -41,6 +41,8 @@ def test_without_matplotlib_it_says_so(tmp_path: Path, monkeypatch: pytest.Monke
     assert "<svg" not in text
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_a_report_that_cannot_be_written_raises(tmp_path: Path) -> None:
     with pytest.raises(TriackError, match=f"cannot write the report {tmp_path}"):
         write_report(tmp_path, [measured()])

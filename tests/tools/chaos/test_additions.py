@@ -4,6 +4,8 @@ from dataclasses import replace
 from itertools import product
 from random import Random
 
+import pytest
+
 from triack.tools.chaos.additions import (
     CARRIED_BYTES,
     LIVE_MAX,
@@ -35,6 +37,8 @@ def schemes(plan: Plan) -> set[str]:
     return {address.partition(":")[0] for host in plan.hosts for address in host.addresses}
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_a_share_of_the_seeds_has_each() -> None:
     """Peers at addresses of both transports, narrow paths, and changing permissions, in a block of 350 seeds."""
     plans = [draw(seed) for seed in range(350)]
@@ -51,6 +55,8 @@ def test_a_share_of_the_seeds_has_each() -> None:
             assert [fault.at_ns for fault in plan.faults] == sorted(fault.at_ns for fault in plan.faults)
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_some_stores_are_opened_a_second_time_and_some_clocks_are_set() -> None:
     """Where clocks are set, no other clock jumps, and what is sent lives for an hour."""
     plans = [draw(seed) for seed in range(350)]
@@ -75,6 +81,8 @@ def test_some_links_are_slow_with_relays_too() -> None:
     assert not run_plan(late).violations
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_narrow_paths_differ_each_way_and_change_in_the_middle() -> None:
     """Each carries the base at least, and there are ends that want more than that, and disagree."""
     plans = [plan for plan in map(draw, range(350)) if any(fault.kind == "narrow" for fault in plan.faults)]
@@ -88,6 +96,8 @@ def test_narrow_paths_differ_each_way_and_change_in_the_middle() -> None:
     assert min(changing, unlike) > len(plans) // 3
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_many_names_and_few_places() -> None:
     """Queues that get a few messages each, and streams that end soon; with few places, and with many."""
     drawn = [draw(seed) for seed in range(350)]
@@ -101,6 +111,8 @@ def test_many_names_and_few_places() -> None:
         assert not any(fault.kind in DISHONEST for fault in plan.faults)
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_streams_have_several_priorities_and_queues_are_paused() -> None:
     """Also those that go by relays; what is transactional has none."""
     plans = [draw(seed) for seed in (*range(350), *range(RELAYED_FROM, RELAYED_FROM + 50))]
@@ -138,6 +150,8 @@ def test_the_rest_of_a_plan_stays() -> None:
         ]
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_some_plans_have_bodies_in_parts() -> None:
     """Of durable streams of honest plans, around the size of a part; the rest of such a plan stays as it was."""
     plans = [(plan, stream_bodies(plan, Random(seed))) for seed, plan in enumerate(map(draw, range(200)))]

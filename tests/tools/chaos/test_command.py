@@ -22,6 +22,8 @@ def figures(result: Result) -> dict[str, object]:
     return found
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_one_seed_says_what_it_drew_and_what_came_of_it() -> None:
     """The seed first, the figures last; the same trace each time."""
     results = [run("--seed", "7", "--json", *more) for more in ((), ("-v",))]
@@ -49,6 +51,8 @@ def test_minutes_end_a_campaign() -> None:
     assert found["seeds"] >= 1
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_the_logs_are_written_for_the_replay(tmp_path: Path) -> None:
     """One file for each process of each host."""
     run("--seed", "7", "--log", str(tmp_path / "logs"))

@@ -2,6 +2,8 @@
 
 from collections import Counter
 
+import pytest
+
 from triack.tools.chaos.drawing import draw
 from triack.tools.chaos.plan import DISHONEST, STRANGE
 from triack.tools.sim.faults import SHARES
@@ -39,6 +41,8 @@ def test_a_seed_always_draws_the_same_plan() -> None:
     assert draw(7) != draw(8)
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_a_swarm_covers_every_option() -> None:
     """In a few hundred seeds every kind of fault, of message and of network has been drawn, and has been left out."""
     plans = [draw(seed) for seed in range(300)]

@@ -4,6 +4,8 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
+import pytest
+
 from triack.tools.chaos.drawing import draw
 from triack.tools.chaos.plan import DISHONEST, STRANGE, Plan, is_limited
 from triack.tools.chaos.rarities import HELD_FEW, QUICK_TIER_S, SHARE, add_rarities
@@ -22,6 +24,8 @@ def traits(plan: Plan) -> set[str]:
     return found | ({"crowd"} if len(plan.hosts) > 3 else set())
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_a_share_of_the_seeds_has_some_and_each_comes() -> None:
     """A block of 250 seeds has each several times."""
     plans = [draw(seed) for seed in range(250)]
@@ -32,6 +36,8 @@ def test_a_share_of_the_seeds_has_some_and_each_comes() -> None:
     assert {len(plan.hosts) for plan in plans} == {2, 3, 4, 5}
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_whose_fault_a_loss_is_stays_known() -> None:
     """A store that deceives comes without them; without keys nobody has a name to be moved or revoked by."""
     for plan in map(draw, range(400)):
@@ -63,6 +69,8 @@ def test_the_rest_of_a_plan_does_not_depend_on_them() -> None:
         assert replace(plan.hosts[0], **same) == replace(plain.hosts[0], **same)
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_what_a_cramped_receiver_refuses_comes_again_soon() -> None:
     """A large message in many packets for a full queue, and room for few that came too early: 222751 was such a one."""
     senders = [

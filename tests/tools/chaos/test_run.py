@@ -54,6 +54,8 @@ def test_the_logs_of_a_run_pass_the_replay(tmp_path: Path, days: int) -> None:
     assert verdict.records > 50
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_a_node_that_wakes_for_nothing_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each ten milliseconds, though all of its messages have arrived."""
 
@@ -85,6 +87,8 @@ def test_a_crash_before_each_of_the_first_effects(kind: str, host: int) -> None:
         assert outcome.seen["killed" if kind == "kill" else "power-loss"] > (kind != "kill")
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_a_pair_that_never_hears_of_each_other_does_not_hold_up_others() -> None:
     """A path that is dead one way, for good."""
     plan = next(plan for plan in map(draw, range(400)) if plan.dead_path is not None)
@@ -120,6 +124,8 @@ def test_a_clone_ends_with_the_other_faults() -> None:
         assert not outcome.violations, f"cloned at {at_ms} ms: {outcome.violations[0]}"
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 @pytest.mark.parametrize("delivery", ["recoverable", "transactional"])
 def test_what_a_lying_disk_loses_at_once_is_its_own_fault(delivery: str) -> None:
     """Acknowledged messages come again after a loss of power in the middle of the lie: no promise of the store's."""
@@ -132,6 +138,8 @@ def test_what_a_lying_disk_loses_at_once_is_its_own_fault(delivery: str) -> None
     assert not run_plan(replace(plan, hosts=hosts, streams=streams, faults=faults)).violations
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_a_second_opener_of_a_store_is_refused_and_harms_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whenever it comes; and a file system whose locks keep nobody out is a broken promise."""
     plan = calm(20, faults_end_ns=2 * SECOND)
@@ -184,6 +192,8 @@ def test_a_body_that_nobody_frees_is_a_broken_promise(monkeypatch: pytest.Monkey
     assert rules(run_plan(plan)) == {"bodies"}
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 @pytest.mark.parametrize(
     "seed",
     [

@@ -22,6 +22,8 @@ def test_seeds_below_have_no_relays() -> None:
     assert not any(draw(seed).routes or draw(seed).links for seed in range(50))
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_each_fault_comes_to_a_share_of_the_seeds() -> None:
     plans = [draw(seed) for seed in SEEDS]
     kinds = Counter(kind for plan in plans for kind in {fault.kind for fault in plan.faults})

@@ -14,6 +14,8 @@ from triack.tools.replay.run import replay
 pytest.importorskip("pyarrow")
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_compact_says_what_it_did_and_where_it_went(tmp_path: Path) -> None:
     healthy().save(tmp_path / "logs")
     result = CliRunner().invoke(log, ["compact", str(tmp_path / "logs")])

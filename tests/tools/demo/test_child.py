@@ -26,6 +26,8 @@ run_child(work)
 """
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_a_child_works_until_its_input_ends() -> None:
     """Not when something comes in: only the end says that the parent is gone. It closes in good order then."""
     with subprocess.Popen(
@@ -47,6 +49,8 @@ def test_a_child_works_until_its_input_ends() -> None:
         assert process.wait(timeout=PATIENCE_S) == 0
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_a_process_that_fails_reports_it_and_ends_with_1(tmp_path: Path) -> None:
     (tmp_path / "data").write_text("no directory")
     work = {"messages": 1, "size": 100, "seed": 1, "log": None, "data": f"{tmp_path}/data"}

@@ -42,6 +42,8 @@ async def until_it_runs(progress: Transfer) -> None:
             await asyncio.sleep(0.01)
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 async def test_a_node_that_cannot_open_is_reported(tmp_path: Path, processes: Processes) -> None:
     (tmp_path / "receiver").write_text("no directory")
     with pytest.raises(TriackError, match=rf"^the receiver failed: .*{tmp_path}/receiver"):

@@ -162,6 +162,8 @@ def test_it_changes_nothing_at_rest(tmp_path: Path) -> None:
     assert {path.name: path.stat().st_mtime_ns for path in (tmp_path / "a").iterdir()} == before
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_a_node_that_does_not_run_costs_little() -> None:
     """No part of a node is loaded to find out that there is none."""
     program = "import sys, triack.tools.operate.check; print(*sys.modules)"

@@ -13,6 +13,8 @@ from triack.testing.check import FINDINGS_MAX, check_logs
 from triack.tools.replay.log.files import parse_records
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_a_broken_promise_is_found() -> None:
     """The logs of a good run, but for one commit that the receiver did not write down."""
     world = exchange(4)
@@ -30,6 +32,8 @@ def whole_lines(log: bytes) -> list[bytes]:
     return [json.dumps(record).encode() + b"\n" for record in parse_records(log)]
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_no_more_is_listed_than_can_be_read() -> None:
     """The report has the number of all."""
     logs = {log.name: bytes(log.records) for log in exchange(4).logs}

@@ -11,6 +11,8 @@ from triack.tools.sim.disk import DiskFaults
 from triack.tools.sim.world import START_NS, WALL_NS
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 async def test_a_full_disk_ends_the_service(triack_world: World) -> None:
     a = triack_world.machine("a")
     service = a.start(feed, 60, B, 0.1)

@@ -82,6 +82,8 @@ def test_a_test_that_will_not_be_ended_is_ended() -> None:
     world.close()
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_spinning_is_noticed() -> None:
     async def spin() -> None:
         while True:  # noqa: ASYNC110 - that is the mistake

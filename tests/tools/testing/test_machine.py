@@ -83,6 +83,8 @@ async def test_a_paused_machine_is_late(triack_world: World) -> None:
     assert ticks == [1.0, 101.5, 102.5]
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 async def test_a_pause_breaks_no_promise(triack_world: World) -> None:
     """Sessions end meanwhile, and everything arrives after it; being late is no finding."""
     got: list[bytes] = []

@@ -20,6 +20,8 @@ from triack.tools.replay.run import replay
 TCP = B.replace("udp", "tcp")
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 @pytest.mark.parametrize("address", [B, TCP])
 async def test_a_bad_network_loses_and_repeats_nothing(triack_world: World, address: str) -> None:
     triack_world.set_loss(0.3)
@@ -98,6 +100,8 @@ def exchange(seed: int) -> World:
     return world
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_a_seed_says_it_all() -> None:
     assert exchange(1).trace == exchange(1).trace
     assert exchange(1).trace != exchange(2).trace

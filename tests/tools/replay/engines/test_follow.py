@@ -89,6 +89,8 @@ def told_while(pieces: Iterator[None], directory: Path, checkpoint: Path | None 
     return {it.identity for it in told}
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_a_log_that_grows_is_not_accused(tmp_path: Path) -> None:
     """At no moment, though most of what is promised is still to come."""
     world = healthy()
@@ -112,6 +114,8 @@ def test_a_restart_goes_on_where_it_was(tmp_path: Path, name: str) -> None:
     assert told == {it.identity for it in replay(logs, engine="local").findings} != set()
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_lines_of_real_nodes_go_on_after_a_restart(tmp_path: Path) -> None:
     """They refer to what lines before them say, which each process has from the one before it."""
     logs, files = tmp_path / "logs", run_plan(draw(REAL_SEED)).logs

@@ -78,6 +78,8 @@ def having(folder: Path, event: str) -> Path:
     return next(path for path in sorted(folder.rglob("*.jsonl")) if f'"event": "{event}"' in path.read_text())
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_replays_say_the_same_after_a_prune(logs: Path, whole: dict[str, Any]) -> None:
     before = names(logs)
     done = prune(logs, ALL)
