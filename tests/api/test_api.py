@@ -1,4 +1,4 @@
-"""What ``import triack`` gives, used as the guide says, over every transport."""
+"""The public names, and what they promise."""
 
 import ast
 import asyncio
@@ -14,8 +14,12 @@ import pytest
 
 import triack
 from tests.node.nodes import SCHEMES, SOON, WAIT, bodies, make, quick
+from triack import policies, sync
+from triack.node.handles import policies as node_policies
 from triack.ordering.order_settings import OrderSettings
 from triack.session.protocol.settings import SessionSettings
+
+# What ``import triack`` gives, used as the guide says, over every transport.
 
 FOUR_MIB = 4 * 1024 * 1024
 NOWHERE = "udp://127.0.0.1:9/q"
@@ -390,3 +394,24 @@ async def test_a_full_queue_of_the_node_itself_lets_senders_wait_or_refuses() ->
         assert not sending.done()
         assert len(await bodies(a, "slow", 3)) == 3
         await asyncio.wait_for(sending, WAIT)
+
+
+# What ``triack.sync`` gives.
+
+
+def test_everything_public_of_sync_is_there_and_documented() -> None:
+    """The module is there with ``import triack`` alone; what its calls give can be named in annotations."""
+    assert triack.sync is sync
+    assert set(sync.__all__) == {"connect", "open"} | {name for name in dir(sync) if name.startswith("Sync")}
+    for name in sync.__all__:
+        assert inspect.getdoc(getattr(sync, name)), name
+
+
+# What ``triack.policies`` gives.
+
+
+def test_it_gives_all_that_there_is() -> None:
+    assert triack.policies is policies
+    assert policies.__all__ == node_policies.__all__
+    for name in policies.__all__:
+        assert getattr(policies, name) is getattr(node_policies, name)

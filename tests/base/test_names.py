@@ -1,10 +1,17 @@
-"""Names of queues and nodes."""
+"""Names, texts of others, addresses of paths, errors and reasons."""
 
+import json
+import re
+import sys
+from itertools import chain
+from typing import get_args
 from unicodedata import normalize
 
 import pytest
 
-from triack.base.errors import AddressError
+import triack
+from triack.base import errors, news
+from triack.base.errors import AddressError, DeliveryFailed, ProtocolError, RollbackDetected
 from triack.base.names import (
     COMPARED_MAX,
     TOLD_MAX,
@@ -21,6 +28,12 @@ from triack.base.names import (
     nearest,
     what_else,
 )
+from triack.base.paths import address_in, called_in, path_of
+from triack.base.peers import Directory, Peer
+from triack.base.printable import SHOWN_LETTERS_MAX, counted, escaped, escaped_json, printable, written
+from triack.base.reasons import DeadReason, DropReason, FreedReason, Reason, RejectReason
+
+# Names of queues and nodes.
 
 
 @pytest.mark.parametrize(
@@ -133,3 +146,203 @@ def test_a_pattern_over_all_roots_is_refused_by_name(pattern: str) -> None:
     with pytest.raises(AddressError) as refused:
         check_pattern(pattern)
     assert str(refused.value).startswith(f"pattern {pattern!r}: there is no pattern over all roots")
+
+
+# A line of ours stays one line and does nothing to a terminal, whatever text of others is in it.
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("orders-süd 注文", "orders-süd 注文"),
+        ("a\nb\r\tc", "a\\nb\\r\\tc"),
+        ("\x1b[31mred\x9b0m", "\\x1b[31mred\\x9b0m"),
+        ("abc\u202edef\u2066", "abc\\u202edef\\u2066"),
+        ("\u2028\x00\x7f\ud800", "\\u2028\\x00\\x7f\\ud800"),
+        ("key triack-private-abc234.", "key triack-private-...."),
+        ("TRIACK-SHARED-ABC", "TRIACK-SHARED-..."),
+        ("triack-public-abc", "triack-public-abc"),
+    ],
+)
+def test_what_is_shown(text: str, shown: str) -> None:
+    """Letters of any script as they are; what acts instead of being seen by its name; of a secret its kind."""
+    assert printable(text) == shown
+
+
+@pytest.mark.slow
+def test_no_character_gets_through_that_is_not_seen() -> None:
+    everything = "".join(map(chr, range(sys.maxunicode + 1)))
+    for start in range(0, len(everything), SHOWN_LETTERS_MAX // 20):
+        assert printable(everything[start : start + SHOWN_LETTERS_MAX // 20]).isprintable()
+
+
+def test_a_long_text_is_cut() -> None:
+    assert len(printable("x" * 10**6)) == SHOWN_LETTERS_MAX + 3
+
+
+def test_numbers_go_with_their_nouns() -> None:
+    assert [counted(number, "message") for number in (0, 1, 2, 2_500)] == [
+        "0 messages",
+        "1 message",
+        "2 messages",
+        "2,500 messages",
+    ]
+
+
+def test_the_name_of_a_file_is_shown_whole() -> None:
+    """However long it is: it is cut nowhere, and nothing in it is a secret."""
+    name = "\x1b" + "x" * 10**4 + "triack-private-abc"
+    assert escaped(name) == "\\x1b" + "x" * 10**4 + "triack-private-abc"
+
+
+@pytest.mark.parametrize("ascii_only", [True, False])
+def test_what_is_not_printable_is_escaped_in_json(ascii_only: bool) -> None:
+    """As JSON does it, so that a program reads what it would have read, and a terminal does nothing."""
+    text = "s\u00fcd \u6ce8\x00\x1b[31m\x7f\x9b\u202e\u2028\ud800\U000e0001\n"
+    line = escaped_json(json.dumps({"label": text}, ensure_ascii=ascii_only))
+    assert json.loads(line) == {"label": text}
+    assert line.isprintable()
+    assert ("s\u00fcd \u6ce8" in line) == (not ascii_only)
+
+
+def test_whole_numbers_are_written_with_all_their_digits() -> None:
+    """However large: nobody counts powers of ten."""
+    assert [written(number) for number in (0, 64, 2**31 - 1, 1e6, 0.25, -3.0)] == [
+        "0",
+        "64",
+        "2147483647",
+        "1000000",
+        "0.25",
+        "-3",
+    ]
+    assert written(float("inf")) == "inf"
+
+
+# The error tree: the errors that a user may catch, and their messages.
+
+
+def test_all_errors_are_public_and_in_the_picture() -> None:
+    """``triack.X`` is the same class, and the module's first text shows each."""
+    for name in errors.__all__:
+        assert getattr(triack, name) is getattr(errors, name)
+        assert f"{name} " in f"{errors.__doc__}".replace("\n", " ")
+
+
+@pytest.mark.parametrize(
+    ("error", "caught"),
+    [("UsageError", ValueError), ("WaitTimeout", TimeoutError), ("StoreDamaged", errors.StoreError)],
+)
+def test_errors_are_what_python_calls_them(error: str, caught: type[Exception]) -> None:
+    """A handler of the usual error catches ours."""
+    assert issubclass(getattr(errors, error), caught)
+
+
+def test_a_failed_delivery_is_not_a_rollback() -> None:
+    """After the one a message is in the dead-letter queue, after the other it is still queued."""
+    assert DeliveryFailed("lost", reason="queue-not-found").reason == "queue-not-found"
+    rolled = RollbackDetected("older", peer="ab" * 16, rolled_back="own")
+    assert (rolled.peer, rolled.rolled_back) == ("ab" * 16, "own")
+    assert not isinstance(rolled, DeliveryFailed | errors.StoreError)
+
+
+def test_a_breach_of_the_protocol_has_its_name_first() -> None:
+    """The name under which it is counted; then what was seen, if that says more."""
+    assert str(ProtocolError(DropReason.BAD_TAG)) == "bad-tag"
+    assert str(ProtocolError(DropReason.BAD_VERSION, "7")) == "bad-version: 7"
+
+
+# Each reason has a unique name and a sentence for people.
+
+REASONS = list[Reason](chain(DropReason, RejectReason, FreedReason, DeadReason))
+
+
+@pytest.mark.parametrize("reason", REASONS, ids=lambda reason: f"{type(reason).__name__}.{reason.name}")
+def test_a_name_is_that_of_its_constant(reason: Reason) -> None:
+    """So a name in a log can be found in the code."""
+    assert reason == reason.name.lower().replace("_", "-")
+    assert re.fullmatch(r"[A-Z].*[a-z)]\.", reason.sentence)
+
+
+@pytest.mark.parametrize("reasons", [DropReason, RejectReason, FreedReason, DeadReason])
+def test_two_reasons_never_share_a_sentence(reasons: type[Reason]) -> None:
+    """If nothing tells them apart they are one."""
+    sentences = [reason.sentence for reason in reasons]
+    assert len(set(sentences)) == len(sentences)
+
+
+def test_a_reason_counts_and_is_written_as_its_text() -> None:
+    """In JSON, as a key, and read back from its name."""
+    assert json.dumps({DropReason.BAD_TAG: 1}) == '{"bad-tag": 1}'
+    assert {"bad-tag": 1}[DropReason.BAD_TAG] == 1
+    assert {reason.value: reason for reason in DropReason}["bad-tag"] is DropReason.BAD_TAG
+    assert f"{DropReason.BAD_TAG}" == "bad-tag"
+
+
+# A path is the address of a peer, and the one of this machine that it called if that matters.
+
+
+def test_a_path_has_both_addresses() -> None:
+    path = path_of("udp://192.0.2.9:7801", "198.51.100.7")
+    assert (address_in(path), called_in(path)) == ("udp://192.0.2.9:7801", "198.51.100.7")
+
+
+def test_a_path_from_wherever_the_system_chooses_is_an_address() -> None:
+    assert path_of("udp://[fe80::1%2]:7801", "") == "udp://[fe80::1%2]:7801"
+    assert address_in("udp://[fe80::1%2]:7801") == "udp://[fe80::1%2]:7801"
+    assert called_in("udp://[fe80::1%2]:7801") == ""
+
+
+# The events of links for programs.
+
+
+def test_every_event_is_public() -> None:
+    """A program can ask for each by its class."""
+    assert {kind.__name__ for kind in get_args(news.NodeEvent)} == set(news.__all__) - {"NodeEvent"}
+    assert set(news.__all__) <= set(triack.__all__)
+
+
+# The peers of a node, and their permissions.
+
+KEY, OTHER = b"k" * 32, b"o" * 32
+
+
+def test_a_peer_is_found_by_all_that_it_has() -> None:
+    """Its name, each of its keys and each of its addresses."""
+    plant = Peer("plant-b", keys=(KEY, OTHER), addresses=("udp://b:1", "tcp://b:2"))
+    directory = Directory([plant, Peer("plant-c")])
+    assert [peer.name for peer in directory] == ["plant-b", "plant-c"]
+    assert directory.named("plant-b") is directory.with_key(KEY) is directory.with_key(OTHER) is plant
+    assert directory.at("udp://b:1") is directory.at("tcp://b:2") is plant
+    assert directory.named("nobody") is directory.with_key(b"") is directory.at("udp://c:1") is None
+
+
+def test_who_is_replaced_is_forgotten() -> None:
+    """With keys and addresses; a key that another peer has now is trusted as its alone."""
+    directory = Directory([Peer("b", keys=(KEY,), addresses=("udp://b:1",))])
+    assert directory.trusts("b", KEY)
+    directory.replace([Peer("c", keys=(KEY,))])
+    assert not directory.trusts("b", KEY)
+    assert directory.trusts("c", KEY)
+    assert directory.named("b") is directory.at("udp://b:1") is None
+
+
+def test_a_peer_relays_nothing_by_default() -> None:
+    """Neither by way of this node nor for others; each node of a way by hand must be allowed."""
+    stranger = Peer("x")
+    assert not stranger.may_relay_to("plant-b")
+    assert not stranger.may_bring("plant-a")
+    hub = Peer("hub", may_relay=("plant-*",), relays_for=("sensor-?",))
+    assert hub.may_relay_to("plant-b")
+    assert hub.may_relay_to("plant-b@plant-c")
+    assert not hub.may_relay_to("plant-b@elsewhere")
+    assert [hub.may_bring(name) for name in ("sensor-1", "sensor-10")] == [True, False]
+
+
+def test_a_peer_may_send_where_a_pattern_says_so() -> None:
+    """Anywhere, unless it says something else; with the case as it is written."""
+    assert Peer("b").may_send_to("anything")
+    peer = Peer("b", may_send=("orders", "log-*"))
+    assert [peer.may_send_to(queue) for queue in ("orders", "log-1", "Orders", "orders2", "x")] == [
+        True, True, False, False, False,
+    ]  # fmt: skip
+    assert not Peer("b", may_send=()).may_send_to("orders")

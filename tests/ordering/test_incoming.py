@@ -1,17 +1,24 @@
-"""The receiving end of a sequence: every packet once, in order, at any time."""
+"""The receiver of a sequence: once, in order, with order acks and rejections."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.ordering.pair import make_entry, make_header
+from tests.ordering.pair import StreamPair, make_entry, make_header
 from triack.base.delivery import Delivery
+from triack.base.errors import StoreDamaged
 from triack.base.reasons import RejectReason
-from triack.base.units import MS
+from triack.base.units import MS, SECOND
+from triack.ordering import rejections
+from triack.ordering.duplicates import MAX_RANGES, DuplicateFilter
 from triack.ordering.incoming import SKIPS_MAX, IncomingSequence, Outcome, Position
+from triack.ordering.order_ack import OrderAck
 from triack.ordering.order_settings import OrderSettings
 from triack.ordering.outgoing import OutgoingSequence
+from triack.ordering.rejections import Rejections
 from triack.ordering.wire import SequenceHeader
+
+# The receiving end of a sequence: every packet once, in order, at any time.
 
 SETTINGS = OrderSettings()
 
@@ -329,3 +336,311 @@ def test_a_run_waits_for_nothing_that_is_held() -> None:
     feed(incoming, 5, 10, 9)
     assert not incoming.handle_run(make_header(8, 7, 5), 2, 0, ack_requested=False)
     assert feed(incoming, 5, 8, 7) == (Outcome.ACCEPTED, [(5, 8)])
+
+
+# The filter of express and recoverable streams lets each packet through once.
+
+
+def feed_filter(seen: DuplicateFilter, *numbers: int, previous: int = 0, sequence: int = 1) -> list[bool]:
+    return [seen.handle_packet(make_header(number, previous, sequence)) for number in numbers]
+
+
+def test_each_number_once_in_any_order() -> None:
+    """Order does not matter to these classes; a second copy does."""
+    seen = DuplicateFilter()
+    assert feed_filter(seen, 3, 1, 3, 2, 1) == [True, True, False, True, False]
+
+
+def test_what_is_under_the_floor_is_not_new() -> None:
+    """``previous`` says that nothing up to it is wanted: a late copy from there is a duplicate."""
+    seen = DuplicateFilter()
+    assert feed_filter(seen, 10, previous=7) == [True]
+    assert feed_filter(seen, 7, 6, 1) == [False, False, False]
+    assert feed_filter(seen, 8, 9) == [True, True]
+
+
+def test_the_floor_never_falls() -> None:
+    """An older packet with a lower floor changes nothing."""
+    seen = DuplicateFilter()
+    feed_filter(seen, 10, previous=7)
+    assert feed_filter(seen, 8, previous=3) == [True]
+    assert feed_filter(seen, 5) == [False]
+
+
+def test_the_floor_keeps_memory_short() -> None:
+    """Gaps that will never be filled are forgotten."""
+    seen = DuplicateFilter()
+    feed_filter(seen, *range(2, 200, 2))
+    assert len(seen.encode()) == 16 + 99 * 16
+    feed_filter(seen, 201, previous=200)
+    assert len(seen.encode()) == 16
+
+
+def test_a_newer_sequence_starts_afresh_and_ends_the_older() -> None:
+    """After a reinstallation numbers begin again, under a greater id."""
+    seen = DuplicateFilter()
+    feed_filter(seen, 1, 2, 9)
+    assert feed_filter(seen, 1, 2, sequence=5) == [True, True]
+    assert feed_filter(seen, 10, sequence=1) == [False]
+    assert feed_filter(seen, 1, sequence=5) == [False]
+    assert seen.sequence == 5
+
+
+@given(st.lists(st.integers(1, 60)), st.integers(1, 2**63))
+def test_it_reads_back(numbers: list[int], sequence: int) -> None:
+    """After a restart the same packets are new, and no others."""
+    seen = DuplicateFilter()
+    feed_filter(seen, *numbers, sequence=sequence)
+    again = DuplicateFilter.decode(seen.encode())
+    assert again.encode() == seen.encode()
+    assert feed_filter(again, *range(1, 62), sequence=sequence) == [number not in numbers for number in range(1, 62)]
+
+
+@pytest.mark.parametrize("data", [b"", b"x" * 15, b"x" * 17, b"x" * 31])
+def test_a_damaged_filter_is_refused(data: bytes) -> None:
+    """Not taken for an empty one, which would let everything through again."""
+    with pytest.raises(StoreDamaged):
+        DuplicateFilter.decode(data)
+
+
+def test_too_many_gaps_are_noticed() -> None:
+    """A correct sender never leaves as many gaps."""
+    seen = DuplicateFilter()
+    feed_filter(seen, *range(2, 2 * MAX_RANGES, 2))
+    assert not seen.full
+    feed_filter(seen, 2 * MAX_RANGES)
+    assert seen.full
+
+
+@given(st.lists(st.tuples(st.integers(1, 20), st.booleans()), max_size=80))
+def test_with_a_real_sender_nothing_wanted_is_taken_for_a_duplicate(steps: list[tuple[int, bool]]) -> None:
+    """Packets are sent in any order and any number of times, and freed when the receiver has them: each passes once."""
+    out = OutgoingSequence(Delivery.RECOVERABLE, 1, 1, OrderSettings())
+    for number in range(1, 21):
+        out.append([make_entry(number)])
+    seen, passed = DuplicateFilter(), list[int]()
+    late = []
+    for number, freed in [*steps, *((number, True) for number in range(1, 21))]:
+        if number in out.entries:
+            header = make_header(number, out.previous_of(out.entries[number]))
+            late.append(header)
+            passed += [number] if seen.handle_packet(header) else []
+            if freed:
+                assert out.handle_store_ack([out.entries[number]])
+    passed += [header.number for header in late if seen.handle_packet(header)]
+    assert sorted(passed) == list(range(1, 21))
+
+
+def test_what_the_sender_gave_up_was_not_seen() -> None:
+    """A packet that expired at its sender and comes all the same is not fresh, and must not be called stored."""
+    seen = DuplicateFilter()
+    feed_filter(seen, 1, 4, 6, previous=0)
+    feed_filter(seen, 9, previous=7)
+    assert [number for number in range(1, 10) if seen.has_skipped(make_header(number, 0, 1))] == [2, 3, 5, 7]
+    assert feed_filter(seen, 3, 4) == [False, False]
+
+
+def test_of_an_older_sequence_nothing_is_known() -> None:
+    """Not even of a number that the newer one has."""
+    seen = DuplicateFilter()
+    feed_filter(seen, 1, 2)
+    assert seen.handle_packet(make_header(1, 0, 9))
+    assert not seen.handle_packet(make_header(1, 0, 1))
+    assert seen.has_skipped(make_header(1, 0, 1))
+    assert not seen.has_skipped(make_header(1, 0, 9))
+
+
+@given(st.lists(st.integers(1, 20), max_size=8), st.integers(1, 25), st.integers(0, 24), st.integers(1, 5))
+def test_a_run_is_seen_as_its_packets_would_be(before: list[int], first: int, previous: int, packets: int) -> None:
+    """Or not taken at all, and then nothing has changed."""
+    together, alone = DuplicateFilter(), DuplicateFilter()
+    feed_filter(together, *before)
+    feed_filter(alone, *before)
+    previous = min(previous, first - 1)
+    taken = together.handle_run(make_header(first, previous, 1), packets)
+    if taken:
+        assert all(feed_filter(alone, *range(first, first + packets), previous=previous))
+    assert together.encode() == alone.encode()
+    follows = bool(before) and first == max(before) + 1
+    assert taken is follows
+
+
+# When an order ack leaves: after a burst, at the latest after the cap, at once when asked.
+
+
+def test_due_after_exactly_the_idle_time() -> None:
+    """500 ms after the last packet of a burst, not before."""
+    ack = OrderAck(SETTINGS)
+    assert ack.deadline_ns is None
+    for at_ns in (0, 100 * MS, 400 * MS):
+        ack.handle_packet(at_ns, ack_requested=False)
+    assert ack.deadline_ns == 900 * MS
+    ack.handle_timer(900 * MS - 1)
+    assert not ack.due
+    ack.handle_timer(900 * MS)
+    assert ack.due
+    assert ack.deadline_ns is None
+
+
+def test_an_endless_burst_is_acknowledged_at_the_cap() -> None:
+    """10 s after its first packet, however dense it is; then the next one begins."""
+    ack = OrderAck(SETTINGS)
+    at_ns = 0
+    while not ack.due and at_ns < 60 * SECOND:
+        ack.handle_timer(at_ns)
+        ack.handle_packet(at_ns, ack_requested=False)
+        at_ns += 400 * MS
+    assert at_ns == 10 * SECOND + 400 * MS
+    ack.handle_sent()
+    ack.handle_packet(20 * SECOND, ack_requested=False)
+    assert ack.deadline_ns == 20 * SECOND + 500 * MS
+
+
+def test_the_cap_cuts_the_last_idle_time() -> None:
+    """A packet at 9.8 s leaves only 200 ms."""
+    ack = OrderAck(SETTINGS)
+    for at_ns in range(0, 9_801 * MS, 400 * MS):
+        ack.handle_packet(at_ns, ack_requested=False)
+    ack.handle_packet(9_800 * MS, ack_requested=False)
+    assert ack.deadline_ns == 10 * SECOND
+
+
+def test_due_at_once_when_asked() -> None:
+    """By a packet or by a request, and it stays due when more packets come."""
+    for ack_requested in (True, False):
+        ack = OrderAck(SETTINGS)
+        ack.handle_packet(0, ack_requested=ack_requested)
+        if not ack_requested:
+            ack.handle_request()
+        assert ack.due
+        ack.handle_packet(1, ack_requested=False)
+        assert ack.due
+        ack.handle_sent()
+        assert not ack.owed
+
+
+# ---- in a stream
+
+
+def test_a_burst_brings_one_order_ack() -> None:
+    """It leaves 500 ms after the last packet arrived, speaks for all of them, and frees them."""
+    pair = StreamPair()
+    pair.append(10)
+    pair.run(300 * MS)
+    pair.append(10)
+    pair.run(5 * SECOND)
+    assert pair.order_acks == [(810 * MS, 20)]
+    assert not pair.out.entries
+    assert pair.out.tier.deadline_ns is None
+
+
+def test_a_sender_asks_after_every_eight_packets() -> None:
+    """So that a steady stream is freed before its cap: packets 8 and 16 of 20 ask."""
+    pair = StreamPair(OrderSettings(order_ack_every=8))
+    for _ in range(20):
+        pair.append(1)
+        pair.run(20 * MS)
+    assert [number for _, number in pair.order_acks] == [8, 16]
+
+
+def test_an_order_ack_waits_for_the_disk() -> None:
+    """It is due after 500 ms, but the commit takes two seconds."""
+    pair = StreamPair(commit_ns=2 * SECOND)
+    pair.append(3)
+    pair.run(2 * SECOND)
+    assert pair.order_acks == []
+    assert pair.incoming.ack.due
+    pair.run(SECOND)
+    assert pair.order_acks == [(2_010 * MS, 3)]
+
+
+def test_a_duplicate_brings_the_order_ack_again() -> None:
+    """Its sender has missed one: the resend after 30 s is answered, although nothing is new."""
+    pair = StreamPair(lose_order_acks=True)
+    pair.append(1)
+    pair.run(SECOND)
+    pair.lose_order_acks = False
+    pair.run(30 * SECOND)
+    assert pair.order_acks == [(510 * MS, 1), (30 * SECOND + 10 * MS, 1)]
+    assert not pair.out.entries
+    assert pair.delivered == [b"1"]
+
+
+# The rejections of a destination, until its origin has confirmed them.
+
+
+def refuse(*numbers: int, reason: str = "no", sequence: int = 1) -> Rejections:
+    found = Rejections()
+    for number in numbers:
+        found.add(make_header(number, number - 1, sequence), reason)
+    return found
+
+
+def test_neighbours_with_one_reason_are_one_run() -> None:
+    """In whatever order they came."""
+    found = refuse(5, 3, 4, 9)
+    assert found.spans == [(3, 5, "no"), (9, 9, "no")]
+    found.add(make_header(6, 5), "another")
+    found.add(make_header(8, 7), "no")
+    assert found.spans == [(3, 5, "no"), (6, 6, "another"), (8, 9, "no")]
+    assert found.lowest == 3
+    assert [found.reason_of(make_header(number, 0)) for number in (2, 3, 5, 6, 7, 8)] == [
+        None, "no", "no", "another", None, "no",
+    ]  # fmt: skip
+
+
+def test_what_its_origin_wants_no_more_is_forgotten() -> None:
+    """A part of a run, too; numbers outside are remembered."""
+    found = refuse(1, 2, 3, 4, 5, 8)
+    assert not found.forget_unwanted(1, 6, 7)
+    assert not found.forget_unwanted(1, 4, 3)
+    assert found.forget_unwanted(1, 2, 3)
+    assert found.spans == [(1, 1, "no"), (4, 5, "no"), (8, 8, "no")]
+    assert found.forget_unwanted(1, 0, 9)
+    assert not found
+    assert found.lowest is None
+
+
+def test_another_sequence_begins_anew() -> None:
+    """Nobody will ask for packets that were refused of an older one."""
+    found = refuse(1, 2)
+    assert not found.forget_unwanted(0, 0, 9)
+    assert found.reason_of(make_header(1, 0, 2)) is None
+    assert found.forget_unwanted(2, 5, 4)
+    assert not found
+    found = refuse(1, 2)
+    found.add(make_header(7, 6, 2), "no")
+    assert found.spans == [(7, 7, "no")]
+
+
+def test_it_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By runs, and not by numbers: a destination that refuses a queue refuses runs."""
+    monkeypatch.setattr(rejections, "SPANS_MAX", 2)
+    assert not refuse(*range(1, 1_000)).full
+    assert refuse(1, 3).full
+
+
+@given(st.lists(st.tuples(st.integers(1, 40), st.sampled_from(["a", "bä"]))), st.integers(0, 45), st.integers(0, 45))
+def test_it_says_what_a_dictionary_says(refused: list[tuple[int, str]], first: int, last: int) -> None:
+    """Whatever was refused and settled, and after a restart."""
+    found, model = Rejections(), dict[int, str]()
+    for number, reason in refused:
+        if number not in model:
+            model[number] = reason
+            found.add(make_header(number, 0), reason)
+    found.forget_unwanted(1, first, last)
+    left = {number: reason for number, reason in model.items() if not first <= number <= last}
+    for again in (found, Rejections.decode(found.encode())):
+        assert {n: again.reason_of(make_header(n, 0)) for n in range(1, 41)} == {n: left.get(n) for n in range(1, 41)}
+        assert again.lowest == min(left, default=None)
+
+
+def test_what_is_no_row_is_damage() -> None:
+    """Never an error of another kind, and never believed."""
+    row = refuse(1, 2, 9).encode()
+    assert refuse().encode() == b""
+    for cut in (*range(1, 8), *range(9, len(row) - 21), len(row) - 1):
+        with pytest.raises(StoreDamaged, match="rejections"):
+            Rejections.decode(row[:cut])
+    with pytest.raises(StoreDamaged, match="rejections"):
+        Rejections.decode(row[:-1] + b"\xff")

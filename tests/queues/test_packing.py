@@ -1,4 +1,4 @@
-"""Messages into packet bodies and back."""
+"""Messages in packets: layout, heads of bodies, stages, classes."""
 
 import struct
 from typing import Any
@@ -8,8 +8,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from triack.base.commit import HEAD_BYTES
-from triack.base.errors import ProtocolError
-from triack.base.reasons import DropReason
+from triack.base.errors import ProtocolError, UsageError
+from triack.base.reasons import DeadReason, DropReason, RejectReason
+from triack.queues import body_head
 from triack.queues.body_head import (
     SEAL_ADDS_BYTES,
     SEALED_BYTES,
@@ -25,12 +26,15 @@ from triack.queues.body_head import (
     receive_by_of,
     was_sealed,
 )
+from triack.queues.message_classes import Acks, MessageClass, as_acks, class_at_queue, class_on_the_way
 from triack.queues.packing import (
     CARING,
+    JOURNAL,
     MAX_BODY_BYTES,
     MAX_PROPERTIES_BYTES,
     PIECE_MIN_BYTES,
     USER_PROPERTIES_BYTES,
+    LargeMessage,
     Outgoing,
     PacketBody,
     Passed,
@@ -49,6 +53,8 @@ from triack.queues.packing import (
     unpack_pieces,
     write_properties,
 )
+
+# Messages into packet bodies and back.
 
 PROPERTIES = st.dictionaries(
     st.sampled_from(["label", "reply_to", "x", "dead_letter"]), st.text(max_size=30), max_size=3
@@ -524,3 +530,95 @@ def test_inside_and_outside_of_a_sealed_body_must_agree() -> None:
     ):
         with pytest.raises(ProtocolError, match="bad-body"):
             read_opened(wrong_head, wrong_text, HEAD_BYTES + SEAL_ADDS_BYTES + len(wrong_text))
+
+
+# What the first bytes of a body say, of each kind; the bodies are those of ``queues.packing``.
+
+
+def heads(*messages: Outgoing, limit_bytes: int = 1_000, priority: int = 0) -> list[tuple[bytes, int]]:
+    """The first bytes of the bodies of these messages, and the size of each body."""
+    packed, _ = pack(list(messages), limit_bytes, 7, 50, None, priority)
+    return [(packet.body[:HEAD_BYTES], len(packet.body)) for packet in packed]
+
+
+def test_the_head_of_a_batch_says_how_many_messages_it_has_and_from_when() -> None:
+    ((head, size_bytes),) = heads(Outgoing(b"1", receive_by_ms=90), Outgoing(b"2", receive_by_ms=90), priority=5)
+    assert (body_head.count_of(head), body_head.ordinal_of(head), body_head.sent_at_of(head)) == (2, 7, 50)
+    assert (body_head.priority_of(head), body_head.receive_by_of(head)) == (5, 90)
+    assert body_head.fragment_range(head, size_bytes) is None
+    assert (body_head.large_of(head), body_head.cares_of(head)) == (0, False)
+
+
+def test_the_head_of_a_fragment_says_its_place() -> None:
+    pieces = heads(Outgoing(bytes(2_500)))
+    at = 0
+    for piece in pieces:
+        found = body_head.fragment_range(*piece)
+        assert found is not None
+        assert found[:2] == (7, at)
+        at += found[2]
+    assert [body_head.count_of(head) for head, _ in pieces] == [1] * len(pieces)
+
+
+def test_a_head_says_whether_something_follows_from_what_happens_to_its_messages() -> None:
+    ((head, _),) = heads(Outgoing(b"1", {JOURNAL: True}))
+    assert body_head.cares_of(head)
+
+
+def test_a_message_that_stands_for_a_large_one_has_its_ordinal() -> None:
+    ((head, _),) = heads(LargeMessage(b"12345678", ordinal=40))
+    assert body_head.large_of(head) == 40
+
+
+@pytest.mark.parametrize("message", [Outgoing(b"1"), LargeMessage(b"12345678", ordinal=40)], ids=["plain", "large"])
+def test_a_sealed_body_is_not_taken_for_an_opened_one_or_for_a_large_message(message: Outgoing) -> None:
+    (packet,), _ = pack([message], 1_000, 7, 50)
+    sealed, _ = split_to_seal(packet.body)
+    opened = body_head.mark_opened(packet.body)
+    assert [body_head.is_sealed(it) for it in (packet.body, sealed, opened)] == [False, True, False]
+    assert [body_head.was_sealed(it) for it in (packet.body, sealed, opened)] == [False, False, True]
+    assert (body_head.large_of(sealed), body_head.large_of(opened)) == (0, body_head.large_of(packet.body))
+    assert body_head.count_of(opened) == body_head.count_of(packet.body) == 1
+
+
+def test_times_move_and_a_copy_for_a_journal_has_no_consequences() -> None:
+    ((head, _),) = heads(Outgoing(b"1", {JOURNAL: True}, receive_by_ms=90))
+    moved = body_head.move_times(head, 5)
+    assert (body_head.sent_at_of(moved), body_head.receive_by_of(moved)) == (55, 95)
+    kept = body_head.kept_until(head, 1_000)
+    assert (body_head.cares_of(kept), body_head.receive_by_of(kept)) == (False, 1_000)
+
+
+# The classes of messages and the flags that ask for them have MSMQ's numbers.
+
+
+def test_each_class_is_asked_for_by_one_flag() -> None:
+    """As the upper bits of its number say."""
+    for message_class in MessageClass:
+        asked_by = {0x0000: 0, 0x4000: 2, 0x8000: 4, 0xC000: 8}[message_class & 0xC000]
+        assert message_class.asked_by == (1 if message_class == 0x0002 else asked_by)
+        assert message_class.is_negative == (asked_by > 2)
+    assert MessageClass.ACK_REACH_QUEUE.label == "ack-reach-queue"
+
+
+def test_the_flags_of_dot_net_are_sums() -> None:
+    assert Acks.FULL_REACH_QUEUE == Acks.POSITIVE_ARRIVAL | Acks.NOT_ACKNOWLEDGE_REACH_QUEUE
+    assert Acks.NOT_ACKNOWLEDGE_RECEIVE == Acks.NOT_ACKNOWLEDGE_REACH_QUEUE | Acks.NEGATIVE_RECEIVE
+    assert Acks.FULL_RECEIVE == Acks.NOT_ACKNOWLEDGE_RECEIVE | Acks.POSITIVE_RECEIVE
+
+
+@pytest.mark.parametrize("value", [-1, 16, True, "5", None])
+def test_what_is_no_flag_is_refused(value: object) -> None:
+    with pytest.raises(UsageError, match=r"^send to q: acks must be"):
+        as_acks("send to q", value)
+
+
+def test_each_end_of_a_message_has_a_class() -> None:
+    """On its way 0x8000 and further, in its queue 0xC000 and further."""
+    for reason in (*RejectReason, *DeadReason):
+        assert 0x8000 <= class_on_the_way(reason) <= 0x8005
+        assert 0xC001 <= class_at_queue(reason) <= 0xC004
+    assert class_on_the_way(RejectReason.HOP_COUNT_EXCEEDED) == 0x8005
+    assert class_on_the_way(DeadReason.PURGED) == 0x8001
+    assert class_at_queue(DeadReason.READER_REFUSED) == 0xC004
+    assert class_at_queue(DeadReason.PURGED) == 0xC001

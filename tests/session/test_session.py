@@ -1,4 +1,4 @@
-"""One session from connect to close: every timer, every reason it ends."""
+"""A session, from its opening to its close."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -6,29 +6,25 @@ from itertools import pairwise
 
 import pytest
 
-from tests.session.pair import (
-    OVERHEAD_BYTES,
-    RTT_NS,
-    Pair,
-    closes,
-    cut,
-    goodbyes,
-    make_hello,
-    make_session,
-    reasons,
-)
+from proof.search import stillness
+from tests.session.pair import OVERHEAD_BYTES, RTT_NS, Pair, closes, cut, goodbyes, make_hello, make_session, reasons
 from triack.base.ack_trigger import AckTrigger
 from triack.base.checks import DATAGRAM_MIN_BYTES
 from triack.base.delivery import Delivery
 from triack.base.errors import ProtocolError
 from triack.base.ranges import NumberSet
 from triack.base.units import MS, SECOND
+from triack.session.idle import Idle
+from triack.session.keep_alive import KeepAlive
 from triack.session.protocol.binary import BINARY
 from triack.session.protocol.codec import content_limit_bytes
 from triack.session.protocol.events import PacketsAcked, SessionOpened, Transmit, TransmitKind
 from triack.session.protocol.frames import AckFrame, PacketFrame, PingFrame, StoreAckFrame
+from triack.session.protocol.path_traits import MEMORY
 from triack.session.protocol.settings import SessionSettings
 from triack.session.protocol.states import CloseReason, SessionState
+
+# One session from connect to close: every timer, every reason it ends.
 
 PROBE_NS = 60 * MS
 """After one sample of 20 ms: 20 + 4 x 10."""
@@ -442,3 +438,79 @@ def test_a_content_made_under_a_larger_setting_goes_out_all_the_same(size: int, 
     assert pair.unacked["a"] == set()
     numbers = [number for _, number in pair.packets("a")]
     assert numbers == [1] * -(-size // (1_200 - OVERHEAD_BYTES - BINARY.piece_header_bytes))
+
+
+# The snapshot of a session.
+
+
+def test_a_session_that_nobody_has_answered_has_measured_nothing() -> None:
+    shown = make_session(1, traits=MEMORY).stats()
+    assert (shown.is_answered, shown.round_trip_ns, shown.probe_ns) == (False, None, None)
+    assert (shown.congestion, shown.congestion_window_bytes) == ("none", None)
+
+
+def test_the_figures_follow_what_is_sent_and_acknowledged() -> None:
+    """One packet of three is lost, and leaves again."""
+    pair = Pair.opened(SessionSettings(max_unacked_packet=8, cleanup_interval_s=7))
+    pair.lose = lambda end, sent: sent.packet is not None and (sent.packet.number, sent.packet.sends) == (2, 1)
+    before = pair.a.stats()
+    pair.send("a", 3)
+    during = pair.a.stats()
+    pair.run_until(lambda: pair.a.stats().unacked == 0)
+    after = pair.a.stats()
+    assert (before.unacked, during.unacked, after.unacked) == (0, 3, 0)
+    assert before.acked == during.acked < after.acked
+    assert (before.resends, after.resends) == (0, 1)
+    assert (after.window, after.congestion, after.datagram_bytes, after.cleanup_interval_ns) == (
+        8,
+        "bbr",
+        1_200,
+        7 * 10**9,
+    )
+    assert after.is_answered
+    assert after.round_trip_ns is not None
+    assert after.policy == pair.b.stats().policy
+
+
+# A session ends when there was no packet for the interval, to the nanosecond.
+
+
+def test_it_is_over_at_the_end_of_the_interval() -> None:
+    """Which begins again with each packet."""
+    idle = Idle(100, 1_000)
+    assert [idle.is_over(at) for at in (1_000, 1_099, 1_100)] == [False, False, True]
+    idle.handle_packet(1_050)
+    assert [idle.is_over(at) for at in (1_149, 1_150)] == [False, True]
+
+
+def test_one_looks_again_at_its_end_or_half_an_interval_later() -> None:
+    """Something else may keep the session when it has passed; that need not be asked all the time."""
+    idle = Idle(100, 1_000)
+    assert idle.look_again_ns(1_040) == 1_100
+    assert idle.look_again_ns(1_100) == 1_150
+    assert idle.look_again_ns(5_000) == 5_050
+
+
+def test_a_search_sets_it_as_it_likes() -> None:
+    """Long ago, or just now."""
+    idle = Idle(100, 1_000)
+    stillness.expire_idle(idle)
+    assert idle.is_over(1_000)
+    idle.handle_packet(1_000)
+    assert not idle.is_over(1_099)
+
+
+# An end that sends nothing for its interval sends a ping; any other datagram puts that off.
+
+
+def test_it_is_due_an_interval_after_what_was_sent_last() -> None:
+    alive = KeepAlive(100)
+    alive.sent_at_ns = 1_000
+    assert [alive.is_due(at) for at in (1_000, 1_099, 1_100)] == [False, False, True]
+
+
+def test_one_looks_again_when_it_may_be_due() -> None:
+    alive = KeepAlive(100)
+    alive.sent_at_ns = 1_000
+    assert alive.look_again_ns(1_040) == 1_100
+    assert alive.look_again_ns(1_100) == 1_200, "something leaves now"

@@ -1,20 +1,149 @@
-"""What a client had under way, or in its hands, when the process of its node went away and came back."""
+"""The connection of a client to its node: lines, questions, and what becomes of them while the node is away."""
 
 import asyncio
 import gc
+import inspect
 import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import triack
-from tests.node.client.test_line import line_of
 from tests.node.nodes import SOON, WAIT, make, quick, until
+from tests.tools.commands.serving import serving
+from triack.base.transitions import IllegalTransition, next_state
 from triack.node.client import client as control_client
+from triack.node.client.asking import Asking, asked
 from triack.node.client.client import Client
-from triack.node.client.line import LineState
+from triack.node.client.line import TRANSITIONS, Line, LineEvent, LineState
 from triack.node.control.calls import Calls
+from triack.node.control.control_frames import VERSION, Header, Link
+from triack.node.handles.verbs import Verbs
+
+# The line of a client: its table of moves, and what calls do in each state.
+
+
+def test_every_state_has_its_row_and_can_be_left_or_is_the_end() -> None:
+    assert set(TRANSITIONS) == set(LineState)
+    assert {state for row in TRANSITIONS.values() for state in row.values()} == set(LineState)
+    for state in LineState:
+        assert LineEvent.CLOSE in TRANSITIONS[state]
+    with pytest.raises(IllegalTransition):
+        next_state(TRANSITIONS, LineState.CLOSED, LineEvent.CONNECTED)
+
+
+def line_of(client: Client) -> Line:
+    """The line of a client, whose state no user sees."""
+    return client._line  # noqa: SLF001 - to wait for what would else be a race
+
+
+@asynccontextmanager
+async def lost(data: Path, **how: Any) -> AsyncIterator[Client]:
+    """A client whose node has ended."""
+    async with make("a", data):
+        client = await triack.connect(data, **how).start()
+    await until(lambda: line_of(client).state is not LineState.OPEN)
+    yield client
+    await client.close()
+
+
+async def test_calls_wait_for_the_next_process_and_fail_when_it_is_away_for_too_long(tmp_path: Path) -> None:
+    """When it is back after that, they work again."""
+    async with lost(tmp_path, patience=SOON) as client:
+        waiting = asyncio.create_task(client.stats())
+        with pytest.raises(triack.NodeClosed, match=r"the node of .* has been away for 0\.2 s"):
+            await waiting
+        with pytest.raises(triack.NodeClosed, match="has been away"):
+            await client.send("q", b"x")
+        async with make("a", tmp_path) as node:
+            await until(lambda: line_of(client).state is LineState.OPEN)
+            await client.send("q", b"x", until="ordered")
+            assert node.queue_lengths()["q"] == 1
+
+
+async def test_a_transaction_is_lost_however_long_its_node_is_away(tmp_path: Path) -> None:
+    """That it may be run again is true in any case."""
+    async with make("a", tmp_path):
+        client = await triack.connect(tmp_path, patience=0).start()
+        tx = client.transaction()
+        await tx.send("q", b"x")
+    await until(lambda: line_of(client).state is LineState.AWAY)
+    with pytest.raises(triack.TransactionLost):
+        await tx.commit()
+    with pytest.raises(triack.NodeClosed):
+        await client.transaction().send("q", b"x")
+    await client.close()
+
+
+async def test_without_patience_calls_fail_at_once(tmp_path: Path) -> None:
+    async with lost(tmp_path, patience=0) as client:
+        with pytest.raises(triack.NodeClosed, match="has ended"):
+            await client.flush()
+
+
+async def test_a_wait_ends_with_its_own_time_or_with_the_client(tmp_path: Path) -> None:
+    """Whichever comes first: no reader waits beyond its timeout because the node is away."""
+    async with lost(tmp_path, patience=None) as client:
+        with pytest.raises(triack.WaitTimeout):
+            await client.receive("q").get(SOON)
+        waiting = asyncio.create_task(client.receive("q").get())
+        await asyncio.sleep(0)
+        await client.close()
+        with pytest.raises(triack.NodeClosed, match="the client is closed"):
+            await waiting
+
+
+async def test_another_node_in_its_place_is_not_used(tmp_path: Path) -> None:
+    """It knows nothing of what was sent to the first one."""
+    async with lost(tmp_path / "a", patience=None) as client:
+        waiting = asyncio.create_task(client.stats())
+        (tmp_path / "a").rename(tmp_path / "old")
+        async with make("a", tmp_path / "a"):
+            with pytest.raises(triack.NodeClosed, match="another node serves it now"):
+                await waiting
+            with pytest.raises(triack.NodeClosed, match="another node serves it now"):
+                await client.flush()
+
+
+async def test_a_process_of_another_version_ends_the_wait(tmp_path: Path) -> None:
+    async def complain(link: Link) -> None:
+        await link.receive()
+        await link.send("welcome", v=VERSION + 1)
+
+    async with lost(tmp_path / "a", patience=None) as client:
+        (tmp_path / "a").rename(tmp_path / "old")
+        async with serving(tmp_path / "a", complain):
+            with pytest.raises(triack.ProtocolError, match=f"speaks version {VERSION + 1}"):
+                await client.stats()
+
+
+async def test_a_start_may_wait_for_a_process_to_begin_with(tmp_path: Path) -> None:
+    starting = asyncio.create_task(triack.connect(tmp_path, start_timeout=WAIT).start())
+    await asyncio.sleep(SOON)
+    async with make("a", tmp_path) as node:
+        client = await starting
+        assert client.node_id == node.node_id
+        await client.close()
+
+
+@pytest.mark.parametrize("name", ["patience", "start_timeout"])
+def test_times_are_numbers(tmp_path: Path, name: str) -> None:
+    with pytest.raises(triack.UsageError, match=f"connect: {name}"):
+        triack.connect(tmp_path, **{name: -1})
+
+
+async def test_a_line_that_was_not_begun_says_so() -> None:
+    line = Line("the node of x", None, 0)
+    await line.close(0)
+    with pytest.raises(triack.NodeClosed, match="the client was not started"):
+        await line.opened()
+    assert (line.epoch, line.reconnects) == (None, False)
+
+
+# What a client had under way, or in its hands, when the process of its node went away and came back.
 
 Restart = Callable[[], Awaitable[triack.Node]]
 
@@ -426,3 +555,115 @@ async def test_events_that_begin_anew_keep_nothing_of_before(restarts: Restart, 
         await event
     gc.collect()
     assert len(weakref.finalize._registry) <= before  # type: ignore[attr-defined]  # noqa: SLF001
+
+
+# A call that a client ends has ended, awaited or not; and calls that are plain on a node are plain here.
+
+
+@pytest.fixture
+async def node(tmp_path: Path) -> AsyncIterator[triack.Node]:
+    async with make("n", tmp_path) as found:
+        await found.send("q", b"1")
+        await found.flush()
+        yield found
+
+
+@pytest.mark.parametrize("awaits", [True, False])
+async def test_what_is_to_be_remembered_is_remembered(node: triack.Node, tmp_path: Path, *, awaits: bool) -> None:
+    """On a node and over a client, with the same lines."""
+    async with triack.connect(tmp_path) as client:
+        for where, key in ((node, "here"), (client, "there")):
+            async with where.transaction() as tx:
+                told = tx.remember(key, b"value")
+                if awaits:
+                    await told
+            assert node.recall(key) == b"value"
+        async with client.transaction() as tx:
+            tx.remember("there", None)
+        assert node.recall("there") is None
+
+
+async def test_a_rollback_that_nobody_awaits_is_one(node: triack.Node, tmp_path: Path) -> None:
+    """The block does not commit what was rolled back in it."""
+    async with triack.connect(tmp_path) as client:
+        for where in (node, client):
+            async with where.transaction() as tx:
+                await tx.send("done", b"1")
+                await tx.receive("q", WAIT)
+                tx.rollback(failed=False)
+            await until(lambda: node.stats().queues["q"].in_hand == 0)
+            assert node.queue_lengths().get("done", 0) == 0
+
+
+async def test_a_reader_that_is_closed_without_a_wait_is_closed(node: triack.Node, tmp_path: Path) -> None:
+    async with triack.connect(tmp_path) as client:
+        reader = client.receive("q", ack="manual")
+        await reader.get(WAIT)
+        reader.close()
+        await until(lambda: node.stats().queues["q"].in_hand == 0)
+
+
+async def test_an_error_that_nobody_awaits_is_no_noise(
+    node: triack.Node, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = await triack.connect(tmp_path, patience=0).start()
+    transaction = client.transaction()
+    await transaction.receive("q", WAIT)
+    await node.close()
+    transaction.rollback()
+    with pytest.raises(triack.NodeClosed):
+        await client.flush()
+    await asyncio.sleep(0)
+    await client.close()
+    assert [record for record in caplog.records if record.name == "asyncio"] == []
+
+
+# A verb of a client is one call, written and read by its row.
+
+
+class Desk(Asking):
+    """A client that knows its answers."""
+
+    def __init__(self, header: Header, content: bytes = b"") -> None:
+        self.called: list[tuple[str, bytes, dict[str, Any]]] = []
+        self._answer = header, content
+
+    async def _call(self, do: str, body: bytes = b"", **fields: Any) -> tuple[Header, bytes]:
+        self.called.append((do, body, fields))
+        return self._answer
+
+    purge = asked(Verbs.purge)
+    recall = asked(Verbs.recall)
+    key = asked(Verbs.key)
+    events = asked(Verbs.events, lambda self, header, _: (self, header["watch"]))
+
+
+async def test_arguments_go_out_and_the_result_comes_back() -> None:
+    desk = Desk({"op": "done", "count": 3})
+    assert await desk.purge("q", ids=("a",)) == 3
+    assert desk.called == [("purge", b"", {"queue": "q", "ids": ["a"]})]
+
+
+async def test_what_is_a_property_or_waits_for_nothing_at_the_node_is_asked_for_too() -> None:
+    assert await Desk({"key": "abc"}).key() == "abc"
+    assert await Desk({"known": True}, b"v").recall("k") == b"v"
+    assert await Desk({"known": False}).recall("k") is None
+
+
+async def test_what_stays_at_the_node_is_read_by_the_client() -> None:
+    desk = Desk({"watch": 7})
+    assert await desk.events() == (desk, 7)
+
+
+async def test_wrong_arguments_are_not_sent() -> None:
+    desk = Desk({})
+    with pytest.raises(triack.UsageError, match="ids of messages"):
+        await desk.purge("q", "abc")
+    with pytest.raises(TypeError, match=r"purge\(\): missing a required argument: 'queue'"):
+        await desk.purge()  # type: ignore[call-arg]
+    assert desk.called == []
+
+
+def test_help_says_what_it_says_of_a_node() -> None:
+    assert inspect.getdoc(Desk.purge) == inspect.getdoc(Verbs.purge)
+    assert inspect.signature(Desk.purge) == inspect.signature(Verbs.purge)

@@ -1,9 +1,19 @@
-"""One receipt for a list."""
+"""Receipts and acknowledgement events."""
+
+import asyncio
+import signal
+import sys
+from collections.abc import Iterable
+from pathlib import Path
 
 import pytest
 
 import triack
-from tests.node.nodes import SOON, WAIT, make
+from tests.node.nodes import SOON, WAIT, make, quick
+from triack.node.handles import consumer, message
+from triack.tools.replay.log.files import parse_records
+
+# One receipt for a list.
 
 NOWHERE = "udp://127.0.0.1:9/q"
 
@@ -63,3 +73,214 @@ async def test_receipts_show_how_many_and_where_they_go() -> None:
     """Without the messages themselves, which may be a million."""
     async with make("a") as a:
         assert repr(await a.send_many("orders", [b"x", b"y"])) == "<Receipts of 2 messages to orders>"
+
+
+# Messages by the list: held together, done together, and each for itself when somebody wants that.
+
+CHILD = """
+import asyncio, sys, triack
+
+async def main():
+    async with triack.open("n", data=sys.argv[1], insecure=True) as node:
+        await (await node.send_many("q", [b"%d" % number for number in range(500)])).ordered()
+        reader = node.receive("q")
+        first, second = await reader.get_many(100), await reader.get_many(150)
+        await node.flush()
+        print(len(first), len(second), flush=True)
+        await asyncio.sleep(60)
+
+asyncio.run(main())
+"""
+
+
+def numbers(batch: Iterable[triack.Message]) -> list[int]:
+    return [int(message.body) for message in batch]
+
+
+async def fill(node: triack.Node, count: int) -> None:
+    await (await node.send_many("q", [b"%d" % number for number in range(count)])).ordered(WAIT)
+
+
+async def test_a_list_is_acknowledged_when_the_next_is_asked_for() -> None:
+    """All of it, over packets; the last one when the block is left. Single messages may come between."""
+    async with make() as node:
+        await fill(node, 500)
+        async with node.receive("q") as reader:
+            assert numbers(await reader.get_many(300)) == list(range(300))
+            assert node.queue_lengths()["q"] == 500
+            assert int((await reader.get(WAIT)).body) == 300
+            assert node.queue_lengths()["q"] == 200
+            assert numbers(await reader.get_many()) == list(range(301, 500))
+            with pytest.raises(triack.WaitTimeout):
+                await reader.get_many(timeout=0)
+            assert node.queue_lengths()["q"] == 0
+            await fill(node, 3)
+            await reader.get_many(2)
+        assert node.queue_lengths()["q"] == 1
+
+
+async def test_bodies_of_a_list_need_no_messages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are those of its messages, and the list is acknowledged as one whose messages were looked at."""
+    bodies = [b"%d" % number for number in range(700)]
+    async with make() as node:
+        await fill(node, 700)
+        with monkeypatch.context() as patched:
+            patched.delattr(message.Message, "__init__")
+            async with node.receive("q") as reader:
+                first = await reader.get_many(650)
+                assert (len(first), first.bodies, repr(first)) == (650, bodies[:650], "<650 messages>")
+                with pytest.raises(TypeError):
+                    first[0]
+        assert [it.body for it in await node.receive("q").get_many()] == bodies[650:]
+
+
+async def test_a_list_gives_the_same_messages_whenever_it_is_looked_at() -> None:
+    """As a list does, whatever it is asked first; two are added as lists are."""
+    async with make() as node:
+        await fill(node, 5)
+        async with node.receive("q") as reader:
+            first, second = await reader.get_many(3), await reader.get_many(3)
+        assert first[-1] is list(first)[2] is first[1:][1] is next(reversed(first))
+        assert first.index(first[1]) == 1
+        first.bodies.clear()
+        assert numbers(first + second) == list(range(5))
+        assert [it.body for it in second] == second.bodies
+
+
+async def fail_half_done(node: triack.Node) -> None:
+    async with node.receive("q") as reader:
+        batch = await reader.get_many(4)
+        batch[0].ack()
+        batch[2].ack()
+        raise KeyError
+
+
+async def test_a_block_that_raises_gives_back_what_is_not_settled() -> None:
+    """Each counts a failure; what was acknowledged one by one does not come again, and the order is kept."""
+    instant = triack.Redelivery(first_wait_s=0)
+    async with make(settings=quick(redelivery=instant)) as node:
+        await fill(node, 5)
+        with pytest.raises(KeyError):
+            await fail_half_done(node)
+        async with node.receive("q") as reader:
+            again = await reader.get_many()
+            assert numbers(again) == [1, 3, 4]
+            assert [(it.redelivered, it.failures) for it in again] == [(True, 1), (True, 1), (False, 0)]
+
+
+async def test_single_messages_and_lists_out_of_one_packet_come_again_together() -> None:
+    """A list takes some of a packet, single messages those before and behind it: each is in the reader's hands."""
+    async with make() as node:
+        await fill(node, 6)
+        reader = node.receive("q", ack="manual")
+        (await reader.get(WAIT)).ack()
+        taken = [*await reader.get_many(2), await reader.get(WAIT), *await reader.get_many(1)]
+        assert numbers(taken) == [1, 2, 3, 4]
+        taken[1].ack()
+        reader.close()
+        async with node.receive("q") as other:
+            assert numbers(await other.get_many()) == [1, 3, 4, 5]
+
+
+async def test_by_hand_each_message_is_settled_for_itself() -> None:
+    """In any order, and once: an old message of what came again changes nothing."""
+    async with make(settings=quick(redelivery=triack.Redelivery(first_wait_s=0))) as node:
+        await fill(node, 4)
+        async with node.receive("q", ack="manual") as reader:
+            one, two, three, four = await reader.get_many(4)
+            three.ack()
+            two.reject(failed=False)
+            four.ack()
+            (again,) = await reader.get_many(4)
+            assert (again.body, again.redelivered) == (b"1", True)
+            two.ack()
+            assert node.queue_lengths()["q"] == 2
+            again.ack()
+            one.ack()
+            one.ack()
+            assert node.queue_lengths()["q"] == 0
+
+
+async def test_a_loop_that_is_left_gives_its_list_back() -> None:
+    """Nothing is lost with the reader, and no failure is counted."""
+    async with make() as node:
+        await fill(node, 300)
+        reader = node.receive("q")
+        await reader.get_many(290)
+        del reader
+        async with node.receive("q") as other:
+            again = await other.get_many()
+            assert numbers(again) == list(range(300))
+            assert {message.failures for message in again} == {0}
+
+
+async def test_readers_share_a_queue_by_the_list() -> None:
+    """A message in the hands of one reader does not go to the other."""
+    async with make() as node:
+        await fill(node, 100)
+        one, other = node.receive("q"), node.receive("q")
+        taken = [numbers(await reader.get_many(30)) for reader in (one, other, one, other)]
+        assert taken == [list(range(30)), list(range(30, 60)), list(range(60, 90)), list(range(90, 100))]
+        one.close()
+        assert numbers(await other.get_many()) == list(range(60, 90))
+
+
+async def test_a_list_is_as_long_as_it_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By its number, or by the bytes that end it; a number that is none is refused."""
+    monkeypatch.setattr(consumer, "BATCH_BYTES", 10)
+    async with make() as node:
+        for body in (b"12345", b"67890", b"", b"a" * 100, b"b", b"c", b"d", b"e"):
+            await (await node.send("q", body)).ordered(WAIT)
+        async with node.receive("q") as reader:
+            taken = [[message.body for message in await reader.get_many(3)] for _ in range(4)]
+            assert taken == [[b"12345", b"67890"], [b"", b"a" * 100], [b"b", b"c", b"d"], [b"e"]]
+            for most in (0, True, "1"):
+                with pytest.raises(triack.UsageError, match="whole number above 0"):
+                    await reader.get_many(most)  # type: ignore[arg-type]
+
+
+async def test_messages_that_may_expire_are_looked_at_one_by_one() -> None:
+    """Those that have are dead letters, not part of the list."""
+    async with make() as node:
+        await node.send_many("q", [b"1", b"2"], time_to_be_received=0.1)
+        await node.send_many("q", [b"3", b"4"], time_to_be_received=60)
+        await node.flush()
+        await asyncio.sleep(2 * SOON)
+        async with node.receive("q") as reader:
+            assert [message.body for message in await reader.get_many(timeout=WAIT)] == [b"3", b"4"]
+        await node.flush()
+        assert node.queue_lengths()["dead-letter"] == 2
+
+
+async def test_the_log_says_which_messages_were_handed_out(tmp_path: Path) -> None:
+    """By the range, as it does for single ones."""
+    async with make("n", tmp_path / "n", log=tmp_path / "log") as node:
+        await fill(node, 500)
+        async with node.receive("q") as reader:
+            for most in (7, 400, 500):
+                await reader.get_many(most)
+                await node.flush()
+    records = [record for file in (tmp_path / "log").iterdir() for record in parse_records(file.read_bytes())]
+    handed = [record for record in records if record["event"] == "handed"]
+    assert sum(packets * count for record in handed for packets, count in record["counts"]) == 500
+
+
+@pytest.mark.slow
+@pytest.mark.gate
+async def test_after_kill_9_what_was_not_acknowledged_comes_again(tmp_path: Path) -> None:
+    """The first list was acknowledged by asking for the second, and is gone; the second comes again, marked."""
+    child = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", CHILD, str(tmp_path / "n"), stdout=asyncio.subprocess.PIPE
+    )
+    assert child.stdout is not None
+    assert (await asyncio.wait_for(child.stdout.readline(), WAIT)).split() == [b"100", b"150"]
+    child.send_signal(signal.SIGKILL)
+    await child.wait()
+    async with make("n", tmp_path / "n") as node:
+        assert node.queue_lengths()["q"] == 400
+        async with node.receive("q") as reader:
+            again: list[triack.Message] = []
+            while len(again) < 400:
+                again += await reader.get_many(timeout=WAIT)
+    assert numbers(again) == list(range(100, 500))
+    assert all(message.redelivered for message in again[:150])

@@ -1,21 +1,27 @@
-"""Each verb is written once: a client and ``triack.sync`` have those of a node, with the same parameters and text."""
+"""The verbs: one description for all faces, and rare ones."""
 
 import inspect
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
 
+import triack
+from tests.node.nodes import make, open_sync, quick
 from triack import sync
 from triack.node.client.client import Client, ClientInvitation
 from triack.node.client.client_transaction import ClientTransaction
 from triack.node.control.verb_table import VERBS
-from triack.node.handles.derived import plain_function, signature_of
+from triack.node.handles.derived import Said, as_on, plain_function, settled, signature_of, waited
+from triack.node.handles.reloading import Reloaded
 from triack.node.handles.transaction import Transaction
 from triack.node.handles.verbs import Verbs
 from triack.node.node import Node, open_node
 from triack.node.shell.enrolling import OpenInvitation
 from triack.node.sync.sync import SyncClient, SyncInvitation, SyncNode
 from triack.node.sync.sync_transaction import SyncTransaction
+
+# Each verb is written once: a client and ``triack.sync`` have those of a node, with the same parameters and text.
 
 LIFE = {"start", "close", "name", "address", "node_id", "code"}
 """Not verbs: how each of them begins and ends, and what it is called."""
@@ -94,3 +100,126 @@ def test_every_verb_of_a_node_reaches_over_the_control_socket() -> None:
 def test_a_node_without_async_is_opened_as_any_other() -> None:
     assert inspect.signature(sync.open).parameters == inspect.signature(open_node).parameters
     assert inspect.getdoc(sync.open) != inspect.getdoc(open_node)
+
+
+# A method that is derived from another one is called as that one is.
+
+
+class Shop:
+    """What states how it is used."""
+
+    async def sell(self, what: str, *notes: str, count: int = 1) -> str:
+        """Sell something."""
+        return f"{count} {what} {notes}"
+
+    @property
+    def owner(self) -> str:
+        """The owner of it."""
+        return "ann"
+
+
+class Counter:
+    """What is used in the same way."""
+
+    @as_on(Shop.sell)
+    def sell(self, said: Said) -> Said:
+        """Repeat it."""
+        return said
+
+
+class Hatch:
+    """What waits for the end of it."""
+
+    def _perform(
+        self, begin: Callable[[Shop], Coroutine[Any, Any, Any]], wrap: Callable[[str, Any], Any] | None
+    ) -> Any:
+        with pytest.raises(StopIteration) as ended:
+            begin(Shop()).send(None)
+        return ended.value.value if wrap is None else wrap("shop", ended.value.value)
+
+    sell = waited(Shop.sell)
+    sell_wrapped = waited(Shop.sell, lambda where, given: [where, given])
+
+
+def test_arguments_come_by_their_names_with_defaults() -> None:
+    assert Counter().sell("valves", "a", "b") == {"what": "valves", "notes": ("a", "b"), "count": 1}
+
+
+def test_signature_and_description_are_those_of_the_method_that_states_them() -> None:
+    for method in (Counter.sell, Hatch.sell):
+        assert (method.__name__, inspect.getdoc(method)) == ("sell", "Sell something.")
+        assert inspect.signature(method) == inspect.signature(Shop.sell)
+
+
+def test_a_wrong_call_is_refused_by_name() -> None:
+    with pytest.raises(TypeError, match=r"sell\(\): missing a required argument: 'what'"):
+        Counter().sell()  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"sell\(\): got an unexpected keyword argument 'size'"):
+        Counter().sell("valves", size=1)  # type: ignore[call-arg]
+
+
+def test_what_is_waited_for_may_be_wrapped() -> None:
+    assert Hatch().sell("valves", count=2) == "2 valves ()"
+    assert Hatch().sell_wrapped("valves") == ["shop", "1 valves ()"]
+
+
+async def test_properties_and_methods_settle_alike() -> None:
+    assert await settled(Shop(), "owner", (), {}) == "ann"
+    assert await settled(Shop(), "sell", ("valves",), {"count": 3}) == "3 valves ()"
+
+
+# The verb ``reload``: its result says what has changed. ``tests/node/config/test_building.py`` has what it does.
+
+
+def test_its_result_is_public() -> None:
+    assert triack.Reloaded is Reloaded
+
+
+def test_it_waits_where_there_is_no_async() -> None:
+    with open_sync("a") as node, pytest.raises(triack.UsageError, match="without a file of settings"):
+        node.reload()
+
+
+# The verbs of a node about its peers; what they do is in ``test_access`` and ``test_enrolling``.
+
+CODE = "aaaa-aaaa-aaaa-aaaa-aaaa-aaaa-aaaa-aaaa"
+
+
+async def test_who_cannot_be_reached_invites_nobody() -> None:
+    async with triack.open("a", data=None, settings=quick()) as a:
+        with pytest.raises(triack.UsageError, match="does not listen"):
+            await a.invite()
+
+
+async def test_who_has_no_keys_knows_nobody_by_one() -> None:
+    async with make("a", scheme="udp") as a:
+        for verb in (a.invite(), a.enrol((await _code()), a.address), a.trust("b", None, "udp://b:1"), a.revoke("b")):
+            with pytest.raises(triack.UsageError, match="runs without keys"):
+                await verb
+
+
+async def test_what_cannot_be_is_refused_at_once() -> None:
+    """A mistyped code, a name that is none, an address that is none; 16 codes are enough."""
+    async with triack.open("a", data=None, listen="udp://127.0.0.1:0", settings=quick()) as a:
+        for verb, why in {
+            a.enrol(CODE, a.address): "mistyped",
+            a.enrol("short", a.address): "32 letters",
+            a.enrol(await _code(), "nowhere"): "cannot read address",
+            a.enrol(await _code(), a.address, name="no name"): "no name",
+            a.invite("no name"): "no name",
+        }.items():
+            with pytest.raises(triack.UsageError, match=why):
+                await verb
+        for _ in range(16):
+            await a.invite()
+        with pytest.raises(triack.UsageError, match="16 invitations are open"):
+            await a.invite()
+    for verb in (a.invite(), a.enrol(await _code(), a.address)):
+        with pytest.raises(triack.NodeClosed):
+            await verb
+
+
+async def _code() -> str:
+    """One that is good somewhere."""
+    async with triack.open("b", data=None, listen="udp://127.0.0.1:0", settings=quick()) as b:
+        return (await b.invite()).code

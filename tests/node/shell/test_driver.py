@@ -1,4 +1,4 @@
-"""The shell around the engine: it does what the engine says, in that order, and tells it what became of it."""
+"""The driver: bursts, timers, the worker, and its end."""
 
 import asyncio
 import logging
@@ -31,6 +31,7 @@ from triack.base.news import (
 from triack.base.reasons import DropReason
 from triack.base.units import SECOND
 from triack.node.shell import driver
+from triack.node.shell.cancellation import is_cancelled, is_failure, may_wait
 from triack.node.shell.driver import Driver
 from triack.node.shell.platform import Platform
 from triack.node.shell.worker import Then, ThreadWorker
@@ -43,6 +44,8 @@ from triack.store.store import Store
 from triack.transport.received import Inbox, Received, Trouble, tell_nobody
 from triack.transport.tcp import VOUCH_TIMEOUT_SECONDS
 from triack.transport.turns import Burst
+
+# The shell around the engine: it does what the engine says, in that order, and tells it what became of it.
 
 HERE = "memory://here"
 
@@ -513,3 +516,46 @@ async def test_the_last_records_are_the_last_of_all(tmp_path: Path) -> None:
     assert it.engine.told == [("drain",), ("stop",)]
     assert it.did == [b"last words\n", "job", b"stopped\n", "log closed"]
     await it.driver.progress()
+
+
+# Whose a cancellation is: that of a task, or of something that it has awaited.
+
+
+async def cancelled_by_others() -> None:
+    inner = asyncio.create_task(asyncio.Event().wait())
+    await asyncio.sleep(0)
+    inner.cancel()
+    await inner
+
+
+async def test_what_a_task_awaits_may_be_cancelled_and_it_is_not() -> None:
+    with pytest.raises(asyncio.CancelledError):
+        await cancelled_by_others()
+    assert not is_cancelled()
+    assert is_failure(asyncio.CancelledError)
+    assert is_failure(OSError)
+    assert not is_failure(KeyboardInterrupt)
+    assert [may_wait(kind) for kind in (None, OSError, asyncio.CancelledError)] == [True] * 3
+    assert not may_wait(KeyboardInterrupt)
+
+
+async def test_its_own_cancellation_is_no_failure() -> None:
+    """Nor is that of a limit of time, until the limit has caught it."""
+    seen: list[bool] = []
+
+    async def work() -> None:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            seen.extend((is_cancelled(), is_failure(asyncio.CancelledError), may_wait(OSError)))
+            raise
+
+    task = asyncio.create_task(work())
+    await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0):
+            await work()
+    assert seen == [True, False, False] * 2
+    assert not is_cancelled()

@@ -1,17 +1,49 @@
-"""A node counts what it has and what happened to it, under names that stay."""
+"""What a node says of itself: stats, troubles, states of its queues."""
 
 import asyncio
 import dataclasses
+import gc
 import json
+import re
+import socket
+import weakref
+from collections.abc import Iterator
+from contextlib import AsyncExitStack
+from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import triack
-from tests.node.nodes import WAIT, make, quick, until
+from tests.machine import PATIENCE_S
+from tests.node.nodes import SCHEMES, WAIT, make, open_sync, quick, until
+from tests.queues.relays import line, post
+from tests.queues.world import WORLDS, SimNode, World, numbered
+from triack.base.delivery import Delivery
+from triack.base.news import GapFound, LinkDown, LinkUp, NodeEvent, PeerSilent
+from triack.base.reasons import Trouble
 from triack.base.survival import Survives
+from triack.base.units import MS, SECOND
+from triack.node.files.keys import KeyKind, encode_key
+from triack.node.shell import stream_stats
+from triack.node.shell.link_events import EVENTS_MAX, EventFeed
+from triack.node.shell.ping_answer import PingAnswer
+from triack.node.shell.queue_states import QueueState
 from triack.node.shell.stats import describe_stats, read_stats
+from triack.node.shell.stream_stats import StreamsStats, describe_streams, gather_streams, read_streams
+from triack.node.shell.topic_stats import describe_topics, read_topics
+from triack.node.shell.troubles import TroubleStats
+from triack.queues.manager.pings import Pong
+from triack.queues.node_settings import Limits, NodeSettings, Quota
+from triack.queues.topics.subscription import Subscription
+from triack.session.protocol.settings import SessionSettings
+from triack.tools.ports import free_port
 from triack.tools.replay.log.files import parse_records
+from triack.tools.sim.faults import Faults
+from triack.transport.noise import KeyPair
+
+# A node counts what it has and what happened to it, under names that stay.
 
 
 async def test_a_queue_has_depth_bytes_and_age() -> None:
@@ -155,3 +187,610 @@ async def test_what_is_on_the_disk_is_not_left_out_in_silence(tmp_path: Path) ->
         await make("a", tmp_path / "a", settings=quick(survives="nothing")).start()
     async with make("a", tmp_path / "a") as a:
         assert a.queue_lengths()["q"] == 1
+
+
+# An operator sees why a stream does not move, and when it is sent again.
+
+
+@pytest.fixture(autouse=True)
+def _close() -> Iterator[None]:
+    """SQLite must let go of the simulated disks before Python does."""
+    yield
+    while WORLDS:
+        WORLDS.pop().close()
+
+
+def streams(node: SimNode, name: str | None = None) -> StreamsStats:
+    return gather_streams(node.live, node.world.now_ns, name)
+
+
+def out(node: SimNode) -> triack.OutgoingStreamStats:
+    """Its only outgoing stream."""
+    (stream,) = streams(node).outgoing
+    return stream
+
+
+def test_a_stream_that_was_acknowledged_says_how_far_and_when() -> None:
+    """Both ends name the same packet."""
+    world = World(1)
+    a, b = world.node("a"), world.node("b")
+    a.send(b, "q", *numbered(0, 3))
+    assert world.run(5 * SECOND, lambda: not a.busy)
+    world.run(4 * SECOND)
+    sent, (taken,) = out(a), streams(b).incoming
+    assert (sent.peer, sent.queue, sent.delivery) == (b.name, "q", Delivery.TRANSACTIONAL)
+    assert (sent.first, sent.last, sent.to_send, sent.sent, sent.again_s) == (None, None, 0, 0, None)
+    assert (sent.acked, sent.acked_times, taken.accepted) == (sent.next_number - 1, 1, sent.next_number - 1)
+    assert sent.acked_s is not None
+    assert 4 <= sent.acked_s < 5.1
+    assert (taken.acked, taken.number, taken.sequence) == (sent.acked, sent.number, sent.sequence)
+    assert (taken.out_of_order, taken.rejected, taken.refused, taken.held) == (0, 0, 0, None)
+
+
+def test_a_stream_without_an_order_ack_says_its_tier_and_when_it_goes_out_again() -> None:
+    """After 30 s three times, then after 5 minutes three times."""
+    world = World(2, Faults(delay_ns=5 * MS))
+    a, b = (world.node(name, NodeSettings(session=SessionSettings(cleanup_interval_s=10_000.0))) for name in "ab")
+    send_order_acks = b.live.inbox.send_order_acks
+    b.live.inbox.send_order_acks = lambda route, now_ns: None  # type: ignore[method-assign]
+    a.send(b, "q", b"x")
+    world.run(10 * SECOND)
+    waits = out(a)
+    assert (waits.state, waits.waits_for, waits.tier, waits.attempts, waits.resends) == (
+        "connected", "order-ack", "1-3", 0, 0,
+    )  # fmt: skip
+    assert (waits.first, waits.last, waits.to_send, waits.sent, waits.acked) == (1, 1, 0, 1, None)
+    assert waits.again_s is not None
+    assert 19 < waits.again_s < 21
+    world.run(1_000 * SECOND)
+    later = out(a)
+    assert (later.tier, later.attempts, later.resends) == ("7-9", 6, 6)
+    b.live.inbox.send_order_acks = send_order_acks  # type: ignore[method-assign]
+    assert world.run(3_600 * SECOND, lambda: not a.busy)
+    assert (out(a).acked, out(a).attempts, out(a).resends) == (1, 0, 6)
+
+
+def test_a_peer_that_is_away_is_called_again_at_a_time_that_is_told() -> None:
+    world = World(3)
+    a, b = world.node("a"), world.node("b")
+    a.send(b, "q", b"1")
+    assert world.run(5 * SECOND, lambda: not a.busy)
+    world.cut(a, b)
+    a.send(b, "q", b"2")
+    world.run(120 * SECOND)
+    waits = out(a)
+    assert (waits.state, waits.waits_for, waits.acked) == ("waiting", "answer", 1)
+    assert waits.again_s is not None
+    assert waits.again_s <= 3
+    assert waits.stalled_s is not None
+    assert waits.stalled_s > 100
+
+
+def test_a_full_queue_holds_its_stream_and_both_ends_say_so() -> None:
+    """With the time of the next question whether there is room."""
+    world = World(4)
+    a, b = world.node("a"), world.node("b", NodeSettings(limits=Limits(quota=Quota(messages=2))))
+    for number in range(20):
+        a.send(b, "q", b"%d" % number)
+        world.run(SECOND)
+    waits, (held,) = out(a), streams(b).incoming
+    assert (waits.state, waits.waits_for, held.held) == ("held", "room: queue-full", "queue-full")
+    assert waits.again_s is not None
+    assert 0 < waits.again_s <= 60
+    assert held.rejected > 0
+    for _ in range(30):
+        b.read_all("q")
+        world.run(SECOND)
+    assert not a.busy
+    assert (out(a).state, streams(b).incoming[0].rejected) == ("connected", 0)
+
+
+def test_an_operator_s_pause_is_told_and_no_time() -> None:
+    world = World(5)
+    a, b = world.node("a"), world.node("b")
+    a.live.pause(f"{b.name}/", arrivals=False, now_ns=world.now_ns)
+    a.send(b, "q", b"1")
+    world.run(SECOND)
+    assert (out(a).state, out(a).waits_for, out(a).again_s, out(a).to_send) == ("paused", "resume", None, 1)
+
+
+def test_a_relay_tells_of_what_passes() -> None:
+    """Where it comes from, where it goes, and that there is no way."""
+    net = line("arb")
+    post(net["a"], "b", b"1")
+    assert net.world.run(5 * SECOND, lambda: net.is_done("a"))
+    (passes,) = streams(net["r"]).transit
+    assert (passes.name, passes.came_by, passes.via, passes.first, passes.acked) == ("b/q", "a", "b", None, 1)
+    assert [it.via for it in streams(net["b"]).incoming] == ["r"]
+    net.world.cut(net["r"], net["b"])
+    post(net["a"], "b", b"2")
+    net.world.run(60 * SECOND)
+    (passes,) = streams(net["r"]).transit
+    assert (passes.state, passes.waits_for, passes.first, passes.last) == ("waiting", "answer", 2, 2)
+    assert (out(net["a"]).waits_for, out(net["a"]).relay_has) == ("relay", 2)
+
+
+def test_what_waits_is_listed_first_and_further_streams_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And each of them is found by its name."""
+    world = World(7)
+    a, b = world.node("a"), world.node("b")
+    for number in range(4):
+        a.send(b, f"q{number}", b"x")
+    assert world.run(5 * SECOND, lambda: not a.busy)
+    world.cut(a, b)
+    a.send(b, "q3", b"y")
+    monkeypatch.setattr(stream_stats, "STREAMS_MAX", 2)
+    listed = streams(a)
+    assert (listed.outgoing[0].queue, len(listed.outgoing), listed.left_out) == ("q3", 2, 2)
+    assert [it.queue for it in streams(a, f"{b.name}/q0").outgoing] == ["q0"]
+    assert [it.queue for it in streams(b, "q1").incoming] == ["q1"]
+
+
+def test_a_restart_forgets_acks_and_keeps_what_waits() -> None:
+    world = World(8)
+    a, b = world.node("a"), world.node("b")
+    a.send(b, "q", b"1")
+    assert world.run(5 * SECOND, lambda: not a.busy)
+    world.cut(a, b)
+    a.send(b, "q", b"2")
+    world.run(SECOND)
+    a.restart()
+    assert (out(a).first, out(a).next_number, out(a).acked) == (2, 3, None)
+    b.restart()
+    (taken,) = streams(b).incoming
+    assert (taken.accepted, taken.acked, taken.via) == (1, None, None)
+
+
+def test_it_is_the_same_after_json() -> None:
+    world = World(9)
+    a, b = world.node("a"), world.node("b")
+    a.send(b, "q", b"1")
+    assert world.run(5 * SECOND, lambda: not a.busy)
+    for found in (streams(a), streams(b)):
+        assert describe_streams(found) == asdict(found)
+        assert read_streams(json.loads(json.dumps(describe_streams(found)))) == found
+    assert not replace(out(a), first=None).is_busy
+
+
+def test_every_field_is_explained() -> None:
+    for kind in (triack.OutgoingStreamStats, triack.IncomingStreamStats, triack.TransitStreamStats, StreamsStats):
+        for name in kind.__slots__:
+            assert f" {name}" in str(kind.__doc__), (kind, name)
+
+
+async def test_streams_of_an_unknown_name_are_no_empty_answer() -> None:
+    async with make() as node:
+        with pytest.raises(triack.QueueNotFound):
+            node.streams("nowhere")
+        with pytest.raises(triack.UsageError):
+            node.streams(7)  # type: ignore[arg-type]
+        assert node.streams("dead-letter") == StreamsStats()
+
+
+# Statistics of topics.
+
+
+async def test_each_subscription_shows_what_is_pending_for_it() -> None:
+    async with make() as node, node.subscribe("Games.#", durable="audit"), node.subscribe("Games.#", name="me") as it:
+        await node.publish("Games.Cricket", b"x")
+        await node.flush()
+        message = await it.get(10)
+        found = node.stats()
+        games = found.topics["Games"]
+        assert (games.strategy, games.messages, games.arrived, games.waiting) == ("discard_none", 1, 1, 0)
+        shown = {one.name: (one.durable, one.pending, one.in_hand, one.readers) for one in games.subscriptions}
+        assert shown == {"audit": (True, 1, 0, 1), "$1": (False, 1, 1, 1)}
+        assert "topic:Games" not in found.queues | node.queue_lengths()
+        assert read_topics(json.loads(json.dumps(describe_topics(found.topics)))) == found.topics
+        assert message.topic == "Games.Cricket"
+
+
+async def test_subscriptions_that_have_read_everything_cost_no_look_at_their_topic(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looked: list[str] = []
+
+    def look(one: Subscription) -> int:
+        looked.append(one.title)
+        return 0
+
+    monkeypatch.setattr(Subscription, "oldest_ms", property(look), raising=False)
+    async with make() as node, AsyncExitStack() as readers:
+        for _ in range(20):
+            await readers.enter_async_context(node.subscribe("Games.Chess"))
+        busy = await readers.enter_async_context(node.subscribe("Games.Cricket"))
+        await node.publish("Games.Cricket", b"x")
+        message = await busy.get(10)
+        assert message.body == b"x"
+        assert [one.pending for one in node.stats().topics["Games"].subscriptions] == [0] * 20 + [1]
+    assert looked == ["$21"]
+
+
+# The commonest mistakes of a first day, made on purpose: each is a row with a remedy, an event and a line.
+
+ROOT = Path(__file__).parents[3]
+
+
+def node(name: str, **more: Any) -> triack.Node:
+    more.setdefault("settings", quick())
+    return triack.open(name, data=None, listen="udp://127.0.0.1:0", **more)
+
+
+def rows(of: triack.Node, trouble: Trouble) -> list[TroubleStats]:
+    return [it for it in of.stats().troubles if it.trouble == trouble]
+
+
+async def event_of(events: triack.Events, kind: type[NodeEvent]) -> Any:
+    async with asyncio.timeout(WAIT):
+        return await anext(event async for event in events if isinstance(event, kind))
+
+
+@pytest.mark.slow
+@pytest.mark.gate
+async def test_trust_on_one_side_only_is_seen_at_the_other(caplog: pytest.LogCaptureFixture) -> None:
+    """With the key that is to be trusted; once it is, the row is gone."""
+    async with node("a") as a, node("b") as b:
+        events = b.events()
+        await a.trust("b", b.key, b.address)
+        receipt = await a.send("b/q", b"x")
+        refused = await event_of(events, triack.CallRefused)
+        assert (refused.host, refused.trouble) == ("127.0.0.1", "untrusted")
+        [row] = rows(b, Trouble.UNTRUSTED)
+        assert (row.about, a.key in row.cause, row.remedy) == ("127.0.0.1", True, refused.remedy)
+        assert [record.getMessage() for record in caplog.records if a.key in record.getMessage()] == [
+            f"{refused.cause}; {refused.remedy}"
+        ]
+        await until(lambda: rows(a, Trouble.NO_ANSWER))
+        await until(lambda: rows(b, Trouble.UNTRUSTED)[0].times > 1)
+        await b.trust("a", a.key)
+        await receipt.ordered(WAIT)
+        assert a.stats().troubles == b.stats().troubles == []
+
+
+@pytest.mark.parametrize(
+    ("at_a", "trouble"),
+    [
+        ({"suite": "25519_ChaChaPoly_BLAKE2s"}, Trouble.OTHER_SUITE),
+        ({"insecure": True}, Trouble.ONE_WITHOUT_KEYS),
+    ],
+)
+async def test_settings_that_do_not_fit_are_seen_where_the_call_arrives(at_a: dict[str, Any], trouble: Trouble) -> None:
+    async with node("a", **at_a) as a, node("b") as b:
+        if "insecure" not in at_a:
+            await b.trust("a", a.key)
+            await a.trust("b", b.key, b.address)
+        await a.send("b/q" if "insecure" not in at_a else f"{b.address}/q", b"x")
+        await until(lambda: rows(b, trouble))
+
+
+async def test_a_node_with_keys_that_calls_one_without_is_seen() -> None:
+    async with node("a") as a, node("b", insecure=True) as b:
+        await a.trust("b", a_key(), b.address)
+        await a.send("b/q", b"x")
+        await until(lambda: rows(b, Trouble.ONE_WITHOUT_KEYS))
+
+
+def a_key() -> str:
+    """A public key that is nobody's."""
+    return encode_key(KeyKind.PUBLIC, KeyPair.of(b"k" * 32).public)
+
+
+async def test_the_wrong_key_for_a_node_is_seen_there() -> None:
+    async with node("a") as a, node("b") as b:
+        await a.trust("b", a_key(), b.address)
+        await b.trust("a", a.key)
+        await a.send("b/q", b"x")
+        await until(lambda: rows(b, Trouble.WRONG_KEY))
+
+
+async def test_a_secret_that_only_one_side_has_is_seen_by_the_caller() -> None:
+    async with node("a") as a, node("b") as b:
+        await a.trust("b", b.key, b.address, psk=encode_key(KeyKind.SHARED, b"s" * 32))
+        await b.trust("a", a.key)
+        await a.send("b/q", b"x")
+        await until(lambda: rows(a, Trouble.OTHER_PSK))
+
+
+async def test_a_code_that_is_over_is_seen_where_it_was_made() -> None:
+    async with node("a") as a, node("b") as b:
+        invitation = await b.invite()
+        invitation.withdraw()
+        with pytest.raises(triack.EnrolmentFailed):
+            await a.enrol(invitation.code, b.address, timeout=0.5)
+        assert [row.about for row in rows(b, Trouble.CODE_EXPIRED)] == ["127.0.0.1"]
+
+
+async def test_addresses_that_lead_nowhere_have_rows_with_the_cause() -> None:
+    """A port that is closed, a name that nobody knows, and a peer without an address."""
+    async with node("a", insecure=True) as a:
+        closed = f"tcp://127.0.0.1:{free_port()}"
+        await a.send(f"{closed}/q", b"x")
+        await until(lambda: rows(a, Trouble.NO_ANSWER))
+        [row] = rows(a, Trouble.NO_ANSWER)
+        assert (row.about, "nobody listens" in row.cause, row.since_s is not None) == (closed, True, True)
+    async with node("a") as a, node("b") as b:
+        events = a.events()
+        await a.trust("b", b.key)
+        await a.trust("c", a_key(), "udp://nosuch.invalid:7801")
+        for peer in ("b", "c"):
+            await a.send(f"{peer}/q", b"x")
+        await until(lambda: rows(a, Trouble.NO_ADDRESS) and rows(a, Trouble.UNRESOLVED))
+        assert "nosuch.invalid" in rows(a, Trouble.UNRESOLVED)[0].cause
+        assert (
+            await event_of(events, triack.PeerUnknown)
+        ).cause == "this node knows no address of b, which does not call"
+        await a.revoke("b")
+        await until(lambda: rows(a, Trouble.NO_KEY))
+
+
+async def test_a_full_queue_has_rows_at_both_ends() -> None:
+    full = quick(limits=triack.Limits(queue_quota={"q": triack.Quota(2)}), messages_per_packet=1)
+    async with node("b", insecure=True, settings=full) as b, node("a", insecure=True) as a:
+        await (await a.send_many(f"{b.address}/q", [b"x"] * 2)).ordered(WAIT)
+        await a.send(f"{b.address}/q", b"x")
+        await until(lambda: rows(a, Trouble.HELD_THERE))
+        assert [row.about for row in rows(b, Trouble.QUEUE_FULL)] == ["q"]
+        assert rows(b, Trouble.HELD_HERE) == []
+        async with b.receive("q") as reader:
+            for _ in range(3):
+                await reader.get(WAIT)
+        await until(lambda: a.stats().troubles == b.stats().troubles == [])
+
+
+async def test_a_paused_queue_has_a_row_until_it_is_resumed() -> None:
+    """Somebody else may have paused it, months ago."""
+    async with node("a") as a:
+        await a.send("orders", b"x")
+        await a.pause("orders")
+        [row] = rows(a, Trouble.QUEUE_PAUSED)
+        assert (row.about, row.remedy.startswith("triack queue resume orders")) == ("orders", True)
+        assert row.since_s is not None
+        await a.resume("orders")
+        assert not rows(a, Trouble.QUEUE_PAUSED)
+
+
+async def test_strangers_learn_nothing_of_it() -> None:
+    """Whatever the operator sees, nothing is sent."""
+    async with node("a") as a, node("b") as b:
+        await a.trust("b", b.key, b.address)
+        await a.send("b/q", b"x")
+        await until(lambda: rows(b, Trouble.UNTRUSTED))
+        assert set(a.stats().drops) == set()
+
+
+def test_each_trouble_is_on_the_page_on_operations() -> None:
+    """With its sentence and its remedy, as the code has them: ``make docs`` writes the table."""
+    page = (ROOT / "docs" / "operations.md").read_text()
+    told = re.findall(r"^\| `([a-z-]+)` \| (.*) \| (.*) \|$", page.partition("| trouble |")[2], re.MULTILINE)
+    assert {name for name, _, _ in told} >= set(Trouble)
+
+
+@pytest.mark.parametrize("trouble", Trouble)
+def test_each_trouble_says_what_it_is_about(trouble: Trouble) -> None:
+    said = trouble.say("HERE", "DETAIL") + trouble.advise("HERE")
+    assert ("{" in said, "HERE" in said or trouble is Trouble.STORE_LOW) == (False, True)
+
+
+# The state of a queue in a word.
+
+NOBODY = "udp://127.0.0.1:9"
+
+
+def outgoing(node: triack.Node) -> tuple[str, str | None]:
+    """Of its only outgoing queue."""
+    (it,) = node.stats().outgoing
+    return it.state, it.waits_for
+
+
+async def test_an_outgoing_queue_is_connected_or_says_what_it_waits_for(tmp_path: Path) -> None:
+    async with make("a", tmp_path / "a") as a:
+        async with make("b", scheme="udp") as b:
+            await a.send(f"{b.address}/q", b"x", until="ordered", timeout=WAIT)
+            assert outgoing(a) == ("connected", None)
+            address = b.address
+        await until(lambda: outgoing(a) == ("inactive", None))
+        await a.send(f"{address}/q", b"x", until="queued", timeout=WAIT)
+        await until(lambda: outgoing(a) == ("waiting", "answer"))
+        await a.pause(f"{address}/")
+        assert outgoing(a) == ("paused", "resume")
+        await a.resume(f"{address}/")
+        await until(lambda: outgoing(a) == ("waiting", "answer"))
+
+
+async def test_a_peer_without_a_key_and_one_without_an_address_are_waited_for() -> None:
+    async with (
+        triack.open("a", data=None, listen="udp://127.0.0.1:0", settings=quick()) as a,
+        triack.open("b", data=None, listen="udp://127.0.0.1:0", settings=quick()) as b,
+    ):
+        await a.trust("b", b.key)
+        await a.send("b/q", b"x")
+        await until(lambda: outgoing(a) == ("waiting", "address"))
+        await a.revoke("b")
+        await until(lambda: outgoing(a) == ("waiting", "key"))
+
+
+async def test_a_full_destination_holds_the_queue_and_its_own_is_full() -> None:
+    limits = triack.Limits(quota=triack.Quota(messages=1))
+    async with make("b", scheme="udp", settings=quick(limits=limits)) as b, make("a") as a:
+        await a.send(f"{b.address}/q", b"1", until="ordered", timeout=WAIT)
+        await a.send(f"{b.address}/q", b"2")
+        await until(lambda: outgoing(a) == ("held", "room: queue-full"))
+        queue = b.stats().queues["q"]
+        assert (queue.state, queue.waits_for) == ("full", "readers")
+        await b.pause("q")
+        queue = b.stats().queues["q"]
+        assert (queue.state, queue.waits_for) == ("paused", "resume")
+
+
+@pytest.mark.parametrize("state", list(QueueState))
+def test_every_word_is_on_the_page_for_operators(state: QueueState) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "operations.md").read_text()
+    assert re.search(rf"^\| `{state.value}` \|", page, re.MULTILINE)
+
+
+# Programs hear of links, as they come and go.
+
+
+async def test_both_ends_hear_of_a_link() -> None:
+    """When it comes up, and when the other node goes."""
+    async with make("b", scheme="udp") as b:
+        at_b = b.events()
+        async with make("a", scheme="udp") as a:
+            at_a = a.events()
+            await (await a.send(f"{b.address}/q", b"x")).ordered(WAIT)
+            assert await anext(at_a) == LinkUp(b.address, "b", b.node_id)
+            assert await anext(at_b) == LinkUp(a.address, "a", a.node_id)
+            a_address, a_id = a.address, a.node_id
+        down = await asyncio.wait_for(anext(at_b), WAIT)
+        assert isinstance(down, LinkDown)
+        assert (down.address, down.peer, down.node_id, down.reason) == (a_address, "a", a_id, "peer-closed")
+        assert [event async for event in at_a] == [LinkDown(b.address, "b", b.node_id, "drained")]
+
+
+@pytest.mark.parametrize(
+    ("address", "cause"),
+    [
+        ("udp://localhost:1", "cannot resolve localhost: "),
+        ("tcp://localhost:1", "cannot resolve localhost: "),
+        ("tcp://127.0.0.1:9", "nobody listens at tcp://127.0.0.1:9"),
+        ("memory://nobody", "nobody listens at memory://nobody"),
+        ("udp://127.0.0.1:9", "no answer from udp://127.0.0.1:9"),
+    ],
+)
+async def test_the_cause_of_silence_is_said_soon_and_once(
+    address: str, cause: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To the program and to the log; a name that cannot be resolved is no mere silence."""
+
+    def fail(host: str, *more: Any, **options: Any) -> list[Any]:
+        if host == "localhost":
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+        return real(host, *more, **options)
+
+    real = socket.getaddrinfo
+    monkeypatch.setattr(socket, "getaddrinfo", fail)
+    async with make("a", settings=quick(close_timeout_s=0.05)) as a:
+        events = a.events()
+        await a.send(f"{address}/q", b"x")
+        event = await asyncio.wait_for(anext(events), PATIENCE_S)
+        assert isinstance(event, PeerSilent)
+        assert (event.address, event.cause[: len(cause)]) == (address, cause)
+        await asyncio.sleep(0.3)
+    assert [event async for event in events] == []
+    said, closing = [record.getMessage() for record in caplog.records]
+    assert (said, "lost" in closing) == (f"{event.cause}; trying on", True)
+
+
+async def test_a_slow_reader_loses_the_oldest_and_can_see_it() -> None:
+    feed = EventFeed()
+    reader = feed.read()
+    for number in range(EVENTS_MAX + 3):
+        feed.put(PeerSilent(f"udp://b:{number}", "silent"))
+    feed.end()
+    got = [event async for event in reader]
+    assert (len(got), reader.missed, got[0]) == (EVENTS_MAX, 3, PeerSilent("udp://b:3", "silent"))
+
+
+async def test_a_reader_that_is_gone_costs_nothing() -> None:
+    feed = EventFeed()
+    reader = weakref.ref(feed.read())
+    gc.collect()
+    assert reader() is None
+
+
+async def test_events_end_with_the_node() -> None:
+    """Also for a reader that asks afterwards; before the start there are none."""
+    node = make()
+    with pytest.raises(triack.NodeClosed):
+        node.events()
+    async with node:
+        waiting = asyncio.ensure_future(anext(node.events(), None))
+        await asyncio.sleep(0)
+    assert await waiting is None
+    assert [event async for event in node.events()] == []
+
+
+@pytest.mark.slow
+@pytest.mark.gate
+@pytest.mark.parametrize("scheme", ["udp", "tcp"])
+@pytest.mark.parametrize("gap", ["warn", "error"])
+async def test_a_peer_that_was_replaced_is_noticed(gap: Any, scheme: str, tmp_path: Path) -> None:
+    """Its name leads to another key and an empty directory now: that is passed over, or an error by name."""
+    settings = quick(reconnect=triack.Reconnect(first_s=0.01, most_s=0.05, gap=gap), close_timeout_s=0.1)
+    listen = f"{scheme}://127.0.0.1:0"
+    async with triack.open("a", data=tmp_path / "a", settings=settings) as a:
+        async with triack.open("b", data=tmp_path / "b", listen=listen, settings=quick()) as b:
+            await a.trust("b", b.key, b.address)
+            await b.trust("a", a.key)
+            await (await a.send("b/orders", b"1")).ordered(WAIT)
+        waiting, events = await a.send("b/orders", b"2"), a.events()
+        async with triack.open("b", data=tmp_path / "new", listen=listen, settings=quick()) as b:
+            await b.trust("a", a.key)
+            await a.revoke("b")
+            await a.trust("b", b.key, b.address)
+            async with asyncio.timeout(WAIT):
+                found = await anext(event async for event in events if isinstance(event, GapFound))
+            assert (found.peer, found.node_id, found.queues) == ("b", b.node_id, ("orders",))
+            assert found.halts is (gap == "error")
+            assert a.stats().links["b"].gaps == 1
+            if gap == "warn":
+                await waiting.ordered(WAIT)
+                return
+            with pytest.raises(triack.GapDetected, match="and has none of them") as raised:
+                await waiting.ordered(WAIT)
+            assert (raised.value.peer, raised.value.rolled_back) == (b.node_id, "peer")
+            with pytest.raises(triack.GapDetected):
+                await a.drain(WAIT)
+            assert "orders" not in b.queue_lengths()
+
+
+# ``node.ping``: in seconds, through every face of a node.
+
+
+def test_it_is_told_in_seconds() -> None:
+    pong = Pong("udp://h:1", 2_000_000, 1_000_000, -500.0, 1_400)
+    assert PingAnswer.of(pong) == PingAnswer("udp://h:1", 0.002, 0.001, -0.5, 1_400)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+async def test_a_peer_answers_over_every_transport(scheme: str) -> None:
+    async with make("b", scheme=scheme) as b, make("a", scheme=scheme) as a:
+        first = await a.ping(b.address, timeout=WAIT)
+        again = await a.ping(b.address, timeout=WAIT)
+        assert (first.handshake_s is not None, again.handshake_s) == (True, None)
+        assert first.round_trip_s > 0
+        assert abs(first.clock_ahead_s) <= first.round_trip_s + 0.002
+        assert await asyncio.gather(*(a.ping(b.address, timeout=WAIT) for _ in range(3)))
+
+
+async def test_silence_and_mistakes_are_told_apart() -> None:
+    async with make("a", scheme="tcp") as a:
+        with pytest.raises(triack.WaitTimeout, match=r"^ping udp://127.0.0.1:9: no .* within 0.1 s$"):
+            await a.ping("udp://127.0.0.1:9", timeout=0.1)
+        with pytest.raises(triack.AddressError, match="unknown peer nobody"):
+            await a.ping("nobody")
+        with pytest.raises(triack.UsageError):
+            await a.ping(a.address)
+        with pytest.raises(triack.UsageError):
+            await a.ping("udp://127.0.0.1:9", timeout=-1)
+
+
+async def test_a_ping_ends_with_its_node() -> None:
+    a = await make("a", scheme="tcp").start()
+    waiting = asyncio.create_task(a.ping("udp://127.0.0.1:9", timeout=WAIT))
+    await asyncio.sleep(0)
+    await a.close()
+    with pytest.raises(triack.NodeClosed):
+        await waiting
+    with pytest.raises(triack.NodeClosed):
+        await a.ping("udp://127.0.0.1:9")
+
+
+@pytest.mark.slow
+def test_another_process_and_threads_can_ping(tmp_path: Path) -> None:
+    with (
+        open_sync("b", listen=True) as b,
+        triack.sync.open("a", data=tmp_path, insecure=True, settings=quick()),
+        triack.sync.connect(tmp_path) as client,
+    ):
+        assert client.ping(b.address, timeout=WAIT).address == b.address

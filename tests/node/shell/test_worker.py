@@ -1,14 +1,41 @@
-"""Jobs of a store: one by one and in order, in a thread or, when they are brief and the disk is quick, in the loop."""
+"""Threads and event loops: the worker, the platform, standing still."""
 
 import asyncio
+import inspect
+import os
+import re
+import signal
+import subprocess
+import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
+import triack
 from tests.machine import PATIENCE_S
-from triack.base.units import MS
+from tests.node.nodes import WAIT, bodies, make, until
+from triack.base.transitions import IllegalTransition
+from triack.base.units import MS, SECOND
+from triack.node.files.log_file import LogFile
+from triack.node.node import port_of
+from triack.node.shell import event_loop
+from triack.node.shell.engine_handle import TURN_MESSAGES
+from triack.node.shell.life import TRANSITIONS, Life, LifeEvent, LifeState
+from triack.node.shell.platform import PLATFORM, Platform
+from triack.node.shell.prepared import PreparedList, published
 from triack.node.shell.worker import LONG_NS, PAUSE_NS, QUICK_NS, Pace, ThreadWorker
+from triack.node.sync.sync_loop import LoopThread
+from triack.queues.packing import Outgoing
+from triack.queues.streams.outgoing_stream import OutgoingStream
+from triack.store.store import Store
+from triack.tools.ports import free_port
+from triack.tools.replay.run import replay
+
+# Jobs of a store: one by one and in order, in a thread or, when they are brief and the disk is quick, in the loop.
 
 ENOUGH = 64
 """Quick jobs after which a pace is quick."""
@@ -185,3 +212,528 @@ async def test_the_error_of_a_job_in_the_loop_goes_to_its_caller() -> None:
     worker.run(fail, lambda _, error: failed.set_result(str(error)), is_brief=True)
     assert await failed == "full"
     worker.close()
+
+
+# The machine that a node runs on: that it is real, and that another one can take its place.
+
+
+def test_the_real_machine_has_real_parts(tmp_path: Path) -> None:
+    """Clocks that run, chance that differs, a store on the disk, and a log only where one is asked for."""
+    platform = Platform()
+    assert platform.monotonic_ns() <= platform.monotonic_ns()
+    assert abs(platform.wall_ns() - time.time_ns()) < 10**10
+    assert platform.entropy(16) != platform.entropy(16)
+    assert platform.open_log(None, "a", 1, None) is None
+    log = platform.open_log(tmp_path, "a", 1, None)
+    assert isinstance(log, LogFile)
+    log.close()
+    store = platform.open_store(tmp_path / "data")
+    assert isinstance(store, Store)
+    assert not store.in_memory
+    store.close()
+
+
+@pytest.mark.slow
+@pytest.mark.gate
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have one clock for both")
+def test_its_clock_goes_on_while_the_machine_is_suspended() -> None:
+    """A namespace whose clocks say that this machine was, for a day."""
+    read = (
+        "import time; from triack.node.shell.platform import Platform; "
+        "print(Platform().monotonic_ns() - time.monotonic_ns())"
+    )
+    command = ["unshare", "--user", "--map-root-user", "--time", "--boottime", "86400", sys.executable, "-c", read]
+    found = subprocess.run(command, capture_output=True, text=True, check=False)
+    if "unshare" in found.stderr:
+        pytest.skip(f"no namespaces of time here: {found.stderr.strip()}")
+    assert int(found.stdout) >= 86_000 * SECOND, found.stderr
+
+
+async def test_a_node_runs_on_the_machine_of_its_context() -> None:
+    """Through the public API, unchanged; nodes made elsewhere do not."""
+    used: list[str] = []
+
+    class Other(Platform):
+        def open_store(self, data: Path | None, log_bytes: int | None = None) -> Store:
+            used.append("store")
+            return super().open_store(data, log_bytes)
+
+        def worker(self) -> ThreadWorker:
+            used.append("worker")
+            return ThreadWorker()
+
+    before = PLATFORM.set(Other())
+    try:
+        node = make("other")
+    finally:
+        PLATFORM.reset(before)
+    assert used == []
+    async with node, make("usual") as usual:
+        await node.send("q", b"x")
+        await usual.send("q", b"y")
+        assert await bodies(node, "q", 1) == [b"x"]
+    assert sorted(used) == ["store", "worker"]
+    assert isinstance(PLATFORM.get(), Platform)
+    assert not isinstance(PLATFORM.get(), Other)
+
+
+@contextmanager
+def clock_set(by_s: int) -> Iterator[None]:
+    """The machine's time of day is that much off; its uptime is what it is."""
+
+    class Elsewhen(Platform):
+        wall_ns = staticmethod(lambda: time.time_ns() + by_s * SECOND)
+
+    before = PLATFORM.set(Elsewhen())
+    try:
+        yield
+    finally:
+        PLATFORM.reset(before)
+
+
+YEAR_S = 366 * 86_400
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("first_s", "then_s"), [(-50 * YEAR_S, 0), (0, YEAR_S), (YEAR_S, 0), (-90 * YEAR_S, 0)])
+async def test_a_clock_that_is_set_between_two_starts_changes_no_life(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, first_s: int, then_s: int
+) -> None:
+    """Messages with an hour to live still live, a key is known, and the operator hears of it. The machine stayed up."""
+    away = f"udp://127.0.0.1:{free_port()}/q"
+    with clock_set(first_s):
+        async with make(data=tmp_path) as node:
+            await node.send(away, b"1", time_to_reach_queue=3_600)
+            await node.send(away, b"2", time_to_be_received=3_600)
+            await node.send("q", b"3", time_to_be_received=3_600)
+            first = await node.send(away, b"4", key="k")
+            await node.flush()
+    told = []
+    for _ in range(2):
+        caplog.clear()
+        with clock_set(then_s):
+            async with make(data=tmp_path) as node:
+                assert (await node.send(away, b"4", key="k")).id == first.id
+                await node.send("q", b"more")
+                await node.flush()
+                assert [queue.messages for queue in node.stats().outgoing if queue.peer] == [3]
+                assert node.queue_lengths()["dead-letter"] == 0
+        told.append("the clock of this machine was set" in caplog.text)
+    assert told == [True, False]
+    async with make(data=tmp_path) as node:
+        assert await bodies(node, "q", 1) == [b"3"]
+
+
+@pytest.mark.parametrize(("by_s", "from_s"), [(-80 * YEAR_S, 0), (400 * YEAR_S, 4_102_444_800)])
+async def test_a_node_may_begin_in_1946(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, by_s: int, from_s: int
+) -> None:
+    """It counts as 1970, in messages and in the log; what it does can be judged, and the operator hears of it.
+
+    A year that no record has room for counts as 2100.
+    """
+    with clock_set(by_s):
+        async with make(data=tmp_path / "data", log=tmp_path / "log") as node:
+            await node.send("q", b"1", time_to_be_received=3_600, time_to_reach_queue=3_600)
+            async with node.receive("q") as consumer:
+                message = await consumer.get(WAIT)
+    assert message.body == b"1"
+    assert from_s <= message.sent_at < from_s + 3_600
+    assert ("the clock of this machine is not set, it shows 1970-01-01" in caplog.text) == (not from_s)
+    verdict = replay(tmp_path / "log", engine="local")
+    assert (verdict.verdict, verdict.missing) == ("pass", [])
+
+
+def test_the_boot_of_the_machine_has_a_name() -> None:
+    """The same for all processes; none where the system does not tell."""
+    there = Path("/proc/sys/kernel/random/boot_id").exists()
+    assert Platform().boot() == Platform().boot()
+    assert bool(Platform().boot()) == there
+
+
+# Which event loop runs what has none of its own, and that nodes run in uvloop's as in asyncio's.
+
+uvloop = pytest.importorskip("uvloop", reason="uvloop has no wheel for this system")
+ABSENT = "import sys; sys.modules['uvloop'] = None\n"
+SHOWN = "from triack.node.shell import event_loop; print(type(event_loop.new_event_loop()).__module__)"
+
+
+def test_it_is_that_of_uvloop_where_that_is_installed() -> None:
+    """Of a command, and of the thread of a program without one."""
+
+    async def loop() -> asyncio.AbstractEventLoop:
+        return asyncio.get_running_loop()
+
+    assert isinstance(event_loop.run(loop()), uvloop.Loop)
+    background = LoopThread("test")
+    assert isinstance(background.wait(loop()), uvloop.Loop)
+    background.end()
+
+
+def test_it_is_that_of_asyncio_where_it_is_not() -> None:
+    shown = subprocess.run([sys.executable, "-c", ABSENT + SHOWN], capture_output=True, text=True, check=True)
+    assert shown.stdout == "asyncio.unix_events\n"
+
+
+@pytest.mark.parametrize("scheme", ["udp", "tcp"])
+@pytest.mark.parametrize("batches", [True, False])
+def test_nodes_talk_to_each_other_in_it(
+    scheme: str, batches: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Over both transports, and both kinds of UDP socket; everything arrives in order and is acknowledged."""
+    if not batches:
+        monkeypatch.setattr("triack.transport.udp.offers_batches", lambda _sock: False)
+    bodies = [b"%d" % number for number in range(500)]
+
+    async def transfer() -> list[bytes]:
+        listen = f"{scheme}://127.0.0.1:0"
+        plant = triack.open("plant", data=tmp_path / "plant", listen=listen, insecure=True)
+        shop = triack.open("shop", data=tmp_path / "shop", listen=listen, insecure=True)
+        async with plant, shop, plant.receive("orders") as orders:
+            receipts = await shop.send_many(f"{plant.address}/orders", bodies)
+            found: list[bytes] = []
+            async with asyncio.timeout(PATIENCE_S):
+                while len(found) < len(bodies):
+                    found += [message.body for message in await orders.get_many()]
+                await receipts.ordered()
+        return found
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        assert runner.run(transfer()) == bodies
+
+
+# Running a service: real processes, which get real signals.
+
+SERVICE = """
+import asyncio, sys, triack
+
+async def main():
+    async with triack.open("a", data=sys.argv[1], insecure=True) as node:
+        await node.send("q", b"1")
+        print("ready", flush=True)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            if len(sys.argv) > 2:
+                print("stuck", flush=True)
+                await asyncio.sleep(1_000)
+
+print(triack.run(main), flush=True)
+"""
+
+
+def start(*arguments: str | Path, prefix: tuple[str, ...] = ()) -> "subprocess.Popen[str]":
+    """The service, when it is ready."""
+    command = [*prefix, sys.executable, "-c", SERVICE, *map(str, arguments)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    return process
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_closes_the_node_in_good_order(tmp_path: Path, number: signal.Signals) -> None:
+    """What it had accepted is on the disk, and the program goes on behind ``run``."""
+    process = start(tmp_path)
+    process.send_signal(number)
+    output, _ = process.communicate(timeout=PATIENCE_S)
+    assert (process.returncode, output) == (0, "None\n")
+    with triack.sync.open("a", data=tmp_path, insecure=True) as node:
+        assert node.queue_lengths()["q"] == 1
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(subprocess.run(["unshare", "-pf", "true"], check=False).returncode != 0, reason="takes root")
+def test_process_1_of_a_container_is_stopped_by_sigterm(tmp_path: Path) -> None:
+    """The system gives that process no default for the signal."""
+    process = start(tmp_path, prefix=("unshare", "--pid", "--fork", "--kill-child"))
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    os.kill(int(children[0]), signal.SIGTERM)
+    output, _ = process.communicate(timeout=PATIENCE_S)
+    assert (process.returncode, output) == (0, "None\n")
+
+
+@pytest.mark.slow
+def test_a_second_signal_ends_a_service_that_does_not_end(tmp_path: Path) -> None:
+    process = start(tmp_path, "stuck")
+    process.send_signal(signal.SIGTERM)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "stuck\n"
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == -signal.SIGTERM
+
+
+def test_it_returns_and_raises_what_the_service_does() -> None:
+    """And leaves the handlers of signals as they were."""
+    before = signal.getsignal(signal.SIGTERM)
+
+    async def main() -> int:
+        return 7
+
+    async def fail() -> None:
+        raise LookupError
+
+    assert triack.run(main()) == triack.run(main) == 7
+    with pytest.raises(LookupError):
+        triack.run(fail)
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_only_the_main_thread_can_have_signals() -> None:
+    """Another thread, or a running loop, is a mistake that is named."""
+    said: list[BaseException] = []
+
+    async def main() -> None:
+        raise AssertionError
+
+    def run() -> None:
+        try:
+            triack.run(main)
+        except triack.UsageError as error:
+            said.append(error)
+
+    async def inside() -> None:
+        with pytest.raises(triack.UsageError, match="runs an event loop already"):
+            triack.run(main)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    assert "only the main thread gets signals" in str(said[0])
+    asyncio.run(inside())
+
+
+# The life of a node, as a table.
+
+
+def life_in(state: LifeState) -> Life:
+    """A life that has come to a state in the usual way."""
+    to_open = (LifeEvent.START, LifeEvent.STARTED)
+    way = {
+        LifeState.NEW: (),
+        LifeState.STARTING: (LifeEvent.START,),
+        LifeState.OPEN: to_open,
+        LifeState.CLOSING: (*to_open, LifeEvent.CLOSE),
+        LifeState.CLOSED: (*to_open, LifeEvent.CLOSE, LifeEvent.CLOSED),
+        LifeState.FAILED: to_open,
+    }[state]
+    life = Life("n")
+    for event in way:
+        life.handle(event)
+    if state is LifeState.FAILED:
+        life.fail(triack.StoreFailed("full"))
+    return life
+
+
+@pytest.mark.parametrize("before", list(LifeState))
+@pytest.mark.parametrize("event", list(LifeEvent))
+async def test_only_what_the_table_has_can_happen(before: LifeState, event: LifeEvent) -> None:
+    """A second start is a mistake of the user, and is reported as one."""
+    life = life_in(before)
+    if event in TRANSITIONS[before]:
+        life.handle(event)
+        assert life.state is TRANSITIONS[before][event]
+        return
+    again = event is LifeEvent.START
+    error = pytest.raises(triack.UsageError, match=f"started before, and is {before.value}")
+    with error if again else pytest.raises(IllegalTransition):
+        life.handle(event)
+    assert life.state is before
+
+
+@pytest.mark.parametrize("state", list(LifeState))
+async def test_a_node_works_or_says_why_not(state: LifeState) -> None:
+    life = life_in(state)
+    if state in (LifeState.OPEN, LifeState.CLOSING):
+        life.check_alive()
+        return
+    with pytest.raises(triack.StoreFailed if state is LifeState.FAILED else triack.NodeClosed):
+        life.check_alive()
+
+
+async def test_a_node_works_in_its_own_event_loop_only() -> None:
+    """In another loop, and in a thread without any, its calls might hang: they raise instead."""
+    life = life_in(LifeState.OPEN)
+
+    async def check() -> None:
+        life.check_alive()
+
+    await check()
+    for elsewhere in (life.check_alive, lambda: asyncio.run(check())):
+        with pytest.raises(triack.UsageError, match="node n belongs to the event loop in which it was begun"):
+            await asyncio.to_thread(elsewhere)
+
+
+@pytest.mark.parametrize("state", [LifeState.OPEN, LifeState.CLOSING])
+async def test_the_first_failure_counts(state: LifeState) -> None:
+    life = life_in(state)
+    first = triack.StoreFailed("full")
+    life.fail(first)
+    life.fail(triack.StoreFailed("worse"))
+    assert await life.failed() is first
+    assert life.state is LifeState.FAILED
+
+
+@pytest.mark.parametrize("state", [LifeState.NEW, LifeState.CLOSED])
+async def test_what_does_not_run_does_not_fail(state: LifeState) -> None:
+    life = life_in(state)
+    life.fail(triack.StoreFailed("late"))
+    assert life.state is state
+
+
+async def test_a_node_that_is_starting_is_not_started_again() -> None:
+    """It would open its store twice."""
+    node = make()
+    starting = asyncio.create_task(node.start())
+    await asyncio.sleep(0)
+    with pytest.raises(triack.UsageError, match="is starting"):
+        await node.start()
+    await asyncio.wait_for(starting, WAIT)
+    await node.close()
+
+
+# Messages that were checked.
+
+NOWHERE: OutgoingStream = None  # type: ignore[assignment]
+
+
+def test_a_message_for_a_topic_has_what_its_name_has_below_the_root() -> None:
+    for destination, below in (
+        ("topic:Games", ""),
+        ("topic:Games.Cricket", "Cricket"),
+        ("hub/topic:Games.Cricket.Scores", "Cricket.Scores"),
+        ("udp://127.0.0.1:7801/topic:Games.Cricket", "Cricket"),
+    ):
+        assert published(destination, b"x") == Outgoing(b"x", topic=below)
+        assert published(destination, Outgoing(b"x", {"label": "l"})) == Outgoing(b"x", {"label": "l"}, topic=below)
+
+
+def test_each_message_of_a_list_has_what_they_share() -> None:
+    shared = published("topic:Games.Cricket", b"")
+    prepared = PreparedList("topic:Games.Cricket", NOWHERE, [b"a", b"b"], shared, ["k", "l"])
+    assert prepared.messages([b"a"]) == [Outgoing(b"a", topic="Cricket")]
+    assert [message for _, message, _ in prepared.singly()] == [
+        Outgoing(b"a", key="k", topic="Cricket"),
+        Outgoing(b"b", key="l", topic="Cricket"),
+    ]
+
+
+# What stands between applications and the engine: users see verbs, tools see the port, nobody sees the engine.
+
+NO_ADDRESS = "udp://127.0.0.1:9/q"
+VERBS = {
+    *("start", "close", "failed", "address", "node_id"),
+    *("key", "trust", "revoke", "invite", "enrol", "reload", "routes", "set_routes", "explain_route", "purge_transit"),
+    *(
+        "send",
+        "send_many",
+        "send_nowait",
+        "send_stream",
+        "send_to",
+        "publish",
+        "subscribe",
+        "unsubscribe",
+        "transaction",
+        "flush",
+        "drain",
+        "recall",
+        "reply",
+        "request",
+    ),
+    *("receive", "consume", "handler", "queue_lengths", "stats", "streams", "events", "acknowledgements", "ping"),
+    *("browse", "create_queue", "requeue", "move", "purge", "release", "pause", "resume", "set_quota", "peek"),
+}
+
+
+def test_a_node_shows_the_verbs_of_users_and_nothing_else() -> None:
+    """The port has all that consumers, receipts and transactions need."""
+    assert {name for name, _ in inspect.getmembers(triack.Node) if not name.startswith("_")} == VERBS
+    assert {name for name in vars(make()) if not name.startswith("_")} == {"name", "settings"}
+
+
+async def test_there_is_no_port_before_the_start() -> None:
+    """NodeClosed, as everywhere."""
+    with pytest.raises(triack.NodeClosed, match="not started"):
+        port_of(make())
+
+
+async def test_destinations_of_one_queue_share_what_they_send_by() -> None:
+    """By peer name or by address: one stream, in order; another class is another one."""
+    async with make(peers={"b": "udp://127.0.0.1:9"}) as node:
+        port = port_of(node)
+        by_name, by_address = (port.outgoing_stream(at, triack.TRANSACTIONAL) for at in ("b/q", NO_ADDRESS))
+        assert by_name is by_address
+        assert port.outgoing_stream("b/q", triack.EXPRESS) is not by_name
+
+
+async def test_who_sends_at_once_sends_in_the_order_of_the_calls() -> None:
+    """However many tasks do: letting others run is for a task that sends again and again."""
+    many = [b"%d" % number for number in range(10 * TURN_MESSAGES)]
+    async with make() as node:
+        await asyncio.gather(*(node.send("q", body) for body in many))
+        assert await bodies(node, "q", len(many)) == many
+
+
+async def test_who_sends_again_and_again_lets_others_run() -> None:
+    """Though there is room for all of it."""
+    done, seen = 0, set[int]()
+
+    async def watch() -> None:
+        while done < 10 * TURN_MESSAGES:
+            seen.add(done)
+            await asyncio.sleep(0)
+
+    async with make() as node:
+        watching = asyncio.create_task(watch())
+        while done < 10 * TURN_MESSAGES:
+            await node.send("q", b"")
+            done += 1
+        await watching
+        assert len(seen) >= 9
+
+
+@pytest.mark.slow
+async def test_packets_of_an_earlier_life_are_waited_for(tmp_path: Path) -> None:
+    """By number, as their receipts are gone; those that come later do not count."""
+    async with make("b", tmp_path / "b", "udp") as b:
+        destination, address = f"{b.address}/q", b.address
+    async with make("a", tmp_path / "a") as a:
+        await (await a.send(destination, b"old")).queued(WAIT)
+    async with make("a", tmp_path / "a") as a:
+        port = port_of(a)
+        outgoing = port.outgoing_stream(destination, triack.TRANSACTIONAL)
+        end = outgoing.sequence.next_number
+        assert port.unfinished_before(outgoing, end)
+        async with triack.open("b", data=tmp_path / "b", listen=address, insecure=True):
+            await until(lambda: not port.unfinished_before(outgoing, end))
+        await (await a.send(destination, b"new")).queued(WAIT)
+        assert not port.unfinished_before(outgoing, end)
+
+
+async def test_what_is_remembered_is_there_before_it_is_durable_and_after_the_end() -> None:
+    """``recall`` never waits, and never fails."""
+    node = make()
+    assert node.recall("k") is None
+    async with node:
+        port_of(node).remember("k", b"v")
+        assert node.recall("k") == b"v"
+        await port_of(node).commit()
+        port_of(node).remember("k", None)
+        assert node.recall("k") is None
+        port_of(node).remember("k", b"last")
+    assert node.recall("k") == b"last"
+
+
+async def test_a_queue_that_is_much_like_another_is_announced(caplog: pytest.LogCaptureFixture) -> None:
+    """It is made, as it may be meant; in a node with a fixed set it is refused, with the name that is near."""
+    async with make() as node:
+        for queue in ("orders", "ordres", "ordres", "stock"):
+            node.receive(queue)
+    assert [record.getMessage() for record in caplog.records] == ["new queue ordres, which is much like orders"]
+    async with make(queues=["orders"]) as node:
+        for queue, why in (("ordres", "; did you mean orders?"), ("stock", "; there is dead-letter, orders")):
+            told = re.escape(f"queue {queue} does not exist on node node{why}")
+            with pytest.raises(triack.QueueNotFound, match=f"^{told}$"):
+                node.receive(queue)

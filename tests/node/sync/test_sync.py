@@ -1,4 +1,4 @@
-"""Triack without ``async``."""
+"""A node without async: its calls, its handles, its loop."""
 
 import logging
 import re
@@ -13,7 +13,10 @@ import pytest
 import triack
 from tests.machine import PATIENCE_S
 from tests.node.nodes import WAIT, interrupted, open_sync, quick
+from triack.node.handles.consumer import AckMode
 from triack.tools.ports import free_port
+
+# Triack without ``async``.
 
 SCRIPT = """
 import triack
@@ -313,3 +316,170 @@ def test_a_client_goes_on_when_its_node_is_back(tmp_path: Path) -> None:
         waiting.join(WAIT)
         assert node.queue_lengths()["q"] == 2
         client.close()
+
+
+# Readers of a queue that wait, and messages that any thread settles.
+
+
+def test_threads_share_a_node() -> None:
+    """Each message goes to one of them, and waits do not hold others up."""
+    with open_sync("a") as node:
+        got: list[bytes] = []
+
+        def work() -> None:
+            with node.receive("q", ack="manual") as reader:
+                try:
+                    while True:
+                        message = reader.get(timeout=0.5)
+                        got.append(message.body)
+                        message.ack()
+                except triack.WaitTimeout:
+                    return
+
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        sent = [b"%d" % number for number in range(100)]
+        for body in sent:
+            node.send("q", body)
+        for thread in threads:
+            thread.join(WAIT)
+        assert sorted(got) == sorted(sent)
+        assert node.queue_lengths()["q"] == 0
+
+
+def test_a_message_keeps_its_reader(tmp_path: Path) -> None:
+    """Received in one line, and settled later; the node has it back when it is dropped, in whatever thread that is."""
+    with open_sync("a", tmp_path) as node, triack.sync.connect(tmp_path) as client:
+        for face in (node, client):
+            face.send_many("q", [b"1", b"2"])
+            face.receive("q", ack="manual").get(WAIT).ack()
+            assert face.receive("q", ack="manual").get(WAIT).body == b"2"
+            again = face.receive("q", ack="manual").get(WAIT)
+            assert (again.body, again.redelivered) == (b"2", True)
+            again.ack()
+            face.flush()
+            assert face.queue_lengths()["q"] == 0
+
+
+def test_lists_are_sent_and_received(tmp_path: Path) -> None:
+    """By the node in this process and by a client of it, in transactions and without."""
+    many = [b"%d" % number for number in range(300)]
+    with open_sync("a", tmp_path) as node, triack.sync.connect(tmp_path) as client:
+        for face in (node, client):
+            receipts = face.send_many("q", iter(many), label="l")
+            receipts.ordered(WAIT)
+            receipts[7].stored(WAIT)
+            assert len(receipts) == len({receipt.id for receipt in receipts[:]}) == 300
+            with face.receive("q") as reader:
+                got = reader.get_many(200, WAIT) + reader.get_many(timeout=WAIT)
+            assert [(message.body, message.label) for message in got] == [(body, "l") for body in many]
+            assert [message.id for message in got] == [receipt.id for receipt in receipts]
+            face.flush()
+            assert face.queue_lengths()["q"] == 0
+            with face.transaction() as tx:
+                tx.send_many("q", [b"1", b"2", b"3"])
+            with face.receive("q", ack="manual") as reader:
+                one, two, three = reader.get_many(timeout=WAIT)
+                one.reject(failed=False)
+                three.ack()
+            with face.transaction() as tx:
+                assert [message.body for message in tx.receive_many("q", timeout=WAIT)] == [one.body, two.body]
+            assert face.queue_lengths()["q"] == 0
+            with pytest.raises(triack.UsageError, match="whole number above 0"), face.receive("q") as reader:
+                reader.get_many(0)
+
+
+@pytest.mark.parametrize("ack", ["auto", "manual"])
+def test_an_interrupted_call_has_acknowledged_nothing_unseen(tmp_path: Path, ack: AckMode) -> None:
+    """Messages that had come are in the queue again, without a failure: no later call or end takes them for done."""
+    with open_sync("a", tmp_path) as node, triack.sync.connect(tmp_path) as client:
+        for face in (node, client):
+            face.send_many("q", [b"1", b"2", b"3"])
+            with face.receive("q", ack=ack) as reader:
+                assert reader.get(WAIT).body == b"1"
+                with interrupted():
+                    reader.get(WAIT)
+                (again,) = reader.get_many(1, WAIT)
+                assert (again.body, again.redelivered, again.failures) == (b"2", True, 0)
+                with interrupted():
+                    reader.get_many(timeout=WAIT)
+            face.flush()
+            with face.receive("q") as reader:
+                left = [message.body for message in reader.get_many(timeout=WAIT)]
+            assert left == ([b"3"] if ack == "auto" else [b"1", b"2", b"3"])
+
+
+# Transactions that wait.
+
+
+def test_a_transaction_is_all_or_nothing(tmp_path: Path) -> None:
+    """Of a node of its own as of one that another process may run."""
+    with open_sync("a", tmp_path) as node, triack.sync.connect(tmp_path) as client:
+        for face in (node, client):
+            node.send("orders", b"12 valves").ordered(WAIT)
+
+            def fail(face: triack.sync.SyncNode | triack.sync.SyncClient = face) -> None:
+                with face.transaction() as tx:
+                    assert tx.receive("orders", WAIT).body == b"12 valves"
+                    tx.send("invoices", b"never")
+                    raise LookupError
+
+            with pytest.raises(LookupError):
+                fail()
+            with face.transaction() as tx:
+                assert tx.receive("orders", WAIT).failures == 1
+                tx.send("invoices", b"for 12 valves")
+                (receipt,) = tx.commit(until="ordered", timeout=WAIT)
+            receipt.ordered(0)
+            with pytest.raises(triack.NodeClosed):
+                tx.send("invoices", b"late")
+        assert node.queue_lengths() == {"dead-letter": 0, "invoices": 2, "orders": 0}
+
+
+def test_a_forgotten_transaction_keeps_no_message(tmp_path: Path) -> None:
+    with open_sync("a", tmp_path) as node, triack.sync.connect(tmp_path) as client:
+        node.send("orders", b"12 valves").ordered(WAIT)
+        for face in (node, client):
+            tx = face.transaction()
+            tx.receive("orders", WAIT)
+            del tx
+            with face.receive("orders", ack="manual") as reader:
+                assert reader.get(WAIT).failures == 0
+
+
+def test_an_interrupted_call_has_neither_sent_nor_received(tmp_path: Path) -> None:
+    """A commit then takes nothing that nobody has seen, and what is sent again is not sent twice."""
+    with open_sync("a", tmp_path) as node, triack.sync.connect(tmp_path) as client:
+        for face in (node, client):
+            node.send_many("orders", [b"1", b"2"])
+            with face.transaction() as tx:
+                for take in (tx.receive, tx.receive_many):
+                    with interrupted():
+                        take("orders", timeout=WAIT)
+                for _ in range(2):
+                    with interrupted():
+                        tx.send("invoices", b"for 1")
+                    with interrupted():
+                        tx.send_many("invoices", [b"for 2"] * 1_500)
+                assert tx.receive("orders", WAIT).body == b"1"
+                tx.send("invoices", b"for 1")
+            assert {name: node.queue_lengths()[name] for name in ("orders", "invoices")} == {"orders": 1, "invoices": 1}
+            assert node.receive("orders").get(WAIT).failures == 0
+            for queue in ("orders", "invoices"):
+                node.purge(queue)
+
+
+# Receipts that wait.
+
+
+def test_a_call_waits_for_the_stage_that_it_names(tmp_path: Path) -> None:
+    """Of a node of its own as of one that another process may run."""
+    data = tmp_path / "a"
+    with open_sync("b", listen=True) as b, open_sync("a", data) as a, triack.sync.connect(data) as it:
+        for sender in (a, it):
+            sender.send(f"{b.address}/q", b"1", until="ordered", timeout=WAIT)
+            sender.send_many(f"{b.address}/q", [b"2", b"3"], until="stored", timeout=WAIT)
+        assert b.queue_lengths()["q"] == 6
+        with pytest.raises(triack.WaitTimeout):
+            a.send("udp://127.0.0.1:9/q", b"x", until="received", timeout=0.1)

@@ -49,7 +49,7 @@ def test_tests_are_near_or_far() -> None:
     modules = {"triack.session.congestion.send_window"}
     near = [
         f"{FILE}::test_it",
-        "tests/session/congestion/test_rtt.py::test_it",
+        "tests/session/congestion/test_windows.py::test_it",
         "tests/session/test_session.py::test_it",
     ]
     assert [nearness(test, modules) for test in [*near, "tests/store/test_store.py::test_it"]] == [0, 1, 2, ELSEWHERE]

@@ -1,14 +1,33 @@
-"""What the store is given to do: one thing at a time, commits and reads in turns."""
+"""Jobs of the engine and the order of their effects."""
+
+from typing import Any, cast
 
 import pytest
 
-from tests.queues.bare import Bare, rest
+from tests.queues.bare import Bare, events, kinds, rest, settle
+from tests.queues.rollbacks import both_know, deliver, pair, put_back
 from tests.queues.world import World
-from triack.base.errors import NodeClosed, StoreFailed
-from triack.base.units import SECOND
-from triack.queues.manager.effects import StartJob
+from triack.base.datagram import VERSION, Header, Kind, Opened, read_header
+from triack.base.delivery import Delivery
+from triack.base.errors import NodeClosed, ProtocolError, StoreFailed
+from triack.base.news import PeerSilent
+from triack.base.peers import Directory, Peer
+from triack.base.reasons import DropReason, Trouble
+from triack.base.units import MS, SECOND
+from triack.queues.manager.burst import Burst
+from triack.queues.manager.callers import CALLERS_MAX, FORGET_NS, OTHERS, Callers
+from triack.queues.manager.closing import Departure, left_behind, way_made
+from triack.queues.manager.effects import Effect, Send, StartJob, Tell, WriteRecords
 from triack.queues.manager.jobs import LAZY_NS, Look
+from triack.queues.manager.wakefulness import WOKE_LATE_NS, Wakefulness
+from triack.queues.node_settings import NodeSettings
 from triack.queues.streams.group_commit import GroupCommit
+from triack.tools.replay.log.files import parse_records
+from triack.tools.sim.host import SimHost
+from triack.tools.sim.network import Network
+from triack.tools.sim.world import World as SimWorld
+
+# What the store is given to do: one thing at a time, commits and reads in turns.
 
 
 def started(node: Bare) -> list[StartJob]:
@@ -217,3 +236,398 @@ def test_what_fills_when_the_node_stops_is_committed_now_or_never(*, is_free: bo
     assert node.engine.jobs.next_deadline() is None
     node.engine.stop(stopped, node.now_ns)
     assert said[1:] == [stopped]
+
+
+# What the engine wants done, and in which order: no host knows an order of its own.
+
+
+def test_records_come_before_the_job_they_tell_of() -> None:
+    """If the process dies right after the commit, nothing else would tell that the message was removed."""
+    node = Bare()
+    node.submit("memory://nobody", b"late", reach_by_ms=node.now_ns // MS + 50)
+    node.poll()
+    node.finish_job()
+    node.poll()
+    effects = node.poll(60 * MS)
+    job_at = kinds(effects).index("StartJob")
+    assert "removed" in events(effects[:job_at])
+    job = node.job
+    assert isinstance(job, GroupCommit)
+    assert len(job.commit.messages) == len(job.commit.outgoing_deletes) == 1
+
+
+def test_datagrams_leave_after_the_records_that_tell_of_them() -> None:
+    """And a job starts before anything is sent: the disk works while the network does."""
+    a, b = Bare("a"), Bare("b")
+    a.submit(b.address, b"first")
+    settle(a, b)
+    a.submit(b.address, b"express", delivery=Delivery.EXPRESS)
+    a.submit(b.address, b"second")
+    effects = a.poll()
+    assert kinds(effects)[-3:] == ["StartJob", "WriteRecords", "Send"]
+    assert [event for event in events(effects) if event in ("queued", "packet_sent")] == ["queued", "packet_sent"]
+    assert "packet_sent" in events([effects[-2]])
+
+
+def test_every_poll_keeps_the_order() -> None:
+    """Whatever happens: at most one job, nothing before its records, and datagrams last."""
+    a, b = Bare("a"), Bare("b")
+    polls: list[list[Effect]] = []
+    for number in range(60):
+        for node, peer in ((a, b), (b, a)):
+            node.submit(peer.address, b"%d" % number, delivery=Delivery(number % 3))
+            effects = node.poll(20 * MS)
+            polls.append(effects)
+            peer.hear(effects, node)
+            if number % 3 and node.job is not None:
+                node.finish_job()
+    for effects in polls:
+        told = kinds(effects)
+        assert told.count("StartJob") <= 1
+        assert told.count("WriteRecords") <= 2
+        assert told == sorted(told, key=lambda kind: kind == "Send")
+        if "StartJob" in told:
+            assert told.index("StartJob") <= 1
+        if "packet_sent" in events(effects):
+            assert isinstance(
+                next(effect for effect in reversed(effects) if not isinstance(effect, Send | Tell)), WriteRecords
+            )
+    assert sum(kinds(effects).count("StartJob") for effects in polls) > 40
+
+
+def test_one_job_at_a_time() -> None:
+    """Everything that comes while the disk is busy becomes one commit."""
+    node = Bare()
+    node.submit("memory://nobody", b"1")
+    node.poll()
+    assert node.job is not None
+    for number in range(2, 6):
+        node.submit("memory://nobody", b"%d" % number)
+        assert "StartJob" not in kinds(node.poll())
+    node.finish_job()
+    node.poll()
+    job = node.job
+    assert isinstance(job, GroupCommit)
+    assert sum(row.messages for row in job.commit.outgoing) == 4
+
+
+def test_reads_and_commits_take_turns() -> None:
+    """Commits without end do not keep packets from their bodies, nor the other way round."""
+    a, b = Bare("a", NodeSettings(body_cache_bytes=0)), Bare("b")
+    a.submit(b.address, b"0")
+    rest(a, b)
+    jobs = ""
+    for number in range(40):
+        a.submit(b.address, b"%d" % number)
+        a.poll()
+        jobs += "commit " if isinstance(a.job, GroupCommit) else "read "
+        a.finish_job()
+    # A packet that a commit has just let go asks for its body one poll later.
+    assert jobs.startswith("commit commit read " * 13)
+
+
+def test_an_idle_engine_wants_nothing_at_all() -> None:
+    """No record, no commit without content, no datagram; nor a poll before something is due."""
+    a, b = Bare("a"), Bare("b")
+    for delivery in Delivery:
+        a.submit(b.address, b"x", delivery=delivery)
+        b.submit(a.address, b"y", delivery=delivery)
+    rest(a, b)
+    for node in (a, b):
+        deadline_ns = node.engine.next_deadline()
+        assert deadline_ns is not None
+        while node.now_ns + SECOND < deadline_ns:
+            assert node.poll(SECOND) == []
+            assert node.engine.next_deadline() == deadline_ns
+
+
+def test_an_engine_with_nothing_has_no_deadline() -> None:
+    """It says that it has started and makes its queue; then it can sleep without end."""
+    node = Bare()
+    node.poll()
+    node.finish_job()
+    assert (node.poll(), node.engine.next_deadline()) == ([], None)
+
+
+def test_the_operator_hears_of_silence_once() -> None:
+    """However often it is tried; and again when somebody had answered in between."""
+    a, b = Bare("a"), Bare("b")
+    a.submit(b.address, b"x")
+
+    def try_on() -> list[object]:
+        end_ns = a.now_ns + 60 * SECOND
+        before = len(a.effects)
+        while a.now_ns < end_ns:
+            if a.job is not None:
+                a.finish_job()
+            a.poll(100 * MS)
+        told = [effect.event for effect in a.effects[before:] if isinstance(effect, Tell)]
+        return [event for event in told if isinstance(event, PeerSilent)]
+
+    assert try_on() == [PeerSilent(b.address, f"no answer from {b.address}")]
+    assert try_on() == []
+    b.now_ns = a.now_ns
+    a.effects.clear()
+    while "session_opened" not in events(a.effects):
+        settle(a, b)
+        a.now_ns += 100 * MS
+    a.engine.handle_path_lost(b.address, a.now_ns)
+    a.submit(b.address, b"y")
+    assert try_on() == [PeerSilent(b.address, f"no answer from {b.address}")]
+
+
+@pytest.mark.parametrize("lives", [1, 3])
+def test_the_operator_hears_of_a_rollback_once(lives: int) -> None:
+    """In each life of a node, by both."""
+    world, a, b = pair()
+    deliver(world, a, b, 1)
+    copy = a.copy_store()
+    deliver(world, a, b, 2)
+    put_back(a, copy, lives)
+    a.send(b, "q", b"3")
+    both_know(world, a, b)
+    world.run(30 * SECOND)
+    assert [(error.rolled_back, error.peer) for error in a.told + b.told] == [
+        ("own", b.live.node_id.hex()),
+        ("peer", a.live.node_id.hex()),
+    ]
+
+
+def test_jobs_are_commits_or_reads() -> None:
+    """Nothing else is asked of the store."""
+    node = Bare()
+    node.poll()
+    assert [type(effect.job) for effect in node.effects if isinstance(effect, StartJob)] == [GroupCommit]
+
+
+# Callers that get no answer: the operator hears once of each, and a flood of them fills nothing.
+
+CONNECT = Header(Kind.CONNECT, 9, 1).encode()
+
+
+def refuse(
+    callers: Callers, host: str, detail: str = "", reason: DropReason = DropReason.UNTRUSTED, now_ns: int = 0
+) -> None:
+    """A call that was dropped."""
+    callers.handle_dropped(CONNECT, ProtocolError(reason, detail), f"udp://{host}:4711", now_ns)
+
+
+def test_each_host_is_told_once_and_its_calls_are_counted() -> None:
+    callers = Callers(Directory())
+    for at_s in range(3):
+        refuse(callers, "h", "0a", now_ns=at_s * SECOND)
+    refuse(callers, "[::1]", "0b")
+    assert [(it.host, it.trouble) for it in callers.take_news()] == [("h", "untrusted"), ("[::1]", "untrusted")]
+    assert [(it.host, it.calls, it.last_ns) for it in callers.rows(2 * SECOND)] == [
+        ("h", 3, 2 * SECOND),
+        ("[::1]", 1, 0),
+    ]
+    assert callers.take_news() == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason", "trouble"),
+    [
+        (Kind.CONNECT, DropReason.BAD_MAC, Trouble.WRONG_KEY),
+        (Kind.CONNECT, DropReason.OTHER_SUITE, Trouble.OTHER_SUITE),
+        (Kind.CONNECT, DropReason.TOO_SHORT, Trouble.ONE_WITHOUT_KEYS),
+        (Kind.CONNECT, DropReason.BAD_TAG, Trouble.ONE_WITHOUT_KEYS),
+        (Kind.ACCEPT, DropReason.BAD_TAG, Trouble.OTHER_PSK),
+        (Kind.ENROL, DropReason.CODE_EXPIRED, Trouble.CODE_EXPIRED),
+        (Kind.ENROL, DropReason.NOT_INVITED, None),
+        (Kind.DATA, DropReason.BAD_TAG, None),
+        (Kind.ACCEPT, DropReason.BAD_MAC, None),
+    ],
+)
+def test_only_what_an_operator_can_mend_is_told(kind: Kind, reason: DropReason, trouble: Trouble | None) -> None:
+    """Late and forged datagrams are counted, and no more."""
+    callers = Callers(Directory())
+    callers.handle_dropped(Header(kind, 9, 1).encode(), ProtocolError(reason), "udp://127.0.0.1:1", 0)
+    assert [it.trouble for it in callers.take_news()] == ([] if trouble is None else [trouble])
+    callers.handle_dropped(b"", ProtocolError(reason), "udp://h:1", 0)
+    assert callers.take_news() == []
+
+
+def test_another_version_is_told_with_both_numbers() -> None:
+    datagram = bytes([Kind.CONNECT, VERSION + 1]) + bytes(1_198)
+    with pytest.raises(ProtocolError) as caught:
+        read_header(datagram)
+    callers = Callers(Directory())
+    callers.handle_dropped(datagram, caught.value, "udp://h:1", 0)
+    [told] = callers.take_news()
+    assert told.cause.endswith(f": {VERSION + 1}, and this node speaks {VERSION}")
+
+
+@pytest.mark.parametrize(
+    ("sender", "size_bytes", "told"),
+    [
+        ("udp://h:1", 1_199, False),
+        ("udp://h:1", 1_200, True),
+        ("udp://127.0.0.1:1", 60, True),
+        ("udp://[::1]:1", 60, True),
+    ],
+)
+def test_datagrams_of_other_programs_are_no_calls(sender: str, size_bytes: int, *, told: bool) -> None:
+    """A RADIUS request, for one, begins as a connect of another version would."""
+    datagram = bytes([Kind.CONNECT, VERSION + 1]).ljust(size_bytes, b"x")
+    callers = Callers(Directory())
+    callers.handle_dropped(datagram, ProtocolError(DropReason.BAD_VERSION, str(VERSION + 1)), sender, 0)
+    assert bool(callers.take_news()) == told
+    callers.handle_dropped(CONNECT, ProtocolError(DropReason.TOO_SHORT), sender, 0)
+    assert bool(callers.take_news()) == (sender != "udp://h:1")
+
+
+def test_a_flood_has_one_row_for_all_that_came_too_late() -> None:
+    """Those before it stay, and another reason has rows of its own."""
+    callers = Callers(Directory())
+    for number in range(10_000):
+        refuse(callers, f"h{number}")
+    rows = {it.host: it.calls for it in callers.rows(0)}
+    assert (len(rows), rows["h0"], rows[OTHERS]) == (CALLERS_MAX, 1, 10_000 - CALLERS_MAX + 1)
+    assert len(callers.take_news()) == CALLERS_MAX
+    refuse(callers, "late", reason=DropReason.BAD_MAC)
+    assert [it.host for it in callers.take_news()] == ["late"]
+
+
+def test_a_row_goes_with_the_calls_and_the_next_call_is_told_again() -> None:
+    callers = Callers(Directory())
+    refuse(callers, "h")
+    assert callers.rows(FORGET_NS - 1)
+    assert callers.rows(FORGET_NS) == []
+    refuse(callers, "h", now_ns=FORGET_NS)
+    assert len(callers.take_news()) == 2
+
+
+def test_a_flood_that_is_over_makes_room() -> None:
+    callers = Callers(Directory())
+    for number in range(CALLERS_MAX):
+        refuse(callers, f"h{number}")
+    refuse(callers, "new", now_ns=FORGET_NS)
+    assert [it.host for it in callers.rows(FORGET_NS)] == ["new"]
+
+
+def test_a_key_that_is_trusted_now_has_no_row() -> None:
+    """And until then it is shown as operators write it."""
+    directory = Directory()
+    callers = Callers(directory)
+    callers.describe_key = lambda key: f"key-{key.hex()}"
+    refuse(callers, "h", "0a")
+    assert [it.detail for it in callers.rows(0)] == ["key-0a"]
+    directory.replace([Peer("b", keys=(b"\n",))])
+    callers.handle_directory_changed()
+    assert callers.rows(0) == []
+
+
+# What has not arrived yet, and whether it comes nearer.
+
+
+def test_what_is_left_is_counted_by_destination() -> None:
+    """Before it is packed, while it is committed, and on its way; what is on no disk, or not yet, for itself."""
+    a, b = Bare("a"), Bare("b")
+    a.submit(b.address, b"1", b"2")
+    a.submit(b.address, b"3", delivery=Delivery.EXPRESS)
+    for _ in range(2):
+        assert (left_behind(a.engine, stored=True), left_behind(a.engine, stored=False)) == ({}, {"memory://b/q": 3})
+        a.poll()
+    a.finish_job()
+    assert left_behind(a.engine, stored=True) == {"memory://b/q": 2}
+    assert left_behind(a.engine, stored=False) == {"memory://b/q": 1}
+    rest(a, b)
+    assert (left_behind(a.engine, stored=True), left_behind(a.engine, stored=False)) == ({}, {})
+
+
+def test_every_step_of_the_way_is_seen() -> None:
+    """A peer that answers, a packet that is acknowledged; silence is none."""
+    a, b = Bare("a"), Bare("b")
+    a.submit(b.address, b"1")
+    a.poll()
+    a.finish_job()
+    seen = way_made(a.engine)
+    hello = a.poll()
+    assert way_made(a.engine) == seen
+    b.hear(hello, a)
+    a.hear(b.poll(), b)
+    assert way_made(a.engine) != seen
+    seen = way_made(a.engine)
+    rest(a, b)
+    assert way_made(a.engine) != seen
+
+
+def test_acknowledgements_are_asked_for_once() -> None:
+    """They come at once, and not after the idle delay; nothing is left to wait for then."""
+    a, b = Bare("a"), Bare("b")
+    woken: list[None] = []
+    departure = Departure(a.engine, lambda: woken.append(None))
+    assert not departure.hasten()
+    a.submit(b.address, b"1")
+    assert departure.hasten()
+    assert departure.hasten()
+    settle(a, b)
+    assert not departure.hasten()
+    assert len(woken) == 1
+
+
+# Datagrams that came together: only what has opened counts.
+
+
+def test_the_newest_header_is_that_of_what_has_opened() -> None:
+    """The counter of a datagram that has not opened is no fact."""
+    burst = Burst(cast(Any, None), Header(Kind.DATA, 7, 99, 0))
+    assert burst.newest.counter == -1
+    burst.add(Opened([4, 3], [b"abc", b"de"], []), 10)
+    burst.add(Opened([], [], []), 10)
+    assert (burst.payloads, burst.counters, burst.size_bytes) == ([b"abc", b"de"], [4, 3], 25)
+    assert (burst.newest.counter, burst.newest.connection_id) == (4, 7)
+
+
+# A node finds out that it comes late, and writes down since when.
+
+
+def test_a_host_in_time_is_not_late() -> None:
+    wakefulness = Wakefulness(0)
+    assert wakefulness.handle_time(WOKE_LATE_NS - 1) is None
+    wakefulness.handle_wait(SECOND)
+    assert wakefulness.handle_time(10 * MS) is None
+    wakefulness.handle_wait(SECOND)
+    assert wakefulness.handle_time(SECOND + WOKE_LATE_NS - 1) is None
+
+
+def test_a_host_that_had_something_to_do_is_late_since_it_came_last() -> None:
+    wakefulness = Wakefulness(0)
+    wakefulness.handle_time(7)
+    assert wakefulness.handle_time(7 + WOKE_LATE_NS) == 7
+
+
+def test_a_host_that_waits_is_late_since_its_deadline() -> None:
+    wakefulness = Wakefulness(0)
+    wakefulness.handle_wait(SECOND)
+    assert wakefulness.handle_time(5 * SECOND) == SECOND
+    wakefulness.handle_wait(4 * SECOND)
+    assert wakefulness.handle_time(9 * SECOND) == 5 * SECOND, "a deadline that is over begins when it was looked at"
+
+
+def test_a_host_without_a_deadline_is_never_late() -> None:
+    wakefulness = Wakefulness(0)
+    wakefulness.handle_wait(None)
+    assert wakefulness.handle_time(10**18) is None
+
+
+def records_of(host: SimHost, event: str) -> list[dict[str, Any]]:
+    return [record for record in parse_records(b"".join(host.records)) if record["event"] == event]
+
+
+@pytest.mark.parametrize("stopped_ns", [SECOND, 4 * SECOND, 60 * SECOND])
+def test_a_node_writes_down_that_it_stood_still(stopped_ns: int) -> None:
+    """Something comes, and its process is stopped, or its machine suspended, before it has answered."""
+    world = SimWorld(1)
+    host = SimHost(world, Network(world), "a", "udp://a:1")
+    host.start()
+    world.run(SECOND)
+    host.act(lambda: None)
+    assert records_of(host, "woke_late") == []
+    begun_ns = world.now_ns
+    host.live.handle_path_lost("udp://b:1", begun_ns)
+    world.now_ns += stopped_ns
+    host.drain()
+    (late,) = records_of(host, "woke_late")
+    assert late["since_ns"] == begun_ns

@@ -1,11 +1,22 @@
-"""What conversations send: from links to sessions, from sessions to addresses."""
+"""What leaves and what comes: packets, pings, events of sessions."""
 
-from tests.queues.bare import Bare, events, rest
+import pytest
+
+from tests.queues.bare import Bare, events, rest, settle
+from tests.queues.keyed import peer
+from tests.queues.world import World
+from triack.base.datagram import Kind
 from triack.base.delivery import Delivery
-from triack.base.errors import StoreFailed
-from triack.base.units import SECOND
-from triack.queues.manager.effects import Send
+from triack.base.errors import NodeClosed, StoreFailed, TriackError
+from triack.base.news import LinkDown, LinkUp, NodeEvent, PeerSilent, PeerUnknown
+from triack.base.peers import Peer
+from triack.base.reasons import DropReason
+from triack.base.units import MS, SECOND
+from triack.queues.manager.effects import Send, Tell
+from triack.queues.manager.pings import Pong
 from triack.queues.stages import Stage
+
+# What conversations send: from links to sessions, from sessions to addresses.
 
 EXPRESS = Delivery.EXPRESS
 
@@ -80,3 +91,184 @@ def test_one_datagram_answers_a_message_that_somebody_waits_for() -> None:
     a.hear(answer, b)
     assert said == [None]
     assert events(answer).count("ack_sent") == events(answer).count("store_ack_sent") == 1
+
+
+# Pings: they open a session, take one round trip, and bring the peer's clock.
+
+ERROR = NodeClosed("the node was closed")
+
+
+def ping(a: Bare, b: Bare) -> list[Pong]:
+    answers: list[Pong] = []
+
+    def take(answer: Pong | TriackError) -> None:
+        assert isinstance(answer, Pong)
+        answers.append(answer)
+
+    a.engine.pings.begin(a.engine.outbox.links[b.address], take, a.now_ns)
+    return answers
+
+
+def test_a_ping_opens_a_session_and_is_answered() -> None:
+    a, b = Bare("a"), Bare("b")
+    first = ping(a, b)
+    settle(a, b)
+    second = ping(a, b)
+    settle(a, b)
+    assert [(it.address, it.handshake_ns is None) for it in (*first, *second)] == [
+        (b.address, False),
+        (b.address, True),
+    ]
+    assert a.engine.outbox.links[b.address].pings == 0
+
+
+def test_the_clock_of_the_peer_is_told() -> None:
+    a, b = Bare("a"), Bare("b")
+    b.now_ns += 90 * SECOND  # the clocks of the two machines have nothing to do with each other
+    answers = ping(a, b)
+    settle(a, b)
+    assert answers[0].clock_ahead_ms == pytest.approx(90_000, abs=2)
+
+
+def test_a_round_trip_ends_with_its_own_answer() -> None:
+    """Not with the first datagram that happens to come."""
+    a, b = Bare("a"), Bare("b")
+    a.submit(b.address, b"x")
+    settle(a, b)
+    answers = ping(a, b)
+    challenge = a.poll()
+    b.hear(challenge, a)
+    b.now_ns += 30 * MS
+    a.now_ns += 30 * MS
+    a.submit(b.address, b"y")
+    a.poll()
+    assert answers == []
+    a.hear(b.poll(), b)
+    assert answers[0].round_trip_ns == 30 * MS
+
+
+def test_a_ping_that_was_given_up_needs_no_session_any_more() -> None:
+    a, b = Bare("a"), Bare("b")
+    link = a.engine.outbox.links[b.address]
+    wanted = a.engine.pings.begin(link, lambda _: None, a.now_ns)
+    assert link.busy
+    for _ in range(2):
+        a.engine.pings.end(wanted)
+    assert (link.busy, link.pings) == (False, 0)
+
+
+def test_a_node_that_ends_answers_its_callers() -> None:
+    """Whether it is closed, or its store fails."""
+    for fails in (False, True):
+        a, b = Bare("a"), Bare("b")
+        told: list[Pong | TriackError] = []
+        a.engine.pings.begin(a.engine.outbox.links[b.address], told.append, a.now_ns)
+        if fails:
+            a.engine.handle_store_failed(None, ERROR, a.now_ns)
+        else:
+            a.engine.stop(ERROR, a.now_ns)
+        assert told == [ERROR]
+
+
+def test_a_challenge_without_room_for_a_clock_is_refused() -> None:
+    a, b = Bare("a"), Bare("b")
+    a.submit(b.address, b"x")
+    settle(a, b)
+    (there,) = a.engine.handshakes.conversations.values()
+    data = there.channel.seal(Kind.CHALLENGE, *there.session.take_counter(), b"short", a.now_ns)
+    b.engine.handle_datagram(data, a.address, b.now_ns)
+    assert b.engine.drops[DropReason.BAD_FRAME] == 1
+
+
+# Events of sessions reach the parts that they concern.
+
+
+def test_what_a_session_reports_is_counted_recorded_and_passed_on() -> None:
+    """Opened, packets, acknowledgements, closed: the receipt, the log and the counters of one message."""
+    world = World(1)
+    a, b = world.node("a"), world.node("b")
+    said = a.watch(a.send(b, "q", b"x"), Stage.ORDERED)
+    world.run(3 * SECOND)
+    assert said == [None]
+    b.live.drain(world.now_ns)
+    b.drain()
+    world.run(SECOND)
+    assert a.live.closes == {"peer-closed": 1}
+    for node, role in ((a, "initiator"), (b, "acceptor")):
+        assert [record["role"] for record in node.log("session_opened")] == [role]
+        assert len(node.log("session_closed")) == 1
+    assert b.length("q") == 1
+
+
+# The engine tells of links what programs can use, once.
+
+
+def told(node: Bare) -> list[NodeEvent]:
+    """What a node has told."""
+    return [effect.event for effect in node.effects if isinstance(effect, Tell)]
+
+
+def test_a_link_goes_up_and_down() -> None:
+    a, b = Bare("a"), Bare("b")
+    a.submit(b.address, b"x")
+    settle(a, b)
+    a.engine.handle_path_lost(b.address, a.now_ns)
+    a.poll()
+    node_id = b.engine.node_id.hex()
+    assert told(a) == [LinkUp(b.address, "b", node_id), LinkDown(b.address, "b", node_id, "path-lost")]
+
+
+def test_trouble_with_an_address_is_reported_once_and_only_of_links() -> None:
+    """A name that is not known any more does no harm while the link is up."""
+    a, b = Bare("a"), Bare("b")
+    a.engine.news.handle_trouble(b.address, "nobody wants to send there")
+    a.submit(b.address, b"x", delivery=Delivery.EXPRESS)
+    a.poll()
+    for cause in ("cannot resolve b", "no answer"):
+        a.engine.news.handle_trouble(b.address, cause)
+    a.poll()
+    assert told(a) == [PeerSilent(b.address, "cannot resolve b")]
+    settle(a, b)
+    a.effects.clear()
+    a.engine.news.handle_trouble(b.address, "cannot resolve b")
+    a.poll()
+    assert told(a) == []
+
+
+def test_a_peer_is_silent_when_it_is_so_everywhere() -> None:
+    """Trouble with the first of its addresses is no news; the event that names the peer comes with the last one."""
+    a = Bare("a")
+    a.directory.replace([Peer("b", addresses=("memory://x", "memory://y"))])
+    a.submit("b", b"x", delivery=Delivery.EXPRESS)
+    a.poll()
+    a.engine.news.handle_trouble("memory://x", "cannot resolve x")
+    for _ in range(25):
+        a.poll(100_000_000)
+    assert told(a) == [PeerSilent("memory://y", "no answer from b")]
+
+
+def test_silence_is_reported_after_a_second_or_two() -> None:
+    """Not when the connection is given up, which takes longer than people wait."""
+    a, b = Bare("a"), Bare("b")
+    a.submit(b.address, b"x")
+    began_ns = a.now_ns
+    while not told(a):
+        a.poll(100_000_000)
+        if a.job is not None:
+            a.finish_job()
+        assert a.now_ns < began_ns + 60 * SECOND
+    assert a.now_ns - began_ns < 3 * SECOND
+
+
+def test_messages_for_a_peer_that_is_not_trusted_are_reported_once_each_time() -> None:
+    """And again when its trust was withdrawn again."""
+    a, known = Bare("a", keyed=True), peer("b", "memory://b")
+    unknown = PeerUnknown("b", "this node trusts no b, or has no key of it")
+    for wanted in ([unknown], [], [unknown]):
+        a.engine.handle_directory_changed(a.now_ns)
+        a.submit("b", b"x", b"y", delivery=Delivery.EXPRESS)
+        for _ in range(20):
+            a.poll(100_000_000)
+        assert [event for event in told(a) if isinstance(event, PeerUnknown)] == wanted
+        a.effects.clear()
+        a.directory.replace([] if a.directory.named("b") else [known])

@@ -1,27 +1,51 @@
-"""How conversations begin, on networks that lose and repeat, and with peers that lie about the past."""
+"""The handshake, what is introduced in it, and settings that follow from it."""
 
+from contextlib import suppress
 from dataclasses import replace
 from hashlib import blake2b
 from itertools import count
 from random import Random
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.queues.hostile import Hostile, make_connect, make_hello, open_datagram
 from tests.queues.rollbacks import arrived, both_know, deliver, pair, put_back
 from tests.queues.world import PlainWorld, SimNode, World
+from triack.base.checks import LONGEST_LIFE_S
 from triack.base.datagram import HEADER_BYTES, Answer, Header, Kind, Opened, open_each, read_header
 from triack.base.delivery import Delivery
 from triack.base.errors import ProtocolError
 from triack.base.reasons import DropReason
-from triack.base.units import MS, SECOND
+from triack.base.units import MS, SECOND, in_ns
+from triack.node.handles.policies import MSMQ
 from triack.queues.node_settings import NodeSettings
 from triack.queues.peers import suspended_peers
-from triack.queues.peers.introduction import NO_POINT, HistoryPoint, Introduction, RolledBack
+from triack.queues.peers.freshness import NODES_OF_ONE_MAX, Freshness, Moment
+from triack.queues.peers.introduction import (
+    INTRODUCTION_BYTES_MAX,
+    NO_NODE,
+    NO_POINT,
+    SERIAL_MAX,
+    TEXT_BYTES_MAX,
+    HistoryPoint,
+    Introduction,
+    RolledBack,
+    StreamPosition,
+)
+from triack.queues.peers.session_settings import session_settings, traits_of
 from triack.session.protocol.binary import BINARY
+from triack.session.protocol.frames import Hello
+from triack.session.protocol.path_traits import MEMORY, TCP, UDP, PathTraits
+from triack.session.protocol.policy import Policy
 from triack.session.protocol.settings import SessionSettings
 from triack.tools.sim import residents
 from triack.tools.sim.faults import Faults
+from triack.transport.noise import KEY_BYTES
+from triack.transport.secure import CONNECT_BYTES
+
+# How conversations begin, on networks that lose and repeat, and with peers that lie about the past.
 
 UNPROBED = NodeSettings(session=SessionSettings(max_datagram_bytes=1_200))
 
@@ -437,3 +461,200 @@ def test_a_refusal_is_sealed_by_the_channel_that_answered() -> None:
     said = BINARY.decode_hello(channel.open(answer, header, 0))
     assert (header.connection_id, header.counter) == (6, 3)
     assert Introduction.decode(said.introduction).rolled_back is RolledBack.SENDER
+
+
+# Introductions: every correct one reads back, and nothing else raises anything but ProtocolError.
+
+CODES_AT = 88
+"""Behind two ids, an incarnation and three points."""
+
+FULL = Introduction(
+    b"n" * 16,
+    "plant",
+    "udp://127.0.0.1:1",
+    "udp://127.0.0.1:2",
+    point=HistoryPoint(11, 12),
+    receiver=b"r" * 16,
+    remembered=HistoryPoint(13, 14),
+    checked=HistoryPoint(SERIAL_MAX, 16),
+    rolled_back=RolledBack.RECEIVER,
+    positions=(StreamPosition(0, 1, 2), StreamPosition(2**32 - 1, SERIAL_MAX, SERIAL_MAX)),
+    incarnation=2**64 - 1,
+)
+
+
+def test_an_introduction_reads_back() -> None:
+    """Every field survives; texts are cut at 255 bytes."""
+    assert Introduction.decode(FULL.encode()) == FULL
+    plain = Introduction(b"n" * 16, "", "", "")
+    assert Introduction.decode(plain.encode()) == plain
+    weak = replace(FULL, survives="nothing")
+    assert Introduction.decode(weak.encode()) == weak
+    assert (plain.point, plain.receiver, plain.rolled_back) == (NO_POINT, NO_NODE, RolledBack.NONE)
+    long = Introduction.decode(replace(FULL, name="n" * 300, address="\u00e9" * 300).encode())
+    assert long.name == "n" * 255
+    assert long.address.startswith("\u00e9" * 127)
+    assert long.dialled == FULL.dialled
+
+
+@pytest.mark.parametrize(
+    "introduction",
+    [
+        replace(FULL, point=HistoryPoint(2**63, 1)),
+        replace(FULL, point=HistoryPoint(1, 2**63)),
+        replace(FULL, remembered=HistoryPoint(2**63, 1)),
+        replace(FULL, checked=HistoryPoint(1, 2**64 - 1)),
+        replace(FULL, positions=(StreamPosition(1, 2**63, 1),)),
+        replace(FULL, positions=(StreamPosition(1, 1, 2**63),)),
+    ],
+)
+def test_an_introduction_out_of_range_is_refused(introduction: Introduction) -> None:
+    """A point that no store can have."""
+    with pytest.raises(ProtocolError) as caught:
+        Introduction.decode(introduction.encode())
+    assert caught.value.reason == "bad-hello"
+
+
+@pytest.mark.parametrize("codes", [0x04, 0x30])
+def test_a_code_that_nobody_knows_is_refused(codes: int) -> None:
+    """The codes say whose store was rolled back, and what the store survives."""
+    data = bytearray(FULL.encode())
+    assert data[CODES_AT] == RolledBack.RECEIVER
+    data[CODES_AT] = codes
+    with pytest.raises(ProtocolError) as caught:
+        Introduction.decode(bytes(data))
+    assert caught.value.reason == "bad-hello"
+
+
+def test_an_introduction_with_more_or_less_than_it_says_is_refused() -> None:
+    """The lengths must add up exactly."""
+    data = FULL.encode()
+    for wrong in (data + b"x", *(data[:length] for length in range(len(data)))):
+        with pytest.raises(ProtocolError) as caught:
+            Introduction.decode(wrong)
+        assert caught.value.reason == "bad-hello"
+
+
+@pytest.mark.parametrize("text", ["", "n" * TEXT_BYTES_MAX])
+def test_an_introduction_full_of_positions_fits_its_accept(text: str) -> None:
+    """An accept is never longer than the connect that asks for it, and one position more would not fit."""
+    own = Introduction(b"n" * 16, text, text, text)
+    full = replace(own, positions=(StreamPosition(1, 1, 1),) * own.room)
+    assert 5 <= len(full.positions) <= 255
+    assert full.room == own.room
+    assert Introduction.decode(full.encode()) == full
+    assert len(full.encode()) <= INTRODUCTION_BYTES_MAX < len(full.encode()) + 20
+    hello = BINARY.encode_hello(Hello(1, 2, 3, 1_200, Policy.of(SessionSettings()), full.encode()))
+    header, tag, mac = 20, 16, 16
+    assert header + KEY_BYTES + len(hello) + tag + mac <= CONNECT_BYTES
+
+
+def test_damage_is_read_or_refused() -> None:
+    """Whatever a flipped bit makes of it, the answer is a value or a ProtocolError, nothing else."""
+    data, reasons = FULL.encode(), list[str]()
+    for at in range(len(data) * 8):
+        flipped = bytearray(data)
+        flipped[at // 8] ^= 1 << at % 8
+        try:
+            assert Introduction.decode(bytes(flipped)) != FULL
+        except ProtocolError as error:
+            reasons.append(error.reason)
+    assert set(reasons) == {"bad-hello"}
+    assert len(reasons) > 10
+
+
+@given(st.binary(max_size=300))
+def test_noise_is_read_or_refused(data: bytes) -> None:
+    """Random bytes raise nothing but ProtocolError."""
+    with suppress(ProtocolError):
+        Introduction.decode(data)
+
+
+def test_a_rollback_is_turned_for_the_other_side() -> None:
+    """Mine to the one is yours to the other; none, or an unknown one, is so for both."""
+    assert [rolled_back.turned for rolled_back in RolledBack] == [
+        RolledBack.NONE,
+        RolledBack.RECEIVER,
+        RolledBack.SENDER,
+        RolledBack.UNKNOWN,
+    ]
+
+
+# Which connects are newer than all before them.
+
+
+def test_only_what_is_newer_is_fresh() -> None:
+    """In its start, or in a later one, whatever the clock of that shows."""
+    fresh = Freshness()
+    taken = [
+        fresh.take("a", b"n", Moment(*moment)) for moment in ((1, 5), (1, 5), (1, 4), (1, 6), (2, 1), (1, 9), (2, 1))
+    ]
+    assert taken == [True, False, False, True, True, False, False]
+
+
+def test_nodes_and_peers_have_nothing_to_do_with_each_other() -> None:
+    """Two nodes with the key of one peer may have been started more and less often."""
+    fresh = Freshness()
+    assert fresh.take("a", b"n", Moment(9, 9))
+    assert fresh.take("a", b"m", Moment(1, 1))
+    assert fresh.take("b", b"n", Moment(1, 1))
+
+
+def test_little_is_remembered_of_each() -> None:
+    """The nodes that were heard last, and nothing of a peer that is trusted no more."""
+    fresh = Freshness()
+    for number in range(NODES_OF_ONE_MAX + 1):
+        fresh.take("a", b"%d" % number, Moment(5, 5))
+    assert not fresh.take("a", b"1", Moment(5, 5))
+    assert fresh.take("a", b"0", Moment(5, 5))
+    fresh.take("b", b"n", Moment(5, 5))
+    fresh.forget(lambda peer: peer == "b")
+    assert fresh.take("a", b"1", Moment(5, 5))
+    assert not fresh.take("b", b"n", Moment(5, 5))
+
+
+# The settings of a session with a peer that follow from the settings of a node.
+
+
+def test_streams_take_larger_datagrams_and_a_try_is_no_longer_than_it_may_be() -> None:
+    settings = NodeSettings(stream_datagram_bytes=50_000)
+    assert session_settings(settings, "udp://a:1") == settings.session
+    assert session_settings(settings, "tcp://a:1").max_datagram_bytes == 50_000
+    assert session_settings(settings, "udp://a:1", 3 * SECOND).connect_timeout_s == 3
+    assert session_settings(settings, "udp://a:1", 300 * SECOND) == settings.session
+
+
+def test_a_peer_without_a_name_is_granted_twice_the_silence_with_msmq() -> None:
+    """Fixed or by the round trip; by default it is as any other."""
+    assert session_settings(MSMQ, "udp://a:1", direct=True).ack_timeout_s == 40
+    assert session_settings(MSMQ, "udp://a:1").ack_timeout_s == 20
+    thrice = NodeSettings(session=SessionSettings(direct_ack_timeouts=3))
+    found = session_settings(thrice, "udp://a:1", direct=True)
+    assert (found.ack_timeout_s, found.ack_timeout_min_s, found.ack_timeout_max_s) == (None, 6, 360)
+    assert session_settings(NodeSettings(), "udp://a:1", direct=True) == SessionSettings()
+
+
+def test_any_number_of_timeouts_is_no_longer_than_the_longest() -> None:
+    """Settings that are accepted make a session, however much they come to."""
+    settings = NodeSettings(session=SessionSettings(direct_ack_timeouts=10**9, ack_timeout_s=60))
+    assert session_settings(settings, "udp://a:1", direct=True).ack_timeout_s == LONGEST_LIFE_S
+
+
+@pytest.mark.parametrize(("make", "seconds"), [(PlainWorld, 40), (World, 20)])
+def test_it_is_in_force_at_both_ends(make: type[World], seconds: int) -> None:
+    """With keys each node has a name for the other, and without them an address."""
+    world = make(1)
+    a, b = world.node("a", MSMQ), world.node("b", MSMQ)
+    a.send(b, "q", b"x")
+    world.run(SECOND)
+    for node in (a, b):
+        (opened,) = node.log("session_opened")
+        assert opened["ack_timeout_min_ns"] == in_ns(seconds)
+
+
+@pytest.mark.parametrize(
+    ("address", "traits"),
+    [("udp://x:1", UDP), ("tcp://x:1", TCP), ("memory://x", MEMORY), ("udp:", UDP), ("x", MEMORY)],
+)
+def test_the_scheme_of_an_address_says_what_its_path_is(address: str, traits: PathTraits) -> None:
+    assert traits_of(address) == traits

@@ -1,21 +1,33 @@
-"""Whole nodes at their limits: disks that fail, many queues at once, messages that always fail."""
+"""Limits of a node, its disk, and claims of others."""
 
 import pytest
 
-from tests.queues.world import SimNode, World, numbered
+from proof.search import stillness
+from tests.queues.hubs import Away, HubWorld
+from tests.queues.keyed import KeyedChannels, peer
+from tests.queues.relays import line, post
+from tests.queues.stories.test_patience import judged
+from tests.queues.stories.test_peers import B, Named, named
+from tests.queues.world import PlainWorld, SimNode, World, numbered
 from triack.base.commit import Read
 from triack.base.delivery import Delivery
 from triack.base.errors import StoreFailed
+from triack.base.news import StreamsNearLimit
 from triack.base.reasons import DropReason
 from triack.base.units import MS, SECOND
+from triack.ordering.order_settings import OrderSettings
 from triack.queues.mailboxes.mailbox import Lease
 from triack.queues.mailboxes.redelivery import Return
 from triack.queues.manager.effects import Job
-from triack.queues.node_settings import NodeSettings
+from triack.queues.node_settings import STREAM_BYTES, Limits, NodeSettings, Quota, streams_limit
+from triack.queues.packing import LargeMessage
+from triack.queues.remote.remote_subscriptions import RemoteState
 from triack.queues.stages import Stage
 from triack.queues.streams import outbox
 from triack.session.protocol.settings import SessionSettings
 from triack.tools.sim.faults import Faults
+
+# Whole nodes at their limits: disks that fail, many queues at once, messages that always fail.
 
 EXPRESS, RECOVERABLE, TRANSACTIONAL = Delivery
 
@@ -257,3 +269,360 @@ def fail(node: SimNode, queue: str, count: int) -> list[Lease]:
     node.drain()
     node.world.run(SECOND)
     return taken
+
+
+# Disks and quotas without room: what makes room is taken all the same.
+
+
+def fill_disk(node: SimNode) -> None:
+    """Another program has filled it."""
+    node.act(lambda: node.live.inbox.admission.handle_room(0))
+
+
+def held(node: SimNode) -> set[str]:
+    return {it.reason.value for it in node.live.inbox.admission.holds.streams}
+
+
+def begun(it: HubWorld) -> Away:
+    away = it.away("sub")
+    away.begin()
+    it.run()
+    assert away.state is RemoteState.LIVE
+    it.publish(*numbered(0, 100))
+    return away
+
+
+def ends(it: HubWorld, away: Away) -> None:
+    """The subscription ends, and what waited for it is gone."""
+    away.unsubscribe()
+    it.run(5)
+    assert it.at_hub("sub/audit") is None
+    assert it.hub.live.queues.mailboxes["topic:Games"].length == 0
+
+
+def test_a_subscription_ends_though_the_disk_is_low() -> None:
+    """Of the node with the topics, whose disk has the messages that nobody wants any more."""
+    it = HubWorld("sub")
+    away = begun(it)
+    fill_disk(it.hub)
+    it.nodes["sub"].send(it.hub, "q", b"waits")
+    it.run(5)
+    assert held(it.hub) == {"store-low"}
+    ends(it, away)
+
+
+def test_a_subscription_ends_though_its_node_has_filled_its_quota() -> None:
+    """Other messages of the node wait for a reader."""
+    it = HubWorld("sub", settings=NodeSettings(limits=Limits(peer_quota_bytes=20_000)))
+    away = begun(it)
+    for _ in range(40):
+        it.nodes["sub"].send(it.hub, "q", bytes(1_000))
+    it.run(5)
+    assert held(it.hub) == {"peer-quota"}
+    ends(it, away)
+
+
+def test_the_stream_that_says_what_ends_has_a_place_beyond_the_limit() -> None:
+    """One, whatever the others of its node wait for."""
+    it = HubWorld("sub")
+    admission, origin = it.hub.live.inbox.admission, it.nodes["sub"].live.node_id
+    limit = streams_limit(it.hub.settings)
+    admission.streams.add(origin, STREAM_BYTES * limit)
+    assert admission.has_streams_enough(origin, "q")
+    assert not admission.has_streams_enough(origin, "$subscriptions")
+    admission.streams.add(origin, STREAM_BYTES)
+    assert admission.has_streams_enough(origin, "$subscriptions")
+
+
+@pytest.mark.parametrize("delivery", [Delivery.TRANSACTIONAL, Delivery.RECOVERABLE])
+@pytest.mark.parametrize("is_full", [False, True])
+def test_words_of_ends_pass_a_relay_whose_disk_is_low(is_full: bool, delivery: Delivery) -> None:
+    """Or which has as much of others as it may; other messages wait there."""
+    quota = Quota(messages=1) if is_full else Quota()
+    net = line("arb", settings={"r": NodeSettings(limits=Limits(transit_quota=quota))})
+    a, r, b = (net[name] for name in "arb")
+    if is_full:
+        b.act(lambda: setattr(b.live.inbox.admission, "store_low", True))
+    else:
+        fill_disk(r)
+    post(a, "b", *numbered(0, 10, 1_000), delivery=delivery)
+    net.world.run(5 * SECOND)
+    assert b.length("q") == 0
+    parts = a.live.outgoing_stream("b", "$large.q", Delivery.TRANSACTIONAL)
+    a.act(lambda: a.live.submit(parts, LargeMessage(b"", ordinal=9), 0))
+    assert net.world.run(20 * SECOND, lambda: not parts.busy)
+    assert a.busy
+
+
+def test_a_stream_that_waits_for_a_low_disk_goes_on_when_there_is_room() -> None:
+    it = HubWorld("sub")
+    fill_disk(it.hub)
+    it.nodes["sub"].send(it.hub, "q", b"waits")
+    it.run(5)
+    it.hub.act(lambda: it.hub.live.inbox.admission.handle_room(2**40))
+    it.run(5)
+    assert it.hub.read_all("q") == [b"waits"]
+
+
+# One key, many node ids: a peer pays for all that comes with its key, whatever nodes it claims to be.
+
+IDS = 10
+
+
+class Claiming(Named):
+    """A node of its own id, with the key of ``evil``."""
+
+    def make_channels(self) -> KeyedChannels:
+        return KeyedChannels("evil", self.directory)
+
+
+def crowd(settings: NodeSettings) -> tuple[PlainWorld, Named, list[Named], Named]:
+    """A node that trusts two peers: one that is honest, and one that claims to be many nodes."""
+    world = PlainWorld(1)
+    b = Named(world, "b", settings)
+    b.directory.replace([peer("evil"), peer("honest")])
+    b.start()
+    evil: list[Named] = []
+    for number in range(IDS):
+        node = Claiming(world, f"evil{number}")
+        node.directory.replace([peer("b", B)])
+        node.listens = False
+        node.start()
+        evil.append(node)
+    return world, b, evil, named(world, "honest", peer("b", B), listens=False)
+
+
+def reaches(world: PlainWorld, sender: Named, receiver: SimNode, queue: str) -> bool:
+    sender.post("b", b"hello", queue=queue)
+    return world.run(30 * SECOND, lambda: receiver.length(queue) == 1)
+
+
+@pytest.mark.slow
+def test_many_ids_have_the_room_of_one_peer() -> None:
+    """On the disk, where each could fill the quota of a peer."""
+    world, b, evil, honest = crowd(NodeSettings(limits=Limits(peer_quota_bytes=20_000, node_quota_bytes=200_000)))
+    for node in evil:
+        node.post("b", *[bytes(1_000)] * 20)
+    world.run(20 * SECOND)
+    taken = b.live.inbox.admission.disk.total_bytes
+    assert 20_000 <= taken < 20_000 + IDS * 1_100
+    assert reaches(world, honest, b, "new")
+    b.restart()
+    assert b.live.inbox.admission.disk.of(evil[0].live.node_id) == taken
+
+
+@pytest.mark.slow
+@pytest.mark.gate
+def test_many_ids_have_the_streams_of_one_peer() -> None:
+    world, b, evil, honest = crowd(NodeSettings(max_streams=20))
+    for node in evil:
+        for number in range(20):
+            node.post("b", b"x", queue=f"q{number}", delivery=Delivery.RECOVERABLE)
+    world.run(5 * SECOND)
+    assert b.live.inbox.admission.streams.total_bytes == 20 * STREAM_BYTES
+    assert reaches(world, honest, b, "new")
+
+
+@pytest.mark.slow
+@pytest.mark.gate
+def test_many_ids_leave_queues_for_others() -> None:
+    """Of all there may be; and an honest peer finds room for its own, and more of it when some are gone."""
+    world, b, evil, honest = crowd(NodeSettings(max_queues=40))
+    for node in evil:
+        for number in range(20):
+            node.post("b", b"x", queue=f"q{number}-{node.name}", delivery=Delivery.RECOVERABLE)
+    world.run(5 * SECOND)
+    assert len(b.live.queues.mailboxes) <= 21
+    assert reaches(world, honest, b, "new")
+    assert all(node.length("dead-letter") == 0 for node in [honest, *evil])
+
+
+def test_a_peer_that_waits_for_a_queue_gets_it_when_another_is_empty() -> None:
+    """A packet that cannot be taken now is not refused."""
+    world, b, _, honest = crowd(NodeSettings(max_queues=4))
+    for queue in ("one", "two"):
+        assert reaches(world, honest, b, queue)
+    assert not reaches(world, honest, b, "three")
+    assert b.read("one") == 1
+    assert world.run(2 * SECOND, lambda: b.length("three") == 1)
+    assert honest.length("dead-letter") == 0
+
+
+# Queue names that are used once: their streams end, at both ends, and nothing comes twice.
+
+DURABLE = (Delivery.RECOVERABLE, Delivery.TRANSACTIONAL)
+
+
+def pair(a: NodeSettings, b: NodeSettings | None = None) -> tuple[World, SimNode, SimNode]:
+    world = World(1, Faults(delay_ns=5 * MS))
+    return world, world.node("a", a), world.node("b", b or a)
+
+
+def incoming(node: SimNode) -> int:
+    return sum(map(len, node.live.inbox._streams.values()))  # noqa: SLF001 - what is in its memory
+
+
+def rows(node: SimNode) -> tuple[int, int]:
+    """Rows of outgoing and incoming streams on the disk, after an end in good order or not."""
+    content = node.store.load(b"x" * 16, 1)
+    return len(content.streams), len([row for row in content.positions if row.stream])
+
+
+@pytest.mark.parametrize("delivery", Delivery)
+def test_idle_streams_end_at_both_ends(delivery: Delivery) -> None:
+    """After the time that is set, and not before; the next message for the same queue comes as ever."""
+    world, a, b = pair(NodeSettings(retire_after_s=20.0))
+    for number in range(5):
+        a.send(b, f"q{number}", b"1", delivery=delivery)
+    world.run(15 * SECOND)
+    assert (len(a.outbox.streams), incoming(b)) == (5, 5)
+    world.run(15 * SECOND)
+    assert (len(a.outbox.streams), incoming(b)) == (0, 0)
+    a.send(b, "q0", b"2", delivery=delivery)
+    world.run(5 * SECOND)
+    assert b.read_all("q0") == [b"1", b"2"]
+    assert len(a.log("stream_ended")) == 5
+    assert not judged(a, b)
+
+
+@pytest.mark.parametrize("retire_after_s", [None, 0])
+def test_without_a_time_streams_stay(retire_after_s: float | None) -> None:
+    world, a, b = pair(NodeSettings(retire_after_s=retire_after_s))
+    a.send(b, "q", b"1")
+    world.run(200_000 * SECOND)
+    assert (len(a.outbox.streams), incoming(b)) == (1, 1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("delivery", Delivery)
+def test_many_names_in_turn_take_little_room(delivery: Delivery) -> None:
+    """Of neither end, though none is idle for long, and though the receiver has room for fewer than its peer thinks.
+
+    What is durable then waits for its place; nothing holds back express messages that are on their way.
+    """
+    limit = 8 if delivery in DURABLE else 40
+    world, a, b = pair(NodeSettings(max_streams=40), NodeSettings(max_streams=limit, max_queues=60))
+    most = 0
+    for number in range(300):
+        a.send(b, f"q{number}", b"%d" % number, delivery=delivery)
+        assert world.run(30 * SECOND, lambda: not a.busy)
+        assert b.read_all(f"q{number}") == [b"%d" % number]
+        most = max(most, incoming(b), len(a.outbox.streams))
+    assert most <= 40
+    assert a.length("dead-letter") == 0
+    assert max(*rows(a), *rows(b)) <= 40
+    assert not judged(a, b)
+
+
+@pytest.mark.slow
+@pytest.mark.gate
+def test_streams_beyond_the_limit_wait_and_both_ends_say_so() -> None:
+    """All at once: as many as may be live, then the next ones as these end; nothing is refused."""
+    world, a, b = pair(NodeSettings(max_streams=8))
+    for number in range(40):
+        a.send(b, f"q{number}", b"%d" % number, delivery=Delivery.TRANSACTIONAL)
+    assert world.run(60 * SECOND, lambda: not a.busy)
+    assert [b.read_all(f"q{number}") for number in range(40)] == [[b"%d" % number] for number in range(40)]
+    assert incoming(b) <= 8
+    told = [[it for it in node.news if isinstance(it, StreamsNearLimit)] for node in (a, b)]
+    assert all({it.is_full for it in some} == {False, True} for some in told)
+    assert [it.incoming for some in told for it in some].count(True) >= 2
+    assert not judged(a, b)
+
+
+@pytest.mark.slow
+@pytest.mark.gate
+@pytest.mark.parametrize("delivery", Delivery)
+def test_streams_that_take_turns_wait_for_no_ack_delay(delivery: Delivery) -> None:
+    """Each may send one packet at first; its acknowledgement leaves at once, not after the 0.5 s of its delay."""
+    world, a, b = pair(NodeSettings(max_streams=2, messages_per_packet=1))
+    begun_ns = world.now_ns
+    for number in range(24):
+        a.send(b, f"q{number}", *numbered(0, 4), delivery=delivery)
+    assert world.run(60 * SECOND, lambda: not a.busy)
+    assert world.now_ns - begun_ns < 3 * SECOND
+    assert not judged(a, b)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("delivery", DURABLE)
+def test_nothing_comes_twice_though_both_ends_die(seed: int, delivery: Delivery) -> None:
+    """At any moment of the exchange, over a network that loses, repeats and reorders."""
+    world = World(seed, Faults(loss=0.2, duplicate=0.2, reorder=0.3, delay_ns=5 * MS, jitter_ns=20 * MS))
+    settings = NodeSettings(max_streams=8, retire_after_s=0.05)
+    a, b = world.node("a", settings), world.node("b", settings)
+    for number in range(40):
+        a.send(b, f"q{number % 13}", *numbered(3 * number, 3 * number + 3), delivery=delivery)
+        world.run(world.random.randrange(400) * MS)
+        if world.random.random() < 0.4:
+            world.random.choice([a, b]).restart()
+    assert world.run(900 * SECOND, lambda: not a.busy)
+    for name in range(13):
+        wanted = [body for number in range(name, 40, 13) for body in numbered(3 * number, 3 * number + 3)]
+        found = b.read_all(f"q{name}")
+        assert (found if delivery is Delivery.TRANSACTIONAL else sorted(found)) == (
+            wanted if delivery is Delivery.TRANSACTIONAL else sorted(wanted)
+        )
+    assert len(b.log("stream_forgotten")) > 5
+    assert not judged(a, b)
+
+
+def test_streams_of_both_directions_end_in_one_commit() -> None:
+    """Their streams have the same number: what a node says of its own stream does not take the place of an answer."""
+    world, a, b = pair(NodeSettings())
+    a.send(b, "q", b"1")
+    b.send(a, "q", b"1")
+    world.run(5 * SECOND)
+    for node in (b, a):
+        stillness.expire_streams(node.outbox.retirement, world.now_ns)
+    b.drain()
+    world.run(6 * MS)  # what b says of its stream is on its way to the disk of a, in the commit that ends its own
+    a.drain()
+    world.run(SECOND)
+    assert (incoming(a), incoming(b), rows(a), rows(b)) == (0, 0, (0, 0), (0, 0))
+
+
+def test_messages_keep_their_class_when_their_stream_is_gone() -> None:
+    """A message that waits in a queue keeps its class, after a restart, too; and local streams end as well."""
+    world, a, b = pair(NodeSettings(retire_after_s=1.0))
+    for delivery in DURABLE:
+        a.send(b, f"q{delivery}", b"x", delivery=delivery)
+        b.send(b, f"own{delivery}", b"x", delivery=delivery)
+    world.run(20 * SECOND)
+    assert (incoming(b), b.outbox.streams) == (0, [])
+    b.restart()
+    classes = {name: [packet.delivery for packet, _ in box.waiting()] for name, box in b.live.queues.mailboxes.items()}
+    del classes["dead-letter"]
+    assert classes == {"q1": [1], "q2": [2], "own1": [1], "own2": [2]}
+    assert not judged(a, b)
+
+
+def test_a_peer_quota_of_streams_goes_by_its_memory() -> None:
+    """At a quarter of it; the limit that both ends go by."""
+    settings = NodeSettings(limits=Limits(peer_memory_bytes=4 * 20 * 2_048))
+    assert streams_limit(settings) == 20
+
+
+def test_a_large_express_message_goes_on_when_its_stream_has_a_place() -> None:
+    """The acknowledgement of a fragment frees nothing, and yet lets the next fragments leave."""
+    world, a, b = pair(NodeSettings(max_streams=2))
+    large = bytes(range(256)) * 40
+    for number in range(4):
+        a.send(b, f"q{number}", large, delivery=Delivery.EXPRESS)
+    assert world.run(60 * SECOND, lambda: not a.busy)
+    assert [b.read_all(f"q{number}") for number in range(4)] == [[large]] * 4
+    assert not judged(a, b)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_nothing_is_owed_to_a_stream_that_has_ended(seed: int) -> None:
+    """Its messages expired while they were under way: no order ack follows, and late copies are only passed over."""
+    world = World(seed, Faults(loss=0.5, delay_ns=50 * MS, jitter_ns=20 * MS))
+    settings = NodeSettings(retire_after_s=0.05, order=OrderSettings(seq_max_ack_delay_s=1.0))
+    a, b = world.node("a", settings), world.node("b", settings)
+    a.send(b, "q", *numbered(0, 40), delivery=Delivery.TRANSACTIONAL, live_ms=500)
+    world.run(60 * SECOND)
+    a.send(b, "q", b"later", delivery=Delivery.TRANSACTIONAL)
+    assert world.run(60 * SECOND, lambda: not a.busy)
+    assert not judged(a, b)

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from tests.queues.relays import line
-from tests.queues.transit.stories.test_sync_links import make_sync
+from tests.queues.transit.stories.test_lines import make_sync
 from tests.queues.world import SimNode, World, numbered
 from triack.base.delivery import DURABLE, Delivery
 from triack.base.news import JournalFull

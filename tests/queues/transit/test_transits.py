@@ -1,23 +1,46 @@
-"""All streams in transit: what a restart finds, what is counted, and what is forgotten."""
+"""Streams of other nodes that pass through."""
 
+import tracemalloc
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from itertools import count
+from types import SimpleNamespace
+from typing import Any, cast
+from unittest.mock import Mock
 
 import pytest
 
 from tests.queues.relays import Relays, dead, die_at, line, post
+from tests.queues.transit.stories.test_ends import ended
+from tests.queues.transit.stories.test_lines import make_sync
 from tests.queues.world import numbered
-from triack.base.commit import Commit
+from triack.base.commit import Commit, key_of
 from triack.base.delivery import DURABLE, Ack, Delivery
-from triack.base.reasons import DropReason
+from triack.base.errors import ProtocolError
+from triack.base.names import StreamId
+from triack.base.news import StreamHeld
+from triack.base.peers import Peer
+from triack.base.reasons import DropReason, HoldReason, RejectReason
 from triack.base.units import MS, SECOND
 from triack.ordering.slow_start import FULL_SPEED
-from triack.queues.node_settings import NodeSettings
-from triack.queues.streams.transit_stream import TransitContext
-from triack.queues.transit import transits
-from triack.queues.transit.transit_bodies import PACKET_BYTES
+from triack.ordering.transit import ON_DISK, TransitPacket
+from triack.ordering.wire import HOPS_MAX, RANGES_MAX, RelayedHeader
+from triack.queues.mailboxes.incoming_run import IncomingRun
+from triack.queues.mailboxes.quotas import Account
+from triack.queues.node_settings import Limits, NodeSettings, Quota
+from triack.queues.peers.link import Conversation
+from triack.queues.routes import Route, Way
+from triack.queues.streams.transit_stream import TransitContext, TransitStream
+from triack.queues.transit import transit_onward, transit_room, transits
+from triack.queues.transit.transit_bodies import PACKET_BYTES, TransitBodies
+from triack.queues.transit.transit_door import TransitDoor
+from triack.queues.transit.transit_letters import TransitLetters
+from triack.queues.transit.transit_onward import TransitOnward
+from triack.queues.transit.transit_room import TransitRoom
 from triack.tools.sim.faults import Faults
+
+# All streams in transit: what a restart finds, what is counted, and what is forgotten.
 
 
 @pytest.mark.parametrize("delivery", sorted(DURABLE))
@@ -230,3 +253,525 @@ def test_one_ack_that_ends_a_slow_start_lets_the_others_leave() -> None:
     r.transits.handle_acks(acked, Ack.STORE, conversation, r.jobs.turn(net.world.now_ns))
     assert stream.sequence.start.credit is None
     assert link.is_sending
+
+
+# What a relay does with a packet: deliver it, pass it on, or refuse it for a named reason.
+
+
+def header(origin: bytes, final: str, hops: int = 0) -> RelayedHeader:
+    return RelayedHeader(origin, 1, 1, 1, 0, "q", False, b"", hops, 0, final, "" if not hops else "far")
+
+
+class Gate:
+    """The door of r, which has a and b as neighbours, and an open session with a."""
+
+    def __init__(self) -> None:
+        self.net = Relays("ar rb", {"r": [("up", "a"), ("down", "b")]})
+        a, r = self.net["a"], self.net["r"]
+        a.send(r, "q", b"1")
+        assert self.net.world.run(5 * SECOND, lambda: not a.busy)
+        self.origin = a.live.node_id
+        self.engine = r.live
+        self.conversation: Conversation = next(iter(r.live.handshakes.conversations.values()))
+        self.door: TransitDoor = r.live.transits._door  # noqa: SLF001
+
+    def judge(self, final: str, hops: int = 0, origin: bytes = b"") -> Way | RejectReason:
+        return self.door.judge(self.conversation, header(origin or self.origin, final, hops))
+
+
+def test_a_packet_is_here_when_it_names_nobody_else() -> None:
+    """The last relay leaves the name out; others may use this node's own."""
+    gate = Gate()
+    finals = ("", "r", "b", "r@b")
+    assert [gate.door.is_here(header(gate.origin, final)) for final in finals] == [True, True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("final", "hops", "judged"),
+    [
+        ("b", 0, "b"),
+        ("down", HOPS_MAX - 1, "b"),
+        ("down", HOPS_MAX, RejectReason.HOP_COUNT_EXCEEDED),
+        ("nowhere", 0, RejectReason.NO_ROUTE),
+        ("udp://127.0.0.1:1", 0, RejectReason.NO_ROUTE),
+        ("up", 0, RejectReason.ROUTE_LOOP),
+        ("x@b", 0, "b"),
+    ],
+)
+def test_each_refusal_has_its_reason(final: str, hops: int, judged: str) -> None:
+    """No stranger lets this node call an address."""
+    found = Gate().judge(final, hops)
+    assert (found.via if isinstance(found, Way) else found) == judged
+
+
+def test_what_comes_back_to_its_origin_went_in_a_circle() -> None:
+    gate = Gate()
+    assert gate.judge("b", 3, gate.engine.node_id) is RejectReason.ROUTE_LOOP
+
+
+def test_nothing_is_passed_on_by_default() -> None:
+    """A neighbour needs the right to relay, and learns nothing of routes without it."""
+    gate = Gate()
+    gate.net.allow("r", "a", may_relay=())
+    assert {gate.judge(final) for final in ("b", "nowhere", "up")} == {RejectReason.ACCESS_DENIED}
+
+
+def test_nobody_speaks_for_a_peer_without_the_right_to() -> None:
+    """The node of b has proved here to be b's: a may bring its packets only if it relays for b."""
+    gate = Gate()
+    net = gate.net
+    net["b"].send(net["r"], "q", b"1")
+    assert net.world.run(5 * SECOND, lambda: not net["b"].busy)
+    gate.net.allow("r", "a", relays_for=("x",))
+    with pytest.raises(ProtocolError, match="foreign-origin"):
+        gate.judge("down", 1, net["b"].live.node_id)
+    gate.net.allow("r", "a", relays_for=("b",))
+    assert isinstance(gate.judge("down", 1, net["b"].live.node_id), Way)
+
+
+def test_routes_apply_as_they_are_now() -> None:
+    """And rights: both can change while the node runs."""
+    gate = Gate()
+    gate.engine.set_routes([Route("nowhere", "b")], gate.net.world.now_ns)
+    assert isinstance(gate.judge("nowhere"), Way)
+    assert gate.judge("down") is RejectReason.NO_ROUTE
+    assert Peer("x", may_relay=("plant-*",)).may_relay_to("plant-b@plant-c")
+    assert not Peer("x", may_relay=("plant-*",)).may_relay_to("plant-b@hub")
+
+
+def test_nobody_gives_others_a_name_without_the_right_to() -> None:
+    """The next hops go by the name that the first relay gives: a neighbour must not invent one."""
+    gate = Gate()
+    invented = header(b"x" * 16, "down", 1)
+    invented.from_name = "boss"
+    gate.net.allow("r", "a", relays_for=("sensor-*",))
+    assert gate.door.judge(gate.conversation, invented) is RejectReason.ACCESS_DENIED
+    invented.from_name = "sensor-1"
+    assert isinstance(gate.door.judge(gate.conversation, invented), Way)
+    invented.from_name = ""
+    assert gate.door.judge(gate.conversation, invented) is RejectReason.ACCESS_DENIED
+
+
+# How much may wait at a relay: of all neighbours, of one, and of one stream.
+
+BY_UP: Any = SimpleNamespace(peer_id=b"u" * 16)
+
+
+def stream(
+    number: int = 1, via: str = "up", delivery: Delivery = Delivery.RECOVERABLE, queue: str = "q"
+) -> TransitStream:
+    return TransitStream(
+        number, StreamId(b"o" * 16, number), delivery, 1, queue=queue, final="b", from_name="a", via=via
+    )
+
+
+def packets(count: int, size_bytes: int, via: str = "up") -> list[TransitPacket]:
+    return [TransitPacket(at, b"", size_bytes, 1, 0, 0, 0, via, 0) for at in range(1, count + 1)]
+
+
+def room(*, store_low: bool = False, waiting: Account | None = None, **limits: Any) -> TransitRoom:
+    admission = SimpleNamespace(store_low=store_low, waiting=waiting or Account(1_000, 8_000))
+    return TransitRoom(Limits(**limits), cast("Any", admission))
+
+
+@pytest.mark.parametrize("quota", [Quota(messages=100), Quota(size_bytes=10_000)])
+def test_a_stream_may_have_as_much_as_is_left_for_others(quota: Quota) -> None:
+    """Half of all room at most; another one then half of the rest. It goes on when it has half of its share."""
+    found, first, second = room(transit_quota=quota), stream(), stream(2)
+    taken = packets(50, 100)
+    found.count(first, taken[:49])
+    assert found.lacks(first, BY_UP) is None
+    found.count(first, taken[49:])
+    assert found.lacks(first, BY_UP) is HoldReason.TRANSIT_FULL
+    assert found.lacks(second, BY_UP) is None
+    found.count(first, taken[:10], -1)
+    assert found.lacks(first, BY_UP) is HoldReason.TRANSIT_FULL
+    found.count(first, taken[10:30], -1)
+    assert found.lacks(first, BY_UP) is None
+
+
+@pytest.mark.parametrize("quota", [Quota(messages=90), Quota(size_bytes=9_000)])
+def test_room_is_scarce_when_a_stream_has_half_of_its_share(quota: Quota) -> None:
+    found, some = room(transit_quota=quota), stream()
+    taken = packets(30, 100)
+    found.count(some, taken[:29])
+    assert not found.is_scarce(some)
+    found.count(some, taken[29:])
+    assert found.is_scarce(some)
+
+
+def test_a_neighbour_has_a_quota_of_its_own() -> None:
+    """Others are not held for its sake."""
+    found, busy, other = room(peer_transit_bytes=1_000), stream(), stream(2, "other")
+    found.count(busy, packets(10, 100))
+    assert (found.lacks(busy, BY_UP), found.lacks(other, BY_UP)) == (HoldReason.TRANSIT_FULL, None)
+
+
+def test_a_full_relay_takes_what_its_packets_wait_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one before all others of an ordered stream; as a neighbour may send them backwards, up to a bound."""
+    monkeypatch.setattr(transit_room, "AHEAD_BYTES", 500)
+    found = room(transit_quota=Quota(size_bytes=1_000))
+    ordered, unordered, empty = stream(1, delivery=Delivery.TRANSACTIONAL), stream(2), stream(3)
+    for it in (ordered, unordered):
+        it.sequence.add(
+            [TransitPacket(7, b"", 500, 1, 0, 0, 0, "up", 0), TransitPacket(5, b"", 1, 1, 0, 0, 0, "up", 0)]
+        )
+    found.count(ordered, packets(10, 100))
+    full = HoldReason.TRANSIT_FULL
+    assert [found.lets_ahead(ordered, number, 1, full) for number in (4, 6, 8)] == [True, False, False]
+    assert not found.lets_ahead(ordered, 4, 1, HoldReason.STORE_LOW)
+    assert not found.lets_ahead(unordered, 4, 1, full)
+    assert not found.lets_ahead(empty, 4, 1, full)
+    found.count(ordered, packets(5, 100))
+    assert not found.lets_ahead(ordered, 4, 1, full)
+
+
+def test_what_is_refused_looks_at_no_backlog() -> None:
+    """Whatever came first, and however many bytes are there: one look at the least number."""
+    looks = 0
+
+    class Looked(dict[int, TransitPacket]):
+        def __iter__(self) -> Any:
+            nonlocal looks
+            for number in super().__iter__():
+                looks += 1
+                yield number
+
+        def __contains__(self, number: object) -> bool:
+            nonlocal looks
+            looks += 1
+            return super().__contains__(number)
+
+    found, ordered = room(), stream(delivery=Delivery.TRANSACTIONAL)
+    for number in (*range(1_001, 2_001), 1):
+        ordered.sequence.add([TransitPacket(number, b"", 1, 1, 0, 0, 0, "up", 0)])
+    ordered.sequence.entries = Looked(ordered.sequence.entries)
+    assert [found.lets_ahead(ordered, number, 1, HoldReason.TRANSIT_FULL) for number in range(2, 12)] == [False] * 10
+    assert looks <= 10
+
+
+def test_packets_on_the_disk_alone_are_charged_to_the_neighbour_that_brought_them() -> None:
+    """At its limit its streams wait, and no other's; up to twice the limit comes what all others wait for."""
+    found, busy, other = room(peer_memory_bytes=40_000), stream(delivery=Delivery.TRANSACTIONAL), stream(2, "other")
+    run = cast("IncomingRun", SimpleNamespace(body_bytes=500, counts=[5], bodies=[b""]))
+
+    def grow(size_bytes: int) -> None:
+        at = busy.sequence.highest
+        while busy.away_bytes < size_bytes:
+            at += 2
+            entries = [TransitPacket(at, b"", 1, 1, 0, 0, 0, "up", at**2 % 7_919 * 2**20)]
+            busy.sequence.add(entries)
+            busy.sequence.put_away(entries)
+            found.charge(busy)
+
+    assert found.takes(busy, BY_UP, run)
+    grow(10_000)
+    assert (found.lacks(busy, BY_UP), found.lacks(other, BY_UP)) == (HoldReason.TRANSIT_FULL, None)
+    assert (found.takes(busy, BY_UP, run), found.takes(other, BY_UP, run)) == (False, True)
+    assert found.lets_ahead(busy, 1, 1, HoldReason.TRANSIT_FULL)
+    grow(20_000)
+    assert not found.lets_ahead(busy, 1, 1, HoldReason.TRANSIT_FULL)
+
+
+@pytest.mark.parametrize("reason", [HoldReason.TRANSIT_FULL, HoldReason.STORE_LOW])
+def test_a_relay_without_room_takes_words_that_may_make_some(reason: HoldReason) -> None:
+    """Of the end of a large body or of a subscription, a few at a time; nothing else, and no more than a few."""
+    found, words, other = room(store_low=True), stream(queue="$large.q"), stream(2)
+    assert found.lets_ahead(words, 1, 200, reason)
+    assert found.lets_ahead(stream(3, queue="$subscriptions"), 1, 200, reason)
+    assert not found.lets_ahead(words, 1, 60_000, reason)
+    assert not found.lets_ahead(other, 1, 200, reason)
+    assert not found.lets_ahead(words, 1, 200, HoldReason.STORE_BUSY)
+    found.count(words, packets(5, 200))
+    assert not found.lets_ahead(words, 6, 200, reason)
+
+
+def test_what_all_arrivals_share_holds_for_packets_in_transit() -> None:
+    """The disk, and the memory of packets that wait for it."""
+    assert room(store_low=True).lacks(stream(), BY_UP) is HoldReason.STORE_LOW
+    waiting = Account(1_000, 8_000)
+    found = room(waiting=waiting)
+    waiting.add(BY_UP.peer_id, 1_000)
+    assert found.lacks(stream(), BY_UP) is HoldReason.STORE_BUSY
+
+
+def test_express_packets_fill_memory() -> None:
+    """Those under way are taken, up to twice the limit."""
+    found, express = room(peer_memory_bytes=16_000), stream(delivery=Delivery.EXPRESS)
+    found.count(express, packets(4, 500))
+    assert (found.lacks(express, BY_UP), found.is_over(express)) == (HoldReason.PEER_MEMORY, False)
+    found.count(express, packets(4, 500))
+    assert found.is_over(express)
+    assert not found.is_over(stream())
+
+
+def test_a_run_is_taken_as_a_whole_when_nothing_comes_near_a_limit() -> None:
+    """Else its packets are looked at one by one."""
+    found = room(transit_quota=Quota(size_bytes=10_000))
+    run = cast("IncomingRun", SimpleNamespace(body_bytes=500, counts=[5], bodies=[b""]))
+    assert found.takes(stream(), BY_UP, run)
+    large = cast("IncomingRun", SimpleNamespace(body_bytes=5_000, counts=[5], bodies=[b""]))
+    assert not found.takes(stream(), BY_UP, large)
+    many = cast("IncomingRun", SimpleNamespace(body_bytes=5, counts=[10_000_000], bodies=[b""]))
+    assert not found.takes(stream(), BY_UP, many)
+    assert found.takes(stream(delivery=Delivery.EXPRESS), BY_UP, run)
+
+
+# Holds that go upstream: each stream by itself, repeated while they last, and ended when there is room.
+
+SMALL = NodeSettings(limits=Limits(transit_quota=Quota(size_bytes=16 * 1024)))
+
+
+@pytest.mark.slow
+@pytest.mark.gate
+def test_the_wait_of_a_stream_begins_and_ends_with_an_event() -> None:
+    """At the origin and at the relay, each for itself."""
+    net = line("arb", settings={"r": SMALL})
+    a, r, b = (net[name] for name in "arb")
+    b.crash()
+    post(a, "b", *numbered(0, 400, 200))
+    assert net.world.run(20 * SECOND, lambda: bool(r.live.transits.holds.waiting.streams))
+    b.start()
+    assert net.world.run(400 * SECOND, lambda: net.is_done("a"))
+    for node, is_here in ((a, False), (r, True)):
+        news = [event.is_held for event in node.news if isinstance(event, StreamHeld) and event.here is is_here]
+        assert news[0] is True
+        assert news[-1] is False
+
+
+def test_a_hold_that_refuses_nothing_repeats_its_turn() -> None:
+    """Its neighbour takes back what is on its way only if it was refused."""
+    net = line("arb", settings={"r": SMALL})
+    a, r, b = (net[name] for name in "arb")
+    b.crash()
+    post(a, "b", *numbered(0, 400, 200))
+    holds = r.live.transits.holds
+    assert net.world.run(20 * SECOND, lambda: bool(holds.waiting.streams))
+    (stream,) = r.live.transits.streams
+    (conversation,) = stream.stopped
+    turn = stream.turn
+    assert holds.stop_again(conversation)
+    assert stream.turn == turn
+    holds.stop(stream, conversation, HoldReason.TRANSIT_FULL, (1,))
+    assert stream.turn == turn + 1
+
+
+def test_a_hold_ends_with_its_session() -> None:
+    """In the next one the stream is held anew."""
+    net = line("arb", settings={"r": SMALL})
+    a, r, b = (net[name] for name in "arb")
+    b.crash()
+    post(a, "b", *numbered(0, 400, 200), delivery=Delivery.RECOVERABLE)
+    holds = r.live.transits.holds
+    assert net.world.run(20 * SECOND, lambda: bool(holds.waiting.streams))
+    for conversation in list(r.live.handshakes.conversations.values()):
+        holds.handle_session_closed(conversation)
+    assert not holds.waiting.streams
+    assert net.world.run(100 * SECOND, lambda: bool(holds.waiting.streams))
+
+
+# Packets in transit: those that fit are in memory, the others come from the disk when they are needed.
+
+
+def bodies(limit_bytes: int, found: TransitRoom | None = None, look_at: Any = id) -> TransitBodies:
+    return TransitBodies(TransitLetters(lambda *_: None, Counter()), look_at, found or room(), limit_bytes)
+
+
+def fetched_packets(first: int, last: int) -> list[TransitPacket]:
+    return [TransitPacket(it, b"x" * 10, 10, 1, it - 1, 0, 0, "up", 5_000 * it) for it in range(first, last + 1)]
+
+
+def take(some: TransitBodies, into: TransitStream, entries: list[TransitPacket]) -> None:
+    into.sequence.add(entries)
+    some.handle_stored(into, entries)
+
+
+def test_what_does_not_fit_is_fetched_when_it_is_wanted() -> None:
+    """Two packets are kept of three; the third comes from the disk, and the stream is looked at."""
+    looked: list[TransitStream] = []
+    some, passing = bodies(2 * PACKET_BYTES, look_at=looked.append), stream(3)
+    take(some, passing, fetched_packets(1, 3))
+    assert (list(passing.sequence.entries), len(passing.sequence)) == ([1, 2], 3)
+    assert some.cached_bytes == 2 * (PACKET_BYTES + 10)
+    assert some.poll_fetch() is None
+    some.wanting[passing] = None
+    read = some.poll_fetch()
+    assert read is not None
+    third = passing.sequence.entries[3]
+    assert read.keys == [key_of(3, third.place)]
+    read.bodies = {read.keys[0]: b"y" * 10}
+    some.handle_fetched(read)
+    assert (third.body, some.cached_bytes, looked) == (b"y" * 10, 3 * (PACKET_BYTES + 10), [passing])
+    for entry in passing.sequence.entries.values():
+        some.release(entry)
+    assert some.cached_bytes == 0
+
+
+def test_what_comes_behind_packets_on_the_disk_goes_there() -> None:
+    """Though there is room again; and what comes before them does not."""
+    some, passing = bodies(2 * PACKET_BYTES), stream(3, delivery=Delivery.TRANSACTIONAL)
+    take(some, passing, fetched_packets(11, 14))
+    for entry in list(passing.sequence.entries.values()):
+        passing.sequence.remove([entry])
+        some.release(entry)
+    assert (some.cached_bytes, passing.sequence.peek()) == (0, ON_DISK)
+    take(some, passing, fetched_packets(15, 15))
+    take(some, passing, fetched_packets(9, 9))
+    assert list(passing.sequence.entries) == [9]
+    assert [entry.number for entry in passing.sequence.peek_run(5)] == [9]
+
+
+def test_a_next_hop_that_is_away_leaves_room() -> None:
+    """What had been fetched for it goes back to the disk."""
+    some, passing = bodies(10 * PACKET_BYTES), stream(3)
+    take(some, passing, fetched_packets(1, 3_000))
+    some.bring_back(passing, 2_000)
+    assert some.cached_bytes >= 2_000 * PACKET_BYTES
+    passing.sequence.handle_session_closed()
+    some.handle_waiting(passing)
+    assert (some.cached_bytes, len(passing.sequence), len(passing.sequence.entries)) == (0, 3_000, 0)
+
+
+def test_a_packet_that_is_away_when_its_body_comes_is_not_counted() -> None:
+    """The next hop went away while the disk was being read."""
+    some, passing = bodies(0), stream(3)
+    take(some, passing, fetched_packets(1, 3))
+    some.wanting[passing] = None
+    read = some.poll_fetch()
+    assert read is not None
+    some.handle_waiting(passing)
+    read.bodies = dict.fromkeys(read.keys, b"y" * 10)
+    some.handle_fetched(read)
+    assert (some.cached_bytes, len(passing.sequence.on_disk)) == (0, 3)
+
+
+def test_time_runs_out_on_the_disk_too() -> None:
+    """The deadline of a stream is that of whichever of its packets is first, wherever that is."""
+    some, passing = bodies(PACKET_BYTES), stream(3)
+    entries = fetched_packets(1, 4)
+    for entry, left_by_ms in zip(entries, (0, 500, 300, 700), strict=True):
+        entry.left_by_ms = left_by_ms
+    passing.expect(entries)
+    take(some, passing, entries)
+    assert passing.next_expiry_ms == 300
+    assert [entry.number for entry in some.bring_back_expired(passing, 500, 10)] == [2, 3]
+    assert passing.next_expiry_ms == 700
+    some.bring_back(passing, 10)
+    assert (passing.next_expiry_ms, passing.expiries.earliest()) == (700, 700)
+
+
+@pytest.mark.slow
+def test_a_backlog_takes_a_few_bytes_a_packet_and_its_neighbour_pays_for_them() -> None:
+    found, passing, count = room(), stream(3), 200_000
+    some = bodies(1_000 * PACKET_BYTES, found)
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        for first in range(1, count, 64):
+            take(some, passing, fetched_packets(first, min(count, first + 63)))
+        taken = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+    assert len(passing.sequence) == count
+    assert taken < 1_000 * 600 + 4 * count
+    assert found.away.of(b"up") == passing.sequence.on_disk.size_bytes > 0
+    while passing.sequence.on_disk:
+        some.bring_back(passing, len(passing.sequence.entries) + 1)
+    assert found.away.of(b"up") == 0
+
+
+# What neighbours are told of packets that were passed on.
+
+
+def test_words_are_gathered_for_the_interval() -> None:
+    """However many packets pass in it; what was told twice is told once."""
+    net = line("arb")
+    make_sync(net, "a")
+    r = net["r"]
+    post(net["a"], "b", *numbered(0, 200, 400), delivery=Delivery.RECOVERABLE)
+    assert net.world.run(5 * SECOND, lambda: net["b"].length("q") == 200)
+    assert net.world.run(5 * SECOND, lambda: net.is_done("a"))
+    words = r.log("onward_ack_sent")
+    assert len(words) <= 3
+    last = max(record["number"] for record in net["b"].log("packet_received") if "number" in record)
+    told = [number for word in words for first, end in word["ranges"] for number in range(first, end + 1)]
+    assert sorted(told) == list(range(1, last + 1))
+
+
+def test_nobody_is_told_who_does_not_wait() -> None:
+    """Over asynchronous links there is no word at all."""
+    net = line("arb")
+    post(net["a"], "b", *numbered(0, 20), delivery=Delivery.RECOVERABLE)
+    assert net.world.run(5 * SECOND, lambda: net.is_done("a"))
+    net.world.run(2 * SECOND)
+    assert net["r"].log("onward_ack_sent") == []
+
+
+@pytest.mark.slow
+@pytest.mark.gate
+def test_many_gaps_are_told_in_several_words() -> None:
+    """A word holds as many ranges as fit any datagram."""
+    net = line("arb")
+    make_sync(net, "a")
+    a, r = net["a"], net["r"]
+    for body in numbered(0, 200):
+        post(a, "b", body, delivery=Delivery.RECOVERABLE)
+        net.world.run(MS)
+    assert net.world.run(20 * SECOND, lambda: net.is_done("a"))
+    (stream,) = r.live.transits.streams
+    stream.awaited = True
+    r.live.transits.sync.onward.handle_passed(
+        stream, [(number, number) for number in range(1, 201, 2)], net.world.now_ns
+    )
+    words = len(r.log("onward_ack_sent"))
+    r.drain()
+    net.world.run(3 * SECOND)
+    sizes = [len(record["ranges"]) for record in r.log("onward_ack_sent")[words:]]
+    assert sizes == [RANGES_MAX, 100 - RANGES_MAX]
+
+
+def test_an_older_sequence_is_not_told_of_under_the_name_of_the_next() -> None:
+    """A stream ends before its relay has said what it passed on, and the next one numbers its packets from 1 again."""
+    net = line("arb", settings=dict.fromkeys("arb", NodeSettings(retire_after_s=0.1)))
+    make_sync(net, "a")
+    a, r = net["a"], net["r"]
+    for body in numbered(0, 20):
+        post(a, "b", body, delivery=Delivery.TRANSACTIONAL)
+        net.world.run(10 * MS)
+    assert net.world.run(SECOND, lambda: ended(net))
+    net.world.run(100 * MS)
+    post(a, "b", b"again", delivery=Delivery.TRANSACTIONAL)
+    assert net.world.run(20 * SECOND, lambda: bool(r.log("onward_ack_sent")))
+    assert {(word["sequence"], *map(tuple, word["ranges"])) for word in r.log("onward_ack_sent")} == {(2, (1, 1))}
+
+
+def test_each_neighbour_is_told_of_what_it_has_sent_when_the_way_to_a_relay_changes() -> None:
+    """Word of the first message is still due when the second comes by the other neighbour."""
+    edges, by = "ar as rh sh hb", {name: [("b", "h")] for name in "rs"}
+    net = Relays(edges, {"a": [("b", "r")], **by})
+    make_sync(net, "r", "s")
+    a, b, h = net["a"], net["b"], net["h"]
+    post(a, "b", b"by r", delivery=Delivery.RECOVERABLE)
+    assert net.world.run(SECOND, lambda: b.length("q") == 1 and net.waiting("h") == 0)
+    net.reroute("a", ("b", "s"))
+    post(a, "b", b"by s", delivery=Delivery.RECOVERABLE)
+    assert net.world.run(20 * SECOND, lambda: net.is_done("a"))
+    names = {net[name].live.node_id.hex(): name for name in "rs"}
+    told = {(names[word["peer"]], *map(tuple, word["ranges"])) for word in h.log("onward_ack_sent")}
+    assert told == {("r", (1, 1)), ("s", (2, 2))}
+
+
+def test_a_neighbour_that_invents_streams_is_remembered_for_the_last_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each gets its word; of the first ones it is said again when they come again."""
+    monkeypatch.setattr(transit_onward, "STREAMS_MAX", 3)
+    conversation: Any = Mock(peer_id=b"e" * 16, put_control=lambda *_: True)
+    records: Any = SimpleNamespace(told_ends_here=lambda *_: None)
+    onward = TransitOnward(
+        open_with=lambda _: None, interval_ns=lambda _: 0, records=records, drops=Counter[DropReason]()
+    )
+    for number in range(1_000):
+        header: Any = SimpleNamespace(awaited=True, origin=b"%016d" % number, stream=1, sequence=1)
+        onward.handle_arrived(conversation, header, Delivery.TRANSACTIONAL, 0)
+    assert len(onward._ended[conversation]) == 3  # noqa: SLF001 - what is kept is not seen from outside
+    onward.handle_session_closed(conversation)
+    assert not onward._ended  # noqa: SLF001

@@ -1,22 +1,43 @@
-"""What the commands share."""
+"""What commands share: options, logs, completion."""
 
 import json
 import logging
 import os
+import re
 import shutil
+import signal
+import subprocess
+import sys
+import tomllib
+from dataclasses import replace
 from pathlib import Path
 
 import click
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 import triack
 from tests.certificates import make_certificate
 from tests.tools import processes
-from triack.base.errors import AddressError, IdentityError
+from tests.tools.processes import SECONDS, message_of, start
+from tests.tools.processes import triack as call
+from tests.tools.replay.builder import healthy
+from tests.tools.replay.judging import plant
+from triack.base.ack_trigger import AckTrigger
+from triack.base.errors import AddressError, IdentityError, UsageError
+from triack.node.config.config import Sources
+from triack.node.config.keys import KEYS
+from triack.queues.node_settings import NodeSettings, Topic
 from triack.tools.cli import cli
 from triack.tools.commands import common
 from triack.tools.commands.common import console_on, data_option, log_for, name_for, read_pairs, read_peers, read_tls
+from triack.tools.commands.completion import completion
+from triack.tools.commands.config import config, template
+from triack.tools.commands.log import Age, log
+from triack.tools.commands.serve import serve
+from triack.tools.replay.run import replay
+
+# What the commands share.
 
 
 def test_a_node_is_named_after_its_directory_if_that_can_be_a_name(tmp_path: Path) -> None:
@@ -154,3 +175,298 @@ def test_each_command_looks_at_the_environment(tmp_path: Path, monkeypatch: pyte
     done = processes.triack(*name.split(), *(["b/q"] if name == "send" else []))
     assert b"Missing option" not in done.stderr
     assert str(tmp_path / "file").encode() in done.stderr + done.stdout or name == "support"
+
+
+# ``triack log``.
+
+pytest.importorskip("pyarrow")
+
+
+@pytest.mark.slow
+@pytest.mark.gate
+def test_compact_says_what_it_did_and_where_it_went(tmp_path: Path) -> None:
+    healthy().save(tmp_path / "logs")
+    result = CliRunner().invoke(log, ["compact", str(tmp_path / "logs")])
+    assert result.exit_code == 0
+    assert result.output.startswith("8 segments, 8 of them new or grown: ")
+    assert len(list((tmp_path / "logs-compact").rglob("*.parquet"))) == 1
+
+
+def test_what_cannot_be_read_is_one_line(tmp_path: Path) -> None:
+    result = CliRunner().invoke(log, ["compact", str(tmp_path / "nowhere")])
+    assert (result.exit_code, result.output) == (
+        2, f"triack log compact: no such directory: {tmp_path / 'nowhere'}\n",
+    )  # fmt: skip
+
+
+def saved(folder: Path) -> Path:
+    healthy().save(folder / "logs")
+    return folder / "logs"
+
+
+def prune(*arguments: object) -> tuple[int, str]:
+    result = CliRunner().invoke(log, ["prune", *map(str, arguments)])
+    return result.exit_code, result.output
+
+
+def test_prune_says_what_it_removed(tmp_path: Path) -> None:
+    logs = saved(tmp_path)
+    before = len(list(logs.rglob("*.jsonl*")))
+    assert prune(logs, "--keep", "0s", "--dry-run")[1].startswith("6 segments would be removed: ")
+    assert len(list(logs.rglob("*.jsonl*"))) == before
+    code, output = prune(logs, "--keep", "0s")
+    assert (code, output.startswith("6 segments removed: ")) == (0, True)
+    assert prune(logs, "--keep", "0s") == (0, "0 segments removed: 0 records, 0 bytes\n")
+    assert replay([logs], engine="local").verdict == "pass"
+
+
+def test_prune_tells_programs_everything(tmp_path: Path) -> None:
+    told = json.loads(prune(saved(tmp_path), "--keep", "0", "--json")[1])
+    assert (len(told["removed"]), told["verdict"]["verdict"], told["refused"]) == (6, "pass", False)
+    assert Path(told["summary"]).stat().st_size == told["summary_bytes"]
+
+
+def test_logs_that_break_a_promise_are_not_pruned(tmp_path: Path) -> None:
+    plant("handed_twice")[0].save(tmp_path / "logs", number=False)
+    code, output = prune(tmp_path / "logs", "--keep", "0s")
+    assert code == 1
+    assert "the logs break promises, and are the evidence: nothing was removed" in output
+    assert prune(tmp_path / "logs", "--keep", "0s", "--accept-broken")[0] == 0
+    assert replay([tmp_path / "logs"], engine="local").verdict == "fail"
+
+
+@pytest.mark.parametrize("age", ["x", "30", "-1d", "3w", "1e9", ""])
+def test_an_age_is_a_number_and_a_unit(tmp_path: Path, age: str) -> None:
+    code, output = prune(tmp_path, "--keep", age)
+    assert (code, "is no age, such as 30d, 12h, 90m or 30s" in output) == (2, age != "30")
+
+
+@pytest.mark.parametrize(("age", "seconds"), [("90m", 5_400), ("1.5h", 5_400), ("2d", 172_800), ("7", 7), ("7s", 7)])
+def test_ages(age: str, seconds: float) -> None:
+    assert Age().convert(age, None, None) == seconds
+
+
+# Completion in a shell: a real bash that reads what was installed.
+
+
+def install(home: Path, monkeypatch: pytest.MonkeyPatch, shell: str) -> None:
+    """Run the command for a user whose home that is."""
+    for name in ("XDG_DATA_HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("SHELL", f"/bin/{shell}")
+    assert completion.main(["--install"], standalone_mode=False) == 0
+
+
+def test_it_is_installed_once_and_what_was_there_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = tmp_path / ".zshrc"
+    settings.write_text("alias ll='ls -l'")
+    for _ in range(2):
+        install(tmp_path, monkeypatch, "zsh")
+    script = tmp_path / ".local/share/triack/completion.zsh"
+    assert settings.read_text() == f"alias ll='ls -l'\nsource \"{script}\"  # completion of triack\n"
+    assert "compdef" in script.read_text()
+
+
+def test_fish_has_a_place_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install(tmp_path, monkeypatch, "fish")
+    assert "complete" in (tmp_path / ".config/fish/completions/triack.fish").read_text()
+
+
+def test_a_shell_that_nobody_knows_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHELL", "/bin/ed")
+    with pytest.raises(UsageError, match="the shell is ed; say --shell bash, zsh, fish"):
+        completion.main([], standalone_mode=False)
+
+
+@pytest.mark.slow
+def test_bash_completes_a_command_and_an_option(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install(tmp_path, monkeypatch, "bash")
+    asked = (
+        "source ~/.bashrc; COMP_WORDS=(triack rec); COMP_CWORD=1; _triack_completion triack; echo ${COMPREPLY[@]}; "
+        "COMPREPLY=(); COMP_WORDS=(triack send --he); COMP_CWORD=2; _triack_completion triack; echo ${COMPREPLY[@]}"
+    )
+    bash = shutil.which("bash")
+    assert bash is not None
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    told = subprocess.run(
+        [bash, "--norc", "-c", asked], env={"HOME": str(tmp_path), "PATH": path}, capture_output=True, check=True
+    )
+    assert told.stdout.decode().split() == ["receive", "--header", "--help"]
+
+
+# ``triack config`` and ``triack reload``: files are checked, shown, begun and read again.
+
+
+def run(*arguments: str | Path) -> Result:
+    """The command, in this process."""
+    return CliRunner().invoke(config, list(map(str, arguments)), standalone_mode=False, catch_exceptions=False)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working directory."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("TRIACK_CONFIG", raising=False)
+    return tmp_path
+
+
+def test_a_new_file_has_every_key_and_no_mistake(folder: Path) -> None:
+    assert run("init", "--name", "plant", "--listen", "udp://127.0.0.1:7801").return_value == 0
+    assert run("check").output == "triack.toml: no mistake found\n"
+    text = (folder / "triack.toml").read_text()
+    assert all(f"{key.name} = " in text for key in KEYS.values())
+    assert tomllib.loads(text) == {"node": {"name": "plant", "data": "plant", "listen": "udp://127.0.0.1:7801"}}
+
+
+def test_a_new_file_without_its_comment_signs_says_what_is_in_force_without_it(folder: Path) -> None:
+    """So each default value in it is one, and a line whose sign is removed changes nothing."""
+    keys = re.compile(r"(?:# )?(\[+[a-z].*|\w+ = .*)")
+    lines = [found[1] for found in map(keys.fullmatch, template("plant").splitlines()) if found is not None]
+    file = folder / "all.toml"
+    file.write_text("\n".join(line for line in lines if "idle_ack_delay_s" not in line))
+    found = Sources(file).read().settings
+    assert len(Sources(file).read().said) > len(KEYS) - 3
+    wanted = NodeSettings(ack_events=AckTrigger(), queue_redelivery=found.queue_redelivery)
+    session = replace(wanted.session, ack_trigger=AckTrigger(), store_ack_trigger=AckTrigger())
+    queue_journal = {"orders": wanted.limits.journal}
+    limits = replace(wanted.limits, queue_quota=found.limits.queue_quota, queue_journal=queue_journal)
+    topics = {"Games": Topic(quota=wanted.limits.quota)}
+    assert found == replace(wanted, session=session, limits=limits, topics=topics)
+
+
+def test_a_variable_names_the_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "other.toml").write_text("[node]\nnam = 'a'\n")
+    monkeypatch.setenv("TRIACK_CONFIG", str(folder / "other.toml"))
+    assert run("check").return_value == 1
+    assert message_of(call("serve", "--data", folder / "a")).startswith(f"{folder}/other.toml:2: node.nam: ")
+
+
+def test_no_file_is_overwritten(folder: Path) -> None:
+    (folder / "triack.toml").write_text("mine")
+    done = call("config", "init", folder / "triack.toml")
+    assert (done.returncode, message_of(done)) == (2, f"write {folder}/triack.toml: it exists already")
+    assert (folder / "triack.toml").read_text() == "mine"
+
+
+def test_each_mistake_is_a_line(folder: Path) -> None:
+    (folder / "t.toml").write_text("[node]\nnam = 'a'\n[session]\nmax_unacked_packet = 0\n")
+    done = call("config", "check", folder / "t.toml")
+    assert done.returncode == 1
+    assert done.stderr.decode().splitlines() == [
+        f"triack: {folder}/t.toml:2: node.nam: there is no such key; did you mean name?",
+        f'triack: {folder}/t.toml:4: session.max_unacked_packet: must be 1 to 65535 or "auto", not 0',
+    ]
+    served = call("serve", "--config", folder / "t.toml", "--data", folder / "a")
+    assert (served.returncode, served.stderr) == (2, done.stderr)
+    assert not (folder / "a").exists()
+
+
+def test_keys_that_only_contradict_each_other_in_a_node_are_told_too(folder: Path) -> None:
+    text = '[node]\nname = "a"\ndata = "a"\ninsecure = true\nlisten = "udp://0.0.0.0:1"\n'
+    (folder / "triack.toml").write_text(text)
+    assert run("check").return_value == 1
+    assert not (folder / "a").exists()
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ('listen = "memory://a"', "listen on memory://a: other processes cannot reach memory"),
+        ('metrics = "nowhere"', "metrics at nowhere: "),
+        ('metrics = "127.0.0.1:0"', "serve metrics: prometheus_client is not installed here: pip install"),
+        ('tls_cert = "none.pem"', "read .*none.pem: No such file"),
+    ],
+)
+def test_what_would_end_a_node_that_is_served_is_told(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, line: str, why: str
+) -> None:
+    """As ``triack serve`` says it, an extra that is missing included."""
+    monkeypatch.setitem(sys.modules, "prometheus_client", None)
+    (folder / "t.toml").write_text(f'[node]\nname = "a"\ndata = "a"\n{line}\n')
+    told = CliRunner().invoke(config, ["check", "t.toml"], standalone_mode=False, catch_exceptions=False)
+    assert told.return_value == 1
+    assert re.match(f"triack: t.toml: {why}", told.stderr)
+    with pytest.raises((triack.TriackError, click.ClickException), match=why):
+        CliRunner().invoke(serve, ["--config", "t.toml"], standalone_mode=False, catch_exceptions=False)
+
+
+def test_each_value_is_shown_with_its_source(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRIACK_ORDER__MAX_HELD_PACKETS", "5")
+    (folder / "triack.toml").write_text("[node]\npolicy = 'solace'\n[limits]\nnode_quota_bytes = '2 GiB'\n")
+    rows = [json.loads(line) for line in run("show", "--json").output.splitlines()]
+    found = {row["setting"]: (row["value"], row["source"]) for row in rows}
+    assert found["limits.node_quota_bytes"] == (2 * 2**30, "triack.toml:4")
+    assert found["order.max_held_packets"] == (5, "TRIACK_ORDER__MAX_HELD_PACKETS")
+    assert found["session.max_unacked_packet"] == (50, "policy solace")
+    assert found["session.congestion"] == ("bbr", "default")
+    assert '"2 GiB"' in run("show", "--given").output
+    assert "congestion" not in run("show", "--given").output
+
+
+@pytest.mark.slow
+def test_a_running_node_takes_up_its_file_by_command_and_by_signal(folder: Path) -> None:
+    """It needs no address to listen at, and its options beat the file."""
+    file = folder / "triack.toml"
+    file.write_text('[node]\nname = "plant"\ndata = "data"\n[session]\nmax_unacked_packet = 9\n')
+    process = start("serve", "--config", file, "--window", "8", "--set", "redelivery.first_wait_s=2 s", "-v")
+    assert process.stdout is not None
+    assert process.stderr is not None
+    assert process.stdout.readline() == b"listening nowhere\n"
+    file.write_text(file.read_text() + "[limits.quota]\nmessages = 5\n[order]\nmax_held_packets = 7\n")
+    done = call("reload", "--config", file)
+    assert done.stdout.decode() == "in force: limits.quota.messages\nneeds a restart: order.max_held_packets\n"
+    file.write_text(file.read_text() + "nothing = 5\n")
+    failed = call("reload", "--data", folder / "data")
+    assert message_of(failed).startswith(f"{file}:10: order.nothing: there is no such key")
+    file.write_text(file.read_text().replace("nothing = 5\n", "").replace("messages = 5", "messages = 6"))
+    process.send_signal(signal.SIGHUP)
+    told = b""
+    while b"in force: limits.quota.messages" not in told.partition(b"not used, the settings before")[2]:
+        told += process.stderr.readline()
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=SECONDS)
+    assert process.wait() == 0
+
+
+def test_a_node_that_is_not_said_is_asked_for(folder: Path) -> None:
+    done = call("reload")
+    assert (done.returncode, b"--data DIR, or --config FILE" in done.stderr) == (2, True)
+    done = call("serve")
+    assert (done.returncode, b"the data directory is missing" in done.stderr) == (2, True)
+
+
+@pytest.mark.slow
+def test_a_pipe_in_the_place_of_the_file_holds_up_no_running_node(folder: Path) -> None:
+    """It says so, goes on, and ends when it is told to."""
+    file = folder / "triack.toml"
+    file.write_text('[node]\nname = "plant"\ndata = "data"\n')
+    process = start("serve", "--config", file)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    assert process.stdout.readline() == b"listening nowhere\n"
+    file.unlink()
+    os.mkfifo(file)
+    process.send_signal(signal.SIGHUP)
+    while b"it is no regular file" not in process.stderr.readline():
+        assert process.poll() is None
+    assert call("queue", "list", "--data", folder / "data").returncode == 0
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=SECONDS)
+    assert process.wait() == 0
+
+
+def test_what_a_file_has_controls_no_terminal(folder: Path) -> None:
+    (folder / "triack.toml").write_text('[node]\ndata = "a\\u202eb\\u009b"\n')
+    for options in ((), ("--json",)):
+        assert all(line.isprintable() for line in run("show", *options).output.splitlines())
+
+
+def test_a_new_file_is_one_that_is_read_whatever_the_umask(folder: Path) -> None:
+    """With umask 002, as of Fedora, the group could write to it."""
+    before = os.umask(0o002)
+    try:
+        assert run("init").exit_code == 0
+    finally:
+        os.umask(before)
+    assert run("check").output == "triack.toml: no mistake found\n"

@@ -1,26 +1,39 @@
-"""A host does the effects of its engine, in the engine's order; a crash before an effect does nothing of it."""
+"""A simulated machine: its engine, its nonces, its residents."""
 
 from collections.abc import Callable, Iterator
 from typing import cast
 
 import pytest
 
+from tests.queues.relays import line, post
+from tests.queues.world import SimNode, numbered
 from triack.base.commit import Commit, Read
 from triack.base.delivery import Delivery
 from triack.base.errors import NodeClosed, RollbackDetected, StoreDamaged, StoreFailed
 from triack.base.news import PeerSilent
+from triack.base.peers import Directory, Peer
 from triack.base.units import MS, SECOND
 from triack.queues.mailboxes.mailbox import Mailbox
 from triack.queues.manager.effects import Effect, Job, Send, StartJob, Tell, TellRollback, WriteRecords
 from triack.queues.manager.engine import Engine
+from triack.queues.node_settings import LargeBodies, Limits, NodeSettings, Quota
+from triack.queues.packing import LargeMessage
 from triack.queues.stages import Stage
+from triack.queues.streams.outgoing_stream import OutgoingStream
+from triack.queues.streams.transit_stream import TransitStream
 from triack.tools.replay.log.files import parse_records
+from triack.tools.sim.bodies import BodySender, read_body
 from triack.tools.sim.disk import ProcessCrashed
 from triack.tools.sim.faults import Faults
 from triack.tools.sim.host import FOLDER, EngineHost, SimHost
 from triack.tools.sim.network import Network
-from triack.tools.sim.residents import draw_key
-from triack.tools.sim.world import World
+from triack.tools.sim.nonces import Nonces
+from triack.tools.sim.residents import Residents, draw_key, public_of
+from triack.tools.sim.standstill import STILL_NS, Standstill
+from triack.tools.sim.world import START_NS, Livelock, World
+from triack.transport.noise import KEY_BYTES, next_key
+
+# A host does the effects of its engine, in the engine's order; a crash before an effect does nothing of it.
 
 A, B = "udp://a:1", "udp://b:1"
 
@@ -438,3 +451,319 @@ def test_what_arrives_within_a_while_is_taken_together(monkeypatch: pytest.Monke
     host.start()
     world.run(2 * MS)
     assert taken == []
+
+
+# Virtual time and chance: events in order, streams of chance apart from each other, a trace that tells runs apart.
+
+
+def test_events_happen_in_order_and_those_of_one_instant_as_planned() -> None:
+    """Time jumps from event to event, and ends where it should."""
+    world, said = World(1), []
+    for delay_ns, name in ((20, "c"), (10, "a"), (10, "b"), (50, "never")):
+        world.at(delay_ns, lambda name=name: said.append((world.now_ns - START_NS, name)))  # type: ignore[misc]
+    world.run(30)
+    assert said == [(10, "a"), (10, "b"), (20, "c")]
+    assert world.now_ns == START_NS + 30
+
+
+def test_a_cancelled_event_does_not_happen_and_takes_no_time() -> None:
+    """However many of them there are, and whichever call looks for the next one."""
+    world, said = World(1), []
+    numbers = [world.at(number, lambda number=number: said.append(number)) for number in range(3_000)]  # type: ignore[misc]
+    for number in numbers[:2_999]:
+        world.cancel(number)
+    assert world.next_event_ns() == START_NS + 2_999
+    world.step()
+    assert (said, world.events, world.next_event_ns()) == ([2_999], 1, None)
+
+
+def test_running_ends_when_what_it_waits_for_comes_true() -> None:
+    """The clock stays at the event that made it true."""
+    world, said = World(1), []
+    world.at(10, lambda: said.append(1))
+    world.at(20, lambda: said.append(2))
+    assert world.run(100, lambda: len(said) == 1)
+    assert world.now_ns == START_NS + 10
+
+
+def test_an_event_in_the_past_happens_now() -> None:
+    """Time never goes back."""
+    world = World(1)
+    world.run(100)
+    world.at(-50, lambda: None)
+    world.step()
+    assert world.now_ns == START_NS + 100
+
+
+def test_each_concern_has_its_own_chance() -> None:
+    """The same seed and name give the same numbers, whatever others drew before."""
+    numbers = World(7).chance("network").random()
+    busy = World(7)
+    busy.chance("disk").random()
+    assert busy.chance("network").random() == numbers
+    assert World(7).chance("disk").random() != numbers
+    assert World(8).chance("network").random() != numbers
+
+
+@pytest.mark.parametrize("notes", [[("a", b"x"), ("b", b"y")], [("b", b"y"), ("a", b"x")], [("a", b"xb"), ("", b"y")]])
+def test_the_trace_tells_what_who_and_in_which_order(notes: list[tuple[str, bytes]]) -> None:
+    """Two runs with the same trace did the same."""
+    traces = set()
+    for _ in range(2):
+        world = World(1)
+        for who, what in notes:
+            world.note(who, what)
+        traces.add(world.trace)
+    assert len(traces) == 1
+    other = World(1)
+    other.note("a", b"xb")
+    assert other.trace not in traces
+
+
+def test_a_world_has_a_limited_number_of_events() -> None:
+    """Work that goes on without getting anywhere would not end."""
+    world = World(1)
+    world.events_max = 3
+
+    def again() -> None:
+        world.at(0, again)
+
+    again()
+    with pytest.raises(Livelock):
+        world.run(1)
+    assert world.events == 3
+
+
+# A node that joins knows all others, and they know it, each by a key of its own.
+
+
+class Somebody:
+    """A node that only remembers the peers that it was given."""
+
+    def __init__(self, world: World, name: str) -> None:
+        self.peer = Peer(name, keys=(public_of(draw_key(world, name)),))
+        self.known: list[Peer] = []
+
+    def know(self, peer: Peer) -> None:
+        self.known.append(peer)
+
+
+def test_all_who_join_know_each_other() -> None:
+    residents, world = Residents(), World(1)
+    a, b, c = (Somebody(world, name) for name in "abc")
+    for one in (a, b, c):
+        residents.join(one)
+    assert [[peer.name for peer in one.known] for one in (a, b, c)] == [["b", "c"], ["a", "c"], ["a", "b"]]
+    assert Directory(a.known).trusts("b", b.peer.keys[0])
+
+
+def test_keys_are_the_worlds_chance_and_of_one_node() -> None:
+    """The same seed and name, the same key; and the public one is not the private one."""
+    assert draw_key(World(1), "a") == draw_key(World(1), "a")
+    drawn = {draw_key(World(seed), name) for seed in (1, 2) for name in "ab"}
+    assert len(drawn) == 4
+    assert {len(key) for key in drawn} == {KEY_BYTES}
+    assert not drawn & {public_of(key) for key in drawn}
+
+
+# Nonces: each use of one twice is seen, and nothing else is.
+
+KEY, OTHER = bytes(32), bytes(31) + b"k"
+
+
+def test_a_nonce_is_one_only_with_its_key() -> None:
+    """The same number under another key is another; opening uses up nothing."""
+    nonces = Nonces()
+    suite = nonces.suite
+    cipher, other = suite.aead(KEY), suite.aead(OTHER)
+    sealed = [cipher.encrypt(suite.nonce(number), b"x", b"") for number in range(3)]
+    other.encrypt(suite.nonce(1), b"x", b"")
+    for _ in range(2):
+        assert cipher.decrypt(suite.nonce(1), sealed[1], b"") == b"x"
+    assert nonces.repeated == 0
+    suite.aead(KEY).encrypt(suite.nonce(1), b"y", b"")
+    assert nonces.repeated == 1
+
+
+def test_both_ends_may_go_on_to_the_next_key() -> None:
+    """They make it with the same nonce, of the same zeros."""
+    nonces = Nonces()
+    assert next_key(nonces.suite, KEY) == next_key(nonces.suite, KEY)
+    assert nonces.repeated == 0
+
+
+# Streams that stand still are found.
+
+NO_ROOM, NO_TURN = "waits for room, and nothing on its way makes any", "has something to send, and no turn"
+
+
+def waiting(via: str) -> tuple[SimNode, OutgoingStream | TransitStream]:
+    """A node of a line of three, and its stream: two packets wait there, as they may not leave."""
+    net = line("arb", settings={"a": NodeSettings(messages_per_packet=1)})
+    node = net[via]
+    post(net["a"], "b", b"before", delivery=Delivery.RECOVERABLE)
+    assert net.world.run(5 * SECOND, lambda: net.is_done("a"))
+    (stream,) = node.live.outbox.streams if via == "a" else node.live.transits.streams
+    stream.sequence.start.credit = 0
+    if via == "r":
+        net["a"].live.outbox.streams[0].sequence.start.credit = None
+    post(net["a"], "b", *numbered(0, 2), delivery=Delivery.RECOVERABLE)
+    net.world.run(100 * MS)
+    return node, stream
+
+
+@pytest.mark.parametrize("via", ["a", "r"])
+@pytest.mark.parametrize("reason", [NO_ROOM, NO_TURN])
+def test_a_stream_that_stands_still_is_told_of_once(via: str, reason: str) -> None:
+    """As soon as something happens at its node: it has stood still until then, even if that moves it."""
+    node, stream = waiting(via)
+    if reason == NO_TURN:
+        stream.sequence.start.credit = None
+    assert stream.way is not None
+    node.live.outbox.links[stream.way.via].withdraw(stream)
+    standstill = Standstill()
+    standstill.look_at(via, node.live, 0)
+    standstill.look_at(via, node.live, STILL_NS - 1)
+    assert standstill.violations == []
+    for _ in range(2):
+        standstill.look_at(via, node.live, STILL_NS)
+    assert [(rule, sentence.partition(" 1 ")[2]) for rule, sentence in standstill.violations] == [
+        ("standstill", f"{'in transit ' * (via == 'r')}{reason}, for 2.0 s")
+    ]
+
+
+def test_what_a_process_leaves_behind_does_not_stand_still() -> None:
+    node, _ = waiting("a")
+    standstill = Standstill()
+    standstill.look_at("a", node.live, 0)
+    standstill.forget("a")
+    standstill.look_at("a", node.live, STILL_NS)
+    assert standstill.violations == []
+
+
+@pytest.mark.parametrize("via", ["a", "r"])
+def test_a_stream_that_waits_for_an_ack_of_what_has_left_does_not_stand_still(via: str) -> None:
+    node, stream = waiting(via)
+    stream.sequence.start.credit = 1
+    stream.sequence.handle_sent(stream.sequence.peek_run(1), 0, packet=99)  # type: ignore[arg-type]
+    assert stream.sequence.start.credit == 0
+    standstill = Standstill()
+    for at_ns in (0, STILL_NS):
+        standstill.look_at(via, node.live, at_ns)
+    assert standstill.violations == []
+
+
+# Large bodies between simulated hosts: whole, given up, refused, and ended with their process.
+
+BODY = bytes(range(250)) * 20
+SECONDS = 10**9
+
+
+class Ends:
+    """A sender and a receiver of one body."""
+
+    def __init__(self, quota: Quota | None = None, max_streams: int = 10) -> None:
+        self.world = World(1)
+        network = Network(self.world)
+        limits = Limits(queue_quota={"q": quota} if quota else {})
+        settings = NodeSettings(large=LargeBodies(1, 700, 1_400), limits=limits, max_streams=max_streams)
+        self.a = SimHost(self.world, network, "a", "udp://a:1", settings=settings)
+        self.b = SimHost(self.world, network, "b", "udp://b:1", settings=settings)
+        self.a.start()
+        self.b.start()
+        self.whole: list[int] = []
+        self.refused: list[str] = []
+        self.upload = BodySender(self.a, "b", "q", BODY, self.whole.append, self.refused.append)
+
+    def send(self, for_ns: int = SECONDS) -> None:
+        self.a.act(self.upload.go_on)
+        self.world.run(for_ns)
+
+    def finish(self) -> None:
+        """Send the message that stands for the body."""
+
+        def submit() -> None:
+            stream = self.a.live.outgoing_stream("b", "q", Delivery.TRANSACTIONAL)
+            message = LargeMessage(len(BODY).to_bytes(8), ordinal=self.upload.ordinal)
+            self.a.live.submit(stream, message, 72)
+            self.upload.finished()
+
+        self.a.act(submit)
+        self.world.run(SECONDS)
+
+    @property
+    def bodies(self) -> int:
+        return len(self.b.live.queues.bodies.by_id)
+
+
+def test_a_body_arrives_before_its_message_and_is_read_part_by_part() -> None:
+    ends = Ends()
+    ends.send()
+    assert (ends.whole, ends.refused, ends.upload.is_under_way) == ([ends.upload.ordinal], [], True)
+    ends.finish()
+    assert not ends.upload.is_under_way
+    got: list[bytes | None] = []
+
+    def read() -> None:
+        mailbox = ends.b.live.make_queue("q")
+        lease = ends.b.live.take(mailbox, ends.world.now_ns)
+        assert lease is not None
+
+        def done(body: bytes | None) -> None:
+            got.append(body)
+            mailbox.acknowledge(lease)
+
+        read_body(ends.b, lease, 1, done)
+        read_body(ends.b, lease, SECONDS, got.append)  # its message is acknowledged meanwhile
+
+    ends.b.act(read)
+    ends.world.run(9 * SECONDS)
+    assert got == [BODY, None]
+    assert ends.bodies == 0
+
+
+@pytest.mark.parametrize("how", ["given up", "killed"])
+def test_a_body_that_goes_no_further_is_freed(how: str) -> None:
+    ends = Ends()
+    ends.send(1)
+    while not ends.bodies:
+        ends.world.run(100_000)
+    assert not ends.whole
+    if how == "killed":
+        ends.a.end()
+        assert not ends.upload.is_under_way
+        ends.a.start()
+    else:
+        ends.a.act(ends.upload.give_up)
+    ends.world.run(20 * SECONDS)
+    assert (ends.bodies, ends.whole, ends.upload.is_under_way) == (0, [], False)
+
+
+def test_a_body_without_a_place_is_refused() -> None:
+    ends = Ends(Quota(size_bytes=4_000))
+    ends.send()
+    assert (ends.refused, ends.whole, ends.bodies) == (["too-large"], [], 0)
+
+
+def test_a_body_for_a_queue_of_its_own_node() -> None:
+    ends = Ends(Quota(size_bytes=6_000))
+    ends.upload = BodySender(ends.b, "", "q", BODY, ends.whole.append, ends.refused.append)
+    ends.b.act(ends.upload.go_on)
+    ends.world.run(SECONDS)
+    second = BodySender(ends.b, "", "q", BODY, ends.whole.append, ends.refused.append)
+    ends.b.act(second.go_on)
+    ends.world.run(SECONDS)
+    assert (len(ends.whole), second.ordinal, ends.bodies) == (1, 0, 1)
+    ends.b.act(ends.upload.give_up)
+    ends.world.run(SECONDS)
+    assert (ends.whole[1:], ends.bodies) == ([second.ordinal], 1)
+
+
+def test_the_message_of_a_body_that_is_here_waits_for_no_place_of_a_stream() -> None:
+    """The stream of the parts has the only one, and keeps it: the next body waits for the room of this one."""
+    ends = Ends(Quota(size_bytes=len(BODY) + 1_000), max_streams=1)
+    ends.send()
+    after = BodySender(ends.a, "b", "q", BODY, ends.whole.append, ends.refused.append)
+    ends.a.act(after.go_on)
+    ends.finish()
+    assert ends.world.run(60 * SECONDS, lambda: ends.b.live.queues.mailboxes["q"].length == 1)

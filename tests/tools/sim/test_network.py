@@ -1,11 +1,22 @@
-"""The simulated network follows its settings, and nothing else."""
+"""The simulated network: what it loses, delays and carries."""
 
+from collections.abc import Callable
+
+import apsw
 import pytest
 
+from tests.tools.sim.files import open_file, written
+from triack.base.commit import Commit, OutgoingRow
 from triack.base.units import MS, SECOND
+from triack.tools.sim.disk import Disk, FailAt
+from triack.tools.sim.effects import Effects
 from triack.tools.sim.faults import Faults
+from triack.tools.sim.flows import FlowTable
 from triack.tools.sim.network import STREAM_PATIENCE_NS, Network, Port
+from triack.tools.sim.storms import BEGUN, EACH, MINUTES, MOST, Storms, accepted_in
 from triack.tools.sim.world import World
+
+# The simulated network follows its settings, and nothing else.
 
 A, B = "udp://a:1", "udp://b:1"
 TCP_A, TCP_B = "tcp://a:1", "tcp://b:1"
@@ -317,3 +328,300 @@ def test_a_cut_is_between_hosts_wherever_they_call_from() -> None:
     net.network.cut(A, TCP_B)
     net.world.run(STREAM_PATIENCE_NS + SECOND)
     assert (net.gone[A], net.gone[TCP_B]) == ([TCP_B], [caller])
+
+
+# The content of a disk: visible, durable, and each call that can fail fails as planned.
+
+
+def test_a_new_name_is_gone_with_the_power_until_the_directory_is_synced(disk: Disk) -> None:
+    """The first sync of a new log syncs the directory, that of another file does not."""
+    open_file(disk, "database", apsw.SQLITE_OPEN_MAIN_DB).xSync(2)
+    disk.lose_power_with([])
+    assert disk.files() == {}
+    open_file(disk, "database", apsw.SQLITE_OPEN_MAIN_DB)
+    open_file(disk).xSync(2)
+    disk.lose_power_with([])
+    assert sorted(disk.files()) == ["database", "log"]
+
+
+@pytest.mark.parametrize("synced", [False, True])
+def test_a_deleted_file_comes_back_unless_the_directory_was_synced(disk: Disk, synced: bool) -> None:
+    """With what it held."""
+    written(disk, b"content").xSync(2)
+    files = apsw.VFS("shim", disk.vfs)
+    files.xDelete("log", synced)
+    files.unregister()
+    assert disk.files() == {}
+    disk.lose_power_with([])
+    assert disk.files() == ({} if synced else {"log": b"content"})
+
+
+def test_a_call_fails_when_it_should(disk: Disk) -> None:
+    """By its number, once or from then on, of all calls or of one kind."""
+    file = written(disk, b"one")
+    disk.fail_at = FailAt(disk.calls + 2)
+    file.xWrite(b"two", 0)
+    with pytest.raises(apsw.IOError, match="EIO"):
+        file.xWrite(b"bad", 0)
+    file.xWrite(b"3", 0)
+    assert (disk.files()["log"], disk.failed) == (b"3wo", 1)
+    disk.fail_later("sync", 1, forever=True)
+    file.xSync(2)
+    for _ in range(2):
+        file.xWrite(b"4", 0)
+        with pytest.raises(apsw.IOError, match="EIO"):
+            file.xSync(2)
+    disk.calm()
+    file.xSync(2)
+
+
+@pytest.mark.parametrize("call", ["open", "read", "write", "truncate", "sync", "delete"])
+def test_every_call_can_fail_by_chance(disk: Disk, call: str) -> None:
+    """And leaves the file as it was."""
+    file, files = written(disk, b"content"), apsw.VFS(f"shim-{call}", disk.vfs)
+    calls: dict[str, Callable[[], object]] = {
+        "open": lambda: open_file(disk),
+        "read": lambda: file.xRead(1, 0),
+        "write": lambda: file.xWrite(b"x", 0),
+        "truncate": lambda: file.xTruncate(0),
+        "sync": lambda: file.xSync(2),
+        "delete": lambda: files.xDelete("log", False),
+    }
+    setattr(disk.faults, call, 1.0)
+    with pytest.raises(apsw.CantOpenError if call == "open" else apsw.IOError):
+        calls[call]()
+    disk.calm()
+    assert disk.files() == {"log": b"content"}
+    calls[call]()
+    files.unregister()
+
+
+def test_a_file_that_is_not_there_cannot_be_deleted(disk: Disk) -> None:
+    """And SQLite learns that this is why: it does not mind."""
+    files = apsw.VFS("shim-gone", disk.vfs)
+    with pytest.raises(apsw.IOError) as caught:
+        files.xDelete("log", False)
+    assert caught.value.extendedresult == apsw.SQLITE_IOERR_DELETE_NOENT  # type: ignore[attr-defined]
+    assert disk.failed == 0
+    files.unregister()
+
+
+@pytest.mark.parametrize("kind", ["full", "short"])
+def test_a_full_disk_takes_nothing_or_a_part(disk: Disk, kind: str) -> None:
+    """And says so."""
+    file = written(disk)
+    setattr(disk.faults, kind, 1.0)
+    with pytest.raises(apsw.FullError):
+        file.xWrite(b"x" * 100, 0)
+    size = len(disk.files()["log"])
+    assert size == 0 if kind == "full" else 0 < size < 100
+
+
+def test_a_failed_sync_makes_nothing_durable_and_can_be_repeated(disk: Disk) -> None:
+    """As long as nothing was dropped."""
+    file = written(disk, b"")
+    file.xSync(2)
+    file.xWrite(b"content", 0)
+    disk.fail_later("sync", 0)
+    with pytest.raises(apsw.IOError):
+        file.xSync(2)
+    before = disk.snapshot()
+    disk.lose_power_with([])
+    assert disk.files() == {"log": b""}
+    disk.restore(before)
+    open_file(disk).xSync(2)
+    disk.lose_power_with([])
+    assert disk.files() == {"log": b"content"}
+
+
+def test_after_a_failed_sync_the_bytes_are_seen_and_never_durable(disk: Disk) -> None:
+    """If they were dropped: not even by a sync that works, unless they are written again."""
+    file = written(disk, b"dropped")
+    file.xSync(2)
+    file.xWrite(b"DROPPED", 0)
+    disk.fail_later("sync", 0, drops=True)
+    with pytest.raises(apsw.IOError):
+        file.xSync(2)
+    file.xSync(2)
+    file.xWrite(b"R", 1)
+    file.xSync(2)
+    assert disk.files() == {"log": b"DROPPED"}
+    disk.lose_power_with([])
+    assert disk.files() == {"log": b"dRopped"}
+
+
+def test_a_lying_sync_makes_nothing_durable(disk: Disk) -> None:
+    """Until it stops lying."""
+    disk.faults.lies = 1.0
+    file = written(disk, b"promised")
+    file.xSync(2)
+    assert [change.kind for change in disk.unsynced] == ["create", "write"]
+    disk.calm()
+    file.xSync(2)
+    assert [change.kind for change in disk.unsynced] == ["create"]
+
+
+# A middle box lets in answers from the address that was called, for as long as it remembers.
+
+INSIDE, OUTSIDE, OTHER = "udp://a:1", "udp://b:1", "udp://c:1"
+
+
+def test_a_host_that_is_not_hidden_is_where_it_is() -> None:
+    flows = FlowTable()
+    assert flows.handle_leaving(INSIDE, OUTSIDE, 0) == ""
+    assert flows.inside_of(INSIDE, OUTSIDE, 0) == INSIDE
+
+
+def test_a_flow_lets_in_answers_from_where_it_goes_until_it_is_forgotten() -> None:
+    flows = FlowTable()
+    flows.hide(INSIDE, 100)
+    seen = flows.handle_leaving(INSIDE, OUTSIDE, 0)
+    assert seen.startswith("udp://a:")
+    assert [flows.inside_of(seen, OUTSIDE, at) for at in (0, 99, 100)] == [INSIDE, INSIDE, None]
+    assert flows.inside_of(seen, OTHER, 0) is None
+    assert flows.inside_of(INSIDE, OUTSIDE, 0) is None
+
+
+def test_what_leaves_keeps_a_flow_and_what_arrives_does_not() -> None:
+    """RFC 4787, section 4.3: nobody outside can keep a hole open."""
+    flows = FlowTable()
+    flows.hide(INSIDE, 100)
+    seen = flows.handle_leaving(INSIDE, OUTSIDE, 0)
+    assert flows.handle_leaving(INSIDE, OUTSIDE, 90) == seen
+    assert flows.inside_of(seen, OUTSIDE, 189) == INSIDE
+    assert flows.inside_of(seen, OUTSIDE, 190) is None
+    assert flows.handle_leaving(INSIDE, OUTSIDE, 190) != seen
+
+
+def test_each_address_outside_has_a_flow_of_its_own() -> None:
+    flows = FlowTable()
+    flows.hide(INSIDE, 100)
+    assert flows.handle_leaving(INSIDE, OUTSIDE, 0) != flows.handle_leaving(INSIDE, OTHER, 0)
+
+
+def test_whose_flow_it_is_stays_known() -> None:
+    """A cut is between two hosts, wherever they are seen."""
+    flows = FlowTable()
+    flows.hide(INSIDE, 100)
+    seen = flows.handle_leaving(INSIDE, OUTSIDE, 0)
+    flows.hide(INSIDE, 0)
+    assert (flows.home_of(seen), flows.home_of(OUTSIDE)) == (INSIDE, OUTSIDE)
+    assert flows.inside_of(INSIDE, OUTSIDE, 1) == INSIDE
+
+
+# Nodes that do much while nothing comes of it are found.
+
+MINUTE = 60 * SECOND
+TO = "udp:10.0.0.2:1"
+PROGRESS = Commit(outgoing=[OutgoingRow(1, 1, 0, b"")])
+
+
+def test_many_datagrams_in_some_minutes_are_a_storm() -> None:
+    """It is told of once for each node."""
+    storms = Storms()
+    for minute in range(MINUTES + 2):
+        assert len(storms.violations) == (2 if minute > MINUTES else 0)
+        for host in "ab":
+            storms.handle_sent(host, TO, MOST + 1, minute * MINUTE)
+    assert [rule for rule, _ in storms.violations] == ["storm", "storm"]
+    assert storms.violations[0][1].startswith(f"a: more than {MOST} datagrams sent in each of {MINUTES} minutes")
+
+
+def test_many_wakes_for_nothing_are_one_too() -> None:
+    storms = Storms()
+    for minute in range(MINUTES + 1):
+        for _ in range(MOST + 1):
+            storms.handle_woken("a", minute * MINUTE)
+    assert [sentence[:2] for _, sentence in storms.violations] == ["a:"]
+
+
+def test_a_backlog_that_goes_out_again_is_none() -> None:
+    """A session has failed; the minute after that is quiet."""
+    storms = Storms()
+    for minute in range(4 * MINUTES):
+        storms.handle_sent("a", TO, MOST + 1 if minute % MINUTES else 1, minute * MINUTE)
+    assert storms.violations == []
+
+
+def test_with_each_message_that_comes_or_goes_it_begins_anew() -> None:
+    """A commit of anything else is no progress."""
+    for commit, storm in ((PROGRESS, False), (Commit(outgoing_deletes=[(1, 1)]), False), (Commit(serial=7), True)):
+        storms = Storms()
+        for minute in range(MINUTES + 1):
+            storms.handle_sent("a", TO, MOST + 1, minute * MINUTE)
+            if minute == 1:
+                storms.handle_commit("a", commit, minute * MINUTE + 1)
+        assert bool(storms.violations) is storm
+
+
+@pytest.mark.parametrize("what", EACH)
+def test_a_run_may_do_so_much_for_each_packet_and_second(what: str) -> None:
+    """One more is told of, with the node, the figure, its bound, and where and when most of it was."""
+    most = EACH[what] * (30 + 10 + BEGUN)
+    storms = Storms()
+    for number in range(most):
+        now_ns = (5 if number % 3 else 6) * SECOND
+        if what == "datagrams sent":
+            storms.handle_sent("a", TO if number % 4 else "udp:other:1", 1, now_ns)
+        elif what == "commits":
+            storms.handle_commit("a", Commit(state={"k": b"v"}) if number % 4 else PROGRESS, now_ns)
+        else:
+            storms.handle_woken("a", now_ns)
+    storms.judge("a", 30, 10 * SECOND)
+    assert storms.violations == []
+    storms.judge("b", 0, 0)
+    assert storms.violations == []
+    storms.judge("a", 29, 10 * SECOND)
+    there = most if what == "wakes for nothing" else sum(number % 4 > 0 for number in range(most))
+    then = sum(number % 3 > 0 for number in range(most))
+    ((rule, sentence),) = storms.violations
+    assert rule == "effort"
+    assert sentence.startswith(f"a: {most} {what}, at most {most - EACH[what]} for 29 packets in 10 s; {there} ")
+    assert sentence.endswith(f", {then} in second 5")
+
+
+def test_commits_are_named_by_what_is_in_them() -> None:
+    """Nothing is written for one that is empty; but the node waits for it all the same."""
+    others = Commit(state={"k": b"v"})
+    for commit, kind in ((PROGRESS, "of messages"), (others, "of other rows"), (Commit(), "of nothing")):
+        storms = Storms()
+        for _ in range(EACH["commits"] * BEGUN + 1):
+            storms.handle_commit("a", commit, 0)
+        storms.judge("a", 0, 0)
+        assert [sentence.split("; ")[1] for _, sentence in storms.violations] == [f"121 {kind}, 121 in second 0"]
+
+
+def test_packets_are_accepted_of_applications_for_queues_here_and_to_pass_on() -> None:
+    """Those that a start finds on the disk are not accepted again, and nothing else counts."""
+    accepted = [{"event": event, "first": 3, "last": 5} for event in ("queued", "committed", "transit_committed")]
+    assert accepted_in(accepted) == 9
+    assert accepted_in([record | {"recovered": True} for record in accepted]) == 0
+    assert accepted_in([{"event": "packet_sent", "first": 1, "last": 9}, {"v": 1}]) == 0
+
+
+# Effects are counted, and a process ends before the one that was planned.
+
+
+@pytest.mark.parametrize("left", [0, 1, 5])
+def test_a_process_ends_after_a_number_of_effects(left: int) -> None:
+    """That many still happen; the next one is counted, and is the end."""
+    effects = Effects()
+    assert not effects.end_process()
+    effects.left = left
+    ends = [effects.end_process() for _ in range(left + 1)]
+    assert ends == [False] * left + [True]
+    assert effects.count == left + 2
+
+
+def test_a_planned_end_comes_once() -> None:
+    """The next process of the machine is not the one that it was planned for."""
+    effects = Effects()
+    effects.left = 1
+    assert [effects.end_process() for _ in range(5)] == [False, True, False, False, False]
+
+
+def test_nothing_ends_that_was_not_planned() -> None:
+    """However many effects there are."""
+    effects = Effects()
+    assert not any(effects.end_process() for _ in range(1_000))
+    assert effects.count == 1_000

@@ -1,16 +1,31 @@
-"""A simulated process: its effects on the outside, that it ends as planned, and that nothing follows then."""
+"""Processes of the simulated world, and their machines."""
 
 import asyncio
+import contextlib
+import time
 from collections import Counter
+from pathlib import Path
+from random import Random
+from typing import Any
 
 import pytest
 
 import triack
+import triack.sync
 from tests.tools.testing.services import B, collect, feed, numbers
+from triack.base.peers import Peer
+from triack.node.files.private_files import MemoryFiles
+from triack.node.files.trust import TrustFile
 from triack.node.shell.platform import PLATFORM
-from triack.testing import MachineCrashed, World
+from triack.testing import MachineCrashed, NotSimulated, World
+from triack.testing.ground import Ground
 from triack.testing.hardware import Hardware
+from triack.testing.keyring import Keyring
 from triack.testing.process import SimProcess
+from triack.tools.sim.disk import DiskFaults
+from triack.tools.sim.world import START_NS, WALL_NS
+
+# A simulated process: its effects on the outside, that it ends as planned, and that nothing follows then.
 
 
 def test_a_dead_machine_has_no_effects() -> None:
@@ -293,3 +308,346 @@ async def test_a_message_of_its_own_keeps_its_class_over_a_restart(triack_world:
     assert len(handed) == 1
     assert b'"class":"recoverable"' in handed[0]
     triack_world.check()
+
+
+# Simulated machines: crashes, power, pauses, disks, clocks and addresses, under services that do not know.
+
+
+async def test_tasks_made_inside_with_belong_to_the_machine(triack_world: World) -> None:
+    ticks: list[float] = []
+
+    async def tick() -> None:
+        while True:
+            await asyncio.sleep(1)
+            ticks.append(triack_world.now)
+
+    a = triack_world.machine("a")
+    with a:
+        ticking = asyncio.create_task(tick())
+    await triack_world.advance(1.5)
+    a.crash()
+    await triack_world.advance(10)
+    assert ticks == [1.0]
+    assert not ticking.done()
+
+
+async def test_what_runs_nowhere_is_named(triack_world: World) -> None:
+    """What is no service, and a service whose nodes would live in another loop."""
+
+    async def serve() -> None:
+        with triack.sync.open("a", data="data"):
+            pass
+
+    a: Any = triack_world.machine("a")
+    for nothing in (5, time.time):
+        with pytest.raises(triack.UsageError, match=r"on (machine )?a: .* is no async function"):
+            a.start(nothing)
+    for uncalled in (5, serve):
+        with pytest.raises(triack.UsageError, match="is no coroutine, as what a call of an async function gives"):
+            await a.run(uncalled)
+    with pytest.raises(NotSimulated, match=r"^open a node on machine a: .* real event loop, as that of triack\.sync"):
+        await a.run(serve())
+    for name in ("", "a b", 5):
+        with pytest.raises(triack.AddressError, match="name"):
+            triack_world.machine(name)  # type: ignore[arg-type]
+
+
+async def test_no_other_process_is_there_to_connect(triack_world: World, tmp_path: Path) -> None:
+    """A real directory of that name is none of the world's business."""
+
+    async def visit() -> None:
+        async with triack.open("a", data=tmp_path):
+            with pytest.raises(triack.UsageError, match="in a simulated world"):
+                await triack.connect(tmp_path).start()
+
+    await triack_world.machine("a").run(visit())
+
+
+async def test_a_paused_machine_is_late(triack_world: World) -> None:
+    ticks: list[float] = []
+
+    async def tick() -> None:
+        while True:
+            await asyncio.sleep(1)
+            ticks.append(triack_world.now)
+
+    a = triack_world.machine("a")
+    a.start(tick)
+    await triack_world.advance(1.5)
+    a.pause()
+    assert a.state == "paused"
+    await triack_world.advance(100)
+    a.resume()
+    await triack_world.advance(1.1)
+    assert ticks == [1.0, 101.5, 102.5]
+
+
+@pytest.mark.slow
+@pytest.mark.gate
+async def test_a_pause_breaks_no_promise(triack_world: World) -> None:
+    """Sessions end meanwhile, and everything arrives after it; being late is no finding."""
+    got: list[bytes] = []
+    a, b = triack_world.machine("a"), triack_world.machine("b")
+    b.start(collect, got)
+    a.start(feed, 60, B, 0.1)
+    await triack_world.advance(2)
+    b.pause()
+    await triack_world.advance(60)
+    b.resume()
+    await triack_world.until(lambda: len(got) == 60)
+    assert got == numbers(60)
+
+
+async def test_stop_ends_services_in_good_order(triack_world: World) -> None:
+    """Without a signal handler they are cancelled, and their nodes close."""
+    got: list[bytes] = []
+    b = triack_world.machine("b")
+    service = b.start(collect, got)
+    await triack_world.advance(1)
+    await b.stop()
+    assert not service.is_running
+    assert b.is_up
+    with b:  # the data directory is free again
+        async with triack.open("b", data="b", listen=B, insecure=True):
+            pass
+
+
+async def test_who_does_not_stop_is_named(triack_world: World) -> None:
+    """And runs on: it is the wait that has ended."""
+
+    async def hang() -> None:
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.sleep(1_000)
+        await asyncio.sleep(1_000)
+
+    b = triack_world.machine("b")
+    b.start(asyncio.sleep, 1_000)
+    service = b.start(hang)
+    await triack_world.advance(1)
+    with pytest.raises(triack.WaitTimeout, match=r"^test_.*hang on b: still running 5 s of virtual time after stop"):
+        await b.stop(timeout=5)
+    assert service.is_running
+
+
+async def test_a_coroutine_is_no_service(triack_world: World) -> None:
+    """It could not start again; the error says what can."""
+    a = triack_world.machine("a")
+    with pytest.raises(
+        triack.UsageError, match=r"^start feed on machine a: a coroutine cannot .* start\(feed, \.\.\.\)"
+    ):
+        a.start(feed(1))  # type: ignore[arg-type]
+
+
+# The hardware of a machine: a disk that fails as planned, a clock that may be wrong, changing addresses.
+
+
+@pytest.mark.slow
+@pytest.mark.gate
+async def test_a_full_disk_ends_the_service(triack_world: World) -> None:
+    a = triack_world.machine("a")
+    service = a.start(feed, 60, B, 0.1)
+    await triack_world.advance(1)
+    a.fill_disk()
+    with pytest.raises(triack.StoreFailed, match="the disk is full"):
+        await service
+    a.mend_disk()
+    got: list[bytes] = []
+    triack_world.machine("b").start(collect, got)
+    a.restart()
+    await triack_world.until(lambda: len(got) == 60)
+    assert got == numbers(60)
+
+
+async def test_a_broken_disk_does_too(triack_world: World) -> None:
+    a = triack_world.machine("a")
+    service = a.start(feed, 60, B, 0.1)
+    await triack_world.advance(1)
+    a.break_disk()
+    await triack_world.until(lambda: not service.is_running)
+    assert isinstance(service.error, triack.StoreFailed)
+
+
+@pytest.mark.parametrize("seconds", [3_600, -3_600])
+async def test_the_wall_clock_may_jump(triack_world: World, seconds: float) -> None:
+    """Virtual time goes on, and messages with a deadline arrive all the same."""
+    a, b = triack_world.machine("a"), triack_world.machine("b")
+    got: list[bytes] = []
+    b.start(collect, got)
+    with a:
+        async with triack.open("a", data="a", insecure=True) as node:
+            before, now = a.clock(), triack_world.now
+            a.jump_clock(seconds)
+            assert a.clock() - before == pytest.approx(seconds)
+            assert triack_world.now == now
+            receipt = await node.send(f"{B}/q", b"0", time_to_reach_queue=10, time_to_be_received=7_200)
+            await receipt.ordered(timeout=5)
+            await triack_world.until(lambda: got == [b"0"], timeout=5)
+
+
+@pytest.mark.parametrize("address", [B, B.replace("udp", "tcp"), "memory://b"])
+async def test_a_machine_may_get_another_address(triack_world: World, address: str) -> None:
+    got: list[bytes] = []
+    a, b = triack_world.machine("a"), triack_world.machine("b")
+    b.start(collect, got, address)
+    a.start(feed, 40, address, 0.1)
+    for _ in range(3):
+        await triack_world.advance(1)
+        a.rebind()
+    await triack_world.until(lambda: len(got) == 40)
+    assert got == numbers(40)
+
+
+def test_a_wall_clock_is_the_machines_own() -> None:
+    """It begins at a time that is one, and the jump of one leaves the others."""
+    ground = Ground(1, 1_000)
+    one, other = Hardware(ground, "one"), Hardware(ground, "other")
+    assert one.wall_ns() == other.wall_ns() == WALL_NS + START_NS
+    one.jump_clock(-1.5)
+    assert one.wall_ns() == other.wall_ns() - 1_500_000_000
+    assert one.clock() == one.wall_ns() / 1e9
+    assert ground.told == ["    0.000000 s  one: clock jumps by -1.5 s"]
+    for hardware in (one, other):
+        hardware.disk.close()
+    ground.loop.close()
+
+
+def test_a_disk_fails_in_one_way_until_it_is_mended() -> None:
+    """And the story tells of it."""
+    ground = Ground(1, 1_000)
+    hardware = Hardware(ground, "a")
+    hardware.fill_disk()
+    assert hardware.disk.faults == DiskFaults(full=1.0)
+    hardware.break_disk()
+    assert hardware.disk.faults == DiskFaults(write=1.0, sync=1.0)
+    hardware.mend_disk()
+    assert hardware.disk.faults == DiskFaults()
+    assert [line.split("  ")[-1] for line in ground.told] == ["a: disk full", "a: disk broken", "a: disk mended"]
+    hardware.disk.close()
+    ground.loop.close()
+
+
+def test_the_disk_takes_about_its_time() -> None:
+    """Half of it more or less; each machine draws for itself."""
+    ground = Ground(1, 1_000)
+    one, other = Hardware(ground, "one"), Hardware(ground, "other")
+    one.disk_delay = other.disk_delay = 2.0
+    delays = [one.draw_disk_delay() for _ in range(1_000)]
+    assert 1.0 <= min(delays) < 1.01
+    assert 2.99 < max(delays) <= 3.0
+    assert delays[0] != other.draw_disk_delay()
+    for hardware in (one, other):
+        hardware.disk.close()
+    ground.loop.close()
+
+
+async def test_numbers_that_cannot_be_are_refused_with_their_unit(triack_world: World) -> None:
+    """A slip of units, as milliseconds or nanoseconds for seconds, is no quiet hour of waiting."""
+    a = triack_world.machine("a")
+    for delay in (-1, "1", True, float("nan"), float("inf"), 5e15):
+        with pytest.raises(triack.UsageError, match="disk_delay of machine a, in seconds, must be between 0 and"):
+            a.disk_delay = delay  # type: ignore[assignment]
+    with pytest.raises(triack.UsageError, match="jump_clock of machine a: seconds must be between -3"):
+        a.jump_clock(float("inf"))
+    for effects in (-1, 1.5, True):
+        with pytest.raises(triack.UsageError, match="crash_after of machine a: effects must be a whole number"):
+            a.crash_after(effects)  # type: ignore[arg-type]
+    with pytest.raises(triack.UsageError, match="stop the services of machine a: timeout"):
+        await a.stop(timeout=-1)
+    with pytest.raises(triack.UsageError, match="until: timeout"):
+        await triack_world.until(lambda: True, timeout=float("nan"))
+    with pytest.raises(triack.UsageError, match="set_delay: seconds must be between 0 and"):
+        triack_world.set_delay(float("inf"))
+    with pytest.raises(triack.UsageError, match="advance: seconds must be between 0 and"):
+        await triack_world.advance(float("inf"))
+
+
+# Machines of a simulated world know each other, unless that is turned off.
+
+DATA = Path("data")
+AT = "udp://127.0.0.1:7802"
+
+
+async def collect_keys(got: list[bytes]) -> None:
+    async with triack.open("node", data=DATA, listen=AT) as node:
+        async for message in node.receive("q"):
+            got.append(message.body)  # noqa: PERF401 - it never ends
+
+
+async def feed_keys(*bodies: bytes) -> None:
+    async with triack.open("node", data=DATA) as node:
+        for body in bodies:
+            await (await node.send("b/q", body)).ordered()
+
+
+async def test_machines_are_peers_by_their_names(triack_world: World) -> None:
+    """From their start on, in whatever order; crashes change no key."""
+    got: list[bytes] = []
+    a, b = triack_world.machine("a"), triack_world.machine("b")
+    sending = a.start(feed_keys, b"0", b"1")
+    await triack_world.advance(5)
+    b.start(collect_keys, got)
+    await sending
+    a.restart()
+    b.lose_power()
+    b.restart()
+    await triack_world.until(lambda: got == [b"0", b"1", b"0", b"1"])
+
+
+@pytest.mark.triack(trust=False)
+async def test_or_they_are_strangers(triack_world: World) -> None:
+    """Then a service says itself whom it trusts, and that survives crashes as keys do."""
+    a, b = triack_world.machine("a"), triack_world.machine("b")
+    with b:
+        node_b = await triack.open("b", data=DATA, listen=AT).start()
+    with a:
+        node_a = await triack.open("a", data=DATA).start()
+    with pytest.raises(triack.AddressError, match="unknown peer b"):
+        await node_a.send("b/q", b"x")
+    await node_a.trust("b", node_b.key, AT)
+    receipt = await node_a.send("b/q", b"x")
+    await triack_world.advance(1)
+    assert node_b.stats().drops["untrusted"]
+    await node_b.trust("a", node_a.key)
+    await receipt.ordered()
+    key = node_a.key
+    a.restart()
+    with a:
+        node_a = await triack.open("a", data=DATA).start()
+    assert node_a.key == key
+    await (await node_a.send("b/q", b"y")).ordered()
+
+
+async def test_a_revoked_machine_stays_revoked(triack_world: World) -> None:
+    """It may start as often as it likes."""
+    a, b = triack_world.machine("a"), triack_world.machine("b")
+    with b:
+        node = await triack.open("b", data=DATA, listen=AT).start()
+    sending = a.start(feed_keys, b"0")
+    await sending
+    await node.revoke("a")
+    for _ in range(3):
+        a.restart()
+        await triack_world.advance(1)
+    assert node.queue_lengths()["q"] == 1
+
+
+def peers(keyring: Keyring, files: MemoryFiles) -> dict[str, Peer]:
+    return {peer.name: peer for peer in TrustFile(files).load()}
+
+
+def test_what_nodes_know_of_each_other() -> None:
+    """The first of a machine has the machine's name, more have their own; an address is the last one."""
+    keyring = Keyring(Random)
+    keyring.add_machine("a")
+    keyring.add_machine("b")
+    first = keyring.files("a", DATA, "x")
+    more = [keyring.files("a", Path(f"more{number}"), "x") for number in range(3)]
+    in_b = keyring.files("b", None, "b")
+    assert keyring.files("a", DATA, "whatever") is first
+    for files, address in ((first, ""), (in_b, "udp://127.0.0.1:1"), (more[0], "")):
+        keyring.introduce(files, address)
+    keyring.introduce(in_b, "udp://127.0.0.1:2")
+    assert set(peers(keyring, first)) == {"b", "x", "a.x", "a.x-2"}
+    assert set(peers(keyring, in_b)) == {"a", "x", "a.x", "a.x-2"}
+    assert peers(keyring, first)["b"].addresses == ("udp://127.0.0.1:2",)
+    assert more[2].read("trust.json") is None

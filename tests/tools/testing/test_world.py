@@ -1,6 +1,7 @@
-"""The simulated world: its network, its time, its own checks, and that all depends on the seed."""
+"""The simulated world of users' tests: nodes, services, endpoints."""
 
 import asyncio
+import json
 import os
 import re
 import subprocess
@@ -13,9 +14,24 @@ import pytest
 
 import triack
 import triack.testing
+from tests.tools.chaos.test_verdict import logs_of
+from tests.tools.replay.builder import MS
+from tests.tools.replay.faults import ready
 from tests.tools.testing.services import B, collect, feed, numbers
-from triack.testing import World
+from triack.base.errors import AddressError, TransportError, TriackError
+from triack.base.reasons import DropReason
+from triack.testing import MachineCrashed, PromiseBroken, ServiceDied, World, errors
+from triack.testing.check import FINDINGS_MAX, check_logs
+from triack.testing.endpoint import Links, SimEndpoint
+from triack.testing.ground import Ground
+from triack.tools.replay.log.files import parse_records
 from triack.tools.replay.run import replay
+from triack.tools.sim.world import START_NS
+from triack.transport.address import Address
+from triack.transport.frames import FRAME_BYTES_MAX
+from triack.transport.udp import MAX_DATAGRAM_BYTES
+
+# The simulated world: its network, its time, its own checks, and that all depends on the seed.
 
 TCP = B.replace("udp", "tcp")
 
@@ -191,3 +207,387 @@ async def test_what_cannot_be_is_refused_by_name(triack_world: World) -> None:
         with pytest.raises(triack.UsageError, match=f"^World: {why}$"):
             World(**settings)
     assert [machine.name for machine in triack_world.machines] == ["plant", "shop"]
+
+
+# Services of simulated machines: they start with them, end with them, and do not die unnoticed.
+
+
+async def test_a_service_starts_again_with_its_machine(triack_world: World) -> None:
+    """Its store is as it was, what it had in memory is gone, and nothing is lost or repeated."""
+    got: list[bytes] = []
+    a, b = triack_world.machine("a"), triack_world.machine("b")
+    b.start(collect, got)
+    a.start(feed, 50, B, 0.1)
+    for machine in (b, a, b):
+        await triack_world.advance(1)
+        machine.crash()
+        await triack_world.advance(0.5)
+        machine.restart()
+    await triack_world.until(lambda: len(set(got)) == 50)
+    # A transaction that was open when the machine died was taken again; the numbers are those of the first time.
+    assert sorted(set(got), key=int) == numbers(50)
+    assert len(got) <= 52
+
+
+async def test_work_on_a_machine_that_crashes_says_so(triack_world: World) -> None:
+    a = triack_world.machine("a")
+    service = a.start(asyncio.sleep, 1_000)
+    running = asyncio.create_task(a.run(asyncio.sleep(1_000)))
+    await triack_world.advance(1)
+    a.crash()
+    with pytest.raises(MachineCrashed, match="sleep on a ended: crash of machine a"):
+        await running
+    with pytest.raises(MachineCrashed):
+        await service
+    with pytest.raises(triack.UsageError, match=r"machine a: it is down; restart\(\) starts it again"):
+        await a.run(asyncio.sleep(0))
+    assert a.state == "down"
+    a.restart()
+    assert service.is_running
+    assert await a.run(asyncio.sleep(1, "fine")) == "fine"
+
+
+def test_a_service_that_dies_unnoticed_fails_the_test() -> None:
+    async def test() -> None:
+        world.machine("a").start(asyncio.to_thread, int, "no number")
+        await world.advance(1)
+
+    with pytest.raises(ServiceDied, match="to_thread on a died: ValueError: invalid") as caught, World() as world:
+        world.run(test())
+    assert isinstance(caught.value.__cause__, ValueError)
+
+
+def test_so_does_a_task_of_its_own() -> None:
+    async def service() -> None:
+        task = asyncio.create_task(asyncio.to_thread(int, "no number"))
+        await asyncio.sleep(1)
+        del task
+        await asyncio.sleep(1)
+
+    async def test() -> None:
+        await world.machine("a").start(service)
+
+    with pytest.raises(ServiceDied, match="exception was never retrieved: ValueError"), World() as world:
+        world.run(test())
+
+
+async def test_work_that_is_cancelled_ends_on_its_machine(triack_world: World) -> None:
+    """Its waiter is cancelled, and so is what runs there."""
+    ended = asyncio.Event()
+
+    async def work() -> None:
+        try:
+            await asyncio.sleep(1_000)
+        finally:
+            ended.set()
+
+    waiting = asyncio.create_task(triack_world.machine("a").run(work()))
+    await triack_world.advance(1)
+    waiting.cancel()
+    await asyncio.wait([waiting])
+    assert waiting.cancelled()
+    await asyncio.wait_for(ended.wait(), 1)
+
+
+async def test_a_service_gives_its_result_or_is_cancelled(triack_world: World) -> None:
+    """To every waiter, as often as it waits."""
+    machine = triack_world.machine("a")
+    service = machine.start(asyncio.sleep, 1, "result")
+    assert service.is_running
+    assert [await service, await service, service.error] == ["result", "result", None]
+    assert not service.is_running
+    endless = machine.start(asyncio.sleep, 1_000)
+    await triack_world.advance(1)
+    endless.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await endless
+    assert endless.error is None
+
+
+async def test_who_gives_up_waiting_does_not_end_a_service(triack_world: World) -> None:
+    service = triack_world.machine("a").start(asyncio.sleep, 2, "result")
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(service, 1)
+    assert service.is_running
+    assert await service == "result"
+
+
+async def test_a_death_that_was_looked_at_is_no_failure_of_the_test(triack_world: World) -> None:
+    """To ask for the error is to notice."""
+    service = triack_world.machine("a").start(asyncio.to_thread, int, "no number")
+    await triack_world.advance(1)
+    assert service.work.died_unnoticed
+    assert isinstance(service.error, ValueError)
+    assert not service.work.died_unnoticed
+
+
+# Endpoints on the simulated network have the limits of real ones, and an address belongs to one machine at a time.
+
+
+async def test_a_cut_holds_for_addresses_to_come(triack_world: World) -> None:
+    got: list[bytes] = []
+    triack_world.machine("b")
+    triack_world.cut("b")
+    triack_world.machine("a").start(feed, 1)
+    triack_world.cut("b", "a")
+    triack_world.machine("b").start(collect, got)
+    await triack_world.advance(10)
+    assert got == []
+    triack_world.calm()
+    await triack_world.until(lambda: got == [b"0"], timeout=2)
+
+
+async def test_addresses_are_shared_by_all_machines(triack_world: World) -> None:
+    """As on one real host: the second node at an address is refused, and port 0 takes a free one."""
+    a, b = triack_world.machine("a"), triack_world.machine("b")
+    with a:
+        one = await triack.open("one", data="one", listen="udp://127.0.0.1:7801", insecure=True).start()
+        free = await triack.open("free", data="free", listen="tcp://127.0.0.1:0", insecure=True).start()
+    assert free.address.startswith("tcp://127.0.0.1:49")
+    with b:
+        two = triack.open("two", data="one", listen="udp://localhost:7801", insecure=True)
+        with pytest.raises(triack.TransportError, match="address already in use on machine a"):
+            await two.start()
+        other = await triack.open("other", data="one", insecure=True).start()
+        await (await other.send("udp://localhost:7801/q", b"by name")).ordered(timeout=5)
+    assert one.queue_lengths()["q"] == 1
+    for node in (one, free, other):
+        await node.close()
+
+
+@pytest.fixture
+def open_end(triack_world: World) -> Callable[..., SimEndpoint]:
+    """Opens an endpoint on a machine; its datagrams are effects that happen."""
+
+    def open_it(machine: str, scheme: str, listen: str | None = None) -> SimEndpoint:
+        address = None if listen is None else Address.parse(listen, listening=True)
+        return SimEndpoint(triack_world.links, machine, scheme, address, lambda: True)
+
+    return open_it
+
+
+@pytest.mark.parametrize(("scheme", "limit_bytes"), [("udp", MAX_DATAGRAM_BYTES), ("tcp", FRAME_BYTES_MAX)])
+async def test_what_a_real_endpoint_drops_is_dropped(
+    open_end: Callable[..., SimEndpoint], scheme: str, limit_bytes: int
+) -> None:
+    """And counted by the same reasons."""
+    one, other = open_end("a", scheme), open_end("b", scheme)
+    await one.send([bytes(limit_bytes), bytes(limit_bytes + 1)], other.address)
+    assert [len(data) for data, _ in await other.receive()] == [limit_bytes]
+    await one.close()
+    await one.send([b"x"], other.address)
+    assert one.drops == {DropReason.TOO_LARGE: 1, DropReason.CLOSED: 1}
+    await other.close()
+
+
+async def test_an_endpoint_sends_to_its_own_kind_only(open_end: Callable[..., SimEndpoint]) -> None:
+    endpoint = open_end("a", "udp")
+    with pytest.raises(AddressError, match="it is not a udp address"):
+        await endpoint.send([b"x"], "tcp://10.0.0.2:1")
+    await endpoint.close()
+
+
+async def test_who_waits_learns_that_an_endpoint_is_closed(open_end: Callable[..., SimEndpoint]) -> None:
+    """Its address is free again; of one that vanishes nobody learns anything."""
+    endpoint = open_end("a", "udp", B)
+    waiting = asyncio.create_task(endpoint.receive())
+    await asyncio.sleep(0)
+    await endpoint.close()
+    with pytest.raises(TransportError):
+        await waiting
+    again = open_end("b", "udp", B)
+    waiting = asyncio.create_task(again.receive())
+    again.vanish()
+    await asyncio.sleep(10)
+    assert not waiting.done()
+    waiting.cancel()
+    open_end("a", "udp", B).vanish()
+
+
+async def test_of_a_process_that_ends_nothing_more_is_sent(triack_world: World) -> None:
+    """Datagram by datagram."""
+    left = iter([True, True, False])
+    endpoint = SimEndpoint(triack_world.links, "a", "udp", None, lambda: next(left))
+    await endpoint.send([b"1", b"2", b"3"], B)
+    assert triack_world.network.counts["sent"] == 2
+    endpoint.vanish()
+
+
+@pytest.mark.parametrize("scheme", ["udp", "tcp", "memory"])
+def test_free_addresses_are_all_different(triack_world: World, scheme: str) -> None:
+    links = Links(triack_world.network)
+    assert len({str(links.free(scheme, "127.0.0.1")) for _ in range(100)}) == 100
+
+
+def test_names_of_machines_mean_their_one_address(triack_world: World) -> None:
+    """Other names are no business of the world's."""
+    links = triack_world.links
+    links.hosts.add("a")
+    routes = [links.route(Address.parse(f"udp://{host}:7")) for host in ("a", "localhost", "127.0.0.1", "example.org")]
+    assert routes == ["udp://127.0.0.1:7"] * 3 + ["udp://example.org:7"]
+
+
+async def test_what_is_clogged_arrives_after_it(triack_world: World, open_end: Callable[..., SimEndpoint]) -> None:
+    """Between addresses of one kind; those that are opened meanwhile are clogged, too."""
+    triack_world.links.clog("a", "b")
+    one, other = open_end("a", "udp"), open_end("b", "udp")
+    await one.send([b"held"], other.address)
+    await other.send([b"free"], one.address)
+    assert [data for data, _ in await one.receive()] == [b"free"]
+    waiting = asyncio.create_task(other.receive())
+    await asyncio.sleep(100)
+    assert not waiting.done()
+    triack_world.links.heal()
+    assert [data for data, _ in await waiting] == [b"held"]
+    assert triack_world.links.routes_of("a") == [one.address]
+    await one.close()
+    await other.close()
+
+
+# The ground of a world: one clock for all, one story, and a context that belongs to no machine.
+
+
+def test_all_parts_have_one_clock() -> None:
+    """It begins at zero for the test, and every part sees it move."""
+    ground = Ground(7, 1_000)
+    assert ground.now == 0
+    ground.loop.run_until_complete(asyncio.sleep(1.5))
+    assert ground.now == 1.5
+    assert ground.time.now_ns == START_NS + 1_500_000_000
+    assert ground.network.world is ground.time
+    assert ground.links.network is ground.network
+    ground.loop.close()
+
+
+def test_the_story_says_when() -> None:
+    """To the microsecond."""
+    ground = Ground(7, 1_000)
+    ground.tell("something")
+    ground.loop.run_until_complete(asyncio.sleep(12.25))
+    ground.tell("something else")
+    assert ground.told == ["    0.000000 s  something", "   12.250000 s  something else"]
+    ground.loop.close()
+
+
+def test_a_seed_is_all_of_its_chance() -> None:
+    """The network's included."""
+    draws = []
+    for seed in (7, 7, 8):
+        ground = Ground(seed, 1_000)
+        draws.append((ground.seed, ground.time.chance("x").random()))
+        ground.loop.close()
+    assert draws[0] == draws[1]
+    assert draws[0][1] != draws[2][1]
+
+
+# The session logs of a world are judged: errors name the broken promise; a machine that stood still may be late.
+
+
+@pytest.mark.slow
+@pytest.mark.gate
+def test_a_broken_promise_is_found() -> None:
+    """The logs of a good run, but for one commit that the receiver did not write down."""
+    world = exchange(4)
+    logs = {log.name: bytes(log.records) for log in world.logs}
+    check_logs(logs)
+    name, records = next((name, records) for name, records in logs.items() if name.startswith("b-"))
+    lines = whole_lines(records)
+    at = max(index for index, line in enumerate(lines) if b'"event": "committed"' in line)
+    with pytest.raises(PromiseBroken, match=r"the session logs show .* broken promises:\n.*check="):
+        check_logs(logs | {name: b"".join(lines[:at] + lines[at + 1 :])})
+
+
+def whole_lines(log: bytes) -> list[bytes]:
+    """The records of a log, each with all of its fields."""
+    return [json.dumps(record).encode() + b"\n" for record in parse_records(log)]
+
+
+@pytest.mark.slow
+@pytest.mark.gate
+def test_no_more_is_listed_than_can_be_read() -> None:
+    """The report has the number of all."""
+    logs = {log.name: bytes(log.records) for log in exchange(4).logs}
+    without = {
+        name: b"".join(line for line in whole_lines(records) if b'"event": "committed"' not in line)
+        for name, records in logs.items()
+    }
+    with pytest.raises(PromiseBroken) as broken:
+        check_logs(without)
+    first, *listed = str(broken.value).splitlines()
+    assert len(listed) == FINDINGS_MAX
+    assert int(first.split()[4]) > FINDINGS_MAX
+
+
+def test_a_process_that_stood_still_need_not_be_in_time() -> None:
+    """Beta acknowledges late: only that it was stopped itself, and says so, is an excuse."""
+    for stopped in (None, "alpha", "beta"):
+        world = ready()
+        arrived = world.send("express", world.queue("express", 1))
+        if stopped is None:
+            world.clock.tick(4_000 * MS)
+        else:
+            getattr(world, stopped).stand_still(4_000 * MS)
+        world.ack(arrived, store=False)
+        world.number()
+        if stopped == "beta":
+            check_logs(logs_of(world))
+            continue
+        with pytest.raises(PromiseBroken, match=r"show 1 broken promises:\n.*check='idle_delay'"):
+            check_logs(logs_of(world))
+
+
+# The errors of a simulated world: public, of Triack's own kind, and distinct from those of services.
+
+
+@pytest.mark.parametrize("name", errors.__all__)
+def test_every_error_is_public_and_says_what_it_is(name: str) -> None:
+    error = getattr(errors, name)
+    assert issubclass(error, TriackError)
+    assert getattr(triack.testing, name) is error
+    assert name in triack.testing.__all__
+    assert str(error("what happened")) == "what happened"
+
+
+def test_what_is_not_simulated_is_not_implemented() -> None:
+    """Libraries that try a socket and can do without one look for just that."""
+    assert issubclass(errors.NotSimulated, NotImplementedError)
+    assert not any(
+        issubclass(getattr(errors, name), OSError | RuntimeError) for name in ("MachineCrashed", "ServiceDied")
+    )
+
+
+# A wait that fails lists the state of the nodes.
+
+REFUSED = triack.NodeSettings(max_redeliveries=2, redelivery=triack.Redelivery(first_wait_s=0))
+
+
+async def refuse() -> None:
+    """A service whose handler never works."""
+    async with triack.open("b", data="b", listen=B, settings=REFUSED, insecure=True) as node:
+        async for message in node.receive("q", ack="manual"):
+            message.reject()
+
+
+async def test_messages_that_all_went_to_the_dead_letter_queue_are_counted_by_reason(triack_world: World) -> None:
+    triack_world.machine("b").start(refuse)
+    triack_world.machine("a").start(feed, 20)
+    with pytest.raises(triack.WaitTimeout) as told:
+        await triack_world.until(lambda: False, timeout=30)
+    lines = str(told.value).splitlines()
+    assert "still not true after 30 s of virtual time" in lines
+    assert (
+        "  b on b: queue q has 0 messages; dead-letter has 20 messages (20 for max-redeliveries); session with a, "
+        "0 of 64 packets unacknowledged"
+    ) in lines
+    assert "  a on a: session with b, 0 of 64 packets unacknowledged" in lines
+
+
+async def test_what_is_on_its_way_is_counted_and_who_is_down_is_left_out(triack_world: World) -> None:
+    """Also in the story of a test that failed."""
+    triack_world.machine("b").start(collect, [])
+    triack_world.machine("a").start(feed, 3)
+    triack_world.cut("a", "b")
+    with pytest.raises(triack.WaitTimeout, match=rf"a on a: 3 packets on the way to {B}/q; no session"):
+        await triack_world.until(lambda: False, timeout=1)
+    triack_world.machine("a").crash()
+    assert triack_world.story().splitlines()[-1] == "at the end: b on b: queue q has 0 messages; no session"

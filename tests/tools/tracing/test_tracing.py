@@ -1,4 +1,4 @@
-"""Spans of sends, receives and work, which belong together across nodes and processes."""
+"""Spans of messages."""
 
 import asyncio
 import sys
@@ -9,7 +9,7 @@ from types import FrameType
 from typing import Any
 
 import pytest
-from opentelemetry import baggage
+from opentelemetry import baggage, context, trace
 from opentelemetry.context import attach, detach
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.trace import NonRecordingSpan, SpanContext, SpanKind, TraceFlags, use_span
@@ -18,6 +18,9 @@ import triack
 from tests.machine import PATIENCE_S
 from tests.tools.tracing.conftest import Spans
 from triack.tracing import Tracing
+from triack.tracing.spans import about, links_to, with_context
+
+# Spans of sends, receives and work, which belong together across nodes and processes.
 
 WAIT = PATIENCE_S
 
@@ -312,3 +315,49 @@ async def test_work_on_a_message_has_the_baggage_of_its_send(shop: triack.Node, 
     assert baggage.get_baggage("tenant") is None
     async with node.receive("invoices") as reader:
         assert (await reader.get(WAIT)).headers["baggage"] == "tenant=acme"
+
+
+# The reader is the one of the node, with spans.
+
+
+async def test_it_acknowledges_gives_back_and_closes_as_ever(shop: triack.Node, spans: Spans) -> None:
+    node = Tracing(spans.provider).watch(shop)
+    await node.send_many("orders", [b"1", b"2"])
+    reader = node.receive("orders")
+
+    async def read() -> None:
+        async with reader:
+            async for message in reader:
+                if message.body == b"2":
+                    raise LookupError
+
+    with pytest.raises(LookupError):
+        await read()
+    assert "orders" in repr(reader)
+    reader.close()
+    assert node.queue_lengths()["orders"] == 1
+    assert (await node.receive("orders", ack="manual").get()).failures == 1
+    assert spans.names.count("receive orders") == 3
+
+
+# Attributes and contexts.
+
+
+def test_a_list_has_its_number() -> None:
+    assert about("send", "orders", count=1).keys() == about("process", "orders").keys()
+    assert about("send", "orders", count=3)["messaging.batch.message_count"] == 3
+
+
+def test_the_headers_of_the_sender_stay(spans: Spans) -> None:
+    given = {"by": "till 3"}
+    assert with_context(given) == given
+    with spans.provider.get_tracer("t").start_as_current_span("s"):
+        assert with_context(given).keys() == {"by", "traceparent"}
+    assert given == {"by": "till 3"}
+
+
+def test_one_link_for_each_span(spans: Spans) -> None:
+    span = spans.provider.get_tracer("t").start_span("s")
+    brought = trace.set_span_in_context(span, context.Context())
+    assert len(links_to([brought, brought, context.Context()])) == 1
+    span.end()

@@ -1,16 +1,25 @@
-"""Small runs of the systems that are compared: counted, and in order."""
+"""The systems that are compared."""
 
+import asyncio
+import importlib.util
+import shutil
 from pathlib import Path
 
 import pytest
 
-from triack.base.errors import TriackError
+import triack
+from tests.tools.bench.measuring import measured
+from triack.base.errors import TriackError, UsageError
+from triack.node.shell.platform import PLATFORM
 from triack.tools.bench.run import Outcome, run_once
 from triack.tools.bench.servers import running
-from triack.tools.bench.systems.catalogue import PEERS, SYSTEMS
-from triack.tools.bench.work import Work
+from triack.tools.bench.systems.catalogue import PEERS, SYSTEMS, inlet_of, outlet_of, system_of
+from triack.tools.bench.systems.framing import POSITION, pack_batch, read_batch, read_position
+from triack.tools.bench.systems.outbox import OutboxInlet, OutboxOutlet, _Table
+from triack.tools.bench.systems.own import Counting, settings_of
+from triack.tools.bench.work import Work, make_ring, noise_of
 
-pytestmark = pytest.mark.slow
+# Small runs of the systems that are compared: counted, and in order.
 
 SYNCED = {"redis": ["synced once"], "outbox": ["synced at both ends"]}
 """What is said of the systems that write to the disk."""
@@ -33,6 +42,7 @@ async def whole_run(name: str, folder: Path, messages: int = 3_000) -> Outcome:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("system", PEERS)
 async def test_a_stream_arrives(system: str, tmp_path: Path) -> None:
     """And no more is said of it than what was seen."""
@@ -40,9 +50,175 @@ async def test_a_stream_arrives(system: str, tmp_path: Path) -> None:
     assert found.guarantee == ["every message once, in order", *SYNCED.get(system, [])]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["paced", "single"])
 @pytest.mark.parametrize("system", PEERS)
 async def test_other_rows_can_be_compared(system: str, mode: str, tmp_path: Path) -> None:
     found = await ran(system, tmp_path, Work(messages=50, mode=mode, rate=200))  # type: ignore[arg-type]
     assert (found.delivered, found.flaw) == (50, "")
     assert bool(found.latencies) == (mode == "paced")
+
+
+# The systems beside Triack, and the advice when one is not installed.
+
+
+def test_every_peer_that_is_promised_is_there() -> None:
+    assert set(PEERS) == {"redis", "nats", "rabbitmq", "zmq", "mosquitto", "outbox", "tcp"}
+    with pytest.raises(UsageError, match="no system kafka; there are triack, tcp"):
+        system_of("kafka")
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_every_system_has_its_two_ends(name: str) -> None:
+    system = SYSTEMS[name]
+    if system.library:
+        pytest.importorskip(system.library)
+    assert callable(system.load(system.outlet).put)
+    assert callable(system.load(system.inlet).run)
+
+
+def test_our_own_need_nothing() -> None:
+    for name in ("triack", "tcp", "outbox"):
+        SYSTEMS[name].check()
+
+
+def test_what_is_missing_is_said_in_one_line_with_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    with pytest.raises(TriackError) as told:
+        SYSTEMS["redis"].check()
+    assert str(told.value) == (
+        "bench --versus redis needs its Python client (pip install 'triack[bench]') and redis-server on the PATH "
+        "(Debian: apt-get install redis-server)"
+    )
+    with pytest.raises(TriackError, match=r"^bench --versus zmq needs its Python client"):
+        SYSTEMS["zmq"].check()
+
+
+def test_a_process_gets_what_its_options_name() -> None:
+    options = {"system": "tcp", "work": {}, "found": {"host": "127.0.0.1", "port": 1}}
+    assert type(outlet_of(options)).__name__ == "TcpOutlet"
+    assert type(inlet_of(options)).__name__ == "TcpInlet"
+
+
+# Triack as it is measured: through its public interface, with the settings of the row, and counted.
+
+
+def test_settings_are_defaults_but_for_what_the_row_says() -> None:
+    udp = settings_of(Work(window=9, datagram_bytes=1_000))
+    session = triack.SessionSettings(max_unacked_packet=9, max_datagram_bytes=1_000)
+    assert udp == triack.NodeSettings(session=session)
+    tcp = settings_of(Work(window=9, transport="tcp", datagram_bytes=60_000))
+    assert tcp == triack.NodeSettings(
+        session=triack.SessionSettings(max_unacked_packet=9), stream_datagram_bytes=60_000
+    )
+
+
+@pytest.mark.parametrize("data", ["on-disk", None])
+async def test_commits_and_datagrams_are_counted(tmp_path: Path, data: str | None) -> None:
+    """A store in memory is not said to be synced, and a body in the clear is seen."""
+    platform = Counting(noise_of(100))
+    async with triack.open("b", data=None, listen="udp://127.0.0.1:0", insecure=True, queues=["q"]) as receiver:
+        token = PLATFORM.set(platform)
+        sender = triack.open("a", data=tmp_path / data if data else None, insecure=True)
+        PLATFORM.reset(token)
+        async with sender:
+            receipt = await sender.send(f"{receiver.address}/q", make_ring(100)[0])
+            await receipt.ordered(10)
+            found = platform.facts()
+    assert found["commits"] > 0
+    assert found["synced"] == (data is not None)
+    assert found["datagrams"] >= 2
+    assert found["wire_bytes"] > 100
+    assert found["looked"] > 0
+
+
+@pytest.mark.slow
+async def test_a_sender_reads_two_answers_to_each_message(tmp_path: Path) -> None:
+    """T15 with few messages, beside a plain run."""
+    result = await measured("T15", tmp_path, 2_000)
+    assert result.verified, result.notes
+    assert result.figures["of plain"].values[0] > 0
+
+
+# Batches and positions on a stream of bytes.
+
+
+def stream(*pieces: bytes) -> asyncio.StreamReader:
+    reader = asyncio.StreamReader()
+    for piece in pieces:
+        reader.feed_data(piece)
+    reader.feed_eof()
+    return reader
+
+
+async def test_a_batch_comes_out_as_it_went_in() -> None:
+    batches = [(1, [b"a", b"", b"ccc"]), (4, [b"x" * 70_000])]
+    reader = stream(*(pack_batch(first, bodies) for first, bodies in batches))
+    assert [await read_batch(reader) for _ in batches] == batches
+
+
+async def test_a_torn_batch_is_none() -> None:
+    with pytest.raises(asyncio.IncompleteReadError):
+        await read_batch(stream(pack_batch(1, [b"abc"])[:-1]))
+
+
+async def test_positions_follow_each_other() -> None:
+    reader = stream(POSITION.pack(3), POSITION.pack(2**40))
+    assert [await read_position(reader) for _ in range(2)] == [3, 2**40]
+
+
+# T13 with few messages: they pass a third process, once and in order, and a direct run is beside it.
+
+
+@pytest.mark.slow
+async def test_messages_pass_a_relay(tmp_path: Path) -> None:
+    result = await measured("T13", tmp_path, 2_000)
+    assert result.verified, result.notes
+    assert result.guarantee[:2] == ["every message once, in order", "synced at both ends"]
+    assert result.figures["of direct"].values[0] > 0
+
+
+# An outbox as it is measured: what did not leave, leaves.
+
+
+@pytest.mark.slow
+async def test_after_a_break_it_goes_on_where_it_was(tmp_path: Path) -> None:
+    """Committed messages without an ack leave again, and messages that came are not handed out again."""
+    options = {"work": Work().to_json(), "data": str(tmp_path)}
+    for numbers in (range(3), range(3, 5)):
+        sink = Taken()
+        async with OutboxInlet(options) as inlet:
+            reading = asyncio.create_task(inlet.run(sink))  # type: ignore[arg-type]
+            async with OutboxOutlet({**options, "found": inlet.found()}) as outlet:
+                await outlet.put([b"%d" % number for number in numbers])
+                await outlet.settle()
+            reading.cancel()
+            await asyncio.gather(reading, return_exceptions=True)
+        assert sink.bodies == [b"%d" % number for number in numbers]
+
+
+@pytest.mark.slow
+async def test_what_did_not_leave_is_sent_at_the_next_start(tmp_path: Path) -> None:
+    options = {"work": Work().to_json(), "data": str(tmp_path)}
+    table = _Table(tmp_path / "outbox.db")
+    await table.commit(1, [b"a", b"b"], 0)
+    table.close()
+    sink = Taken()
+    async with OutboxInlet(options) as inlet:
+        reading = asyncio.create_task(inlet.run(sink))  # type: ignore[arg-type]
+        async with OutboxOutlet({**options, "found": inlet.found()}) as outlet:
+            await outlet.settle()
+        reading.cancel()
+        await asyncio.gather(reading, return_exceptions=True)
+    assert sink.bodies == [b"a", b"b"]
+
+
+class Taken:
+    """What was handed out."""
+
+    def __init__(self) -> None:
+        self.bodies: list[bytes] = []
+
+    def take(self, bodies: list[bytes]) -> None:
+        self.bodies += bodies

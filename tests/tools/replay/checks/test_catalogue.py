@@ -1,13 +1,31 @@
-"""The catalogue: every check has a lie that it must catch, and every machine has its checks."""
+"""The checks: each has a fault that it must find, and what they share."""
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.tools.replay.builder import brief
 from tests.tools.replay.judging import PLANTED, plant
+from triack.base.errors import ReplayError
 from triack.tools.replay.checks.catalogue import CHECKS, MACHINES
+from triack.tools.replay.checks.commits import Commit, Commits
+from triack.tools.replay.checks.findings import Due, Output
+from triack.tools.replay.checks.incoming_check import Incoming
+from triack.tools.replay.checks.latencies import Latencies
+from triack.tools.replay.checks.moments import MOMENTS_MAX, Moment, Moments
+from triack.tools.replay.checks.outgoing_check import Outgoing
+from triack.tools.replay.checks.runs import Carried, Runs, packets_of
+from triack.tools.replay.checks.stories import Segment, Story, even_share, segments, waiting
+from triack.tools.replay.checks.window_check import Window
+from triack.tools.replay.engines.checkpoint import freeze, revive
 from triack.tools.replay.engines.local_engine import judge_records
+from triack.tools.replay.log.ranges import RangeSet
+from triack.tools.replay.log.series import delay_bucket, latency_bucket
+
+# The catalogue: every check has a lie that it must catch, and every machine has its checks.
 
 ROOT = Path(__file__).parents[4]
 SILENT = {
@@ -51,3 +69,296 @@ def test_every_machine_is_watched() -> None:
     assert machines - SILENT <= set(MACHINES)
     assert all((ROOT / f"{machine}.py").exists() for machine in MACHINES)
     assert {check for checks in MACHINES.values() for check in checks} <= set(CHECKS)
+
+
+# What judges hand on.
+
+
+def test_a_finding_names_the_record_that_shows_it() -> None:
+    out = Output()
+    record = {"node": "n", "incarnation": 2, "n": 7, "wall_ns": 99}
+    out.report(record, "window", "too many", Due("log", "n", 2, end_ns=5), number=3, session="s")
+    (found,) = out.findings
+    it = found.violation
+    assert (it.check, it.node, it.session, it.number, it.last, it.evidence) == ("window", "n", "s", 3, 3, "too many")
+    assert (it.incarnation, it.n, it.wall_ns) == (2, 7, 99)
+    assert found.dues[0].end_ns == 5
+
+
+def test_numbers_add_up_and_times_span() -> None:
+    out = Output()
+    for wall_ns in (5, 3, 9):
+        out.count("sent", wall_ns)
+        out.begin(wall_ns)
+        out.end(wall_ns)
+    assert (out.numbers, out.begin_ns, out.end_ns) == ({"sent": 17}, 3, 9)
+
+
+def test_a_finding_names_the_session_or_the_stream_that_its_judge_looks_at() -> None:
+    out = Output()
+    record = {
+        "node": "n",
+        "incarnation": 2,
+        "n": 7,
+        "wall_ns": 99,
+        "sequence": 5,
+        "number": 6,
+        "window": 3,
+        "peer": "o",
+    }
+    Window("s", out).handle_changed(record, 0)
+    Incoming("n", "o", 4, out).handle_order_ack(record)
+    told = [found.violation for found in out.findings]
+    assert [(it.check, it.session, it.origin, it.stream, it.sequence) for it in told] == [
+        ("silent_end", "s", "", -1, -1), ("order_ack_before_commit", "", "o", 4, 5),
+    ]  # fmt: skip
+
+
+# What both sides of a stream know of its sequences.
+
+COMMON = {"node": "n", "incarnation": 1, "n": 7, "at_ns": 5, "wall_ns": 6, "sequence": 5, "number": 1, "peer": "o"}
+
+
+def test_a_sequence_has_the_class_of_the_first_record_of_it() -> None:
+    """An order ack names no class: only transactional packets have one."""
+    for side in (Incoming("n", "o", 1, Output()), Outgoing("n", "n", 1, Output())):
+        side.handle_order_ack(COMMON)
+        assert side.sequences[5].cls == "transactional"
+    sender = Outgoing("n", "n", 1, Output())
+    for cls in ("recoverable", "express"):
+        sender.handle_ended({**COMMON, "class": cls})
+    assert {number: it.cls for number, it in sender.sequences.items()} == {5: "recoverable"}
+
+
+# When what happened to which packet, in a bounded number of entries.
+
+
+def test_moments_are_found_by_packet() -> None:
+    moments = Moments()
+    moments.put(5, 8, 2, 20)
+    moments.put(1, 4, 3, 30)
+    assert moments.of(6) == Moment(5, 8, 2, 20)
+    assert moments.of(9) is None
+    known = moments.sorted()
+    assert (known.of(4), known.of(9)) == (Moment(1, 4, 3, 30), None)
+    assert (known.before(9), known.before(0)) == (Moment(5, 8, 2, 20), None)
+
+
+def test_a_long_session_keeps_some_of_them_evenly() -> None:
+    moments, count = Moments(), 20 * MOMENTS_MAX
+    for packet in range(1, count + 1):
+        moments.put(packet, packet, packet, packet)
+    kept = [moment.first for moment in moments]
+    assert MOMENTS_MAX // 2 <= len(kept) <= MOMENTS_MAX
+    steps = {after - before for before, after in pairwise(kept)}
+    assert len(steps) == 1
+    assert kept[0] + kept[-1] >= count
+
+
+# Stories: what became of packets, by ranges.
+
+
+def story(cls: str = "transactional") -> Story:
+    it = Story()
+    it.cls = cls
+    it.fresh.append((1, 10, 100))
+    return it
+
+
+def test_shares_add_up() -> None:
+    assert [even_share(number, number, (1, 3, 10)) for number in (1, 2, 3)] == [3, 3, 4]
+    assert [even_share(1, number, (1, 3, 10)) for number in (1, 2, 3)] == [3, 6, 10]
+
+
+def test_what_was_acked_and_is_nowhere_is_lost() -> None:
+    it = story()
+    it.commits["b"].add(1, 6, 60)
+    it.acked = 8
+    assert list(segments(it)) == [Segment(7, 8, 0, 0, 0, lost=True)]
+    kept = story("recoverable")
+    kept.stored.add(2, 2)
+    kept.covered.add(1, 1)
+    assert [(part.first, part.delivered, part.lost) for part in segments(kept)] == [(1, 1, False), (2, 0, True)]
+
+
+def test_a_packet_is_weighed_by_its_record_or_its_share() -> None:
+    it = story()
+    it.weights.put(4, 4, 7)
+    assert [it.weigh_all([(number, number)]) for number in (4, 5, 11)] == [7, 10, 0]
+    assert it.weigh_all([(4, 5)]) == 17
+    assert it.weigh_all([(3, 4), (5, 11)]) == 10 + 7 + 60
+
+
+def test_of_several_ranges_the_one_with_the_fewest_messages_counts() -> None:
+    it = story()
+    it.recovered += [(6, 15, 50), (9, 9, 3)]
+    assert [it.weigh_all([(number, number)]) for number in (5, 6, 9, 12)] == [10, 5, 3, 5]
+    assert it.weigh_all([(5, 12)]) == 10 + 3 * 5 + 3 + 3 * 5
+
+
+def test_a_range_longer_than_anybody_could_count_is_weighed() -> None:
+    """A commit goes past whatever its origin says that nobody wants."""
+    it = story()
+    it.weights.put(10**17, 10**17, 4)
+    assert it.weigh_all([(1, 10**17)]) == 100 + 4
+
+
+def test_what_is_nowhere_and_was_not_given_up_waits() -> None:
+    it = story()
+    it.queued.add(1, 10)
+    it.commits["b"].add(1, 3, 30)
+    it.removed.append((5, 6, 20))
+    it.covered.add(7, 7)
+    assert list(waiting(it, RangeSet([(9, 9)]))) == [(4, 4), (8, 8), (10, 10)]
+
+
+# Runs behave like a dictionary from packets to what they carry.
+
+
+def carried(number: int) -> Carried:
+    return Carried("transactional", "aa", 1, 5, -1, number, number - 1, 10)
+
+
+CONTROL = Carried("express", "", -1, -1, -1, 0, 0, 0)
+
+
+PUT = st.lists(st.tuples(st.integers(1, 40), st.integers(0, 6), st.integers(0, 3)), max_size=40)
+
+
+@given(PUT, st.integers(1, 40))
+def test_runs_are_a_dictionary(put: list[tuple[int, int, int]], asked: int) -> None:
+    runs, plain = Runs(), dict[int, Carried]()
+    for packet, more, lag in put:
+        what = CONTROL if lag == 3 else carried(packet + lag)
+        runs.put(packet, packet + more, what)
+        for step in range(more + 1):
+            plain.setdefault(packet + step, what.plus(step))
+    assert runs.get(asked) == plain.get(asked)
+    assert runs.last == max(plain, default=0)
+    unrolled = {packet: what.plus(packet - first) for first, last, what in runs for packet in range(first, last + 1)}
+    assert unrolled == plain
+    within = [packet for first, last, _ in runs.within(asked, asked + 9) for packet in range(first, last + 1)]
+    assert within == [packet for packet in range(asked, asked + 10) if packet in plain]
+    assert runs.part(asked, asked + 9) == list(runs.within(asked, asked + 9))
+    told = [packet for packet in range(1, 50) if packet in plain and runs.has(packet, packet, plain[packet])]
+    assert told == sorted(plain)
+    assert not any(runs.has(packet, packet + 1, carried(900)) for packet in range(1, 50))
+    assert list(revive(freeze(runs), Runs)) == list(runs)
+    lacking = [packet for first, last in runs.lacking(asked, asked + 9) for packet in range(first, last + 1)]
+    assert sorted(within + lacking) == list(range(asked, asked + 10))
+
+
+def test_consecutive_packets_are_one_run() -> None:
+    runs = Runs()
+    for packet in range(1, 1001):
+        runs.put(packet, packet, carried(packet + 5))
+    assert list(runs) == [(1, 1000, carried(6))]
+
+
+def test_a_hole_that_is_filled_makes_one_run_of_three() -> None:
+    """A late packet costs no memory once it is there."""
+    runs = Runs()
+    for packet in (1, 2, 4, 5, 3):
+        runs.put(packet, packet, carried(packet))
+    assert list(runs) == [(1, 5, carried(1))]
+
+
+def test_a_run_that_is_not_ordered_names_one_packet_before_all() -> None:
+    """`previous` of these classes says what is gone, and stays for a whole burst."""
+    recoverable = Carried("recoverable", "aa", 1, 5, -1, 7, 2, 10)
+    assert recoverable.plus(3) == recoverable._replace(number=10)
+
+
+def test_a_record_says_what_it_carries() -> None:
+    stream = {"origin": "aa", "stream": 1, "sequence": 5, "number": 7, "previous": 4, "counts": [[2, 10], [1, 9]]}
+    record = {"packet": 3, "packets": 3, "class": "transactional", "size": 9}
+    first, second = packets_of({**record, **stream})
+    assert first == (3, 4, carried(7)._replace(previous=4))
+    assert second == (5, 5, carried(9)._replace(messages=9))
+    assert list(packets_of({**record, "class": "express"})) == [(3, 5, CONTROL)]
+
+
+# Latencies do not depend on which node is heard first, and what was measured is forgotten.
+
+MS = 1_000_000
+QUEUED = [(1, 10, 0), (11, 20, 5 * MS)]
+COMMITTED = [(1, 4, 1 * MS), (5, 12, 7 * MS), (13, 20, 9 * MS)]
+
+
+def record(first: int, last: int, wall_ns: int) -> dict[str, int]:
+    return {"first": first, "last": last, "count": last - first + 1, "wall_ns": wall_ns}
+
+
+def measured(*order: str) -> tuple[dict[str, int], Latencies]:
+    latencies, out = Latencies(), Output()
+    for what in order:
+        for span in QUEUED if what == "queued" else COMMITTED:
+            getattr(latencies, what)(record(*span), out)
+    return {name: sum(series.buckets.values()) for name, series in out.series.items()}, latencies
+
+
+def test_each_message_is_measured_once() -> None:
+    """By the range in which the last packet of its commit was queued."""
+    for order in (("queued", "committed"), ("committed", "queued")):
+        counts, latencies = measured(*order)
+        one, four, two = (f"latency {latency_bucket(ms * MS)}" for ms in (1, 4, 2))
+        assert counts == {one: 4, two: 8, four: 8}
+        assert latencies.waiting == 0
+
+
+def test_what_was_not_queued_waits() -> None:
+    assert measured("committed")[0] == {}
+
+
+def test_what_two_have_seen_is_measured_together() -> None:
+    """Either of them may have seen either event."""
+    for one, other in (("queued", "committed"), ("committed", "queued")):
+        (_, mine), (_, others), out = measured(one), measured(other), Output()
+        mine.join(others, out)
+        counts = {name: sum(series.buckets.values()) for name, series in out.series.items()}
+        assert counts == measured("queued", "committed")[0]
+        assert mine.waiting == 0
+
+
+def test_delays_are_kept_for_percentiles_and_the_slowest_exactly() -> None:
+    """Whatever part of a stream was seen first."""
+    (_, mine), (_, others) = measured("queued"), measured("committed")
+    mine.join(others, Output())
+    for latencies in (mine, measured("queued", "committed")[1]):
+        assert latencies.delays == {delay_bucket(1 * MS): 4, delay_bucket(2 * MS): 8, delay_bucket(4 * MS): 8}
+        assert latencies.longest_ns == 4 * MS
+
+
+def test_what_waits_has_waited_since_it_was_queued() -> None:
+    _, latencies = measured("queued")
+    assert [latencies.oldest(RangeSet([span])) for span in ((9, 12), (11, 20), (21, 30))] == [0, 5 * MS, 0]
+
+
+# Commits of a stream: small, and the same again.
+
+MANY = 10_000
+
+
+def test_each_is_there_again_with_what_a_finding_needs() -> None:
+    commits = Commits()
+    commits.note(0, {"node": "aa", "incarnation": 2, "n": 7, "wall_ns": 1 << 60, "first": 1, "last": 3, "count": 9})
+    commits.add(Commit(4, 2, 9, 5, 4, 4, 1))
+    for kept in (commits, revive(freeze(commits), Commits)):
+        one, other = kept
+        assert (one.at, one.first, one.last, one.messages) == (0, 1, 3, 9)
+        assert one.record("aa") == {"node": "aa", "incarnation": 2, "n": 7, "wall_ns": 1 << 60}
+        assert other == Commit(4, 2, 9, 5, 4, 4, 1)
+        assert len(kept) == 2
+
+
+def test_a_number_that_no_node_counts_to_is_damage() -> None:
+    record = {"node": "aa", "incarnation": 2, "n": 7, "wall_ns": 5, "first": 1, "last": 1 << 63, "count": 9}
+    with pytest.raises(ReplayError, match="record 7 of start 2 of node aa is damaged"):
+        Commits().note(0, record)
+
+
+def test_each_takes_some_dozen_bytes() -> None:
+    commits = Commits()
+    for at in range(MANY):
+        commits.add(Commit(at, 1, at, 1_700_000_000_000_000_000 + at, at, at, 1))
+    assert len(freeze(commits)) < 64 * MANY

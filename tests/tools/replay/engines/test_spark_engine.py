@@ -1,12 +1,15 @@
-"""The Spark engine: the same judges, so the same verdict, evidence and all, over all worlds at once."""
+"""The replay on Spark."""
 
+import time
+from collections.abc import Iterator
 from dataclasses import astuple
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from proof.lies.engines import compare, unlike
+from tests.machine import PATIENCE_S
 from tests.tools.replay.builder import close_segments
 from tests.tools.replay.faults import rename
 from tests.tools.replay.harmless import HARMLESS
@@ -18,6 +21,10 @@ from triack.tools.replay.log.files import LogFile, find_logs
 from triack.tools.replay.log.listing import Listing
 from triack.tools.replay.log.schema import Verdict, Violation
 
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+# The Spark engine: the same judges, so the same verdict, evidence and all, over all worlds at once.
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
@@ -25,8 +32,6 @@ LIES = 30
 """`make lies` compares the engines over many more."""
 SOME = 6
 """One of every six worlds is enough to have more violations of a check than are taken."""
-
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
 def save_all(directory: Path, each: int = 1) -> list[LogFile]:
@@ -160,3 +165,26 @@ def test_a_file_that_no_worker_tells_of_is_no_pass(
         lambda spark, listing: tabulate(spark, listing).where(~(f.col("name") == f.lit(bytes(lost)))),
     )
     assert spark_engine.replay_spark(spark, [str(tmp_path)]).unread == {str(lost): "was not read"}
+
+
+# Spark reports its progress while it works.
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def test_the_tasks_of_a_step_are_reported(spark: "SparkSession", tmp_path: Path) -> None:
+    """The task waits until somebody has heard of it."""
+    from triack.tools.replay.engines.spark_progress import telling
+
+    heard = tmp_path / "heard"
+
+    def wait(batches: Iterator[Any]) -> Iterator[Any]:
+        until_s = time.monotonic() + PATIENCE_S
+        while not heard.exists() and time.monotonic() < until_s:
+            time.sleep(0.05)
+        yield from batches
+
+    with telling(spark, heard.write_text):  # type: ignore[arg-type]
+        spark.range(1).repartition(1).mapInArrow(wait, "id bigint").collect()
+    assert "of its 1 tasks done" in heard.read_text()

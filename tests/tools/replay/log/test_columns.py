@@ -1,13 +1,34 @@
-"""Records as columns, and back."""
+"""Records as columns, packed and weighed."""
 
 import io
+import json
+from array import array
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.tools.replay.builder import healthy
 from triack.base.errors import ReplayError
+from triack.base.reasons import FreedReason, HoldReason, RejectReason
+from triack.session.protocol.states import FAILURES, CloseReason
 from triack.tools.replay.log.files import Reading, columns_of, find_logs, read_records
+from triack.tools.replay.log.packed import rows_of, steps_of
+from triack.tools.replay.log.ranges import RangeSet, Tally, size
+from triack.tools.replay.log.schema import (
+    CLOSE_REASONS,
+    FAILURE_REASONS,
+    FREED_REASONS,
+    HOLD_REASONS,
+    REJECT_REASONS,
+    Verdict,
+    Violation,
+)
+from triack.tools.replay.log.series import BUCKETS_MAX, GRAIN_BITS, Series, delay_bucket, latency_bucket
+from triack.tools.replay.log.weights import Weights
+
+# Records as columns, and back.
 
 pytest.importorskip("pyarrow")
 
@@ -80,3 +101,208 @@ def test_what_anybody_wrote_is_read_or_named(columns: dict[str, list[object]], s
     count = sum(1 for _, records in reading.segments() for _ in records)
     assert reading.fault[: len(said)] == said
     assert (reading.fault == "") == (count == 1)
+
+
+# Sets of ranges behave like sets of numbers.
+
+spans = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 8)), max_size=20)
+
+
+@given(spans, st.integers(0, 60), st.integers(0, 20))
+def test_a_range_set_is_a_set(added: list[tuple[int, int]], first: int, length: int) -> None:
+    """Whatever is added in whatever order, the set holds it, and its parts of any span are right."""
+    ranges, plain = RangeSet(), set[int]()
+    for begin, more in added:
+        ranges.add(begin, begin + more)
+        plain.update(range(begin, begin + more + 1))
+    asked = set(range(first, first + length + 1))
+
+    def numbers(parts: list[tuple[int, int]]) -> list[int]:
+        return [number for begin, end in parts for number in range(begin, end + 1)]
+
+    assert numbers(list(ranges)) == sorted(plain)
+    assert numbers(list(ranges.overlap(first, first + length))) == sorted(asked & plain)
+    assert numbers(list(ranges.missing(first, first + length))) == sorted(asked - plain)
+    assert all((number in ranges) == (number in plain) for number in asked)
+    ranges.add(first + 1, first)
+    assert numbers(list(ranges)) == sorted(plain)
+    assert (size(ranges), bool(ranges)) == (len(plain), bool(plain))
+    assert numbers(ranges.take(first, first + length)) == sorted(asked & plain)
+    assert numbers(list(ranges)) == sorted(plain - asked)
+    assert all(end + 1 < begin for end, begin in zip(ranges.lasts, ranges.firsts[1:], strict=False))
+
+
+@given(spans, spans)
+def test_what_is_put_and_was_not_there_is_returned(put: list[tuple[int, int]], others: list[tuple[int, int]]) -> None:
+    ranges, plain, more = RangeSet(), set[int](), RangeSet()
+    for begin, length in put:
+        asked = set(range(begin, begin + length))
+        assert ranges.lacks(begin, begin + length - 1) == len(asked - plain)
+        news = ranges.put(begin, begin + length - 1)
+        assert [each for first, last in news for each in range(first, last + 1)] == sorted(asked - plain)
+        plain |= asked
+    for begin, length in others:
+        more.add(begin, begin + length)
+        plain.update(range(begin, begin + length + 1))
+    ranges.join(more)
+    assert [each for first, last in ranges for each in range(first, last + 1)] == sorted(plain)
+    assert all(end + 1 < begin for end, begin in zip(ranges.lasts, ranges.firsts[1:], strict=False))
+
+
+def test_nothing_is_in_an_empty_span() -> None:
+    """Not even in the middle of a range."""
+    assert list(RangeSet([(1, 9)]).overlap(5, 4)) == []
+    assert size([(1, 5), (7, 7)]) == 6
+
+
+def test_repetitions_are_parts() -> None:
+    """Each number is there as often as it came."""
+    tally = Tally()
+    for first, last in ((1, 5), (3, 4), (4, 8)):
+        tally.add(first, last, 10)
+    assert tally.again == [(3, 4), (4, 5)]
+    assert tally.count == 30
+    assert sorted(number for first, last in tally for number in range(first, last + 1)) == [
+        1,
+        2,
+        3,
+        3,
+        4,
+        4,
+        4,
+        5,
+        5,
+        6,
+        7,
+        8,
+    ]
+
+
+def test_a_set_may_have_more_numbers_than_python_counts() -> None:
+    """It has no length then, and is gone through all the same."""
+    assert list(RangeSet([(1, 10**19)])) == [(1, 10**19)]
+
+
+# What replay knows by name, and the verdict.
+
+
+def test_failures_are_what_the_sessions_call_so() -> None:
+    """Replay has a list of its own, as a judge should; it must be the same one."""
+    assert sorted(FAILURE_REASONS) == sorted(reason.value for reason in FAILURES)
+
+
+def test_a_verdict_is_one_of_three() -> None:
+    """A broken promise outweighs a missing log, not one that is there; without a record there is nothing to go by."""
+    assert Verdict().verdict == "incomplete"
+    assert Verdict(records=1).verdict == "pass"
+    assert Verdict(records=1, resends=1, duplicates_on_wire=1, pending=1, sessions_closed=1).verdict == "pass"
+    assert Verdict(records=1, torn_lines=1).verdict == "pass"
+    assert Verdict(missing=["node b"]).verdict == "incomplete"
+    assert Verdict(missing=["node b"], violations={"lost": 1}).verdict == "fail"
+    assert Verdict(records=1, unread={"a.jsonl.gz": "is packed"}).verdict == "incomplete"
+    assert Verdict(records=1, unread={"a.jsonl.gz": "is packed"}, violations={"lost": 1}).verdict == "incomplete"
+
+
+def test_json_has_all_but_the_single_findings() -> None:
+    verdict = Verdict(delivered=30, findings=[Violation("window")], violations={"window": 1})
+    verdict.time(10**9, 10**10)
+    data = json.loads(json.dumps(verdict.to_json()))
+    assert (data["violations"], data["verdict"]) == ({"window": 1}, "fail")
+    assert (data["seconds"], data["messages_per_second"]) == (9.0, 3.3)
+    assert not {"findings", "timeline"} & data.keys()
+
+
+@pytest.mark.parametrize("span", [(0, 5), (5, 5), (6, 5)])
+def test_without_a_span_there_is_no_rate(span: tuple[int, int]) -> None:
+    """Nothing was delivered, all at once, or a clock was set back."""
+    verdict = Verdict(delivered=30)
+    verdict.time(*span)
+    assert (verdict.seconds, verdict.messages_per_second) == (0, 0)
+
+
+def test_reasons_are_those_of_the_machines() -> None:
+    """Replay has lists of its own, as a judge should; they must be the same."""
+    assert sorted(CLOSE_REASONS) == sorted(reason.value for reason in CloseReason)
+    assert sorted(REJECT_REASONS) == sorted(reason.value for reason in RejectReason)
+    assert sorted(FREED_REASONS) == sorted(reason.value for reason in FreedReason)
+    assert sorted(HOLD_REASONS) == sorted(reason.value for reason in HoldReason)
+
+
+def test_the_evidence_does_not_tell_findings_apart() -> None:
+    """Two judges say the same thing in other words."""
+    one, other = (Violation("lost", "n", "s", "o", 1, 5, 7, evidence=said) for said in ("so", "thus"))
+    assert one.identity == other.identity == ("lost", "n", "s", "o", 1, 5, 7, "", "")
+
+
+# Weights behave like a dictionary that keeps the larger of two claims.
+
+PUT = st.lists(st.tuples(st.integers(1, 30), st.integers(0, 8), st.integers(0, 3)), max_size=40)
+
+
+@given(PUT, st.integers(1, 30), st.integers(0, 9))
+def test_weights_are_a_dictionary(put: list[tuple[int, int, int]], first: int, length: int) -> None:
+    weights, plain = Weights(), dict[int, int]()
+    for number, more, count in put:
+        weights.put(number, number + more, count)
+        for each in range(number, number + more + 1):
+            plain[each] = max(plain.get(each, count), count)
+    assert [weights.get(number) for number in range(42)] == [plain.get(number) for number in range(42)]
+    asked = [plain[number] for number in range(first, first + length + 1) if number in plain]
+    within = [(each, count) for low, high, count in weights.within(1, 42) for each in range(low, high + 1)]
+    assert within == sorted(plain.items())
+    assert weights.total(first, first + length) == (len(asked), sum(asked))
+
+
+def test_join_tells_what_had_a_lower_count() -> None:
+    mine, other = Weights(), Weights()
+    for first, last, count in ((1, 4, 2), (5, 6, 3)):
+        mine.put(first, last, count)
+    for first, last, count in ((2, 2, 1), (4, 4, 5), (7, 9, 1)):
+        other.put(first, last, count)
+    assert mine.join(other) == [(4, 4)]
+    assert Weights().join(other) == []
+
+
+# Series: buckets widen as time goes on, and nothing in them is lost.
+
+
+def test_a_series_widens_and_keeps_its_sum() -> None:
+    series = Series("sum")
+    for at in range(10_000):
+        series.add(at << GRAIN_BITS, 1)
+    assert len(series.buckets) <= BUCKETS_MAX
+    assert sum(value for _, value in series.points()) == 10_000
+
+
+def test_two_series_fold_into_one() -> None:
+    """Whichever is the wider one."""
+    fine, wide, whole = Series("max"), Series("max", GRAIN_BITS + 4), Series("max")
+    for at in range(64):
+        (fine if at % 2 else wide).add(at << GRAIN_BITS, at)
+        whole.add(at << GRAIN_BITS, at)
+    fine.merge(wide)
+    whole.widen(GRAIN_BITS + 4)
+    assert list(fine.points()) == list(whole.points())
+    whole.widen(GRAIN_BITS)
+    assert whole.bits == GRAIN_BITS + 4
+
+
+def test_latencies_have_eight_buckets_a_decade() -> None:
+    assert [latency_bucket(ns) for ns in (0, 1000, 1400, 10_000, 1_000_000)] == [0, 0, 1, 8, 24]
+
+
+def test_delays_have_thirty_two_buckets_a_decade() -> None:
+    assert [delay_bucket(ns) for ns in (0, 1000, 1080, 10_000, 1_000_000)] == [0, 0, 1, 32, 96]
+
+
+# Rows of numbers come back from the steps that they were kept as.
+
+
+@pytest.mark.parametrize("rows", [[], [(1, 2)], [(1, 5), (7, 4), (7, -(1 << 62)), (0, 0)]])
+def test_rows_come_back(rows: list[tuple[int, ...]]) -> None:
+    fields = array("q", [number for row in rows for number in row])
+    assert rows_of(steps_of(fields, 2)) == fields
+
+
+def test_columns_that_grow_evenly_are_alike() -> None:
+    assert steps_of(array("q", [5, 1, 6, 3, 7, 5]), 2) == [array("q", [5, 1, 1]), array("q", [1, 2, 2])]

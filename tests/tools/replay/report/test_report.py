@@ -1,4 +1,4 @@
-"""The page, and the data beside it."""
+"""The page of a replay: its text, plots and charts."""
 
 import hashlib
 import json
@@ -14,12 +14,18 @@ from tests.tools.replay.faults import FAULTS, ready
 from tests.tools.replay.report.browser import CHROMIUM, Page, opened
 from triack.base.errors import ReplayError
 from triack.tools.chaos.run import run_seed
+from triack.tools.replay.checks.findings import Output
 from triack.tools.replay.log.schema import SessionLine, StartLine, Timeline, Verdict, Violation
+from triack.tools.replay.log.series import delay_bucket
 from triack.tools.replay.report import report
-from triack.tools.replay.report.readable import duration, moment, number, size
+from triack.tools.replay.report.outages import Outage, outages_of, sessions_of
+from triack.tools.replay.report.plots import LINES_MAX, PAIRS_MAX, draw
+from triack.tools.replay.report.readable import clock, duration, moment, number, shown, size
 from triack.tools.replay.report.report import write_report
-from triack.tools.replay.report.report_charts import TIERS
+from triack.tools.replay.report.report_charts import TIERS, Charts, tier_of
 from triack.tools.replay.run import replay
+
+# The page, and the data beside it.
 
 EVIL = "<script>alert('$1$')</script>"
 PAGE_BYTES_MAX = 1_500_000
@@ -415,3 +421,270 @@ def test_the_time_of_a_violation_leads_to_its_place_in_the_plots(browser: Page, 
     zoom = "echarts.getInstanceByDom(document.getElementById('plot-throughput')).getOption().dataZoom[0]"
     assert browser.wait(f"{zoom}.start") == pytest.approx(44, abs=1)
     assert browser.run(f"{zoom}.end") == pytest.approx(54, abs=1)
+
+
+# Numbers, durations and times for people.
+
+SECOND = 1_000_000_000
+
+
+@pytest.mark.parametrize(
+    ("value_ns", "said"),
+    [
+        (0, "0 s"),
+        (850, "850 ns"),
+        (6_300, "6.3 µs"),
+        (178_236_000, "178 ms"),
+        (999_700_000, "1 s"),
+        (15_596_507_000, "15.6 s"),
+        (119 * SECOND, "119 s"),
+        (125 * SECOND, "2 min 5 s"),
+        (3_840 * SECOND, "1 h 4 min"),
+        (7_200 * SECOND, "2 h"),
+        (400 * 86_400 * SECOND, "400 d"),
+        (-5 * SECOND, "-5 s"),
+    ],
+)
+def test_a_duration_has_three_digits_or_two_units(value_ns: int, said: str) -> None:
+    assert duration(value_ns) == said
+
+
+def test_numbers_and_sizes() -> None:
+    assert [number(it) for it in (0, 1_234_567, 1.5, 10999.64)] == ["0", "1,234,567", "1.5", "11,000"]
+    assert [size(it) for it in (12, 70_234, 5_300_000)] == ["12 B", "70.2 kB", "5.3 MB"]
+
+
+def test_times_are_utc() -> None:
+    assert (moment(1_500_000_000), clock(1_500_000_000)) == ("1970-01-01 00:00:01.500", "00:00:01.500")
+
+
+def test_what_is_not_known_is_empty() -> None:
+    assert [shown(kind, None) for kind in ("count", "ns", "text")] == ["", "", ""]
+    assert [shown(kind, 2_147_483_649) for kind in ("count", "number")] == ["2,147,483,649", "2147483649"]
+
+
+# The plots as data: gaps stay gaps, nothing empty is drawn, what a page shows is bounded, red is for violations.
+
+
+def drawn(timeline: Timeline, marks: Any = ()) -> dict[str, Any]:
+    sessions = sessions_of(timeline)
+    return draw(timeline, sessions, outages_of(timeline, sessions), marks)
+
+
+def plot_of(name: str, timeline: Timeline) -> dict[str, Any]:
+    (found,) = [plot for plot in drawn(timeline)["plots"] if plot["name"] == name]
+    return dict(found)
+
+
+def buckets(**series: Any) -> Timeline:
+    return Timeline(start_ns=SECOND, bucket_ns=SECOND, names={"a": "alpha", "b": "beta"}, **series)
+
+
+def test_what_would_be_empty_is_left_out() -> None:
+    assert drawn(Timeline()) == {"plots": [], "outages": [], "gaps": [], "marks": [], "begin": 0, "end": 0}
+    assert [plot["name"] for plot in drawn(buckets(resends={3: 0}, acks={"gap": {1: 2}}))["plots"]] == ["acks"]
+
+
+def test_a_line_has_a_gap_where_nothing_was_measured() -> None:
+    """No line leads from before an outage to its end."""
+    (line,) = plot_of("round-trips", buckets(round_trip={0: 5_000_000, 1: 6_000_000, 9: 7_000_000}))["series"]
+    assert line["points"] == [[1000, 5], [2000, 6], [3000, None], [10000, 7]]
+
+
+def test_where_nothing_came_the_throughput_is_zero() -> None:
+    """However long that was: the axis has two points for it."""
+    (line,) = plot_of("throughput", buckets(committed={0: 10, 10**9: 20}))["series"]
+    far = 1000 * (10**9 + 1)
+    assert line["points"] == [[1000, 10], [2000, 0], [far - 1000, 0], [far, 20], [far + 1000, 0]]
+
+
+def test_the_axis_goes_from_the_first_value_to_the_last() -> None:
+    """And no further, or a part of it would be empty; a violation is on it."""
+    timeline = buckets(acks={"gap": {2: 1, 7: 1}})
+    assert [drawn(timeline)[name] for name in ("begin", "end")] == [3000, 8000]
+    assert drawn(timeline, [("v-1", 9 * SECOND)])["end"] == 9000
+
+
+def test_packets_in_flight_are_those_of_links_by_name() -> None:
+    """The sessions of a link are one line; the window is one, too, which is hidden if it is far above."""
+    sessions = [SessionLine("a", name, SECOND, 0, "", "b") for name in ("s1", "s2")]
+    timeline = buckets(unacked={("a", "s1"): {0: 3}, ("a", "s2"): {0: 2, 1: 4}}, window={0: 16}, sessions=sessions)
+    line, window = plot_of("in-flight", timeline)["series"]
+    assert (line["name"], line["points"]) == ("alpha to beta", [[1000, 3], [2000, 4]])
+    assert (window["points"], window["hidden"]) == ([[1000, 16], [2000, 16]], False)
+    timeline.window = {0: 17}
+    assert plot_of("in-flight", timeline)["series"][1]["hidden"]
+
+
+def test_no_more_lines_than_can_be_told_apart() -> None:
+    """Those of the busiest links; the note says how many others there are."""
+    many = {(f"n{at:02}", "s"): {0: at + 1} for at in range(LINES_MAX + 2)}
+    plot = plot_of("in-flight", buckets(unacked=many))
+    assert len(plot["series"]) == LINES_MAX
+    assert "The 2 quietest links are left out." in plot["note"]
+
+
+def test_only_violations_are_red() -> None:
+    """A session that failed is amber, one that a restart ended is teal, and its ends say so."""
+    ends = [("s1", "ack-timeout"), ("s2", "drained"), ("s3", "")]
+    sessions = [SessionLine("a", name, SECOND, 2 * SECOND if why else 0, why, "b") for name, why in ends]
+    plot = plot_of("sessions", buckets(sessions=sessions, starts=[StartLine("a", 1, 0, 3 * SECOND, True, 9)]))
+    assert plot["rows"] == ["alpha and beta"]
+    told = {it["name"]: (it["colour"], it["points"][0][2]) for it in plot["series"]}
+    assert told == {
+        "in order: 1": ("blue", "alpha and beta, session 2: in order (drained)"),
+        "failed: 1": ("amber", "alpha and beta, session 1: failed (ack-timeout)"),
+        "open: 1": ("grey", "alpha and beta, session 3: open"),
+    }
+    full = buckets(sessions=sessions, committed={0: 1}, acks={"gap": {0: 1}}, resends={0: 1}, latency={3: {0: 1}})
+    assert "red" not in {it["colour"] for plot in drawn(full)["plots"] for it in plot["series"]}
+
+
+def test_pairs_of_nodes_with_failures_have_rows_first() -> None:
+    lines = [SessionLine(f"n{at:02}", f"s{at}", SECOND, 2 * SECOND, "idle", "z") for at in range(PAIRS_MAX + 5)]
+    lines[-1].reason = "path-lost"
+    plot = plot_of("sessions", buckets(sessions=lines))
+    assert len(plot["rows"]) == PAIRS_MAX
+    assert plot["rows"][-1] == f"n{PAIRS_MAX + 4:02} and z"
+    assert "are left out" in plot["note"]
+
+
+def test_bars_say_their_sums() -> None:
+    """And each has all buckets, as one stands on the other."""
+    first, second = plot_of("acks", buckets(acks={"gap": {0: 2}, "delay": {4: 1_000}}))["series"]
+    assert (first["name"], second["name"]) == ("delay: 1,000", "gap: 2")
+    assert (first["points"], second["points"]) == ([[1000, 0], [5000, 1000]], [[1000, 2], [5000, 0]])
+
+
+def test_outages_that_overlap_are_one_gap() -> None:
+    found = [Outage("a", "", 0, 4_000_000, True, "x"), Outage("b", "", 3_000_000, 5_000_000, True, "y")]
+    told = draw(Timeline(), [], [*found, Outage("a", "b", 8_000_000, 9_000_000, True, "z")])
+    assert told["gaps"] == [[0, 5], [8, 9]]
+    assert [8, 9, "a and b", "z"] in told["outages"]
+
+
+def test_the_histogram_has_all_buckets_between_the_first_and_the_last() -> None:
+    (bars,) = plot_of("histogram", buckets(latency={0: {0: 5}, 2: {1: 7}}))["series"]
+    assert bars["points"] == [[1000, 1334, 5], [1334, 1778, 0], [1778, 2371, 7]]
+
+
+# What the report gathers from records.
+
+MS = 1_000_000
+
+
+def charted(*records: dict[str, object]) -> Output:
+    out = Output()
+    charts = Charts(out)
+    for at, record in enumerate(records):
+        charts.see({"node": "a", "session": "s", "at_ns": at * MS, "wall_ns": 1 + at * MS, **record})
+    return out
+
+
+def sent(packet: int, *, resend: bool = False) -> dict[str, object]:
+    return {"event": "packet_sent", "packet": packet, "packets": 1, "resend": resend, "size": 10, "counts": [[1, 3]]}
+
+
+def acked(*ranges: list[int]) -> dict[str, object]:
+    return {"event": "ack_received", "ranges": list(ranges)}
+
+
+@pytest.mark.parametrize(("attempt", "tier"), [(1, 1), (3, 1), (4, 2), (6, 2), (7, 3), (9, 3), (10, 4), (99, 4)])
+def test_attempts_belong_to_tiers(attempt: int, tier: int) -> None:
+    assert tier_of(attempt) == TIERS[tier]
+
+
+def test_a_round_trip_ends_at_the_ack_of_its_packet() -> None:
+    """An ack answers the last packet that it covers: 1 ms after packet 3."""
+    out = charted(sent(1), sent(2), sent(3), acked([1, 3]))
+    assert out.numbers[f"link\ta\ts\ttrip {delay_bucket(MS)}"] == 1
+    assert out.numbers["link\ta\ts\tmessages"] == 9
+
+
+def test_a_packet_that_left_twice_measures_nothing() -> None:
+    """Nobody knows which of the two the ack is for. Nor does an ack of what nobody sent, however much it says."""
+    out = charted(sent(1), sent(1, resend=True), acked([1, 1]), sent(2), acked([3, 10**15]))
+    assert not [name for name in out.numbers if "trip" in name]
+    assert out.numbers["link\ta\ts\tsent"] == 3
+    assert out.numbers["link\ta\ts\tmessages"] == 6
+
+
+def test_resends_and_duplicates_say_why() -> None:
+    out = charted(
+        {"event": "resend_scheduled", "attempt": 4, "first": 1, "last": 5, "interval_ns": 7},
+        {"event": "packet_received", "packets": 1, "duplicate": True},
+        {"event": "packet_received", "packets": 2, "duplicate": False},
+        {"event": "rejected", "reason": "duplicate"},
+        {"event": "rejected", "reason": "queue-full"},
+        {"event": "ack_sent", "trigger": "gap"},
+    )
+    sums = {name: sum(series.buckets.values()) for name, series in out.series.items()}
+    causes = {"causes known to the session": 1, "causes duplicate": 1}
+    assert sums == {"tiers tier 4-6": 5, "resend_wait": 7, "acks gap": 1, **causes}
+
+
+def test_queues_count_messages() -> None:
+    """Messages that a start found on its disk were queued before."""
+    what = {"class": "recoverable", "origin": "a", "stream": 1, "queue": "q"}
+    out = charted(
+        {"event": "queued", "peer_name": "b", **what, "count": 4},
+        {"event": "queued", "peer_name": "b", **what, "count": 4, "recovered": True},
+        {"event": "committed", **what, "count": 4},
+        {
+            "event": "handed",
+            **what,
+            "place": 0,
+            "counts": [[1, 4]],
+            "redelivered": True,
+        },
+    )
+    assert out.numbers == {
+        "queue\tqueued\tb\tq": 4,
+        "queue\tcommitted\ta\tq": 4,
+        "queue\thanded again 3\ta\tq": 4,
+        "stream\ta\t1\tq": 3,
+        "priority\ta\t1\t3": 3,
+    }
+
+
+def test_a_subscription_counts_what_it_was_handed() -> None:
+    handed = {"event": "handed", "topic": "t", "subscription": "audit", "ranges": [[1, 4], [6, 6]]}
+    out = charted({**handed, "redelivered": False}, {**handed, "ranges": [[6, 6]], "redelivered": True})
+    assert out.numbers == {"hand\ta\tt\taudit\thanded": 5, "hand\ta\tt\taudit\thanded again": 1}
+
+
+def test_what_a_node_queues_for_itself_counts_beside_what_it_commits() -> None:
+    """Such a queue has no peer's name."""
+    what = {"class": "transactional", "origin": "a", "stream": 1, "queue": "q", "count": 4}
+    out = charted({"event": "queued", "peer_name": "", **what}, {"event": "committed", **what})
+    assert out.numbers == {
+        "queue\tqueued\ta\tq": 4,
+        "queue\tcommitted\ta\tq": 4,
+        "stream\ta\t1\tq": 2,
+        "priority\ta\t1\t0": 2,
+    }
+
+
+def test_the_limits_of_the_ack_timeout_are_charted_when_a_session_opens() -> None:
+    """An older log gives none."""
+    opened = {"event": "session_opened", "peer": "b", "peer_name": "b", "window": 64}
+    out = charted(opened, {**opened, "ack_timeout_min_ns": 2, "ack_timeout_max_ns": 120})
+    told = {name: list(it.buckets.values()) for name, it in out.series.items() if name.startswith("ack_timeout")}
+    assert told == {"ack_timeout least": [2], "ack_timeout longest": [120]}
+
+
+def test_numbers_of_a_session_whose_peer_is_known_are_those_of_the_two_nodes() -> None:
+    """So that there are no more of them with each session."""
+    opened = {"event": "session_opened", "peer": "b", "peer_name": "b", "window": 64}
+    out = charted(opened, sent(1), {**opened, "session": "t"}, {**sent(1), "session": "t"})
+    assert out.numbers["between\ta\tb\tsent"] == 2
+    assert not [name for name in out.numbers if name.startswith("link")]
+
+
+def test_of_a_session_that_failed_it_is_told_when_the_peer_was_heard_last() -> None:
+    """An outage begins there, and not when a timeout tells of it."""
+    heard = {"event": "packet_received", "packets": 1, "duplicate": False}
+    out = charted(sent(1), heard, sent(2), {"event": "session_closed", "reason": "ack-timeout"})
+    assert out.numbers["heard\ta\ts"] == 1 + MS
+    out = charted(heard, {"event": "session_closed", "reason": "idle"})
+    assert "heard\ta\ts" not in out.numbers

@@ -1,0 +1,296 @@
+"""Ranges of numbers, units, and settings that are checked."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from enum import Enum
+from itertools import pairwise
+from math import inf
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from triack.base.checks import check_between, check_datagram, check_kind, check_most, check_settings, check_texts
+from triack.base.errors import TriackError, UsageError
+from triack.base.ranges import NumberSet, as_ranges, without
+from triack.base.transitions import IllegalTransition, next_state
+from triack.base.units import MS, SECOND, US, in_ns
+
+# A NumberSet is a set of numbers, kept as a cumulative number and ranges.
+
+NUMBER = st.integers(1, 40)
+
+
+def flatten(numbers: NumberSet) -> set[int]:
+    told = set(range(1, numbers.cumulative + 1))
+    for first, last in numbers.ranges:
+        told.update(range(first, last + 1))
+    return told
+
+
+def assert_canonical(numbers: NumberSet) -> None:
+    floor = numbers.cumulative + 1
+    for first, last in numbers.ranges:
+        assert floor < first <= last
+        floor = last + 1
+
+
+@given(st.lists(st.tuples(st.booleans(), NUMBER)))
+def test_it_behaves_as_a_set(steps: list[tuple[bool, int]]) -> None:
+    """Adds and forgets leave the numbers that a Python set has, in canonical ranges; ``add`` says what is new."""
+    numbers, model = NumberSet(), set[int]()
+    for forgets, number in steps:
+        if forgets:
+            numbers.forget_below(number)
+            model.update(range(1, number + 1))
+        else:
+            assert numbers.add(number) == (number not in model)
+            model.add(number)
+        assert_canonical(numbers)
+        assert flatten(numbers) == model == {number for number in range(1, 50) if number in numbers}
+        assert numbers.highest == max(model, default=0)
+
+
+@given(st.sets(NUMBER))
+def test_it_reads_back(model: set[int]) -> None:
+    """The same set can be rebuilt from its cumulative number and ranges."""
+    numbers = NumberSet()
+    for number in model:
+        numbers.add(number)
+    assert flatten(NumberSet(numbers.cumulative, numbers.ranges)) == model
+    assert numbers.lowest_ranges(2) == numbers.ranges[:2]
+
+
+@given(st.sets(NUMBER), st.lists(st.tuples(NUMBER, NUMBER)))
+def test_a_run_is_taken_as_its_numbers_would_be(before: set[int], runs: list[tuple[int, int]]) -> None:
+    """And what it returns is what was new."""
+    numbers, model = NumberSet(), set(before)
+    for number in before:
+        numbers.add(number)
+    for one, other in runs:
+        first, last = min(one, other), max(one, other)
+        fresh = [number for part in numbers.take_run(first, last) for number in part]
+        assert fresh == sorted(set(range(first, last + 1)) - model)
+        model.update(fresh)
+        assert_canonical(numbers)
+        assert flatten(numbers) == model
+
+
+@given(st.sets(NUMBER), st.sets(NUMBER))
+def test_ranges_without_others_are_the_rest(some: set[int], others: set[int]) -> None:
+    """Number by number."""
+    left = without(as_ranges(sorted(some)), as_ranges(sorted(others)))
+    assert [number for first, last in left for number in range(first, last + 1)] == sorted(some - others)
+
+
+def test_filling_the_last_hole_leaves_no_range() -> None:
+    """A hole that is filled joins both sides; the first one moves the cumulative number over all that follows."""
+    numbers = NumberSet(2, [(4, 5), (7, 9)])
+    assert numbers.add(6)
+    assert (numbers.cumulative, numbers.ranges) == (2, [(4, 9)])
+    assert numbers.add(3)
+    assert (numbers.cumulative, numbers.ranges) == (9, [])
+
+
+@pytest.mark.parametrize("number", [0, -1])
+def test_numbers_start_at_one(number: int) -> None:
+    """Nothing below 1 is ever new."""
+    assert not NumberSet().add(number)
+
+
+@given(st.sets(NUMBER))
+def test_as_ranges_folds_and_loses_nothing(model: set[int]) -> None:
+    """Ascending numbers become ranges that are apart, with the same numbers in them."""
+    ranges = as_ranges(sorted(model))
+    assert {number for first, last in ranges for number in range(first, last + 1)} == model
+    assert all(left[1] + 1 < right[0] for left, right in pairwise(ranges))
+
+
+@given(st.lists(NUMBER, max_size=10), NUMBER, st.integers(0, 9))
+def test_neighbours_are_added_at_once(before: list[int], first: int, more: int) -> None:
+    """As if one by one, wherever they are."""
+    together, alone = NumberSet(), NumberSet()
+    for number in before:
+        together.add(number)
+        alone.add(number)
+    together.add_run(first, first + more)
+    for number in range(first, first + more + 1):
+        alone.add(number)
+    assert (together.cumulative, together.ranges) == (alone.cumulative, alone.ranges)
+
+
+@given(st.sets(st.integers(1, 60)), st.integers(1, 70))
+def test_the_numbers_below_a_limit(numbers: set[int], limit: int) -> None:
+    """Those, and nothing else."""
+    some = NumberSet()
+    for number in numbers:
+        some.add(number)
+    below = some.below(limit)
+    assert {number for number in range(1, 100) if number in below} == {number for number in numbers if number < limit}
+
+
+# Durations are whole nanoseconds.
+
+
+def test_units_are_nanoseconds() -> None:
+    """By the standard library's measure, and without a fraction."""
+    units = {"microseconds": US, "milliseconds": MS, "seconds": SECOND}
+    for name, unit in units.items():
+        assert unit == 1_000 * (timedelta(**{name: 1}) // timedelta(microseconds=1))
+        assert type(unit) is int
+
+
+def test_a_tenth_of_a_second_is_one() -> None:
+    """Seconds of settings are rounded, and not cut off."""
+    assert [in_ns(seconds) for seconds in (0, 0.1, 1.5, 2, 1.1)] == [0, 100 * MS, 1_500 * MS, 2 * SECOND, 1_100 * MS]
+
+
+# Invalid settings are refused by name, when they are made.
+
+
+@dataclass
+class Settings:
+    """Some of each kind."""
+
+    count: int = 1
+    limit: int | None = None
+    name: str = "x"
+    share: float = 0.5
+    wait_s: float | None = 1.5
+
+
+@pytest.mark.parametrize("settings", [Settings(), Settings(limit=1), Settings(count=10**12, name="", share=-1.0)])
+def test_what_can_be_passes(settings: Settings) -> None:
+    """None where it is allowed; what is no number of things is not looked at, and stays as it is."""
+    before = replace(settings)
+    check_settings(settings)
+    assert settings == before
+    with pytest.raises(UsageError, match=r"^Settings: count must be a whole number of at least 1, not 0$"):
+        check_settings(replace(settings, count=0))
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        (Settings(count=0), "count must be a whole number of at least 1, not 0"),
+        (Settings(count=-1), "count .* not -1"),
+        (Settings(limit=0), "limit .* not 0"),
+        (Settings(count=1.5), "count .* not 1.5"),  # type: ignore[arg-type]
+        (Settings(count=True), "count .* not True"),
+        (Settings(count=None), "count .* not None"),  # type: ignore[arg-type]
+        (Settings(wait_s=0), "wait_s must be a number of seconds above 0, not 0"),
+        (Settings(wait_s=1e-10), "wait_s .* not 1e-10"),
+        (Settings(wait_s=float("inf")), "wait_s .* not inf"),
+        (Settings(wait_s=1e300), "wait_s .* not 1e\\+300"),
+        (Settings(wait_s=True), "wait_s .* not True"),
+    ],
+)
+def test_what_cannot_be_is_named(settings: Settings, named: str) -> None:
+    """Class, field and value."""
+    with pytest.raises(UsageError, match=f"^Settings: {named}"):
+        check_settings(settings)
+
+
+def test_zero_may_have_a_meaning() -> None:
+    """For the fields that say so, and not below it."""
+    check_settings(Settings(count=0), may_be_zero=("count",))
+    with pytest.raises(UsageError, match="at least 0, not -1"):
+        check_settings(Settings(count=-1), may_be_zero=("count",))
+
+
+def test_a_datagram_has_a_size_that_networks_carry() -> None:
+    """From 576 to 65,535 bytes."""
+    for size in (576, 65_535):
+        check_datagram("max_datagram_bytes", size)
+    for size in (575, 65_536, -1):
+        with pytest.raises(UsageError, match=f"max_datagram_bytes must be 576 to 65535, not {size}"):
+            check_datagram("max_datagram_bytes", size)
+
+
+def test_no_wait_may_have_a_meaning_and_none_as_well() -> None:
+    """As it may for numbers."""
+    check_settings(Settings(wait_s=0), may_be_zero=("wait_s",))
+    check_settings(Settings(wait_s=None))
+
+
+@pytest.mark.parametrize(("value", "most", "wanted"), [(30, 1, "between 0 and 1"), (float("nan"), inf, "at least 0")])
+def test_a_number_beyond_its_limits_is_refused(value: float, most: float, wanted: str) -> None:
+    """By name; and so is what is no number."""
+    check_between("loss", 0, 0, most)
+    for wrong in (value, "1", None, True):
+        with pytest.raises(UsageError, match=f"^loss must be {wanted}, not {wrong!r}$"):
+            check_between("loss", wrong, 0, most)
+
+
+@pytest.mark.parametrize("most", [0, -1, True, 1.0, "1", None])
+def test_what_is_no_number_of_messages_is_refused(most: object) -> None:
+    check_most("q", 1)
+    check_most("q", 10**9)
+    with pytest.raises(UsageError, match=r"^receive from q: .* whole number above 0, not "):
+        check_most("q", most)
+
+
+@dataclass
+class Whole:
+    """Settings with settings in them."""
+
+    part: Settings = field(default_factory=Settings)
+    parts: Mapping[str, Settings] = field(default_factory=dict)
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        (Whole(part=5), "part must be a Settings, not 5"),  # type: ignore[arg-type]
+        (Whole(part=None), "part must be a Settings, not None"),  # type: ignore[arg-type]
+        (Whole(parts=[Settings()]), "parts must be a Mapping, not "),  # type: ignore[arg-type]
+    ],
+)
+def test_settings_in_the_wrong_place_are_named(settings: Whole, named: str) -> None:
+    """Before a node runs with them."""
+    check_settings(Whole(parts={"a": Settings()}))
+    with pytest.raises(UsageError, match=f"^Whole: {named}"):
+        check_settings(settings)
+
+
+def test_what_is_of_another_class_is_refused() -> None:
+    check_kind("x", 5, int | None)
+    with pytest.raises(UsageError, match=r"^x must be an int, not '5'$"):
+        check_kind("x", "5", int | None)
+
+
+def test_a_text_is_no_list_of_texts() -> None:
+    """Letter by letter it would be one, of names that nobody means."""
+    listed: list[Iterable[str]] = [[], ("orders", "in-*"), iter(["orders"]), {"orders"}, {"orders": 1}]
+    assert [check_texts("send", texts) for texts in listed] == [[], ["orders", "in-*"], *3 * [["orders"]]]
+    for wrong in ("orders", "", b"orders", 5, None, ["orders", 5]):
+        with pytest.raises(UsageError, match=r"^send must be a list of texts, not "):
+            check_texts("send", wrong)
+
+
+# A table has all transitions; any other raises.
+
+
+class Door(Enum):
+    OPEN = 0
+    SHUT = 1
+
+
+class Push(Enum):
+    PUSHED = 0
+    PULLED = 1
+
+
+TABLE = {Door.OPEN: {Push.PULLED: Door.SHUT}, Door.SHUT: {Push.PUSHED: Door.OPEN, Push.PULLED: Door.SHUT}}
+
+
+def test_the_table_says_what_follows() -> None:
+    assert next_state(TABLE, Door.OPEN, Push.PULLED) is Door.SHUT
+    assert next_state(TABLE, Door.SHUT, Push.PULLED) is Door.SHUT
+
+
+def test_what_the_table_does_not_have_is_an_error_with_both_names() -> None:
+    with pytest.raises(IllegalTransition, match="Door OPEN: PUSHED cannot happen") as caught:
+        next_state(TABLE, Door.OPEN, Push.PUSHED)
+    assert isinstance(caught.value, TriackError)

@@ -1,0 +1,453 @@
+"""What a client hears of: receipts, acknowledgements, events, topics."""
+
+import asyncio
+import gc
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import triack
+from tests.node.nodes import SOON, WAIT, make, open_sync, quick, take_acknowledgements, until
+from triack import AckEvent, AckKind
+from triack.base.news import LinkDown, LinkUp, PeerSilent
+from triack.node.client.client import Client
+from triack.node.control.control_frames import Header
+from triack.node.node import port_of
+from triack.node.shell.link_events import EVENTS_MAX, EventFeed
+from triack.queues.stages import Stage
+from triack.tools.ports import free_port
+
+# Another process gets acknowledgements as the program of a node does: over a real socket, in the same loop.
+
+
+def watched(node: triack.Node, to: str) -> int:
+    """How many read what becomes of the messages to a queue."""
+    port = port_of(node)
+    return len(port.outgoing_stream(to, triack.TRANSACTIONAL).readers)
+
+
+async def test_a_client_gets_acks_of_what_it_sends_and_of_what_the_node_does(node: triack.Node, client: Client) -> None:
+    """In the order of sending, with the numbers of receipts; by a trigger as one event."""
+    async with make("b", scheme="udp") as b:
+        to = f"{b.address}/q"
+        single = await client.acknowledgements(to, every="message")
+        ranged = await client.acknowledgements(to, every=triack.AckTrigger(window_share=None, count=5, delay_s=100.0))
+        receipts = await client.send_many(to, [b"x"] * 3)
+        await node.send(to, b"y")
+        last = await client.send(to, b"z")
+        assert await take_acknowledgements(single, 5) == [1, 2, 3, 4, 5]
+        assert await take_acknowledgements(ranged, 5) == [5]
+        assert [receipt.number for receipt in (*receipts, last)] == [1, 2, 3, 5]
+
+
+async def test_a_failure_comes_with_its_reason(node: triack.Node, client: Client) -> None:
+    """That of a message of a transaction as well."""
+    async with make("b", scheme="udp", queues=["q"]) as b:
+        to = f"{b.address}/nowhere"
+        events = await client.acknowledgements(to)
+        async with client.transaction() as tx:
+            await tx.send(to, b"x")
+        async with asyncio.timeout(WAIT):
+            assert await anext(events) == AckEvent(AckKind.FAILURE, 1, 1, "queue-not-found")
+
+
+async def test_who_is_cancelled_as_an_event_comes_takes_it_not_along(node: triack.Node, client: Client) -> None:
+    """In the very turn of the loop: the event is for the next reader that asks."""
+    events = await client.acknowledgements("q", every="message")
+    waiting = asyncio.create_task(anext(events))
+    await until(lambda: events._coming is not None)  # noqa: SLF001 - the turn in which it comes
+    coming = events._coming  # noqa: SLF001
+    assert coming is not None
+    await asyncio.sleep(0)  # now it waits
+    coming.add_done_callback(lambda _: waiting.cancel())
+    await node.send("q", b"x")
+    await asyncio.wait([waiting], timeout=WAIT)
+    assert waiting.cancelled()
+    async with asyncio.timeout(WAIT):
+        assert (await anext(events)).last == 1
+
+
+async def test_who_waits_no_longer_takes_no_event_along(node: triack.Node, client: Client) -> None:
+    """An event that comes when nobody waits is for the next reader; two readers at once get each event once."""
+    async with make("b", scheme="udp") as b:
+        to = f"{b.address}/q"
+        events = await client.acknowledgements(to, every="message")
+        for number in range(1, 6):
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(anext(events), 0.001)
+            await client.send(to, b"x", until="ordered", timeout=WAIT)
+            async with asyncio.timeout(WAIT):
+                assert (await anext(events)).last == number
+        both = [asyncio.create_task(anext(events)) for _ in range(2)]
+        await client.send_many(to, [b"x"] * 2)
+        async with asyncio.timeout(WAIT):
+            assert sorted([event.last for event in await asyncio.gather(*both)]) == [6, 7]
+
+
+async def test_many_are_read_at_once(node: triack.Node, client: Client) -> None:
+    async with make("b", scheme="udp") as b:
+        to = f"{b.address}/q"
+        events = await client.acknowledgements(to, every="message")
+        await client.send_many(to, [b"x"] * 2_500, until="ordered", timeout=WAIT)
+        told: list[AckEvent] = []
+        async with asyncio.timeout(WAIT):
+            while len(told) < 2_500:
+                told += await events.get_many(700)
+        assert [event.first for event in told] == list(range(1, 2_501))
+
+
+async def test_a_handler_is_called_in_this_process(node: triack.Node, client: Client) -> None:
+    """Its exceptions go to the event loop of this process, and the next event goes to the handler."""
+    told: list[int] = []
+    errors: list[dict[str, Any]] = []
+
+    async def handle(event: AckEvent) -> None:
+        await asyncio.sleep(0)
+        told.append(event.last)
+        if event.last == 2:
+            raise RuntimeError("of the application")
+
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, context: errors.append(context))
+    async with make("b", scheme="udp") as b:
+        await client.acknowledgements(f"{b.address}/q", every="message", handler=handle)
+        await client.send_many(f"{b.address}/q", [b"x"] * 4)
+        await until(lambda: len(told) == 4)
+    assert told == [1, 2, 3, 4]
+    assert [str(error["exception"]) for error in errors] == ["of the application"]
+
+
+async def test_events_that_are_closed_tell_what_is_unread_and_end(node: triack.Node, client: Client) -> None:
+    async with make("b", scheme="udp") as b:
+        to = f"{b.address}/q"
+        events = await client.acknowledgements(to, every="message")
+        await client.send_many(to, [b"x"] * 2, until="ordered", timeout=WAIT)
+        events.close()
+        events.close()
+        await client.send(to, b"y", until="ordered", timeout=WAIT)
+        async with asyncio.timeout(WAIT):
+            assert [event.last async for event in events] == [1, 2]
+            assert await events.get_many() == []
+
+
+async def test_what_nobody_holds_any_more_is_gathered_no_more(
+    node: triack.Node, client: Client, tmp_path: Path
+) -> None:
+    """Events that are dropped, and those of a client that has gone: nobody's failures are to stop a sender."""
+    to = "udp://127.0.0.1:9/q"
+    events = await client.acknowledgements(to)
+    async with triack.connect(tmp_path / "a") as other:
+        await other.acknowledgements(to, handler=lambda _event: None)
+        await other.flush()
+        assert watched(node, to) == 2
+    del events
+    gc.collect()
+    await client.flush()
+    await until(lambda: watched(node, to) == 0)
+
+
+async def test_the_end_of_the_node_ends_the_events(tmp_path: Path) -> None:
+    """As an end, or as an error: a process may go without a word."""
+    node = make("a", tmp_path / "a", "udp", settings=quick())
+    await node.start()
+    async with triack.connect(tmp_path / "a", patience=0) as client:
+        events = await client.acknowledgements("udp://127.0.0.1:9/q")
+        reading = asyncio.create_task(anext(events))
+        await client.flush()
+        await node.close()
+        with pytest.raises((StopAsyncIteration, triack.NodeClosed)):
+            async with asyncio.timeout(WAIT):
+                await reading
+        with pytest.raises((StopAsyncIteration, triack.NodeClosed)):
+            await anext(events)
+
+
+@pytest.mark.parametrize(
+    ("destination", "how", "says"),
+    [
+        ("plant/q", {"every": "always"}, "every must be an AckTrigger or 'message'"),
+        (5, {}, "a destination is text"),
+        ("plant/q", {"delivery": "fast"}, "a class is a triack.Delivery"),
+        ("udp://plant", {}, "udp://plant"),
+    ],
+)
+async def test_mistakes_raise_what_they_raise_at_a_node(
+    node: triack.Node, client: Client, destination: Any, how: dict[str, Any], says: str
+) -> None:
+    with pytest.raises(triack.TriackError, match=says):
+        await client.acknowledgements(destination, **how)
+
+
+# Programs in other processes hear of what happens at a node.
+
+
+def feed_of(node: triack.Node) -> EventFeed:
+    return node._port._driver.events  # noqa: SLF001 - whom the node itself tells
+
+
+def tell(node: triack.Node, *numbers: int) -> None:
+    """As the node's driver does when nobody answers."""
+    for number in numbers:
+        feed_of(node).put(PeerSilent(f"udp://b:{number}", "silent"))
+
+
+async def test_a_client_hears_of_a_link(node: triack.Node, client: Client) -> None:
+    """When it comes up, and when the other node goes; two readers hear the same."""
+    events, others = await client.events(), await client.events()
+    async with make("b", scheme="udp") as b:
+        await client.send(f"{b.address}/q", b"x", until="ordered", timeout=WAIT)
+        async with asyncio.timeout(WAIT):
+            assert await anext(events) == LinkUp(b.address, "b", b.node_id)
+    async with asyncio.timeout(WAIT):
+        assert await anext(events) == LinkDown(b.address, "b", b.node_id, "peer-closed")
+        assert [type(await anext(others)) for _ in range(2)] == [LinkUp, LinkDown]
+
+
+async def test_a_slow_reader_loses_the_oldest_and_can_see_it(node: triack.Node, client: Client) -> None:
+    """At the node, which keeps them for it: nothing comes before it is asked for."""
+    events = await client.events()
+    tell(node, *range(EVENTS_MAX + 3))
+    async with asyncio.timeout(WAIT):
+        assert (await anext(events), events.missed) == (PeerSilent("udp://b:3", "silent"), 3)
+        rest = [await anext(events) for _ in range(EVENTS_MAX - 1)]
+    assert rest[-1] == PeerSilent(f"udp://b:{EVENTS_MAX + 2}", "silent")
+
+
+async def test_events_of_a_node_that_are_closed_tell_what_is_unread_and_end(node: triack.Node, client: Client) -> None:
+    events = await client.events()
+    tell(node, 1, 2)
+    events.close()
+    await client.flush()
+    tell(node, 3)
+    async with asyncio.timeout(WAIT):
+        assert [event async for event in events] == [PeerSilent(f"udp://b:{number}", "silent") for number in (1, 2)]
+
+
+async def test_who_reads_no_more_is_forgotten(node: triack.Node, client: Client) -> None:
+    events = await client.events()
+    readers = feed_of(node)._readers  # noqa: SLF001 - nothing else says how many there are
+    assert len(readers) == 1
+    del events
+    gc.collect()
+    await client.flush()
+    await until(lambda: not readers)
+
+
+async def test_who_has_given_up_to_wait_and_reads_no_more_is_forgotten(node: triack.Node, client: Client) -> None:
+    """Although the node has not answered yet."""
+    events = await client.events()
+    readers = feed_of(node)._readers  # noqa: SLF001 - nothing else says how many there are
+    waiting = asyncio.create_task(anext(events))
+    await client.flush()
+    waiting.cancel()
+    await asyncio.wait([waiting])
+    del events, waiting
+    gc.collect()
+    await client.flush()
+    await until(lambda: not readers)
+
+
+async def test_an_event_that_came_after_its_wait_had_ended_is_for_the_next_one(
+    node: triack.Node, client: Client
+) -> None:
+    """Also for one that waited beside it."""
+    events = await client.events()
+    waiting, beside = asyncio.create_task(anext(events)), asyncio.create_task(anext(events))
+    await client.flush()
+    waiting.cancel()
+    await asyncio.wait([waiting])
+    tell(node, 1, 2)
+    assert await beside == PeerSilent("udp://b:1", "silent")
+    assert await anext(events) == PeerSilent("udp://b:2", "silent")
+
+
+async def test_the_end_of_the_node_ends_its_events(tmp_path: Path) -> None:
+    """As the end of the node that it is, for readers that wait and for those that ask afterwards."""
+    node = make("a", tmp_path / "a", "udp", settings=quick())
+    await node.start()
+    async with triack.connect(tmp_path / "a", patience=0) as client:
+        events = await client.events()
+        reading = asyncio.create_task(anext(events))
+        await client.flush()
+        await node.close()
+        for waiting in (reading, asyncio.create_task(anext(events))):
+            with pytest.raises(triack.NodeClosed):
+                async with asyncio.timeout(WAIT):
+                    await waiting
+
+
+def test_they_are_heard_without_async(tmp_path: Path) -> None:
+    with open_sync("a", tmp_path) as node, triack.sync.connect(tmp_path) as client:
+        heard = client.events()
+        node.send("udp://127.0.0.1:9/q", b"x")
+        assert isinstance(next(heard), PeerSilent)
+
+
+# Lists that another process sends and receives, by the node.
+
+
+async def test_lists_of_a_client_are_those_of_the_node(tmp_path: Path) -> None:
+    """Over several frames, in order, with the ids that the receipts say; acknowledged as one."""
+    many = [b"%d" % number for number in range(2_500)]
+    async with make("a", tmp_path / "a", "udp"), triack.connect(tmp_path / "a") as client:
+        receipts = await client.send_many("q", many)
+        await receipts.ordered(WAIT)
+        await receipts[-1].ordered(WAIT)
+        with pytest.raises(triack.UsageError, match="stages are"):
+            await receipts[3].reached("nowhere")  # type: ignore[arg-type]
+        got: list[triack.Message] = []
+        async with client.receive("q") as reader:
+            while len(got) < len(many):
+                got += await reader.get_many(timeout=WAIT)
+        assert [message.body for message in got] == many
+        assert [message.id for message in got] == [receipt.id for receipt in receipts]
+        await client.flush()
+        assert (await client.queue_lengths())["q"] == 0
+        tx = client.transaction()
+        await tx.send_many("q", [b"1", b"2"])
+        assert len(await tx.commit()) == 2
+        tx = client.transaction()
+        assert [message.body for message in await tx.receive_many("q", 5, WAIT)] == [b"1", b"2"]
+        await tx.commit()
+        assert (await client.queue_lengths())["q"] == 0
+
+
+async def test_a_wait_for_a_list_has_one_time_for_all_of_it(tmp_path: Path) -> None:
+    """However many frames it came in: what the first took of the time the others do not have."""
+    async with make("a", tmp_path / "a", "udp"), triack.connect(tmp_path / "a") as client:
+        receipts = await client.send_many("udp://127.0.0.1:9/q", [b"x"] * 3_500)
+        await receipts.queued(WAIT)
+        asked: list[float] = []
+        call = client.call
+
+        async def slow(do: str, body: bytes = b"", **fields: Any) -> tuple[Header, bytes]:
+            asked.append(fields["timeout"])
+            await asyncio.sleep(SOON)
+            return await call(do, body, **fields | {"stage": "queued"})
+
+        client.call = slow  # type: ignore[method-assign]
+        await receipts.ordered(WAIT)
+        assert len(asked) == 4
+        assert all(later <= earlier - SOON for earlier, later in pairwise(asked))
+        client.call = call  # type: ignore[method-assign]
+        with pytest.raises(triack.WaitTimeout, match=r"3,500 messages not all ordered after 0\.2 s"):
+            await receipts.ordered(SOON)
+        with pytest.raises(triack.UsageError, match="timeout"):
+            await receipts.ordered(-1)
+
+
+async def test_of_a_clients_lists_just_what_was_taken_is_acknowledged(tmp_path: Path) -> None:
+    """Each of it with the next that is asked for, though another reader has the neighbours, and over a restart."""
+    async with make("a", tmp_path / "a"), triack.connect(tmp_path / "a") as client:
+        await (await client.send_many("q", [b"%d" % number for number in range(100)])).ordered(WAIT)
+        one, other = client.receive("q"), client.receive("q", ack="manual")
+        await one.get_many(30, WAIT)
+        held = await other.get_many(30, WAIT)
+        await one.get_many(10, WAIT)
+        await client.flush()
+        assert (await client.queue_lengths())["q"] == 70
+        held[4].ack()
+        await client.flush()
+        assert (await client.queue_lengths())["q"] == 69
+    async with make("a", tmp_path / "a") as node, node.receive("q") as reader:
+        again = [int(message.body) for message in await reader.get_many(timeout=WAIT)]
+        assert again == [number for number in range(30, 100) if number != 34]
+
+
+async def test_a_client_waits_for_the_stage_that_it_names(tmp_path: Path) -> None:
+    """Or as long as it says; a stage that its messages do not have is refused before anything is sent."""
+    async with make("b", scheme="udp") as b, make("a", tmp_path / "a"), triack.connect(tmp_path / "a") as client:
+        await client.send(f"{b.address}/q", b"1", until="ordered", timeout=WAIT)
+        await client.send_many(f"{b.address}/q", [b"2", b"3"], until=Stage.ORDERED, timeout=WAIT)
+        assert b.queue_lengths()["q"] == 3
+        with pytest.raises(triack.WaitTimeout, match=r"not received after 0\.2 s: nobody \w+ at udp://127\.0\.0\.1:9$"):
+            await client.send("udp://127.0.0.1:9/q", b"x", until="received", timeout=SOON)
+        for until, delivery in (("stored", triack.EXPRESS), ("delivered", triack.TRANSACTIONAL)):
+            with pytest.raises(triack.UsageError, match=f"wait for '?{until}'?: "):
+                await client.send(f"{b.address}/q", b"x", delivery=delivery, until=until)  # type: ignore[arg-type]
+            with pytest.raises(triack.UsageError):
+                await client.send_many(f"{b.address}/q", [b"x"], delivery=delivery, until=until)  # type: ignore[arg-type]
+        assert b.queue_lengths()["q"] == 3
+
+
+# Subscribing over the control socket, and without ``async``.
+
+
+async def test_a_client_publishes_and_subscribes(node: triack.Node, client: Client) -> None:
+    async with client.subscribe("Games.#") as reader:
+        await client.publish("Games.Cricket", b"1", label="l")
+        message = await reader.get(WAIT)
+        assert (message.body, message.topic, message.label) == (b"1", "Games.Cricket", "l")
+    await client.flush()
+    assert not node.stats().topics["Games"].subscriptions
+
+
+async def test_a_client_pauses_its_reader(node: triack.Node, client: Client) -> None:
+    async with client.subscribe("Games.#") as reader:
+        await reader.pause()
+        await node.publish("Games.Cricket", b"1", until="stored")
+        with pytest.raises(triack.WaitTimeout):
+            await reader.get(0)
+        await reader.resume()
+        await node.publish("Games.Cricket", b"2")
+        assert (await reader.get(WAIT)).body == b"2"
+
+
+async def test_a_client_reads_a_durable_subscription_and_ends_it(node: triack.Node, client: Client) -> None:
+    async with client.subscribe("Games.#", durable="audit") as reader:
+        await node.publish("Games.Cricket", b"1")
+        assert (await reader.get(WAIT)).body == b"1"
+        with pytest.raises(triack.SubscriptionBusy):
+            async with client.subscribe("Games.#", durable="audit"):
+                pass
+    await node.publish("Games.Cricket", b"2")
+    async with client.transaction() as tx:
+        assert (await tx.receive("topic:Games.#/audit", WAIT)).body == b"2"
+    (shown,) = (await client.stats()).topics["Games"].subscriptions
+    assert (shown.name, shown.pending) == ("audit", 0)
+    await client.unsubscribe("audit")
+    assert not node.stats().topics["Games"].subscriptions
+
+
+def test_a_program_without_async_publishes_and_subscribes(tmp_path: Path) -> None:
+    with triack.sync.open("a", data=tmp_path, insecure=True) as node:
+        with node.subscribe("Games.#", durable="audit") as reader:
+            node.publish("Games.Cricket", b"1")
+            assert reader.get(WAIT).topic == "Games.Cricket"
+            reader.pause()
+            node.publish("Games.Cricket", b"2")
+            with pytest.raises(triack.WaitTimeout):
+                reader.get(0)
+            reader.resume()
+            assert reader.get(WAIT).body == b"2"
+        node.unsubscribe("audit")
+
+
+async def test_a_client_subscribes_to_topics_of_another_node(node: triack.Node, client: Client) -> None:
+    async with make("hub", scheme="udp") as hub:
+        topics = f"{hub.address}/topic:Games.#"
+        async with client.subscribe(topics, durable="audit") as reader:
+            await hub.publish("Games.Cricket", b"1")
+            message = await reader.get(WAIT)
+            assert (message.body, message.topic) == (b"1", "Games.Cricket")
+        (shown,) = node.stats().subscriptions
+        assert (shown.name, shown.state, shown.pattern, shown.readers) == ("audit", "live", "Games.#", 0)
+        assert (await client.stats()).subscriptions == [shown]
+        await client.unsubscribe("audit")
+        assert node.stats().subscriptions == []
+
+
+async def test_a_call_that_is_cancelled_before_the_other_node_answers_leaves_nothing_to_complain_of(
+    node: triack.Node,
+    client: Client,
+) -> None:
+    complaints: list[str] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, about: complaints.append(about["message"]))
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.1), client.subscribe(f"udp://127.0.0.1:{free_port()}/topic:Games.#"):
+            pass
+    await client.close()
+    await asyncio.sleep(0)
+    gc.collect()
+    assert complaints == []

@@ -1,0 +1,356 @@
+"""Waits of a sender: tiers, holds, the slow start after them, and the settings of all that."""
+
+import pytest
+
+from proof.search import stillness
+from tests.base.refusals import refuse_wrong_values
+from tests.ordering.pair import DEFAULTS, StreamPair
+from triack.base.errors import UsageError
+from triack.base.units import MS, SECOND
+from triack.ordering.hold import PROBE_NS, TRANSITIONS, Hold, HoldEvent, HoldState
+from triack.ordering.order_ack import OrderAck
+from triack.ordering.order_settings import OrderSettings
+from triack.ordering.slow_start import FULL_SPEED, SlowStart
+from triack.ordering.tiers import ResendTimer, tier_interval_ns, tier_label
+
+# Resend tiers, to the nanosecond: 30 s, 5 min, 30 min, 6 h by default.
+
+MINUTE = 60 * SECOND
+HOUR = 60 * MINUTE
+WAITS = [30 * SECOND] * 3 + [5 * MINUTE] * 3 + [30 * MINUTE] * 3 + [6 * HOUR] * 3
+
+
+def expire(timer: ResendTimer) -> int:
+    """Let the wait run out, with something to resend; returns when that was."""
+    at_ns = timer.deadline_ns
+    assert at_ns is not None
+    assert not timer.is_due(at_ns - 1)
+    assert timer.is_due(at_ns)
+    timer.handle_expired(at_ns, resends=True)
+    return at_ns
+
+
+@pytest.mark.parametrize(("attempt", "wait_ns"), list(enumerate(WAITS, start=1)))
+def test_the_wait_depends_on_the_attempt(attempt: int, wait_ns: int) -> None:
+    """Attempts 1-3, 4-6, 7-9, and 10 or later."""
+    assert tier_interval_ns(attempt, DEFAULTS) == wait_ns
+    assert ResendTimer(DEFAULTS).interval_of(attempt) == wait_ns
+
+
+def test_twelve_attempts_at_their_exact_times() -> None:
+    """Each wait begins when the one before ended; the last tier has no end."""
+    timer = ResendTimer(DEFAULTS)
+    timer.handle_sent(7)
+    expected = 7
+    for attempt, wait_ns in enumerate(WAITS, start=1):
+        expected += wait_ns
+        assert timer.interval_ns == wait_ns
+        assert expire(timer) == expected
+        assert timer.attempt == attempt
+    assert tier_interval_ns(10_000, DEFAULTS) == 6 * HOUR
+
+
+def test_a_stream_without_an_answer_is_resent_twelve_times() -> None:
+    """The same from end to end: a packet that arrives, is stored, and whose order acks are all lost."""
+    pair = StreamPair(lose_order_acks=True)
+    pair.append(1)
+    pair.run(sum(WAITS) + HOUR)
+    times = [at_ns for at_ns, _, _ in pair.sent]
+    assert times == [sum(WAITS[:resends]) for resends in range(13)]
+    assert pair.delivered == [b"1"]
+
+
+def test_the_first_send_starts_the_wait_and_later_ones_do_not_move_it() -> None:
+    """A stream that keeps sending does not put off the resend of what is old."""
+    timer = ResendTimer(DEFAULTS)
+    assert timer.deadline_ns is None
+    assert not timer.is_due(10**18)
+    timer.handle_sent(10)
+    timer.handle_sent(20 * SECOND)
+    assert timer.deadline_ns == 10 + 30 * SECOND
+
+
+@pytest.mark.parametrize("outstanding", [True, False])
+def test_progress_starts_the_first_tier_again(outstanding: bool) -> None:
+    """From any attempt; with nothing outstanding the timer stops."""
+    timer = ResendTimer(DEFAULTS)
+    timer.handle_sent(0)
+    now_ns = 0
+    while timer.attempt < 10:
+        now_ns = expire(timer)
+    timer.handle_progress(now_ns + 1, outstanding=outstanding)
+    assert timer.attempt == 0
+    assert timer.deadline_ns == (now_ns + 1 + 30 * SECOND if outstanding else None)
+    timer.handle_sent(now_ns + 5)
+    assert timer.deadline_ns == now_ns + (1 if outstanding else 5) + 30 * SECOND
+
+
+def test_progress_in_a_stream_starts_its_first_tier_again() -> None:
+    """Five attempts for two packets; then the first of them is acknowledged, and the other waits 30 s."""
+    pair = StreamPair(lose_order_acks=True)
+    pair.append(2)
+    pair.run(sum(WAITS[:5]) + SECOND)
+    assert pair.out.tier.attempt == 5
+    pair.out.handle_order_ack(1, 1, pair.now_ns)
+    assert (pair.out.tier.attempt, pair.out.tier.deadline_ns) == (0, pair.now_ns + 30 * SECOND)
+
+
+def test_a_new_session_starts_the_first_tier_again() -> None:
+    """And everything unacknowledged goes out at once, not in six hours."""
+    pair = StreamPair(lose_order_acks=True)
+    pair.append(3)
+    pair.run(sum(WAITS[:10]) + SECOND)
+    before = len(pair.sent)
+    pair.new_session()
+    assert [sent[:2] for sent in pair.sent[before:]] == [(pair.now_ns, number) for number in (1, 2, 3)]
+    assert (pair.out.tier.attempt, pair.out.tier.deadline_ns) == (0, pair.now_ns + 30 * SECOND)
+
+
+def test_a_wait_that_resends_nothing_is_no_attempt() -> None:
+    """Packets that are still in their session are the session's business."""
+    timer = ResendTimer(DEFAULTS)
+    timer.handle_sent(0)
+    timer.handle_expired(30 * SECOND, resends=False)
+    assert (timer.attempt, timer.deadline_ns) == (0, 60 * SECOND)
+
+
+def test_waits_go_down_to_milliseconds() -> None:
+    """Every tier is a setting of its own."""
+    quick = OrderSettings(seq_resend_13_s=0.001, seq_resend_46_s=0.002, seq_resend_79_s=0.003, seq_resend_10_s=0.004)
+    waits = [tier_interval_ns(attempt, quick) // MS for attempt in range(1, 13)]
+    assert waits == [1] * 3 + [2] * 3 + [3] * 3 + [4] * 3
+
+
+def test_each_attempt_counts_for_its_tier() -> None:
+    labels = [tier_label(attempt) for attempt in range(1, 13)]
+    assert labels == ["1-3"] * 3 + ["4-6"] * 3 + ["7-9"] * 3 + ["10-"] * 3
+
+
+# A held stream: the newest hold counts, and a probe leaves now and then.
+
+
+def held(turn: int = 1) -> Hold:
+    """A hold that got a stop at second 1."""
+    hold = Hold()
+    hold.handle_flow_control(turn, SECOND, stop=True)
+    return hold
+
+
+def test_stop_and_go() -> None:
+    """As told."""
+    hold = held()
+    assert hold.stops
+    hold.handle_flow_control(2, SECOND, stop=False)
+    assert not hold.stops
+    assert hold.deadline_ns is None
+
+
+def test_an_older_word_that_comes_later_changes_nothing() -> None:
+    """Turns only grow."""
+    hold = held(3)
+    hold.handle_flow_control(2, SECOND, stop=False)
+    assert hold.stops
+    hold.handle_flow_control(4, SECOND, stop=False)
+    hold.handle_flow_control(3, SECOND, stop=True)
+    assert not hold.stops
+
+
+def test_a_stop_that_is_repeated_has_the_turn_of_the_last_one() -> None:
+    """When a packet was refused, it has another one. In another session it is no repetition."""
+    hold = held(3)
+    assert [hold.is_repeated(turn) for turn in (2, 3, 4)] == [False, True, False]
+    hold.handle_session_closed()
+    assert not hold.is_repeated(3)
+
+
+def test_one_packet_may_leave_when_the_wait_is_over() -> None:
+    """And then no more until the next wait is."""
+    hold = held()
+    hold.handle_timer(SECOND + PROBE_NS - 1)
+    assert hold.stops
+    hold.handle_timer(SECOND + PROBE_NS)
+    assert not hold.stops
+    hold.handle_sent(7 * SECOND)
+    assert hold.stops
+    assert hold.deadline_ns == 7 * SECOND + 2 * PROBE_NS
+
+
+def waits_s(hold: Hold, probes: int) -> list[int]:
+    """The waits before each of several probes, all of which are answered with another stop."""
+    waits, turn = list[int](), 10
+    for _ in range(probes):
+        now_ns = hold.deadline_ns
+        assert now_ns is not None
+        hold.handle_timer(now_ns)
+        hold.handle_sent(now_ns)
+        hold.handle_flow_control(turn, now_ns, stop=True)
+        assert hold.deadline_ns is not None
+        waits.append((hold.deadline_ns - now_ns) // SECOND)
+    return waits
+
+
+def test_a_sender_that_has_to_wait_again_and_again_asks_ever_more_rarely() -> None:
+    """As a zero window is probed, up to a minute; what was taken, or a go, begins anew."""
+    hold = held()
+    assert waits_s(hold, 6) == [10, 20, 40, 60, 60, 60]
+    hold.handle_progress()
+    hold.handle_sent(SECOND)
+    assert waits_s(hold, 2) == [20, 40]
+    hold.handle_flow_control(11, SECOND, stop=False)
+    hold.handle_flow_control(12, SECOND, stop=True)
+    assert hold.deadline_ns == SECOND + PROBE_NS
+
+
+def test_a_stop_that_is_said_again_does_not_put_the_probe_off() -> None:
+    """A destination may say so more often than it is asked."""
+    hold = held()
+    due_ns = hold.deadline_ns
+    for turn in range(11, 16):
+        hold.handle_flow_control(turn, turn * MS, stop=True)
+    assert hold.deadline_ns == due_ns
+
+
+def test_how_often_it_has_asked_decides_nothing_but_the_wait() -> None:
+    """For searches that keep the clock still."""
+    hold = held()
+    waits_s(hold, 3)
+    stillness.normalize_hold(hold)
+    assert waits_s(hold, 1) == [10]
+
+
+def test_a_packet_that_was_taken_lets_the_next_one_go_at_once() -> None:
+    """There is room, it seems."""
+    hold = held()
+    assert hold.handle_progress()
+    assert not hold.stops
+    assert not hold.handle_progress()
+
+
+def test_a_session_takes_its_words_with_it() -> None:
+    """The next one counts its turns anew."""
+    hold = held(9)
+    hold.handle_session_closed()
+    assert not hold.stops
+    hold.handle_flow_control(1, SECOND, stop=True)
+    assert hold.stops
+
+
+@pytest.mark.parametrize("state", HoldState)
+def test_go_leads_back_from_everywhere(state: HoldState) -> None:
+    """No state is permanent."""
+    assert TRANSITIONS[state][HoldEvent.GO] is HoldState.GOING
+
+
+def test_a_probe_need_not_wait_for_a_session_that_would_end_before() -> None:
+    """A stream that goes has none, and one that may leave stays so."""
+    hold = held()
+    assert hold.hasten()
+    assert not hold.stops
+    assert hold.hasten()
+    hold.handle_sent(2 * SECOND)
+    assert hold.stops
+    assert hold.deadline_ns == 2 * SECOND + 2 * PROBE_NS
+    assert not Hold().hasten()
+
+
+# How fast a stream resumes after its destination had no room.
+
+
+def sent(start: SlowStart, most: int = 10_000) -> int:
+    """Let go what may leave; how many that were."""
+    packets = 0
+    while packets < most and start.credit != 0:
+        start.handle_sent()
+        packets += 1
+    return packets
+
+
+def take(start: SlowStart, packets: int) -> None:
+    for _ in range(packets):
+        start.handle_taken()
+
+
+def test_nothing_is_held_up_before_anything_is_refused() -> None:
+    """Nor when a session ends for any other reason."""
+    start = SlowStart()
+    assert sent(start) == 10_000
+    start.handle_refused()
+    start.handle_session_closed(not_stored=False)
+    assert sent(start) == 10_000
+
+
+def test_it_begins_with_what_was_taken_last_and_doubles() -> None:
+    """Until several windows may leave at once: then there is no limit."""
+    start = SlowStart()
+    take(start, 3)
+    start.handle_refused()
+    rounds = []
+    while start.credit is not None:
+        rounds.append(sent(start))
+        take(start, rounds[-1])
+    assert rounds == [3, 6, 12, 24, 48, 96, 192][: len(rounds)]
+    assert 2 * rounds[-1] >= FULL_SPEED
+
+
+def test_who_takes_nothing_is_sent_half_as_much_each_time_and_one_packet_at_least() -> None:
+    """Whether it says that there is no room, or that there is some again."""
+    start = SlowStart()
+    take(start, 8)
+    told = []
+    for _ in range(5):
+        start.handle_refused()
+        told.append(sent(start))
+    assert told == [8, 4, 2, 1, 1]
+    start.handle_room()
+    assert sent(start) == 1
+
+
+def test_a_session_that_ends_as_nothing_was_stored_is_a_refusal() -> None:
+    """The next one begins with a packet."""
+    start = SlowStart()
+    start.handle_session_closed(not_stored=True)
+    assert sent(start) == 1
+
+
+def test_what_left_before_may_leave_again_whole() -> None:
+    """A resend is no refusal: it needs no credit that it had already, and takes none away."""
+    start = SlowStart()
+    start.handle_resend(16)
+    assert sent(start) == 10_000
+    start.handle_refused()
+    start.handle_resend(16)
+    assert sent(start) == 16
+
+
+# Invalid settings of sequences are refused by name, when they are made.
+
+
+def test_a_value_that_cannot_be_is_refused() -> None:
+    refuse_wrong_values(OrderSettings)
+
+
+@pytest.mark.parametrize("name", ["order_ack_every", "max_held_packets", "seq_resend_13_s", "seq_resend_10_s"])
+def test_nothing_would_ever_be_sent_again_or_asked_for_with_none(name: str) -> None:
+    with pytest.raises(UsageError, match=f"OrderSettings: {name} must be .*, not 0"):
+        OrderSettings(**{name: 0})  # type: ignore[arg-type]
+
+
+def test_an_order_ack_need_not_wait() -> None:
+    """Neither for the end of a burst nor for its start."""
+    terms = OrderAck(OrderSettings(order_ack_idle_s=0, seq_max_ack_delay_s=0)).terms
+    assert (terms.idle_ns, terms.delay_ns) == (0, 0)
+
+
+def test_defaults_are_those_of_msmq() -> None:
+    """[MS-MQQB] 3.1.2: half a second and ten for acks; 30 s, 5 min, 30 min and 6 h for resends."""
+    settings = OrderSettings()
+    assert (settings.order_ack_idle_s, settings.seq_max_ack_delay_s) == (0.5, 10)
+    resends = (settings.seq_resend_13_s, settings.seq_resend_46_s, settings.seq_resend_79_s, settings.seq_resend_10_s)
+    assert resends == (30, 300, 1_800, 21_600)
+
+
+def test_a_resend_sends_everything_or_one_packet() -> None:
+    """MSMQ sends everything ([MS-MQQB] 3.1.6.5)."""
+    assert OrderSettings().seq_resend == "all"
+    with pytest.raises(UsageError, match="OrderSettings: seq_resend must be all or first, not 'none'"):
+        OrderSettings(seq_resend="none")  # type: ignore[arg-type]

@@ -1,0 +1,344 @@
+"""Messages that come back, wait, or expire."""
+
+from typing import Any
+
+import pytest
+
+from tests.base.refusals import refuse_wrong_values
+from tests.queues.world import SimNode, World
+from triack.base.delivery import Delivery
+from triack.base.errors import UsageError
+from triack.base.units import MS, SECOND
+from triack.queues.mailboxes import expiry
+from triack.queues.mailboxes.progress import Setbacks
+from triack.queues.mailboxes.queued_packet import QueuedPacket
+from triack.queues.mailboxes.redelivery import Return, Wait, wait_ms
+from triack.queues.mailboxes.returned import Returned
+from triack.queues.node_settings import NodeSettings, Redelivery
+from triack.queues.packing import Outgoing
+from triack.tools.replay.engines.local_engine import judge_records
+from triack.tools.replay.log.files import parse_records
+from triack.tools.sim.host import SimHost
+
+# Messages that came back: in the order of the queue, none before its time, and what may pass them.
+
+
+def packet(place: int) -> QueuedPacket:
+    return QueuedPacket([place], b"o" * 16, 1, 1, place, Delivery.TRANSACTIONAL, 9, 1, [b"x"], first_place=10 * place)
+
+
+class Reader:
+    """What came back to a reader, and why it waits."""
+
+    def __init__(self) -> None:
+        self.setbacks = Setbacks()
+        self.returned = Returned(self.setbacks)
+
+    def wait(self, packet: QueuedPacket, index: int, wait: Wait) -> None:
+        """A message comes back, and has to wait."""
+        self.setbacks.waits[packet.first_place + index] = wait
+        self.returned.put(packet, index, wait)
+
+
+def drain(returned: Returned, now_ms: int) -> list[tuple[int, int]]:
+    """Packets and indices of all that comes at a time."""
+    found = []
+    returned.handle_time(now_ms)
+    while returned.coming and (one := returned.pop(now_ms)) is not None:
+        found.append((one[0].number, one[1]))
+    return found
+
+
+def test_they_come_again_in_the_order_of_the_queue() -> None:
+    returned, first, second = Reader().returned, packet(1), packet(2)
+    for one, index in ((second, 0), (first, 3), (first, 1)):
+        returned.put(one, index, None)
+    assert [found.number for found in returned.oldest()] == [1]
+    assert drain(returned, 0) == [(1, 1), (1, 3), (2, 0)]
+
+
+def test_what_keeps_the_order_holds_all_that_is_younger() -> None:
+    reader = Reader()
+    returned = reader.returned
+    reader.wait(packet(1), 0, Wait(100, 50, keep_order=True))
+    returned.put(packet(2), 0, None)
+    assert (drain(returned, 99), returned.resume_ms(99)) == ([], 100)
+    assert (drain(returned, 100), returned.resume_ms(100)) == ([(1, 0), (2, 0)], None)
+
+
+def test_what_may_be_passed_comes_when_its_wait_ends() -> None:
+    """Then it comes before anything younger."""
+    reader = Reader()
+    returned = reader.returned
+    reader.wait(packet(1), 0, Wait(100, 50, keep_order=False))
+    reader.wait(packet(2), 0, Wait(70, 50, keep_order=False))
+    returned.put(packet(3), 0, None)
+    assert [found.number for found in returned.oldest()] == [3, 2, 1]
+    assert returned.resume_ms(0) == 70
+    assert drain(returned, 69) == [(3, 0)]
+    returned.put(packet(3), 0, None)
+    assert drain(returned, 100) == [(1, 0), (2, 0), (3, 0)]
+
+
+def test_what_is_taken_out_is_forgotten() -> None:
+    reader = Reader()
+    returned = reader.returned
+    for number in (3, 1, 2):
+        returned.put(packet(number), 0, None)
+        reader.wait(packet(number), 1, Wait(number, 1, keep_order=False))
+    returned.keep(lambda found, place: found.number != 1 and place != 21)
+    assert sorted(place for place, _ in returned.messages) == [20, 30, 31]
+    assert drain(returned, 9) == [(2, 0), (3, 0), (3, 1)]
+
+
+# How long what failed waits.
+
+
+def fail_one(host: SimHost, queue: str) -> None:
+    """A handler fails with the first message that waits."""
+    now_ns = host.world.now_ns
+    mailbox = host.live.make_queue(queue)
+    lease = host.live.take(mailbox, now_ns)
+    assert lease is not None
+    host.live.give_back(mailbox, lease, Return(failed=True), now_ns)
+    host.drain()
+
+
+def test_a_value_that_cannot_be_is_refused() -> None:
+    refuse_wrong_values(Redelivery)
+    with pytest.raises(UsageError, match="keep_order must be True or False, not 1"):
+        Redelivery(keep_order=1)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="queue_redelivery of orders must be a Redelivery, not 5"):
+        NodeSettings(queue_redelivery={"orders": 5})  # type: ignore[dict-item]
+
+
+def test_waits_double_from_a_second_to_a_minute() -> None:
+    """However often it failed; and none is none."""
+    waits = [wait_ms(Redelivery(), failures) // 1_000 for failures in (*range(1, 9), 10**6)]
+    assert waits == [1, 2, 4, 8, 16, 32, 60, 60, 60]
+    assert [wait_ms(Redelivery(first_wait_s=0), failures) for failures in (1, 2, 100)] == [0, 0, 0]
+
+
+def test_a_clock_that_was_set_makes_no_wait_longer() -> None:
+    assert Wait(90_000, 1_000, keep_order=True).after_restart(500).until_ms == 1_500
+    assert Wait(1_000, 1_000, keep_order=True).after_restart(500).until_ms == 1_000
+
+
+def test_an_outage_of_half_a_minute_costs_no_message() -> None:
+    """Twenty orders and a handler that fails: none is dead, and all come in their order afterwards."""
+    world = World(1)
+    a = world.node("a")
+    a.send(a, "orders", *(b"%d" % number for number in range(20)))
+    world.run(10 * MS)
+    mailbox, attempts = a.live.make_queue("orders"), 0
+    end_ns = world.now_ns + 30 * SECOND
+    while world.now_ns < end_ns:
+        while (lease := a.live.take(mailbox, world.now_ns)) is not None:
+            attempts += 1
+            a.live.give_back(mailbox, lease, Return(failed=True), world.now_ns)
+        a.drain()
+        world.run(100 * MS)
+    assert (attempts, a.length("dead-letter")) == (5, 0)
+    world.run(2 * SECOND)
+    assert a.read_all("orders") == [b"%d" % number for number in range(20)]
+
+
+def test_the_listener_is_notified_when_the_wait_is_over() -> None:
+    """And not before; nobody has to ask meanwhile, a crash between included."""
+    world = World(1)
+    a = world.node("a", NodeSettings(queue_redelivery={"orders": Redelivery(first_wait_s=20)}))
+    a.send(a, "orders", b"1")
+    world.run(10 * MS)
+    fail_one(a, "orders")
+    world.run(SECOND)
+    a.restart()
+    told: list[int] = []
+    mailbox = a.live.make_queue("orders")
+    mailbox.listeners.append(lambda: told.append(a.read("orders")))
+    assert a.read("orders") == 0
+    world.run(18 * SECOND)
+    assert sum(told) == 0
+    world.run(2 * SECOND)
+    assert sum(told) == 1
+
+
+def test_a_clock_that_was_set_back_makes_no_wait_longer_however_often_the_node_starts() -> None:
+    """Each start would have begun it anew: a node that starts more often than that would never hand the message out."""
+    world = World(1)
+    a = world.node("a", NodeSettings(redelivery=Redelivery(first_wait_s=60)))
+    a.send(a, "q", b"1")
+    world.run(10 * MS)
+    fail_one(a, "q")
+    a.wall_offset_ns -= 86_400 * SECOND
+    read = []
+    for _ in range(4):
+        world.run(25 * SECOND)
+        a.restart()
+        read.append(len(a.read_all("q")))
+    assert read == [0, 0, 1, 1]
+
+
+# Messages that nobody received in time, in queues that are read and in those that nobody reads.
+
+
+@pytest.fixture
+def world() -> World:
+    return World(1)
+
+
+def send(node: SimNode, to: SimNode, *bodies: bytes, read_ms: int, delivery: Delivery = Delivery.TRANSACTIONAL) -> None:
+    """Messages for queue ``q`` that have to be received within ``read_ms`` milliseconds, 0 for any time."""
+    outgoing = node.live.outgoing_stream(to.address, "q", delivery)
+    for body in bodies:
+        by_ms = node.world.now_ms + read_ms if read_ms else 0
+        node.live.submit(outgoing, Outgoing(body, {"label": "l"}, receive_by_ms=by_ms), len(body))
+    node.drain()
+
+
+def letters(node: SimNode) -> list[tuple[bytes, dict[str, Any]]]:
+    """The dead letters, which are taken out of their queue."""
+    found = []
+    box = node.live.make_queue("dead-letter")
+    while (lease := node.live.take(box, node.world.now_ns)) is not None:
+        content = lease.packet.open()
+        assert content.receive_by_ms == 0
+        found.append((lease.body, (content.properties or [{}])[lease.index]))
+        box.acknowledge(lease)
+    node.drain()
+    return found
+
+
+def bodies(node: SimNode) -> list[bytes]:
+    return [body for body, _ in letters(node)]
+
+
+@pytest.mark.parametrize("delivery", list(Delivery))
+def test_what_nobody_reads_expires_in_its_queue_to_the_millisecond(world: World, delivery: Delivery) -> None:
+    """And goes to the dead-letter queue of the node that has it, as in MSMQ; the replay finds it expired, not lost."""
+    a, b = world.node("a"), world.node("b")
+    send(a, b, b"1", b"2", read_ms=2_000, delivery=delivery)
+    send(a, b, b"3", read_ms=0, delivery=delivery)
+    world.run(1_999 * MS)
+    assert (b.length("q"), b.length("dead-letter")) == (3, 0)
+    world.run(20 * MS)
+    assert (b.length("q"), b.length("dead-letter"), a.length("dead-letter")) == (1, 2, 0)
+    why = {"label": "l", "dead_reason": "receive-timeout", "dead_destination": "q", "dead_attempts": 0}
+    assert letters(b) == [(b"1", why), (b"2", why)]
+    assert b.live.queues.dead_letters == {"receive-timeout": 2}
+    assert [(record["number"], record["counts"]) for record in b.log("expired")] == [(1, [[1, 2]])]
+    assert b.read_all("q") == [b"3"]
+    found = judge_records([record for node in (a, b) for record in parse_records(b"".join(node.records))])
+    assert {it.check for it in found} <= {"silent_end"}
+
+
+def test_what_arrives_too_late_expires_at_once(world: World) -> None:
+    """Its sender did not know yet that it was, and does not know whether it arrived."""
+    a, b = world.node("a"), world.node("b")
+    world.network.faults.delay_ns = 200 * MS
+    send(a, b, b"x", read_ms=500)
+    world.run(5 * SECOND)
+    assert (b.read("q"), bodies(b)) == (0, [b"x"])
+    assert [letter["dead_maybe_delivered"] for _, letter in letters(a)] == [True]
+
+
+def test_nobody_is_handed_a_message_whose_time_is_over_before_the_timer_came(world: World) -> None:
+    """Nor the rest of a packet that is read slowly; what waits behind it is read."""
+    node = world.node("a")
+    send(node, node, b"1", b"2", read_ms=1_000)
+    send(node, node, b"3", read_ms=0)
+    world.run(100 * MS)
+    box, engine = node.live.make_queue("q"), node.live
+    first = engine.take(box, world.now_ns)
+    assert first is not None
+    late_ns = world.now_ns + SECOND
+    ((run, drawn),) = engine.draw_runs(box, 9, 9, late_ns)
+    assert [run.lease(index).body for index in drawn] == [b"3"]
+    box.acknowledge(first)
+    world.run(SECOND)
+    assert bodies(node) == [b"2"]
+
+
+def test_what_somebody_has_in_hand_does_not_expire(world: World) -> None:
+    """It can be done with as long as it takes; given back, it dies."""
+    node = world.node("a")
+    send(node, node, b"1", b"2", b"3", read_ms=1_000)
+    world.run(100 * MS)
+    box, engine = node.live.make_queue("q"), node.live
+    first, second = engine.take(box, world.now_ns), engine.take(box, world.now_ns)
+    assert first is not None
+    assert second is not None
+    world.run(2 * SECOND)
+    assert (bodies(node), box.length) == ([b"3"], 2)
+    box.acknowledge(first)
+    engine.give_back(box, second, Return(failed=True, delay_ms=60_000), world.now_ns)
+    node.drain()
+    world.run(100 * MS)
+    assert (bodies(node), box.length) == ([b"2"], 0)
+    node.restart()
+    world.run(SECOND)
+    assert (node.length("q"), bodies(node)) == (0, [])
+
+
+def test_what_waits_to_come_again_expires_meanwhile(world: World) -> None:
+    """And holds back nothing younger then."""
+    node = world.node("a")
+    send(node, node, b"1", read_ms=1_000)
+    send(node, node, b"2", read_ms=0)
+    world.run(100 * MS)
+    box, engine = node.live.make_queue("q"), node.live
+    lease = engine.take(box, world.now_ns)
+    assert lease is not None
+    engine.give_back(box, lease, Return(failed=True, delay_ms=3_600_000), world.now_ns)
+    node.drain()
+    assert engine.take(box, world.now_ns) is None
+    world.run(SECOND)
+    assert node.read_all("q") == [b"2"]
+    assert bodies(node) == [b"1"]
+
+
+def test_times_to_be_received_survive_restarts(world: World) -> None:
+    """A message that expired while the node was down is a dead letter when it is up; the others keep their time."""
+    node = world.node("a")
+    send(node, node, b"1", read_ms=1_000)
+    send(node, node, b"2", read_ms=5_000)
+    world.run(100 * MS)
+    node.crash()
+    world.run(2 * SECOND)
+    node.start()
+    world.run(100 * MS)
+    assert (bodies(node), node.length("q")) == ([b"1"], 1)
+    world.run(3 * SECOND)
+    assert (bodies(node), node.length("q")) == ([b"2"], 0)
+
+
+def test_large_and_many_messages_whose_bodies_only_the_disk_has_expire(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their bodies are fetched a few at a time, and a commit holds a few of their letters."""
+    monkeypatch.setattr(expiry, "FETCH_AHEAD_BYTES", 10_000)
+    monkeypatch.setattr(expiry, "LETTERS_MAX", 20)
+    a, b = world.node("a"), world.node("b", NodeSettings(body_cache_bytes=0))
+    large = [bytes([number]) * 30_000 for number in range(3)]
+    small = [b"%03d" % number for number in range(100)]
+    send(a, b, *large, *small, read_ms=3_000)
+    world.run(2 * SECOND)
+    assert (b.length("q"), b.reads) == (103, 0)
+    b.restart()
+    world.run(3 * SECOND)
+    # The letters are read from the disk as well.
+    assert b.read_all("dead-letter") == [*large, *small]
+    assert b.reads == 3 + 1 + 1
+    assert b.length("q") == 0
+
+
+def test_a_queue_without_such_messages_has_no_timer(world: World) -> None:
+    """Nor has one whose messages were read in time."""
+    node = world.node("a")
+    send(node, node, b"1", read_ms=0)
+    world.run(SECOND)
+    assert node.live.queues.expiry.next_deadline_ms() is None
+    send(node, node, b"2", read_ms=60_000)
+    world.run(SECOND)
+    assert node.live.queues.expiry.next_deadline_ms() is not None
+    assert node.read_all("q") == [b"1", b"2"]
+    assert node.live.queues.expiry.next_deadline_ms() is None

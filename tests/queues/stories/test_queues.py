@@ -1,0 +1,620 @@
+"""Queues of a node: paused, with priorities, with deaths of readers."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from tests.queues.world import SimNode, World, numbered
+from triack.base.delivery import DURABLE, Delivery
+from triack.base.reasons import HoldReason
+from triack.base.units import MS, SECOND
+from triack.node.handles.policies import PRESETS
+from triack.ordering.order_settings import OrderSettings
+from triack.queues.mailboxes.mailbox import Lease, Mailbox
+from triack.queues.node_settings import Journal, Limits, NodeSettings, Quota, Redelivery
+from triack.queues.stages import Stage
+from triack.session.protocol.settings import SessionSettings
+from triack.tools.replay.engines.local_engine import judge_records
+from triack.tools.replay.log.files import parse_records
+from triack.tools.sim.faults import Faults
+
+# Paused queues: nothing leaves them, and nothing is lost, sent twice or forgotten meanwhile.
+
+HOUR = 3_600 * SECOND
+CLASSES = list(Delivery)
+
+
+def pause(node: SimNode, name: str, *, arrivals: bool = False) -> None:
+    """An operator pauses a queue."""
+    node.live.pause(name, arrivals=arrivals, now_ns=node.world.now_ns)
+    node.drain()
+
+
+def resume(node: SimNode, name: str) -> None:
+    """The operator resumes it."""
+    assert node.live.resume(name, node.world.now_ns)
+    node.drain()
+
+
+@pytest.mark.parametrize("delivery", CLASSES)
+def test_nothing_leaves_a_paused_outgoing_queue(delivery: Delivery) -> None:
+    """Another queue of the peer goes on; when it is resumed everything arrives once, in order."""
+    world = World(1)
+    a, b = world.node("a"), world.node("b")
+    a.send(b, "q", b"before", delivery=delivery)
+    assert world.run(5 * SECOND, lambda: b.length("q") == 1)
+    pause(a, f"{b.name}/q")
+    a.send(b, "q", *numbered(0, 100), delivery=delivery)
+    a.send(b, "other", b"goes on", delivery=delivery)
+    world.run(HOUR)
+    assert (b.length("q"), b.length("other")) == (1, 1)
+    resume(a, f"{b.name}/q")
+    assert world.run(5 * SECOND, lambda: not a.busy)
+    assert b.read_all("q") == [b"before", *numbered(0, 100)]
+
+
+def test_all_queues_of_a_paused_peer_wait_new_ones_too() -> None:
+    """Without anything to send no session is kept open, and none is opened."""
+    world = World(2)
+    a, b = world.node("a"), world.node("b")
+    pause(a, f"{b.name}/")
+    a.send(b, "q", b"1")
+    a.send(b, "new", b"2")
+    world.run(HOUR)
+    assert a.log("session_opened") == []
+    resume(a, f"{b.name}/")
+    assert world.run(5 * SECOND, lambda: b.length("q") == b.length("new") == 1)
+
+
+@pytest.mark.parametrize("delivery", DURABLE)
+def test_a_pause_outlives_a_restart(delivery: Delivery) -> None:
+    """The queue of the next process waits as well."""
+    world = World(3)
+    a, b = world.node("a"), world.node("b")
+    pause(a, f"{b.name}/q")
+    a.send(b, "q", *numbered(0, 10), delivery=delivery)
+    world.run(SECOND)
+    a.restart()
+    world.run(HOUR)
+    assert b.length("q") == 0
+    resume(a, f"{b.name}/q")
+    assert world.run(5 * SECOND, lambda: not a.busy)
+    assert b.read_all("q") == numbered(0, 10)
+
+
+def test_what_was_sent_before_the_pause_is_not_sent_again_in_it() -> None:
+    """The peer is away; its return changes nothing until the queue is resumed."""
+    world = World(4)
+    a, b = world.node("a"), world.node("b")
+    a.send(b, "q", b"0")
+    assert world.run(5 * SECOND, lambda: not a.busy)
+    world.cut(a, b)
+    a.send(b, "q", *numbered(1, 5))
+    world.run(SECOND)
+    pause(a, f"{b.name}/q")
+    world.run(600 * SECOND)
+    world.heal()
+    sent = len(a.log("packet_sent"))
+    world.run(HOUR)
+    assert len(a.log("packet_sent")) == sent
+    resume(a, f"{b.name}/q")
+    assert world.run(5 * SECOND, lambda: not a.busy)
+    assert b.read_all("q") == [b"0", *numbered(1, 5)]
+
+
+def test_a_message_in_a_paused_queue_expires() -> None:
+    """Its dead letter is there in time."""
+    world = World(5)
+    a, b = world.node("a"), world.node("b")
+    pause(a, f"{b.name}/q")
+    a.send(b, "q", b"late", live_ms=60_000)
+    assert world.run(61 * SECOND, lambda: a.length("dead-letter") == 1)
+
+
+def test_readers_of_a_paused_queue_get_nothing_and_arrivals_go_on() -> None:
+    """Express messages wait like all others; the resumed queue has everything in order."""
+    world = World(6)
+    a, b = world.node("a"), world.node("b")
+    a.send(b, "q", *numbered(0, 20))
+    assert world.run(5 * SECOND, lambda: b.length("q") == 20)
+    assert b.read("q", 5) == 5
+    pause(b, "q")
+    a.send(b, "q", *numbered(20, 40))
+    world.run(HOUR)
+    assert (b.read("q"), b.length("q")) == (0, 35)
+    resume(b, "q")
+    assert b.read_all("q") == numbered(0, 40)
+
+
+@pytest.mark.parametrize("delivery", CLASSES)
+def test_a_queue_whose_arrivals_are_paused_holds_its_senders(delivery: Delivery) -> None:
+    """The sender says why it waits; nothing is refused, even by a queue that refuses when it is full."""
+    world = World(7)
+    settings = NodeSettings(limits=Limits(queue_quota={"q": Quota(1_000, when_full="reject")}))
+    a, b = world.node("a"), world.node("b", settings)
+    a.send(b, "q", *numbered(0, 10), delivery=delivery)
+    assert world.run(5 * SECOND, lambda: b.length("q") == 10)
+    pause(b, "q", arrivals=True)
+    for first in range(10, 500, 10):
+        a.send(b, "q", *numbered(first, first + 10), delivery=delivery)
+        world.run(SECOND // 10)
+    world.run(600 * SECOND)
+    there = b.length("q")
+    assert there == 10 if delivery in DURABLE else there < 500
+    assert [it.reason for it in a.outbox.holds.streams] == [HoldReason.PAUSED]
+    resume(b, "q")
+    assert world.run(5 * SECOND, lambda: not a.busy)
+    assert sorted(b.read_all("q")) == numbered(0, 500)
+    assert a.length("dead-letter") == 0
+
+
+def test_arrivals_stay_paused_after_a_restart() -> None:
+    """The next session is held again."""
+    world = World(8)
+    a, b = world.node("a"), world.node("b", queues=["q"])
+    pause(b, "q", arrivals=True)
+    world.run(SECOND)
+    b.restart()
+    said = a.watch(a.send(b, "q", b"1"), Stage.ORDERED)
+    world.run(HOUR)
+    assert (said, b.length("q")) == ([], 0)
+    resume(b, "q")
+    assert world.run(5 * SECOND, lambda: said == [None])
+
+
+def test_pauses_of_both_ends_are_in_the_session_log() -> None:
+    """A replay says from them why messages wait."""
+    world = World(9)
+    a, b = world.node("a"), world.node("b", queues=["q"])
+    pause(a, f"{b.name}/q")
+    pause(b, "q", arrivals=True)
+    resume(b, "q")
+    assert [(it["queue"], it["arrivals"]) for it in a.log("queue_paused") + b.log("queue_paused")] == [
+        (f"{b.name}/q", False),
+        ("q", True),
+    ]
+    assert [it["queue"] for it in b.log("queue_resumed")] == ["q"]
+
+
+# Priorities, from the sender to the reader: what is more urgent is read first, and nothing starves.
+
+RECOVERABLE, TRANSACTIONAL = Delivery.RECOVERABLE, Delivery.TRANSACTIONAL
+MANY = 10_000
+
+
+def next_body(node: SimNode, queue: str) -> bytes:
+    """Take the next message, whose body may be only on the disk."""
+    before = len(node.received.get(queue, []))
+    for _ in range(10_000):
+        if node.read(queue, 1):
+            break
+        node.world.run(MS)
+    return node.received[queue][before]
+
+
+def settle(world: World, sender: SimNode) -> None:
+    assert world.run(60 * SECOND, lambda: not sender.busy)
+
+
+@pytest.mark.slow
+@pytest.mark.gate
+@pytest.mark.parametrize("to", ["itself", "another"])
+@pytest.mark.parametrize("restarts", [False, True])
+def test_the_next_message_is_the_most_urgent_one(to: str, restarts: bool) -> None:
+    """However many wait, in a local or a remote queue, and after a restart of the node that has them."""
+    world = World(1)
+    a = world.node("a")
+    b = a if to == "itself" else world.node("b")
+    a.send(b, "q", *numbered(0, MANY), delivery=RECOVERABLE, priority=0)
+    assert world.run(60 * SECOND, lambda: b.length("q") == MANY)
+    a.send(b, "q", b"urgent", delivery=RECOVERABLE, priority=7)
+    assert world.run(60 * SECOND, lambda: b.length("q") == MANY + 1)
+    if restarts:
+        b.restart()
+    assert next_body(b, "q") == b"urgent"
+    assert b.read_all("q")[1:] == numbered(0, MANY)
+
+
+def test_what_waited_for_the_peer_leaves_with_the_most_urgent_first() -> None:
+    """Also when the sender was restarted meanwhile, so that the bodies are only on its disk."""
+    world = World(2)
+    a, b = world.node("a", NodeSettings(messages_per_packet=1)), world.node("b")
+    world.cut(a, b)
+    for priority in (0, 3, 7):
+        a.send(b, "q", *numbered(0, 200), delivery=RECOVERABLE, priority=priority)
+    world.run(SECOND)
+    a.restart()
+    world.heal()
+    settle(world, a)
+    sent = [record["stream"] for record in a.log("packet_sent") if "stream" in record]
+    by_stream = {outgoing.stream_number: outgoing.priority for outgoing in a.outbox.streams}
+    first_at = {by_stream[stream]: sent.index(stream) for stream in dict.fromkeys(sent)}
+    assert first_at[7] == 0
+    assert first_at[3] >= 200
+    assert first_at[0] >= 63, "one packet in 64 goes to the lowest"
+
+
+def test_a_flood_on_one_queue_leaves_another_its_turns() -> None:
+    """Whatever the priorities are."""
+    world = World(4)
+    a, b = world.node("a", NodeSettings(messages_per_packet=1)), world.node("b")
+    world.cut(a, b)
+    a.send(b, "flooded", *numbered(0, 3_000), delivery=RECOVERABLE, priority=7)
+    a.send(b, "quiet", *numbered(0, 100), delivery=RECOVERABLE, priority=0)
+    world.heal()
+    assert world.run(60 * SECOND, lambda: b.length("quiet") == 100)
+    assert b.length("flooded") < 1_000
+
+
+@pytest.mark.slow
+@pytest.mark.gate
+def test_a_large_message_that_has_arrived_in_part_keeps_no_other_waiting() -> None:
+    """The more urgent one is read before its pieces are complete."""
+    world = World(5)
+    a, b = world.node("a"), world.node("b")
+    a.send(b, "q", bytes(4_000_000), delivery=RECOVERABLE, priority=0)
+    assert world.run(60 * SECOND, lambda: "q" in b.live.queues.mailboxes)
+    a.send(b, "q", b"urgent", delivery=RECOVERABLE, priority=7)
+    assert next_body(b, "q") == b"urgent"
+    assert next_body(b, "q") == bytes(4_000_000)
+
+
+def test_classes_of_one_priority_are_read_in_the_order_of_their_arrival() -> None:
+    """A transactional message has priority 0, as a recoverable one may have."""
+    world = World(6)
+    a = world.node("a")
+    for number in range(6):
+        a.send(a, "q", b"%d" % number, delivery=(TRANSACTIONAL, RECOVERABLE)[number % 2], priority=0)
+        settle(world, a)
+    assert a.read_all("q") == [b"%d" % number for number in range(6)]
+
+
+def test_a_full_queue_lets_the_more_urgent_streams_go_on_first() -> None:
+    """It holds all of them back."""
+    world = World(7)
+    a, b = world.node("a"), world.node("b", NodeSettings(limits=Limits(queue_quota={"q": Quota(messages=5)})))
+    a.send(b, "q", *numbered(0, 5), delivery=RECOVERABLE, priority=3)
+    assert world.run(60 * SECOND, lambda: b.length("q") == 5)
+    for priority in (0, 3, 7):
+        a.send(b, "q", b"held", delivery=RECOVERABLE, priority=priority)
+        world.run(SECOND)
+    admission = b.live.inbox.admission
+    assert len(admission.holds.streams) == 3
+    told: list[int] = []
+    tell = admission._tell  # noqa: SLF001
+
+    def noting(stream: Any, *rest: Any) -> bool:
+        told.append(stream.priority)
+        return tell(stream, *rest)
+
+    admission._tell = noting  # type: ignore[assignment]  # noqa: SLF001
+    b.read("q")
+    assert world.run(SECOND, lambda: len(told) >= 3)
+    assert told[:3] == [7, 3, 0]
+
+
+def test_a_dead_letter_keeps_its_priority() -> None:
+    """And the letters wait in the order of their deaths."""
+    world = World(8)
+    a, b = world.node("a"), world.node("b", queues=["other"])
+    for priority in (0, 7):
+        a.send(b, "q", b"%d" % priority, delivery=RECOVERABLE, priority=priority)
+        settle(world, a)
+        world.run(10 * MS)
+    letters = list(a.live.queues.mailboxes["dead-letter"].waiting())
+    assert [packet.open().priority for packet, _ in letters] == [0, 7]
+
+
+# A process that dies with a message in hand: what counts, what is done, and what comes again.
+
+
+@pytest.fixture
+def node() -> SimNode:
+    """A node with three messages, all on its disk."""
+    world = World(1)
+    node = world.node("a", NodeSettings(max_redeliveries=2, redelivery=Redelivery(first_wait_s=0)))
+    node.send(node, "q", b"1", b"2", b"3")
+    world.run(SECOND)
+    return node
+
+
+def take(node: SimNode) -> tuple[Mailbox, Lease]:
+    """The next message; its body may have to come from the disk."""
+    mailbox, lease = node.live.make_queue("q"), None
+    while lease is None:
+        node.drain()
+        assert node.world.run(SECOND, lambda: not mailbox.awaits_disk)
+        lease = node.live.take(mailbox, node.world.now_ns)
+    return mailbox, lease
+
+
+def failures(node: SimNode) -> int:
+    mailbox, lease = take(node)
+    return mailbox.failures_of(lease)
+
+
+def test_what_was_in_hand_has_failed(node: SimNode) -> None:
+    """It alone, and once for each process; then it is dead, and the next one comes."""
+    for times in range(3):
+        assert failures(node) == times
+        node.end()
+        node.start()
+    assert take(node)[1].body == b"2"
+    node.drain()
+    node.world.run(SECOND)
+    assert node.read_all("dead-letter") == [b"1"]
+
+
+def test_a_death_before_the_first_commit_of_a_start_loses_nothing(node: SimNode) -> None:
+    """What it found it had not told a commit of; it handed nothing out."""
+    take(node)
+    node.end()
+    for _ in range(3):
+        node.start()
+        assert node.live.take(node.live.make_queue("q"), node.world.now_ns) is None
+        node.end()
+    node.start()
+    assert failures(node) == 1
+
+
+def test_a_loss_of_power_is_no_failure(node: SimNode) -> None:
+    take(node)
+    node.end(node.disk.lose_power)
+    node.start()
+    assert failures(node) == 0
+
+
+def test_what_came_back_was_not_in_hand(node: SimNode) -> None:
+    mailbox, lease = take(node)
+    mailbox.give_back(lease)
+    node.end()
+    node.start()
+    assert failures(node) == 0
+
+
+def acknowledge(node: SimNode, mailbox: Mailbox, lease: Lease) -> None:
+    node.live.acknowledge(mailbox, [(lease.packet, 1 << lease.index)])
+
+
+def test_what_was_acknowledged_does_not_come_again(node: SimNode) -> None:
+    """Though no commit said so yet."""
+    mailbox, lease = take(node)
+    acknowledge(node, mailbox, lease)
+    take(node)
+    node.end()
+    node.start()
+    mailbox, lease = take(node)
+    assert (lease.body, mailbox.failures_of(lease)) == (b"2", 1)
+
+
+def test_what_was_acknowledged_behind_a_send_comes_again_with_it(node: SimNode) -> None:
+    """The process had not stored what its handler sent: without that the message is not done."""
+    mailbox, lease = take(node)
+    engine = node.live
+    outgoing = engine.outgoing_stream("", "results", lease.packet.delivery)  # type: ignore[arg-type]
+    engine.submit(outgoing, b"result", 6)
+    acknowledge(node, mailbox, lease)
+    node.end()
+    node.start()
+    node.world.run(SECOND)
+    assert node.length("results") == 0
+    mailbox, lease = take(node)
+    assert (lease.body, mailbox.failures_of(lease)) == (b"1", 0)
+
+
+def test_what_a_commit_takes_is_done_with_the_commit_alone(node: SimNode) -> None:
+    """As of a transaction."""
+    mailbox, lease = take(node)
+    mailbox.acknowledge(lease)
+    node.end()
+    node.start()
+    assert take(node)[1].body == b"1"
+
+
+def test_a_node_that_closes_has_nothing_in_hand(node: SimNode) -> None:
+    take(node)
+    node.live.in_hand.handle_end()
+    node.end()
+    node.start()
+    assert failures(node) == 0
+
+
+def judge(world: World) -> list[str]:
+    """What the logs of all starts say of broken promises."""
+    records = [record for node in world.made for log in node.records for record in parse_records(bytes(log))]
+    return [violation.check for violation in judge_records(records)]
+
+
+@pytest.mark.parametrize("is_told", [True, False], ids=["handed", "neither"])
+@pytest.mark.parametrize("deaths", [1, 2])
+@pytest.mark.parametrize(
+    "settings", [NodeSettings(), NodeSettings(limits=Limits(queue_journal={"q": Journal()}))], ids=["plain", "journal"]
+)
+def test_the_next_log_says_what_the_notes_know_of_an_acknowledgement(
+    is_told: bool, deaths: int, settings: NodeSettings
+) -> None:
+    """The log of the process that died lacks it, and perhaps that the message was handed out."""
+    world = World(1)
+    node = world.node("a", settings)
+    for body in (b"1", b"2", b"3"):
+        node.send(node, "q", body)
+        world.run(SECOND)
+    mailbox, lease = take(node)
+    if is_told:
+        node.drain()
+    acknowledge(node, mailbox, lease)
+    for _ in range(deaths):
+        node.end()
+        node.start()
+    for body in (b"2", b"3"):
+        mailbox, lease = take(node)
+        assert lease.body == body
+        acknowledge(node, mailbox, lease)
+        node.drain()
+    world.run(SECOND)
+    assert judge(world) == []
+
+
+# The resend tiers on a link that is quiet for hours: sessions come and go, the attempts go on.
+
+MINUTE, TIER_HOUR = 60 * SECOND, 3_600 * SECOND
+TIERS = [30 * SECOND] * 3 + [5 * MINUTE] * 3 + [30 * MINUTE] * 3 + [6 * TIER_HOUR] * 2
+
+
+def pair(
+    cleanup: tuple[float, float] = (300.0, 300.0), settings: NodeSettings | None = None
+) -> tuple[World, SimNode, SimNode]:
+    """Two nodes; the second never says how far it has accepted anything."""
+    world = World(7, Faults(delay_ns=5 * MS))
+    a, b = (
+        world.node(name, settings or NodeSettings(session=SessionSettings(cleanup_interval_s=interval_s)))
+        for name, interval_s in zip("ab", cleanup, strict=True)
+    )
+    withhold(b)
+    return world, a, b
+
+
+def withhold(node: SimNode) -> None:
+    """No order ack leaves, whatever asks for it, and no accept says the same."""
+    node.tell_no_positions()
+    node.live.inbox.send_order_acks = lambda route, now_ns: None  # type: ignore[method-assign]
+
+
+def waits(node: SimNode) -> list[int]:
+    """How long it waited before each resend, by the clock."""
+    resends = node.log("resend_scheduled")
+    begun = next(record["at_ns"] for record in node.log("packet_sent") if "stream" in record)
+    at = [begun, *(record["at_ns"] for record in resends)]
+    return [later - earlier for earlier, later in pairwise(at)]
+
+
+def attempts(node: SimNode) -> list[int]:
+    return [record["attempt"] for record in node.log("resend_scheduled")]
+
+
+def judged(*nodes: SimNode) -> set[str]:
+    """The checks that replay finds broken in the logs of all of these."""
+    records = parse_records(b"".join(record for node in nodes for record in node.records))
+    return {violation.check for violation in judge_records(records)}
+
+
+def reasons(node: SimNode) -> set[str]:
+    return {record["reason"] for record in node.log("session_closed")}
+
+
+@pytest.mark.parametrize("cleanup", [(300.0, 300.0), (20.0, 300.0), (300.0, 20.0), (10_000.0, 10_000.0)], ids=str)
+@pytest.mark.plain
+def test_a_quiet_link_sees_every_tier(cleanup: tuple[float, float]) -> None:
+    """30 s, 5 min and 30 min three times each, then every 6 h, whichever end closes sessions as idle."""
+    world, a, b = pair(cleanup)
+    a.send(b, "q", *numbered(0, 3))
+    world.run(14 * TIER_HOUR)
+    assert waits(a) == TIERS
+    assert attempts(a) == list(range(1, 12))
+    assert reasons(a) <= {"idle"}
+    # Each resend is one packet, and nothing leaves in between: a session that was idle has not failed.
+    assert len([record for record in a.log("packet_sent") if "stream" in record]) == 12
+
+
+@pytest.mark.parametrize("policy", PRESETS)
+@pytest.mark.plain
+def test_each_attempt_sends_all_that_has_no_order_ack(policy: str) -> None:
+    """Sixteen packets, as MSMQ and Solace send them ([MS-MQQB] 3.1.6.5), and the log says so."""
+    world, a, b = pair(settings=replace(PRESETS[policy], messages_per_packet=1))
+    a.send(b, "q", *numbered(0, 16))
+    world.run(2 * MINUTE)
+    resends = a.log("resend_scheduled")
+    assert len(resends) >= 3
+    assert {(record["first"], record["last"]) for record in resends} == {(1, 16)}
+    sent = [record["number"] for record in a.log("packet_sent") if "stream" in record]
+    assert sent == list(range(1, 17)) * (1 + len(resends))
+    assert judged(a, b) <= {"order_ack_late"}
+
+
+@pytest.mark.plain
+def test_a_probe_alone_may_be_set() -> None:
+    """The log says that one packet leaves; the order ack that answers it frees all."""
+    order = OrderSettings(seq_resend="first")
+    world, a, b = pair(settings=NodeSettings(order=order, messages_per_packet=1))
+    a.send(b, "q", *numbered(0, 16))
+    world.run(MINUTE + SECOND)
+    assert [(record["first"], record["last"]) for record in a.log("resend_scheduled")] == [(1, 1)] * 2
+    del b.live.inbox.send_order_acks
+    world.run(MINUTE)
+    assert not a.busy
+    assert b.read_all("q") == numbered(0, 16)
+    assert judged(a, b) <= {"order_ack_late"}
+
+
+def test_the_tiers_of_a_paused_queue_go_on() -> None:
+    """What is due meanwhile leaves when the queue is resumed: replay sees every attempt in its time."""
+    world, a, b = pair()
+    a.send(b, "q", *numbered(0, 3))
+    world.run(SECOND)
+    a.live.pause(f"{b.name}/q", arrivals=False, now_ns=world.now_ns)
+    a.drain()
+    world.run(10 * MINUTE)
+    assert (attempts(a), len([record for record in a.log("packet_sent") if "stream" in record])) == ([1], 1)
+    del b.live.inbox.send_order_acks
+    a.live.resume(f"{b.name}/q", world.now_ns)
+    a.drain()
+    world.run(MINUTE)
+    assert (a.busy, b.read_all("q")) == (False, numbered(0, 3))
+    assert judged(a, b) <= {"order_ack_late"}
+
+
+@pytest.mark.plain
+def test_what_is_new_does_not_wait_for_what_waits() -> None:
+    """A message that is sent between two attempts leaves at once, by itself, and changes no wait."""
+    world, a, b = pair()
+    a.send(b, "q", *numbered(0, 1))
+    world.run(TIER_HOUR)
+    before = len(a.log("packet_sent"))
+    a.send(b, "q", *numbered(1, 2))
+    world.run(MINUTE)
+    sent = [record["number"] for record in a.log("packet_sent")[before:] if "stream" in record]
+    assert sent == [2]
+    world.run(13 * TIER_HOUR)
+    assert waits(a) == TIERS
+    assert b.read_all("q") == numbered(0, 2)
+
+
+@pytest.mark.plain
+def test_progress_starts_the_first_tier_again() -> None:
+    """The order ack that leaves after two hours frees everything; the next message waits 30 s again."""
+    world, a, b = pair()
+    a.send(b, "q", *numbered(0, 1))
+    world.run(2 * TIER_HOUR)
+    del b.live.inbox.send_order_acks
+    world.run(7 * TIER_HOUR)
+    assert not a.busy
+    withhold(b)
+    a.send(b, "q", *numbered(1, 2))
+    world.run(MINUTE)
+    assert attempts(a)[-1] == 1
+
+
+@pytest.mark.parametrize("how", ["failed", "restarted"])
+@pytest.mark.plain
+def test_only_a_failed_session_or_a_restart_begins_again(how: str) -> None:
+    """Waiting packets go out at once in the next session, and the attempts count from 1."""
+    world, a, b = pair()
+    a.send(b, "q", *numbered(0, 1))
+    world.run(2 * TIER_HOUR)
+    assert attempts(a)[-1] == 9
+    if how == "restarted":
+        a.restart()
+    else:
+        a.send(b, "q", *numbered(1, 2))
+        world.run(SECOND)
+        world.cut(a, b)
+        a.send(b, "q", *numbered(2, 3))
+        world.run(3 * MINUTE)
+        world.heal()
+    world.run(MINUTE)
+    again: Iterable[int] = attempts(a)[attempts(a).index(9) + 1 :]
+    assert list(again) == [1]
+    assert b.read_all("q")[:1] == numbered(0, 1)

@@ -1,0 +1,672 @@
+"""Incoming streams: the door, the inbox, holds, order acks that are owed."""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.queues.hostile import ORIGIN, Hostile, batch
+from tests.queues.records import Log
+from tests.queues.world import PlainWorld, SimNode, World, numbered
+from tests.spies import watch
+from triack.base.delivery import Delivery
+from triack.base.errors import StoreDamaged
+from triack.base.news import StreamHeld
+from triack.base.reasons import DropReason, HoldReason, RejectReason
+from triack.base.units import MS, SECOND
+from triack.ordering.incoming import Position
+from triack.ordering.order_settings import OrderSettings
+from triack.ordering.wire import HoldPacket, SequenceHeader, decode, encode_end
+from triack.queues.mailboxes.mailbox import Mailbox
+from triack.queues.mailboxes.system_queues import DEAD_LETTER_QUEUE
+from triack.queues.node_settings import Limits, NodeSettings, Quota
+from triack.queues.peers import link
+from triack.queues.peers.control import Control
+from triack.queues.peers.link import CONTROL_MAX
+from triack.queues.peers.session_settings import largest_window
+from triack.queues.stages import Stage
+from triack.queues.streams.arrival_records import record_accepted, record_order_ack, record_recovered, record_rejected
+from triack.queues.streams.group_commit import REFUSED
+from triack.queues.streams.holds import HeldStream, Holds
+from triack.queues.streams.incoming_stream import IncomingStream
+from triack.queues.streams.owed_acks import OwedAcks
+from triack.session.protocol.binary import BINARY
+from triack.session.protocol.frames import AckFrame, PacketFrame
+from triack.session.protocol.settings import SessionSettings
+
+# The door to a node's queues, tried by a peer that keeps to nothing; the stories are in ``stories/test_quotas.py``.
+
+
+def words(evil: Hostile) -> list[HoldPacket]:
+    """The words that it was told of its streams."""
+    frames = [frame for _, payload in evil.heard()[1:] for frame in BINARY.decode(payload)]
+    packets = [decode(frame.content) for frame in frames if isinstance(frame, PacketFrame)]
+    return [packet for packet in packets if isinstance(packet, HoldPacket)]
+
+
+def test_who_goes_on_when_told_to_stop_gets_nothing_in() -> None:
+    """Not a packet beyond the quota, however often it comes. Each refusal has its own turn, no repetition has."""
+    world = PlainWorld(1)
+    node = world.node("b", NodeSettings(limits=Limits(quota=Quota(3))))
+    evil = Hostile(world, node)
+    for _ in range(4):
+        for number in range(1, 30):
+            evil.frames(evil.message(number, queue="q", stream=1))
+        world.run(SECOND)
+    assert node.length("q") == 3
+    assert {word.stop for word in words(evil)} == {True}
+    (stream,), (conversation,) = node.live.inbox.streams, node.live.handshakes.conversations.values()
+    turn = stream.turn
+    assert turn > 1
+    assert node.live.inbox.admission.stop_again(conversation)
+    assert stream.turn == turn
+
+
+def test_packets_that_come_too_early_fill_a_quarter_of_a_peers_memory() -> None:
+    """The first of them is withheld: nothing can be delivered, and nothing more is kept."""
+    world = PlainWorld(1)
+    node = world.node("b", NodeSettings(limits=Limits(peer_memory_bytes=40_000)))
+    evil = Hostile(world, node)
+    for number in range(2, 120):
+        evil.frames(evil.message(number, queue="q", stream=1, body=batch(bytes(900))))
+    world.run(SECOND)
+    assert 0 < node.live.inbox.admission.early.of(ORIGIN) <= 11_000
+
+
+def test_a_node_is_behind_while_half_of_what_a_peer_may_have_waits_for_its_disk() -> None:
+    """Its host lets what arrives wait then, before anything is refused; when the disk has it, that is over."""
+    world = PlainWorld(1)
+    node = world.node("b", NodeSettings(limits=Limits(peer_memory_bytes=80_000)))
+    evil = Hostile(world, node)
+    for number in range(1, 12):
+        assert not node.live.is_behind
+        evil.frames(evil.message(number, queue="q", stream=1, body=batch(bytes(900))))
+    evil.frames(evil.message(12, queue="q", stream=1, body=batch(bytes(900))))
+    assert node.live.is_behind
+    assert not node.log("rejected")
+    world.run(SECOND)
+    assert not node.live.is_behind
+    assert node.length("q") == 12
+
+
+def test_express_packets_of_who_does_not_stop_are_refused_at_twice_the_limit() -> None:
+    """Half of a peer's memory, and no more."""
+    world = PlainWorld(1)
+    node = world.node("b", NodeSettings(limits=Limits(peer_memory_bytes=80_000)))
+    evil = Hostile(world, node)
+    for number in range(1, 120):
+        evil.frames(evil.message(number, queue="q", stream=1, body=batch(bytes(900)), delivery=Delivery.EXPRESS))
+        world.run(SECOND // 100)
+    assert 20_000 < node.live.inbox.admission.express.of(ORIGIN) <= 42_000
+    assert "queue-full" in {record["reason"] for record in node.log("rejected")}
+
+
+def test_express_packets_on_their_way_to_who_says_stop_are_taken_together() -> None:
+    """By the run, up to twice the limit; what comes behind them waits at its sender until there is room."""
+    world = PlainWorld(1)
+    a = world.node("a")
+    b = world.node("b", NodeSettings(limits=Limits(peer_memory_bytes=160_000)))
+    bodies = [b"%3d" % number * 300 for number in range(80)]
+    for body in bodies[:40]:
+        a.send(b, "q", body, delivery=Delivery.EXPRESS)
+    world.run(SECOND)
+    account = b.live.inbox.admission.express
+    assert account.is_full(a.live.node_id)
+    assert (b.length("q"), a.busy) == (40, False)
+    for body in bodies[40:]:
+        a.send(b, "q", body, delivery=Delivery.EXPRESS)
+    world.run(SECOND)
+    assert (b.length("q"), a.busy) == (40, True)
+    assert b.read_all("q") == bodies[:40]
+    world.run(20 * SECOND)
+    assert b.read_all("q") == bodies
+    assert not b.log("rejected")
+
+
+def test_a_go_that_replaces_a_stop_says_that_packets_were_not_taken() -> None:
+    """The stop of an express stream without a place has not left when one is free: its sender must send them again."""
+    world = PlainWorld(1)
+    node = world.node("b", NodeSettings(max_streams=2, session=SessionSettings(max_unacked_packet=1)))
+    evil = Hostile(world, node)
+    evil.frames(evil.message(1, stream=1))
+    evil.frames(evil.message(1, stream=2, sequence=2))
+    world.run(SECOND)  # an order ack takes the whole window of the node
+    evil.frames(evil.message(1, stream=3, sequence=3, delivery=Delivery.EXPRESS))
+    for number in (1, 2):
+        evil.frames(evil.packet(encode_end(ORIGIN, number, number, 1, answer=False), Delivery.EXPRESS))
+    world.run(SECOND // 10)
+    for number in range(1, 5):
+        evil.frames(BINARY.encode(AckFrame(number, [], 64, 0, 0)))
+        world.run(SECOND // 10)
+    assert {(word.stop, word.reason) for word in words(evil)} == {(False, HoldReason.TOO_MANY_STREAMS)}
+
+
+def test_empty_queues_that_nobody_waits_for_make_room_for_new_ones() -> None:
+    """When there are as many as there may be; one for which somebody waits stays."""
+    world = World(1)
+    a, b = world.node("a"), world.node("b", NodeSettings(max_queues=4))
+    b.live.make_queue("three").listeners.append(lambda: None)
+    for name in ("one", "two", "three"):
+        a.send(b, name, b"x")
+    world.run(SECOND)
+    assert (b.read("one"), b.read("two"), b.read("three")) == (1, 1, 1)
+    for name in ("five", "one"):
+        a.send(b, name, b"y")
+        world.run(SECOND)
+    assert sorted(b.live.queues.mailboxes) == ["dead-letter", "five", "one", "three"]
+    b.restart()
+    assert sorted(b.live.queues.mailboxes) == ["dead-letter", "five", "one", "three"]
+    assert [b.length(name) for name in ("one", "three", "five")] == [1, 0, 1]
+
+
+def test_queues_that_never_had_anything_make_room() -> None:
+    world = World(1)
+    a, b = world.node("a"), world.node("b", NodeSettings(max_queues=4))
+    for name in ("one", "two", "three"):
+        b.live.make_queue(name)
+    a.send(b, "new", b"x")
+    world.run(SECOND)
+    assert (b.length("new"), sorted(b.live.queues.mailboxes)) == (1, ["dead-letter", "new"])
+
+
+def test_queues_that_were_empty_before_a_restart_make_room() -> None:
+    world = World(1)
+    a, b = world.node("a"), world.node("b", NodeSettings(max_queues=4))
+    for name in ("one", "two", "three"):
+        a.send(b, name, b"x")
+        world.run(SECOND)
+        b.read(name)
+    world.run(SECOND)
+    b.restart()
+    a.send(b, "new", b"x")
+    world.run(20 * SECOND)
+    assert (b.length("new"), a.length("dead-letter")) == (1, 0)
+
+
+def test_queues_make_room_when_their_reader_leaves() -> None:
+    world = World(1)
+    a, b = world.node("a"), world.node("b", NodeSettings(max_queues=2))
+    box = b.live.make_queue("one")
+    box.listeners.append(lambda: None)
+    for left in (False, True):
+        if left:
+            box.leave(box.listeners[0])
+        a.send(b, "new", b"x")
+        world.run(10 * SECOND)
+        assert (b.length("new"), a.length("dead-letter")) == (2 * left, 0)
+
+
+def test_queues_of_the_program_itself_make_room_too() -> None:
+    """One after the other for a single use each: not all of them are kept."""
+    node = World(1).node("a", NodeSettings(max_queues=10))
+    for number in range(100):
+        node.live.make_queue(f"job-{number}")
+    assert len(node.live.queues.mailboxes) <= 10
+
+
+def test_queues_in_use_beyond_the_most_are_not_looked_at_for_each_new_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program may have any number; each is looked at when it may have become idle."""
+    looked: list[str] = []
+
+    def look(box: Mailbox) -> bool:
+        looked.append(box.name)
+        return not box.listeners
+
+    monkeypatch.setattr(Mailbox, "is_idle", property(look))
+    node = World(1).node("a", NodeSettings(max_queues=10))
+    for number in range(100):
+        node.live.make_queue(f"job-{number}").listeners.append(lambda: None)
+    assert len(node.live.queues.mailboxes) == 101
+    assert len(looked) == 100
+
+
+def test_a_peer_that_made_as_many_queues_as_it_may_makes_new_ones_when_they_are_idle() -> None:
+    world = World(1)
+    a, b = world.node("a"), world.node("b", NodeSettings(limits=Limits(max_peer_queues=3)))
+    for number in range(9):
+        a.send(b, f"a{number}", b"x")
+        world.run(SECOND)
+        assert b.read(f"a{number}") == 1
+        world.run(SECOND)
+    assert a.length("dead-letter") == 0
+
+
+def test_one_peer_makes_a_limited_number_of_queues() -> None:
+    """The others still find room for theirs; what it sends to further ones waits until some of its own are gone."""
+    world = World(1)
+    a, b, c = (
+        world.node("a"),
+        world.node("b", NodeSettings(max_queues=10, limits=Limits(max_peer_queues=3))),
+        world.node("c"),
+    )
+    for number in range(6):
+        a.send(b, f"a{number}", b"x")
+    c.send(b, "c", b"x")
+    world.run(2 * SECOND)
+    assert sorted(b.live.queues.mailboxes) == ["a0", "a1", "a2", "c", "dead-letter"]
+    assert a.length("dead-letter") == 0
+    b.read("a1")
+    world.run(2 * SECOND)
+    assert sorted(b.live.queues.mailboxes) == ["a0", "a2", "a3", "c", "dead-letter"]
+
+
+# What arrives: the queues that it fills, and what is refused.
+
+# What is refused, and what is too much.
+
+
+@pytest.mark.parametrize(
+    ("queues", "name", "reason"),
+    [
+        (["orders"], "orders", None),
+        (["orders"], "other", RejectReason.QUEUE_NOT_FOUND),
+        (None, "any", None),
+        (None, ".hidden", RejectReason.BAD_QUEUE_NAME),
+        (None, DEAD_LETTER_QUEUE, RejectReason.ACCESS_DENIED),
+        (["orders", "$own"], "$own", RejectReason.ACCESS_DENIED),
+    ],
+)
+def test_queues_that_take_packets(queues: list[str] | None, name: str, reason: str | None) -> None:
+    """Those that are declared, or any with a name that is one; none of the node's own."""
+    world = PlainWorld(1)
+    node = world.node("b", queues=queues)
+    evil = Hostile(world, node)
+    evil.frames(evil.message(1, queue=name))
+    world.run(SECOND)
+    assert [record["reason"] for record in node.log("rejected")] == ([] if reason is None else [reason])
+    assert node.length(name) == (reason is None)
+
+
+def test_a_queue_is_one_however_a_peer_writes_its_name() -> None:
+    """Also within a stream; its packets are taken in their order, and its rights are those of the one queue."""
+    world = PlainWorld(1)
+    node = world.node("b", queues=["süd"])
+    evil = Hostile(world, node)
+    for number, name in enumerate(("su\u0308d", "su\u0308d", "süd", "su\u0308d"), start=1):
+        evil.frames(evil.message(number, queue=name))
+        world.run(MS)
+    world.run(SECOND)
+    assert node.log("rejected") == []
+    assert (node.length("süd"), node.length("su\u0308d")) == (4, 0)
+
+
+def test_arrivals_make_a_limited_number_of_queues() -> None:
+    """The node itself may make more; what there is takes packets as ever. Durable ones for others wait."""
+    world = PlainWorld(1)
+    node = world.node("b", NodeSettings(max_queues=2))
+    evil = Hostile(world, node)
+    for stream, queue in enumerate(("one", "two", "three", "one"), start=1):
+        delivery = Delivery.EXPRESS if queue == "two" else Delivery.TRANSACTIONAL
+        evil.frames(evil.message(1, queue=queue, stream=stream, delivery=delivery))
+    node.send(node, "four", b"own")
+    world.run(SECOND)
+    assert [(record["stream"], record["reason"]) for record in node.log("rejected")] == [
+        (2, RejectReason.TOO_MANY_QUEUES),
+        (3, RejectReason.HELD_BACK),
+    ]
+    assert {name: node.length(name) for name in ("one", "four")} == {"one": 2, "four": 1}
+
+
+def test_rejections_that_find_no_room_are_counted_and_logged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A window of them is on its way, ``CONTROL_MAX`` wait, and each of the others is dropped with its reason."""
+    monkeypatch.setattr(link, "CONTROL_MAX", 8)
+    world = PlainWorld(1)
+    node = world.node("b", queues=["orders"])
+    evil = Hostile(world, node)
+    for number in range(1, 101):
+        evil.frames(evil.message(number, queue="nope"))
+        world.run(MS)
+    window = largest_window(node.live.settings)
+    world.run(2 * SECOND)
+    assert node.live.drops == {DropReason.CONTROL_OVERFLOW: 100 - window - 8}
+    assert [(record["reason"], record["count"]) for record in node.log("dropped")] == [
+        ("control-overflow", 100 - window - 8)
+    ]
+
+
+@pytest.mark.parametrize("delivery", list(Delivery))
+def test_runs_of_one_stream_are_one_record(delivery: Delivery) -> None:
+    """However many packets a commit holds, those that are committed side by side share one record."""
+    world = PlainWorld(1)
+    a, b = world.node("a", NodeSettings(session=SessionSettings(max_datagram_bytes=1_200))), world.node("b")
+    a.send(b, "q", b"warm", delivery=delivery)
+    world.run(3 * SECOND)
+    b.commit_ns = 100 * MS
+    a.send(b, "q", *numbered(0, 40, 500), delivery=delivery)
+    assert world.run(5 * SECOND, lambda: not a.busy)
+    lines = b.log("committed")[1:]
+    assert sum(record["count"] for record in lines) == 40
+    assert [record["first"] for record in lines] == [2, *(record["last"] + 1 for record in lines[:-1])]
+    packets = lines[-1]["last"] - 1
+    assert packets == 20
+    assert (len(lines) == packets) if delivery is Delivery.EXPRESS else (len(lines) < 5)
+
+
+# What a node knows of one incoming stream: what is owed for it, and what the store keeps of it.
+
+SENDER = b"o" * 16
+SETTINGS = OrderSettings()
+
+
+def new_stream(delivery: Delivery = Delivery.TRANSACTIONAL) -> IncomingStream:
+    return IncomingStream(SENDER, 3, "q", delivery, SETTINGS)
+
+
+def packet(number: int, *, ack_requested: bool = False) -> SequenceHeader:
+    return SequenceHeader(SENDER, 3, 1, number, number - 1, "q", ack_requested, b"")
+
+
+def take(stream: IncomingStream, *numbers: int, ack_requested: bool = False) -> None:
+    """Accept packets of an ordered stream."""
+    for number in numbers:
+        stream.sequence.handle_packet(packet(number, ack_requested=ack_requested), (None, number), 0)  # type: ignore[arg-type]
+
+
+def test_nothing_is_owed_before_anything_is_durable() -> None:
+    """However urgently it is asked for."""
+    stream = new_stream()
+    take(stream, 1, 2, ack_requested=True)
+    assert stream.sequence.ack.due
+    assert not stream.owes_ack
+    stream.sequence.handle_committed((1, 2))
+    assert stream.owes_ack
+
+
+def test_nothing_is_owed_for_what_only_waits() -> None:
+    """The first packet is still on its way: there is no position to speak of."""
+    stream = new_stream()
+    take(stream, 2, ack_requested=True)
+    assert stream.sequence.ack.due
+    assert not stream.owes_ack
+
+
+def test_nothing_is_owed_before_it_is_due() -> None:
+    """The burst may go on."""
+    stream = new_stream()
+    take(stream, 1)
+    stream.sequence.handle_committed((1, 1))
+    assert not stream.owes_ack
+    stream.sequence.ack.handle_timer(SECOND)
+    assert stream.owes_ack
+
+
+@pytest.mark.parametrize(
+    ("acked", "committed", "owes"),
+    [((0, 0), (1, 2), True), ((1, 2), (1, 2), False), ((1, 2), (1, 3), True), ((1, 4), (1, 4), True)],
+)
+def test_half_of_it_is_owed_once(acked: Position, committed: Position, owes: bool) -> None:
+    """While four are accepted and not all are durable, only what is new is said; all of it, as often as asked."""
+    stream = new_stream()
+    take(stream, 1, 2, 3, 4, ack_requested=True)
+    stream.acked = acked
+    stream.sequence.handle_committed(committed)
+    assert stream.owes_ack is owes
+
+
+def test_an_ordered_stream_comes_back_at_its_position() -> None:
+    """And owes nothing until it is asked: perhaps everything was said."""
+    stream = new_stream()
+    take(stream, 1, 2, 3)
+    again = IncomingStream.restore(stream.row(), SETTINGS)
+    assert (again.origin, again.number, again.queue, again.delivery) == (SENDER, 3, "q", Delivery.TRANSACTIONAL)
+    assert again.sequence.position == again.sequence.committed == (1, 3)
+    assert again.ordered
+    assert (again.owes_ack, again.via, again.acked) == (False, None, (0, 0))
+    again.sequence.ack.handle_request()
+    assert again.owes_ack
+    assert again.row() == stream.row()
+
+
+@pytest.mark.parametrize("delivery", [Delivery.EXPRESS, Delivery.RECOVERABLE])
+def test_an_unordered_stream_comes_back_with_what_it_has_seen(delivery: Delivery) -> None:
+    """Gaps included."""
+    stream = new_stream(delivery)
+    headers = {number: SequenceHeader(SENDER, 3, 1, number, 0, "q", False, b"") for number in (1, 2, 3, 5)}
+    for number in (1, 2, 5):
+        assert stream.filter.handle_packet(headers[number])
+    again = IncomingStream.restore(stream.row(), SETTINGS)
+    assert not again.ordered
+    assert [number for number, header in headers.items() if again.filter.handle_packet(header)] == [3]
+
+
+def test_a_filter_that_is_none_is_damage() -> None:
+    row = new_stream(Delivery.RECOVERABLE).row()._replace(filter=b"\xff")
+    with pytest.raises(StoreDamaged):
+        IncomingStream.restore(row, SETTINGS)
+
+
+# What the log says of incoming streams: the fields of each event, and neighbours as one record.
+
+SENDER = b"o" * 16
+
+
+def transfer_of(delivery: Delivery) -> IncomingStream:
+    return IncomingStream(SENDER, 3, "q", delivery, OrderSettings())
+
+
+def test_a_recovered_stream_says_how_far_it_was() -> None:
+    """By its position, or by what it has seen."""
+    log = Log()
+    for delivery in (Delivery.TRANSACTIONAL, Delivery.RECOVERABLE):
+        stream = transfer_of(delivery)
+        record_recovered(log, stream.row(), stream, 9)
+    assert [(one.get("number"), one.get("ranges")) for one in log] == [(0, None), (None, [])]
+
+
+def test_neighbours_are_accepted_in_one_record() -> None:
+    """In order a run passes what was given up, and ends at what was refused."""
+    log, numbers = Log(), [(1, 3, 4, 2), (1, 6, 6, 3), (1, 7, 7, REFUSED), (1, 8, 8, 1)]
+    record_accepted(log, {transfer_of(Delivery.TRANSACTIONAL): numbers}, 9)
+    assert [(one["first"], one["last"], one["count"]) for one in log] == [(3, 6, 5), (8, 8, 1)]
+
+
+def test_rejections_and_order_acks_name_their_stream() -> None:
+    log, stream = Log(), transfer_of(Delivery.TRANSACTIONAL)
+    header = SequenceHeader(SENDER, 3, 1, 5, 4, "q", False, b"")
+    record_rejected(log, header, Delivery.TRANSACTIONAL, "queue-full", 9)
+    stream.acked = (1, 4)
+    record_order_ack(log, stream, b"p" * 16, 9)
+    assert [(one["stream"], one["sequence"], one["number"]) for one in log] == [(3, 1, 5), (3, 1, 4)]
+    assert (log[0]["reason"], log[1]["peer"]) == ("queue-full", (b"p" * 16).hex())
+
+
+# Streams that wait for room are reported once for a peer and a reason.
+
+
+def held(queue: str, reason: HoldReason) -> HeldStream:
+    return HeldStream("b", queue, Delivery.TRANSACTIONAL, reason)
+
+
+def test_a_quota_of_a_peer_is_reported_once_for_all_its_queues() -> None:
+    """And once when the last of them goes on."""
+    holds = Holds(here=True)
+    holds.hold(1, held("x", HoldReason.PEER_QUOTA))
+    holds.hold(2, held("y", HoldReason.PEER_QUOTA))
+    assert holds.take_news() == [StreamHeld("b", "x", "peer-quota", here=True, is_held=True)]
+    holds.free(1)
+    assert holds.take_news() == []
+    assert [it.queue for it in holds.streams] == ["y"]
+    holds.free(2)
+    holds.free(2)
+    assert holds.take_news() == [StreamHeld("b", "y", "peer-quota", here=True, is_held=False)]
+
+
+def test_each_full_queue_is_reported_by_itself() -> None:
+    holds = Holds(here=False)
+    holds.hold(1, held("x", HoldReason.QUEUE_FULL))
+    holds.hold(2, held("y", HoldReason.QUEUE_FULL))
+    assert [event.queue for event in holds.take_news()] == ["x", "y"]
+
+
+def test_a_wait_that_has_another_reason_is_reported_again() -> None:
+    holds = Holds(here=False)
+    holds.hold(1, held("x", HoldReason.QUEUE_FULL))
+    holds.hold(1, held("x", HoldReason.QUEUE_FULL))
+    holds.hold(1, held("x", HoldReason.STORE_LOW))
+    told = [(event.reason, event.is_held) for event in holds.take_news()]
+    assert told == [("queue-full", True), ("queue-full", False), ("store-low", True)]
+    assert holds.of(1) is HoldReason.STORE_LOW
+    assert holds.of(2) is None
+
+
+def test_what_other_events_tell_of_here_is_not_told_twice() -> None:
+    """It is shown all the same."""
+    holds = Holds(here=True)
+    holds.hold(1, held("x", HoldReason.QUEUE_FULL))
+    holds.hold(2, held("y", HoldReason.STORE_LOW))
+    assert holds.take_news() == []
+    assert len(holds.streams) == 2
+
+
+# Order acks speak of what is durable, of all of it in the end, and only of what has changed.
+
+SLOW = NodeSettings(order=OrderSettings(order_ack_idle_s=2.0))
+"""Time to see what happens before an order ack is due."""
+
+
+def acked(node: SimNode) -> list[int]:
+    """The numbers of which order acks have spoken."""
+    return [record["number"] for record in node.log("order_ack_sent")]
+
+
+def test_a_position_that_is_half_on_disk_is_acknowledged_twice() -> None:
+    """The durable part at once, since somebody waits for it; the rest, which nobody asked for, after its commit."""
+    world = World(1)
+    a, b = world.node("a"), world.node("b", SLOW)
+    a.send(b, "q", b"warm")
+    world.run(5 * SECOND)
+    b.commit_ns = 200 * MS
+    a.watch(a.send(b, "q", b"1"), Stage.ORDERED)
+    world.run(50 * MS)
+    a.send(b, "q", b"2")
+    world.run(50 * MS)
+    assert acked(b) == [1]
+    world.run(150 * MS)
+    assert acked(b) == [1, 2]
+    world.run(200 * MS)
+    assert acked(b) == [1, 2, 3]
+
+
+def test_an_order_ack_without_a_way_leaves_when_a_session_opens() -> None:
+    """At once, and not because its packet comes again."""
+    world = World(1)
+    a, b = world.node("a"), world.node("b", SLOW)
+    b.tell_no_positions()
+    a.send(b, "q", b"1")
+    assert world.run(SECOND, lambda: len(b.log("committed")) == 1)
+    world.cut(a, b)
+    b.live.handle_path_lost(a.address, world.now_ns)
+    b.drain()
+    world.run(5 * SECOND // 2)
+    assert acked(b) == []
+    world.heal()
+    b.send(a, "back", b"x")
+    assert world.run(10 * SECOND, lambda: len(b.log("session_opened")) == 2)
+    world.run(MS)
+    assert acked(b) == [1]
+    assert b.log("order_ack_sent")[0]["at_ns"] == b.log("session_opened")[1]["at_ns"]
+    told = [record["event"] for record in b.log("session_opened", "packet_received", "order_ack_sent")]
+    assert told.index("order_ack_sent") > 1
+
+
+@pytest.mark.plain
+def test_streams_at_rest_are_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of fifty has something new: no other is asked what it owes, nor when."""
+    world = World(1)
+    a, b = world.node("a"), world.node("b")
+    for number in range(50):
+        a.send(b, f"q{number}", b"x")
+    assert world.run(10 * SECOND, lambda: not a.busy)
+    world.run(5 * SECOND)
+    looked = watch(monkeypatch, IncomingStream, "owes_ack")
+    world.run(10 * SECOND)
+    assert looked == []
+    a.send(b, "q7", b"y")
+    assert world.run(10 * SECOND, lambda: not a.busy)
+    assert {stream.queue for stream in looked} == {"q7"}
+    assert len(looked) < 10
+
+
+SENDER = b"o" * 16
+
+
+class Scene:
+    """Owed acks alone, and which streams asked for a way."""
+
+    def __init__(self) -> None:
+        self.drops: Counter[DropReason] = Counter()
+        self.owed = OwedAcks(b"n" * 16, World(1).node("n").live.inbox.sealing, self.drops, self._record)
+        self.asked: list[int] = []
+
+    def _record(self, event: str, _now_ns: int, **fields: Any) -> None:
+        raise AssertionError((event, fields))
+
+    def take(self, stream: IncomingStream, number: int, *, ack_requested: bool = False) -> None:
+        """A packet is accepted, and durable at once."""
+        packet = SequenceHeader(SENDER, stream.number, 1, number, number - 1, "q", ack_requested, b"")
+        stream.sequence.handle_packet(packet, (None, number), 0)  # type: ignore[arg-type]
+        stream.handle_committed(stream.row())
+        self.owed.owe(stream)
+
+    def no_way(self, stream: IncomingStream) -> None:
+        self.asked.append(stream.number)
+
+    def streams(self, do: Callable[[], object]) -> list[int]:
+        """The streams whose acks are due after something."""
+        self.asked.clear()
+        do()
+        self.owed.send(self.no_way, 0)
+        return self.asked
+
+
+def owing_stream(number: int) -> IncomingStream:
+    return IncomingStream(SENDER, number, "q", Delivery.TRANSACTIONAL, OrderSettings())
+
+
+def test_an_ack_leaves_when_it_is_due_and_not_before() -> None:
+    """By its timer, or because the packet asks; without a way it is owed still, and nobody asks for one again."""
+    scene, waits, ack_requested = Scene(), owing_stream(1), owing_stream(2)
+    assert scene.streams(lambda: scene.take(waits, 1)) == []
+    assert scene.streams(lambda: scene.take(ack_requested, 1, ack_requested=True)) == [2]
+    due_ns = scene.owed.next_deadline()
+    assert due_ns is not None
+    assert scene.streams(lambda: scene.owed.handle_timer(due_ns - 1)) == []
+    assert scene.streams(lambda: scene.owed.handle_timer(due_ns)) == [1]
+    assert scene.streams(lambda: None) == []
+    assert [stream.number for stream in scene.owed.streams] == [1, 2]
+
+
+def test_a_peer_that_asks_gets_what_is_owed_to_it_once() -> None:
+    """To ask again costs nothing, and of others nothing leaves; a node that closes asks for all."""
+    scene, mine = Scene(), owing_stream(1)
+    scene.take(mine, 1)
+    assert scene.streams(lambda: scene.owed.handle_request(b"x" * 16)) == []
+    assert scene.streams(lambda: scene.owed.handle_request(SENDER)) == [1]
+    assert scene.streams(lambda: scene.owed.handle_request(SENDER)) == []
+    assert scene.streams(scene.owed.request_all) == [1]
+
+
+def test_an_ack_that_finds_no_room_is_not_recorded_and_its_origin_can_ask_for_it() -> None:
+    """The record would say that it has left."""
+    world = World(1)
+    a, b = world.node("a"), world.node("b")
+    a.send(b, "q", b"opens")
+    assert world.run(SECOND, lambda: len(b.log("committed")) == 1)
+    [conversation] = b.live.handshakes.conversations.values()
+    while conversation.put_control((len(conversation.control or ()), 0), Control(b"")):
+        pass
+    scene, stream = Scene(), owing_stream(CONTROL_MAX)
+    scene.take(stream, 1, ack_requested=True)
+    scene.owed.send(lambda _stream: conversation, 0)
+    assert scene.drops == {DropReason.CONTROL_OVERFLOW: 1}
+    assert scene.owed.sent == {}
+    assert scene.streams(lambda: scene.owed.handle_request(SENDER)) == [CONTROL_MAX]
+
+
+def test_nothing_is_kept_of_a_side_whose_streams_have_ended() -> None:
+    """A peer may appear as any number of nodes, each with a stream that is forgotten."""
+    scene, stream = Scene(), owing_stream(1)
+    scene.take(stream, 1)
+    scene.owed.forget(stream)
+    assert scene.owed._unasked == {}  # noqa: SLF001 - no figure shows it

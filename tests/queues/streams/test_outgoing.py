@@ -1,0 +1,348 @@
+"""Outgoing streams and the outbox."""
+
+import gc
+import tracemalloc
+from typing import Any
+
+import pytest
+
+from tests.queues.outgoing import make_outgoing
+from tests.queues.records import Log
+from triack.base.commit import OutgoingIndex, PositionRow
+from triack.base.delivery import Delivery
+from triack.base.reasons import DeadReason, HoldReason
+from triack.ordering.order_settings import OrderSettings
+from triack.ordering.outgoing import StreamPacket
+from triack.queues.packing import DEAD_LETTER, Outgoing, unpack
+from triack.queues.peers.introduction import StreamPosition
+from triack.queues.stages import Stage
+from triack.queues.streams.dead_message import DeadMessage
+from triack.queues.streams.departure_records import DepartureRecords
+from triack.queues.streams.incoming_stream import IncomingStream
+from triack.queues.streams.ordinals import ORDINALS_BLOCK, Ordinals
+from triack.queues.streams.outgoing_stream import OutgoingStream
+from triack.queues.streams.positions import Positions
+from triack.tools.compiled import is_compiled
+
+# One outgoing stream: tickets, packets, expiries.
+
+
+def test_tickets_and_packets_agree_over_batches_and_fragments() -> None:
+    """Every message finds the packets that hold it, whatever was sent before and after it."""
+    outgoing = make_outgoing()
+    bodies = [b"a" * 20, b"b" * 2_000, b"c" * 20, b"d" * 20, b"e" * 1_000]
+    tickets = [outgoing.submit(body, len(body)) for body in bodies]
+    assert tickets == [0, 1, 2, 3, 4]
+    assert outgoing.ordinal_of(4) == 104
+    entries = outgoing.poll_packets(1)
+    assert [entry.number for entry in entries] == list(range(1, len(entries) + 1))
+    outgoing.start(entries)
+    for ticket, body in enumerate(bodies):
+        held = outgoing.stages.wait(ticket, Stage.ORDERED, lambda reason: None)
+        assert (len(held) > 1) == (len(body) > 500)
+        assert all(body[:1] in (entry.body or b"") for entry in held)
+
+
+def test_numbers_go_on_where_the_disk_says() -> None:
+    """A number is never used twice."""
+    outgoing = make_outgoing(next_number=41)
+    outgoing.submit(b"x", 1)
+    entries = outgoing.poll_packets(1)
+    outgoing.submit(b"y", 1)
+    more = outgoing.poll_packets(1)
+    assert [entry.number for entry in entries + more] == [41, 42]
+    assert outgoing.sequence.next_number == 43
+
+
+def test_bytes_that_wait_are_counted_and_let_go() -> None:
+    """Back-pressure is measured by them."""
+    outgoing = make_outgoing(delivery=Delivery.EXPRESS)
+    outgoing.submit(b"x" * 300, 300)
+    assert (outgoing.pending_bytes, outgoing.unacked_bytes) == (300, 0)
+    entries = outgoing.poll_packets(1)
+    outgoing.start(entries)
+    assert outgoing.pending_bytes == 0
+    assert outgoing.unacked_bytes >= 300
+    outgoing.handle_freed(entries[:1])
+    assert outgoing.unacked_bytes == 0
+
+
+def test_packets_expire_by_their_deadline_once() -> None:
+    """In the order of their deadlines, and only those that are still wanted."""
+    outgoing = make_outgoing()
+    for reach_by_ms in (300, 100, 200):
+        outgoing.submit(Outgoing(b"%d" % reach_by_ms, None, reach_by_ms), 3)
+    outgoing.submit(b"for ever", 8)
+    entries = outgoing.poll_packets(1)
+    outgoing.start(entries)
+    assert outgoing.next_expiry_ms == 100
+    assert outgoing.poll_expired(99, 9) == []
+    outgoing.sequence.remove(entries[2])
+    assert outgoing.poll_expired(250, 9) == [entries[1]]
+    assert outgoing.poll_expired(250, 9) == []
+    assert outgoing.next_expiry_ms == 300
+
+
+def test_a_packet_cares_before_and_after_a_restart() -> None:
+    """Its sender may ask for what only its body tells."""
+    outgoing = make_outgoing()
+    outgoing.submit(b"plain", 5)
+    outgoing.submit(Outgoing(b"quiet", {DEAD_LETTER: False}), 5)
+    entries = outgoing.poll_packets(1)
+    assert [entry.cares for entry in entries] == [False, True]
+    again = make_outgoing()
+    for entry in entries:
+        again.restore(OutgoingIndex(entry.number, 1, 0, entry.size_bytes, entry.cares), entry.number)
+    assert [entry.cares for entry in again.sequence.entries.values()] == [False, True]
+
+
+def test_what_is_gone_expires_no_more() -> None:
+    """Nobody is woken for it, and it takes no room until its time has come."""
+    outgoing = make_outgoing()
+    for reach_by_ms in (300, 100, 200):
+        outgoing.submit(Outgoing(bytes(400), None, reach_by_ms), 400)
+    entries = outgoing.poll_packets(1)
+    outgoing.start(entries)
+    left: list[int | None] = []
+    for index in (1, 0, 2):
+        outgoing.sequence.remove(entries[index])
+        outgoing.handle_freed([entries[index]])
+        left.append(outgoing.next_expiry_ms)
+    assert left == [200, 200, None]
+
+
+def test_packets_that_expire_together_come_a_few_at_a_time() -> None:
+    """The others are due still."""
+    outgoing = make_outgoing()
+    for number in range(5):
+        outgoing.submit(Outgoing(b"%d" % number, None, 100 + number), 1)
+    outgoing.start(outgoing.poll_packets(1))
+    assert [entry.number for entry in outgoing.poll_expired(200, 3)] == [1, 2, 3]
+    assert outgoing.next_expiry_ms == 103
+    assert [entry.number for entry in outgoing.poll_expired(200, 3)] == [4, 5]
+    assert outgoing.next_expiry_ms is None
+
+
+def test_a_stream_is_busy_until_everything_is_freed() -> None:
+    """GroupCommit, waiting or unacknowledged."""
+    outgoing = make_outgoing()
+    assert not outgoing.busy
+    outgoing.submit(b"x", 1)
+    assert outgoing.busy
+    entries = outgoing.poll_packets(1)
+    outgoing.start(entries)
+    assert outgoing.busy
+    outgoing.sequence.handle_sent(entries[:1], 0)
+    assert outgoing.sequence.handle_order_ack(1, 1, 0) == entries
+    assert not outgoing.busy
+
+
+def test_a_packet_never_holds_ordinals_of_two_blocks() -> None:
+    """A message has its ordinal as soon as it is submitted, and keeps it in its packet; blocks may touch or not."""
+    outgoing = make_outgoing(content_bytes=60_000)
+    blocks = {1_000: (1_100, 2), 1_002: (5_000, 4_096)}  # the first touches the one before it
+    said = []
+    for ticket in range(1_010):
+        if ticket == outgoing.numbered:
+            outgoing.number(*blocks[ticket])
+        said.append(outgoing.ordinal_of(outgoing.submit(b"%d" % ticket, 1)))
+        assert said[-1] == (100 + ticket if ticket < 1_002 else 5_000 + ticket - 1_002)
+        if ticket in (7, 1_003):
+            entries = outgoing.poll_packets(1)
+            outgoing.start(entries)
+    outgoing.start(outgoing.poll_packets(1))
+    found: list[int] = []
+    for entry in outgoing.sequence.entries.values():
+        content = unpack(entry.body or b"")
+        assert list(content.bodies) == [b"%d" % (len(found) + at) for at in range(len(content.bodies))]
+        found += [content.first_ordinal + at for at in range(len(content.bodies))]
+    assert found == said
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(is_compiled(), reason="what machine code allocates is not counted")
+def test_a_packet_that_waits_takes_a_third_of_a_kilobyte() -> None:
+    """Beside its body, which the disk has; 348 bytes on Python 3.11. A million messages are a hundred thousand."""
+    outgoing = make_outgoing()
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        for _ in range(100):
+            outgoing.submit_many([b"x" * 100] * 1_000, 100_000)
+            entries = outgoing.poll_packets(0)
+            outgoing.start(entries)
+            for entry in entries:
+                entry.body = None
+            del entries, entry
+            outgoing.number(outgoing.submitted + 100, 1_000)
+        gc.collect()
+        taken = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+    assert taken / len(outgoing.sequence.entries) < 365
+
+
+# The numbers by which messages are named.
+
+
+def test_no_two_starts_and_no_two_queues_share_one() -> None:
+    """Each outgoing queue takes a block; what another start gives out is far from it."""
+    first, second = Ordinals(1), Ordinals(2)
+    given = []
+    for ordinals in (first, first, second):
+        outgoing = make_outgoing()
+        outgoing.submit_many([b""] * 1_000, 0)
+        ordinals.number(outgoing)
+        given.append(outgoing.ordinal_of(outgoing.submit(b"", 0)))
+    assert given[1] == given[0] + ORDINALS_BLOCK
+    assert given[2] - given[1] > 2**39
+
+
+# What the log says of outgoing queues: the fields of each event, and neighbours as one record.
+
+NODE = b"n" * 16
+
+
+def filled(packets: int) -> tuple[OutgoingStream, list[StreamPacket]]:
+    outgoing = make_outgoing(content_bytes=250)
+    for number in range(packets):
+        outgoing.submit(b"%d" % number * 120, 120)
+    entries = outgoing.poll_packets(1)
+    outgoing.start(entries)
+    return outgoing, entries
+
+
+def test_neighbours_are_queued_in_one_record() -> None:
+    """A gap between them begins another record; recovered packets say that they are."""
+    outgoing, entries = filled(5)
+    log = Log()
+    records = DepartureRecords(log, NODE)
+    records.queued(outgoing, [*entries[:2], *entries[3:]], 7)
+    records.queued(outgoing, entries, 8, recovered=True)
+    assert [(one["first"], one["last"], one["count"], one.get("recovered")) for one in log] == [
+        (1, 2, 2, None),
+        (4, 5, 2, None),
+        (1, 5, 5, True),
+    ]
+
+
+def test_a_queue_of_this_node_has_them_at_once() -> None:
+    """Committed, by the name of the queue."""
+    outgoing, entries = filled(3)
+    log = Log()
+    DepartureRecords(log, NODE).local(outgoing, entries, 7)
+    assert [(one["event"], one["first"], one["last"], one["queue"]) for one in log] == [("committed", 1, 3, "q")]
+
+
+def test_a_removal_says_why() -> None:
+    """A message that ran out of time is expired, whichever time it was."""
+    outgoing, entries = filled(2)
+    log = Log()
+    records = DepartureRecords(log, NODE)
+    records.removed(DeadMessage(outgoing, entries[:1], DeadReason.RECEIVE_TIMEOUT), 7)
+    records.removed(DeadMessage(outgoing, entries[1:], DeadReason.PURGED), 8)
+    assert [(one["first"], one["reason"]) for one in log] == [(1, "expired"), (2, "purged")]
+
+
+def test_a_resend_says_when_the_next_is_due() -> None:
+    """By its attempt, and the wait of that tier."""
+    outgoing, entries = filled(2)
+    log = Log()
+    records = DepartureRecords(log, NODE)
+    records.order_ack(1, 1, 1, 5)
+    outgoing.sequence.tier.handle_expired(7, resends=True)
+    records.resend(outgoing, entries, 7)
+    assert [one["event"] for one in log] == ["order_ack_received", "resend_scheduled"]
+    assert {one["origin"] for one in log} == {NODE.hex()}
+    assert log[1]["attempt"] == outgoing.sequence.tier.attempt
+    assert log[1]["interval_ns"] == outgoing.sequence.tier.interval_of(log[1]["attempt"])
+
+
+def test_the_word_of_a_full_queue_says_of_which_stream_it_is() -> None:
+    """And whether to stop, and then why."""
+    outgoing, _ = filled(1)
+    log = Log()
+    records = DepartureRecords(log, NODE)
+    records.hold(outgoing, 7, HoldReason.PEER_QUOTA)
+    records.hold(outgoing, 8, None)
+    stream = {"origin": NODE.hex(), "stream": outgoing.stream_number, "sequence": outgoing.sequence.sequence}
+    held = {"event": "hold_received", **stream, "class": outgoing.delivery.label}
+    assert log == [{**held, "at": 7, "stop": True, "reason": "peer-quota"}, {**held, "at": 8, "stop": False}]
+
+
+def test_a_start_says_what_it_found_of_a_stream_to_a_queue_of_its_own() -> None:
+    """Up to which number, or which; of one that was never used, and of those to others, there is nothing to say."""
+    log = Log()
+    records = DepartureRecords(log, NODE)
+    for delivery in (Delivery.TRANSACTIONAL, Delivery.RECOVERABLE):
+        for peer, next_number in (("", 4), ("", 1), ("b", 4)):
+            records.recovered(make_outgoing(delivery=delivery, peer=peer, next_number=next_number), 7)
+    assert [(one["event"], one["class"], one.get("number"), one.get("ranges")) for one in log] == [
+        ("position_recovered", "transactional", 3, None),
+        ("position_recovered", "recoverable", None, [[1, 3]]),
+    ]
+
+
+# Positions of streams: the one that moved last comes first, and that one was told is logged once.
+
+ORIGIN = b"o" * 16
+
+
+class Scene:
+    """Positions, and what they wrote down."""
+
+    def __init__(self) -> None:
+        self.records: list[tuple[str, int, int]] = []
+        self.positions = Positions(self._record)
+
+    def _record(self, event: str, _now_ns: int, **fields: Any) -> None:
+        self.records.append((event, fields["stream"], fields["number"]))
+
+    def commit(self, stream: IncomingStream, number: int) -> None:
+        stream.sequence.position = (1, number)
+        stream.handle_committed(stream.row())
+        self.positions.handle_committed(stream)
+
+    def told(self, limit: int = 9) -> list[StreamPosition]:
+        return list(self.positions.tell(ORIGIN, limit, 0))
+
+
+def new_stream(number: int) -> IncomingStream:
+    return IncomingStream(ORIGIN, number, "q", Delivery.TRANSACTIONAL, OrderSettings())
+
+
+def test_the_stream_that_moved_last_comes_first() -> None:
+    scene, streams = Scene(), [new_stream(number) for number in range(3)]
+    for number in (0, 1, 2, 0):
+        scene.commit(streams[number], number + 5)
+    assert scene.told() == [StreamPosition(0, 1, 5), StreamPosition(2, 1, 7), StreamPosition(1, 1, 6)]
+    assert [position.stream for position in scene.told(2)] == [0, 2]
+    assert scene.positions.tell(b"x" * 16, 9, 0) == ()
+
+
+def test_that_a_position_was_told_is_logged_once() -> None:
+    """A repeated request is not logged, nor one after an order ack that has said the same."""
+    scene, stream = Scene(), new_stream(3)
+    scene.commit(stream, 1)
+    for _ in range(3):
+        scene.told()
+    scene.commit(stream, 2)
+    stream.acked = stream.claimable
+    scene.told()
+    scene.commit(stream, 4)
+    scene.told()
+    assert scene.records == [("order_ack_sent", 3, 1), ("order_ack_sent", 3, 4)]
+
+
+def test_no_position_goes_beyond_what_an_order_ack_could_say() -> None:
+    """Neither packets that are accepted and not committed, nor refused ones, nor a stream of which nothing is there."""
+    scene, stream = Scene(), new_stream(3)
+    scene.positions.handle_committed(stream)
+    assert scene.told() == []
+    row = PositionRow(ORIGIN, 3, Delivery.TRANSACTIONAL, "q", 1, 7, b"")
+    restored = IncomingStream.restore(row, OrderSettings())
+    restored.sequence.position = (1, 9)
+    scene.positions.handle_committed(restored)
+    assert scene.told() == [StreamPosition(3, 1, 7)]
+    restored.refused_from = 4
+    assert scene.told() == [StreamPosition(3, 1, 3)]

@@ -1,0 +1,702 @@
+"""Session acks, store acks, and probes for missing ones."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proof.search import stillness
+from tests.session.pair import Pair, cut
+from triack.base.ack_debt import AckDebt, AckState, Cause
+from triack.base.ack_trigger import AckTrigger, terms_of
+from triack.base.delivery import DURABLE, Delivery
+from triack.base.ranges import NumberSet
+from triack.base.units import MS, SECOND
+from triack.session.acknowledgements.ack_sender import AckSender
+from triack.session.acknowledgements.probing import Probing
+from triack.session.acknowledgements.session_ack import PATIENCE_NS
+from triack.session.acknowledgements.store_ack import StoreAck
+from triack.session.acknowledgements.store_ack_waiter import StoreAckWaiter
+from triack.session.protocol.binary import BINARY
+from triack.session.protocol.events import AckSent, PacketsStored, StoreAckSent
+from triack.session.protocol.frames import AckFrame, Ask, PacketFrame, PingFrame, StoreAckFrame
+from triack.session.protocol.packets import PacketState, SessionPacket
+from triack.session.protocol.policy import Policy
+from triack.session.protocol.settings import SessionSettings
+from triack.session.protocol.states import SessionState
+from triack.session.protocol.timers import Timer, Timers
+
+# A store ack covers packets on the disk, and no others.
+
+
+def make_ack(trigger: AckTrigger | None = None, window: int = 64) -> StoreAck:
+    return StoreAck(terms_of(trigger or AckTrigger(), window))
+
+
+def test_owed_when_a_commit_has_returned() -> None:
+    """Not before; due half a second later, and sending settles it."""
+    ack = make_ack()
+    for number in (1, 2, 3):
+        ack.handle_packet(number, 100, ack_requested=False)
+    assert not ack.debt.owed
+    ack.handle_stored([1, 3], SECOND)
+    assert (ack.debt.state, ack.debt.deadline_ns) == (AckState.OWED, 1_500 * MS)
+    assert (ack.stored.cumulative, ack.stored.ranges) == (1, [(3, 3)])
+    ack.debt.handle_sent()
+    assert not ack.debt.owed
+
+
+def test_due_at_a_share_of_the_window_or_at_bytes() -> None:
+    """By the same counting as session acks, of what is on the disk."""
+    half, size = make_ack(window=4), make_ack(AckTrigger(window_share=None, bytes_=250))
+    for ack in (half, size):
+        for number in (1, 2, 3):
+            ack.handle_packet(number, 100, ack_requested=False)
+        ack.handle_stored([1], 0)
+        assert not ack.debt.due
+    half.handle_stored([2], 0)
+    assert half.debt.cause is Cause.COUNT
+    size.handle_stored([2], 0)
+    assert not size.debt.due
+    size.handle_stored([3], 0)
+    assert size.debt.cause is Cause.BYTES
+
+
+def test_who_asks_is_answered_when_it_is_on_the_disk() -> None:
+    """With the packets before it, and those whose write a ping finds pending; not those after them."""
+    ack = make_ack()
+    for number in (1, 2, 3):
+        ack.handle_packet(number, 100, ack_requested=number == 2)
+    ack.handle_stored([3], 0)
+    assert not ack.debt.due
+    ack.handle_stored([1], 0)
+    assert ack.debt.due
+    ack.debt.handle_sent()
+    ack.handle_packet(4, 100, ack_requested=False)
+    ack.handle_request()
+    ack.debt.handle_sent()
+    ack.handle_stored([2, 4], 0)
+    assert ack.debt.due
+
+
+def test_express_numbers_are_passed_without_a_debt() -> None:
+    """The cumulative number may run over them, but no ack leaves for them."""
+    ack = make_ack()
+    ack.handle_not_durable(1)
+    assert not ack.debt.owed
+    ack.handle_stored([2], 0)
+    assert ack.stored.cumulative == 2
+
+
+def test_a_request_repeats_what_is_stored() -> None:
+    """A lost store ack costs one request; with nothing stored there is nothing to say."""
+    ack = make_ack()
+    ack.handle_request()
+    assert not ack.debt.due
+    ack.handle_stored([1], 0)
+    ack.debt.handle_sent()
+    ack.handle_request()
+    assert ack.debt.due
+
+
+# ---- between two sessions
+
+
+def stored_at(pair: Pair) -> list[tuple[int, int]]:
+    """When the acceptor told a store ack, and its cumulative number."""
+    return [(at_ns, sent.store_ack.cumulative) for at_ns, sent in pair.sent["b"] if sent.store_ack is not None]
+
+
+def test_it_leaves_with_the_commit() -> None:
+    """The packet arrives at 10 ms; the disk takes 70 ms; the ack of its arrival does not wait for the disk."""
+    pair = Pair.opened(store_ns=70 * MS)
+    start_ns = pair.now_ns
+    pair.send("a", 1, Delivery.RECOVERABLE, ack_requested=True)
+    pair.run(200 * MS)
+    assert pair.acks("b")[0][0] == start_ns + 10 * MS
+    assert stored_at(pair) == [(start_ns + 80 * MS, 1)]
+    told = [event for event in pair.events["a"] if isinstance(event, PacketsStored)]
+    assert [[packet.context for packet in event.packets] for event in told] == [[1]]
+
+
+def test_express_brings_no_store_ack() -> None:
+    """The peer awaits none."""
+    pair = Pair.opened()
+    pair.send("a", 5)
+    pair.run(2 * SECOND)
+    assert stored_at(pair) == []
+
+
+def test_a_lost_store_ack_is_asked_for() -> None:
+    """The sender does not wait for its timeout: it asks, and the receiver repeats itself."""
+    pair = Pair.opened()
+    pair.lose = lambda end, sent: sent.store_ack is not None and len(stored_at(pair)) == 1
+    pair.send("a", 1, Delivery.TRANSACTIONAL, ack_requested=True)
+    pair.run(5 * SECOND)
+    assert [cumulative for _, cumulative in stored_at(pair)] == [1, 1]
+    assert pair.a.state is SessionState.OPEN
+    pair.run(30 * SECOND)
+    assert pair.a.state is SessionState.OPEN
+
+
+def test_a_duplicate_of_what_is_stored_repeats_the_store_ack() -> None:
+    """Its sender may have missed it; the answer does not wait for a ping."""
+    pair = Pair.opened()
+    pair.send("a", 1, Delivery.RECOVERABLE)
+    pair.run(100 * MS)
+    before = len(stored_at(pair))
+    pair.inject("b", pair.sent["a"][-1][1].payload)
+    pair.drain()
+    assert stored_at(pair)[before:] == [(pair.now_ns, 1)]
+
+
+def test_no_commit_no_store_ack_whatever_is_asked() -> None:
+    """An arrival, a duplicate and a ping do not make it due."""
+    pair = Pair.opened(store_ns=None)
+    pair.send("a", 2, Delivery.RECOVERABLE)
+    pair.run(SECOND)
+    for payload in (pair.sent["a"][-1][1].payload, BINARY.encode(PingFrame())):
+        pair.inject("b", payload)
+        pair.drain()
+    assert stored_at(pair) == []
+    pair.b.handle_stored([2], pair.now_ns)
+    pair.drain()
+    assert pair.sent["b"][-1][1].store_ack is not None
+    assert pair.sent["b"][-1][1].store_ack.cumulative == 0
+    assert pair.sent["b"][-1][1].store_ack.ranges == [(2, 2)]
+
+
+def test_a_packet_is_reported_stored_once() -> None:
+    """Although it is sent again after its store ack, because the session ack of it was lost."""
+    pair = Pair.opened(store_ns=None)
+    pair.send("a", 2, Delivery.RECOVERABLE)
+    pair.inject("a", BINARY.encode(StoreAckFrame.of(NumberSet(0, [(2, 2)]))))
+    pair.run(SECOND)
+    assert [number for _, number in pair.packets("a")].count(2) == 1
+    cut(pair)
+    third = pair.send("a", 2, Delivery.RECOVERABLE)[-1]
+    pair.inject("a", BINARY.encode(StoreAckFrame.of(NumberSet(1, [(third, third)]))))
+    pair.run(SECOND)
+    assert [number for _, number in pair.packets("a")].count(third) > 1
+    pair.inject("a", BINARY.encode(StoreAckFrame.of(NumberSet(third))))
+    pair.drain()
+    told = [event for event in pair.events["a"] if isinstance(event, PacketsStored)]
+    assert [packet.context for event in told for packet in event.packets] == [2, 1, 4, 3]
+
+
+ARRIVAL = st.tuples(st.just("arrive"), st.integers(1, 30), st.sampled_from(Delivery))
+COMMIT = st.tuples(st.just("commit"), st.integers(0, 2**30), st.just(Delivery.EXPRESS))
+PING = st.tuples(st.just("ping"), st.just(0), st.just(Delivery.EXPRESS))
+
+
+@pytest.mark.slow
+@pytest.mark.gate
+@given(st.lists(st.one_of(ARRIVAL, COMMIT, PING), max_size=60))
+def test_never_before_the_commit(steps: list[tuple[str, int, Delivery]]) -> None:
+    """Arrivals, duplicates, requests and commits in any interleaving: a durable number is acked only once committed.
+
+    After the last commit everything that arrived has been acked.
+    """
+    pair = Pair.opened(SessionSettings(cleanup_interval_s=1000.0), store_ns=None)
+    # The packets are of the test's own making: their sender must not hear that they have come.
+    cut(pair)
+    session, classes, committed = pair.b, dict[int, Delivery](), set[int]()
+
+    def commit(numbers: list[int]) -> None:
+        committed.update(numbers)
+        session.handle_stored(numbers, pair.now_ns)
+
+    def told() -> set[int]:
+        numbers: set[int] = set()
+        for _, sent in pair.sent["b"]:
+            if sent.store_ack is not None:
+                numbers.update(range(1, sent.store_ack.cumulative + 1))
+                numbers.update(n for first, last in sent.store_ack.ranges for n in range(first, last + 1))
+        return numbers
+
+    def waiting() -> list[int]:
+        return [number for number, kind in classes.items() if kind in DURABLE and number not in committed]
+
+    for step, value, delivery in steps:
+        if step == "arrive":
+            kind = classes.setdefault(value, delivery)
+            pair.inject("b", BINARY.encode(PacketFrame(value, kind, False, b"")))
+        elif step == "ping":
+            pair.inject("b", BINARY.encode(PingFrame()))
+        elif waiting():
+            commit([number for number in waiting() if value >> number & 1] or waiting()[:1])
+        pair.drain()
+        assert told() <= set(classes) - set(waiting())
+    if waiting():
+        commit(waiting())
+    pair.run(SECOND)
+    assert told() >= committed
+
+
+# Which acks leave with which datagram.
+
+
+def ack_sender_of(session_ack: AckTrigger, store_ack: AckTrigger | None = None) -> AckSender:
+    settings = SessionSettings(max_unacked_packet=8, ack_trigger=session_ack, store_ack_trigger=store_ack)
+    return AckSender(8, Policy.of(settings), span=16)
+
+
+def arrive(ack_sender: AckSender, *numbers: int, now_ns: int = 0) -> None:
+    """Recoverable packets arrive, and are on the disk in the same moment."""
+    for number in numbers:
+        ack_sender.session_ack.handle_packet(number, 100, counter=number, ack_requested=False, now_ns=now_ns)
+        ack_sender.store_ack.handle_packet(number, 100, ack_requested=False)
+        ack_sender.store_ack.handle_stored([number], now_ns)
+
+
+def test_each_ack_leaves_by_its_own_terms() -> None:
+    """Session acks at half of the window, store acks at a quarter; alone only what is due."""
+    ack_sender = ack_sender_of(AckTrigger(piggyback_after=None), AckTrigger(window_share=0.25, piggyback_after=None))
+    arrive(ack_sender, 1)
+    assert ack_sender.leaving(0, with_packet=True) == (False, False)
+    arrive(ack_sender, 2)
+    assert ack_sender.leaving(0, with_packet=False) == (False, True)
+    arrive(ack_sender, 3, 4)
+    assert ack_sender.leaving(0, with_packet=False) == (True, True)
+
+
+def test_a_packet_takes_along_what_may_ride() -> None:
+    """A session ack at any time, a store ack after three quarters of its delay."""
+    ack_sender = ack_sender_of(AckTrigger(), AckTrigger(piggyback_after=0.75))
+    arrive(ack_sender, 1)
+    assert ack_sender.leaving(0, with_packet=False) == (False, False)
+    assert ack_sender.leaving(374 * MS, with_packet=True) == (True, False)
+    assert ack_sender.leaving(375 * MS, with_packet=True) == (True, True)
+
+
+def test_the_earliest_wait_of_each_ack_has_a_timer() -> None:
+    """It goes when the ack is due or has left."""
+    ack_sender, timers = ack_sender_of(AckTrigger(), AckTrigger(delay_s=2)), Timers()
+    arrive(ack_sender, 1, now_ns=SECOND)
+    ack_sender.arm(timers)
+    assert stillness.running(timers) == [Timer.ACK_DELAY, Timer.STORE_ACK_DELAY]
+    assert timers.next_deadline() == 1_500 * MS
+    ack_sender.handle_timer(1_500 * MS)
+    ack_sender.arm(timers)
+    assert (stillness.running(timers), timers.next_deadline()) == ([Timer.STORE_ACK_DELAY], 3 * SECOND)
+
+
+def test_what_a_datagram_says() -> None:
+    """Both acks, why they left, and what is new in them; one that has left is due no more."""
+    ack_sender = ack_sender_of(AckTrigger(), AckTrigger(window_share=0.25))
+    arrive(ack_sender, 1, 3)
+    ack, store_ack = ack_sender.ack(7 * MS), ack_sender.store_ack_with(9)
+    assert (ack, store_ack) == (AckFrame(1, [(3, 3)], 8, 3, 7 * MS, []), StoreAckFrame(1, [(3, 3)], 9))
+    assert ack_sender.due_bytes(32, 64) == 96
+    assert ack_sender.handle_ack_sent(ack) == AckSent(1, [(3, 3)], "gap", 2)
+    assert ack_sender.due_bytes(32, 64) == 64
+    assert ack_sender.handle_store_ack_sent(store_ack) == StoreAckSent(1, [(3, 3)], "count", 2)
+    assert ack_sender.due_bytes(32, 64) == 0
+
+
+def test_what_was_agreed_is_in_force() -> None:
+    """Both acks take it from then on."""
+    ack_sender = ack_sender_of(AckTrigger())
+    ack_sender.agree(Policy.of(SessionSettings(max_unacked_packet=3, ack_trigger=AckTrigger(delay_rtts=8))), 100 * MS)
+    assert (ack_sender.terms.count, ack_sender.store_terms.count) == (1, 1)
+    assert ack_sender.terms.delay_ns == ack_sender.store_terms.delay_ns == 800 * MS
+
+
+def test_a_search_lets_a_timer_run_out() -> None:
+    """The one that it says."""
+    ack_sender = ack_sender_of(AckTrigger())
+    arrive(ack_sender, 1)
+    stillness.expire_ack_sender(ack_sender, Timer.STORE_ACK_DELAY)
+    ack_sender.handle_timer(0)
+    assert ack_sender.leaving(0, with_packet=False) == (False, True)
+    stillness.expire_ack_sender(ack_sender, Timer.ACK_DELAY)
+    ack_sender.handle_timer(0)
+    stillness.normalize_ack_sender(ack_sender)
+    assert ack_sender.leaving(0, with_packet=False) == (True, True)
+
+
+@pytest.mark.parametrize("delivery", list(Delivery))
+@pytest.mark.parametrize("ack_requested", [[], [4]])
+@pytest.mark.plain
+def test_a_run_is_counted_as_its_packets_would_be(delivery: Delivery, ack_requested: list[int]) -> None:
+    """The same acks are owed, for the same packets, after a gap as well."""
+    together, alone = ack_sender_of(AckTrigger()), ack_sender_of(AckTrigger())
+    for ack_sender in (together, alone):
+        arrive(ack_sender, 1)
+    payloads = [BINARY.encode(PacketFrame(number, delivery, number in ack_requested, b"12")) for number in (2, 3, 4)]
+    run = together.read_run(BINARY, [*payloads, BINARY.encode(PacketFrame(9, delivery, False, b""))])
+    assert run is not None
+    assert together.handle_run(run, 7, MS).contents == [b"12"] * 3
+    for counter, payload in enumerate(payloads, 5):
+        (frame,) = BINARY.decode(payload)
+        assert isinstance(frame, PacketFrame)
+        alone.handle_packet(frame, counter, MS)
+    for ack_sender in (together, alone):
+        if delivery in DURABLE:
+            ack_sender.store_ack.handle_stored([2, 3, 4], MS)
+    for one, other in ((together.session_ack, alone.session_ack), (together.store_ack, alone.store_ack)):
+        assert {name: getattr(one.debt, name) for name in AckDebt.__slots__ if name != "terms"} == {
+            name: getattr(other.debt, name) for name in AckDebt.__slots__ if name != "terms"
+        }
+    assert together.session_ack.newest_counter == alone.session_ack.newest_counter == 7
+    assert together.received.cumulative == together.store_ack.stored.cumulative == 4
+
+
+def test_a_run_ends_at_what_a_correct_sender_could_send() -> None:
+    """Numbers beyond it are looked at by themselves."""
+    ack_sender = ack_sender_of(AckTrigger())
+    run = ack_sender.read_run(
+        BINARY, [BINARY.encode(PacketFrame(number, Delivery.EXPRESS, False, b"")) for number in range(1, 30)]
+    )
+    assert run is not None
+    assert len(run.contents) == 16
+    ack_sender.handle_run(run, 1, 0)
+    assert ack_sender.read_run(BINARY, [BINARY.encode(PacketFrame(18, Delivery.EXPRESS, False, b""))]) is None
+
+
+def test_a_session_ack_waits_for_the_store_ack_that_is_asked_for_with_it() -> None:
+    """For some milliseconds; then, and for what no commit will hold, it leaves by itself."""
+    frame = PacketFrame(1, Delivery.TRANSACTIONAL, Ask.WITH_STORE, b"12")
+    stored, late, express = (ack_sender_of(AckTrigger(piggyback_after=None)) for _ in range(3))
+    for ack_sender in (stored, late):
+        ack_sender.handle_packet(frame, 1, 0)
+        assert ack_sender.leaving(0, with_packet=False) == (False, False)
+    stored.handle_stored([1], MS)
+    assert stored.leaving(MS, with_packet=False) == (True, True)
+    late.handle_timer(PATIENCE_NS)
+    assert late.leaving(PATIENCE_NS, with_packet=False) == (True, False)
+    express.handle_packet(replace(frame, delivery=Delivery.EXPRESS), 1, 0)
+    assert express.leaving(0, with_packet=False) == (True, False)
+
+
+def test_a_run_asks_as_its_most_urgent_packet_does() -> None:
+    """One that cannot wait is enough."""
+    for ack_requested, due in (
+        ([Ask.NO, Ask.WITH_STORE], False),
+        ([Ask.WITH_STORE, Ask.AT_ONCE, Ask.WITH_STORE], True),
+    ):
+        ack_sender = ack_sender_of(AckTrigger())
+        payloads = [
+            BINARY.encode(PacketFrame(number, Delivery.TRANSACTIONAL, ask, b""))
+            for number, ask in enumerate(ack_requested, 1)
+        ]
+        run = ack_sender.read_run(BINARY, payloads)
+        assert run is not None
+        ack_sender.handle_run(run, 1, 0)
+        assert ack_sender.leaving(0, with_packet=False) == (due, False)
+        assert ack_sender.session_ack.debt.deadline_ns == (None if due else PATIENCE_NS)
+
+
+# Which of our packets are not yet on the peer's disk, and how long we wait for them.
+
+
+def sent(number: int, at_ns: int = 0, delivery: Delivery = Delivery.RECOVERABLE) -> SessionPacket:
+    """A packet that leaves for the first time."""
+    packet = SessionPacket(number, delivery, b"", None, False, 100, PacketState.IN_FLIGHT, sends=1, sent_at_ns=at_ns)
+    packet.order = number
+    return packet
+
+
+def waiting(*packets: SessionPacket, settings: SessionSettings | None = None) -> StoreAckWaiter:
+    wait = StoreAckWaiter(Policy.of(settings or SessionSettings()))
+    for packet in packets:
+        wait.add([packet])
+    return wait
+
+
+def numbers(packets: list[SessionPacket]) -> list[int]:
+    return [packet.number for packet in packets]
+
+
+def test_each_packet_is_reported_once() -> None:
+    """Whatever later store acks say of it; numbers that do not wait are passed over."""
+    wait = waiting(sent(1), sent(3), sent(4))
+    assert numbers(wait.handle_ack(1, [(4, 9)], 10)) == [1, 4]
+    assert wait
+    assert numbers(wait.handle_ack(4, [], 10)) == [3]
+    assert not wait
+    assert wait.handle_ack(9, [], 10) == []
+
+
+def test_what_is_forgotten_is_waited_for_no_more() -> None:
+    """Numbers that never waited do no harm."""
+    wait = waiting(sent(1), sent(2))
+    wait.forget([2, 7])
+    assert wait
+    wait.forget([1])
+    assert not wait
+
+
+def test_only_durable_packets_wait_and_only_from_the_first_time_that_they_leave() -> None:
+    """A packet that was freed before it left never waits."""
+    again, freed, express = sent(1), sent(2), sent(3, delivery=Delivery.EXPRESS)
+    again.sends, freed.is_freed = 2, True
+    wait = StoreAckWaiter(Policy.of(SessionSettings()))
+    assert not wait.add([again, freed, express])
+    assert not wait
+    assert wait.add([express, sent(4)])
+    assert numbers(wait.handle_ack(9, [], 0)) == [4]
+
+
+def test_the_timeout_and_the_probe_adapt_to_the_disk() -> None:
+    """A first sample R makes a probe time of 3 R: eight of them are the timeout, two the wait before asking."""
+    wait = waiting(sent(1, at_ns=SECOND))
+    assert (wait.timeout_ns, wait.probe_ns) == (10 * SECOND, 600 * MS)
+    wait.handle_ack(1, [], 3 * SECOND)
+    assert (wait.timeout_ns, wait.probe_ns) == (48 * SECOND, 12 * SECOND)
+    slow = waiting(sent(1))
+    slow.handle_ack(1, [], 100 * SECOND)
+    assert slow.timeout_ns == 120 * SECOND
+
+
+def test_a_fast_disk_is_not_asked_all_the_time() -> None:
+    """Not before 100 ms; and never given up before 10 s."""
+    wait = waiting(sent(1))
+    wait.handle_ack(1, [], MS)
+    assert (wait.timeout_ns, wait.probe_ns) == (10 * SECOND, 100 * MS)
+
+
+def test_a_packet_that_was_sent_twice_tells_nothing_of_the_disk() -> None:
+    """It may be the ack of either sending."""
+    packet = sent(1)
+    wait = waiting(packet)
+    packet.sends = 2
+    before_ns = wait.probe_ns
+    wait.handle_ack(1, [], 50 * SECOND)
+    assert wait.probe_ns == before_ns
+
+
+def test_a_fixed_timeout_does_not_adapt() -> None:
+    """MSMQ's StoreAckTimeout: setting it turns the computation off."""
+    wait = waiting(sent(1), settings=SessionSettings(store_ack_timeout_s=3.0))
+    wait.handle_ack(1, [], 50 * SECOND)
+    assert wait.timeout_ns == 3 * SECOND
+
+
+def test_for_a_search_waits_and_order_are_forgotten_and_packets_are_not() -> None:
+    """That a packet was sent again is kept, how often is not."""
+    first, second = sent(1), sent(2)
+    wait = waiting(first, second, sent(3))
+    first.sends = 5
+    wait.handle_ack(0, [(3, 3)], 50 * SECOND)
+    stillness.normalize_store_ack_waiter(wait)
+    stillness.forget_sends(wait)
+    assert wait.probe_ns == 600 * MS
+    assert (first.sends, second.sends, first.order, second.order) == (2, 1, 0, 0)
+    assert numbers(wait.handle_ack(2, [], 0)) == [1, 2]
+
+
+# Asking for acks that do not come: which packets are resent, after which waits, and when a ping leaves.
+
+
+def flying(*numbers: int) -> list[SessionPacket]:
+    """Packets that are in flight."""
+    return [SessionPacket(n, Delivery.EXPRESS, b"", None, False, 100, PacketState.IN_FLIGHT) for n in numbers]
+
+
+def test_the_wait_doubles_and_progress_begins_again() -> None:
+    """Up to the most there is, which the first wait may exceed."""
+    probing, waits = Probing(), []
+    for _ in range(4):
+        waits.append(probing.wait_ns(10, 50))
+        probing.handle_timer([], awaits=True)
+    assert waits == [10, 20, 40, 50]
+    assert probing.wait_ns(60, 50) == 60
+    probing.handle_progress()
+    assert probing.wait_ns(10, 50) == 10
+    for _ in range(5_000):
+        probing.handle_timer([], awaits=True)
+    assert probing.wait_ns(10, 10**9) == 10 << 10
+
+
+def test_where_probes_are_lost_all_the_time_the_wait_doubles_as_much_later() -> None:
+    """If four probes are usual, three are no sign of congestion; on a path that got well, one is."""
+    probing = Probing()
+    for _ in range(100):
+        for _ in range(4):
+            probing.handle_timer([], awaits=True)
+        probing.handle_progress()
+    waits, persists = [], []
+    for _ in range(12):
+        waits.append(probing.wait_ns(10, 1_000))
+        probing.handle_timer([], awaits=True)
+        persists.append(probing.poll_persistent())
+    assert waits == [10, 10, 10, 10, 20, 20, 20, 40, 40, 40, 40, 80]
+    assert persists.index(True) == 10
+    for _ in range(20):
+        probing.handle_progress()
+        probing.handle_timer([], awaits=True)
+    assert probing.wait_ns(10, 1_000) == 20
+
+
+def test_a_peer_that_never_answers_is_asked_as_rarely_as_any() -> None:
+    """Only rows that ended with an answer say what is usual, however long: of them no more than eight probes count."""
+    probing = Probing()
+    for _ in range(1_000):
+        probing.handle_timer([], awaits=True)
+    assert probing.wait_ns(10, 10**9) == 10 << 10
+    for _ in range(100):
+        probing.handle_progress()
+        for _ in range(50):
+            probing.handle_timer([], awaits=True)
+    probing.handle_progress()
+    for _ in range(8):
+        probing.handle_timer([], awaits=True)
+    assert probing.wait_ns(10, 10**9) == 20
+
+
+def test_the_oldest_packets_go_again_one_after_the_other() -> None:
+    """Each once for each unanswered wait."""
+    probing, (first, second) = Probing(), flying(1, 2)
+    probing.handle_timer([first, second], awaits=False)
+    assert probing.peek() is first
+    assert probing.handle_sent(first)
+    assert probing.peek() is second
+    assert probing.handle_sent(second)
+    assert probing.peek() is None
+    assert not probing.handle_sent(first)
+    assert not probing.ping_due
+
+
+def test_what_was_acknowledged_meanwhile_is_no_probe() -> None:
+    """Nor is what is known to be lost: that goes out by itself."""
+    probing, packets = Probing(), flying(1, 2, 3)
+    probing.handle_timer(packets, awaits=False)
+    packets[0].state, packets[1].state = PacketState.ACKED, PacketState.LOST
+    assert probing.peek() is packets[2]
+
+
+def test_another_packet_that_goes_first_is_no_probe() -> None:
+    """The probe is still due after it."""
+    probing, (probe, other) = Probing(), flying(1, 2)
+    probing.handle_timer([probe], awaits=False)
+    assert not probing.handle_sent(other)
+    assert probing.peek() is probe
+
+
+def test_a_ping_asks_for_store_acks_alone() -> None:
+    """With nothing unacknowledged; and one that is due stays so when there is nothing to ask for."""
+    probing = Probing()
+    probing.handle_timer([], awaits=False)
+    assert not probing.ping_due
+    probing.handle_timer([], awaits=True)
+    assert probing.ping_due
+    probing.handle_timer([], awaits=False)
+    assert probing.ping_due
+
+
+def test_three_unanswered_in_a_row_are_persistent() -> None:
+    """RFC 9002 7.6.1. It is reported once, and again only after something was acknowledged."""
+    probing, packets = Probing(), flying(1)
+    for _ in range(2):
+        seen = []
+        for _ in range(5):
+            probing.handle_timer(packets, awaits=False)
+            seen.append(probing.poll_persistent())
+        assert seen == [False, False, True, False, False]
+        probing.handle_progress()
+        assert not probing.poll_persistent()
+
+
+def test_for_a_search_the_rounds_are_forgotten_and_what_is_due_is_not() -> None:
+    """What leaves is decided by it."""
+    probing, packets = Probing(), flying(1)
+    for _ in range(5):
+        probing.handle_timer(packets, awaits=False)
+    stillness.normalize_probing(probing)
+    assert probing.wait_ns(10, 10_000) == 10
+    assert probing.last_asked
+    assert probing.peek() is packets[0]
+
+
+def test_over_a_stream_it_asks_without_sending_again() -> None:
+    """An unacknowledged packet is in flight; a copy would only queue behind it."""
+    probing = Probing(reliable=True)
+    assert not probing.handle_timer(flying(1), awaits=False)
+    assert probing.ping_due
+    assert probing.peek() is None
+
+
+def test_what_an_answer_over_a_stream_does_not_acknowledge_goes_again() -> None:
+    """Until something is acknowledged, or another packet leaves: the answer may be older than that."""
+    probing, (first, second) = Probing(reliable=True), flying(1, 2)
+    for moves_on in (probing.handle_progress, lambda: probing.handle_sent(second)):
+        probing.handle_barren()
+        assert probing.handle_timer([first], awaits=False)
+        assert probing.peek() is first
+        assert probing.handle_sent(first)
+        moves_on()
+        assert not probing.handle_timer([first], awaits=False)
+
+
+def test_a_peer_is_quiet_after_ever_longer_waits() -> None:
+    """Half of the ack timeout, then twice as long after each notice to the owner, until there is progress."""
+    probing, waits = Probing(), []
+    for _ in range(4):
+        waits.append(probing.quiet_ns(10))
+        probing.handle_quiet()
+    assert waits == [5, 10, 20, 40]
+    probing.handle_answer()
+    assert probing.quiet_ns(10) == 80
+    probing.handle_progress()
+    assert probing.quiet_ns(10) == 5
+    for _ in range(5_000):
+        probing.handle_quiet()
+    assert probing.quiet_ns(10) == 5 << 10
+
+
+def test_an_answer_ends_the_rounds_alone() -> None:
+    """The next ping is repeated as soon as the first was."""
+    probing = Probing()
+    for _ in range(3):
+        probing.handle_timer([], awaits=True)
+    probing.handle_answer()
+    assert probing.wait_ns(10, 10_000) == 10
+
+
+def answered(probing: Probing, times: int) -> list[int]:
+    """The waits after answers that acknowledge nothing, each to another probe."""
+    waits = []
+    for _ in range(times):
+        probing.handle_timer([], awaits=True)
+        probing.handle_heard(0)
+        probing.handle_answer()
+        waits.append(probing.wait_ns(10, 50, 10_000))
+    return waits
+
+
+def test_who_is_answered_in_vain_asks_ever_more_rarely() -> None:
+    """Every eight times the wait doubles, up to thirty-two times the longest of a silent peer's, or less if told so."""
+    probing = Probing()
+    probing.handle_heard(0)
+    waits = answered(probing, 60)
+    assert [waits[8 * turn] for turn in range(7)] == [10, 20, 40, 80, 160, 320, 320]
+    assert probing.wait_ns(100, 50, 10_000) == 32 * 50
+    assert probing.wait_ns(100, 50, 300) == 300
+    assert probing.wait_ns(100, 50, 30) == 100
+
+
+def test_a_second_probe_waits_for_its_answer_as_long_as_ever() -> None:
+    """A peer that is gone is found out as soon; the first sign of life puts the next probe off, and no other one."""
+    probing = Probing()
+    probing.handle_heard(0)
+    answered(probing, 10)
+    probing.handle_timer([], awaits=True)
+    assert not probing.is_patient
+    assert probing.wait_ns(10, 50, 10_000) == 20
+    assert probing.handle_heard(0)
+    assert not probing.handle_heard(0)
+    assert probing.is_patient
+
+
+@pytest.mark.parametrize("forget", [Probing.handle_progress, Probing.begin_anew, stillness.normalize_probing])
+def test_what_is_new_is_asked_for_at_once(forget: Callable[[Probing], None]) -> None:
+    """Something was acknowledged, or sent."""
+    probing = Probing()
+    probing.handle_heard(0)
+    answered(probing, 20)
+    forget(probing)
+    probing.handle_heard(0)
+    assert probing.wait_ns(10, 50, 10_000) == 10

@@ -1,0 +1,792 @@
+"""Congestion: NewReno, BBR, and what they measure."""
+
+from collections import deque
+from itertools import pairwise
+from random import Random
+
+import pytest
+
+from triack.base.ack_trigger import AckTerms
+from triack.base.units import MS, SECOND
+from triack.session.congestion.bbr import PACING_PERCENT, TRANSITIONS, UNPACED_RATE, Bbr, BbrEvent, BbrState
+from triack.session.congestion.congestion import NewReno
+from triack.session.congestion.delivery_rate import DeliveryRate, RateSample, Sending
+from triack.session.congestion.loss_floor import LossFloor
+from triack.session.congestion.pacing import NetworkShare, Pacer
+from triack.session.congestion.path_model import AckBunching, Bandwidth, ShortestTrip
+from triack.session.congestion.rtt import RoundTrip
+from triack.session.protocol.settings import SessionSettings
+
+# NewReno (RFC 9002 section 7), driven as a session drives it.
+
+DATAGRAM = 1_200
+
+
+def ack(reno: NewReno, sent_at_ns: int, *, limited: bool = True) -> None:
+    """A datagram that left then is acknowledged; so much was in flight that the window held it back, or not."""
+    in_flight_bytes = reno.window_bytes if limited else 0
+    sending = reno.handle_sent(DATAGRAM, in_flight_bytes, sent_at_ns)
+    reno.handle_acked(1, DATAGRAM, sending)
+
+
+def lose(reno: NewReno, sent_at_ns: int, now_ns: int) -> None:
+    """One is lost."""
+    reno.handle_lost(DATAGRAM, reno.handle_sent(DATAGRAM, 0, sent_at_ns), now_ns)
+
+
+def test_slow_start_doubles_in_a_round_trip() -> None:
+    """Every acknowledged byte adds one: a window's worth of acks doubles the window of ten datagrams."""
+    reno = NewReno(DATAGRAM)
+    assert reno.window_bytes == 10 * DATAGRAM
+    for _ in range(10):
+        ack(reno, 5)
+    assert reno.window_bytes == 20 * DATAGRAM
+
+
+def test_what_left_together_counts_as_much_as_one_by_one() -> None:
+    """Ten datagrams of one sending and ten of ten, in slow start; and about as much when the window grows slowly."""
+    for halved in (False, True):
+        single, by_run = NewReno(DATAGRAM), NewReno(DATAGRAM)
+        for reno in (single, by_run):
+            if halved:
+                lose(reno, 50, 100)
+        sending = by_run.handle_sent(10 * DATAGRAM, 0, 200)
+        by_run.handle_acked(10, 10 * DATAGRAM, sending)
+        for _ in range(10):
+            ack(single, 200)
+        assert single.window_bytes <= by_run.window_bytes <= 1.1 * single.window_bytes
+
+
+def test_a_window_that_was_not_the_limit_does_not_grow() -> None:
+    """A sender with little to say learns nothing about the network (RFC 9002 7.8)."""
+    reno = NewReno(DATAGRAM)
+    ack(reno, 5, limited=False)
+    assert reno.window_bytes == 10 * DATAGRAM
+
+
+def test_an_episode_of_losses_halves_once() -> None:
+    """Losses of packets sent before the halving belong to it; a packet sent later begins a new episode."""
+    reno = NewReno(DATAGRAM)
+    for _ in range(10):
+        ack(reno, 5)
+    lose(reno, 50, 100)
+    assert reno.window_bytes == 10 * DATAGRAM
+    lose(reno, 100, 120)
+    assert reno.window_bytes == 10 * DATAGRAM
+    lose(reno, 101, 130)
+    assert reno.window_bytes == 5 * DATAGRAM
+
+
+def test_acks_from_before_the_halving_do_not_grow_the_window() -> None:
+    """Growth begins again with a packet sent in the recovery."""
+    reno = NewReno(DATAGRAM)
+    lose(reno, 50, 100)
+    ack(reno, 100)
+    assert reno.window_bytes == 5 * DATAGRAM
+    ack(reno, 101)
+    assert reno.window_bytes > 5 * DATAGRAM
+
+
+def test_after_a_loss_a_round_trip_adds_about_one_datagram() -> None:
+    """Congestion avoidance: five acks of a window of five add just under one datagram, not five."""
+    reno = NewReno(DATAGRAM)
+    lose(reno, 50, 100)
+    for _ in range(5):
+        ack(reno, 200)
+    assert 5.8 * DATAGRAM < reno.window_bytes <= 6 * DATAGRAM
+
+
+def test_the_floor_is_four_datagrams() -> None:
+    """Neither many episodes nor unanswered probes go below it: one loss of four still leaves evidence."""
+    reno = NewReno(DATAGRAM)
+    for episode in range(10):
+        lose(reno, 100 * episode + 50, 100 * episode + 60)
+    assert reno.window_bytes == 4 * DATAGRAM
+    calm = NewReno(DATAGRAM)
+    calm.handle_persistent_congestion()
+    assert calm.window_bytes == 4 * DATAGRAM
+
+
+def test_a_window_leaves_a_quarter_faster_than_its_round_trip() -> None:
+    """So that the pacer is not what holds it back (RFC 9002 7.7)."""
+    assert NewReno(DATAGRAM).rate(SECOND // 10) == 5 * 10 * DATAGRAM * 10 // 4
+
+
+# BBR's states, and its window and rate (draft-ietf-ccwg-bbr); whole flows are in ``stories/test_flows.py``.
+
+RTT = 10 * MS
+RATE = 2_400_000
+"""Bytes a second: twenty datagrams in a round trip."""
+
+
+class Recorded(Bbr):
+    """With the states that it was in."""
+
+    def __init__(self) -> None:
+        super().__init__(DATAGRAM, 1)
+        self.states = [self.state]
+
+    def _enter(self, state: BbrState, now_ns: int) -> None:
+        super()._enter(state, now_ns)
+        self.states.append(state)
+
+
+class Path:
+    """A path that delivers a datagram each half millisecond, after its round trip and what waits in front of it.
+
+    Attributes:
+        loses: every how many-th packet is lost; 0 for none.
+        queue: datagrams that may wait; what comes on top is lost.
+    """
+
+    def __init__(self, *, loses: int = 0, rtt_ns: int = RTT, queue: int = 1_000) -> None:
+        self.bbr = Recorded()
+        self.loses, self.rtt_ns, self.queue = loses, rtt_ns, queue
+        self.now_ns = self.free_ns = self.leaves_ns = 0
+        self.sent = self.delivered = self.in_flight = 0
+        self.waiting: deque[tuple[int, Sending, int, bool]] = deque()
+
+    def run(self, for_ns: int, *, limit: int = 1_000) -> None:
+        """Let time pass, with a given number of packets to send in all."""
+        until_ns = self.now_ns + for_ns
+        while self.now_ns < until_ns:
+            self.now_ns += MS // 4
+            while self.waiting and self.waiting[0][0] <= self.now_ns:
+                self._answer(*self.waiting.popleft())
+            self._send(limit)
+
+    def _send(self, limit: int) -> None:
+        bbr = self.bbr
+        self.leaves_ns = max(self.leaves_ns, self.now_ns - MS)
+        while self.leaves_ns <= self.now_ns and self.in_flight * DATAGRAM < bbr.window_bytes:
+            if self.in_flight >= limit:
+                bbr.handle_app_limited(self.in_flight * DATAGRAM)
+                return
+            sending = bbr.handle_sent(DATAGRAM, self.in_flight * DATAGRAM, self.now_ns)
+            self.leaves_ns += DATAGRAM * SECOND // bbr.rate(self.rtt_ns)
+            self.in_flight += 1
+            self.sent += 1
+            begins_ns = max(self.free_ns, self.now_ns)
+            overflows = begins_ns - self.now_ns > self.queue * MS // 2
+            if not overflows:
+                self.free_ns = begins_ns + DATAGRAM * SECOND // RATE
+            lost = overflows or bool(self.loses and self.sent % self.loses == 0)
+            self.waiting.append((max(self.free_ns, begins_ns) + self.rtt_ns, sending, self.now_ns, lost))
+
+    def _answer(self, _at_ns: int, sending: Sending, sent_at_ns: int, lost: bool) -> None:
+        bbr = self.bbr
+        self.in_flight -= 1
+        if lost:
+            bbr.handle_lost(DATAGRAM, sending, self.now_ns)
+        else:
+            self.delivered += 1
+            bbr.handle_acked(1, DATAGRAM, sending)
+        bbr.handle_ack(self.in_flight * DATAGRAM, 0 if lost else self.now_ns - sent_at_ns, self.now_ns)
+
+
+def test_every_state_can_be_reached_and_left() -> None:
+    """From the first one, by the table."""
+    reached = {BbrState.STARTUP}
+    for _ in BbrState:
+        reached |= {after for state in reached for after in TRANSITIONS[state].values()}
+    assert reached == set(BbrState)
+    assert all(TRANSITIONS[state] for state in BbrState)
+    used = {event for moves in TRANSITIONS.values() for event in moves}
+    assert used == set(BbrEvent)
+
+
+@pytest.mark.plain
+def test_it_finds_the_rate_of_the_path_and_then_cycles() -> None:
+    """Within a few round trips; then the queue is drained, and the path probed again and again."""
+    path = Path()
+    path.run(SECOND)
+    names = [state.name for state in path.bbr.states]
+    assert names[:6] == ["STARTUP", "DRAIN", "DOWN", "CRUISE", "REFILL", "UP"]
+    assert names.count("UP") >= 2
+    assert 0.95 * RATE <= path.bbr.bandwidth.limit <= 1.05 * RATE
+    assert path.bbr.trip.min_ns < 1.1 * RTT
+
+
+@pytest.mark.slow
+@pytest.mark.gate
+@pytest.mark.plain
+def test_each_move_it_makes_is_in_the_table() -> None:
+    """Also on a path that loses and overflows."""
+    path = Path(loses=10, queue=10)
+    path.run(12 * SECOND)
+    for before, after in zip(path.bbr.states, path.bbr.states[1:], strict=False):
+        assert after in TRANSITIONS[before].values()
+
+
+@pytest.mark.parametrize("loses", [0, 20, 10, 3])
+@pytest.mark.plain
+def test_losses_by_chance_do_not_slow_it_down(loses: int) -> None:
+    """Of what the path lets through at least nine tenths is delivered, with a third lost, too."""
+    path = Path(loses=loses)
+    path.run(SECOND)
+    before = path.delivered
+    path.run(3 * SECOND)
+    share = 1 if not loses else 1 - 1 / loses
+    assert (path.delivered - before) * DATAGRAM >= 0.9 * 3 * RATE * share
+
+
+@pytest.mark.plain
+def test_a_path_with_a_short_queue_is_not_flooded() -> None:
+    """Of a queue of a fifth of a round trip it overflows little, and fills the path all the same."""
+    path = Path(queue=4)
+    path.run(SECOND)
+    sent, delivered = path.sent, path.delivered
+    path.run(4 * SECOND)
+    assert (path.delivered - delivered) >= 0.97 * (path.sent - sent)
+    assert (path.delivered - delivered) * DATAGRAM >= 0.9 * 4 * RATE
+
+
+@pytest.mark.slow
+@pytest.mark.gate
+@pytest.mark.plain
+def test_a_round_trip_that_grew_is_believed_after_it_was_looked_for() -> None:
+    """Five seconds without one as short, then the queue is left empty for a moment."""
+    path = Path()
+    path.run(2 * SECOND)
+    path.rtt_ns = 4 * RTT
+    path.run(8 * SECOND)
+    assert BbrState.PROBE_RTT in path.bbr.states
+    assert path.bbr.trip.min_ns >= 4 * RTT
+    before = path.delivered
+    path.run(2 * SECOND)
+    assert (path.delivered - before) * DATAGRAM >= 0.9 * 2 * RATE
+
+
+@pytest.mark.plain
+def test_a_sender_with_little_to_say_keeps_what_it_knows() -> None:
+    """Two packets at a time for seconds: the bandwidth that was found stays found."""
+    path = Path()
+    path.run(SECOND)
+    known = path.bbr.bandwidth.limit
+    path.run(5 * SECOND, limit=2)
+    assert path.bbr.bandwidth.limit >= 0.95 * known
+
+
+@pytest.mark.plain
+def test_unanswered_probes_leave_the_minimum_and_an_ack_gives_it_back() -> None:
+    """Four datagrams; the first acknowledgements let it grow by what they cover."""
+    path = Path()
+    path.run(SECOND)
+    before = path.bbr.window_bytes
+    path.bbr.handle_persistent_congestion()
+    assert path.bbr.window_bytes == 4 * DATAGRAM
+    path.run(SECOND)
+    assert path.bbr.window_bytes > before // 2
+
+
+def test_the_first_window_is_that_of_the_standard() -> None:
+    """Ten datagrams, or two of those that are large (RFC 9002 7.2)."""
+    assert [Bbr(size, 1).window_bytes for size in (1_200, 9_000, 65_000)] == [12_000, 18_000, 130_000]
+
+
+@pytest.mark.plain
+def test_a_path_shorter_than_a_quantum_is_not_paced() -> None:
+    """There is nothing to spread over; the window holds what flows in the turns of the processes at its ends."""
+    path = Path(rtt_ns=MS // 4)
+    path.run(SECOND)
+    assert path.bbr.rate(MS) == UNPACED_RATE
+    assert path.bbr.window_bytes > 10 * RATE * RTT // SECOND // 4
+
+
+@pytest.mark.plain
+def test_in_each_state_it_sends_at_its_share_of_the_rate() -> None:
+    """One percent less than the gain says, so that a queue may drain."""
+    path = Path()
+    path.run(SECOND)
+    bbr = path.bbr
+    for state, percent in PACING_PERCENT.items():
+        bbr.state = state
+        assert abs(bbr.rate(RTT) - percent * 99 * bbr.bandwidth.limit // 10_000) <= 1
+
+
+@pytest.mark.plain
+def test_what_a_late_process_sends_does_not_make_the_path_look_slower() -> None:
+    """It sends in a third of its time, and has looked at the path twice meanwhile."""
+    path = Path()
+    path.run(SECOND)
+    known = path.bbr.bandwidth.limit
+    for _ in range(1_000):
+        path.leaves_ns = path.now_ns + 5 * MS
+        path.bbr.handle_late()
+        path.run(7 * MS)
+    assert {BbrState.REFILL, BbrState.UP} <= set(path.bbr.states[3:])
+    assert path.bbr.bandwidth.limit >= known * 9 // 10
+
+
+@pytest.mark.plain
+def test_who_is_always_late_leaves_startup_all_the_same() -> None:
+    """After twenty rounds."""
+    path = Path()
+    for _ in range(1_000):
+        path.bbr.handle_late()
+        path.run(MS)
+    assert path.bbr.state is not BbrState.STARTUP
+
+
+# The pacer (RFC 9002 section 7.7), and what a session may take of a network.
+
+TERMS = AckTerms(count=64, bytes_=None, delay_ns=MS)
+
+
+def flow(packets: int, rtt_ns: int) -> int:
+    """Bytes a second of 5/4 of a number of datagrams in a round trip."""
+    return 5 * packets * DATAGRAM * SECOND // (4 * rtt_ns)
+
+
+def measured(rtt_ns: int) -> RoundTrip:
+    rtt = RoundTrip()
+    rtt.update(rtt_ns)
+    return rtt
+
+
+def test_the_pacer_spreads_a_window_over_its_round_trip() -> None:
+    """After a burst of ten, datagrams leave evenly, 5/4 of a window in each round trip."""
+    pacer, rate = Pacer(DATAGRAM, 0), flow(20, 100 * MS)
+    now_ns, times = 0, list[int]()
+    while now_ns < 100 * MS and len(times) < 1_000:
+        ready_ns = pacer.ready_at_ns(rate, DATAGRAM, now_ns)
+        if ready_ns > now_ns:
+            now_ns = ready_ns
+            continue
+        pacer.spend(DATAGRAM)
+        times.append(now_ns)
+    assert times[:10] == [0] * 10
+    gaps = [later - earlier for earlier, later in pairwise(times[10:])]
+    assert all(abs(gap - 4 * MS) <= MS // 100 for gap in gaps)
+    assert 33 <= len(times) <= 35
+
+
+def test_a_rested_pacer_lets_a_burst_go_and_no_more() -> None:
+    """Credit does not pile up: after any rest, ten datagrams leave at once."""
+    pacer, rate = Pacer(DATAGRAM, 0), flow(20, 100 * MS)
+    now_ns = 3_600_000 * MS
+    burst = 0
+    while pacer.ready_at_ns(rate, DATAGRAM, now_ns) <= now_ns and burst < 1_000:
+        pacer.spend(DATAGRAM)
+        burst += 1
+    assert burst == 10
+
+
+def test_a_fast_link_gets_what_flows_between_two_ticks_of_a_timer() -> None:
+    """With a round trip of 1 ms, two milliseconds carry 2.5 windows, and the bucket holds them."""
+    pacer, rate = Pacer(DATAGRAM, 0), flow(20, MS)
+    burst = 0
+    while pacer.ready_at_ns(rate, DATAGRAM, 10 * MS) <= 10 * MS and burst < 1_000:
+        pacer.spend(DATAGRAM)
+        burst += 1
+    assert burst == 50
+
+
+def test_a_sender_that_spent_its_credit_waits_for_a_quantum() -> None:
+    """A millisecond's worth, and 64 KiB at most: who looks earlier sends nothing, and then a run of packets goes."""
+    for window_packets, quantum_packets in ((20, 2), (160, 20), (1_600, 54)):
+        pacer, rate = Pacer(DATAGRAM, 0), flow(window_packets, 10 * MS)
+        while (ready_ns := pacer.ready_at_ns(rate, DATAGRAM, 0)) <= 0:
+            pacer.spend(DATAGRAM)
+        ready_ns = pacer.ready_at_ns(rate, DATAGRAM, ready_ns - 1)
+        burst = 0
+        while pacer.ready_at_ns(rate, DATAGRAM, ready_ns) <= ready_ns:
+            pacer.spend(DATAGRAM)
+            burst += 1
+        assert burst == quantum_packets
+
+
+def test_a_timer_that_is_late_costs_nothing_of_the_rate() -> None:
+    """Woken a millisecond late each time, a fast sender still gets its 5/4 of a window in each round trip."""
+    pacer, rate = Pacer(DATAGRAM, 0), flow(160, 10 * MS)
+    now_ns = sent = 0
+    while now_ns < 1_000 * MS:
+        ready_ns = pacer.ready_at_ns(rate, DATAGRAM, now_ns)
+        if ready_ns > now_ns:
+            now_ns = ready_ns + MS * 9 // 10
+            continue
+        pacer.spend(DATAGRAM)
+        sent += 1
+    assert 19_500 < sent < 20_100
+
+
+@pytest.mark.parametrize(("late_ms", "sent_ms"), [(5, 6), (7, 8), (20, 8)])
+def test_a_process_that_is_late_for_its_turn_makes_up_for_it(late_ms: int, sent_ms: int) -> None:
+    """With all that flowed while it waited, the quantum included; but not for more than eight milliseconds."""
+    pacer, rate = Pacer(DATAGRAM, 0), 10_000 * DATAGRAM  # ten a millisecond
+    while (ready_ns := pacer.ready_at_ns(rate, DATAGRAM, 0)) <= 0:
+        pacer.spend(DATAGRAM)
+    now_ns, burst = ready_ns + late_ms * MS, 0
+    assert pacer.ready_at_ns(rate, DATAGRAM, now_ns) <= now_ns
+    assert pacer.was_late is (late_ms > sent_ms)
+    while pacer.ready_at_ns(rate, DATAGRAM, now_ns) <= now_ns:
+        pacer.spend(DATAGRAM)
+        burst += 1
+    assert burst == 10 * sent_ms
+
+
+@pytest.mark.parametrize("late_ns", [0, SECOND])
+@pytest.mark.plain
+def test_a_late_process_says_so_to_its_controller(late_ns: int) -> None:
+    """Its next packets show its own rate, and not that of the path."""
+    share, rtt = NetworkShare(SessionSettings(congestion="bbr"), DATAGRAM, 0, 0), measured(100 * MS)
+    while (ready_ns := share.ready_at_ns(rtt, DATAGRAM, 0)) <= 0:
+        share.handle_sent(DATAGRAM, TERMS)
+    now_ns = ready_ns + late_ns
+    assert share.ready_at_ns(rtt, DATAGRAM, now_ns) <= now_ns
+    sending = share.window.handle_sent(DATAGRAM, DATAGRAM, now_ns)
+    assert sending.app_limited is bool(late_ns)
+
+
+def test_before_the_round_trip_is_known_nothing_is_held_back() -> None:
+    """There is nothing to spread over yet."""
+    share = NetworkShare(SessionSettings(), DATAGRAM, 0, 0)
+    for _ in range(100):
+        assert share.ready_at_ns(RoundTrip(), DATAGRAM, 7) == 7
+        share.handle_sent(DATAGRAM, TERMS)
+
+
+@pytest.mark.parametrize("controller", ["newreno", "bbr"])
+def test_a_small_packet_waits_for_its_own_bytes_and_not_for_those_of_the_largest(controller: str) -> None:
+    """On a path of large datagrams and a slow flow of small ones, the credit of a large one takes long."""
+    share, rtt = NetworkShare(SessionSettings(congestion=controller), DATAGRAM, 0, 0), measured(100 * MS)
+    share.handle_size(64_000)
+    while share.ready_at_ns(rtt, 64_000, 0) <= 0:
+        share.handle_sent(64_000, TERMS)
+    now_ns = share.ready_at_ns(rtt, 100, 0)
+    assert now_ns < share.ready_at_ns(rtt, 64_000, 0)
+    assert share.ready_at_ns(rtt, 100, now_ns) <= now_ns
+
+
+def test_a_path_that_is_found_to_carry_more_lets_a_burst_of_that_go() -> None:
+    """Two of 64,000 bytes after a session's whole life of small ones; and no third."""
+    pacer = Pacer(DATAGRAM, 0)
+    pacer.handle_size(64_000)
+    for ready in (True, True, False):
+        assert (pacer.ready_at_ns(1, 64_000, 0) <= 0) is ready
+        pacer.spend(64_000)
+
+
+@pytest.mark.parametrize("window", [4, 30, 80])
+def test_what_goes_by_the_run_is_what_the_pacer_lets_go_one_by_one(window: int) -> None:
+    """As many at a time, and the ask for an ack with the same packets."""
+    single, by_run = NetworkShare(SessionSettings(), DATAGRAM, 0, 0), NetworkShare(SessionSettings(), DATAGRAM, 0, 0)
+    rtt, sent, asked = measured(20 * MS), [0, 0], [list[int](), list[int]()]
+    for share in (single, by_run):
+        share.window.window_bytes = window * DATAGRAM
+    for now_ns in range(0, 40 * MS, MS // 2):
+        while single.ready_at_ns(rtt, DATAGRAM, now_ns) <= now_ns:
+            sent[0] += 1
+            asked[0] += [sent[0]] * single.handle_sent(DATAGRAM, TERMS)
+        while (room := by_run.run_room(rtt, DATAGRAM, now_ns)).until_ask_bytes:
+            packets = min(-(-room.until_ask_bytes // DATAGRAM), room.credit_bytes // DATAGRAM)
+            sent[1] += packets
+            asked[1] += [sent[1]] * by_run.handle_sent(DATAGRAM, TERMS, before_bytes=(packets - 1) * DATAGRAM)
+        assert sent[0] == sent[1]
+    assert asked[0] == asked[1] != []
+
+
+def test_a_share_is_paced_by_its_own_window() -> None:
+    """A window that halves lets datagrams go half as fast."""
+    waits = []
+    for halve in (False, True):
+        share, rtt = NetworkShare(SessionSettings(congestion="newreno"), DATAGRAM, 0, 0), measured(100 * MS)
+        if halve:
+            share.window.handle_lost(DATAGRAM, (1, True), now_ns=2)
+        for _ in range(10):
+            assert share.ready_at_ns(rtt, DATAGRAM, 0) == 0
+            share.handle_sent(DATAGRAM, TERMS)
+        waits.append(share.ready_at_ns(rtt, DATAGRAM, 0))
+    assert waits == [8 * MS, 16 * MS]
+
+
+def test_the_settings_choose_the_controller() -> None:
+    """By its name."""
+    shares = [NetworkShare(SessionSettings(congestion=name), DATAGRAM, 0, 0) for name in ("bbr", "newreno")]
+    assert [share.window.name for share in shares] == ["bbr", "newreno"]
+
+
+def test_an_ack_is_asked_for_eight_times_in_a_window() -> None:
+    """Of 80 datagrams every tenth; but not where the peer acknowledges within half of them by itself."""
+    share = NetworkShare(SessionSettings(), DATAGRAM, 0, 0)
+    share.window.window_bytes = 80 * DATAGRAM
+    asked = [number for number in range(1, 81) if share.handle_sent(DATAGRAM, TERMS)]
+    assert asked == list(range(10, 81, 10))
+    terms = AckTerms(count=40, bytes_=None, delay_ns=MS)
+    assert not any(share.handle_sent(DATAGRAM, terms) for _ in range(80))
+
+
+def test_who_has_nothing_more_to_send_does_not_ask_before_half_of_the_window_is_spent() -> None:
+    share = NetworkShare(SessionSettings(), DATAGRAM, 0, 0)
+    share.window.window_bytes = 80 * DATAGRAM
+    spare = [(number, (80 - number) * DATAGRAM) for number in range(1, 61)]
+    asked = [number for number, left in spare if share.handle_sent(DATAGRAM, TERMS, spare_bytes=left)]
+    assert asked == [40, 50, 60]
+
+
+def test_half_of_a_window_holds_many_small_packets() -> None:
+    """Twenty of 200 bytes are in half of 8,000: who acknowledges twenty is not asked, and who 21 is."""
+    for count, ack_requested in ((20, False), (21, True)):
+        share = NetworkShare(SessionSettings(), DATAGRAM, 0, 0)
+        share.window.window_bytes = 8_000
+        terms = AckTerms(count=count, bytes_=None, delay_ns=MS)
+        assert any(share.handle_sent(200, terms) for _ in range(40)) is ack_requested
+
+
+# The estimators of BBR (draft-ietf-ccwg-bbr, 5.5).
+
+
+class Rounds:
+    """A bandwidth that gets one sample a round trip."""
+
+    def __init__(self) -> None:
+        self.bandwidth = Bandwidth()
+        self.delivered_bytes = 0
+
+    def sample(self, *rates: int, app_limited: bool = False) -> Bandwidth:
+        for rate in rates:
+            sending = Sending(0, self.delivered_bytes, 0, 0, 0, 0, app_limited, False)
+            self.delivered_bytes += 1_000
+            self.bandwidth.handle_sample(RateSample(rate, rate, 1_000, sending), rate, self.delivered_bytes)
+        return self.bandwidth
+
+
+def test_a_path_that_delivers_more_each_round_is_not_full() -> None:
+    """A quarter more is growth."""
+    assert not Rounds().sample(100, 125, 160, 200, 250, 320).is_full
+
+
+def test_three_rounds_without_growth_show_that_it_is_full() -> None:
+    """And no fewer: a peer that acknowledges late looks like that for two."""
+    rounds = Rounds()
+    assert not rounds.sample(100, 110, 110, 110).is_full
+    assert rounds.sample(110).is_full
+
+
+def test_a_sender_with_little_to_say_does_not_fill_it() -> None:
+    """Its rounds show nothing, unless they show more than was known."""
+    rounds = Rounds()
+    rounds.sample(100)
+    assert not rounds.sample(*[50] * 10, app_limited=True).is_full
+    assert rounds.bandwidth.limit == 100
+    assert rounds.sample(200, app_limited=True).limit == 200
+
+
+def test_a_bandwidth_is_believed_for_two_cycles() -> None:
+    """A path that has become slower is known as such when it has been probed twice."""
+    rounds = Rounds()
+    rounds.sample(100)
+    rounds.bandwidth.begin_cycle()
+    assert rounds.sample(40).limit == 100
+    rounds.bandwidth.begin_cycle()
+    assert rounds.sample(40).limit == 40
+
+
+def test_a_cycle_without_a_sample_forgets_nothing() -> None:
+    """A sender that rested knows what it knew."""
+    rounds = Rounds()
+    rounds.sample(100)
+    for _ in range(3):
+        rounds.bandwidth.begin_cycle()
+    assert rounds.bandwidth.limit == 100
+
+
+def test_the_shortest_round_trip_is_kept_and_looked_for() -> None:
+    """After five seconds without one as short it is time to look; what is found then is believed."""
+    trip = ShortestTrip()
+    trip.handle_sample(10 * MS, 0)
+    trip.handle_sample(30 * MS, SECOND)
+    assert (trip.min_ns, trip.is_stale) == (10 * MS, False)
+    trip.handle_sample(30 * MS, 6 * SECOND)
+    assert (trip.min_ns, trip.is_stale) == (10 * MS, True)
+    trip.handle_sample(25 * MS, 6 * SECOND + MS)
+    trip.refresh(6 * SECOND + MS)
+    assert trip.min_ns == 25 * MS
+    trip.handle_sample(25 * MS, 7 * SECOND)
+    assert not trip.is_stale
+
+
+def test_a_shorter_round_trip_counts_at_once() -> None:
+    trip = ShortestTrip()
+    trip.handle_sample(10 * MS, 0)
+    trip.handle_sample(4 * MS, MS)
+    assert trip.min_ns == 4 * MS
+
+
+def test_acks_in_bunches_are_counted_above_the_flow() -> None:
+    """Of a flow of 1,000 bytes a millisecond, 10,000 at once every 10 ms are nearly 10,000 ahead of it."""
+    bunching = AckBunching()
+    for number in range(1, 5):
+        bunching.handle_acked(10_000, 1_000_000, 64_000, number * 10 * MS, round_started=False)
+    assert bunching.extra_bytes == 10_000
+
+
+def test_bunches_of_long_ago_are_forgotten() -> None:
+    """After ten rounds."""
+    bunching = AckBunching()
+    bunching.handle_acked(50_000, 1_000_000, 64_000, SECOND, round_started=False)
+    for number in range(1, 12):
+        bunching.handle_acked(1_000, 1_000_000, 64_000, SECOND + number * 100 * MS, round_started=True)
+    assert bunching.extra_bytes == 1_000
+
+
+# Delivery-rate samples (draft-cheng-iccrg-delivery-rate-estimation).
+
+PACKET = 1_000
+
+
+def send(rate: DeliveryRate, packets: int, gap_ns: int, start_ns: int = 0, in_flight: int = 0) -> list[Sending]:
+    """A number of packets leave, one after the other."""
+    return [
+        rate.handle_sent(PACKET, (in_flight + number) * PACKET, start_ns + number * gap_ns, spares=False)
+        for number in range(packets)
+    ]
+
+
+def ack_sent(rate: DeliveryRate, sendings: list[Sending], now_ns: int, min_rtt_ns: int = RTT) -> RateSample:
+    """One ack for all of these."""
+    for sending in sendings:
+        rate.handle_acked(sending, PACKET)
+    sample = rate.take_sample(min_rtt_ns, now_ns)
+    assert sample is not None
+    return sample
+
+
+def test_packets_at_the_rate_of_the_path_show_it() -> None:
+    """Each millisecond one leaves and, a round trip later, one is acknowledged: a thousand a second."""
+    rate = DeliveryRate()
+    flying = send(rate, 10, MS)
+    samples = []
+    for at_ns in range(RTT, 4 * RTT, MS):
+        samples.append(ack_sent(rate, [flying.pop(0)], at_ns))
+        flying += send(rate, 1, 0, start_ns=at_ns, in_flight=9)
+    assert samples[-1].rate == 1_000 * PACKET
+    assert rate.delivered_bytes == 30 * PACKET
+
+
+def test_acks_in_a_bunch_show_no_more_than_left() -> None:
+    """Ten packets that left within 9 ms, acknowledged all at once: what counts is the longer time."""
+    rate = DeliveryRate()
+    sample = ack_sent(rate, send(rate, 10, MS), 19 * MS)
+    assert sample.rate == 10 * PACKET * SECOND // (19 * MS)
+
+
+def test_packets_in_a_bunch_show_no_more_than_arrived() -> None:
+    """Ten that left at once, with acks a millisecond apart, which is the rate of the path."""
+    rate = DeliveryRate()
+    sendings = send(rate, 10, 0)
+    samples = [ack_sent(rate, [sending], RTT + number * MS) for number, sending in enumerate(sendings)]
+    assert samples[-1].rate == 10 * PACKET * SECOND // (19 * MS)
+    assert sendings[0] is sendings[9]
+    assert sendings[0].in_flight_bytes == 10 * PACKET
+
+
+def test_an_answer_before_a_round_trip_is_to_another_sending() -> None:
+    """It counts as delivered, and shows no rate."""
+    rate = DeliveryRate()
+    assert ack_sent(rate, send(rate, 1, 0), RTT - 1).rate == 0
+    assert rate.delivered_bytes == PACKET
+
+
+def test_losses_are_in_what_was_tried() -> None:
+    """Five of ten arrive: the path delivered half of what it was given."""
+    rate = DeliveryRate()
+    sendings = send(rate, 10, 0)
+    for _ in range(5):
+        rate.handle_lost(PACKET)
+    sample = ack_sent(rate, sendings[5:], RTT)
+    assert (sample.rate, sample.tried_rate) == (500 * PACKET, 1_000 * PACKET)
+
+
+def test_with_little_to_say_a_sample_tells_so() -> None:
+    """Until all that was in flight then has been delivered."""
+    rate = DeliveryRate()
+    first = send(rate, 2, 0)
+    rate.handle_app_limited(2 * PACKET)
+    second = send(rate, 1, 0, start_ns=MS, in_flight=2)
+    assert (first[0].app_limited, second[0].app_limited) == (False, True)
+    ack_sent(rate, first, RTT)
+    ack_sent(rate, second, RTT + MS)
+    assert not send(rate, 1, 0, start_ns=20 * MS)[0].app_limited
+
+
+def test_an_ack_of_nothing_is_no_sample() -> None:
+    """Nothing was delivered."""
+    assert DeliveryRate().take_sample(RTT, RTT) is None
+
+
+# Which losses are congestion.
+
+
+def play(floor: LossFloor, packets: int, loss: float, random: Random, *, spared: bool) -> None:
+    """A number of packets are acknowledged or lost."""
+    for _ in range(packets):
+        if random.random() < loss:
+            floor.handle_lost(spared=spared)
+        else:
+            floor.handle_acked(1, spared=spared)
+
+
+def learned(loss: float, seed: int = 1) -> LossFloor:
+    """A floor that has seen 2,000 packets of which that share was lost with room left."""
+    floor, random = LossFloor(), Random(seed)
+    for _ in range(20):
+        play(floor, 100, loss, random, spared=True)
+        floor.end_round(2)
+    return floor
+
+
+@pytest.mark.parametrize("loss", [0.0, 0.01, 0.1, 0.3])
+def test_what_is_lost_with_room_left_is_the_floor(loss: float) -> None:
+    """To a few percent, and then rounds like those are no congestion."""
+    floor, random = learned(loss), Random(2)
+    assert abs(floor.per_mille - 1_000 * loss) < 50
+    flagged = 0
+    for _ in range(500):
+        play(floor, 100, loss, random, spared=True)
+        flagged += floor.end_round(2)
+    assert flagged <= 5
+
+
+@pytest.mark.parametrize("loss", [0.0, 0.01, 0.1, 0.3])
+def test_what_is_lost_on_top_is_congestion(loss: float) -> None:
+    """A quarter more of the packets, as of a path that is sent a quarter too much."""
+    floor, random = learned(loss), Random(3)
+    flagged = 0
+    for _ in range(100):
+        play(floor, 100, loss + 0.25, random, spared=False)
+        flagged += floor.end_round(2)
+    assert flagged >= 90
+
+
+def test_losses_of_a_sender_that_leaves_no_room_do_not_raise_the_floor() -> None:
+    """Else a full path would be taken for a lossy one, and sent even more."""
+    floor, random = learned(0.0), Random(4)
+    for _ in range(50):
+        play(floor, 100, 0.4, random, spared=False)
+        floor.end_round(2)
+    assert floor.per_mille == 0
+
+
+def test_nothing_is_said_before_the_floor_is_known() -> None:
+    """The first losses may be all there ever are."""
+    floor = LossFloor()
+    play(floor, 100, 0.5, Random(5), spared=False)
+    assert not floor.end_round(0)
+
+
+def test_the_floor_follows_the_path() -> None:
+    """A link that was bad and is good is known as good after a thousand packets or two."""
+    floor, random = learned(0.3), Random(6)
+    for _ in range(30):
+        play(floor, 100, 0.0, random, spared=True)
+        floor.end_round(2)
+    assert floor.per_mille < 10
+
+
+def test_what_is_lost_by_chance_is_sent_on_top() -> None:
+    """Of ten with a floor of three, seven arrive."""
+    floor = learned(0.3)
+    carried = floor.carried(7_000)
+    assert 9_300 < carried < 10_700
+    assert learned(0.9).carried(1_000) == 2_000

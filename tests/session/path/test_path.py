@@ -1,0 +1,426 @@
+"""The size of datagrams, and packets that are larger."""
+
+from itertools import product
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from triack.base.delivery import Delivery
+from triack.base.errors import ProtocolError
+from triack.base.units import SECOND
+from triack.session.congestion.pacing import NetworkShare
+from triack.session.congestion.rtt import RoundTrip
+from triack.session.congestion.send_window import SendWindow
+from triack.session.path.path_mtu import (
+    BLACK_HOLE_LOSSES,
+    ETHERNET_BYTES,
+    JUMBO_BYTES,
+    MAX_PROBES,
+    PROBE_NS,
+    RAISE_NS,
+    STEP_BYTES,
+    TRANSITIONS,
+    MtuEvent,
+    MtuState,
+    PathMtu,
+    SizeProbe,
+)
+from triack.session.path.path_size import FLIGHT_PACKETS, PathSize
+from triack.session.path.pieces import PIECE_COST_BYTES, PIECES_BYTES_MAX, Pieces, count, cut
+from triack.session.protocol.events import Event, ProbeAnswered, ProbeArrived, SizeChanged
+from triack.session.protocol.frames import Ask, PacketFrame, PieceFrame, ProbedFrame, ProbeFrame
+from triack.session.protocol.packets import SessionPacket
+from triack.session.protocol.path_traits import MEMORY, TCP, UDP, PathTraits
+from triack.session.protocol.settings import SessionSettings
+from triack.session.protocol.timers import Timer, Timers
+
+# The largest datagram of a path: probes, the sizes that they prove, and the events that undo that.
+
+BASE = 1_200
+
+
+def wanting(ceiling: int = 9_000) -> PathMtu:
+    """One whose first packets have just left."""
+    path = PathMtu(BASE, ceiling)
+    path.handle_sending(ceiling, 0)
+    return path
+
+
+def search(path: PathMtu, carried: int, now_ns: int = 0) -> list[int]:
+    """Let a path that carries so much answer every probe, or not. Returns the sizes that were tried."""
+    tried: list[int] = []
+    while (probe := path.poll_probe()) is not None:
+        tried.append(probe.size_bytes)
+        assert len(tried) < 200, "the search has no end"
+        if probe.size_bytes <= carried:
+            path.handle_answer(probe.number, now_ns)
+        else:
+            path.handle_timer(now_ns)
+    return tried
+
+
+def test_the_table_has_every_state_and_move() -> None:
+    """Each is entered, and each happens; a disabled one does not move with the path."""
+    assert set(TRANSITIONS) == set(MtuState)
+    assert {event for row in TRANSITIONS.values() for event in row} == set(MtuEvent)
+    assert {after for row in TRANSITIONS.values() for after in row.values()} == set(MtuState) - {MtuState.DISABLED}
+
+
+@pytest.mark.parametrize("carried", [1_200, 1_215, 1_300, 1_452, 1_472, 8_972, 8_999, 9_000, 60_000])
+@pytest.mark.parametrize("ceiling", [9_000, 1_300, 65_535])
+def test_the_search_finds_what_is_carried(carried: int, ceiling: int) -> None:
+    """To a few bytes, never more, and with no probe longer than is wanted."""
+    path = wanting(ceiling)
+    tried = search(path, carried)
+    assert path.state is MtuState.SEARCH_COMPLETE
+    limit = min(carried, ceiling)
+    assert path.size_bytes <= limit
+    assert limit - path.size_bytes < STEP_BYTES + 1
+    assert tried[0] == BASE
+    assert max(tried) <= ceiling
+
+
+def test_ethernet_and_loopback_are_found_at_once() -> None:
+    assert search(wanting(), 60_000) == [BASE, ETHERNET_BYTES, 9_000]
+    path = wanting()
+    assert search(path, 1_460)[:2] == [BASE, ETHERNET_BYTES]
+
+
+def test_jumbo_frames_are_used_at_once() -> None:
+    """And not after a search up to the most that is wanted: each size that is too large takes three seconds."""
+    path = wanting(32_000)
+    tried = search(path, 9_000 - 28)
+    assert tried[:4] == [BASE, ETHERNET_BYTES, JUMBO_BYTES, 32_000]
+    assert JUMBO_BYTES <= path.size_bytes <= 9_000 - 28
+    path = wanting(32_000)
+    assert search(path, ETHERNET_BYTES)[:5] == [BASE, ETHERNET_BYTES, *[JUMBO_BYTES] * MAX_PROBES]
+    assert search(wanting(32_000), 60_000) == [BASE, ETHERNET_BYTES, JUMBO_BYTES, 32_000]
+
+
+def test_nothing_is_probed_before_something_is_sent_nor_where_nothing_more_is_wanted() -> None:
+    path = PathMtu(BASE, 9_000)
+    path.handle_moved()
+    path.handle_silence()
+    path.handle_timer(SECOND)
+    assert (path.state, path.poll_probe()) == (MtuState.DISABLED, None)
+    small = wanting(1_200)
+    assert (small.state, small.poll_probe(), small.size_bytes) == (MtuState.DISABLED, None, BASE)
+    assert PathMtu(BASE, 576).size_bytes == 576
+
+
+def test_a_size_is_in_force_only_when_a_probe_of_it_was_answered() -> None:
+    """Not because one of it has left, nor because another one was answered."""
+    path = wanting()
+    base = path.poll_probe()
+    assert base == SizeProbe(1, BASE)
+    path.handle_answer(99, 0)
+    assert path.state is MtuState.BASE
+    path.handle_answer(1, 0)
+    probe = path.poll_probe()
+    assert probe == SizeProbe(2, ETHERNET_BYTES)
+    path.handle_answer(1, 0)
+    assert path.size_bytes == BASE
+    path.handle_answer(2, 0)
+    assert path.size_bytes == ETHERNET_BYTES
+
+
+def test_a_size_is_too_large_after_three_probes_and_a_late_answer_counts_all_the_same() -> None:
+    path = wanting()
+    for _ in range(2):
+        probe = path.poll_probe()
+        assert probe is not None
+        path.handle_answer(probe.number, 0)
+    numbers = []
+    for _ in range(MAX_PROBES):
+        probe = path.poll_probe()
+        assert probe is not None
+        assert probe.size_bytes == 9_000
+        numbers.append(probe.number)
+        path.handle_timer(0)
+    smaller = path.poll_probe()
+    assert smaller is not None
+    assert smaller.size_bytes < 9_000
+    path.handle_answer(numbers[0], 0)
+    assert path.size_bytes == 9_000
+
+
+def test_a_peer_that_answers_nothing_is_asked_again_after_ten_minutes_of_use() -> None:
+    path = wanting()
+    assert search(path, 0) == [BASE] * MAX_PROBES
+    assert (path.state, path.size_bytes) == (MtuState.ERROR, BASE)
+    path.handle_sending(0, RAISE_NS - 1)
+    assert path.poll_probe() is None
+    path.handle_sending(0, RAISE_NS)
+    assert path.state is MtuState.BASE
+    search(path, 9_000, RAISE_NS)
+    assert path.size_bytes == 9_000
+
+
+def test_a_path_that_carries_more_later_is_found_out_when_it_is_used() -> None:
+    path = wanting()
+    search(path, 1_472)
+    path.handle_sending(0, RAISE_NS - 1)
+    assert path.poll_probe() is None
+    path.handle_sending(0, RAISE_NS)
+    assert search(path, 9_000) == [9_000]
+    assert (path.state, path.size_bytes) == (MtuState.SEARCH_COMPLETE, 9_000)
+    path.handle_sending(0, 3 * RAISE_NS)
+    assert path.poll_probe() is None, "there is nothing more to find"
+
+
+def test_large_ones_that_are_lost_in_a_row_are_a_black_hole() -> None:
+    """Small ones that are lost say nothing, and one large one that arrives proves the path."""
+    path = wanting()
+    search(path, 9_000)
+    for _ in range(BLACK_HOLE_LOSSES - 1):
+        path.handle_lost(9_000)
+    for _ in range(BLACK_HOLE_LOSSES):
+        path.handle_lost(BASE)
+        path.handle_acked(BASE)
+    assert path.is_suspect
+    path.handle_acked(5_000)
+    assert not path.is_suspect
+    for _ in range(BLACK_HOLE_LOSSES):
+        assert path.size_bytes == 9_000
+        path.handle_lost(8_000)
+    assert (path.state, path.size_bytes) == (MtuState.BASE, BASE)
+    assert search(path, 1_472)[:2] == [BASE, ETHERNET_BYTES]
+
+
+def test_what_left_in_pieces_says_nothing_of_large_datagrams() -> None:
+    path = wanting()
+    search(path, 1_472)
+    for _ in range(2 * BLACK_HOLE_LOSSES):
+        path.handle_lost(5_000)
+    assert path.state is MtuState.SEARCH_COMPLETE
+
+
+@pytest.mark.parametrize(("again", "carried"), list(product(["moved", "silence"], [1_200, 9_000])))
+def test_another_path_is_searched_from_the_base(again: str, carried: int) -> None:
+    """Answers to what was sent before prove nothing of it."""
+    path = wanting()
+    path.handle_answer(1, 0)
+    path.poll_probe()
+    path.handle_answer(2, 0)
+    old = path.poll_probe()
+    assert old is not None
+    (path.handle_moved if again == "moved" else path.handle_silence)()
+    assert (path.state, path.size_bytes) == (MtuState.BASE, BASE)
+    path.handle_answer(old.number, 0)
+    assert path.state is MtuState.BASE
+    search(path, carried)
+    assert path.size_bytes == carried
+
+
+def test_silence_on_a_path_of_the_base_is_no_black_hole() -> None:
+    path = wanting()
+    path.handle_silence()
+    assert path.poll_probe() == SizeProbe(1, BASE)
+
+
+def test_no_probe_is_longer_than_all_that_was_sent_before_it() -> None:
+    """It waits for more, and is not taken for lost meanwhile."""
+    path = PathMtu(BASE, 9_000)
+    sent = 0
+    for size_bytes in (BASE, ETHERNET_BYTES, 9_000):
+        path.handle_sending(size_bytes - 1 - sent, 0)
+        assert path.poll_probe() is None
+        path.handle_timer(RAISE_NS)
+        path.handle_sending(1, 0)
+        sent = size_bytes
+        probe = path.poll_probe()
+        assert probe is not None
+        assert probe.size_bytes == size_bytes
+        path.handle_answer(probe.number, 0)
+    assert path.size_bytes == 9_000
+
+
+# The machines that get the size of datagrams in force.
+
+
+class Told:
+    """The machine for the size, and all its notifications."""
+
+    def __init__(self, traits: PathTraits = UDP, limit: int = 9_000, window: int = 64) -> None:
+        self.events: list[Event] = []
+        self.timers = Timers()
+        self.share = NetworkShare(SessionSettings(), 1_200, 0, 0)
+        self.window = SendWindow(window, RoundTrip(), self.share.window)
+        self.path_size = PathSize(
+            traits,
+            limit,
+            overhead_bytes=36,
+            packet_header_bytes=20,
+            share=self.share,
+            window=self.window,
+            rtt=RoundTrip(),
+            timers=self.timers,
+            tell=self.events.append,
+        )
+
+    def answer(self) -> int:
+        """Let the probe that is due leave, and come back. Returns how long it was."""
+        probe = self.path_size.poll_probe(0)
+        assert probe is not None
+        self.path_size.handle_probed(ProbedFrame(probe.number), 0)
+        return probe.size_bytes + 36
+
+
+def packet(size: int) -> SessionPacket:
+    return SessionPacket(1, Delivery.EXPRESS, b"", None, False, size)
+
+
+@pytest.mark.parametrize(("traits", "size"), [(UDP, 1_200), (TCP, 9_000), (MEMORY, 9_000)])
+def test_only_udp_begins_with_the_base(traits: PathTraits, size: int) -> None:
+    """The bytes in a session are bounded everywhere: by 64 of its datagrams, or by a window of those of the base."""
+    told = Told(traits)
+    assert told.path_size.size_bytes == size
+    assert told.window.most_bytes == FLIGHT_PACKETS * size
+    assert Told(traits, window=1_024).window.most_bytes == max(FLIGHT_PACKETS * size, 1_024 * 1_200)
+    told.path_size.handle_departed([packet(9_000)], 0)
+    assert (told.path_size.poll_probe(0) is not None) == (traits is UDP)
+
+
+def test_of_large_packets_fewer_wait_than_the_window_takes() -> None:
+    """Queued packets leave even when the peer has no room left; with small packets the bytes stay within its room."""
+    told = Told(window=1_024, limit=32_000)
+    assert told.window.room == 1_024
+    told.path_size.handle_departed([packet(32_000)], 0)
+    while told.path_size.size_bytes < 32_000:
+        told.answer()
+    assert told.window.room == FLIGHT_PACKETS
+
+
+def test_everyone_hears_of_a_proved_size() -> None:
+    """The owner, the controller and its pacer, and the window; the timer ends with the search."""
+    told = Told()
+    told.path_size.handle_departed([packet(9_000)], 0)
+    assert [told.answer() for _ in range(3)] == [1_200, 1_452, 9_000]
+    answered = ProbeAnswered()
+    assert told.events == [answered, answered, SizeChanged(1_452), answered, SizeChanged(9_000)]
+    assert told.share.window.window_bytes == 4 * 9_000
+    assert told.window.most_bytes == FLIGHT_PACKETS * 9_000
+    assert not told.timers.runs(Timer.PATH_MTU)
+    assert told.path_size.room_bytes == 9_000 - 36
+    assert told.path_size.piece_room_bytes == 1_200 - 36
+    assert told.path_size.fits(packet(9_000))
+    assert not told.path_size.fits(packet(9_001))
+
+
+def test_a_probe_has_a_second_to_be_answered() -> None:
+    told = Told()
+    told.path_size.handle_departed([packet(9_000)], 0)
+    assert told.path_size.poll_probe(5 * SECOND) is not None
+    assert told.timers.next_deadline() == 5 * SECOND + PROBE_NS
+    assert told.path_size.poll_probe(5 * SECOND) is None
+
+
+def test_a_probe_of_the_peer_is_to_be_answered() -> None:
+    told = Told()
+    told.path_size.handle_probe(ProbeFrame(7, 8_964))
+    assert told.events == [ProbeArrived(9_000)]
+    assert told.path_size.answer == ProbedFrame(7)
+
+
+def test_losses_without_acks_take_the_size_back() -> None:
+    told = Told()
+    told.path_size.handle_departed([packet(9_000)], 0)
+    for _ in range(3):
+        told.answer()
+    large = [packet(9_000)]
+    for _ in range(BLACK_HOLE_LOSSES - 1):
+        told.path_size.handle_acked([], large)
+    told.path_size.handle_acked(large, [])
+    for _ in range(BLACK_HOLE_LOSSES):
+        assert told.path_size.size_bytes == 9_000
+        told.path_size.handle_acked([packet(100)], large)
+    assert told.path_size.size_bytes == 1_200
+    assert told.events[-1] == SizeChanged(1_200)
+
+
+def test_what_is_sent_is_counted_until_any_probe_is_worth_its_bytes() -> None:
+    """Three small packets are not; those that follow are more than enough."""
+    told = Told()
+    told.path_size.handle_departed([packet(300)] * 3, 0)
+    assert told.path_size.poll_probe(0) is None
+    told.path_size.handle_departed([packet(1_000)] * 10, 0)
+    assert [told.answer() for _ in range(3)] == [1_200, 1_452, 9_000]
+
+
+# Packets that no datagram holds: cut, lost in part, and reassembled.
+
+
+def packet_of(content: bytes, number: int = 1) -> SessionPacket:
+    return SessionPacket(number, Delivery.TRANSACTIONAL, content, None, Ask.NO, len(content))
+
+
+def piece(number: int, total: int, offset: int, content: bytes) -> PieceFrame:
+    return PieceFrame(number, Delivery.EXPRESS, Ask.NO, total, offset, content)
+
+
+@given(content=st.binary(min_size=1, max_size=5_000), piece_bytes=st.integers(1, 1_200), data=st.data())
+def test_a_packet_is_whole_when_all_pieces_came_in_any_order_and_any_number(
+    content: bytes, piece_bytes: int, data: st.DataObject
+) -> None:
+    piece_bytes = max(piece_bytes, len(content) // 40 + 1)
+    frames = cut(packet_of(content), piece_bytes, 7, ack_requested=Ask.WITH_STORE)
+    assert len(frames) == count(packet_of(content), piece_bytes)
+    assert all(len(frame.content) <= piece_bytes for frame in frames)
+    pieces, whole = Pieces(), None
+    for frame in data.draw(st.permutations(frames + frames[:-1])):
+        whole = whole or pieces.handle_piece(frame)
+    assert whole == PacketFrame(1, Delivery.TRANSACTIONAL, Ask.WITH_STORE, content, 7)
+
+
+def test_only_the_last_piece_asks() -> None:
+    ack_requested = [frame.ask for frame in cut(packet_of(bytes(3_000)), 1_000, 0, ack_requested=Ask.WITH_STORE)]
+    assert ack_requested == [Ask.NO, Ask.NO, Ask.WITH_STORE]
+    assert not any(frame.ask for frame in cut(packet_of(bytes(3_000)), 1_000, 0, ack_requested=Ask.NO))
+
+
+def test_what_came_is_kept_until_the_rest_comes_with_another_sending() -> None:
+    pieces, sent = Pieces(), cut(packet_of(bytes(range(200)) * 20), 1_000, 0, ack_requested=Ask.NO)
+    for frame in sent[::2]:
+        assert pieces.handle_piece(frame) is None
+    whole = [pieces.handle_piece(frame) for frame in sent[1::2]]
+    assert whole[-1] is not None
+    assert whole[-1].content == bytes(range(200)) * 20
+    assert pieces.cost_bytes == 0
+
+
+def test_pieces_that_make_no_packet_are_refused_and_forgotten() -> None:
+    """They overlap, or do not begin at the beginning."""
+    pieces = Pieces()
+    pieces.handle_piece(piece(1, 6, 2, b"abc"))
+    with pytest.raises(ProtocolError, match="do not make a packet"):
+        pieces.handle_piece(piece(1, 6, 3, b"abc"))
+    assert pieces.cost_bytes == 0
+
+
+def test_unfinished_packets_are_bounded_and_the_lowest_numbers_stay() -> None:
+    pieces, length = Pieces(), 50_000
+    limit = PIECES_BYTES_MAX // (length + PIECE_COST_BYTES)
+    for number in range(2 * limit, 0, -1):
+        pieces.handle_piece(piece(number, length + 1, 0, bytes(length)))
+        assert pieces.cost_bytes <= PIECES_BYTES_MAX
+    assert pieces.handle_piece(piece(1, length + 1, length, b"x")) is not None
+    assert pieces.handle_piece(piece(2 * limit, length + 1, length, b"x")) is None
+
+
+def test_what_came_whole_is_forgotten() -> None:
+    pieces = Pieces()
+    pieces.handle_piece(piece(4, 100, 0, b"half"))
+    pieces.forget(4)
+    pieces.forget(5)
+    assert pieces.cost_bytes == 0
+
+
+def test_many_tiny_pieces_cost_what_they_take() -> None:
+    """No correct peer sends such pieces, and a peer that does fills no more memory by it."""
+    pieces = Pieces()
+    for number in range(1, 4):
+        for offset in range(10_000):
+            pieces.handle_piece(piece(number, 60_000, offset, b"x"))
+            assert pieces.cost_bytes <= PIECES_BYTES_MAX
+    assert pieces.cost_bytes < 30_000 * PIECE_COST_BYTES

@@ -1,0 +1,602 @@
+"""What both ends agree on: policy, settings, states, timers, events."""
+
+from dataclasses import replace
+from itertools import product
+from typing import get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proof.search import stillness
+from tests.base.refusals import refuse_wrong_values
+from tests.session.pair import Pair, cut, make_session, reasons, unprobed
+from triack.base.ack_trigger import AckTrigger, longest_delay_ns
+from triack.base.delivery import Delivery
+from triack.base.errors import ProtocolError, UsageError
+from triack.base.reasons import DropReason
+from triack.base.transitions import IllegalTransition, next_state
+from triack.base.units import MS, SECOND
+from triack.session.protocol.binary import BINARY
+from triack.session.protocol.events import (
+    AcksRequested,
+    Event,
+    PacketArrived,
+    PacketDropped,
+    PacketsAcked,
+    PacketsStored,
+    PieceArrived,
+    RunArrived,
+    SessionClosed,
+    SessionIdle,
+    SessionOpened,
+    SizeChanged,
+    WindowChanged,
+)
+from triack.session.protocol.frames import AckFrame, Ask, CloseFrame, PacketFrame, PieceFrame, PingFrame, ProbeFrame
+from triack.session.protocol.path_traits import MEMORY, TCP, UDP, PathTraits
+from triack.session.protocol.policy import POLICY_BYTES, Policy
+from triack.session.protocol.settings import SessionSettings
+from triack.session.protocol.states import (
+    AS_HEARD,
+    TRANSITIONS,
+    UNTOLD,
+    WITHOUT_ACKS,
+    CloseReason,
+    SessionEvent,
+    SessionState,
+)
+from triack.session.protocol.timers import Timer, Timers
+
+# The policy that two ends agree on although they are configured apart.
+
+DEFAULT = Policy.of(SessionSettings())
+THIRD = AckTrigger(window_share=1 / 3, delay_s=1.0)
+
+triggers = st.builds(
+    AckTrigger,
+    window_share=st.sampled_from([None, 1 / 2, 1 / 3, 1.0]),
+    count=st.none() | st.integers(1, 1_000),
+    bytes_=st.none() | st.integers(1, 2**40),
+    delay_s=st.integers(0, 10_000).map(lambda value: value / 1_000),
+    idle_s=st.none() | st.integers(0, 10_000).map(lambda value: value / 1_000),
+    delay_rtts=st.none() | st.integers(0, 100),
+    piggyback_after=st.sampled_from([None, 0.0, 0.75, 1.0]),
+    on_gap=st.booleans(),
+    on_duplicate=st.booleans(),
+    on_request=st.booleans(),
+)
+settings = st.builds(
+    SessionSettings,
+    max_unacked_packet=st.integers(1, 300),
+    ack_trigger=st.none() | triggers,
+    store_ack_trigger=st.none() | triggers,
+    ack_timeout_s=st.none() | st.sampled_from([0.3, 6.0, 60.0]),
+    store_ack_timeout_s=st.none() | st.sampled_from([0.1, 6.0]),
+    ack_timeout_min_s=st.sampled_from([0.2, 2.0, 20.0]),
+)
+
+
+@given(settings, settings)
+def test_both_ends_have_the_same_in_force(one: SessionSettings, other: SessionSettings) -> None:
+    """By what was stated and echoed; no delay is longer than half of any timeout, and the window fits both."""
+    initiator, acceptor = Policy.of(one), Policy.of(other)
+    accepted = acceptor.agreed(Policy.decode(initiator.encode()))
+    opened = initiator.agreed(Policy.decode(accepted.encode()))
+    for name in ("window", "session_ack", "store_ack"):
+        assert getattr(accepted, name) == getattr(opened, name)
+    assert opened.window == min(one.max_unacked_packet, other.max_unacked_packet)
+    for end in (accepted, opened):
+        assert 2 * longest_delay_ns(end.session_ack) <= min(accepted.ack_timeout_min_ns, opened.ack_timeout_min_ns)
+        shortest_ns = min(accepted.store_ack_timeout_min_ns, opened.store_ack_timeout_min_ns)
+        assert 2 * longest_delay_ns(end.store_ack) <= shortest_ns
+
+
+@given(settings)
+def test_a_policy_reads_back(one: SessionSettings) -> None:
+    """Every field survives the wire."""
+    policy = Policy.of(one)
+    assert len(policy.encode()) == POLICY_BYTES
+    assert Policy.decode(policy.encode()) == policy
+
+
+def test_damage_is_read_or_refused() -> None:
+    """Flipped bytes make another policy or a ProtocolError, and nothing else."""
+    refused = set()
+    for at in range(POLICY_BYTES):
+        data = bytearray(DEFAULT.encode())
+        data[at] ^= 0xFF
+        try:
+            Policy.decode(bytes(data))
+        except ProtocolError as error:
+            refused.add(error.reason)
+    assert refused == {"bad-hello"}
+
+
+def test_the_initiator_says_how_and_each_end_keeps_its_timeouts() -> None:
+    """A third and a second are in force against half and half a second; patience stays each end's own."""
+    stated = Policy.of(SessionSettings(max_unacked_packet=50, ack_trigger=THIRD, ack_timeout_s=20.0))
+    accepted = DEFAULT.agreed(stated)
+    assert (accepted.window, accepted.session_ack, accepted.store_ack) == (50, THIRD, THIRD)
+    assert (accepted.ack_timeout_min_ns, accepted.ack_timeout_max_ns) == (2 * SECOND, 120 * SECOND)
+    assert stated.agreed(accepted).ack_timeout_min_ns == 20 * SECOND
+
+
+def test_the_timeouts_of_either_end_bound_the_delays() -> None:
+    """A tenth of a second for store acks, stated or not."""
+    hasty = Policy.of(SessionSettings(store_ack_timeout_s=0.1))
+    for policy in (hasty.agreed(DEFAULT), DEFAULT.agreed(hasty)):
+        assert (policy.session_ack.delay_s, policy.store_ack.delay_s) == (0.5, 0.05)
+    assert replace(hasty, window=1).bounded(hasty).window == 1
+
+
+# ---- between two sessions
+
+
+@pytest.mark.parametrize(
+    ("sender", "receiver", "delay_ns"),
+    [
+        (SessionSettings(ack_timeout_s=6.0, ack_timeout_max_s=6.0), SessionSettings(idle_ack_delay_s=5.0), 500 * MS),
+        (SessionSettings(ack_timeout_s=0.3), SessionSettings(), 150 * MS),
+        (SessionSettings(idle_ack_delay_s=5.0), SessionSettings(ack_timeout_s=6.0), SECOND),
+        (SessionSettings(), SessionSettings(ack_timeout_s=0.3), 150 * MS),
+    ],
+    ids=["5 s against 6 s", "300 ms against 500 ms", "the same, called", "the same, called back"],
+)
+@pytest.mark.parametrize("end", ["a", "b"])
+def test_a_healthy_link_stays_up(sender: SessionSettings, receiver: SessionSettings, delay_ns: int, end: str) -> None:
+    """However the two ends disagree, and whichever end sends: a packet every two seconds, each acknowledged in time."""
+    pair = Pair.opened(sender, peer_settings=receiver)
+    for _ in range(50):
+        pair.send(end, 1)
+        pair.run(2 * SECOND)
+    assert pair.a.state is pair.b.state is SessionState.OPEN
+    assert reasons(pair, "a") == reasons(pair, "b") == []
+    assert pair.unacked[end] == set()
+    assert pair.a.ack_sender.terms == pair.b.ack_sender.terms
+    assert pair.a.ack_sender.terms.delay_ns == delay_ns
+
+
+def test_half_of_the_window_that_both_can_bear() -> None:
+    """A sender with 16 against a receiver with 64: an ack for every 8, none of them asked for."""
+    pair = Pair.opened(
+        SessionSettings(max_unacked_packet=16), peer_settings=SessionSettings(max_unacked_packet=64), udp=False
+    )
+    for _ in range(160):
+        pair.run_until(lambda: pair.a.room > 0)
+        pair.send("a", 1)
+        pair.run(MS)
+    pair.run(5 * SECOND)
+    assert [ack[1:] for ack in pair.acks("b")] == [("count", 8)] * 20
+
+
+def test_an_exhausted_congestion_window_does_not_pre_empt_the_half() -> None:
+    """On UDP a sender asks when nothing else would bring an ack, and not when the half is in flight."""
+    pair = Pair.opened(SessionSettings(max_unacked_packet=64))
+    pair.backlog["a"].extend([(Delivery.EXPRESS, b"x" * 1_000)] * 2_000)
+    pair.drain()
+    pair.run(20 * SECOND)
+    acks = pair.acks("b")
+    assert sum(pending for _, _, pending in acks) == 2_000
+    # The congestion window begins with ten packets, less than the half: there the sender has to ask.
+    assert acks[0][1:] == ("request", 11)
+    grown = [ack for ack in acks if ack[2] >= 32]
+    assert {trigger for _, trigger, _ in grown} == {"count"}
+    assert [trigger for _, trigger, _ in acks[acks.index(grown[0]) : -1]] == ["count"] * (len(grown))
+
+
+@pytest.mark.parametrize("udp", [True, False])
+@pytest.mark.parametrize(
+    ("window", "packets", "expected"),
+    [
+        (50, 16, [("count", 16)]),
+        (50, 3, [("delay", 3)]),
+        (50, 50, [("count", 16), ("count", 16), ("count", 16), ("delay", 2)]),
+        (255, 85, [("count", 85)]),
+    ],
+)
+def test_the_numbers_of_solace_on_udp_as_on_tcp(
+    window: int, packets: int, expected: list[tuple[str, int]], udp: bool
+) -> None:
+    """The congestion window holds twice the third of small packets: no packet asks before the policy acknowledges."""
+    pair = Pair.opened(SessionSettings(max_unacked_packet=window, ack_trigger=THIRD), udp=udp)
+    if udp and window == 255:
+        # It begins with ten datagrams, and grows with what is acknowledged: that of 255 needs a round trip or two.
+        pair.send("a", 400)
+        pair.run(20 * SECOND)
+    before = len(pair.acks("b"))
+    for _ in range(packets):
+        pair.send("a", 1)
+        pair.run(MS)
+    pair.run(5 * SECOND)
+    assert [ack[1:] for ack in pair.acks("b")[before:]] == expected
+
+
+def test_large_packets_are_asked_for_until_the_congestion_window_has_grown() -> None:
+    """A kilobyte every 5 ms: its ten datagrams do not hold twice sixteen, and after a hundred packets they do."""
+    pair = Pair.opened(SessionSettings(max_unacked_packet=50, ack_trigger=THIRD, congestion="newreno"))
+    for _ in range(400):
+        pair.backlog["a"].append((Delivery.EXPRESS, b"x" * 1_000))
+        pair.drain()
+        pair.run(5 * MS)
+    acks = [ack[1:] for ack in pair.acks("b")]
+    asked = [pending for trigger, pending in acks if trigger == "request"]
+    assert sum(asked) <= 100
+    assert acks[len(asked) :] == [("count", 16)] * (len(acks) - len(asked))
+    assert len(acks) - len(asked) > 18
+
+
+@pytest.mark.parametrize("udp", [True, False])
+def test_a_trigger_governs_store_acks_as_well(udp: bool) -> None:
+    """16 recoverable packets under a third of 50: one session ack, and one store ack."""
+    pair = Pair.opened(SessionSettings(max_unacked_packet=50, ack_trigger=THIRD), udp=udp, store_ns=3 * MS)
+    for _ in range(16):
+        pair.send("a", 1, Delivery.RECOVERABLE)
+        pair.run(5 * MS)
+    pair.run(10 * SECOND)
+    stored = [(sent.store_ack.trigger, sent.store_ack.pending) for _, sent in pair.sent["b"] if sent.store_ack]
+    assert [ack[1:] for ack in pair.acks("b")] == [("count", 16)]
+    assert stored == [("count", 16)]
+
+
+def test_three_quarters_of_the_timer_before_an_ack_rides() -> None:
+    """A packet that goes back after 374 ms takes no ack along, one after 375 ms does ([MS-MQQB] 3.1.7.11)."""
+    for wait_ns, rides in ((374 * MS, False), (375 * MS, True)):
+        pair = Pair.opened(SessionSettings(ack_trigger=AckTrigger(piggyback_after=0.75)))
+        pair.send("a", 1)
+        pair.run(10 * MS + wait_ns)
+        pair.send("b", 1)
+        assert [trigger for _, trigger, _ in pair.acks("b")] == (["piggyback"] if rides else [])
+
+
+def test_a_delay_of_eight_round_trips() -> None:
+    """187 ms make 1,496 ms, as in the capture of [MS-MQQB] 4.1.5; both ends have measured the same."""
+    trigger = AckTrigger(delay_rtts=8, delay_s=0.5, delay_max_s=120)
+    pair = Pair.opened(
+        SessionSettings(store_ack_trigger=trigger, store_ack_timeout_s=20.0),
+        peer_settings=SessionSettings(store_ack_timeout_s=20.0),
+        rtt_ns=187 * MS,
+    )
+    assert pair.a.ack_sender.store_terms.delay_ns == pair.b.ack_sender.store_terms.delay_ns == 1_496 * MS
+    pair.send("a", 1, Delivery.RECOVERABLE)
+    arrives_ns = pair.now_ns + 187 * MS // 2
+    pair.run(3 * SECOND)
+    assert [at_ns for at_ns, sent in pair.sent["b"] if sent.store_ack] == [arrives_ns + 1_496 * MS]
+
+
+# Invalid settings of sessions are refused by name, when they are made.
+
+
+@pytest.mark.parametrize("kind", [AckTrigger, SessionSettings])
+def test_a_value_that_cannot_be_is_refused(kind: type) -> None:
+    refuse_wrong_values(kind)
+
+
+@pytest.mark.parametrize(
+    ("values", "why"),
+    [
+        ({"max_unacked_packet": 0}, 'must be 1 to 65535 or "auto", not 0'),
+        ({"max_unacked_packet": 65_536}, 'must be 1 to 65535 or "auto", not 65536'),
+        ({"max_unacked_packet": True}, 'must be 1 to 65535 or "auto", not True'),
+        ({"max_unacked_packet": "path"}, "must be 1 to 65535 or \"auto\", not 'path'"),
+        ({"auto_window_max": 65_536}, "auto_window_max must be 1 to 65535, not 65536"),
+        ({"max_datagram_bytes": 575}, "must be 576 to 65535, not 575"),
+        ({"max_datagram_bytes": None}, "at least 1, not None"),
+        ({"ack_timeout_min_s": 2, "ack_timeout_max_s": 1}, "is 2, more than ack_timeout_max_s, 1"),
+        ({"idle_ack_delay_s": 1_000_001}, "idle_ack_delay_s must be between 0 and 1000000"),
+        ({"ack_timeout_s": 0}, "ack_timeout_s must be a number of seconds above 0, not 0"),
+    ],
+)
+def test_limits(values: dict[str, int], why: str) -> None:
+    with pytest.raises(UsageError, match=why):
+        SessionSettings(**values)  # type: ignore[arg-type]
+
+
+def test_none_and_zero_where_they_have_a_meaning() -> None:
+    """No limit, an adaptive timeout, no delay."""
+    assert AckTrigger(count=None, delay_s=0.0).count is None
+    assert SessionSettings(ack_timeout_s=None, idle_ack_delay_s=0.0).trigger.delay_s == 0
+
+
+# The states of a session are a table: every pair of state and event is in it, or raises.
+
+LEGAL = {
+    (SessionState.CONNECTING, SessionEvent.ACCEPTED): SessionState.OPEN,
+    (SessionState.ACCEPTING, SessionEvent.CONFIRMED): SessionState.OPEN,
+    (SessionState.OPEN, SessionEvent.DRAIN): SessionState.DRAINING,
+}
+ANY_TIME = {
+    CloseReason.PATH_LOST,
+    CloseReason.SUPERSEDED,
+    CloseReason.PEER_CLOSED,
+    CloseReason.LOCAL_STOP,
+    CloseReason.STORE_FAILED,
+    CloseReason.PROTOCOL_ERROR,
+    CloseReason.ROLLBACK,
+    CloseReason.REVOKED,
+    CloseReason.TOO_MANY_FORGERIES,
+}
+TIMEOUTS = {CloseReason.ACK_TIMEOUT, CloseReason.STORE_ACK_TIMEOUT}
+CLOSES = {
+    SessionState.CONNECTING: ANY_TIME | {CloseReason.CONNECT_TIMEOUT},
+    SessionState.ACCEPTING: ANY_TIME | {CloseReason.CONNECT_TIMEOUT},
+    SessionState.OPEN: ANY_TIME | TIMEOUTS | {CloseReason.IDLE},
+    SessionState.DRAINING: ANY_TIME | TIMEOUTS | {CloseReason.DRAINED, CloseReason.IDLE},
+    SessionState.CLOSED: set(),
+}
+
+
+@pytest.mark.parametrize(("state", "move"), list(product(SessionState, [*SessionEvent, *CloseReason])))
+def test_every_pair_is_legal_or_raises(state: SessionState, move: SessionEvent | CloseReason) -> None:
+    """The table says the same as this file's own, and what neither has is an error that names both."""
+    expected = SessionState.CLOSED if move in CLOSES[state] else LEGAL.get((state, move))  # type: ignore[arg-type]
+    if expected is not None:
+        assert next_state(TRANSITIONS, state, move) is expected
+        return
+    with pytest.raises(IllegalTransition, match=f"{state.name}.*{move.name}"):
+        next_state(TRANSITIONS, state, move)
+
+
+def test_the_table_has_every_state_and_reason() -> None:
+    """No state is forgotten, nothing leaves CLOSED, and every reason closes some state."""
+    assert set(TRANSITIONS) == set(SessionState)
+    assert not TRANSITIONS[SessionState.CLOSED]
+    assert {move for moves in TRANSITIONS.values() for move in moves} == {*SessionEvent, *CloseReason}
+
+
+def test_names_are_the_logs_names() -> None:
+    """Each reason has its own name, in lower case and hyphens."""
+    names = [reason.value for reason in CloseReason]
+    assert len(set(names)) == len(names)
+    assert all(name.replace("-", "").isalpha() and name.islower() for name in names)
+
+
+def test_every_reason_has_a_sentence() -> None:
+    """For people; no two are the same."""
+    sentences = [reason.sentence for reason in CloseReason]
+    assert len(set(sentences)) == len(sentences)
+    assert all(sentence[0].isupper() and sentence.endswith(".") for sentence in sentences)
+
+
+def test_their_codes_on_the_wire_stay() -> None:
+    """Other versions know them by number: what is new comes last."""
+    first = [
+        "ack-timeout",
+        "store-ack-timeout",
+        "path-lost",
+        "superseded",
+        "connect-timeout",
+        "peer-closed",
+        "drained",
+        "idle",
+    ]
+    names = [*first, "local-stop", "store-failed", "protocol-error", "rollback", "revoked", "too-many-forgeries"]
+    codes = {reason.value: BINARY.encode(CloseFrame(reason)) for reason in CloseReason}
+    assert codes == {name: bytes([5, code]) for code, name in enumerate(names, 1)}
+    assert BINARY.decode(bytes([5, 12])) == [CloseFrame(CloseReason.ROLLBACK)]
+
+
+def test_an_end_as_the_other_side_hears_of_it() -> None:
+    """The peer has closed it, whyever; but a rollback is about both of us."""
+    assert set(AS_HEARD) == set(CloseReason)
+    both = {CloseReason.ROLLBACK, CloseReason.IDLE}
+    assert {heard for said, heard in AS_HEARD.items() if said not in both} == {CloseReason.PEER_CLOSED}
+    assert all(AS_HEARD[reason] is reason for reason in both)
+
+
+def test_what_is_said_at_the_end() -> None:
+    """Nothing to a peer that knows or cannot hear; no acks after ends that make them untrue."""
+    assert {CloseReason.PEER_CLOSED, CloseReason.PATH_LOST, CloseReason.CONNECT_TIMEOUT} == UNTOLD
+    assert {CloseReason.STORE_FAILED, CloseReason.ROLLBACK} == WITHOUT_ACKS
+
+
+# Named timers over one clock.
+
+
+def test_the_earliest_deadline_is_next() -> None:
+    """One number says when to wake up, whichever timer it is."""
+    timers = Timers()
+    assert timers.next_deadline() is None
+    timers.start(Timer.PROBE, 30)
+    timers.start(Timer.CLEANUP, 20)
+    assert timers.next_deadline() == 20
+
+
+def test_a_timer_runs_out_once_at_its_moment() -> None:
+    """Not one nanosecond early, and not twice."""
+    timers = Timers()
+    timers.start(Timer.PROBE, 30)
+    assert timers.poll_expired(29) is None
+    assert timers.poll_expired(30) is Timer.PROBE
+    assert timers.poll_expired(31) is None
+    assert not timers.runs(Timer.PROBE)
+
+
+def test_of_two_that_ran_out_the_lower_goes_first() -> None:
+    """An ack that is due leaves before its session closes, whatever the deadlines."""
+    timers = Timers()
+    timers.start(Timer.ACK_LIMIT, 10)
+    timers.start(Timer.ACK_DELAY, 20)
+    assert [timers.poll_expired(20), timers.poll_expired(20)] == [Timer.ACK_DELAY, Timer.ACK_LIMIT]
+
+
+def test_start_moves_a_timer_and_start_if_stopped_does_not() -> None:
+    """The first is for deadlines that follow the last event, the second for those that follow the first."""
+    timers = Timers()
+    timers.start_if_stopped(Timer.ACK_DELAY, 10)
+    timers.start_if_stopped(Timer.ACK_DELAY, 20)
+    assert timers.next_deadline() == 10
+    timers.start(Timer.ACK_DELAY, 30)
+    assert timers.next_deadline() == 30
+
+
+def test_stopping_is_always_fine() -> None:
+    """One or all, running or not."""
+    timers = Timers()
+    timers.stop(Timer.LOSS)
+    timers.start(Timer.LOSS, 1)
+    timers.start(Timer.PROBE, 2)
+    timers.stop(Timer.LOSS)
+    assert timers.next_deadline() == 2
+    timers.stop_all()
+    assert timers.next_deadline() is None
+
+
+def test_for_a_search_what_runs_has_the_waits_that_it_is_given() -> None:
+    """In the order of the timers, whenever they were started; what is stopped stays so."""
+    timers = Timers()
+    timers.start(Timer.PROBE, 5)
+    timers.start(Timer.ACK_DELAY, 70)
+    stillness.normalize_timers(timers, {Timer.PROBE: 20, Timer.ACK_DELAY: 10, Timer.CLEANUP: 1}, 100)
+    assert stillness.running(timers) == [Timer.ACK_DELAY, Timer.PROBE]
+    assert timers.next_deadline() == 110
+    assert timers.poll_expired(120) is Timer.ACK_DELAY
+    assert timers.poll_expired(120) is Timer.PROBE
+
+
+# The events that a session gives its owner, and the records of its datagrams.
+
+
+def piece(number: int, offset: int) -> bytes:
+    """One byte of a packet of ten."""
+    return BINARY.encode(PieceFrame(number, Delivery.EXPRESS, Ask.NO, 10, offset, b"x"))
+
+
+def full_life() -> Pair:
+    """A session in which everything happens once, seen from both ends."""
+    pair = Pair.opened(udp=False)
+    pair.send("a", 2, Delivery.RECOVERABLE, ack_requested=True)
+    pair.run(SECOND)
+    pair.inject("b", BINARY.encode(PacketFrame(2, Delivery.RECOVERABLE, False, b"2")))
+    pair.inject("b", BINARY.encode(PacketFrame(10_000, Delivery.EXPRESS, False, b"far")))
+    pair.drain()
+    pair.inject("b", BINARY.encode(ProbeFrame(1, 100)))
+    pair.inject("b", piece(5, 0))
+    pair.a.ping()
+    pair.drain()
+    pair.run(3 * SECOND)
+    cut(pair)
+    pair.send("a", 3)
+    pair.a.close(CloseReason.LOCAL_STOP)
+    pair.drain()
+    pair.b.handle_datagrams([BINARY.encode(PacketFrame(3, Delivery.EXPRESS, False, b"3"))], [100], pair.now_ns)
+    pair.drain()
+    return pair
+
+
+def test_every_kind_of_event_happens() -> None:
+    """In a life of two ends, and of nothing else."""
+    pair = full_life()
+    told = {type(event) for event in pair.events["a"] + pair.events["b"]}
+    assert told == set(get_args(Event)) - {SizeChanged, WindowChanged, SessionIdle}, "nothing is idle for long enough"
+    for end in ("a", "b"):
+        assert pair.events[end][0] == SessionOpened()
+        assert pair.events[end].count(SessionOpened()) == 1
+
+
+def test_what_arrives_is_reported_as_it_came() -> None:
+    """A copy is marked as a duplicate; a number that is too far ahead is dropped and reported with its reason."""
+    told = [event for event in full_life().events["b"] if isinstance(event, PacketArrived | PacketDropped)]
+    assert told == [
+        PacketArrived(1, Delivery.RECOVERABLE, b"1", duplicate=False),
+        PacketArrived(2, Delivery.RECOVERABLE, b"2", duplicate=False),
+        PacketArrived(2, Delivery.RECOVERABLE, b"2", duplicate=True),
+        PacketDropped(DropReason.BEYOND_WINDOW),
+    ]
+
+
+def test_acks_are_reported_with_what_they_newly_cover() -> None:
+    """With what the owner gave along; an ack that says nothing new covers nothing."""
+    pair = full_life()
+    covered = [
+        [sent.context for sent in event.packets] for event in pair.events["a"] if isinstance(event, PacketsAcked)
+    ]
+    assert covered[0] == [1, 2]
+    assert [contexts for contexts in covered if contexts] == [[1, 2]]
+    assert len(covered) > 1
+    stored = [event.packets for event in pair.events["a"] if isinstance(event, PacketsStored)]
+    assert [sent.number for packets in stored for sent in packets] == [1, 2]
+
+
+def test_a_ping_and_the_end_are_reported() -> None:
+    """The end with the number of unacknowledged packets."""
+    pair = full_life()
+    assert pair.events["b"].count(AcksRequested()) == 1
+    assert pair.events["a"][-1] == SessionClosed(CloseReason.LOCAL_STOP, unacked=3)
+
+
+def test_a_datagram_says_what_is_in_it() -> None:
+    """For the session log: the packet and both acks, as they are in its frames, and nothing that is not."""
+    pair = Pair.opened(udp=False)
+    pair.send("a", 1, Delivery.RECOVERABLE)
+    pair.run(5 * MS)
+    pair.send("b", 1, Delivery.RECOVERABLE)
+    pair.run(3 * SECOND)
+    seen = set()
+    for _, sent in pair.sent["a"] + pair.sent["b"]:
+        if sent.kind.name != "DATA":
+            continue
+        frames = {type(frame).__name__: frame for frame in BINARY.decode(sent.payload)}
+        said = {"PacketFrame": sent.packet, "AckFrame": sent.ack, "StoreAckFrame": sent.store_ack}
+        assert {name for name in said if name in frames} == {name for name, what in said.items() if what is not None}
+        for frame in frames.values():
+            if isinstance(frame, AckFrame):
+                assert sent.ack is not None
+                assert (sent.ack.cumulative, sent.ack.ranges) == (frame.cumulative, frame.ranges)
+        seen |= {name for name, what in said.items() if what is not None}
+    assert len(seen) == 3
+
+
+def test_nothing_is_reported_twice() -> None:
+    """Every event is polled once."""
+    pair = Pair.opened()
+    assert pair.b.poll_event() is None
+    pair.b.handle_datagram(BINARY.encode(PingFrame()), 99, pair.now_ns)
+    assert pair.b.poll_event() == AcksRequested()
+    assert pair.b.poll_event() is None
+
+
+def test_packets_that_came_together_are_reported_together() -> None:
+    """As far as they follow each other; an unreadable datagram is reported with its reason."""
+    pair = Pair.opened()
+    packets = [BINARY.encode(PacketFrame(number, Delivery.EXPRESS, False, b"%d" % number)) for number in (1, 2, 4)]
+    pair.b.handle_datagrams([*packets[:2], b"?", packets[2]], [90, 91, 92, 93], pair.now_ns)
+    assert [pair.b.poll_event() for _ in range(4)] == [
+        RunArrived(1, Delivery.EXPRESS, [b"1", b"2"]),
+        PacketDropped(DropReason.BAD_FRAME),
+        PacketArrived(4, Delivery.EXPRESS, b"4", duplicate=False),
+        None,
+    ]
+
+
+def test_pieces_in_a_row_are_reported_once() -> None:
+    """Of unfinished packets, and of one that is here; events between them are reported in order."""
+    pair = Pair.opened()
+    burst = [
+        piece(2, 0),
+        piece(2, 1),
+        BINARY.encode(PacketFrame(1, Delivery.EXPRESS, False, b"1")),
+        piece(1, 0),
+        piece(2, 2),
+    ]
+    pair.b.handle_datagrams(burst, [90, 91, 92, 93, 94], pair.now_ns)
+    told = [type(pair.b.poll_event()) for _ in range(4)]
+    assert told == [PieceArrived, RunArrived, PieceArrived, type(None)]
+
+
+# How a session depends on the traits of its path, whatever the transport is.
+
+SATELLITE = PathTraits(paced=True, reliable=False, base_bytes=600)
+"""A path that no endpoint of Triack has."""
+
+
+@pytest.mark.parametrize(("traits", "name"), [(UDP, "bbr"), (TCP, "stream"), (MEMORY, "none"), (SATELLITE, "bbr")])
+def test_a_session_controls_congestion_where_nothing_below_it_does(traits: PathTraits, name: str) -> None:
+    congestion = make_session(1, traits=traits).window.congestion
+    assert ("none" if congestion is None else congestion.name) == name
+
+
+@pytest.mark.parametrize(("traits", "size"), [(UDP, 1_200), (TCP, 9_000), (MEMORY, 9_000), (SATELLITE, 600)])
+def test_a_session_begins_with_the_largest_datagram_that_needs_no_probe(traits: PathTraits, size: int) -> None:
+    settings = unprobed(SessionSettings(max_datagram_bytes=9_000))
+    assert make_session(1, settings, traits=traits).path_size.size_bytes == size

@@ -1,0 +1,424 @@
+"""Whole flows: transfers, bottlenecks, another dialect."""
+
+import asyncio
+from contextlib import suppress
+from dataclasses import replace
+from time import monotonic_ns
+
+import pytest
+
+from tests.machine import PATIENCE_S
+from tests.session.bottleneck import Bottleneck
+from tests.session.pair import Pair, closes
+from tests.session.text_dialect import LineFramer, TextCodec
+from triack.base.delivery import DURABLE, Delivery
+from triack.base.units import MS, SECOND
+from triack.session.protocol.codec import Codec
+from triack.session.protocol.events import (
+    Event,
+    PacketArrived,
+    PacketsAcked,
+    PacketsStored,
+    SessionClosed,
+    Transmit,
+    TransmitKind,
+)
+from triack.session.protocol.frames import Hello
+from triack.session.protocol.path_traits import TCP
+from triack.session.protocol.settings import SessionSettings
+from triack.session.protocol.states import CloseReason
+from triack.session.session import Session
+from triack.tools.sim.faults import Faults
+from triack.transport.address import Address
+from triack.transport.tcp import TcpEndpoint, Tls
+
+# Whole transfers through a network that loses, duplicates and reorders, in both directions at once.
+
+PATIENT = SessionSettings(
+    max_unacked_packet=16,
+    ack_timeout_s=3600.0,
+    store_ack_timeout_s=36000.0,
+    cleanup_interval_s=36000.0,
+    connect_timeout_s=600.0,
+)
+"""Half of everything lost for minutes is no reason to close: this is about repair."""
+PACKETS = 40
+DURABLES = {n + 1 for n in range(PACKETS) if Delivery(n % 3) in DURABLE}
+
+
+def bad(loss: float) -> Faults:
+    """Loss, one datagram in ten twice, and delays from 5 to 35 ms, which reorders freely."""
+    return Faults(loss=loss, duplicate=0.1, delay_ns=5 * MS, jitter_ns=30 * MS)
+
+
+def transfer(loss: float, seed: int, *, udp: bool = True) -> Pair:
+    """Send packets of every class each way, until everything is acknowledged and stored."""
+    pair = Pair(PATIENT, weather=bad(loss), seed=seed, udp=udp, store_ns=3 * MS)
+    for end in ("a", "b"):
+        pair.backlog[end].extend((Delivery(n % 3), b"%s%d" % (end.encode(), n)) for n in range(PACKETS))
+
+    def done() -> bool:
+        return all(
+            not pair.backlog[end] and not pair.unacked[end] and set(stored(pair, end)) == DURABLES for end in ("a", "b")
+        )
+
+    pair.run_until(done, limit_ns=100_000 * SECOND)
+    return pair
+
+
+def stored(pair: Pair, end: str) -> list[int]:
+    """The numbers that were reported stored."""
+    told = [event for event in pair.events[end] if isinstance(event, PacketsStored)]
+    return [packet.number for event in told for packet in event.packets]
+
+
+def assert_complete(pair: Pair) -> None:
+    """Everything arrived once, is acknowledged and stored once, and the window was kept."""
+    for end, other in (("a", "b"), ("b", "a")):
+        assert sorted(pair.fresh(other)) == sorted(b"%s%d" % (end.encode(), n) for n in range(PACKETS))
+        acked = [event for event in pair.events[end] if isinstance(event, PacketsAcked)]
+        assert sorted(packet.number for event in acked for packet in event.packets) == list(range(1, PACKETS + 1))
+        assert sorted(stored(pair, end)) == sorted(DURABLES)
+        assert pair.ends[end].window.unacked == pair.ends[end].window.in_flight == 0
+        assert pair.ends[end].window.in_flight_bytes == 0
+        assert closes(pair, end) == []
+    assert pair.most_unacked <= 16
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("loss", [0.1, 0.3, 0.5])
+def test_everything_arrives_through_a_bad_network(loss: float) -> None:
+    """At 10, 30 and 50 % loss each way, for twenty seeds."""
+    for seed in range(20):
+        assert_complete(transfer(loss, seed))
+
+
+@pytest.mark.slow
+def test_everything_arrives_without_congestion_control() -> None:
+    """Over TCP the controller is off; repair does not depend on it."""
+    for seed in range(20):
+        assert_complete(transfer(0.3, seed, udp=False))
+
+
+def test_a_quiet_session_stays_quiet() -> None:
+    """When all is acknowledged nothing more is sent, not even in hours."""
+    pair = transfer(0.3, 1)
+    pair.network.faults = Faults()
+    pair.run(10 * SECOND)
+    before = len(pair.sent["a"]) + len(pair.sent["b"])
+    pair.run(10_000 * SECOND)
+    assert len(pair.sent["a"]) + len(pair.sent["b"]) == before
+
+
+def test_a_clear_network_carries_everything_once() -> None:
+    """No packet is sent twice, no ack is sent without need, and the order is kept."""
+    pair = Pair.opened(PATIENT)
+    pair.backlog["a"].extend((Delivery.EXPRESS, b"%d" % n) for n in range(400))
+    pair.run_until(lambda: len(pair.fresh("b")) == 400)
+    pair.run(2 * SECOND)
+    assert [number for _, number in pair.packets("a")] == list(range(1, 401))
+    assert pair.fresh("b") == [b"%d" % n for n in range(400)]
+    assert len(pair.acks("b")) <= 2 * 400 // 8 + 1
+    assert pair.unacked["a"] == set()
+
+
+def test_a_run_can_be_repeated() -> None:
+    """The same seed gives the same datagrams at the same times: nothing reads a clock or a die of its own."""
+    first, second = transfer(0.3, 7), transfer(0.3, 7)
+    assert first.now_ns == second.now_ns
+    for end in "ab":
+        told = [[(at_ns, sent.payload) for at_ns, sent in pair.sent[end]] for pair in (first, second)]
+        assert told[0] == told[1]
+
+
+# Sessions over a narrow link: their throughput, and how they share it.
+
+RATE_BPS = 10_000_000
+HEADERS = 0.92
+"""The share of a datagram of 1,200 bytes without the headers of IP, UDP, Triack and its channel."""
+LINK = Faults(rate_bps=RATE_BPS, delay_ns=10 * MS, queue_bytes=25_000)
+"""One round trip's worth fits into the queue."""
+
+
+def speaking(*controllers: str) -> list[SessionSettings]:
+    """Senders that their window of packets does not limit."""
+    return [SessionSettings(max_unacked_packet=1_024, congestion=name) for name in controllers]
+
+
+def goodput(plan: Faults, *controllers: str, warm: int = 2, seconds: int = 3, late_ns: int = 0) -> list[float]:
+    """The share of each flow in all that passes, headers counted, after ``warm`` seconds to adapt."""
+    link = Bottleneck(plan, *speaking(*controllers))
+    for flow in link.flows:
+        flow.late_ns = late_ns
+    link.run(warm * SECOND)
+    return [bits / (plan.rate_bps * (1 - plan.loss) * HEADERS) for bits in link.run(seconds * SECOND)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("loss", [0.01, 0.3])
+def test_what_a_link_loses_by_chance_does_not_slow_bbr_down(loss: float) -> None:
+    """Nine tenths of what passes, and more; NewReno is far below that from one percent on."""
+    assert goodput(replace(LINK, loss=loss), "bbr")[0] > 0.9
+    assert goodput(replace(LINK, loss=loss), "newreno")[0] < 0.6
+
+
+@pytest.mark.slow
+def test_chance_is_not_taken_for_congestion_on_a_fast_path() -> None:
+    """Where a round has a hundred packets some rounds lose many more than others; four fifths are used all the same."""
+    plan = Faults(rate_bps=100_000_000, delay_ns=5 * MS, queue_bytes=125_000, loss=0.3)
+    assert goodput(plan, "bbr", late_ns=MS, warm=1, seconds=2)[0] > 0.8
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("late_ns", "least"), [(2 * MS, 0.95), (5 * MS, 0.8), (10 * MS, 0.45)])
+def test_who_is_late_for_the_turn_makes_up_for_it(late_ns: int, least: float) -> None:
+    """Two processes on busy machines, over a path of 10 ms with as much queue; what is longer than that is lost."""
+    plan = replace(LINK, delay_ns=5 * MS, queue_bytes=12_500, loss=0.05)
+    assert goodput(plan, "bbr", late_ns=late_ns)[0] > least
+
+
+@pytest.mark.slow
+def test_two_flows_share_a_link() -> None:
+    """Within a factor of two, and fill it, behind a queue of one round trip, with losses.
+
+    A flow that took the other's queue for a part of the path corrects that when it probes for the shortest round trip,
+    which is after five seconds.
+    """
+    shares = goodput(replace(LINK, loss=0.05), "bbr", "bbr", warm=8, seconds=6)
+    assert max(shares) < 2 * min(shares)
+    assert sum(shares) > 0.9
+
+
+@pytest.mark.slow
+def test_bbr_and_newreno_share_a_link() -> None:
+    """The same for one of each, behind a queue of four round trips."""
+    shares = goodput(replace(LINK, queue_bytes=4 * LINK.queue_bytes), "bbr", "newreno", seconds=8)
+    assert max(shares) < 2 * min(shares)
+    assert sum(shares) > 0.9
+
+
+@pytest.mark.slow
+def test_bbr_keeps_a_deep_queue_nearly_empty() -> None:
+    """Where ten round trips would fit; NewReno fills them."""
+    trips = {}
+    for name in ("bbr", "newreno"):
+        link = Bottleneck(replace(LINK, queue_bytes=10 * LINK.queue_bytes), *speaking(name))
+        link.run(5 * SECOND)
+        trips[name] = link.flows[0].sender.rtt.smoothed_ns
+    assert trips["bbr"] < 30 * MS
+    assert trips["newreno"] > 100 * MS
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("after", "within_s"),
+    [
+        (replace(LINK, rate_bps=4 * RATE_BPS, queue_bytes=100_000), 2),
+        (replace(LINK, rate_bps=RATE_BPS // 4, queue_bytes=6_250), 2),
+        (replace(LINK, delay_ns=5 * MS // 2), 2),
+        (replace(LINK, delay_ns=40 * MS, queue_bytes=100_000), 8),
+        (replace(LINK, loss=0.2), 4),
+    ],
+    ids=["faster", "slower", "shorter", "longer", "lossy"],
+)
+def test_a_link_that_changes_is_full_again_soon(after: Faults, within_s: int) -> None:
+    """A longer way is believed when the shortest round trip was looked for, which takes some seconds."""
+    link = Bottleneck(LINK, *speaking("bbr"))
+    link.run(3 * SECOND)
+    link.become(after)
+    link.run(within_s * SECOND)
+    bits = link.run(3 * SECOND)[0]
+    assert bits > 0.85 * after.rate_bps * (1 - after.loss) * HEADERS
+
+
+@pytest.mark.slow
+def test_a_flow_that_rests_begins_where_it_was() -> None:
+    """After ten seconds of silence the link is full within a fifth of a second."""
+    link = Bottleneck(LINK, *speaking("bbr"))
+    link.run(3 * SECOND)
+    link.flows[0].sends = False
+    link.run(10 * SECOND)
+    link.flows[0].sends = True
+    assert link.run(SECOND // 5)[0] > 0.75 * RATE_BPS * HEADERS
+
+
+@pytest.mark.slow
+def test_a_flow_with_little_to_say_does_not_forget_the_link() -> None:
+    """A packet each five milliseconds, a fifth of the link, and then as much as goes."""
+    link = Bottleneck(LINK, *speaking("bbr"))
+    link.run(3 * SECOND)
+    link.flows[0].gap_ns = 5 * MS
+    link.run(8 * SECOND)
+    link.flows[0].gap_ns = 0
+    assert link.run(SECOND // 5)[0] > 0.75 * RATE_BPS * HEADERS
+
+
+@pytest.mark.slow
+def test_the_same_link_gives_the_same_run() -> None:
+    """To the byte: nothing is drawn but from seeds."""
+    plan = replace(LINK, loss=0.1)
+    assert goodput(plan, "bbr", seconds=1) == goodput(plan, "bbr", seconds=1)
+
+
+SLOW = Faults(rate_bps=500_000, delay_ns=25 * MS, queue_bytes=1 << 40)
+"""Whatever a stream takes waits at its sender."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rate_bps", [500_000, 2_000_000, 20_000_000])
+def test_a_stream_is_full_and_keeps_no_long_queue(rate_bps: int) -> None:
+    """Of packets of 65,000 bytes, 64 of which are more than a minute's worth at 500 kbit/s; none is sent twice."""
+    settings = SessionSettings(max_datagram_bytes=65_000)
+    link = Bottleneck(replace(SLOW, rate_bps=rate_bps), settings, traits=TCP)
+    link.run(10 * SECOND)
+    assert link.run(10 * SECOND)[0] > 0.9 * rate_bps
+    sender = link.flows[0].sender
+    two_packets_ns = 2 * 65_000 * 8 * SECOND // rate_bps
+    assert sender.rtt.smoothed_ns < max(1_100 * MS, 3 * two_packets_ns // 2)
+    assert sender.window.resends == 0
+    assert sender.window.in_flight_bytes >= 65_000
+
+
+@pytest.mark.slow
+def test_a_stream_that_becomes_longer_or_slower_is_full_again() -> None:
+    """Within some looks at the shortest round trip."""
+    settings = SessionSettings(max_datagram_bytes=9_000)
+    link = Bottleneck(replace(SLOW, rate_bps=4_000_000), settings, traits=TCP)
+    link.run(5 * SECOND)
+    for after in (replace(SLOW, rate_bps=4_000_000, delay_ns=200 * MS), SLOW):
+        link.become(after)
+        link.run(15 * SECOND)
+        assert link.run(5 * SECOND)[0] > 0.9 * after.rate_bps
+    assert link.flows[0].sender.rtt.smoothed_ns < 1_500 * MS
+
+
+# Another wire protocol over real TCP: its own codec and framer, and the same machines of a session.
+
+CODEC: Codec = TextCodec()
+PATIENT_LINES = SessionSettings(
+    max_datagram_bytes=60_000,
+    ack_timeout_s=PATIENCE_S,
+    store_ack_timeout_s=PATIENCE_S,
+    connect_timeout_s=PATIENCE_S,
+    drain_timeout_s=PATIENCE_S,
+)
+MESSAGES = [b"message %d; of many" % number for number in range(300)]
+
+
+class Recorded(LineFramer):
+    """Keeps what passes."""
+
+    stream = b""
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """Bytes from a peer."""
+        Recorded.stream += data
+        return super().feed(data)
+
+
+class End:
+    """A session on an endpoint: what is stored here is on the disk at once."""
+
+    def __init__(self, endpoint: TcpEndpoint, session: Session | None = None, peer: str = "") -> None:
+        self.endpoint, self.session, self.peer = endpoint, session, peer
+        self.events: list[Event] = []
+        self.unsent: list[bytes] = []
+
+    async def talk(self) -> None:
+        """Until the session is closed, and its last frame is sent."""
+        while self.session is None or not self.session.is_closed:
+            deadline_ns = None if self.session is None else self.session.next_deadline()
+            wait_s = PATIENCE_S if deadline_ns is None else max(0, deadline_ns - monotonic_ns()) / SECOND
+            with suppress(TimeoutError):
+                async with asyncio.timeout(wait_s):
+                    for line, sender in await self.endpoint.receive():
+                        self.handle_line(line, sender)
+            await self.pump()
+
+    def handle_line(self, line: bytes, sender: str) -> None:
+        """A datagram, or the end of the connection."""
+        self.peer = sender
+        self.endpoint.vouch(sender)
+        if not line:
+            return
+        kind, counter, payload = line.split(b" ", 2)
+        if kind == b"DATA":
+            assert self.session is not None
+            self.session.handle_datagram(payload, int(counter), monotonic_ns())
+        elif self.session is None:
+            self.session = make_session(2, CODEC.decode_hello(payload))
+        else:
+            self.session.handle_hello(CODEC.decode_hello(payload), monotonic_ns())
+
+    async def pump(self) -> None:
+        """Take what the session reports, and send what it says. When all messages are stored at the peer, it drains."""
+        if self.session is None:
+            return
+        now_ns, session = monotonic_ns(), self.session
+        session.handle_timer(now_ns)
+        self.take_events(session, now_ns)
+        if sum(len(event.packets) for event in self.events if isinstance(event, PacketsStored)) == len(MESSAGES):
+            session.drain(now_ns)
+            self.take_events(session, now_ns)
+        while self.unsent and session.room:
+            session.send_packet(Delivery.TRANSACTIONAL, self.unsent.pop(0), None)
+        while (run := session.poll_run(now_ns)) is not None:
+            numbered = enumerate(run.payloads, run.counter)
+            await self.send(*(Transmit(TransmitKind.DATA, 0, counter, payload) for counter, payload in numbered))
+        while (transmit := session.poll_transmit(now_ns)) is not None:
+            await self.send(transmit)
+
+    def take_events(self, session: Session, now_ns: int) -> None:
+        """Store every packet that arrived."""
+        while (event := session.poll_event()) is not None:
+            self.events.append(event)
+            if isinstance(event, PacketArrived) and not event.duplicate:
+                session.handle_stored([event.number], now_ns)
+
+    async def send(self, *said: Transmit) -> None:
+        """Each as a line."""
+        lines = [f"{one.kind.name} {one.counter} ".encode() + one.payload for one in said]
+        await self.endpoint.send(lines, self.peer)
+
+
+def make_session(node: int, peer: Hello | None = None) -> Session:
+    return Session(
+        PATIENT_LINES,
+        CODEC,
+        session_id=7 if peer is None else peer.session_id,
+        connection_id=node,
+        introduction=b"node %d" % node,
+        peer=peer,
+        overhead_bytes=len("DATA 18446744073709551615 "),
+        traits=TCP,
+        now_ns=monotonic_ns(),
+    )
+
+
+async def test_sessions_speak_a_text_protocol_over_tcp() -> None:
+    """Every packet arrives once, is acknowledged and stored; then the sender drains, and both ends close."""
+    place = Address.parse("tcp://127.0.0.1:0", listening=True)
+    there = await TcpEndpoint.open(place, loopback_only=True, tls=Tls(), framer=Recorded)
+    here = await TcpEndpoint.open(None, loopback_only=True, tls=Tls(), framer=LineFramer)
+    session = make_session(1)
+    a, b = End(here, session, there.address), End(there)
+    a.unsent = list(MESSAGES)
+    try:
+        await a.pump()
+        async with asyncio.timeout(PATIENCE_S), asyncio.TaskGroup() as ends:
+            ends.create_task(a.talk())
+            ends.create_task(b.talk())
+    finally:
+        await asyncio.gather(here.close(), there.close())
+    assert [event.content for event in b.events if isinstance(event, PacketArrived) and not event.duplicate] == MESSAGES
+    assert sum(len(event.packets) for event in a.events if isinstance(event, PacketsAcked)) == len(MESSAGES)
+    assert [closed(a), closed(b)] == [CloseReason.DRAINED, CloseReason.PEER_CLOSED]
+    assert Recorded.stream.startswith(b"CONNECT 1 7 1 ")
+    assert Recorded.stream.endswith(b"BYE drained;\n")
+    assert Recorded.stream.isascii()
+
+
+def closed(end: End) -> CloseReason:
+    """Why the session of that end is over."""
+    (reason,) = [event.reason for event in end.events if isinstance(event, SessionClosed)]
+    return reason

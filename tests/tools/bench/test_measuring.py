@@ -1,0 +1,582 @@
+"""What the benchmark measures: processors, memory, disks, links, processes."""
+
+import asyncio
+import json
+import os
+import shutil
+import socket
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from mmap import mmap
+from pathlib import Path
+
+import pytest
+
+from tests.machine import PATIENCE_S
+from tests.tools.bench.measuring import measured
+from triack.base.errors import TriackError, UsageError
+from triack.base.units import MS
+from triack.node.handles.policies import DEFAULT, SOLACE
+from triack.queues.node_settings import NodeSettings
+from triack.session.protocol.settings import SessionSettings
+from triack.tools.bench import namespace, policy_nodes
+from triack.tools.bench.application import Outlet, Sink, Source
+from triack.tools.bench.disk import is_memory
+from triack.tools.bench.figures import Result
+from triack.tools.bench.link import T8_LINK, _one, share
+from triack.tools.bench.memory import missing as memory_missing
+from triack.tools.bench.memory import peak_bytes, resident_bytes
+from triack.tools.bench.namespace import Emulator, missing, wrapped
+from triack.tools.bench.options import Meter
+from triack.tools.bench.policies import LINKS
+from triack.tools.bench.policy_nodes import FINEST_NS, lose_session, pace, stream
+from triack.tools.bench.processor import processor_s
+from triack.tools.bench.rows import CURVES
+from triack.tools.bench.run import CHILD, Outcome
+from triack.tools.bench.servers import SERVERS, cpu_seconds, running
+from triack.tools.bench.table import side_by_side
+from triack.tools.bench.work import HEAD_BYTES, RING, Work, index_of, is_plain, make_ring, noise_of, stamp_of, stamped
+from triack.tools.demo.relay import Direction
+from triack.tools.sim.faults import Faults
+
+# The two applications: one sends exactly the wanted messages, the other finds every mistake of the system between.
+
+BODIES = make_ring(100)
+
+
+class Pipe(Outlet):
+    """Notes what it gets."""
+
+    batch = 64
+
+    def __init__(self) -> None:
+        self.batches: list[list[bytes]] = []
+        self.settled: list[int] = []
+
+    async def put(self, bodies: Sequence[bytes]) -> None:
+        self.batches.append(list(bodies))
+
+    async def settle(self) -> None:
+        self.settled.append(sum(map(len, self.batches)))
+
+
+async def sent(work: Work) -> tuple[Pipe, Source]:
+    outlet = Pipe()
+    source = Source(work, outlet)
+    await source.run()
+    return outlet, source
+
+
+async def test_the_messages_are_sent_in_batches_and_waited_for_once() -> None:
+    outlet, source = await sent(Work(messages=RING + 100))
+    assert [body for batch in outlet.batches for body in batch] == BODIES[: RING + 100]
+    assert {len(batch) for batch in outlet.batches[:-1]} == {64}
+    assert outlet.settled == [source.sent] == [RING + 100]
+
+
+async def test_one_at_a_time_each_is_waited_for() -> None:
+    outlet, _ = await sent(Work(messages=5, mode="single"))
+    assert outlet.settled == [1, 2, 3, 4, 5, 5]
+
+
+async def test_a_time_is_kept() -> None:
+    began = time.monotonic()
+    outlet, _ = await sent(Work(seconds=0.1))
+    assert 0.1 <= time.monotonic() - began < PATIENCE_S
+    assert outlet.batches
+
+
+async def test_paced_messages_say_when_they_were_sent() -> None:
+    """None before its turn; and the other end says how long they took."""
+    work = Work(messages=5, mode="paced", rate=100)
+    outlet, source = await sent(work)
+    sink = Sink(work)
+    for batch in outlet.batches:
+        sink.take(batch)
+    found = sink.latencies()
+    assert time.monotonic_ns() - source.first_ns >= 4 * 10_000_000
+    assert (sink.delivered, sink.missing, sink.late, sink.corrupt) == (5, 0, 0, 0)
+    assert 0 < found["p50_ms"] <= found["p99_ms"] <= found["longest_ms"]
+    assert sum(count for _, count in found["histogram"]) == 5
+
+
+@pytest.mark.parametrize(
+    ("order", "seen"),
+    [
+        ([0, 1, 2, 3], (4, 0, 0, 0)),
+        ([0, 1, 3], (3, 1, 0, 0)),
+        ([0, 1, 1, 2], (3, 0, 1, 0)),
+        ([0, 2, 1, 3], (3, 1, 1, 0)),
+        ([0, -1, 1], (2, 0, 0, 1)),
+        (list(range(RING - 2, RING + 3)), (5, RING - 2, 0, 0)),
+    ],
+    ids=["all", "gap", "twice", "overtaken", "corrupt", "round"],
+)
+@pytest.mark.parametrize("at_once", [True, False])
+def test_every_mistake_is_seen(order: list[int], seen: tuple[int, int, int, int], at_once: bool) -> None:
+    """Whether messages come one by one or in a list."""
+    sink = Sink(Work())
+    if order[0]:  # so far everything was as it should be
+        sink.take(BODIES[: RING - 2])
+        seen = (RING + 3, 0, 0, 0)
+    bodies = [BODIES[at] if at >= 0 else b"x" * 100 for at in order]
+    for part in [bodies] if at_once else [[body] for body in bodies]:
+        sink.take(part)
+    assert (sink.delivered, sink.missing, sink.late, sink.corrupt) == seen
+
+
+def test_another_body_of_the_right_index_is_corrupt() -> None:
+    sink = Sink(Work())
+    sink.take([stamped(BODIES[0], 5)])
+    assert (sink.delivered, sink.corrupt) == (0, 1)
+
+
+# The five policies side by side on real nodes, on small runs: the effects of the link, and the counts.
+
+NEAR = LINKS["LAN"]
+
+
+async def test_a_way_delays_what_the_link_delays() -> None:
+    """Half of the round trip, in order; not at all when it is shorter than a timer; nothing when it is cut."""
+    far, near = (Direction(faults, "1", FINEST_NS) for faults in (Faults(delay_ns=20 * MS), NEAR))
+    arrived, began_ns, over = list[tuple[bytes, int]](), time.monotonic_ns(), asyncio.Event()
+
+    def deliver(datagram: bytes) -> bool:
+        arrived.append((datagram, time.monotonic_ns() - began_ns))
+        if datagram == b"2":
+            over.set()
+        return True
+
+    far.pass_on(b"1", deliver)
+    far.pass_on(b"2", deliver)
+    near.pass_on(b"near", deliver)
+    near.is_cut = True
+    near.pass_on(b"cut", deliver)
+    await asyncio.wait_for(over.wait(), PATIENCE_S)
+    assert [datagram for datagram, _ in arrived] == [b"near", b"1", b"2"]
+    assert min(at_ns for datagram, at_ns in arrived if datagram != b"near") >= 20 * MS
+    assert (near.counters.dropped, near.sent, far.counters.forwarded) == (1, 2, 2)
+
+
+@pytest.mark.slow
+async def test_acks_are_counted_and_told(tmp_path: Path) -> None:
+    """Solace: a third of the window is 16 messages, or more where more came before there was time to answer."""
+    rate, acks = await stream(SOLACE, NEAR, tmp_path / "stream", 160)
+    assert rate > 0
+    assert 0 < acks < 0.5
+    delays_ns, held_bytes = await pace(SOLACE, NEAR, tmp_path / "pace", 50)
+    assert len(delays_ns) == 50
+    assert delays_ns[-1] > 0
+    assert held_bytes >= 100
+
+
+@pytest.mark.slow
+async def test_what_arrived_does_not_come_again_after_a_lost_session(tmp_path: Path) -> None:
+    """Order acks wait for two seconds, so that the link was cut before any of them: the next accept says it all."""
+    order = replace(DEFAULT.order, order_ack_idle_s=2, seq_max_ack_delay_s=2)
+    settings = NodeSettings(session=SessionSettings(ack_timeout_s=1.0), order=order)
+    assert await lose_session(settings, NEAR, tmp_path, 40) == 0
+
+
+@pytest.mark.slow
+async def test_all_of_it_has_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is drawn as that of simulated nodes is."""
+    monkeypatch.setattr(policy_nodes, "QUICK_SHARE", 50)
+    result = await measured("POLICIES", tmp_path, None)
+    lines = list(side_by_side(result))
+    assert len(lines) == 15
+    assert all((line[-1], "-" in line[:-1]) == ("-", False) for line in lines)
+    assert result.verified
+    assert any("no session was lost" in note for note in result.notes)
+
+
+# A link between two devices, here two sockets that keep packets whole.
+
+FAST = Faults(rate_bps=1_000_000_000, delay_ns=10_000_000)
+
+
+def carried(faults: Faults, packets: list[bytes]) -> tuple[list[bytes], float, list[dict[str, int]]]:
+    """What comes out, how long the first took, and the counters."""
+    pairs = [socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in range(2)]
+    for _, inner in pairs:
+        inner.setblocking(False)
+    (here, first), (there, second) = pairs
+    emulator = Emulator((first.fileno(), second.fileno()), faults, 1)
+    emulator.start()
+    began, found, took_s = time.monotonic(), list[bytes](), 0.0
+    for packet in packets:
+        here.send(packet)
+    there.settimeout(0.5)
+    try:
+        while len(found) < len(packets):
+            found.append(there.recv(2_000))
+            took_s = took_s or time.monotonic() - began
+    except TimeoutError:
+        pass
+    emulator.end()
+    for pair in pairs:
+        for end in pair:
+            end.close()
+    return found, took_s, emulator.counts()
+
+
+def test_packets_arrive_in_order_and_not_before_their_time() -> None:
+    packets = [b"packet %d" % number for number in range(50)]
+    found, took_s, (there, back) = carried(FAST, packets)
+    assert found == packets
+    assert took_s >= 0.01
+    assert (there, back) == ({"sent": 50}, {"sent": 0})
+
+
+def test_losses_are_counted_and_not_delivered() -> None:
+    packets = [b"%d" % number for number in range(100)]
+    found, _, (there, _) = carried(Faults(delay_ns=0, loss=0.5), packets)
+    assert 0 < len(found) < 100
+    assert there == {"sent": 100, "lost": 100 - len(found)}
+
+
+def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    missing.cache_clear()
+    monkeypatch.setattr(shutil, "which", lambda name, path=None: None)
+    try:
+        assert missing() in (
+            "there is no unshare here (Debian: apt-get install util-linux)",
+            "network namespaces need Linux",
+        )
+    finally:
+        missing.cache_clear()
+
+
+def test_everything_ends_with_the_namespaces() -> None:
+    assert "--kill-child" in wrapped()
+    assert namespace.RECEIVER_HOST != namespace.SENDER_HOST
+
+
+# Servers of peers: started for themselves, found, and ended.
+
+WAITS = """#!{python}
+import socket, sys, time
+print("not today", file=sys.stderr)
+if {works}:
+    sock = socket.create_server(("127.0.0.1", int(sys.argv[sys.argv.index("--port") + 1])))
+    time.sleep(60)
+"""
+
+
+def program(folder: Path, *, works: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server of the name and the options of Redis, first on the path."""
+    import sys
+
+    folder.mkdir(exist_ok=True)
+    file = folder / "redis-server"
+    file.write_text(WAITS.format(python=sys.executable, works=works))
+    file.chmod(file.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+    assert shutil.which("redis-server") == str(file)
+
+
+async def test_a_server_runs_while_it_is_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program(tmp_path / "bin", works=True, monkeypatch=monkeypatch)
+    async with running("redis", tmp_path / "data") as server:
+        assert server["port"] > 0
+        os.kill(server["pid"], 0)
+        assert cpu_seconds(server["pid"]) >= 0
+    with pytest.raises(ProcessLookupError):
+        os.kill(server["pid"], 0)
+
+
+async def test_one_that_does_not_start_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program(tmp_path / "bin", works=False, monkeypatch=monkeypatch)
+    with pytest.raises(TriackError, match="did not start: not today"):
+        async with running("redis", tmp_path / "data"):
+            pass
+
+
+async def test_a_peer_without_a_server_gets_none(tmp_path: Path) -> None:
+    async with running("tcp", tmp_path / "data") as server:
+        assert server == {}
+    assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_every_server_keeps_to_loopback_and_its_folder(tmp_path: Path, name: str) -> None:
+    command, places = SERVERS[name](4_711, tmp_path)
+    files = [Path(word).read_text() for word in command if Path(word).is_file()]
+    said = " ".join([*command, *places.values(), *files])
+    assert "127.0.0.1" in said
+    assert "4711" in said
+
+
+def test_a_process_that_is_gone_has_used_nothing() -> None:
+    assert cpu_seconds(2**22 + 1) == 0
+
+
+# A small run of each row of two processes: counts and guarantees, never times.
+
+ALL = ["every message once, in order", "synced at both ends", "encrypted", "recorded"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("row", "messages", "guarantee"),
+    [
+        ("T2", 500, ALL),
+        ("T3", 500, ALL),
+        ("T4", 200, ALL),
+        ("T5", 20, ALL),
+        ("T6", 500, [ALL[0], ALL[2], ALL[3]]),
+        ("T7", 1_000, ALL),
+    ],
+)
+async def test_a_row_does_what_it_says(tmp_path: Path, row: str, messages: int, guarantee: list[str]) -> None:
+    """Express messages are on no disk, and so not said to be synced."""
+    assert_whole(await measured(row, tmp_path, messages), messages, guarantee)
+
+
+def assert_whole(result: Result, messages: int, guarantee: list[str]) -> None:
+    """All came, and each figure was measured once."""
+    assert result.verified, result.notes
+    assert result.guarantee == guarantee
+    assert result.details["messages"] == messages
+    assert all(len(figure.values) == 1 for figure in result.figures.values())
+
+
+@pytest.mark.slow
+async def test_a_peer_runs_in_turns(tmp_path: Path) -> None:
+    result = await measured("T1", tmp_path, 500, versus="outbox")
+    assert_whole(result, 500, ALL)
+    found = result.to_json()
+    assert (found["versus"], found["versus_verified"]) == ("outbox", True)
+    assert found["ratio"] == found["median"] / found["versus_median"] > 0
+
+
+@pytest.mark.slow
+async def test_a_row_without_a_peer_says_why(tmp_path: Path) -> None:
+    result = await measured("T10", tmp_path, 500, versus="outbox")
+    assert_whole(result, 500, ALL)
+    assert result.notes == ["no outbox beside it: no peer has a session log"]
+
+
+@pytest.mark.slow
+async def test_a_curve_has_every_point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two of them: each is a run of its own."""
+    row = CURVES["WINDOWS"]
+    assert [goal.name for goal in row.goals] == list(row.points)
+    monkeypatch.setitem(CURVES, "WINDOWS", replace(row, goals=row.goals[:2], points=dict([*row.points.items()][:2])))
+    result = await measured("WINDOWS", tmp_path, 60)
+    assert result.verified, result.notes
+    assert [len(figure.values) for figure in result.figures.values()] == [1, 1]
+    assert all(figure.values[0] > 0 for figure in result.figures.values())
+
+
+# T8 on a real link of two namespaces: Triack and TCP get through, in order, and the losses are counted.
+
+
+def test_a_full_link_is_a_hundred_percent_of_what_it_lets_through() -> None:
+    outcome = Outcome(1, 1, 1.0, 1.0, 11_250_000.0, True, [], "", {}, {}, {})
+    assert share(outcome, replace(T8_LINK, loss=0.1)) == 100
+
+
+@pytest.mark.slow
+async def test_a_loss_has_its_figures(tmp_path: Path) -> None:
+    if missing() is not None:
+        pytest.skip(str(missing()))
+    result = await measured("T8", tmp_path, None, seconds=0.1)
+    assert result.verified, result.notes
+    assert "no gap, none twice, in order" in result.guarantee
+    figure = result.figures["5 % loss"]
+    assert 0 < figure.values[0] <= 100
+    assert 0 <= figure.versus_values[0] <= 100
+
+
+@pytest.mark.slow
+async def test_a_slow_link_carries_a_stream_of_large_packets(tmp_path: Path) -> None:
+    """The kernel's own TCP at 2 Mbit/s: all come once and in order, and the link is not filled with copies."""
+    if missing() is not None:
+        pytest.skip(str(missing()))
+    work = Work(size=16_384, transport="tcp", datagram_bytes=65_000, window=64, messages=40)
+    slow = Faults(rate_bps=2_000_000, delay_ns=25_000_000, queue_bytes=64_000)
+    outcome = await _one("triack", "", work, slow, tmp_path / "slow", Meter())
+    assert (outcome.verified, outcome.delivered) == (True, 40), outcome.flaw
+    assert outcome.facts["sender"]["wire_bytes"] < 2 * 40 * 16_384
+
+
+async def test_without_namespaces_it_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from triack.tools.bench import link
+
+    monkeypatch.setattr(link, "missing", lambda: "there is no ip here")
+    result = await measured("T8", tmp_path, None)
+    assert (result.notes, result.headline.values) == (["not run: there is no ip here"], [])
+
+
+# Processor time of a process and of its children.
+
+WORK_S = 0.2
+"""Of processor time, however long it takes."""
+BUSY = f"import time\nwhile time.process_time() < {WORK_S}: pass"
+WAITING = f"{BUSY}\nprint(flush=True)\ninput()"
+PARENT = f"""
+import subprocess, sys
+subprocess.run([sys.executable, "-c", {BUSY!r}])
+child = subprocess.Popen([sys.executable, "-c", {WAITING!r}], stdin=subprocess.PIPE)
+sys.stdin.read()
+child.communicate(bytes([10]))
+"""
+
+
+@pytest.mark.slow
+def test_what_runs_and_what_is_over_counts() -> None:
+    """One child is over, another one runs still."""
+    command = [sys.executable, "-c", PARENT]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        assert processor_s(process.pid) >= 2 * WORK_S * 0.9
+        process.communicate()
+    assert processor_s(process.pid) == 0.0
+
+
+def test_a_process_sees_itself() -> None:
+    assert processor_s(os.getpid()) > 0.0
+
+
+# A process of a run follows its options.
+
+
+@pytest.mark.slow
+@pytest.mark.gate
+def test_a_sender_without_a_receiver_says_so_and_ends() -> None:
+    options = {"role": "sender", "system": "tcp", "work": Work().to_json(), "found": {"host": "127.0.0.1", "port": 1}}
+    ended = subprocess.run(
+        [sys.executable, "-m", CHILD, json.dumps(options)],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert ended.returncode == 1
+    assert "error" in json.loads(ended.stdout)
+
+
+@pytest.mark.slow
+@pytest.mark.gate
+def test_a_receiver_says_where_it_is_and_what_it_saw() -> None:
+    options = {"role": "receiver", "system": "tcp", "work": Work().to_json()}
+    ended = subprocess.run(
+        [sys.executable, "-m", CHILD, json.dumps(options)],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    told = [json.loads(line) for line in ended.stdout.splitlines()]
+    assert told[0]["found"]["port"] > 0
+    assert told[-1]["delivered"] == 0
+    assert ended.returncode == 0
+
+
+# Bodies that are distinct, and made at no cost.
+
+
+@pytest.mark.parametrize("size", [HEAD_BYTES, 20, 100])
+def test_bodies_have_their_size_and_say_which_they_are(size: int) -> None:
+    ring = make_ring(size)
+    assert {len(body) for body in ring} == {size}
+    assert [index_of(body) for body in ring] == 2 * list(range(RING))
+
+
+def test_a_time_goes_into_a_body_and_out_again() -> None:
+    body = make_ring(100)[7]
+    marked = stamped(body, 123_456_789_012)
+    assert (stamp_of(body), stamp_of(marked), index_of(marked), stamped(marked, 0)) == (0, 123_456_789_012, 7, body)
+
+
+def test_a_body_on_the_wire_is_seen() -> None:
+    body = make_ring(100)[3]
+    assert is_plain(b"head" + body + b"tail", noise_of(100))
+    assert not is_plain(bytes(byte ^ 1 for byte in body), noise_of(100))
+
+
+def test_what_cannot_be_told_apart_is_refused() -> None:
+    with pytest.raises(UsageError, match="11 bytes; 12 are needed"):
+        Work(size=HEAD_BYTES - 1)
+
+
+def test_work_goes_to_a_process_and_back() -> None:
+    work = Work(size=1_024, mode="paced", messages=3, insecure=True)
+    assert Work(**work.to_json()) == work
+
+
+# The resident memory of a process.
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux tells it in /proc")
+def test_what_is_made_is_seen() -> None:
+    assert memory_missing() is None
+    before = resident_bytes()
+    # Straight from the system: what a process has freed may still be its own, and is used again first.
+    with mmap(-1, 50_000_000) as made:
+        made.write(b"x" * 50_000_000)
+        assert 40_000_000 < resident_bytes() - before < 80_000_000
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux tells it in /proc")
+def test_the_peak_of_another_process_is_seen() -> None:
+    """Memory that it has given back counts; for a process that is over the answer is 0."""
+    code = "made = bytearray(80_000_000); del made; print('done', flush=True); input()"
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == b"done\n"
+        assert 80_000_000 < peak_bytes(child.pid) < 200_000_000
+        child.communicate(b"\n")
+    assert peak_bytes(child.pid) == 0
+    assert peak_bytes(os.getpid()) > 0
+
+
+# A folder in memory is distinguished from one on a disk.
+
+MOUNTS = """/dev/vda / ext4 rw 0 0
+tmpfs /tmp tmpfs rw 0 0
+/dev/vdb /tmp/on\\040disk xfs rw 0 0
+"""
+
+
+@pytest.mark.parametrize(
+    ("folder", "memory"), [("/", False), ("/var/x", False), ("/tmp/x", True), ("/tmp/on disk/x", False)]
+)
+def test_the_nearest_mount_decides(tmp_path: Path, folder: str, memory: bool) -> None:
+    (tmp_path / "mounts").write_text(MOUNTS)
+    assert is_memory(Path(folder), tmp_path / "mounts") == memory
+
+
+def test_where_nobody_tells_it_is_a_disk(tmp_path: Path) -> None:
+    assert not is_memory(tmp_path, tmp_path / "nothing")
+
+
+# T12 with few messages: they wait on the disk, outlive the process, and arrive in order.
+
+
+@pytest.mark.slow
+async def test_a_backlog_waits_and_arrives(tmp_path: Path) -> None:
+    result = await measured("T12", tmp_path, 3_000)
+    assert result.verified, result.notes
+    assert result.guarantee[0] == "every message once, in order"
+    assert result.details["messages"] == 3_000
+    assert result.figures["drained"].values[0] > 0
+    assert result.notes == ["3,000 messages; the row asks for 1,000,000 (--messages 1000000), which take minutes"]
+
+
+# T9 with few sessions: all of them open, before and after.
+
+
+@pytest.mark.slow
+async def test_every_session_is_open_and_stays_so(tmp_path: Path) -> None:
+    result = await measured("T9", tmp_path, 20, seconds=0.5)
+    assert result.verified, result.notes
+    assert (result.details["receiver_sessions"], result.details["receiver_still"]) == (20, 20)
+    assert result.notes == ["20 sessions; the row asks for 10,000"]
+    assert result.figures["processor"].values[0] >= 0

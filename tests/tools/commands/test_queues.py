@@ -1,0 +1,454 @@
+"""Commands on queues, topics, streams and routes."""
+
+import asyncio
+import io
+import json
+import re
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+
+import click
+import pytest
+
+import triack
+from tests.machine import PATIENCE_S
+from tests.node.nodes import WAIT, open_sync, quick
+from tests.tools.processes import SECONDS, Server, message_of, start, wait_until
+from tests.tools.processes import triack as command
+from triack.base.errors import UsageError
+from triack.tools.commands.route import read_routes
+from triack.tools.commands.watching import repeat
+from triack.tools.ports import free_port
+from triack.tools.replay.run import replay
+
+# ``triack topic``, on a node that runs inside a program and on a directory at rest.
+
+
+def run(*arguments: str | Path, text: bytes = b"", code: int = 0) -> list[str]:
+    """The lines that a command writes."""
+    finished = command("topic", *arguments, stdin=text)
+    assert finished.returncode == code, finished.stderr.decode()
+    return (finished.stdout if not code else finished.stderr).decode().splitlines()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("running", [True, False], ids=["running", "at rest"])
+def test_a_durable_subscription_from_its_beginning_to_its_end(tmp_path: Path, *, running: bool) -> None:
+    node, at = triack.sync.open("a", data=tmp_path, insecure=True).__enter__(), ("--data", tmp_path)
+    if not running:
+        node.close()
+    every = ("subscribe", "Games.#", "--durable", "audit", "--timeout", "0", *at)
+    assert run(*every) == []
+    assert run("publish", "Games.Cricket", *at, text=b"1\n2\n3\n") == ["3 messages published"]
+    head, row = map(str.split, run("list", *at))
+    assert dict(zip(head[:4], row[:4], strict=True)) == {
+        "TOPIC": "Games",
+        "STRATEGY": "discard_none",
+        "SUBSCRIPTIONS": "1",
+        "MESSAGES": "3",
+    }
+    about, _, shown = run("show", "Games", *at)
+    assert about.startswith("Games: discard_none, 3 messages, ")
+    assert shown.split()[:5] == ["audit", "Games.#", "durable", "0", "3"]
+    assert json.loads(run("show", "Games", "--json", *at)[0])["subscriptions"][0]["pending"] == 3
+    first, *rest = run(*every, "--json")
+    told = json.loads(first)
+    assert (told["topic"], told["body"], len(rest)) == ("Games.Cricket", "1", 2)
+    assert run("unsubscribe", "audit", *at) == ["subscription audit has ended"]
+    assert "there is no such subscription" in run("unsubscribe", "audit", *at, code=2)[-1]
+    if running:
+        node.close()
+    else:
+        assert "no process runs the node" in run("subscribe", "Games.#", *at, code=2)[-1]
+    assert "there is no topic Plays" in run("show", "Plays", *at, code=2)[-1]
+
+
+@pytest.mark.slow
+def test_a_command_that_waits_for_the_other_node_says_so_and_ends_quietly(tmp_path: Path) -> None:
+    with Server(tmp_path) as server:
+        topics = f"udp://127.0.0.1:{free_port()}/topic:Games.#"
+        waiting = start("topic", "subscribe", topics, "--durable", "audit", "--data", server.data)
+        assert waiting.stderr is not None
+        assert waiting.stderr.readline().decode() == f"subscribe to {topics}: no answer yet; waiting\n"
+        waiting.terminate()
+        assert waiting.communicate(timeout=PATIENCE_S) == (b"", b"")
+
+
+class Machines:
+    """A hub with topics and four subscribers, in processes of their own, with keys; each with its session log."""
+
+    def __init__(self, home: Path, *options: str) -> None:
+        names = ("one", "two", "three", "four")
+        keys = {name: command("keygen", "--data", home / name).stdout.decode().strip() for name in ("hub", *names)}
+        for name in names:
+            grant = ("--may-subscribe", "Games.#")
+            assert not command("trust", "add", name, keys[name], *grant, "--data", home / "hub").returncode
+        self.logs = home / "logs"
+        self.logs.mkdir()
+        (home / "hub.toml").write_text("\n".join(options))
+        self.hub = Server(home / "hub", "--log", self.logs, "--config", home / "hub.toml", insecure=False)
+        for name in names:
+            where = ("--address", self.hub.address, "--data", home / name)
+            assert not command("trust", "add", "hub", keys["hub"], *where).returncode
+        self.subscribers = {name: Server(home / name, "--log", self.logs, insecure=False) for name in names}
+
+    def shown(self) -> dict[str, dict[str, object]]:
+        """The subscriptions at the hub, by the nodes to which they belong."""
+        (line,) = run("show", "Games", "--json", "--data", self.hub.data)
+        return {one["peer"]: one for one in json.loads(line)["subscriptions"]}
+
+    def subscribed(self, name: str, *arguments: str) -> tuple[str | Path, ...]:
+        """The command that reads a subscription of a node."""
+        return ("subscribe", "hub/topic:Games.#", *arguments, "--data", self.subscribers[name].data)
+
+    def publish(self, first: int, end: int) -> None:
+        """Publish numbered lines at the hub."""
+        lines = b"".join(b"%d\n" % number for number in range(first, end))
+        run("publish", "Games.Cricket", "--data", self.hub.data, text=lines)
+
+    def stop(self) -> None:
+        """End all of them."""
+        for server in (self.hub, *self.subscribers.values()):
+            server.stop()
+
+
+@pytest.mark.slow
+def test_four_nodes_subscribe_and_one_is_away_and_one_stalls_and_all_of_it_is_proved(tmp_path: Path) -> None:
+    """Both ends of the durable subscription are killed. A record that is taken out says who missed what."""
+    it = Machines(tmp_path, "[topics.Games]", "max_unacked = 10")
+    assert run(*it.subscribed("one", "--durable", "audit", "--timeout", "0")) == []
+    it.subscribers["one"].kill()
+    assert run(*it.subscribed("four", "--durable", "stalled", "--max-unacked", "10", "--timeout", "0")) == []
+    readers = {name: start("topic", *it.subscribed(name, "--count", "300")) for name in ("two", "three")}
+    wait_until(lambda: {"two", "three"} <= it.shown().keys(), "two live subscriptions")
+    it.publish(0, 100)
+    it.hub.restart()
+    # What is not durable ends with the hub, and begins anew; it gets what comes from then on.
+    wait_until(lambda: {"two", "three"} <= it.shown().keys(), "two live subscriptions again")
+    it.publish(100, 400)
+    it.subscribers["one"].start()
+    got = run(*it.subscribed("one", "--durable", "audit", "--count", "200"))
+    it.subscribers["one"].restart()
+    it.hub.restart()
+    got += run(*it.subscribed("one", "--durable", "audit", "--count", "200"))
+    assert list(dict.fromkeys(got)) == [str(number) for number in range(400)]
+    for reader in readers.values():
+        lines = reader.communicate(timeout=PATIENCE_S)[0].decode().split()
+        assert lines == sorted(set(lines), key=int)
+        assert lines[-1] in ("299", "399")
+    stalled = it.shown()["four"]
+    assert (stalled["pending"], stalled["waits_for"]) == (380, "room: queue-full"), "ten wait there, ten are on the way"
+    assert stalled["on_the_way"] == 10
+    it.stop()
+    assert replay(it.logs, engine="local").verdict == "pass"
+    lie_about(it.logs, "passed_on")
+    told = [(found.check, found.subscription) for found in replay(it.logs, engine="local").findings]
+    assert any(check in ("topic_lost", "topic_twice") and "/" in name for check, name in told)
+
+
+def lie_about(logs: Path, event: str) -> None:
+    """Take a record of that kind out of the first log that has one."""
+    for file in sorted(logs.rglob("*.jsonl*")):
+        lines = file.read_bytes().splitlines(keepends=True)
+        for at, line in enumerate(lines):
+            if f'"{event}"'.encode() in line:
+                file.write_bytes(b"".join([*lines[:at], *lines[at + 1 :]]))
+                return
+    raise AssertionError(f"no log has {event}")
+
+
+# ``triack stream``: why a stream does not move, and when it is sent again, on a running node and at rest.
+
+NOBODY = "udp://127.0.0.1:9/orders"
+
+
+def run_stream(*arguments: str | Path, code: int = 0) -> list[str]:
+    """The lines that a command writes."""
+    finished = command("stream", *arguments)
+    assert finished.returncode == code, finished.stderr.decode()
+    return (finished.stdout or finished.stderr).decode().splitlines()
+
+
+@pytest.mark.slow
+def test_one_command_says_why_a_stream_does_not_move_and_when_it_is_sent(tmp_path: Path) -> None:
+    with open_sync("b", tmp_path / "b", listen=True) as b, open_sync("a", tmp_path / "a") as a:
+        at = ("--data", tmp_path / "a")
+        a.send(f"{b.address}/q", b"x").ordered(WAIT)
+        a.send(NOBODY, b"away").queued(WAIT)
+        waits, moves = (line.split() for line in run_stream("list", *at)[1:])
+        assert (waits[:4], waits[-3:-1]) == ([NOBODY, "out", "transactional", "0"], ["waiting", "answer"])
+        assert moves == [f"{b.address}/q", "out", "transactional", "0", "0", "1", "connected", "-", "-"]
+        assert [line.split()[0] for line in run_stream("list", "--waiting", *at)[1:]] == [NOBODY]
+        head, why, when, what, *_ = run_stream("show", NOBODY, *at)
+        assert head == f"{NOBODY}: outgoing transactional stream 2, priority 0, sequence 2"
+        assert why == "  waiting: the peer does not answer"
+        assert when.startswith("  calls the peer again in ")
+        assert what == "  packet 1 is not acknowledged: 1 to send, 0 sent"
+        assert "  last order ack: packet 1, " in "\n".join(run_stream("show", f"{b.address}/q", *at))
+        (row,) = (json.loads(line) for line in run_stream("show", "q", "--json", "--data", tmp_path / "b"))
+        assert (row["kind"], row["stream"], row["accepted"], row["acked"]) == ("in", "q", 1, 1)
+        (text,) = run_stream("show", "nowhere", *at, code=2)
+        assert text.startswith("triack: no stream leads to or from nowhere")
+
+
+@pytest.mark.slow
+def test_at_rest_it_tells_what_the_store_knows(tmp_path: Path) -> None:
+    with open_sync("b", tmp_path / "b", listen=True) as b, open_sync("a", tmp_path / "a") as a:
+        a.send(f"{b.address}/q", b"x").ordered(WAIT)
+        a.send(NOBODY, b"away").queued(WAIT)
+    head, why, what, *_ = run_stream("show", NOBODY, "--data", tmp_path / "a")
+    assert (head.split(":")[-1], why) == (
+        " outgoing transactional stream 2, priority 0, sequence 2",
+        "  waiting: no process runs the node",
+    )
+    assert what == "  packet 1 is not acknowledged: 1 to send, 0 sent"
+    lines = run_stream("show", "q", "--data", tmp_path / "b")
+    assert "  accepted up to packet 1; 0 wait for others before them" in lines
+    assert "  no session brings packets of it now" in lines
+
+
+# ``triack route``, and what ``triack queue list`` shows of a relay.
+
+
+def run_route(*arguments: str | Path, code: int = 0) -> list[str]:
+    """The lines that a command writes."""
+    finished = command(*arguments)
+    assert (finished.returncode, finished.stderr) == (code, b""), finished.stderr.decode()
+    return finished.stdout.decode().splitlines()
+
+
+@pytest.mark.slow
+def test_a_relay_explains_itself_and_shows_what_waits(tmp_path: Path) -> None:
+    """A message for a node that is away waits at the relay, until it is purged."""
+    at = ("--data", tmp_path / "hub")
+    routes = [triack.Route("plant-*", via="plant"), triack.Route("old", via="plant", rename="plant")]
+    listen = "udp://127.0.0.1:0"
+    with (
+        triack.sync.open("hub", data=tmp_path / "hub", listen=listen, routes=routes, settings=quick()) as hub,
+        triack.sync.open(
+            "sensor", data=tmp_path / "sensor", routes=[triack.Route("*", via="hub")], settings=quick()
+        ) as sensor,
+    ):
+        hub.trust("sensor", sensor.key, may_relay=["plant-*"])
+        sensor.trust("hub", hub.key, hub.address)
+        assert [line.split() for line in run_route("route", "list", *at)] == [
+            ["TO", "VIA", "LINK", "WHICH", "CALLS", "IT"],
+            ["plant-*", "plant", "async", "-"],
+            ["old", "plant", "async", "plant"],
+        ]  # fmt: skip
+        old = json.loads(run_route("route", "list", "--json", *at)[1])
+        assert (old["to"], old["via"], old["rename"], old["link"]) == ("old", "plant", "plant", "async")
+        assert run_route("route", "test", "plant-b", "--from", "sensor", *at) == [
+            "the route for plant-* leads by plant"
+        ]
+        assert run_route("route", "test", "cloud", "--from", "sensor", *at, code=1)[0].startswith(
+            "access-denied: sensor may"
+        )
+        assert run_route("route", "test", "cloud", *at, code=1) == [
+            "no peer has the name cloud, and no route is for it"
+        ]
+        assert "which calls it plant" in run_route("route", "test", "old", *at)[0]
+        sensor.send("plant-b/orders", b"12 valves", delivery=triack.RECOVERABLE).stored(WAIT)
+        row = next(json.loads(line) for line in run_route("queue", "list", "--json", *at) if "plant-b" in line)
+        assert (row["queue"], row["kind"], row["messages"]) == ("plant-b/orders", "from sensor", 1)
+        assert json.loads(run_route("status", "--json", *at)[0])["transit"][0]["came_by"] == "sensor"
+        [told] = [line.split() for line in run_route("status", *at) if line.startswith("plant ")]
+        assert told[3] == "1"  # on the way
+        [looked] = [
+            it for it in json.loads(run_route("top", "--once", "--json", *at)[0])["peers"] if it["peer"] == "plant"
+        ]
+        assert looked["waiting"] == 1
+        [checked] = run_route("check", "--oldest", "0,1000", *at, code=1)
+        assert "the oldest message of plant-b/orders from sensor is" in checked
+        assert "'outgoing'=1;" in checked
+        assert run_route("route", "purge", "plant-b", *at) == ["1 message removed"]
+        assert hub.stats().transit == []
+
+
+@pytest.mark.slow
+def test_a_route_that_leads_back_is_named(tmp_path: Path) -> None:
+    at = ("--data", tmp_path / "hub")
+    key = run_route("keygen", "--data", tmp_path / "sensor")[0]
+    run_route("trust", "add", "sensor", key, "--may-relay", "*", *at)
+    with triack.sync.open("hub", data=tmp_path / "hub", routes=[triack.Route("*", via="sensor")]):
+        looped = run_route("route", "test", "cloud", "--from", "sensor", *at, code=1)
+        assert looped == ["route-loop: the route for * leads by sensor, which sent it"]
+        failed = command("route", "test", "cloud", "--from", "nobody", *at)
+        assert "the node has no such peer" in message_of(failed)
+
+
+def test_routes_are_read_as_they_are_written() -> None:
+    assert read_routes(("plant-*=hub", "*=gateway")) == [
+        triack.Route("plant-*", via="hub"),
+        triack.Route("*", "gateway"),
+    ]
+    assert read_routes(("plant-*=hub,seal",)) == [triack.Route("plant-*", "hub", seal=True)]
+    for value in ("hub", "plant-*=hub,", "plant-*=hub,sealed"):
+        with pytest.raises(UsageError, match="write it as TO=VIA"):
+            read_routes((value,))
+
+
+# ``triack status``, on a node that runs inside a program and on a directory at rest.
+
+
+def run_status(*arguments: str | Path, code: int = 0) -> list[str]:
+    """The lines that the command writes."""
+    finished = command("status", *arguments)
+    assert (finished.returncode, finished.stderr) == (code, b""), finished.stderr.decode()
+    return finished.stdout.decode().splitlines()
+
+
+@pytest.mark.slow
+def test_what_runs_says_where_and_with_whom(tmp_path: Path) -> None:
+    """A peer that is there, one that is not, and what waits; a directory that nobody runs is looked at, too."""
+    nobody = f"udp://127.0.0.1:{free_port()}"
+    settings = quick(close_timeout_s=0.0)
+    with open_sync("b", listen=True) as b:
+        peers = {"b": b.address, "c": nobody}
+        with triack.sync.open("a", data=tmp_path, insecure=True, peers=peers, settings=settings) as a:
+            a.send("b/orders", b"x").ordered(WAIT)
+            a.send_many("c/orders", [b"x", b"y"]).queued(WAIT)
+            a.send("here", b"x").ordered(WAIT)
+            wait_for_status(lambda: a.stats().troubles)
+            runs, node_id, room, unread, trouble, remedy, head, *peers_told = run_status("--data", tmp_path)
+            most_first = run_status("--data", tmp_path, "--sort", "waiting")[-2:]
+            found = json.loads(run_status("--data", tmp_path, "--json")[0])
+            assert (runs, node_id) == ("a runs, listens nowhere", f"node id {a.node_id}")
+    assert room.startswith("room on the disk: ")
+    assert unread == "unread: 1, dead letters: 0"
+    assert trouble.startswith("trouble: c does not answer: nothing came back (for ")
+    assert remedy.startswith("  to do: check that a node runs there")
+    assert [line.split()[0] for line in most_first] == ["c", "b"]
+    assert head.split() == ["PEER", "LINK", "ADDRESS", "ON", "THE", "WAY", "WAITS", "FOR"]
+    assert [line.split() for line in peers_told] == [
+        ["b", "up", peers["b"], "0", "-"],
+        ["c", "down", "-", "2", "answer"],
+    ]
+    assert (found["running"], found["name"], found["listening"]) == (True, "a", None)
+    assert {field.name for field in fields(triack.NodeStats)} <= found.keys()
+    assert run_status("--data", tmp_path, code=3)[:2] == ["no process runs it", node_id]
+    assert json.loads(run_status("--data", tmp_path, "--json", code=3)[0])["running"] is False
+
+
+@pytest.mark.slow
+def test_who_has_what_and_what_has_no_room_is_shown(tmp_path: Path) -> None:
+    """At the node that has no room, and at the one that waits for it."""
+    full = quick(limits=triack.Limits(queue_quota={"orders": triack.Quota(2)}), messages_per_packet=1)
+    with triack.sync.open("b", data=tmp_path / "b", listen="udp://127.0.0.1:0", insecure=True, settings=full) as b:
+        peers = {"b": b.address}
+        with triack.sync.open("a", data=tmp_path / "a", insecure=True, peers=peers, settings=quick()) as a:
+            a.send_many("b/orders", [b"x"] * 2).ordered(WAIT)
+            a.send("b/orders", b"x").queued(WAIT)
+            held = b.receive("orders", ack="manual", name="packer").get(WAIT)
+            wait_for_status(lambda: a.stats().outgoing[0].held == "queue-full" and b.stats().holds)
+            assert [(it.peer, it.queue, it.reason) for it in b.stats().holds] == [("a", "orders", "queue-full")]
+            waits = run_status("--data", tmp_path / "a")[-1].split()
+            told = run_status("--data", tmp_path / "b")
+            here = [line.split() for line in told[-4:]]
+            listed = command("queue", "list", "--data", tmp_path / "a").stdout.decode().splitlines()[-1]
+    assert waits[-2:] == ["room:", "queue-full"]
+    assert "trouble: queue orders has reached its quota" in told
+    assert listed.endswith("room: queue-full")
+    assert here[0] == ["NO", "ROOM", "FOR", "TO", "QUEUE", "CLASS", "AS"]
+    assert here[1] == ["a", "orders", "transactional", "queue-full"]
+    assert here[3][:4] == ["orders", "packer", "-", "1"]
+    assert held.body == b"x"
+
+
+def wait_for_status(condition: Callable[[], object]) -> None:
+    """Nothing tells of it."""
+    end_s = time.monotonic() + WAIT
+    while not condition():
+        assert time.monotonic() < end_s
+        time.sleep(0.01)
+
+
+@pytest.mark.slow
+def test_a_link_by_address_is_up_under_that_name(tmp_path: Path) -> None:
+    with open_sync("b", listen=True) as b, open_sync("a", tmp_path) as a:
+        a.send(f"{b.address}/q", b"x").ordered(WAIT)
+        (row,) = [line.split() for line in run_status("--data", tmp_path) if line.startswith("udp://")]
+    assert row == [b.address, "up", b.address, "0", "-"]
+
+
+@pytest.mark.slow
+def test_it_is_shown_again_and_again(tmp_path: Path) -> None:
+    """Until somebody has seen enough."""
+    with open_sync("a", tmp_path):
+        watching = start("status", "--data", tmp_path, "--json", "--watch", "0.05")
+        assert watching.stdout is not None
+        assert [json.loads(watching.stdout.readline())["name"] for _ in range(3)] == ["a"] * 3
+        watching.terminate()
+        watching.communicate(timeout=SECONDS)
+    assert watching.wait() == 143
+
+
+def test_a_directory_without_a_node_has_no_status(tmp_path: Path) -> None:
+    """And none is made of it."""
+    finished = command("status", "--data", tmp_path)
+    assert finished.returncode == 2
+    assert b"there is no node in" in finished.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_what_a_failing_handler_waits_for_is_shown(tmp_path: Path) -> None:
+    """With its error, while its message waits in its queue, and no more when it has succeeded."""
+    away = threading.Event()
+    away.set()
+
+    def store(_message: triack.Message) -> None:
+        if away.is_set():
+            raise ConnectionError("the database is away")
+
+    with open_sync("a", tmp_path) as a:
+        a.handler("orders", redelivery=triack.Redelivery(first_wait_s=0.2, max_wait_s=0.2), name="packer")(store)
+        a.send("orders", b"x")
+        failing = re.compile("packer .* ConnectionError: the database is away$")
+        wait_for_status(lambda: any(map(failing.search, run_status("--data", tmp_path))))
+        away.clear()
+        wait_for_status(lambda: not a.queue_lengths()["orders"])
+        assert not [line for line in run_status("--data", tmp_path) if "packer" in line]
+
+
+# Views that are drawn again and again.
+
+
+async def test_once_is_once(capsys: pytest.CaptureFixture[str]) -> None:
+    async def draw() -> None:
+        click.echo("seen")
+
+    await repeat(draw, None)
+    assert capsys.readouterr().out == "seen\n"
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("kind", [io.StringIO, Terminal])
+async def test_again_is_until_it_is_ended(kind: type[io.StringIO], monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a pipe one below the other; on a terminal in its place, on a screen that is left as it was."""
+    out, drawn, enough = kind(), list[int](), asyncio.Event()
+
+    async def draw() -> None:
+        drawn.append(len(drawn))
+        click.echo(f"view {drawn[-1]}")
+        if len(drawn) == 3:
+            enough.set()
+
+    monkeypatch.setattr(sys, "stdout", out)
+    monkeypatch.setenv("TERM", "xterm")
+    watching = asyncio.create_task(repeat(draw, 0.001))
+    await enough.wait()
+    await asyncio.sleep(0.01)
+    watching.cancel()
+    await asyncio.gather(watching, return_exceptions=True)
+    assert "view 0" in out.getvalue()
+    assert "view 2" in out.getvalue()
+    assert ("\x1b[?1049h" in out.getvalue()) == ("\x1b[?1049l" in out.getvalue()) == (kind is Terminal)

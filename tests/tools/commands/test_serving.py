@@ -1,0 +1,654 @@
+"""Serving: configuration, succession, visitors, keys and trust."""
+
+import asyncio
+import json
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, suppress
+from functools import partial
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+import triack
+from tests.certificates import make_certificate
+from tests.machine import PATIENCE_S
+from tests.node.nodes import WAIT, make, quick
+from tests.tools.commands.serving import serving
+from tests.tools.processes import SECONDS, Server, message_of, start, wait_until
+from tests.tools.processes import triack as command
+from tests.tools.processes import triack as run_triack
+from triack import sync
+from triack.base.errors import (
+    AddressError,
+    ConfigError,
+    NodeClosed,
+    StoreError,
+    StoreInUse,
+    TriackError,
+    UsageError,
+    WaitTimeout,
+)
+from triack.base.news import PeerSilent
+from triack.node.control import handover, server
+from triack.node.control.control_frames import Link, greet
+from triack.node.control.handover import Served
+from triack.node.files.access import DEFAULT_SUITE
+from triack.node.files.keys import Identity, KeyKind, decode_key, encode_key
+from triack.node.files.notes import read_note
+from triack.node.node import open_node
+from triack.store.runs import Reading
+from triack.tools.cli import main
+from triack.tools.commands import visiting
+from triack.tools.commands.enrol import enrol
+from triack.tools.commands.keygen import keygen
+from triack.tools.commands.policy import policy
+from triack.tools.commands.serve import _start, serve
+from triack.tools.commands.succession import Succession
+from triack.tools.commands.trust import trust
+from triack.tools.commands.visiting import Host, calling, stats_of, visit
+from triack.transport.invitation import Invitation
+
+# How a command finds the node of a directory: the process that runs it, or the directory itself.
+
+
+async def test_who_runs_the_node_is_asked_and_nobody_needs_to(tmp_path: Path) -> None:
+    """Either way the command sees the same queues, and its exit code is the caller's."""
+    kinds = list[str]()
+
+    async def work(node: Host) -> int:
+        kinds.append(type(node).__name__)
+        return len((await stats_of(node)).queues)
+
+    async with make("a", tmp_path) as node:
+        await (await node.send("orders", b"x")).stored()
+        assert await visit(tmp_path, work) == 2
+    assert await visit(tmp_path, work) == 2
+    assert kinds == [triack.Client.__name__, triack.Node.__name__]
+
+
+async def test_where_no_node_is_that_is_said(tmp_path: Path) -> None:
+    async def work(_node: Host) -> int:
+        raise AssertionError
+
+    with pytest.raises(UsageError, match="there is no node in"):
+        await visit(tmp_path, work)
+
+
+async def test_a_process_that_does_not_answer_is_no_reason_to_hang(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that was stopped takes the connection, as its system does that."""
+    monkeypatch.setattr(visiting, "ANSWER_S", 0.1)
+
+    async def be_silent(link: Link) -> None:
+        with suppress(ConnectionError):
+            while True:
+                await link.receive()
+
+    async def work(_node: Host) -> int:
+        raise AssertionError
+
+    async with serving(tmp_path / "a", be_silent, be_silent):
+        with pytest.raises(WaitTimeout, match=r"has not answered for 0\.1 s: it is stopped, or stuck"):
+            await visit(tmp_path / "a", work)
+
+
+@pytest.mark.slow
+def test_a_read_only_file_system_is_looked_at(tmp_path: Path) -> None:
+    """In a copy, which has no keys and is gone afterwards; nothing else works there."""
+    data = tmp_path / "a"
+    with triack.sync.open("a", data=data, settings=quick()) as node:
+        node.send("orders", b"x").ordered(WAIT)
+    before = set(Path(tempfile.gettempdir()).glob("triack-look-*"))
+    script = f"""
+mount -t tmpfs none {tmp_path}/ro && cp -a {data} {tmp_path}/ro && mount -o remount,ro {tmp_path}/ro || exit 77
+{sys.executable} -m triack status --data {tmp_path}/ro/a; echo $?
+{sys.executable} -m triack queue list --data {tmp_path}/ro/a; echo $?
+{sys.executable} -m triack queue purge orders --all --data {tmp_path}/ro/a; echo $?
+"""
+    (tmp_path / "ro").mkdir()
+    unshare = ["unshare", "-rm", "sh", "-c", script]
+    done = subprocess.run(unshare, capture_output=True, text=True, timeout=WAIT, check=False)
+    if done.returncode in (1, 77):
+        pytest.skip("this machine lets nobody mount in a namespace")
+    lines = done.stdout.splitlines()
+    assert (lines[0], "unread: 1, dead letters: 0" in lines, lines[4]) == ("no process runs it", True, "3")
+    assert [line.split()[:3] for line in lines if line.startswith("orders")] == [["orders", "in", "1"]]
+    assert (lines[-1], "not writable" in done.stderr) == ("1", True)
+    assert set(Path(tempfile.gettempdir()).glob("triack-look-*")) == before
+
+
+async def test_a_copy_has_the_store_and_no_keys(tmp_path: Path) -> None:
+    async with make("a", tmp_path / "a") as node:
+        await (await node.send("orders", b"x")).stored()
+    (tmp_path / "copy").mkdir()
+    visiting._copy_store(tmp_path / "a", tmp_path / "copy")  # noqa: SLF001 - only a read-only file system calls it
+    assert {path.name for path in (tmp_path / "copy").iterdir()} <= {"store.db", "store.db-wal"}
+    with pytest.raises(StoreError, match=r"copy the store of .*, which cannot be written"):
+        visiting._copy_store(tmp_path / "a", tmp_path / "nowhere")  # noqa: SLF001
+
+
+async def test_a_command_that_calls_peers_uses_the_running_node_or_opens_one(tmp_path: Path) -> None:
+    async with make("a", tmp_path), calling(tmp_path, {}, DEFAULT_SUITE) as node:
+        assert type(node) is triack.Client
+    async with make("b", tmp_path / "b"):
+        pass
+    async with calling(tmp_path / "b", {}, DEFAULT_SUITE) as node:
+        assert (type(node), node.name) == (triack.Node, "b")
+    (tmp_path / "c").mkdir()
+    with pytest.raises(UsageError, match="there is no node in"):
+        await calling(tmp_path / "c", {}, DEFAULT_SUITE).__aenter__()
+    assert list((tmp_path / "c").iterdir()) == []
+
+
+# The process that goes on with a directory when the one that serves it went away.
+
+
+@pytest.fixture
+async def succession(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Succession]:
+    """A command at a directory."""
+    monkeypatch.setattr(handover, "SOON_S", 0.1)
+
+    async with asyncio.timeout(PATIENCE_S), Succession(tmp_path, partial(own_node, tmp_path)) as it:
+        yield it
+
+
+def own_node(data: Path) -> triack.Node:
+    """The node that a command opens."""
+    return triack.open("own", data=data, insecure=True)
+
+
+async def name_at(link: Link) -> str:
+    """The name of the node at the other end, and no more."""
+    welcome = await greet(link)
+    await link.close()
+    return str(welcome["name"])
+
+
+async def next_name(succession: Succession) -> str:
+    """The name of the node that the command goes on with."""
+    return await name_at(await succession.next())
+
+
+async def test_after_another_command_it_opens_the_directory(tmp_path: Path, succession: Succession) -> None:
+    """Once, however often the connection is lost."""
+    succession.handle_welcome({"passing": True})
+    assert [await next_name(succession) for _ in range(2)] == ["own", "own"]
+
+
+async def test_a_directory_that_is_still_in_use_is_waited_for(
+    tmp_path: Path, succession: Succession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The one that went away closes its store last."""
+    monkeypatch.setattr(server, "publish", lambda _data, _served: None)
+    async with make("other", tmp_path):
+        finding = asyncio.create_task(next_name(succession))
+        await asyncio.sleep(0.3)
+        assert not finding.done()
+    monkeypatch.undo()
+    assert await finding == "own"
+
+
+async def test_a_server_that_is_started_again_gets_its_directory(tmp_path: Path, succession: Succession) -> None:
+    """However long that takes."""
+    succession.handle_welcome({"passing": False})
+    finding = asyncio.create_task(next_name(succession))
+    await asyncio.sleep(0.3)
+    async with make("server", tmp_path):
+        assert await finding == "server"
+
+
+async def test_a_node_of_its_own_needs_no_control_socket(
+    succession: Succession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where there is no room for one, or the system has none."""
+
+    def refuse() -> Path:
+        raise TriackError("no room for a socket")
+
+    monkeypatch.setattr(server, "make_socket_path", refuse)
+    assert await name_at(await succession.first()) == "own"
+
+
+async def test_a_node_of_its_own_that_has_ended_says_why(tmp_path: Path, succession: Succession) -> None:
+    await next_name(succession)
+    assert succession.own is not None
+    await succession.own.close()
+    with pytest.raises(NodeClosed):
+        await succession.next()
+
+
+async def test_a_server_that_begins_gets_the_directory_of_a_command(tmp_path: Path, succession: Succession) -> None:
+    """Which goes on through it, and waits for it to come back when it went away."""
+    link = await succession.first()
+    async with make("server", tmp_path):
+        with pytest.raises(ConnectionError):
+            await link.receive()
+        await link.close()
+        assert succession.own is not None
+        assert await next_name(succession) == "server"
+        assert succession.own is None
+
+
+async def test_servers_do_not_give_way_to_each_other(tmp_path: Path) -> None:
+    """At once; nor does a command that serves others."""
+    async with Succession(tmp_path, partial(own_node, tmp_path), passing=False) as serving:
+        assert await name_at(await serving.first()) == "own"
+        with pytest.raises(StoreInUse):
+            await make("server", tmp_path).start()
+
+
+async def test_who_cannot_go_on_elsewhere_keeps_its_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server waits for it to end, but only for a time."""
+    monkeypatch.setattr(handover, "CLAIM_S", 0.2)
+    async with Succession(tmp_path, partial(own_node, tmp_path), gives_way=False) as express:
+        link = await express.first()
+        with pytest.raises(StoreInUse):
+            await make("server", tmp_path).start()
+        assert await name_at(link) == "own"
+        monkeypatch.undo()
+        starting = asyncio.create_task(make("server", tmp_path).start())
+        await asyncio.sleep(0.2)
+    await (await starting).close()
+
+
+@pytest.mark.slow
+def test_commands_go_on_through_a_server_that_begins(tmp_path: Path) -> None:
+    """Each line once and in order, before and after: nobody has to end them first."""
+    data = tmp_path / "a"
+    reading = start("receive", "orders", "--create", "--count", "4", "--data", data, "--insecure")
+    wait_until(lambda: read_note(data, handover.Served) is not None, "the directory is in use")
+    sending = start("send", "orders", "--data", data, "--insecure", stdin=subprocess.PIPE)
+
+    def pass_on(line: bytes) -> None:
+        assert sending.stdin is not None
+        assert reading.stdout is not None
+        sending.stdin.write(line)
+        sending.stdin.flush()
+        assert reading.stdout.readline() == line
+
+    pass_on(b"one\n")
+    pass_on(b"two\n")
+    with Server(data) as server:
+        pass_on(b"three\n")
+        pass_on(b"four\n")
+        sending.communicate(timeout=SECONDS)
+        reading.communicate(timeout=SECONDS)
+        assert (sending.returncode, reading.returncode, server.stop()) == (0, 0, 0)
+
+
+@pytest.mark.slow
+def test_settings_that_are_another_process_s_are_named(tmp_path: Path) -> None:
+    """Both commands; what holds for the messages is no setting of a node, and a key is no reason to say no."""
+    given = ("--log", tmp_path / "log", "--name", "b", "--suite", DEFAULT_SUITE, "--insecure")
+    told = f"--log and --name and --suite without effect: another process serves {tmp_path}, with settings of its own"
+    with triack.sync.open("a", data=tmp_path, insecure=True):
+        sent = command("send", "orders", "--label", "l", "--data", tmp_path, *given, stdin=b"x\n")
+        received = command("receive", "orders", "--count", "1", "--data", tmp_path, *given)
+        quiet = command("send", "orders", "--data", tmp_path, "--insecure", stdin=b"x\n")
+    assert (sent.returncode, received.returncode, received.stdout) == (0, 0, b"x\n")
+    assert told in sent.stderr.decode()
+    assert told in received.stderr.decode()
+    assert quiet.stderr == b""
+    assert not (tmp_path / "log").exists()
+
+
+# ``triack serve``: it says where it listens, can be found while it runs, and ends in good order or with its reason.
+
+HERE = ("--listen", "udp://127.0.0.1:0", "--insecure")
+
+
+def run(*arguments: str | Path) -> Result:
+    """The command, in this process: only what ends before it serves."""
+    return CliRunner().invoke(serve, list(map(str, arguments)), standalone_mode=False, catch_exceptions=False)
+
+
+def test_an_address_that_other_processes_cannot_reach_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(AddressError, match=r"^listen on memory://a: other processes cannot reach memory$"):
+        run("--name", "a", "--listen", "memory://a", "--data", tmp_path, "--insecure")
+
+
+def test_a_queue_that_can_have_no_such_name_is_refused(tmp_path: Path) -> None:
+    """Before anything is made."""
+    with pytest.raises(ConfigError, match=r"^--queue: node\.queues: name 'a/b': '/' is not a letter"):
+        run("--name", "a", *HERE, "--queue", "a/b", "--data", tmp_path / "a")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_it_can_be_found_while_it_runs_and_not_after(tmp_path: Path) -> None:
+    """By its data directory."""
+    with Server(tmp_path / "a") as server:
+        served = read_note(server.data, Served)
+        assert served is not None
+        assert (served.pid, served.listen) == (server.pid, server.address)
+        assert server.stop() == 0
+        assert read_note(server.data, Served) is None
+
+
+def test_it_has_the_name_of_its_directory_when_it_is_given_none(tmp_path: Path) -> None:
+    """As the other commands name it, which open the same directory when nobody serves it."""
+    process = start("serve", *HERE, "--json", "--data", tmp_path / "plant")
+    assert process.stdout is not None
+    assert json.loads(process.stdout.readline())["name"] == "plant"
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=SECONDS)
+    assert process.wait() == 0
+
+
+@pytest.mark.slow
+def test_it_has_the_queues_that_were_asked_for_and_no_others(tmp_path: Path) -> None:
+    with Server(tmp_path / "a", "--queue", "one", "--queue", "two") as server:
+        for queue, failed in (("one", False), ("two", False), ("three", True)):
+            sent = run_triack(
+                "send", f"{server.address}/{queue}", "--data", tmp_path / "b", "--insecure", stdin=b"line\n"
+            )
+            assert (sent.returncode != 0) == failed, sent.stderr
+
+
+@pytest.mark.slow
+def test_a_second_one_on_the_same_directory_is_refused(tmp_path: Path) -> None:
+    """And the first can still be found."""
+    with Server(tmp_path / "a") as server:
+        second = run_triack("serve", "--name", "a", *HERE, "--data", server.data)
+        assert second.returncode == 1
+        assert "in use by another node" in message_of(second)
+        assert read_note(server.data, Served) is not None
+
+
+def test_a_hangup_has_files_read_again_and_ends_nothing(tmp_path: Path) -> None:
+    """A user closes the terminal, or a service manager wants files read again: the node goes on."""
+    certificate = make_certificate(tmp_path)
+    tls = ("--listen", "tcp://127.0.0.1:0", "--tls-cert", certificate, "-v")
+    for options, said in ((HERE, None), ((*tls, "--insecure"), f"TLS files read again: {certificate}")):
+        process = start("serve", *options, "--data", tmp_path / "a")
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline().startswith(b"listening ")
+        process.send_signal(signal.SIGHUP)
+        while said is not None and said.encode() not in process.stderr.readline():
+            assert process.poll() is None
+        assert run_triack("queue", "list", "--data", tmp_path / "a").returncode == 0
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=SECONDS)
+        assert process.wait() == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("options", "in_json"),
+    [
+        (("--json",), True),
+        (("--log-format", "json"), True),
+        (("--json", "--log-format", "console"), False),
+        ((), False),
+    ],
+)
+def test_lines_of_the_log_are_as_the_options_say(options: tuple[str, ...], tmp_path: Path, *, in_json: bool) -> None:
+    """With --json they are objects; and no visit of a command leaves one."""
+    served = start("serve", *HERE, "--data", tmp_path / "a", "-v", *options)
+    assert served.stdout is not None
+    served.stdout.readline()
+    for _ in range(3):
+        assert run_triack("status", "--data", tmp_path / "a").returncode == 0
+    with sync.connect(tmp_path / "a") as node:
+        events = node.events()
+        node.send("tcp://127.0.0.1:9/q", b"x")
+        assert isinstance(next(events), PeerSilent)
+    served.terminate()
+    lines = served.communicate(timeout=SECONDS)[1].decode().splitlines()
+    assert [line for line in lines if "conversation ended" in line] == []
+    told = next(line for line in lines if "trying on" in line)
+    if not in_json:
+        assert "[warning" in told
+        return
+    said = json.loads(told)
+    assert (said["level"], said["node"], said["to"]) == ("warning", "a", "tcp://127.0.0.1:9")
+    assert said["event"] == "nobody listens at tcp://127.0.0.1:9; trying on"
+    assert said["timestamp"].endswith("Z")
+
+
+async def test_a_signal_ends_a_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A start of a node with a million messages takes seconds, and nobody wants it any more."""
+    async with open_node("a", data=tmp_path / "a", insecure=True) as node:
+        await node.send("q", b"one of a million")
+    begun = threading.Event()
+
+    def never(reading: Reading) -> None:
+        begun.set()
+        while not reading.is_given_up:
+            time.sleep(0.001)
+        raise StoreError("given up")
+
+    monkeypatch.setattr(Reading, "step", never)
+    node, stopping = open_node("a", data=tmp_path / "a", insecure=True), asyncio.Event()
+    async with AsyncExitStack() as stack:
+        start = asyncio.create_task(_start(node, stack, stopping))
+        await asyncio.to_thread(begun.wait)
+        stopping.set()
+        assert not await start
+
+
+# ``triack trust``: add, list and remove peers of a data directory.
+
+B, C = (encode_key(KeyKind.PUBLIC, Identity.make(lambda size, n=n: bytes([n]) * size).public[0]) for n in (1, 2))  # type: ignore[misc]
+
+
+def run_trust(data: Path, *arguments: str, stdin: str = "") -> Result:
+    """Run the command on a data directory."""
+    return CliRunner().invoke(trust, [*arguments, "--data", str(data)], input=stdin)
+
+
+def test_peers_are_added_listed_and_removed(tmp_path: Path) -> None:
+    """A second key comes behind the first; the secret is used and not shown."""
+    psk = CliRunner().invoke(trust, ["psk"]).output
+    assert psk.startswith("triack-shared-")
+    run_trust(tmp_path, "add", "plant-b", B, "--address", "udp://B:7801", "--send", "orders", "--send", "in-*")
+    assert run_trust(tmp_path, "add", "plant-b", C, "--psk", "-", stdin=psk).exit_code == 0
+    assert run_trust(tmp_path, "list").output.splitlines() == [
+        "plant-b",
+        f"  key      {B}",
+        f"  key      {C}",
+        "  address  udp://b:7801",
+        "  send     orders in-*",
+        "  psk      yes",
+    ]
+    assert json.loads(run_trust(tmp_path, "list", "--json").output) == {
+        "name": "plant-b",
+        "keys": [B, C],
+        "addresses": ["udp://b:7801"],
+        "may_send": ["orders", "in-*"],
+        "may_relay": [],
+        "may_subscribe": [],
+        "relays_for": [],
+        "seal": False,
+        "sealed_only": False,
+        "psk": True,
+        "keep_alive_s": None,
+    }
+    run_trust(tmp_path, "add", "plant-b", "--keep-alive", "25")
+    assert run_trust(tmp_path, "list").output.splitlines()[-1] == "  alive    25 s"
+    run_trust(tmp_path, "add", "plant-b", "--keep-alive", "0")
+    assert run_trust(tmp_path, "list").output.splitlines()[-1] == "  alive    no keep-alives"
+    run_trust(tmp_path, "add", "plant-b", "--may-relay", "plant-*", "--relays-for", "sensor", "--relays-for", "hub")
+    lines = run_trust(tmp_path, "list").output.splitlines()
+    assert "  onward   plant-*" in lines
+    assert "  relays   sensor hub" in lines
+    run_trust(tmp_path, "add", "plant-b", "--seal", "--sealed-only")
+    lines = run_trust(tmp_path, "list").output.splitlines()
+    assert "  seal     yes" in lines
+    assert "  takes    sealed messages only, by relays" in lines
+    run_trust(tmp_path, "add", "plant-b", "--no-seal")
+    assert "  seal     yes" not in run_trust(tmp_path, "list").output
+    run_trust(tmp_path, "remove", "plant-b", "--key", B)
+    assert B not in run_trust(tmp_path, "list").output
+    run_trust(tmp_path, "remove", "plant-b")
+    assert run_trust(tmp_path, "list").output == ""
+
+
+@pytest.mark.parametrize("command", [["list"], ["remove", "plant-b"]])
+def test_a_directory_that_does_not_exist_has_no_peers_to_show(tmp_path: Path, command: list[str]) -> None:
+    """It is a mistyped one, and nothing is made of it."""
+    result = run_trust(tmp_path / "typo", *command)
+    assert result.exit_code == 2
+    assert "does not exist" in result.output
+    assert not (tmp_path / "typo").exists()
+
+
+def test_bad_arguments_are_rejected(tmp_path: Path) -> None:
+    """A mistyped key, an unknown peer, and the node's own key, which a copied command line easily has."""
+    typo = B[:-1] + ("a" if B[-1] != "a" else "b")
+    assert "mistyped" in run_trust(tmp_path, "add", "plant-b", typo).output
+    assert "no such peer" in str(run_trust(tmp_path, "remove", "plant-c").exception)
+    own = CliRunner().invoke(keygen, ["--data", str(tmp_path)]).output.strip()
+    assert "own key" in str(run_trust(tmp_path, "add", "plant-b", own).exception)
+    assert run_trust(tmp_path, "list").output == ""
+
+
+@pytest.mark.parametrize("command", ["trust", "keygen"])
+def test_the_command_is_there(command: str) -> None:
+    """As a command of ``triack``."""
+    with pytest.raises(SystemExit) as end:
+        main([command, "--help"])
+    assert end.value.code == 0
+
+
+@pytest.mark.parametrize(("mode", "warned"), [(0o644, True), (0o600, False)])
+def test_a_secret_that_others_may_read_gets_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, mode: int, warned: bool
+) -> None:
+    path = tmp_path / "psk"
+    path.write_text(CliRunner().invoke(trust, ["psk"]).output)
+    path.chmod(mode)
+    assert run_trust(tmp_path / "a", "add", "plant-b", C, "--psk", str(path)).exit_code == 0
+    assert caplog.messages == (
+        [f"secret in {path}: other users may read it (mode 0644): chmod 600 it"] if warned else []
+    )
+
+
+# ``triack enrol``: what ends at once; two nodes that do it are in the stories.
+
+CODE = Invitation.make(lambda size: bytes(range(size)), 0).code
+
+
+def run_enrol(data: Path, *arguments: str) -> Result:
+    """Run the command on a data directory that no process serves."""
+    return CliRunner().invoke(enrol, [*arguments, "--data", str(data)])
+
+
+@pytest.mark.slow
+def test_only_a_running_node_invites(tmp_path: Path) -> None:
+    assert "no process runs one there" in str(run_enrol(tmp_path, "invite").exception)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (("aaaa" * 8, "udp://127.0.0.1:9"), "mistyped"),
+        (("twelve", "udp://127.0.0.1:9"), "32 letters"),
+        ((CODE, "nowhere"), "cannot read address"),
+        ((CODE, "udp://127.0.0.1:9", "--as", "no name"), "no name"),
+        ((CODE, "udp://127.0.0.1:9", "--name", "no name"), "no name"),
+        ((CODE, "udp://127.0.0.1:9", "--address", "here"), "cannot read address"),
+    ],
+)
+def test_bad_arguments_of_enrol_are_rejected(tmp_path: Path, arguments: tuple[str, ...], why: str) -> None:
+    """Before anything is sent; and never with the code."""
+    failed = run_enrol(tmp_path, "join", *arguments)
+    assert failed.exit_code
+    assert why in str(failed.exception)
+    assert arguments[0] not in str(failed.exception)
+
+
+# ``triack keygen``: a key is made once, exchanged without a gap, and never printed.
+
+
+def run_keygen(data: Path, *arguments: str) -> list[str]:
+    """The keys that it prints."""
+    done = CliRunner().invoke(keygen, ["--data", str(data), *arguments], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.output.split()
+
+
+def test_a_key_is_made_once_and_its_public_half_printed(tmp_path: Path) -> None:
+    (key,) = run_keygen(tmp_path / "a")
+    assert len(decode_key(KeyKind.PUBLIC, key)) == 32
+    assert run_keygen(tmp_path / "a") == [key]
+    assert run_keygen(tmp_path / "b") != [key]
+
+
+def test_a_key_is_exchanged_for_another(tmp_path: Path) -> None:
+    """There is always one to call with; the last one stays."""
+    (old,) = run_keygen(tmp_path)
+    assert run_keygen(tmp_path, "--add")[0] == old
+    new = run_keygen(tmp_path)[1]
+    assert run_keygen(tmp_path, "--use", new) == [new, old]
+    assert run_keygen(tmp_path, "--remove", old) == [new]
+
+
+def test_what_is_no_key_is_refused(tmp_path: Path) -> None:
+    done = CliRunner().invoke(keygen, ["--data", str(tmp_path), "--use", "triack-private-abc"])
+    assert done.exit_code == 2
+    assert "a public key is wanted, and this is a private one" in done.output
+
+
+# ``triack policy``: what the presets say, to people and to programs.
+
+runner = CliRunner()
+
+
+def told(*arguments: str) -> list[str]:
+    done = runner.invoke(policy, list(arguments), catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.output.splitlines()
+
+
+def test_the_list_has_all_of_them_with_their_numbers() -> None:
+    lines = told("list")
+    assert [line.split()[0] for line in lines] == ["POLICY", "DEFAULT", "MSMQ", "SOLACE", "HORNETQ", "AMPS", "WSO2"]
+    assert [" ".join(line.split()[1:]) for line in lines[1:]] == [
+        "64 32 packets 0.5 - 30",
+        "64 32 packets 0.5 20 30",
+        "50 16 packets 1 - 2",
+        "65535 10485760 bytes 2 30 30",
+        "65535 - 1 - 30",
+        "64 32 packets 0.5 - 30",
+    ]
+    rows = [json.loads(line) for line in told("list", "--json")]
+    assert [row["ack_after"] for row in rows] == [
+        "32 packets",
+        "32 packets",
+        "16 packets",
+        "10485760 bytes",
+        None,
+        "32 packets",
+    ]
+
+
+def test_each_value_says_where_it_is_from() -> None:
+    """In whatever case its name is given."""
+    rows = [json.loads(line) for line in told("show", "solace", "--json")]
+    assert rows[0] == {
+        "setting": "session.max_unacked_packet",
+        "value": 50,
+        "source": "Solace API, ADPublishWindowSize",
+    }
+    assert all(row["source"] for row in rows)
+    (line,) = [line for line in told("show", "MSMQ") if line.startswith("session.store_ack_trigger.delay_rtts")]
+    assert line.split()[1:] == ["8", "[MS-MQQB]", "3.1.5.3.2"]
+    assert any(
+        line.split() == ["session.ack_trigger.window_share", "1/2", "Triack"] for line in told("show", "DEFAULT")
+    )
+
+
+def test_an_unknown_name_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["policy", "show", "kafka"])
+    assert ended.value.code == 2
+    assert capsys.readouterr().err == "triack: no policy KAFKA; there are DEFAULT, MSMQ, SOLACE, HORNETQ, AMPS, WSO2\n"

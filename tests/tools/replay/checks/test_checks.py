@@ -1,0 +1,641 @@
+"""Checks one by one: clocks, tiers, silences, windows, store acks."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.tools.replay.acts import following
+from tests.tools.replay.builder import ALPHA, MS, PER_PACKET, Record, World, place
+from tests.tools.replay.faults import TX, ready
+from tests.tools.replay.harmless import HARMLESS
+from tests.tools.replay.judging import checks_of, verdict_of
+from triack.tools.replay.checks.clock_check import Pair, arrivals_before, loses
+from triack.tools.replay.checks.findings import Output
+from triack.tools.replay.checks.path_check import PathSizes
+from triack.tools.replay.checks.settling import Messages
+from triack.tools.replay.checks.silence_check import Silence, judge_patience, judge_timeout
+from triack.tools.replay.checks.store_ack_check import RUNS_MAX, Debt, StoreAcks
+from triack.tools.replay.checks.tier_check import Tiers
+from triack.tools.replay.engines.local_engine import judge_records
+from triack.tools.replay.log.ranges import RangeSet
+
+# The resend tiers, by the settings in force and the clock.
+
+OF_FIRST: Record = {"node": "a", "incarnation": 1, "n": 1, "wall_ns": 0, "sequence": 1, "number": 1, "packets": 1}
+OF_FIRST |= {"resend": False, "previous": 0, "first": 1, "last": 1}
+"""What records of the first packet of a stream say."""
+
+
+def of_interval(resend_ms: int) -> tuple[Tiers, Output]:
+    """The tiers of a node that sends again after that time, and what they find."""
+    out = Output()
+    tiers = Tiers("a", 1, out)
+    tiers.handle_settings({"seq_resend_13_ns": resend_ms * MS})
+    return tiers, out
+
+
+def test_only_the_word_of_a_full_queue_excuses_a_wait() -> None:
+    """Without it, a packet that was sent again should have been sent when its tier ran out."""
+    world = HARMLESS["held_back_for_longer_than_its_tier"]()
+    world.alpha.drop("hold_received", stop=True)
+    world.alpha.drop("hold_received", stop=False)
+    assert {found.check for found in judge_records(world.all_records())} == {"resend_tiers"}
+
+
+@pytest.mark.parametrize(("repeats", "previous"), [(True, 11), (False, 12), (False, 11)])
+def test_what_a_session_had_already_is_still_to_be_sent_again(repeats: bool, previous: int) -> None:
+    """Packet 12 was removed, so 13 is to leave with another ``previous``; until then an ack speaks of the old one."""
+    tiers, out = of_interval(300)
+    removed = RangeSet([(12, 12)])
+    sent = {**OF_FIRST, "number": 13}
+    tiers.handle_sent({**sent, "at_ns": 1, "resend": False, "previous": 12}, RangeSet())
+    tiers.handle_again(13)
+    tiers.handle_sent({**sent, "at_ns": 200 * MS, "resend": repeats, "previous": previous}, removed)
+    tiers.handle_arrived({**sent, "at_ns": 280 * MS, "first": 13, "last": 13}, 13, 13)
+    tiers.handle_scheduled(
+        {**sent, "at_ns": 1_200 * MS, "first": 13, "last": 13, "attempt": 1, "interval_ns": 300 * MS}
+    )
+    is_new = not repeats and previous not in removed
+    assert [found.violation.check for found in out.findings] == (["resend_tiers"] if is_new else [])
+
+
+@pytest.mark.parametrize("has_waited", [False, True])
+def test_where_packets_have_waited_at_a_relay_no_attempt_is_counted(has_waited: bool) -> None:
+    """Without a word that they wait the attempts go on. One that they do ends with the session in use, by chance."""
+    tiers, out = of_interval(300)
+    at = {**OF_FIRST, "number": 13, "session": "s"}
+    again = {**at, "first": 13, "last": 13, "interval_ns": 300 * MS}
+    tiers.handle_sent({**at, "at_ns": 1, "resend": False, "previous": 12}, RangeSet())
+    tiers.handle_scheduled({**again, "at_ns": 1 + 300 * MS, "attempt": 1})
+    if has_waited:
+        tiers.handle_onward({**at, "at_ns": 400 * MS, "here": 13, "waits": True})
+    tiers.handle_onward({**at, "at_ns": 500 * MS, "here": 0, "waits": False})
+    tiers.handle_scheduled({**again, "at_ns": 1 + 600 * MS, "attempt": 2})
+    assert out.findings == []
+    tiers.handle_scheduled({**again, "at_ns": 1 + 900 * MS, "attempt": 2})
+    assert [found.violation.check for found in out.findings] == ([] if has_waited else ["resend_tiers"])
+
+
+@pytest.mark.parametrize("at_ms", [None, 299, 300])
+def test_an_order_ack_of_what_was_given_up_at_that_moment_is_no_progress(at_ms: int | None) -> None:
+    """The wait goes on. Its packets are removed at that time: the record of it may follow that of the next attempt."""
+    tiers, out = of_interval(300)
+    tiers.handle_sent({**OF_FIRST, "at_ns": 0}, RangeSet())
+    tiers.handle_progress({**OF_FIRST, "at_ns": 300 * MS}, outstanding=True)
+    again = {**OF_FIRST, "number": 2, "first": 2, "last": 2, "attempt": 1, "interval_ns": 300 * MS}
+    tiers.handle_scheduled({**again, "at_ns": 300 * MS})
+    if at_ms is not None:
+        tiers.handle_removed({**OF_FIRST, "at_ns": at_ms * MS}, outstanding=True)
+    tiers.finish()
+    assert [found.violation.check for found in out.findings] == ["resend_tiers"] * (at_ms != 300)
+
+
+@pytest.mark.parametrize("held", [False, True])
+def test_while_nothing_is_on_its_way_no_tier_runs_out(held: bool) -> None:
+    """The next hop has given all back; what its session had taken before does not count."""
+    tiers, out = of_interval(300)
+    sent = OF_FIRST
+    tiers.handle_sent({**sent, "at_ns": 1}, RangeSet())
+    tiers.handle_arrived({**sent, "at_ns": 100 * MS}, 1, 1)
+    tiers.handle_withdrawn(RangeSet([(1, 1)]), held=held)
+    if held:
+        tiers.handle_sent({**sent, "at_ns": 200 * MS}, RangeSet())
+        tiers.handle_arrived({**sent, "at_ns": 250 * MS}, 1, 1)
+        tiers.handle_withdrawn(RangeSet([(1, 1)]))
+    tiers.handle_sent({**sent, "at_ns": 5_000 * MS}, RangeSet())
+    tiers.handle_arrived({**sent, "at_ns": 5_100 * MS}, 1, 1)
+    tiers.handle_scheduled({**sent, "at_ns": 5_300 * MS, "attempt": 1, "interval_ns": 300 * MS})
+    assert out.findings == []
+    tiers.handle_sent({**sent, "at_ns": 5_300 * MS}, RangeSet())
+    tiers.handle_arrived({**sent, "at_ns": 5_400 * MS}, 1, 1)
+    tiers.handle_failed({**sent, "at_ns": 5_450 * MS}, RangeSet([(1, 1)]))
+    tiers.handle_progress({**sent, "at_ns": 9_000 * MS}, outstanding=True)
+    assert out.findings == []
+    tiers.handle_sent({**sent, "at_ns": 9_000 * MS}, RangeSet())
+    tiers.handle_arrived({**sent, "at_ns": 9_100 * MS}, 1, 1)
+    tiers.handle_progress({**sent, "at_ns": 9_900 * MS}, outstanding=True)
+    assert [found.violation.check for found in out.findings] == ["resend_tiers"]
+
+
+@pytest.mark.parametrize("attempt", [1, 3])
+def test_another_way_begins_at_the_first_tier(attempt: int) -> None:
+    """Also by a session that was open before, as its node serves other streams."""
+    tiers, out = of_interval(300)
+    sent = {**OF_FIRST, "interval_ns": 300 * MS}
+    tiers.handle_sent({**sent, "at_ns": 1}, RangeSet())
+    for before in (1, 2):
+        tiers.handle_scheduled({**sent, "at_ns": 1 + before * 300 * MS, "attempt": before})
+    tiers.handle_rerouted(700 * MS, RangeSet([(1, 1)]))
+    tiers.handle_sent({**sent, "at_ns": 700 * MS}, RangeSet())
+    tiers.handle_opened("c", MS, resumed=True)
+    tiers.handle_arrived({**sent, "at_ns": 800 * MS}, 1, 1)
+    tiers.handle_scheduled({**sent, "at_ns": 1_000 * MS, "attempt": attempt})
+    assert [found.violation.check for found in out.findings] == ["resend_tiers"] * (attempt == 3)
+
+
+@pytest.mark.parametrize("held", [True, False])
+def test_while_a_next_hop_has_no_room_a_wait_begins_with_each_packet_that_asks_for_some(held: bool) -> None:
+    """The one before ended while nothing was on its way."""
+    tiers, out = of_interval(10_000)
+    sent = {**OF_FIRST, "interval_ns": 10_000 * MS}
+    tiers.handle_sent({**sent, "at_ns": 1}, RangeSet())
+    tiers.handle_withdrawn(RangeSet([(1, 1)]), held=held)
+    tiers.handle_sent({**sent, "at_ns": MS}, RangeSet())
+    tiers.handle_scheduled({**sent, "at_ns": 10_001 * MS, "attempt": 1})
+    tiers.handle_sent({**sent, "at_ns": 65_001 * MS}, RangeSet())
+    tiers.handle_scheduled({**sent, "at_ns": 75_001 * MS, "attempt": 2})
+    assert [found.violation.check for found in out.findings] == ["resend_tiers"] * (not held)
+
+
+# The clocks of two ends: what honest ones may do, and what none does.
+
+SECOND = 1_000 * MS
+TRIP_NS = 20 * MS
+Clock = Callable[[int], int]
+
+
+def talk(here: Clock, there: Clock, seconds: int = 20, gap_ns: int = 100 * MS) -> tuple[list[Pair], list[Pair]]:
+    """Something goes to and fro all the time, each 20 ms on its way; the clocks make of true time what they show."""
+    times = range(0, seconds * SECOND, gap_ns)
+    out = [Pair(here(at), there(at + TRIP_NS)) for at in times]
+    back = [Pair(there(at + gap_ns // 2), here(at + gap_ns // 2 + TRIP_NS)) for at in times]
+    return out, back
+
+
+def right(at_ns: int) -> int:
+    return at_ns
+
+
+def faulty(out: list[Pair], back: list[Pair]) -> bool:
+    return any(list(arrivals_before(*way)) or loses(*way) for way in ((out, back), (back, out)))
+
+
+@pytest.mark.parametrize(
+    "clock",
+    [
+        right,
+        lambda at: at + 10**18,  # another machine, which has run for longer
+        lambda at: at + at // 2_000,  # 500 ppm, ntpd
+        lambda at: int(at * 0.917),  # chrony at its fastest
+        lambda at: int(at * 1.083),
+        lambda at: at - max(0, min(at - 5 * SECOND, 3 * SECOND)),  # a virtual machine that is paused for 3 s
+        lambda at: at - max(0, min(at - 5 * SECOND, 3 * SECOND)) - max(0, min(at - 12 * SECOND, SECOND)),
+        lambda at: at + (60 * SECOND if at > 9 * SECOND else 0),  # suspended, and its peer was not
+    ],
+)
+def test_honest_clocks_are_believed(clock: Clock) -> None:
+    assert not faulty(*talk(right, clock))
+    assert not faulty(*talk(clock, right))
+
+
+def test_two_clocks_that_are_set_right_in_opposite_directions_are_believed() -> None:
+    assert not faulty(*talk(lambda at: int(at * 0.917), lambda at: int(at * 1.083)))
+
+
+@pytest.mark.parametrize("seconds", [10, 20, 3_600])
+def test_a_clock_that_loses_a_quarter_is_found(seconds: int) -> None:
+    out, back = talk(right, lambda at: at * 3 // 4, seconds, gap_ns=seconds * 5 * MS)
+    assert 0.2 < loses(out, back) < 0.26
+    assert not loses(back, out)
+
+
+def test_a_pause_is_no_slow_clock() -> None:
+    """A tenth of the session is gone at once."""
+    out, back = talk(right, lambda at: at - max(0, min(at - 5 * SECOND, 2 * SECOND)))
+    assert not loses(out, back)
+
+
+def test_an_arrival_before_its_send_is_found() -> None:
+    out, back = talk(right, right)
+    out[100] = out[100]._replace(came_ns=out[100].came_ns - SECOND)
+    ((pair, by_ns),) = arrivals_before(out, back)
+    assert pair == out[100]
+    assert 0.9 * SECOND < by_ns < SECOND
+
+
+def test_what_nothing_surrounds_says_nothing() -> None:
+    out, back = talk(right, right, seconds=1)
+    out.append(Pair(5 * SECOND, 2 * SECOND))
+    assert not list(arrivals_before(out, back))
+
+
+def busy() -> World:
+    """Packets and acks go to and fro for 20 seconds."""
+    world = ready()
+    for _ in range(100):
+        world.clock.tick(200 * MS)
+        world.deliver(TX, 1)
+    return world
+
+
+def shift(records: list[Record], by: Callable[[int], int]) -> None:
+    for record in records:
+        change = by(record["at_ns"]) - record["at_ns"]
+        record.update(at_ns=record["at_ns"] + change, wall_ns=record["wall_ns"] + change)
+
+
+def test_the_judge_compares_clocks() -> None:
+    assert verdict_of(busy()).violations == {}
+    slow = busy()
+    shift(slow.beta.records, lambda at: at * 3 // 4)
+    assert verdict_of(slow).violations == {"clocks": 1}
+
+
+def test_the_judge_finds_an_arrival_before_its_send() -> None:
+    """After a pause of both a packet comes a second before it left; the ack that follows is in time."""
+    world = ready()
+    for _ in range(4):
+        world.clock.tick(50 * MS)
+        world.deliver(TX, 1)
+    world.clock.tick(2 * SECOND)
+    sent = world.queue(TX, 1)
+    arrived = world.send(TX, sent)
+    world.beta.records[-1].update({name: world.beta.records[-1][name] - SECOND for name in ("at_ns", "wall_ns")})
+    world.commit(TX, sent)
+    world.ack(arrived)
+    assert verdict_of(world).violations["clocks"] == 1
+
+
+# How long an end may be silent, must be, and what counts as a sign of life.
+
+
+def at(ms: int) -> dict[str, int]:
+    return {"at_ns": ms * MS}
+
+
+def test_silence_begins_with_what_waits_first() -> None:
+    silence = Silence()
+    assert "nothing unacknowledged" in judge_timeout(silence, at(1), 10 * MS, "ack")
+    silence.send(2, at(1_000))
+    silence.send(3, at(1_005))
+    assert "closed after 9 ms" in judge_timeout(silence, at(1_009), 10 * MS, "ack")
+    assert judge_timeout(silence, at(1_010), 10 * MS, "ack") == ""
+    silence.hear(at(1_010), acked=2)
+    assert "closed after 9 ms" in judge_timeout(silence, at(1_019), 10 * MS, "ack")
+
+
+def test_an_initiator_waits_for_its_confirmation() -> None:
+    """Packets that it sends meanwhile do not begin the wait anew; any sign of life ends it."""
+    silence = Silence()
+    silence.ask(at(1_000))
+    silence.send(1, at(1_006))
+    assert judge_timeout(silence, at(1_010), 10 * MS, "ack") == ""
+    silence.hear(at(1_010), acked=1)
+    assert "nothing unacknowledged" in judge_timeout(silence, at(1_030), 10 * MS, "ack")
+
+
+def test_the_longest_silence_counts_only_while_something_waits() -> None:
+    silence = Silence()
+    silence.send(1, at(1_000))
+    silence.hear(at(1_300), acked=1)
+    silence.hear(at(9_000))
+    assert silence.longest_ns == 300 * MS
+    assert judge_patience(silence, 150 * MS) == ""
+    assert "open for 300 ms" in judge_patience(silence, 149 * MS)
+
+
+def test_a_ping_waits_for_its_answer() -> None:
+    """As a packet waits for its ack; one that an initiator sends before it was heard waits as its connect does."""
+    silence = Silence()
+    silence.ping(at(1_000))
+    silence.ping(at(1_200))
+    assert judge_timeout(silence, at(1_300), 300 * MS, "ack") == ""
+    silence.hear(at(1_300))
+    assert "open for 300 ms" in judge_patience(silence, 149 * MS)
+    assert "nothing unacknowledged" in judge_timeout(silence, at(9_000), 300 * MS, "ack")
+    initiator = Silence()
+    initiator.ask(at(1_000))
+    initiator.ping(at(1_200))
+    initiator.hear(at(9_000))
+    assert judge_patience(initiator, MS) == ""
+
+
+def test_a_packet_of_an_initiator_that_was_not_heard_yet_waits_from_when_it_left() -> None:
+    """A request from before may wait as a connect does; the session closes no sooner than that allows, and no later."""
+    silence = Silence()
+    silence.ask(at(1_000))
+    silence.ping(at(1_200))
+    silence.send(1, at(1_600))
+    silence.send(1, at(1_800))
+    assert judge_timeout(silence, at(1_900), 900 * MS, "ack") == ""
+    silence.hear(at(1_900), acked=1)
+    assert (judge_patience(silence, 150 * MS), silence.longest_ns) == ("", 300 * MS)
+    silence.end(at(2_250))
+    assert "open for 350 ms" in judge_patience(silence, 199 * MS)
+
+
+# How much an end may have unacknowledged: by agreement, and by what it says of a window that follows its path.
+
+
+def test_a_window_that_is_announced_in_time_may_be_used_up() -> None:
+    """One after the other, up to what was agreed on, and down again when so few are left."""
+    world = ready()
+    for window in (16, 32, 64):
+        following(world, window)
+        world.ack(world.send("express", world.queue("express", window)))
+    following(world, 32)
+    world.ack(world.send("express", world.queue("express", 32)))
+    assert not checks_of(world) & {"window", "claims", "silent_end"}
+
+
+# Whether a path was known to carry the datagrams of a session.
+
+
+def test_the_largest_counts_wherever_it_stands() -> None:
+    """Of what was used, and of what has come."""
+    sizes = PathSizes()
+    for event, size in (("path_size", 1_452), ("path_size", 9_000), ("path_size", 1_200), ("probe_received", 1_452)):
+        record: dict[str, Any] = {"event": event, "size": size}
+        sizes.see(record)
+    sizes.see({"event": "probe_received", "size": 1_200})
+    assert sizes.largest is not None
+    assert (sizes.largest["size"], sizes.probed_bytes) == (9_000, 1_452)
+
+
+# When store acks leave.
+
+
+def record(at_ms: int, first: int, last: int, size: int = 0) -> Record:
+    """What brings packets, or commits them."""
+    where = {"node": "b", "incarnation": 1, "n": at_ms, "session": "s", "sequence": 1, "class": "recoverable"}
+    times = {"at_ns": at_ms * MS, "wall_ns": at_ms * MS}
+    return {**where, **times, "number": first, "packets": last - first + 1, "first": first, "last": last, "size": size}
+
+
+def owing(most_bytes: int = 1_000) -> Debt:
+    """A debt for which ten packets, of 900 bytes together, have come."""
+    debt = Debt(500 * MS, 0, most_bytes)
+    debt.arrived[1].add(1, 10)
+    debt.bring(record(0, 1, 10, 900))
+    return debt
+
+
+def test_bytes_count_when_a_commit_has_all_of_what_was_told_together() -> None:
+    """Of a part nobody knows how many they are, and so nothing is said of them: neither then nor with the rest."""
+    debt = owing(900)
+    debt.commit(record(1, 1, 10))
+    assert (debt.size_bytes, debt.due_ns) == (900, MS)
+    parted = owing(900)
+    parted.commit(record(1, 1, 9))
+    parted.commit(record(2, 10, 10))
+    assert (parted.packets, parted.size_bytes, parted.due_ns) == (10, 0, 501 * MS)
+
+
+def test_what_an_ack_has_covered_does_not_count_for_the_next() -> None:
+    debt = owing()
+    debt.commit(record(1, 1, 10))
+    debt.clear()
+    debt.arrived[1].add(11, 11)
+    debt.bring(record(2, 11, 11, 200))
+    debt.commit(record(3, 11, 11))
+    assert (debt.size_bytes, debt.due_ns) == (200, 503 * MS)
+
+
+def test_what_is_never_committed_is_forgotten() -> None:
+    """A node that refuses everything makes nobody remember it."""
+    debt = Debt(500 * MS, 0, 1_000)
+    for number in range(1, 10_000):
+        debt.bring(record(number, number, number, 100))
+    debt.arrived[1].add(1, 10_000)
+    debt.commit(record(10_001, 1, 5_000))
+    assert debt.size_bytes == 0
+    debt.commit(record(10_002, 5_001, 10_000))
+    assert debt.size_bytes == 100 * min(RUNS_MAX, 4_999)
+
+
+@pytest.mark.parametrize("is_claimed", [True, False])
+def test_the_first_packets_of_a_session_count_as_well(is_claimed: bool) -> None:
+    """They are heard of before their session is; those of which some came before do not."""
+    out = Output()
+    acks = StoreAcks("a", 1, out)
+    acks.handle_record()
+    acks.handle_arrived(record(0, 1, 10), 1, 10, [])
+    if is_claimed:
+        acks.handle_run(record(0, 1, 10, 900))
+    acks.handle_taking({**record(0, 1, 10), "delay_ns": 500 * MS, "threshold": 0, "most_bytes": 900})
+    acks.handle_committed(record(1, 1, 10))
+    acks.handle_store_acked(record(400, 1, 10))
+    assert [it.violation.check for it in out.findings] == ["store_ack_late"] * is_claimed
+
+
+def test_a_packet_that_came_in_two_sessions_is_owed_in_the_later_one() -> None:
+    """Its first copy may have been refused, as it came too early: the session that brought it owes nothing for it."""
+    out = Output()
+    acks = StoreAcks("a", 1, out)
+    for at_ms, session in enumerate(["s", "t"]):
+        brings = {**record(at_ms, 1, 1), "session": session}
+        acks.handle_record()
+        acks.handle_arrived(brings, 1, 1, [])
+        acks.handle_taking({**brings, "delay_ns": 500 * MS, "threshold": 0, "most_bytes": 0})
+    acks.handle_committed(record(2, 1, 1))
+    acks.finish()
+    assert [it.violation.session for it in out.findings] == ["t"]
+
+
+def test_nothing_is_owed_for_a_packet_that_was_refused() -> None:
+    """Its store ack may have left long before the commit that passes it over."""
+    out = Output()
+    acks = StoreAcks("a", 1, out)
+    acks.handle_arrived(record(0, 1, 2), 1, 2, [])
+    acks.handle_taking({**record(0, 1, 2), "delay_ns": 500 * MS, "threshold": 0, "most_bytes": 0})
+    acks.handle_refused(1, 2)
+    acks.handle_committed(record(1, 2, 2))
+    acks.finish()
+    assert out.findings == []
+
+
+# Messages that readers are done with never come again; messages that they had in their hands do.
+
+
+def there() -> World:
+    """Beta has six packets of ten messages each; four were handed out."""
+    world = ready()
+    numbers = world.queue(TX, 6)
+    arrived = world.send(TX, numbers)
+    world.commit(TX, numbers)
+    world.ack(arrived)
+    world.order_ack(6)
+    world.hand(TX, range(1, 5))
+    return world
+
+
+def about(
+    world: World, event: str, number: int, packets: int = 1, *, begin: int = 0, messages: int = PER_PACKET, **more: bool
+) -> Record:
+    """Beta says something of messages in its queue."""
+    what = {"number": number, "place": begin, "counts": [[packets, messages]], "queue": "orders", **more}
+    return world.beta.write(event, cls=TX, **place(TX), **what)
+
+
+def restart(world: World) -> None:
+    world.beta.start()
+    world.beta.write("position_recovered", cls=TX, origin=ALPHA, stream=1, sequence=5, number=6)
+
+
+def hand(world: World, number: int, *, again: bool, first: int = 0, last: int = PER_PACKET - 1) -> None:
+    fields = {"number": number, "first": first, "last": last, "redelivered": again}
+    world.beta.write("handed", cls=TX, queue="orders", **place(TX), **fields)
+
+
+def handed_again(world: World) -> None:
+    """Packet 2, with which its reader was done, comes again in the same start."""
+    about(world, "settled", 1, 2)
+    hand(world, 2, again=True)
+
+
+def handed_after_a_restart(world: World) -> None:
+    """It was in a commit that had returned: another one followed."""
+    about(world, "settled", 1, 2)
+    about(world, "settled", 3)
+    restart(world)
+    hand(world, 2, again=True)
+    for number in (3, 4):
+        hand(world, number, again=True)
+
+
+def lost_read(world: World) -> None:
+    """Packet 3 was in the hands of a reader when beta died, and does not come again."""
+    about(world, "settled", 1, 2)
+    restart(world)
+    hand(world, 4, again=True)
+    hand(world, 5, again=False)
+
+
+def lost_message(world: World) -> None:
+    """The same of one message of packet 3."""
+    about(world, "settled", 1, 2)
+    about(world, "settled", 3, messages=4)
+    restart(world)
+    hand(world, 3, again=True, first=5)
+    hand(world, 4, again=True)
+    hand(world, 5, again=False)
+
+
+def settled_unhanded(world: World) -> None:
+    """Nobody was given packet 6."""
+    about(world, "settled", 6)
+
+
+def left_by_nobody(world: World) -> None:
+    """No process was there before."""
+    about(world, "settled", 3, recovered=True)
+
+
+def left_and_again(world: World) -> None:
+    """Packet 3 was done, and yet it comes again."""
+    about(world, "settled", 1, 2)
+    restart(world)
+    about(world, "settled", 3, recovered=True)
+    hand(world, 3, again=True)
+    hand(world, 4, again=True)
+
+
+@pytest.mark.parametrize(
+    ("build", "check"),
+    [
+        (handed_again, "duplicates_delivered"),
+        (handed_after_a_restart, "duplicates_delivered"),
+        (lost_read, "not_handed"),
+        (lost_message, "not_handed"),
+        (settled_unhanded, "claims"),
+        (left_by_nobody, "claims"),
+        (left_and_again, "duplicates_delivered"),
+    ],
+)
+def test_a_broken_promise_is_found(build: Callable[[World], None], check: str) -> None:
+    world = there()
+    build(world)
+    assert verdict_of(world).violations == {check: 1}
+
+
+def all_again(world: World) -> None:
+    """Packets 3 and 4 come again before 5."""
+    about(world, "settled", 1, 2)
+    restart(world)
+    for number in (3, 4):
+        hand(world, number, again=True)
+    hand(world, 5, again=False)
+
+
+def cut_off(world: World) -> None:
+    """The commit that was to take packet 4 may have returned or not."""
+    about(world, "settled", 1, 3)
+    about(world, "settled", 4)
+    restart(world)
+    hand(world, 5, again=False)
+
+
+def cut_off_and_back(world: World) -> None:
+    about(world, "settled", 1, 3)
+    about(world, "settled", 4)
+    restart(world)
+    hand(world, 4, again=True)
+    hand(world, 5, again=False)
+
+
+def given_back(world: World) -> None:
+    """Packet 3 came back, and waits longer than beta lives."""
+    about(world, "settled", 1, 2)
+    about(world, "returned", 3)
+    restart(world)
+    hand(world, 4, again=True)
+    hand(world, 5, again=False)
+
+
+def unread(world: World) -> None:
+    """After the restart nobody reads."""
+    about(world, "settled", 1, 2)
+    restart(world)
+
+
+def purged(world: World) -> None:
+    """Packet 3 was taken out by hand."""
+    about(world, "settled", 1, 2)
+    about(world, "purged", 3)
+    about(world, "settled", 3)
+    restart(world)
+    hand(world, 4, again=True)
+    hand(world, 5, again=False)
+
+
+def left_done(world: World) -> None:
+    """Beta died after the acknowledgement of packets 3 and 5; its log lacks those, and that 5 was handed out."""
+    about(world, "settled", 1, 2)
+    restart(world)
+    about(world, "settled", 3, recovered=True)
+    about(world, "settled", 5, recovered=True)
+    hand(world, 4, again=True)
+    hand(world, 6, again=False)
+
+
+def left_twice(world: World) -> None:
+    """The start that found it died before its commit had returned."""
+    about(world, "settled", 1, 2)
+    for _ in range(2):
+        restart(world)
+        about(world, "settled", 3, recovered=True)
+    hand(world, 4, again=True)
+    hand(world, 5, again=False)
+
+
+@pytest.mark.parametrize(
+    "build", [all_again, cut_off, cut_off_and_back, given_back, unread, purged, left_done, left_twice]
+)
+def test_what_may_happen_passes(build: Callable[[World], None]) -> None:
+    world = there()
+    build(world)
+    assert verdict_of(world).violations == {}
+
+
+def test_messages_are_ranges_and_parts() -> None:
+    some = Messages()
+    some.add_packets(1, 3)
+    some.add(5, 0, 3, 10)
+    assert some.take(2, 4, 4, 10)
+    assert not some.take(2, 4, 4, 10)
+    assert sorted(some.numbers()) == [1, 2, 3, 5]
+    some.add(5, 4, 9, 10)
+    assert (5 in some.whole, set(some.parts)) == (True, {2})
+    some.take_packets(1, 5)
+    assert not some

@@ -1,0 +1,465 @@
+"""The judges of sessions, streams, queues and starts."""
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.queues.admin import ask
+from tests.queues.world import World as SimWorld
+from tests.queues.world import numbered
+from tests.tools.replay.builder import World, healthy
+from tests.tools.replay.faults import ready, restarted
+from tests.tools.replay.harmless import HARMLESS
+from tests.tools.replay.judging import plant, verdict_of
+from tests.tools.replay.two_nodes import Log, checks, logs_of, renumbered
+from triack.base.errors import ReplayError
+from triack.base.units import SECOND
+from triack.tools.replay.checks.findings import EVER, Opening, Output
+from triack.tools.replay.checks.incoming_check import Receiver
+from triack.tools.replay.judges.admin_judge import Asking
+from triack.tools.replay.judges.journal import Journal, Segment, join_segments
+from triack.tools.replay.judges.judge import Judge, order_of
+from triack.tools.replay.judges.queue_judge import QueueJudge, is_judged, queue_unit
+from triack.tools.replay.judges.starts import Starts
+from triack.tools.replay.run import replay
+
+# The judge: what is unusual but right passes, and the numbers are those of the messages.
+
+
+@pytest.mark.parametrize("name", HARMLESS)
+def test_what_is_unusual_but_right_passes(name: str) -> None:
+    verdict = verdict_of(HARMLESS[name]())
+    assert verdict.violations == {}
+    assert verdict.verdict == "pass"
+
+
+def test_a_record_with_restarts_passes() -> None:
+    """The world in which the faults are planted breaks no check."""
+    assert verdict_of(restarted()).verdict == "pass"
+
+
+def test_the_numbers_are_those_of_the_messages() -> None:
+    verdict = verdict_of(HARMLESS["healthy"]())
+    assert (verdict.sent, verdict.delivered, verdict.pending, verdict.lost) == (1020, 1020, 0, 0)
+    assert (verdict.resends, verdict.duplicates_on_wire, verdict.sessions_closed) == (3, 1, 2)
+    assert verdict.seconds > 0
+
+
+def test_a_missing_log_is_not_a_loss() -> None:
+    """Alpha's log alone proves nothing of what beta has: the verdict is a third one, and names beta."""
+    world = ready()
+    world.deliver("transactional", 5)
+    world.beta.records.clear()
+    world.beta.incarnation = 0
+    verdict = verdict_of(world)
+    assert (verdict.verdict, verdict.missing, verdict.lost, verdict.violations) == (
+        "incomplete", [f"node {'be' * 16}"], 0, {},
+    )  # fmt: skip
+
+
+def test_a_start_that_is_missing_is_named() -> None:
+    world = HARMLESS["healthy"]()
+    world.alpha.records = [record for record in world.alpha.records if record["incarnation"] == 2]
+    verdict = verdict_of(world)
+    assert (verdict.verdict, verdict.missing) == ("incomplete", [f"start 1 of node {'a1' * 16}"])
+    world = three_starts()
+    world.beta.records = [record for record in world.beta.records if record["incarnation"] != 2]
+    assert verdict_of(world).missing == [f"start 2 of node {'be' * 16}"]
+
+
+def three_starts() -> World:
+    world = ready()
+    world.beta.start()
+    world.beta.start()
+    return world
+
+
+def test_records_are_sorted_by_their_node_and_serial() -> None:
+    """A life before the record that it goes with, a fact behind it."""
+    common = {"node": "a", "incarnation": 1, "n": 4}
+    events = [{**common, "event": event} for event in ("~acked", "ack_received", "life")]
+    assert [it["event"] for it in sorted(events, key=order_of)] == ["life", "ack_received", "~acked"]
+
+
+def test_judging_changes_nothing() -> None:
+    """A log that grows is judged again and again."""
+    world, _ = plant("lost_transactional")
+    judge = Judge()
+    for log in world.logs:
+        judge.read(log.name, log.records)
+    assert judge.finish() == judge.finish()
+
+
+# What a stream promises over all its nodes.
+
+
+def test_an_order_ack_from_nowhere_is_shown_beside_those_that_were_given(tmp_path: Path) -> None:
+    world = healthy()
+    world.alpha.one("order_ack_received", number=10).update(number=9)
+    (found,) = replay(world.save(tmp_path), engine="local").findings
+    assert (found.check, found.evidence) == ("ack_from_nowhere", "order ack of 9, the last given were 12, 15, 55")
+
+
+# What a start of a node promises of its record.
+
+
+def test_records_go_to_who_judges_them() -> None:
+    """A packet to its session and its stream, an ack to its session, and a life before the first of each."""
+    out = Output()
+    world = ready()
+    world.ack(world.send("express", world.queue("express", 1)), store=False)
+    world.number()
+    journal = Journal("here", out)
+    dealt = [(unit[0], record["event"]) for unit, record in journal.read(world.alpha.records)]
+    assert dealt == [
+        ("session", "life"), ("session", "session_opened"), ("stream", "life"), ("stream", "queued"),
+        ("session", "packet_sent"), ("stream", "packet_sent"), ("session", "ack_received"),
+    ]  # fmt: skip
+    segment = journal.segment()
+    assert segment is not None
+    assert (segment.path, segment.first_n, segment.last_n, segment.begins, segment.stops) == ("here", 1, 6, True, False)
+    assert Journal("", out).segment() is None
+
+
+def test_what_begins_in_a_later_segment_is_judged_by_the_settings() -> None:
+    """A segment that goes on says them again; it does so first, and never otherwise."""
+    out = Output()
+    common = {"v": 6, "node": "n", "incarnation": 1, "at_ns": 5, "wall_ns": 6}
+    again = {**common, "event": "node_continued", "n": 7, "name": "alpha", "seq_resend_13_ns": 30}
+    acked = {**common, "event": "order_ack_received", "n": 8, "origin": "n", "stream": 1, "sequence": 1, "number": 1}
+    (_, life), _ = Journal("", out).read([again, acked])
+    assert (life["event"], life["seq_resend_13_ns"]) == ("life", 30)
+    assert out.findings == []
+    assert list(Journal("", out).read([{**again, "n": 6}, again])) == []
+    assert [it.violation.check for it in out.findings] == ["node_life"]
+
+
+def test_segments_are_joined_to_lives() -> None:
+    """Two segments of one start follow each other; a gap between them is found."""
+    first = Segment("n", 1, "a", 1, 5, 10, 20, 7, True, False, True, "name", 5)
+    second = first._replace(path="b", first_n=6, last_n=9, begin_ns=21, end_ns=30, begins=False, stops=True, records=4)
+    out = Output()
+    (life,) = join_segments([second, first], out)
+    assert (life.begin_ns, life.end_ns, life.stopped, life.records, out.findings) == (10, 30, True, 9, [])
+    join_segments([first, second._replace(first_n=7)], out)
+    join_segments([first, second._replace(begin_ns=3)], out)
+    join_segments([first, second._replace(offset_ns=3)], out)
+    join_segments([first._replace(stops=True), second], out)
+    assert [it.violation.check for it in out.findings] == ["log_gap", "clock", "clock", "node_life"]
+
+
+def test_a_segment_that_is_there_twice_is_no_finding() -> None:
+    """Giving a segment and its copy, or its columns, is a mistake of the caller; not so a start that ran twice."""
+    one = Segment("n", 1, "logs/a", 1, 5, 10, 20, 7, True, False, True, "name", 5)
+    out = Output()
+    with pytest.raises(ReplayError, match=r"^logs/a and kept/b begin with the same record: give only one of them$"):
+        join_segments([one, one._replace(path="kept/b", last_n=4, records=4)], out)
+    join_segments([one, one._replace(path="clone/a", begin_ns=12)], out)
+    assert [it.violation.check for it in out.findings] == ["log_gap", "clock"]
+
+
+# The starts of nodes: which of them are missing, and what of them is known by what their peers heard.
+
+KNOWN = [("a", 1), ("b", 2), ("b", 3), ("b", 6)]
+
+
+def ends(*starts: int | None, heard: bool = True) -> list[Opening]:
+    """Sessions of a with b, one behind the other: with which start of b, or None if b tells of none."""
+    mine = [Opening("a", 1, "b", f"s{at}", at, 0, "", 0, heard) for at, _ in enumerate(starts)]
+    return mine + [Opening("b", start, "a", f"s{at}", 0, 0, "", 0) for at, start in enumerate(starts) if start]
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "given"), [(1, 1, False), (2, 3, True), (2, 4, False), (5, 5, False), (6, EVER, True)]
+)
+def test_a_start_is_given_or_not(first: int, last: int, given: bool) -> None:
+    assert Starts(KNOWN, []).are_given("b", first, last) == given
+    assert not Starts(KNOWN, []).are_given("c", first, last)
+
+
+def test_those_that_are_missing_are_named() -> None:
+    assert Starts(KNOWN, []).missing() == ["start 1 of node b", "starts 4 to 5 of node b"]
+
+
+def test_a_session_behind_the_last_one_is_of_a_start_that_is_missing() -> None:
+    """If something came in it: a node that was killed before its peer's answer came wrote nothing of it."""
+    starts = Starts(KNOWN, ends(2, 6, None))
+    assert starts.missing()[-1] == "a start after start 6 of node b"
+    assert not starts.are_given("b", 6, EVER)
+    assert starts.are_given("b", 6, 6)
+    assert not starts.would_tell("b", "s2")
+    unheard = Starts(KNOWN, ends(2, 6, None, heard=False))
+    assert unheard.are_given("b", 6, EVER)
+    assert not unheard.would_tell("b", "s2")
+
+
+def test_one_that_another_missing_start_explains_names_no_other() -> None:
+    starts = Starts(KNOWN, ends(2, None))
+    assert starts.missing() == ["start 1 of node b", "starts 4 to 5 of node b"]
+    assert not starts.are_given("b", 6, EVER)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "tells"), [(2, 2, True), (2, 3, True), (3, 6, False), (None, 2, False), (6, 6, True)]
+)
+def test_a_session_between_two_others_is_of_a_start_between_theirs(before: int | None, after: int, tells: bool) -> None:
+    """If there is a log of each of these, it should be in one of them."""
+    starts = Starts(KNOWN, ends(before, None, after))
+    assert starts.would_tell("b", "s1") == tells
+    assert starts.would_tell("b", "s2")
+    assert not starts.would_tell("c", "s1")
+
+
+def test_a_start_whose_log_has_no_begin_is_not_given() -> None:
+    starts = Starts([("a", 1), ("a", 2)], [], {("a", 2): 17})
+    assert not starts.are_given("a", 1, 2)
+    assert starts.are_given("a", 1, 1)
+    assert starts.missing() == ["the begin, before record 17, of start 2 of node a"]
+
+
+# What a queue of one node promises over its streams: the higher priority is handed out first.
+
+NODE = "be" * 16
+
+
+class Case:
+    """A judge, and records of its queue; every record has a moment of its own."""
+
+    def __init__(self) -> None:
+        self.out = Output()
+        self.judge = QueueJudge(NODE, self.out)
+        self.n = 0
+        self.start = 0
+        self.begin()
+
+    def begin(self, start: int | None = None) -> None:
+        self.start = self.start + 1 if start is None else start
+        self._see("life")
+
+    def _see(self, event: str, *, at_ns: int | None = None, **fields: Any) -> None:
+        self.n += 1
+        common = {"event": event, "node": NODE, "incarnation": self.start, "n": self.n, "wall_ns": self.n}
+        self.judge.see({**common, "at_ns": self.n if at_ns is None else at_ns, **fields})
+
+    def _of(self, priority: int) -> dict[str, Any]:
+        return {"origin": "a1" * 16, "stream": priority, "sequence": 1, "class": "recoverable", "priority": priority}
+
+    def come(self, priority: int, first: int, last: int) -> None:
+        self._see("committed", **self._of(priority), first=first, last=last, count=last - first + 1, queue="q")
+
+    def hand(self, priority: int, number: int, *, again: bool = False, at_ns: int | None = None) -> None:
+        fields = {**self._of(priority), "number": number, "place": 0, "counts": [[1, 1]], "redelivered": again}
+        self._see("handed", at_ns=at_ns, **fields)
+
+    def take_back(self, priority: int, number: int) -> None:
+        # Such a record does not say the priority.
+        fields = {name: value for name, value in self._of(priority).items() if name != "priority"}
+        self._see("returned", **fields, number=number, place=0, counts=[[1, 1]])
+
+    @property
+    def found(self) -> list[tuple[str, int, int]]:
+        return [(it.violation.check, it.violation.stream, it.violation.number) for it in self.out.findings]
+
+
+def test_a_high_priority_that_is_passed_by_lower_ones_is_found() -> None:
+    """Once for the message that waited."""
+    case = Case()
+    case.come(7, 1, 1)
+    case.come(0, 1, 3)
+    for number in (1, 2, 3):
+        case.hand(0, number)
+    case.hand(7, 1)
+    assert case.found == [("priority_order", 7, 1)]
+
+
+def test_what_was_drawn_before_the_commit_accuses_nobody() -> None:
+    """The records of what was drawn are written later, in one batch."""
+    case = Case()
+    case.come(0, 1, 3)
+    case.come(7, 1, 1)
+    for number in (1, 2, 3):
+        case.hand(0, number, at_ns=100)
+    case.hand(7, 1, at_ns=101)
+    assert case.found == []
+
+
+def test_lower_priorities_before_and_after_are_right() -> None:
+    """And those that are equal, or higher."""
+    case = Case()
+    case.come(0, 1, 9)
+    for number in (1, 2, 3):
+        case.hand(0, number)
+    case.come(3, 1, 2)
+    case.come(7, 1, 2)
+    for priority, number in ((7, 1), (7, 2), (3, 1), (3, 2), (0, 4), (0, 5)):
+        case.hand(priority, number)
+    assert case.found == []
+
+
+def test_a_message_that_left_in_another_way_accuses_nobody() -> None:
+    """It may have expired long before its record says so."""
+    case = Case()
+    case.come(7, 1, 1)
+    case.come(0, 1, 3)
+    for number in (1, 2, 3):
+        case.hand(0, number)
+    case.come(7, 2, 2)
+    case.hand(7, 2)
+    assert case.found == []
+
+
+def test_a_priority_with_a_message_that_waits_for_its_next_attempt_is_not_judged() -> None:
+    """The others of its priority may have to wait with it."""
+    case = Case()
+    case.come(7, 1, 2)
+    case.come(0, 1, 4)
+    case.hand(7, 1)
+    case.take_back(7, 1)
+    for number in (1, 2, 3, 4):
+        case.hand(0, number)
+    case.hand(7, 1, again=True)
+    case.hand(7, 2)
+    assert case.found == []
+
+
+def test_what_an_earlier_start_handed_out_may_wait_in_the_next_one() -> None:
+    """Its reader may have died with it. A priority that is new is judged."""
+    case = Case()
+    case.come(7, 1, 1)
+    case.hand(7, 1)
+    case.begin()
+    case.come(7, 2, 2)
+    case.come(5, 1, 1)
+    case.come(0, 1, 3)
+    for number in (1, 2, 3):
+        case.hand(0, number)
+    case.hand(7, 2)
+    assert case.found == []
+    case.hand(5, 1)
+    assert case.found == [("priority_order", 5, 1)]
+
+
+def test_after_a_start_without_a_log_nothing_is_judged() -> None:
+    """Nobody knows what waits since then."""
+    case = Case()
+    case.begin(3)
+    case.come(7, 1, 1)
+    case.come(0, 1, 3)
+    for number in (1, 2, 3):
+        case.hand(0, number)
+    case.hand(7, 1)
+    assert case.found == []
+
+
+def test_a_large_message_waits_since_its_last_packet_came() -> None:
+    """That may be one in its middle."""
+    case = Case()
+    case.come(7, 1, 1)
+    case.come(7, 3, 3)
+    case.come(0, 1, 3)
+    for number in (1, 2):
+        case.hand(0, number)
+    case.come(7, 2, 2)
+    case.hand(0, 3)
+    case.hand(7, 3)
+    assert case.found == []
+
+
+def test_system_queues_are_read_in_the_order_of_arrival() -> None:
+    """And a queue has a unit of its own, whatever its name is."""
+    record = {"event": "handed", "node": NODE, "queue": "dead-letter"}
+    assert not is_judged(record)
+    assert not is_judged({**record, "queue": "$journal"})
+    assert is_judged({**record, "queue": "q"})
+    assert not is_judged({**record, "queue": "q", "event": "settled"})
+    assert queue_unit({**record, "queue": "a/b"}) == ("stream", NODE, "=612f62")
+
+
+# Checks of administration messages: honest logs of nodes, and lies in them.
+
+
+@cache
+def honest(*, restarts: bool = False) -> tuple[Log, Log]:
+    """The logs of two nodes, of which one asks for everything and the other tells."""
+    world = SimWorld(3)
+    a, b = world.node("a"), world.node("b")
+    ask(a, "b", *numbered(0, 30))
+    world.run(2 * SECOND)
+    b.read("q", 10)
+    world.run(2 * SECOND)
+    if restarts:
+        b.restart()
+        world.run(30 * SECOND)
+    ask(a, "b", bytes(50_000))
+    world.run(5 * SECOND)
+    b.read_all("q")
+    world.run(5 * SECOND)
+    return logs_of(a, b)
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_honest_logs_accuse_nobody(*, restarts: bool) -> None:
+    a, b = honest(restarts=restarts)
+    assert checks(a, b) == set()
+    assert {record["message_class"] for record in b if record["event"] == "admin_ack_queued"} == {2, 0x4000}
+
+
+def without(log: Log, event: str, **said: int) -> Log:
+    """A log without the first such record."""
+    at = next(at for at, it in enumerate(log) if it["event"] == event and all(it[key] == said[key] for key in said))
+    return renumbered(log[:at] + log[at + 1 :])
+
+
+def repeated(log: Log, event: str, **said: int) -> Log:
+    """A log with the first such record twice."""
+    at = next(at for at, it in enumerate(log) if it["event"] == event and all(it[key] == said[key] for key in said))
+    return renumbered(log[: at + 1] + log[at:])
+
+
+@pytest.mark.parametrize(
+    ("lie", "check"),
+    [
+        (lambda a, b: (a, without(b, "admin_ack_queued", message_class=2)), "admin_ack_missing"),
+        (lambda a, b: (a, without(b, "admin_ack_queued", message_class=0x4000)), "admin_ack_missing"),
+        (lambda a, b: (a, repeated(b, "admin_ack_queued", message_class=2)), "admin_ack_twice"),
+        (lambda a, b: (a, repeated(b, "admin_ack_queued", message_class=0x4000)), "admin_ack_twice"),
+        (lambda a, b: (without(a, "admin_ack_asked"), b), "admin_ack_made_up"),
+        (
+            lambda a, b: ([{**it, "acks": 12} if it["event"] == "admin_ack_asked" else it for it in a], b),
+            "admin_ack_made_up",
+        ),
+        (lambda a, b: (a, renumbered([it for it in b if it["event"] != "handed"])), "admin_ack_made_up"),
+        (
+            lambda a, b: (a, [{**it, "message_class": 7} if it["event"] == "admin_ack_queued" else it for it in b]),
+            "claims",
+        ),
+    ],
+)
+def test_a_lie_is_found(lie: Callable[[Log, Log], tuple[Log, Log]], check: str) -> None:
+    assert check in checks(*lie(*honest()))
+
+
+def test_a_second_telling_in_a_later_start_is_found() -> None:
+    """Its cause was on the disk with the first one."""
+    a, b = honest(restarts=True)
+    told = next(it for it in b if it["event"] == "admin_ack_queued")
+    at = next(at for at, it in enumerate(b) if it["incarnation"] == 2 and it["event"] == "session_opened")
+    later = {**told, "incarnation": 2, "at_ns": b[at]["at_ns"], "wall_ns": b[at]["wall_ns"]}
+    assert checks(a, renumbered([*b[: at + 1], later, *b[at + 1 :]])) == {"admin_ack_twice"}
+
+
+@pytest.mark.parametrize("takes", [False, True])
+def test_a_relay_tells_of_each_copy_that_it_has_taken(*, takes: bool) -> None:
+    """Its neighbour died before it had forgotten the first one, and sends it again."""
+    out = Output()
+    asking, receiver = Asking("r", "a", 1, out), Receiver()
+    told = {"node": "r", "incarnation": 1, "n": 1, "wall_ns": 0, "sequence": 1, "number": 5, "place": 0, "count": 1}
+    told |= {"class": "recoverable", "message_class": 0x8005}
+    asking.handle_told(told, receiver)
+    if takes:
+        asking.handle_transit({"sequence": 1, "first": 4, "last": 6})
+    asking.handle_told(told, receiver)
+    assert [found.violation.check for found in out.findings] == ([] if takes else ["admin_ack_twice"])

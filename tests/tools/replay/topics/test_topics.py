@@ -1,0 +1,527 @@
+"""The checks of topics and their subscriptions."""
+
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from tests.queues.hubs import HubWorld
+from tests.tools.replay.builder import ALPHA, BETA, MS
+from tests.tools.replay.judging import verdict_of
+from tests.tools.replay.topic_faults import TOPIC_FAULTS, discarding, plain
+from tests.tools.replay.topic_logs import FAST, KEPT, Topics
+from triack.queues.node_settings import NodeSettings
+from triack.tools.replay.checks.findings import Output
+from triack.tools.replay.engines.local_engine import judge_records
+from triack.tools.replay.log.files import parse_records
+from triack.tools.replay.log.ranges import RangeSet
+from triack.tools.replay.run import replay
+from triack.tools.replay.topics.contents import Contents
+from triack.tools.replay.topics.dispatch_check import to_drop, up_to
+from triack.tools.replay.topics.patterns import full_name, matches
+from triack.tools.replay.topics.subscription_check import Subscription
+
+# Topics: each promise has lies that break it, honest topics break none, and a missing log accuses nobody.
+
+STRATEGIES = ["discard_none", "slowest_sub_rate", "discard_allowed"]
+CHECKS = [
+    "topic_lost", "topic_before_join", "topic_astray", "topic_twice", "topic_order", "slowest_rule", "none_rule",
+    "discard_rule", "content_freed_early", "subscription_forgotten", "ack_wait",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_each_promise_of_a_topic_has_two_lies(check: str) -> None:
+    told = [name for name, tell in TOPIC_FAULTS.items() if any(found[0] == check for found in tell()[1])]
+    assert len(told) >= 2
+
+
+def busy(seed: int) -> Topics:
+    """Readers that come, go, lag and stop; publishers of two names; starts of the topic's node."""
+    random = Random(seed)
+    world = Topics(random.choice(STRATEGIES), timeout_ns=2_000 * MS)
+    begun = 0
+    for _ in range(60):
+        readers = list(world.readers.values())
+        reader = random.choice(readers) if readers else None
+        match random.randrange(9):
+            case 0 | 1 | 2:
+                world.publish(random.randint(1, 3), random.choice(["Chess", "Go"]), random.choice([KEPT, KEPT, FAST]))
+            case 3:
+                begun += 1
+                durable, only = random.random() < 0.3, random.choice(["", "", "Chess"])
+                world.subscribe(f"reader {begun}", durable=durable, limit=random.choice([3, 25, 1_000]), only=only)
+            case 4 | 5 if reader is not None and not reader.hand:
+                world.consume(reader, random.randint(1, 40))
+            case 6 if reader is not None and not reader.hand and (fresh := world.take(reader, random.randint(1, 5))):
+                world.give_back(reader)
+                world.take(reader, len(fresh), redelivered=True)
+                world.settle_all(reader)
+            case 7 if reader is not None and random.random() < 0.3:
+                world.unsubscribe(reader)
+            case 8:
+                world.clock.tick(random.choice([5, 500, 3_000]) * MS)
+    return world.stop()
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_an_honest_topic_is_accused_of_nothing(seed: int) -> None:
+    verdict = verdict_of(busy(seed))
+    assert (verdict.verdict, verdict.findings) == ("pass", [])
+
+
+def test_a_topic_that_starts_again_is_accused_of_nothing() -> None:
+    world = plain()
+    world.publish(2)
+    world.take(world.readers["audit"], 15)
+    world.restart()
+    world.subscribe("again", limit=5)
+    world.publish()
+    audit = world.readers["audit"]
+    world.take(audit, 15, redelivered=True)
+    world.settle_all(audit)
+    world.consume(audit, 100)
+    verdict = verdict_of(world.stop())
+    assert (verdict.verdict, verdict.findings) == ("pass", [])
+
+
+@pytest.mark.parametrize("node", [ALPHA, BETA])
+def test_a_missing_log_accuses_nobody(node: str) -> None:
+    world = plain().stop()
+    for log in world.logs:
+        if log.node == node:
+            log.records.clear()
+            log.incarnation = 0
+    verdict = verdict_of(world)
+    assert (verdict.verdict, verdict.missing, verdict.violations) == ("incomplete", [f"node {node}"], {})
+
+
+def test_a_message_counts_once_however_many_subscriptions_get_it() -> None:
+    verdict = verdict_of(plain().stop())
+    assert (verdict.sent, verdict.delivered, verdict.pending) == (30, 30, 0)
+
+
+def test_the_report_says_what_each_subscription_got(tmp_path: Path) -> None:
+    pytest.importorskip("jinja2")
+    discarding().stop().save(tmp_path / "logs")
+    page = tmp_path / "page.html"
+    timeline = replay(tmp_path / "logs", engine="local", report=page).timeline
+    assert timeline is not None
+    assert timeline.readers["beta", "Games", "slow", "Games.#"] == {
+        "delivered": 0,
+        "settled": 0,
+        "pending": 10,
+        "discarded": 10,
+    }
+    assert "<h2>Subscriptions</h2>" in page.read_text()
+
+
+def test_a_commit_that_a_crash_cut_off_may_be_settled_again() -> None:
+    """The record says that the commit begins; the start after it has the messages still."""
+    world = plain()
+    audit = world.readers["audit"]
+    world.publish()
+    world.take(audit, 10)
+    audit.hand, settled = [], audit.hand
+    world.say("settled", subscription="audit", ranges=[[31, 40]])
+    audit.hand = settled
+    world.restart()
+    world.take(audit, 10, redelivered=True)
+    world.settle_all(audit)
+    verdict = verdict_of(world.stop())
+    assert (verdict.verdict, verdict.findings) == ("pass", [])
+    assert verdict.timeline is not None
+    assert verdict.timeline.readers["beta", "Games", "audit", "Games.#"]["settled"] == 40
+
+
+def test_a_subscription_whose_end_a_crash_undoes_has_lost_its_express_messages() -> None:
+    """They were deleted from memory when it ended; the process died before the commit of that."""
+    world = Topics()
+    audit = world.subscribe("audit", durable=True, limit=1_000)
+    world.publish(cls=FAST)
+    world.publish(cls=KEPT)
+    kept = set(world.kept)
+    world.unsubscribe(audit, "unsubscribed")
+    world.readers["audit"] = audit
+    world.kept = {at for at in kept if at > 10}
+    audit.waiting = sorted(world.kept)
+    world.restart()
+    world.consume(audit, 10)
+    assert verdict_of(world.stop()).violations == {}
+
+
+def test_a_subscription_whose_end_a_crash_undoes_has_what_was_placed_since() -> None:
+    """The process died before the commit of that end, and after messages had got their places."""
+    world = Topics()
+    audit = world.subscribe("audit", durable=True, limit=1_000)
+    other = world.subscribe("other", durable=True, limit=1_000)
+    world.publish(cls=KEPT)
+    world.unsubscribe(audit, "unsubscribed")
+    world.publish(cls=KEPT)
+    world.readers["audit"] = audit
+    audit.waiting = sorted(world.kept)
+    world.restart()
+    world.consume(audit, 20)
+    world.consume(other, 20)
+    assert verdict_of(world.stop()).violations == {}
+
+
+def test_a_subscription_by_another_way_after_the_end_of_the_first_is_no_second() -> None:
+    """Nor is one of that name of another node."""
+    world = Topics()
+    node = {"peer_name": "reports@g1", "subscriber": "5" * 32}
+    first = world.subscribe("reports@g1/audit", durable=True, limit=1_000, **node)
+    world.unsubscribe(first, "unsubscribed")
+    world.subscribe("reports@g2/audit", durable=True, limit=1_000, **node)
+    world.subscribe("others@g2/audit", durable=True, limit=1_000, **{**node, "subscriber": "6" * 32})
+    assert "subscriber_twice" not in verdict_of(world.stop()).violations
+
+
+# One subscription, record by record.
+
+COMMON = {
+    "node": "a" * 32,
+    "incarnation": 1,
+    "n": 1,
+    "wall_ns": 0,
+    "topic": "Games",
+    "subscription": "audit",
+    "at_ns": 0,
+}
+
+
+def begun(ack_wait_ns: int = 0) -> tuple[Subscription, Output]:
+    """A durable subscription with ten messages."""
+    out = Output()
+    fields = {"pattern": "Games.#", "durable": True, "after": 4, "max_unacked": 3, "ack_wait_ns": ack_wait_ns}
+    subscription = Subscription(COMMON | fields, out)
+    subscription.take(5, 14)
+    return subscription, out
+
+
+def said(first: int, last: int, at_ns: int = 1, **more: Any) -> dict[str, Any]:
+    return {**COMMON, "at_ns": at_ns, "ranges": [[first, last]], "redelivered": False, "overdue": False, **more}
+
+
+def checks(out: Output) -> list[str]:
+    return [found.violation.check for found in out.findings]
+
+
+def test_what_is_not_its_own_is_told_apart() -> None:
+    subscription, _ = begun()
+    subscription.handle_settled(said(5, 5), 14)
+    assert subscription.handle_handed(said(4, 6), 14) == [("topic_before_join", (4, 4)), ("", (5, 5))]
+    assert subscription.handle_handed(said(15, 15), 14) == [("topic_order", (15, 15))]
+
+
+def test_what_was_passed_over_is_lost_unless_it_comes_later() -> None:
+    subscription, out = begun()
+    subscription.handle_handed(said(7, 8), 14)
+    assert checks(out) == []
+    subscription.handle_handed(said(5, 5), 14)
+    assert checks(out) == ["topic_order"]
+    subscription.end()
+    assert [(it.violation.check, it.violation.number) for it in out.findings[1:]] == [("topic_lost", 6)]
+
+
+def test_what_comes_back_is_handed_out_marked() -> None:
+    subscription, out = begun()
+    subscription.handle_handed(said(5, 6), 14)
+    subscription.handle_returned(said(5, 6))
+    subscription.handle_handed(said(5, 6, redelivered=True), 14)
+    assert checks(out) == []
+    assert (subscription.delivered, subscription.pending) == (2, 10)
+
+
+def test_a_crash_may_undo_only_what_no_later_commit_follows() -> None:
+    subscription, out = begun()
+    subscription.handle_handed(said(5, 6), 14)
+    subscription.handle_settled(said(5, 5, at_ns=2), 14)
+    subscription.handle_settled(said(6, 6, at_ns=3), 14)
+    subscription.handle_commit(3)
+    subscription.restart([])
+    assert subscription.handle_handed(said(5, 6, redelivered=True), 14) == [("", (5, 5))]
+    assert checks(out) == []
+    assert (subscription.settled, subscription.pending) == (1, 9)
+
+
+def test_a_message_in_hand_comes_back_in_time() -> None:
+    subscription, out = begun(ack_wait_ns=1_000)
+    subscription.handle_handed(said(5, 6), 14)
+    subscription.handle_returned(said(5, 5, at_ns=1_001, overdue=True))
+    assert subscription.handle_time(said(5, 6, at_ns=1_002))
+    assert checks(out) == []
+    assert not subscription.handle_time(said(5, 6, at_ns=1_000_000_000))
+    assert [(it.violation.check, it.violation.number) for it in out.findings] == [("ack_wait", 6)]
+
+
+def test_a_subscription_that_stalls_takes_the_memory_of_one_range() -> None:
+    subscription, _ = begun()
+    for place in range(15, 100_015):
+        subscription.take(place, place)
+    assert (subscription.pending, len(subscription.open.firsts)) == (100_010, 1)
+
+
+def test_the_eldest_are_dropped() -> None:
+    subscription, out = begun()
+    subscription.handle_discarded(subscription.eldest(2), RangeSet([(5, 14)]))
+    assert subscription.handle_handed(said(6, 7), 14) == [("discard_rule", (6, 6))]
+    assert (checks(out), subscription.discarded, subscription.pending) == ([], 2, 8)
+
+
+def test_a_late_acknowledgement_of_what_was_handed_out_again_accuses_nobody() -> None:
+    """It is of the first time, or of another reader; without a first time it was in hand, and got lost."""
+    subscription, out = begun()
+    subscription.handle_handed(said(5, 6), 14)
+    subscription.handle_returned(said(5, 5))
+    subscription.handle_handed(said(5, 5, redelivered=True), 14)
+    subscription.handle_late(said(5, 5))
+    assert checks(out) == []
+    subscription.handle_late(said(6, 6))
+    assert checks(out) == ["topic_lost"]
+
+
+def test_a_durable_subscription_is_done_with_what_expired_once_it_is_settled() -> None:
+    subscription, out = begun()
+    assert subscription.handle_expired(said(5, 6, receive_by_ms=0), 14) == []
+    assert subscription.pending == 10
+    assert subscription.handle_settled(said(5, 6), 14) == []
+    assert (subscription.pending, checks(out)) == (8, [])
+
+
+def test_what_expires_before_its_dispatch_is_never_its_own() -> None:
+    out = Output()
+    fields = {"pattern": "Games.#", "durable": False, "after": 4, "max_unacked": 3, "ack_wait_ns": 0}
+    subscription = Subscription(COMMON | fields, out)
+    subscription.take(5, 6)
+    assert subscription.handle_expired(said(6, 9, receive_by_ms=0), 6) == []
+    assert (subscription.pending, list(subscription.expired)) == (1, [(7, 9)])
+
+
+def test_what_has_expired_for_a_durable_subscription_was_not_passed_over() -> None:
+    """Although it ends before that is settled."""
+    subscription, out = begun()
+    subscription.handle_expired(said(5, 6, receive_by_ms=0), 14)
+    subscription.handle_handed(said(7, 7), 14)
+    subscription.end()
+    assert checks(out) == []
+
+
+# Lies about what was passed on to a subscription of another node.
+
+Record = dict[str, Any]
+
+
+def logs() -> list[list[Record]]:
+    """The records of each start: a durable subscription of another node gets thirty messages."""
+    it = HubWorld("sub", settings=NodeSettings(messages_per_packet=10))
+    away = it.away("sub")
+    away.begin()
+    it.run()
+    for first in range(0, 30, 10):
+        it.publish(*(b"%d" % number for number in range(first, first + 10)))
+        it.settle(away)
+    it.run(60)
+    it.hub.send(it.nodes["sub"], "other", b"the log of the hub goes on")
+    it.run()
+    return [list(parse_records(bytes(log))) for node in it.world.made for log in node.records]
+
+
+def told(starts: list[list[Record]]) -> set[tuple[str, str]]:
+    """What is found, once serials are as a liar would have them."""
+    for start in starts:
+        for serial, record in enumerate(start, start=1):
+            record["n"] = serial
+    found = judge_records([record for start in starts for record in start])
+    return {(violation.check, violation.subscription) for violation in found}
+
+
+def test_the_truth_accuses_nobody() -> None:
+    assert told(logs()) == set()
+
+
+@pytest.mark.parametrize("event", ["passed_on", "queued"])
+@pytest.mark.parametrize("which", [0, 1])
+def test_a_record_that_is_missing_names_the_subscription(event: str, which: int) -> None:
+    starts = logs()
+    hub = next(start for start in starts if any(record["event"] == "passed_on" for record in start))
+    mine = [record for record in hub if record["event"] == event and "topic" in record]
+    hub.remove(mine[which])
+    assert any(name == "sub/audit" for check, name in told(starts) if check in ("topic_lost", "topic_twice"))
+
+
+def test_what_is_passed_on_twice_is_found() -> None:
+    starts = logs()
+    hub = next(start for start in starts if any(record["event"] == "passed_on" for record in start))
+    at = next(index for index, record in enumerate(hub) if record["event"] == "queued" and "topic" in record)
+    passed = next(record for record in hub if record["event"] == "passed_on")
+    hub.insert(at + 1, {**passed, "at_ns": hub[at]["at_ns"], "wall_ns": hub[at]["wall_ns"]})
+    assert ("topic_twice", "sub/audit") in told(starts)
+
+
+def test_a_message_that_is_passed_on_twice_before_its_packet_is_found() -> None:
+    """Also where the log ends soon after."""
+    starts = logs()
+    hub = next(start for start in starts if any(record["event"] == "passed_on" for record in start))
+    at = max(index for index, record in enumerate(hub) if record["event"] == "passed_on")
+    hub.insert(at + 1, dict(hub[at]))
+    del hub[at + 2 :]
+    assert ("topic_twice", "sub/audit") in told(starts)
+
+
+def test_what_is_passed_on_by_a_stream_of_another_node_is_found() -> None:
+    starts = logs()
+    hub = next(start for start in starts if any(record["event"] == "passed_on" for record in start))
+    passed = next(record for record in hub if record["event"] == "passed_on")
+    passed["origin"] = passed["origin"][::-1]
+    assert ("claims", "sub/audit") in told(starts)
+
+
+# The rules of the strategies, counted along.
+
+SECOND_NS = 1_000_000_000
+
+
+def reader(pending: int, limit: int = 3) -> Subscription:
+    fields = {"topic": "Games", "subscription": f"of {pending}", "pattern": "Games.#", "durable": False}
+    record = {**fields, "after": 0, "max_unacked": limit, "ack_wait_ns": 0, "incarnation": 1, "node": "a", "at_ns": 0}
+    subscription = Subscription(record, Output())
+    subscription.take(1, pending)
+    return subscription
+
+
+@pytest.mark.parametrize(
+    ("strategy", "pending", "most"),
+    [
+        ("discard_none", (0, 3), 3),
+        ("discard_none", (2, 9), 1),
+        ("discard_none", (3, 9), 0),
+        ("discard_allowed", (2, 9), 1),
+        ("slowest_sub_rate", (0, 2), 1),
+        ("slowest_sub_rate", (0, 3), 0),
+        ("slowest_sub_rate", (), None),
+        ("discard_none", (), None),
+    ],
+)
+def test_as_many_may_go_as_there_is_room(strategy: str, pending: tuple[int, ...], most: int | None) -> None:
+    assert up_to(strategy, [reader(count) for count in pending], {}) == most
+
+
+def test_what_it_gets_at_this_moment_takes_room() -> None:
+    one = reader(1)
+    assert up_to("discard_none", [one], {one.name: 2}) == 0
+
+
+@pytest.mark.parametrize(
+    ("dispatched_s", "got", "now_s", "lost"),
+    [
+        # The cases of the table: four within a minute, the fifth after it.
+        ([0, 0, 0, 59], 1, 59, []),
+        ([0, 1, 2, 59, 61], 1, 61, [(1, 1)]),
+        # At most one for each message that it gets, and only old ones.
+        ([0, 0, 0, 0, 0, 61], 1, 61, [(1, 1)]),
+        ([0, 0, 0, 0, 50, 61], 3, 61, [(1, 3)]),
+        ([0, 50, 50, 50, 61], 2, 61, [(1, 1)]),
+        # Exactly as old as the limit is not older.
+        ([0, 0, 0, 60], 1, 60, []),
+    ],
+)
+def test_the_eldest_is_lost_when_it_is_old(
+    dispatched_s: list[int], got: int, now_s: int, lost: list[tuple[int, int]]
+) -> None:
+    contents = Contents()
+    for place, second in enumerate(dispatched_s, 1):
+        contents.dispatch(place, place, second * SECOND_NS)
+    drop = to_drop(reader(len(dispatched_s)), got, contents, now_s * SECOND_NS, 60 * SECOND_NS)
+    places = [place for first, last in drop.may for place in range(first, last + 1)]
+    assert places == [place for first, last in lost for place in range(first, last + 1)]
+    assert drop.must == len(places)
+
+
+def test_an_age_may_be_too_small_by_a_thousandth_of_the_timeout() -> None:
+    contents = Contents()
+    for place, at_ns in enumerate((0, 0, 0, 0, 60 * SECOND_NS), 1):
+        contents.dispatch(place, place, at_ns)
+    drop = to_drop(reader(5), 1, contents, 60 * SECOND_NS + SECOND_NS // 20, 60 * SECOND_NS)
+    assert (drop.may, drop.must) == ([(1, 1)], 0)
+    assert drop.take([(1, 1)])
+    assert not drop.take([(2, 2)])
+
+
+# The messages of a topic by their places.
+
+
+def filled() -> Contents:
+    contents = Contents()
+    for first, last, below, cls in (
+        (1, 10, "Chess", "recoverable"),
+        (11, 12, "Go", "express"),
+        (13, 20, "Go", "express"),
+    ):
+        contents.put(first, last, below, cls)
+    contents.next = 21
+    return contents
+
+
+def test_messages_of_one_name_in_a_row_are_one_run() -> None:
+    assert list(filled().named(5, 15)) == [(5, 10, "Chess"), (11, 15, "Go")]
+
+
+def test_what_is_known_from_the_start_before_is_not_doubled() -> None:
+    contents = filled()
+    contents.put(1, 10, "Chess", "recoverable")
+    assert list(contents.named(1, 20)) == [(1, 10, "Chess"), (11, 20, "Go")]
+    contents.put(18, 24, "Go", "express")
+    assert list(contents.named(1, 30)) == [(1, 10, "Chess"), (11, 24, "Go")]
+
+
+def test_each_message_knows_when_it_was_dispatched() -> None:
+    contents = filled()
+    for first, last, at_ns in ((1, 4, 7), (5, 8, 7), (9, 20, 30)):
+        contents.dispatch(first, last, at_ns)
+    assert list(contents.dates(3, 9)) == [(3, 8, 7), (9, 9, 30)]
+    assert contents.dispatched == 20
+
+
+def test_what_is_deleted_twice_is_told() -> None:
+    contents = filled()
+    assert contents.free(1, 10) == []
+    assert contents.free(9, 12) == [(9, 10)]
+    assert list(contents.kept) == [(13, 20)]
+    assert list(contents.named(1, 20)) == [(11, 20, "Go")]
+
+
+def test_express_messages_end_with_their_process() -> None:
+    contents = filled()
+    assert contents.restart() == [(11, 20)]
+    assert list(contents.kept) == [(1, 10)]
+
+
+# Patterns of names, as the judge reads them.
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name", "does"),
+    [
+        ("Games.Cricket", "Games.Cricket", True),
+        ("Games.Cricket", "Games.Cricket.Scores", False),
+        ("Games.*", "Games.Cricket", True),
+        ("Games.*", "Games", False),
+        ("Games.*", "Games.Cricket.Scores", False),
+        ("Games.*.Scores", "Games.Cricket.Scores", True),
+        ("Games.#", "Games", True),
+        ("Games.#", "Games.Cricket.Scores", True),
+        ("Games.#", "Gamesome.Cricket", False),
+        ("*.Cricket.#", "Games.Cricket", True),
+        ("#", "Games.Cricket", True),
+        ("*", "Games", True),
+    ],
+)
+def test_a_pattern_matches_level_by_level(pattern: str, name: str, does: bool) -> None:
+    assert matches(pattern, name) is does
+
+
+def test_a_name_begins_with_its_topic() -> None:
+    assert full_name("Games", "") == "Games"
+    assert full_name("Games", "Cricket.Scores") == "Games.Cricket.Scores"

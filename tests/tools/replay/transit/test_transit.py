@@ -1,0 +1,156 @@
+"""The checks of relays."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.tools.replay.builder import ALPHA, BETA
+from tests.tools.replay.judging import verdict_of
+from tests.tools.replay.relays import HONEST, KEPT, RELAY_FAULTS, RHO, TX, Relayed, through_relay
+from triack.tools.replay.judges.judge import Judge
+from triack.tools.replay.run import replay
+from triack.tools.replay.transit.brought import Brought
+
+# Relays: each promise of theirs has lies that break it, honest relays break none, and a missing log accuses nobody.
+
+
+@pytest.mark.parametrize("check", ["transit_forgotten", "freed_too_early", "transit_unsent", "hop_limit", "hops_step",
+                                   "order_ack_made_up", "word_astray", "end_overtakes", "previous_raised",
+                                   "onward_early", "downgrade_rule"])  # fmt: skip
+def test_each_promise_of_a_relay_has_two_lies(check: str) -> None:
+    told = [name for name, tell in RELAY_FAULTS.items() if any(found[0] == check for found in tell(Relayed()))]
+    assert len(told) >= 2
+
+
+@pytest.mark.parametrize("node", [ALPHA, BETA, RHO])
+@pytest.mark.parametrize("name", HONEST)
+def test_a_missing_log_accuses_nobody(name: str, node: str) -> None:
+    """Of whichever node it is: what the others say is believed as far as it goes."""
+    world = HONEST[name]()
+    assert isinstance(world, Relayed)
+    for log in world.logs:
+        if log.node == node:
+            log.records.clear()
+            log.incarnation = 0
+    verdict = verdict_of(world)
+    assert (verdict.verdict, verdict.missing, verdict.violations) == ("incomplete", [f"node {node}"], {})
+
+
+@pytest.mark.parametrize("name", ["through_relay", "transit_and_its_record_apart"])
+def test_a_cut_log_of_an_earlier_life_of_a_relay_accuses_nobody(name: str) -> None:
+    """Wherever it is cut: the next start knows how many records there were, so the verdict is incomplete."""
+    world = HONEST[name]()
+    assert isinstance(world, Relayed)
+    world.number()
+    (again,) = (it for it in world.rho.records if it["event"] == "start_before" and it["incarnation"] == 2)
+    whole = [record for record in world.rho.records if record["incarnation"] == 1]
+    again["records"] = len(whole)
+    for kept in range(0, len(whole), 5):
+        judge = Judge()
+        for log in world.logs:
+            for start in range(1, log.incarnation + 1):
+                records = [record for record in log.records if record["incarnation"] == start]
+                judge.read(log.name, records[:kept] if records == whole else records)
+        verdict = judge.finish()
+        assert (verdict.verdict, verdict.violations) == ("incomplete", {}), kept
+
+
+def test_a_message_counts_once_however_many_nodes_it_passes() -> None:
+    verdict = verdict_of(through_relay())
+    assert (verdict.sent, verdict.delivered, verdict.pending) == (120, 120, 0)
+    assert verdict.resends == 0
+
+
+def test_what_is_in_transit_is_pending() -> None:
+    """Alpha has forgotten the recoverable packet, and rho has it."""
+    world = Relayed()
+    world.bring(KEPT, 3)
+    world.close_all()
+    for log in world.logs:
+        log.write("node_stopped")
+    verdict = verdict_of(world)
+    assert (verdict.verdict, verdict.sent, verdict.delivered, verdict.pending) == ("pass", 30, 0, 30)
+
+
+def test_the_way_of_a_stream_is_known_and_how_long_packets_stayed(tmp_path: Path) -> None:
+    pytest.importorskip("jinja2")
+    through_relay().save(tmp_path / "logs")
+    page = tmp_path / "page.html"
+    verdict = replay(tmp_path / "logs", engine="local", report=page)
+    timeline = verdict.timeline
+    assert timeline is not None
+    assert timeline.ways[ALPHA, 1] == [(ALPHA, RHO), (RHO, BETA)]
+    assert {node for _, _, node in timeline.dwell} == {RHO}
+    assert sum(timeline.dwell[ALPHA, 1, RHO].values()) == 6
+    text = page.read_text()
+    assert ">alpha → rho → beta</span>" in text.partition("<h2>Ways over relays</h2>")[2]
+
+
+def test_a_word_that_packets_wait_ends_with_its_session() -> None:
+    """Then the origin's tier runs again, and is missed when it does not."""
+    world = Relayed()
+    world.alpha.records[0].update(seq_resend_13_ns=1_000_000_000)
+    world.bring(TX, 2)
+    where = {"cls": TX, "origin": ALPHA, "stream": 1, "sequence": 5, "here": 2}
+    world.alpha.write("onward_received", **where, waits=True, session=world.first.session)
+    world.alpha.write("onward_received", **where, waits=False, session=world.first.session)
+    arrived = world.first.send(TX, world.queue(TX, 1), 0)
+    world.take(TX, range(3, 4))
+    world.first.ack(arrived)
+    world.clock.tick(30_000_000_000)
+    world.order_ack(2)
+    world.end()
+    assert "resend_tiers" in verdict_of(world).violations
+
+
+@pytest.mark.parametrize("is_idle", [False, True])
+def test_what_waited_at_a_relay_is_sent_by_a_tier_when_its_word_is_taken_back(*, is_idle: bool) -> None:
+    """The session that began with that word passes it over, or ends as idle and leaves it to the next: no fault."""
+    world = Relayed()
+    world.alpha.records[0].update(seq_resend_13_ns=1_000_000_000)
+    world.bring(TX, 2)
+    world.first.close("ack-timeout")
+    world.first = world.hop(world.alpha, world.rho)
+    where = {"cls": TX, "origin": ALPHA, "stream": 1, "sequence": 5, "session": world.first.session}
+    for here, waits in ((2, True), (0, False)):
+        world.alpha.write("onward_received", **where, here=here, waits=waits)
+    if is_idle:
+        world.first.close("idle")
+        world.first = world.hop(world.alpha, world.rho)
+    world.first.ack(world.first.send(TX, world.queue(TX, 1), 0))
+    world.take(TX, range(3, 4))
+    world.order_ack(3)
+    world.end()
+    assert "close_without_full_resend" not in verdict_of(world).violations
+
+
+# What has come to a relay: by hop count, and which packet each one named as its previous.
+
+
+def came(brought: Brought, number: int, packets: int, previous: int, hops: int = 0, cls: str = "transactional") -> None:
+    brought.take({"class": cls, "number": number, "packets": packets, "previous": previous, "hops": hops})
+
+
+def test_a_packet_may_come_by_several_ways() -> None:
+    brought = Brought()
+    came(brought, 1, 10, 0, hops=1)
+    came(brought, 5, 2, 4, hops=3)
+    assert brought.came_by(1, 1, 10) == []
+    assert brought.came_by(3, 4, 7) == [(4, 4), (7, 7)]
+    assert brought.came_by(2, 1, 2) == [(1, 2)]
+
+
+def test_all_but_the_first_of_a_run_name_the_one_before_them() -> None:
+    brought = Brought()
+    came(brought, 5, 3, 2)
+    assert brought.named(5, 7, 2) == []
+    assert brought.named(5, 7, 4) == [(5, 5)]
+    assert brought.named(6, 7, 5) == []
+    assert brought.named(6, 8, 2) == [(6, 6), (8, 8)]
+
+
+def test_of_other_classes_the_highest_previous_counts() -> None:
+    brought = Brought()
+    came(brought, 5, 3, 4, cls="express")
+    came(brought, 8, 1, 2, cls="express")
+    assert brought.unwanted == 4

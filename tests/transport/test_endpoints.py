@@ -1,0 +1,154 @@
+"""Endpoints over UDP and memory: what is in memory, and what wakes a loop."""
+
+import asyncio
+import socket
+from collections import Counter
+from contextlib import suppress
+
+import pytest
+
+from tests.machine import PATIENCE_S
+from tests.transport.endpoints import Opener, received
+from triack.base.reasons import DropReason
+from triack.transport import connection
+from triack.transport.connection import UNSENT_BYTES_MAX, Connection
+from triack.transport.endpoint import Received
+from triack.transport.frames import LengthFramer
+from triack.transport.memory import MemoryNetwork
+from triack.transport.portable import PortableSocket
+from triack.transport.resolve import SocketAddress, bound
+from triack.transport.wakeup import Wakeup
+
+# A network that is a dictionary.
+
+
+@pytest.mark.asyncio
+async def test_filter() -> None:
+    """The network's hook may drop, repeat and change what passes."""
+    network = MemoryNetwork(lambda data, sender, to: [data, data] if data == b"twice" else [])
+    a, b = network.endpoint("a"), network.endpoint("b")
+    await a.send([b"never", b"twice"], b.address)
+    await a.send([b"x"], "memory://nobody")
+    assert await b.receive() == [Received(b"twice", "memory://a")] * 2
+    assert a.drops == {"unreachable": 1}
+
+
+@pytest.mark.asyncio
+async def test_unnamed_endpoints_and_names_that_are_free_again() -> None:
+    """Two of one network never share an address; what a closed one leaves can be taken."""
+    network = MemoryNetwork()
+    one, two = network.endpoint(), network.endpoint()
+    assert one.address != two.address
+    await one.close()
+    again = network.endpoint(one.address.removeprefix("memory://"))
+    await two.send([b"x"], one.address)
+    assert await again.receive() == [Received(b"x", two.address)]
+    assert MemoryNetwork().endpoint("a").address == MemoryNetwork().endpoint("a").address
+
+
+# The backlog of a connection to a peer that reads nothing, or little.
+
+BURST = [bytes(65_536)] * 64
+
+
+async def test_what_waits_has_an_end() -> None:
+    """Before the connection is open, too: the caller counts the datagrams that find no room."""
+    waiting = Connection("tcp://127.0.0.1:9", LengthFramer(), host=None)
+    refused = [waiting.offer(BURST) for _ in range(5)]
+    assert refused[:3] == [0, 0, 0]
+    assert refused[-1] == len(BURST)
+    assert waiting.unsent_count == UNSENT_BYTES_MAX // (65_536 + 64)
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="it is the system that gives up")
+async def test_who_takes_nothing_is_given_up(opened: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the system, after a while without a byte; the receiver is notified as of any other end."""
+    monkeypatch.setattr(connection, "USER_TIMEOUT_MS", 100)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        here = await opened("tcp", None)
+        there = f"tcp://127.0.0.1:{silent.getsockname()[1]}"
+        for _ in range(4):
+            await here.send(BURST, there)
+            await asyncio.sleep(0)
+        assert await received(here, 1) == [Received(b"", there)]
+
+
+# One task waits, others set the event.
+
+
+async def test_who_waits_goes_on_when_it_is_set() -> None:
+    """However often, and the next one does not wait until it is clear again."""
+    wakeup = Wakeup()
+    waiting = asyncio.create_task(wakeup.wait())
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    wakeup.set()
+    wakeup.set()
+    async with asyncio.timeout(PATIENCE_S):
+        await waiting
+        await wakeup.wait()
+    wakeup.clear()
+    waiting = asyncio.create_task(wakeup.wait())
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    wakeup.set()
+    async with asyncio.timeout(PATIENCE_S):
+        await waiting
+
+
+async def test_a_wait_that_is_cancelled_takes_nothing_away() -> None:
+    """Not before it is set, nor in the turn in which it is."""
+    wakeup = Wakeup()
+    for is_set in (False, True):
+        waiting = asyncio.create_task(wakeup.wait())
+        await asyncio.sleep(0)
+        if is_set:
+            wakeup.set()
+        waiting.cancel()
+        with suppress(asyncio.CancelledError):
+            await waiting
+        assert wakeup.is_set is is_set
+        wakeup.set()
+        async with asyncio.timeout(PATIENCE_S):
+            await wakeup.wait()
+        wakeup.clear()
+
+
+# The socket on asyncio-dgram; its promises as an endpoint are in ``test_udp.py`` and ``test_endpoint.py``.
+
+
+async def test_errors_do_not_end_it() -> None:
+    """Errors of earlier datagrams are raised when the next is sent: they are counted, and it is sent all the same."""
+    drops: Counter[DropReason] = Counter()
+    arrived = asyncio.get_running_loop().create_future()
+
+    def take(datagrams: list[bytes], _sockaddr: SocketAddress, _called: bytes) -> None:
+        arrived.set_result(datagrams)
+
+    one = await PortableSocket.open(bound(socket.SOCK_DGRAM, ("127.0.0.1", 0)), drops, take)
+    await one.send([b"a", b"b"], ("255.255.255.255", 9))
+    await one.send([b"c"], one.sockname)
+    async with asyncio.timeout(PATIENCE_S):
+        assert await arrived == [b"c"]
+    assert drops[DropReason.SEND_ERROR] > 0
+    await one.close()
+    await one.send([b"d"], one.sockname)
+    assert drops[DropReason.CLOSED] == 1
+
+
+async def test_nobody_waits_for_a_system_that_takes_no_more() -> None:
+    """A slow link does not stop a node, nor fill its memory: what finds no room is lost, until there is room."""
+    drops: Counter[DropReason] = Counter()
+    arrived: asyncio.Queue[bytes] = asyncio.Queue()
+    one = await PortableSocket.open(
+        bound(socket.SOCK_DGRAM, ("127.0.0.1", 0)), drops, lambda datagrams, *_: arrived.put_nowait(datagrams[0])
+    )
+    drained = one._stream._drained  # noqa: SLF001 - what asyncio says when the system takes no more
+    drained.clear()
+    await one.send([b"a", b"b"], one.sockname)
+    assert drops == {"send-overflow": 2}
+    drained.set()
+    await one.send([b"c"], one.sockname)
+    async with asyncio.timeout(PATIENCE_S):
+        assert await arrived.get() == b"c"
+    await one.close()
