@@ -62,9 +62,15 @@ def modules_of(bug: Bug) -> set[str]:
 
 
 def room_of(module: str) -> str:
-    """The tests of a module's room: ``tests/session`` for ``triack.session.path.path_mtu``."""
-    parts = module.split(".")[1:]
-    return "/".join(["tests", *(parts[:2] if parts[0] == "tools" else parts[:1])])
+    """The tests of a module's room: ``tests/session`` for ``triack.session.path.path_mtu``.
+
+    Packages for users, as ``triack.testing``, are rooms of ``tools``.
+    """
+    first, *others = module.split(".")[1:]
+    if first == "tools":
+        return "/".join(["tests", first, *others[:1]])
+    room = f"tests/{first}"
+    return room if Path(room).is_dir() else f"tests/tools/{first}"
 
 
 def nearness(test: str, modules: Iterable[str]) -> int:

@@ -35,7 +35,7 @@ SILENT = {
     "session/keep_alive", "session/congestion/loss_floor", "session/protocol/opening", "session/congestion/pacing",
     "session/congestion/path_model", "session/acknowledgements/probing", "session/congestion/rtt",
     "session/protocol/settings", "session/congestion/stream_window", "session/protocol/timers",
-    "session/congestion/undecided", "session/snapshot",
+    "session/congestion/undecided", "session/snapshot", "ordering/disk_backlog", "ordering/transit_packet",
 }  # fmt: skip
 """Modules of sessions and sequences that promise nothing a record could show: layouts, settings, estimates."""
 
