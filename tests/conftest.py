@@ -67,13 +67,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 @pytest.hookimpl
-def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """More workers than there are cores, as some wait and compute nothing; quick tests wait less.
-
-    Each worker costs four seconds, in which it collects the tests.
-    """
-    only_quick = config.getoption("markexpr") == "not slow"
-    return len(os.sched_getaffinity(0)) + (1 if only_quick else 2)
+def pytest_xdist_auto_num_workers() -> int:
+    """More workers than there are cores, as some wait and compute nothing. Each collects the tests in five seconds."""
+    return len(os.sched_getaffinity(0)) + 2
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

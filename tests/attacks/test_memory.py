@@ -262,6 +262,8 @@ def test_one_peer_has_a_limited_number_of_sessions() -> None:
 # Requests without end: each is a few bytes on the wire, and must cost no more than it brings.
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_pings_do_not_pile_up_order_acks() -> None:
     """One ack for each stream is all there can be to say."""
     world, node, evil = victim()

@@ -75,6 +75,8 @@ def test_recorded_connects_keep_nobody_out(restarted: bool, spoofed: bool) -> No
     assert b.live.drops[DropReason.REPEATED_CONNECT] > 60
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_a_peer_that_has_lost_its_newest_starts_is_not_locked_out() -> None:
     """Its store is an older copy, so that its connects look like old ones: it proves where it is, and hears of it."""
     world = World(1)

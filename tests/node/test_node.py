@@ -154,6 +154,8 @@ def test_a_node_that_outlives_its_event_loop_says_so() -> None:
             asyncio.run(use(call))
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 async def test_a_lost_key_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Peers give a stranger no answer, so nothing else would say why they are silent; a first start says nothing."""
     lost = "node a has met other nodes and had no key"
@@ -452,6 +454,8 @@ async def test_a_node_that_does_nothing_finds_that_it_lost_its_store(tmp_path: P
         assert isinstance(await asyncio.wait_for(node.failed(), WAIT), triack.StoreLost)
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 async def test_a_service_may_back_up_its_own_directory(tmp_path: Path) -> None:
     """A second node that is started on it by mistake is refused, and nothing is lost."""
     data = tmp_path / "data"
@@ -841,6 +845,8 @@ async def test_what_recorded_nothing_goes_on_with_nothing(tmp_path: Path) -> Non
     assert not log.exists()
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 async def test_a_copy_leaves_the_log_of_the_original_alone(tmp_path: Path) -> None:
     """Its starts are others with the same numbers."""
     data, log = tmp_path / "data", tmp_path / "log"

@@ -755,6 +755,8 @@ def test_for_a_search_the_tier_is_the_first_and_counts_are_forgotten() -> None:
     assert idle.tier.deadline_ns is None
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 @pytest.mark.parametrize("delivery", list(Delivery))
 def test_a_long_backlog_costs_a_packet_no_more_than_a_short_one(delivery: Delivery) -> None:
     """For each packet that follows, the part that was freed at its front is not looked at again."""

@@ -382,6 +382,8 @@ def transfer(settings: SessionSettings, *, loss: float, seed: int, udp: bool, by
     return pair
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 @pytest.mark.parametrize("loss", [0.0, 0.1])
 @pytest.mark.parametrize(("udp", "congestion"), [(False, "newreno"), (True, "newreno"), (True, "bbr")])
 def test_by_the_run_the_same_leaves_as_one_by_one(udp: bool, congestion: str, loss: float) -> None:

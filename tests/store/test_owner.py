@@ -189,6 +189,8 @@ def test_a_process_that_lost_the_store_tells_nobody_that_anything_is_durable(sto
     assert states(folder) == ["first", "second"]
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_a_store_that_is_lost_within_a_commit_is_found_before_the_commit_counts(
     store: Store, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -204,6 +206,8 @@ def test_a_store_that_is_lost_within_a_commit_is_found_before_the_commit_counts(
         put(store, "lost")
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_without_locks_of_open_files_the_deleted_lock_is_taken_again(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -244,6 +248,8 @@ def test_a_forked_child_has_no_part_in_the_store(store: Store, folder: Path) -> 
     assert states(folder) == ["after", "before", "first"]
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_a_child_that_lives_on_does_not_keep_the_directory(folder: Path) -> None:
     """The process that had it was killed; its child knows nothing of a store."""
     script = (
@@ -274,6 +280,8 @@ def test_a_file_system_without_locks_is_refused(folder: Path, monkeypatch: pytes
     assert [path.name for path in folder.iterdir()] == [OWNER_FILE]
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_a_process_without_a_descriptor_left_has_not_lost_its_store(store: Store, folder: Path) -> None:
     """It goes on, and still sees that another one has taken it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -236,6 +236,8 @@ except Exception as error:
 """
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_a_second_process_is_refused(store: Store) -> None:
     """By name, with the path; and so is a second store in this process."""
     folder = Path(store.path).parent
@@ -246,6 +248,8 @@ def test_a_second_process_is_refused(store: Store) -> None:
     store.apply(full_commit())
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_a_closed_store_is_free_again(tmp_path: Path) -> None:
     """For another process, too."""
     Store(tmp_path / "data").close()
@@ -438,6 +442,8 @@ def killed_store(folder: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_a_killed_store_comes_back_with_its_log(tmp_path: Path) -> None:
     """All that returned is there; an orderly end leaves one file, beside the ballast and the name of its owner."""
     killed_store(tmp_path)
@@ -462,6 +468,8 @@ def test_a_log_that_is_gone_or_cut_is_missed(tmp_path: Path, size: int | None) -
             Store(tmp_path)
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 @pytest.mark.parametrize("gone", [False, True])
 def test_a_log_without_its_database_is_no_new_store(tmp_path: Path, gone: bool) -> None:
     """The database was emptied or removed: the log stays, and nothing begins anew beside it."""
@@ -491,6 +499,8 @@ def test_a_log_begins_again_when_it_is_long_enough(tmp_path: Path) -> None:
     store.close()
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_a_log_keeps_the_size_that_an_earlier_start_gave_it(tmp_path: Path) -> None:
     """A start with another setting, itself killed, does not make the next one miss anything."""
     killed_store(tmp_path)
@@ -530,6 +540,8 @@ for again in (lambda: store.apply(Commit(queues=[(1, "q")])), lambda: store.read
 """
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_a_full_disk_ends_the_store_and_says_so(tmp_path: Path) -> None:
     """The message names the path and the cause; afterwards nothing is accepted; what was committed is there."""
     done = run_python(DISK_FULL_SCRIPT, tmp_path)

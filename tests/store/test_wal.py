@@ -18,6 +18,8 @@ from triack.store.store import Store
 from triack.tools.sim.disk import Disk, Kept, ProcessCrashed
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_two_processes_cannot_have_one_store() -> None:
     """Until the first is gone, however it went."""
     disk = Disk(Random(1))

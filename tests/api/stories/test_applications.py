@@ -48,6 +48,8 @@ async def refused(node: triack.Node, queue: str, body: bytes, **more: object) ->
         return caught.value.reason, await consumer.get(WAIT)
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 @pytest.mark.parametrize("delivery", [triack.Delivery.RECOVERABLE, triack.Delivery.TRANSACTIONAL])
 async def test_a_peer_sends_to_its_queues_and_no_others(delivery: triack.Delivery) -> None:
     """The refusal is definite: the receipt says why, and the dead letter is sure not to have been delivered."""

@@ -129,6 +129,8 @@ async def pair() -> AsyncIterator[triack.Node]:
 # Sending
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 async def test_a_send_that_takes_its_turn() -> None:
     """Cancelled it has sent nothing, else once."""
 

@@ -106,6 +106,8 @@ def ends(triack_world: World) -> Ends:
     return Ends(triack_world)
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 async def test_a_large_body_is_one_message(ends: Ends) -> None:
     await ends.start()
     ends.world.set_loss(0.1)
@@ -126,6 +128,8 @@ async def test_a_large_body_is_one_message(ends: Ends) -> None:
     assert ends.bodies == ends.receiver.stats().queues["q"].bytes == 0
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 async def test_order_holds_between_large_and_small_messages(ends: Ends) -> None:
     """What is sent after a large message comes after it; what is sent meanwhile does not wait for it."""
     await ends.start()
@@ -209,6 +213,8 @@ async def test_a_destination_that_dies_gets_the_rest(ends: Ends) -> None:
     assert not port_of(ends.receiver).engine.queues.bodies.deletes_any
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 async def test_a_reader_that_stops_half_way_begins_anew(ends: Ends) -> None:
     await ends.start()
     await ends.sender.send_stream("b/q", BODY)
@@ -274,6 +280,8 @@ async def test_time_that_runs_out_in_the_middle(ends: Ends) -> None:
     await ends.world.until(lambda: ends.bodies == ends.coming == 0)
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 @pytest.mark.parametrize("letters", [True, "letters"])
 async def test_a_message_that_dies_on_its_way_frees_its_body(ends: Ends, letters: bool | str) -> None:
     """Its dead letter says how large it was, and why it is there, in a queue that its sender has chosen, too."""
@@ -294,6 +302,8 @@ async def test_a_message_that_dies_on_its_way_frees_its_body(ends: Ends, letters
             await anext(letter.stream())
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 async def test_a_dead_letter_at_the_destination_has_the_body(ends: Ends) -> None:
     await ends.start()
     await ends.sender.send_stream("b/q", BODY, time_to_be_received=20)
@@ -309,6 +319,8 @@ async def test_a_dead_letter_at_the_destination_has_the_body(ends: Ends) -> None
     assert ends.bodies == 0
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 async def test_dead_letters_are_browsed_moved_and_sent_again(ends: Ends) -> None:
     """A look at them shows sizes, not bodies. A body is sent once more, to a queue of this node or another one."""
     await ends.start()
@@ -483,6 +495,8 @@ async def test_a_body_goes_by_a_relay(triack_world: World) -> None:
             await here.send_stream("b/q", BODY, delivery=triack.RECOVERABLE)
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 async def test_permissions_are_those_of_the_queue(ends: Ends) -> None:
     """A peer that may send to a queue may send large messages there, and to no other."""
     await ends.start()
@@ -565,6 +579,8 @@ async def test_a_disk_that_is_full_in_the_middle(ends: Ends, name: str) -> None:
     await ends.world.until(lambda: ends.bodies == ends.coming == 0)
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 async def test_a_slow_reader_holds_a_body_and_its_room(triack_world: World) -> None:
     """The next body waits at its sender, which says so; small messages go in; it comes when the reader is done."""
     ends = Ends(triack_world, settings(limits=triack.Limits(quota=triack.Quota(size_bytes=200_000))))
@@ -626,6 +642,8 @@ async def test_a_body_larger_than_the_disk_is_refused_before_its_first_part(ends
         await ends.receiver.send_stream("q", BODY)
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 async def test_two_bodies_and_a_disk_for_one(ends: Ends) -> None:
     """They count together, in any queues; small messages go on; the second one begins when the disk has room for it."""
     give_room(ends, 200_000)
@@ -716,6 +734,8 @@ async def test_a_body_that_is_given_up_while_it_waits_stops_no_other(ends: Ends)
     assert ends.bodies == ends.coming == 0
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 async def test_a_body_by_a_relay_waits_for_the_disk_of_its_destination(triack_world: World) -> None:
     at_relay, machine = "udp://127.0.0.1:7803", triack_world.machine("b")
     with triack_world.machine("r"):

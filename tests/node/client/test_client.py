@@ -36,6 +36,8 @@ async def test_a_client_knows_its_node(node: triack.Node, client: Client) -> Non
     assert await client.queue_lengths() == node.queue_lengths()
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 async def test_more_queues_than_a_frame_takes_are_listed(
     node: triack.Node, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -136,6 +138,8 @@ async def test_a_client_that_goes_leaves_nothing_half_done(node: triack.Node, cl
     assert node.queue_lengths() == {"dead-letter": 0, "invoices": 0, "orders": 1}
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 async def test_errors_are_those_of_the_node(tmp_path: Path) -> None:
     """By class, text and attributes."""
     other = make("b", scheme="udp", queues=["orders"])
@@ -250,6 +254,8 @@ async def test_a_process_of_another_version_is_named(tmp_path: Path) -> None:
             await triack.connect(tmp_path / "a").start()
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 async def test_peers_are_the_nodes(tmp_path: Path) -> None:
     """A client trusts, revokes, invites and enrols for its node; a code outlives the client that asked for it."""
     listen = "udp://127.0.0.1:0"
@@ -330,6 +336,8 @@ async def test_what_a_client_receives_is_a_message_like_any_other(node: triack.N
     assert (here.messages, node.stats().queues["q"].messages) == (1, 0)
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 @pytest.mark.parametrize("most", [1, 3])
 async def test_a_wait_that_ends_as_a_message_comes_lets_nothing_overtake(client: Client, most: int) -> None:
     """At whatever turn of the loop that is: what came for it is for the next call, and nothing younger before it."""

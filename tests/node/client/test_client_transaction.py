@@ -106,6 +106,8 @@ async def test_who_is_cancelled_at_once_leaves_no_transaction_behind(node: triac
     await until(lambda: alive(Transaction) <= before)
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 async def test_who_is_cancelled_while_it_receives_has_taken_nothing(node: triack.Node, client: Client) -> None:
     """At whatever turn that is: also when the answer is on its way, and the transaction is committed."""
     received = 0

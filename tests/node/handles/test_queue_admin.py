@@ -90,6 +90,8 @@ async def test_what_was_moved_to_the_dead_letters_stays_when_they_are_sent_again
         await node.requeue([moved.id])
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 async def test_what_may_have_arrived_is_sent_again_only_on_demand(tmp_path: Path) -> None:
     """Its acknowledgement is missing as its time ends: it has arrived, and would arrive twice."""
     async with make("b", tmp_path / "b", scheme="udp") as b, make("a", tmp_path / "a") as a:
@@ -238,6 +240,8 @@ async def test_nothing_is_done_with_names_that_do_not_exist(node: triack.Node) -
         make().browse("orders")
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 async def test_another_process_looks_and_steers_in_the_same_way(tmp_path: Path) -> None:
     async with make("a", tmp_path, settings=quick(max_redeliveries=0)) as node, triack.connect(tmp_path) as client:
         await kill(node, "orders", *[b"\0%d" % number for number in range(PAGE_MESSAGES + 10)])
@@ -351,6 +355,8 @@ async def test_what_cannot_be_paused_is_named(node: triack.Node) -> None:
     assert not await node.resume("orders")
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 async def test_all_messages_to_a_peer_are_paused_by_its_name(tmp_path: Path) -> None:
     """A queue of the node with the name of the peer goes first; a stroke behind it says that the peer is meant."""
     async with triack.open("a", data=tmp_path) as node, triack.open("b", data=None) as b:

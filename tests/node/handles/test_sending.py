@@ -274,6 +274,8 @@ async def test_what_is_no_route_is_refused_at_once(tmp_path: Path) -> None:
             await node.set_routes(["*"])  # type: ignore[list-item]
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 async def test_what_waits_at_a_relay_is_seen_and_can_be_removed(tmp_path: Path) -> None:
     """A recoverable message is a dead letter at the relay, which has acknowledged it; a transactional one at home."""
     async with line(tmp_path) as (sensor, gateway, cloud):

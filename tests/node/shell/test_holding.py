@@ -126,6 +126,8 @@ async def test_a_second_death_has_its_wait(tmp_path: Path) -> None:
         assert message.wait_until is not None
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 async def test_an_orderly_end_is_no_death(tmp_path: Path) -> None:
     await put(tmp_path, b"1")
     async with make("n", tmp_path) as node:

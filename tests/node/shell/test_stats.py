@@ -250,6 +250,8 @@ def test_a_stream_without_an_order_ack_says_its_tier_and_when_it_goes_out_again(
     assert (out(a).acked, out(a).attempts, out(a).resends) == (1, 0, 6)
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_a_peer_that_is_away_is_called_again_at_a_time_that_is_told() -> None:
     world = World(3)
     a, b = world.node("a"), world.node("b")
@@ -500,6 +502,8 @@ async def test_a_code_that_is_over_is_seen_where_it_was_made() -> None:
         assert [row.about for row in rows(b, Trouble.CODE_EXPIRED)] == ["127.0.0.1"]
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 async def test_addresses_that_lead_nowhere_have_rows_with_the_cause() -> None:
     """A port that is closed, a name that nobody knows, and a peer without an address."""
     async with node("a", insecure=True) as a:

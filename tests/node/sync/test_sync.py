@@ -92,6 +92,8 @@ def test_send_receive_and_transactions(tmp_path: Path) -> None:
         assert b.node_id in receipt.id
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_a_key_makes_a_send_safe_to_repeat(tmp_path: Path) -> None:
     """A script that does not know whether it came through runs again."""
     ids = set()

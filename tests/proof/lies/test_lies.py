@@ -130,6 +130,8 @@ def test_each_is_one_character(files: Files) -> None:
         assert slip.where.startswith(f"{name} line ")
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_what_becomes_of_some(files: Files) -> None:
     assert told_of(changed(files, '"packets":', '"packetx":'), files).caught == {"damaged": 1}
     assert "log_gap" in told_of(changed(files, '{"n":5,', '{"n":6,'), files).caught

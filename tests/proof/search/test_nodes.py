@@ -306,6 +306,8 @@ def test_a_small_world_is_searched_to_its_end() -> None:
         assert result.states > 50
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_a_relay_that_frees_too_early_loses_a_packet(monkeypatch: pytest.MonkeyPatch) -> None:
     """It deletes what is on its way."""
     send = TransitSequence.handle_sent

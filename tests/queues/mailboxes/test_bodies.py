@@ -544,6 +544,8 @@ def test_blocks_whose_fields_fall_come_off_as_they_were() -> None:
     assert plain(take_all(shelf_of(put))) == before
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_a_packet_takes_little_more_than_its_record() -> None:
     """Also when no two neighbours are of one stream."""
     tracemalloc.start()

@@ -153,6 +153,8 @@ def test_both_ends_connect_at_once(seed: int) -> None:
         assert len({record["session"] for record in a.log("session_opened")}) == 1
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 @pytest.mark.parametrize("who", ["a", "b", "both"])
 def test_crashes_of_either_end_lose_and_repeat_nothing(who: str) -> None:
     """In the middle of a stream, again and again."""
@@ -237,6 +239,8 @@ def test_an_idle_session_closes_and_comes_back() -> None:
     assert world.run(100 * MS, lambda: b.length("q") == 2)
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_a_full_window_is_never_exceeded() -> None:
     """SessionPacket and not session-acked: at most ``max_unacked_packet``, at every moment."""
     settings = NodeSettings(session=SessionSettings(max_unacked_packet=8))
@@ -394,6 +398,8 @@ def test_a_large_message_for_nowhere_comes_back_whole(body_cache_bytes: int) -> 
 # Recoverable and express.
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 @pytest.mark.parametrize("seed", range(4))
 def test_recoverable_arrives_once_across_crashes_of_both(seed: int) -> None:
     """Also when the receiver committed and crashed before it could say so, and the sender sends all again."""

@@ -40,6 +40,8 @@ def half_open(node: SimNode) -> list[int]:
     return [one.session.session_id for one in node.live.handshakes.conversations.values()]
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_one_source_has_few_that_are_not_open() -> None:
     """Its own oldest give way, and nobody else's."""
     world = PlainWorld(1)

@@ -137,6 +137,8 @@ class Ways:
         return self.away.read() == [b"%d" % number for number in range(self.sent)]
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 @pytest.mark.parametrize("ways", ["gk", "gh", "ghk", "gkg", "hgk", "gkhg"])
 @pytest.mark.parametrize("dies", [False, True])
 def test_a_subscriber_is_its_node_whatever_the_way(ways: str, dies: bool) -> None:
@@ -257,6 +259,8 @@ class Moved(Ways):
         node.act(lambda: node.live.handle_directory_changed(self.world.now_ns))
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 @pytest.mark.parametrize("asked", [Unsubscribe("audit", 1), Live({"audit": 1}), Live({}), None])
 @pytest.mark.parametrize("restarts", [False, True])
 def test_a_node_that_a_relay_calls_as_another_one_ends_nothing_of_it(
@@ -283,6 +287,8 @@ def test_a_node_that_a_relay_calls_as_another_one_ends_nothing_of_it(
     assert len(it.titles) == 1
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_a_relay_that_may_not_bring_a_node_any_more_gets_nothing_for_it() -> None:
     it = Moved()
     relay = replace(it.net["g"].peer, may_relay=ALL, may_subscribe=("Games.#",))
@@ -295,6 +301,8 @@ def test_a_relay_that_may_not_bring_a_node_any_more_gets_nothing_for_it() -> Non
     assert it.all_came()
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_a_node_that_trusts_no_key_any_more_lets_none_subscribe() -> None:
     it = Moved()
     known = list(it.hub.directory)
@@ -311,6 +319,8 @@ def test_a_node_that_trusts_no_key_any_more_lets_none_subscribe() -> None:
     assert it.all_came()
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 @pytest.mark.parametrize("restarts", [False, True])
 def test_a_right_of_a_name_is_none_of_the_key_that_had_it_before(restarts: bool) -> None:
     """Whatever the relay is that brings the node now: the hub has given the name to another machine."""

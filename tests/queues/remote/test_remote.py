@@ -54,6 +54,8 @@ def test_a_hub_that_is_away_for_days_gets_one_message_about_what_lives() -> None
     assert away.read() == [b"1"]
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 @pytest.mark.parametrize(("cut_s", "lost"), [(20, False), (200, True)])
 def test_a_cut_that_lasts_longer_than_a_subscription_is_told(cut_s: int, lost: bool) -> None:
     """One that is not durable begins anew after it, and its reader can know that messages are missed."""
@@ -207,6 +209,8 @@ def test_messages_come_in_the_weaker_of_both_classes(published: Delivery, wanted
     assert classes_at(it) == {min(published, wanted).label}
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_no_more_is_on_the_way_than_may_be() -> None:
     it = HubWorld("sub", settings=NodeSettings(messages_per_packet=1))
     away = it.away("sub")

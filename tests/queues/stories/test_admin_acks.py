@@ -73,6 +73,8 @@ def test_answers_of_one_cause_share_packets() -> None:
     assert outgoing.sequence.next_number - 1 <= 50 * 200 // 1_000
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_a_large_message_is_told_of_once_it_is_whole() -> None:
     """However its pieces come; after a restart, not again."""
     a, b = two()

@@ -93,6 +93,8 @@ def test_nobody_connects_to_or_from_a_node_whose_disk_failed() -> None:
 # Beyond memory.
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_bodies_come_from_the_disk_in_bounded_portions(monkeypatch: pytest.MonkeyPatch) -> None:
     """However many queues wait for theirs at once, a read fetches no more than it may."""
     world = World(1)

@@ -36,6 +36,8 @@ def per_hour(node: SimNode, event: str) -> Counter[int]:
     return Counter(record["at_ns"] // HOUR for record in node.log(event))
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_what_was_delivered_in_time_wakes_nobody_when_its_time_ends() -> None:
     """A node that has nothing to do any more has no deadline."""
     world = World(1, Faults(delay_ns=5 * MS))
@@ -221,6 +223,8 @@ def test_a_fixed_timeout_for_a_disk_that_stands_still_grows_as_well(kind: str) -
 # A round trip that takes longer than a fixed timeout.
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("delivery", list(Delivery))
 def test_a_timeout_that_is_shorter_than_a_round_trip_lets_everything_through(kind: str, delivery: Delivery) -> None:
@@ -239,6 +243,8 @@ def test_a_timeout_that_is_shorter_than_a_round_trip_lets_everything_through(kin
     assert judged(a, b) == []
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 @pytest.mark.parametrize("kind", KINDS)
 def test_who_is_called_by_a_peer_that_nobody_can_call_waits_longer_as_well(kind: str) -> None:
     """It sends nothing but order acks, and its caller keeps in touch: 2,900 sessions an hour, without end."""
@@ -451,6 +457,8 @@ def test_who_pays_for_it_is_called_every_second_for_good(kind: str) -> None:
     assert world.run(1_030 * MS, lambda: b.length("q") == 2)
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("away_s", [0.8, 30, 290])
 def test_a_short_absence_changes_nothing(kind: str, away_s: float) -> None:

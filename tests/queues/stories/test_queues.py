@@ -151,6 +151,8 @@ def test_a_queue_whose_arrivals_are_paused_holds_its_senders(delivery: Delivery)
     assert a.length("dead-letter") == 0
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_arrivals_stay_paused_after_a_restart() -> None:
     """The next session is held again."""
     world = World(8)
@@ -597,6 +599,8 @@ def test_progress_starts_the_first_tier_again() -> None:
     assert attempts(a)[-1] == 1
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 @pytest.mark.parametrize("how", ["failed", "restarted"])
 @pytest.mark.plain
 def test_only_a_failed_session_or_a_restart_begins_again(how: str) -> None:

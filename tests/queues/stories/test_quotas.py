@@ -74,6 +74,8 @@ def test_a_sender_waits_until_its_queue_has_room(delivery: Delivery) -> None:
     assert a.length("dead-letter") == 0
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_what_waits_costs_the_network_a_probe_now_and_then() -> None:
     """A queue that stays full for an hour makes its sender send one packet every five seconds."""
     world = World(1)
@@ -275,6 +277,8 @@ def test_a_node_does_not_fill_its_own_queues_beyond_their_quota() -> None:
     assert b.outbox.room_bytes(outgoing) > 0
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_express_messages_that_nobody_reads_do_not_fill_the_memory() -> None:
     """Their sender waits at a quarter of what a peer may fill; what was on its way is taken."""
     world = World(1)

@@ -53,6 +53,8 @@ def letters(node: SimNode) -> list[bytes]:
     raise AssertionError("there is no end of dead letters")
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 @pytest.mark.parametrize("delivery", list(Delivery))
 @pytest.mark.parametrize("share", [0.1, 0.5, 1.0])
 @pytest.mark.plain
@@ -90,6 +92,8 @@ def test_nothing_waits_for_the_store_ack_of_what_left_again() -> None:
     assert a.live.closes.total() == b.live.closes.total() == 0
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 @pytest.mark.parametrize("delivery", DURABLE)
 @pytest.mark.plain
 def test_nothing_waits_for_the_store_ack_of_what_was_refused_before_it_left(delivery: Delivery) -> None:

@@ -117,6 +117,8 @@ def test_a_peer_that_was_started_anew_is_noticed_by_its_silence() -> None:
     assert world.run(30 * SECOND, lambda: a.length("q") == 1)
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_what_is_sent_anyway_keeps_the_flow() -> None:
     world, a, b = behind()
     for _ in range(50):

@@ -34,6 +34,8 @@ TRANSACTIONAL = Delivery.TRANSACTIONAL
 # Ready sets.
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 @pytest.mark.plain
 def test_queues_and_sessions_at_rest_are_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     """One message to one of ten peers, on one of five queues there: all others are left alone."""
@@ -238,6 +240,8 @@ def test_a_new_session_begins_with_the_first_tier() -> None:
 # Beyond memory.
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_a_backlog_beyond_memory_waits_on_the_disk_and_keeps_its_order() -> None:
     """Bodies in memory stay under the limit; what was paged out comes back in its place."""
     settings = NodeSettings(body_cache_bytes=20_000)

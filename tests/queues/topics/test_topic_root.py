@@ -496,6 +496,8 @@ def test_an_express_message_keeps_its_place_behind_durable_ones_whose_commit_is_
     assert bench.read(reader) == [0, 1, 2, 3]
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_a_subscription_behind_reads_from_the_disk_what_others_have_in_memory_no_longer() -> None:
     bench = Bench(1)
     fast, slow = bench.subscribe(), bench.subscribe()

@@ -730,6 +730,8 @@ def test_many_gaps_are_told_in_several_words() -> None:
     assert sizes == [RANGES_MAX, 100 - RANGES_MAX]
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_an_older_sequence_is_not_told_of_under_the_name_of_the_next() -> None:
     """A stream ends before its relay has said what it passed on, and the next one numbers its packets from 1 again."""
     net = line("arb", settings=dict.fromkeys("arb", NodeSettings(retire_after_s=0.1)))

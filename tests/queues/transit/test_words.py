@@ -59,6 +59,8 @@ def backlog(net: Relays) -> TransitStream:
     return stream
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_an_order_ack_that_is_lost_comes_again_with_the_next_session() -> None:
     """And not only after the resend tier of the origin, half a minute later."""
     net = line("arb")
@@ -788,6 +790,8 @@ def test_a_packet_that_a_word_does_not_free_is_awaited_as_before() -> None:
     assert net.waiting("r") == 1
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_a_packet_is_awaited_no_longer_when_its_store_ack_comes_after_the_word() -> None:
     """No other word follows; and the neighbour hears of it then."""
     net = opened()

@@ -77,6 +77,8 @@ settings = st.builds(
 )
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 @given(settings, settings)
 def test_both_ends_have_the_same_in_force(one: SessionSettings, other: SessionSettings) -> None:
     """By what was stated and echoed; no delay is longer than half of any timeout, and the window fits both."""
@@ -92,6 +94,8 @@ def test_both_ends_have_the_same_in_force(one: SessionSettings, other: SessionSe
         assert 2 * longest_delay_ns(end.store_ack) <= shortest_ns
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 @given(settings)
 def test_a_policy_reads_back(one: SessionSettings) -> None:
     """Every field survives the wire."""
@@ -170,6 +174,8 @@ def test_half_of_the_window_that_both_can_bear() -> None:
     assert [ack[1:] for ack in pair.acks("b")] == [("count", 8)] * 20
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_an_exhausted_congestion_window_does_not_pre_empt_the_half() -> None:
     """On UDP a sender asks when nothing else would bring an ack, and not when the half is in flight."""
     pair = Pair.opened(SessionSettings(max_unacked_packet=64))

@@ -2,6 +2,8 @@
 
 import ast
 
+import pytest
+
 from proof.search import stillness
 from tests.house import code
 from tests.session.pair import OVERHEAD_BYTES, Pair, make_hello
@@ -32,6 +34,8 @@ def test_the_largest_content_leaves_room_for_an_ack() -> None:
     assert sent.ack is not None
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_no_machine_of_a_session_names_a_codec_or_a_scheme() -> None:
     """A second dialect, or another kind of path, changes no machine."""
     for source in code():

@@ -321,6 +321,8 @@ def test_some_stores_are_opened_a_second_time_and_some_clocks_are_set() -> None:
         assert [fault.at_ns for fault in plan.faults] == sorted(fault.at_ns for fault in plan.faults)
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_some_links_are_slow_with_relays_too() -> None:
     """Each rate with each queue, and most plans have none; where the faults end, the link is fast again."""
     plain, relayed = ([draw(first + seed) for seed in range(200)] for first in (0, RELAYED_FROM))
@@ -431,6 +433,8 @@ def test_a_seed_keeps_its_plan() -> None:
     assert not any(draw(seed).subscribers for seed in range(20))
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_each_strategy_and_subscriber_comes_to_a_share_of_the_seeds() -> None:
     plans = [draw(seed) for seed in TOPIC_SEEDS]
     topics = [host.settings.topics[GAMES] for plan in plans for host in plan.hosts if host.settings.topics]
@@ -501,6 +505,8 @@ def test_a_key_is_exchanged_while_messages_flow(make: Callable[[Plan], Trusting]
     assert scene.trust.violations == []
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_what_a_revoked_peer_has_waits_until_it_is_trusted_again(make: Callable[[Plan], Trusting]) -> None:
     """Its session ends, nothing of it arrives, and then everything does."""
     scene = make(plan_of(streams=(SLOW,)))

@@ -56,6 +56,8 @@ def rules(outcome: Outcome) -> set[str]:
     return {rule for rule, _ in outcome.violations}
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 @pytest.mark.parametrize("days", [0, 3])
 def test_the_logs_of_a_run_pass_the_replay(tmp_path: Path, days: int) -> None:
     """They are what nodes write: a file for each process, and another one for a process that writes on the next day."""
@@ -167,6 +169,8 @@ def test_a_second_opener_of_a_store_is_refused_and_harms_nobody(monkeypatch: pyt
     assert ("one-owner", "a second process has opened the store of a") in run_plan(plan).violations
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_what_lives_for_an_hour_outlives_clocks_that_are_set(monkeypatch: pytest.MonkeyPatch) -> None:
     """Between two starts, to the time of day and back to 1970; a node that goes by its clock alone loses messages."""
     plan = calm(20, faults_end_ns=4 * SECOND)

@@ -40,6 +40,8 @@ from triack.tools.replay.run import replay
 # What the commands share.
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_a_node_is_named_after_its_directory_if_that_can_be_a_name(tmp_path: Path) -> None:
     """A bad name that nobody asked for is no error."""
     assert name_for(None, tmp_path / "plant-a") == "plant-a"
@@ -209,6 +211,8 @@ def prune(*arguments: object) -> tuple[int, str]:
     return result.exit_code, result.output
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_prune_says_what_it_removed(tmp_path: Path) -> None:
     logs = saved(tmp_path)
     before = len(list(logs.rglob("*.jsonl*")))

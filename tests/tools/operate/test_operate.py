@@ -283,6 +283,8 @@ def run(*arguments: str | Path) -> tuple[int, dict[str, dict[str, Any]]]:
     return done.returncode, {it["what"]: it for it in found}
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_the_machine_and_its_network_are_examined() -> None:
     """Whatever is found, a line that is not ok has a remedy."""
     found = [*machine(), *network()]
@@ -298,6 +300,8 @@ def test_the_machine_and_its_network_are_examined() -> None:
     assert all(it.verdict in ("ok", "warn", "fail") and bool(it.remedy) == (it.verdict != "ok") for it in found)
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_what_is_too_old_or_too_little_has_a_remedy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(doctor, "PYTHON_LEAST", (99,))
     monkeypatch.setattr(doctor, "SQLITE_LEAST", (99, 0, 0))

@@ -212,6 +212,8 @@ async def test_what_cannot_be_is_refused_by_name(triack_world: World) -> None:
 # Services of simulated machines: they start with them, end with them, and do not die unnoticed.
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 async def test_a_service_starts_again_with_its_machine(triack_world: World) -> None:
     """Its store is as it was, what it had in memory is gone, and nothing is lost or repeated."""
     got: list[bytes] = []

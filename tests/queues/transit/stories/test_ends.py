@@ -86,6 +86,8 @@ def test_the_end_waits_behind_what_waits_at_a_relay() -> None:
     assert dead(r) == ([], {})
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_a_relay_that_starts_again_has_its_packets_and_hears_of_the_end_again() -> None:
     """It has lost the END, and not what END must not overtake."""
     net = quick("arb")
@@ -103,6 +105,8 @@ def test_a_relay_that_starts_again_has_its_packets_and_hears_of_the_end_again() 
     assert sorted(b.read_all("q")) == sorted(numbered(0, 5))
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_an_end_that_a_relay_has_lost_is_said_again_in_the_same_session() -> None:
     """The second relay starts again while nothing breaks between the origin and the first one."""
     net = quick("arsb")

@@ -193,6 +193,8 @@ def test_time_runs_out_at_a_relay() -> None:
     assert b.read_all("q") == [b"4"]
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 @pytest.mark.parametrize("seed", range(6))
 def test_a_large_message_ends_as_a_whole(seed: int) -> None:
     """It arrives although its time has run out when a part of it has left the relay; or it is one dead letter."""
@@ -256,6 +258,8 @@ def test_a_backlog_on_the_disk_outlives_everything(seed: int, delivery: Delivery
     assert (room.disk.total_bytes, room.messages.value, room.away.total_bytes, bodies.cached_bytes) == (0, 0, 0, 0)
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 @pytest.mark.parametrize("delivery", sorted(DURABLE))
 @pytest.mark.parametrize("is_purged", [False, True])
 def test_what_only_the_disk_has_ends_like_all_others(delivery: Delivery, is_purged: bool) -> None:

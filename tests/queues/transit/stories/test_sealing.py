@@ -435,6 +435,8 @@ def test_a_relay_does_not_pass_sealed_messages_on_under_another_name() -> None:
     assert dead(net["a"]) == ([SECRET], {"renamed": 1})
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_a_changed_previous_comes_with_the_body_that_was_sealed_for_it() -> None:
     """The relay has the second of two packets when the first one expires at the origin, which sends it again."""
     net = sealed_line()

@@ -138,6 +138,8 @@ def test_logs_that_were_exchanged_are_read_anew(tmp_path: Path) -> None:
     assert not kept.is_of([tmp_path])
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_a_start_that_is_found_late_is_judged_in_its_place(tmp_path: Path) -> None:
     healthy().save(tmp_path / "logs")
     late = tmp_path / "late"

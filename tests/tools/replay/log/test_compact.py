@@ -90,6 +90,8 @@ def test_a_store_that_ran_twice_stays_two(tmp_path: Path) -> None:
         assert after.violations == before.violations
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 @pytest.mark.parametrize("other", ["logs", "logs-2"])
 def test_what_was_made_of_earlier_logs_stays(tmp_path: Path, other: str) -> None:
     """They were deleted, and a backup of their store wrote the same names again; or both went to one place."""
