@@ -17,7 +17,7 @@ import triack as library
 from tests.tools.processes import SECONDS, TRIACK, Server, message_of, numbered, start, text, triack, wait_until
 from triack.node.control.control_frames import VERSION, dial
 from triack.tools.cli import main
-from triack.tools.commands.tally import STORED
+from triack.tools.commands.tally import stored_but
 from triack.tools.ports import free_port
 
 SOON = "2"
@@ -153,7 +153,7 @@ def test_what_is_not_there_in_time_is_reported_and_sent_later(tmp_path: Path) ->
     )
     assert late.returncode == 3
     *warnings, last = late.stderr.decode().splitlines()
-    assert last == f"triack: lines 1-2 not yet ordered: not after 2 s; {STORED}"
+    assert last == f"triack: lines 1-2 not yet ordered: not after 2 s; {stored_but('answer')}"
     assert f"stored until it is opened again: 2 messages for {address}/orders" in warnings[-1]
     with Server(tmp_path / "b", listen=address), Server(tmp_path / "s"):
         got = triack("receive", "orders", "--data", tmp_path / "b", "--count", "2", "--timeout", "300", "--create")
@@ -385,7 +385,7 @@ def test_an_interrupted_send_says_what_is_missing(tmp_path: Path) -> None:
     assert sender.wait(timeout=SECONDS) == 143
     _, complaints = sender.communicate()
     assert complaints.decode().splitlines()[-2:] == [
-        f"triack: lines 1-2 not yet ordered: interrupted; {STORED}",
+        f"triack: lines 1-2 not yet ordered: interrupted; {stored_but('answer')}",
         "triack: what follows line 2 was not sent: interrupted",
     ]
 

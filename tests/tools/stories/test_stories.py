@@ -28,7 +28,7 @@ from tests.tools.processes import (
 )
 from triack.node.control.handover import Served
 from triack.node.files.notes import read_note
-from triack.tools.commands.tally import STORED
+from triack.tools.commands.tally import stored_but
 
 # Lines through the command line arrive once, in order, whatever process is killed on the way.
 
@@ -297,7 +297,7 @@ def test_two_that_trust_each_other(tmp_path: Path) -> None:
     with Server(b, insecure=False) as server:
         trust(a, "add", "plant-b", key_of(b), "--address", server.address)
         sent = triack("send", "plant-b/orders", "--data", a, "--timeout", "1", stdin=b"too early\n")
-        assert complaint(sent) == f"line 1 not yet ordered: not after 1 s; {STORED}"
+        assert complaint(sent) == f"line 1 not yet ordered: not after 1 s; {stored_but('answer')}"
 
         trust(b, "add", "plant-a", key_of(a), "--send", "orders")
         sent = triack("send", "plant-b/orders", "--data", a, stdin=b"1\n2\n")
@@ -314,7 +314,7 @@ def test_two_that_trust_each_other(tmp_path: Path) -> None:
         while (sent := triack(*late, stdin=b"late\n")).returncode == 0:  # until the node looks at its peers again
             assert time.monotonic() < end_s
             taken += b"late\n"
-        assert complaint(sent) == f"line 1 not yet ordered: not after 1 s; {STORED}"
+        assert complaint(sent) == f"line 1 not yet ordered: not after 1 s; {stored_but('answer')}"
         assert triack("receive", "orders", "--data", b, "--timeout", "2").stdout == taken
 
 
@@ -340,7 +340,7 @@ def test_who_runs_without_keys_gets_silence(tmp_path: Path) -> None:
         sent = triack(
             *("send", f"{server.address}/q", "--data", tmp_path / "s", "--insecure", "--timeout", "1"), stdin=b"x\n"
         )
-        assert complaint(sent) == f"line 1 not yet ordered: not after 1 s; {STORED}"
+        assert complaint(sent) == f"line 1 not yet ordered: not after 1 s; {stored_but('answer')}"
 
 
 # The demo, small: it proves what it says, on UDP and TCP.

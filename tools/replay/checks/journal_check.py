@@ -108,7 +108,10 @@ class Copies(LaneReporter):
         if before != start:
             self._forget(sequence, number)
             wanted = RangeSet()
-        wanted.add(record["place"], record["place"] + record["count"] - 1)
+        first, last = record["place"], record["place"] + record["count"] - 1
+        if any(low <= last and first <= high for low, high in wanted):
+            self._at(record, "claims", "asked twice for copies of the same messages", sequence, number=number)
+        wanted.add(first, last)
         self.asked[sequence, number] = start, wanted
 
     def _forget(self, sequence: int, number: int) -> None:
