@@ -477,7 +477,7 @@ class Node(Verbs):
         Unacknowledged messages stay on the disk and go out when the node is opened again; messages that the disk has
         not taken by then are lost. One line of the log for operators gives their numbers and destinations. Every
         further call waits for the first one; if a call is cancelled, closing goes on by itself. A call in a handler of
-        this node returns at once, and the node closes when the handler has returned.
+        this node returns immediately, and the node closes when the handler has returned.
         """
         if self._running is None:
             return

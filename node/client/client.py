@@ -183,10 +183,11 @@ class Client(Asking):
     async def close(self) -> None:
         """End the connection, when running handlers have ended; the node goes on. A second call does nothing.
 
-        A call in a handler of this client returns at once, and the connection ends when the handler has returned.
+        A call in a handler of this client returns immediately, and the connection ends when the handler has returned.
         """
         if works_for(self):
-            self._closing = asyncio.create_task(self._close(), name="triack-close")
+            if self._closing is None or self._closing.done():
+                self._closing = asyncio.create_task(self._close(), name="triack-close")
             return
         if self._closing is not None:
             await self._closing

@@ -444,7 +444,7 @@ class Consuming:
             if late:
                 operator_log.warning(f"{self._what}: {counted(len(late), 'call')} cancelled after {self._stop_s:g} s")
         except asyncio.CancelledError:
-            late = set(self._tasks)  # whoever cancels once more gives them no more time
+            late = set(self._tasks)  # a second cancellation gives them no more time
             raise
         finally:
             for task in late:

@@ -228,6 +228,11 @@ def is_journal(name: str) -> bool:
     return name == SENT_JOURNAL or name.startswith(JOURNAL_PREFIX)
 
 
+def awaits_reader(name: str) -> bool:
+    """Whether messages of a queue wait for a reader, as dead letters and the copies in journals do not."""
+    return name != DEAD_LETTER_QUEUE and not is_journal(name)
+
+
 def _journal(name: str) -> SystemQueue:
     """The row of a journal."""
     queue = owner_of(name)

@@ -30,7 +30,7 @@ SPACING_MAX_NS = 1 * SECOND
 (docs/proof.md)."""
 SHARED_NS = SECOND // 50
 """By this the wait grows for each peer that is away: a node makes at most fifty calls a second to all of them together,
-at some 0.2 ms of the processor each. Up to ten such peers are called as often as one."""
+as each needs a handshake. Up to ten such peers are called as often as one."""
 SHARED_AFTER = 10
 """What a peer waits for because others are away, too, is at most a tenth of the time that it was away: a node that
 starts calls all of its peers at first."""

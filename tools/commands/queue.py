@@ -271,11 +271,10 @@ def requeue(*, data: Path, name: str, maybe_delivered: bool, **chosen: Any) -> i
     choice = _Choice(**chosen)
 
     async def work(node: Host) -> int:
-        left = {
-            message.id
-            async for message in _matching(node, name, choice.reasons, choice.older_s)
-            if message.maybe_delivered and not (maybe_delivered or choice.ids)
-        }
+        left: set[str] = set()
+        if not (maybe_delivered or choice.ids):
+            matching = _matching(node, name, choice.reasons, choice.older_s)
+            left = {message.id async for message in matching if message.maybe_delivered}
 
         async def send(ids: list[str] | None) -> int:
             wanted = ids if ids is None else [it for it in ids if it not in left]

@@ -10,7 +10,7 @@ import click
 
 import triack
 from triack.base.printable import printable
-from triack.queues.mailboxes.system_queues import DEAD_LETTER_QUEUE, is_journal
+from triack.queues.mailboxes.system_queues import DEAD_LETTER_QUEUE, awaits_reader
 from triack.tools.commands.common import existing_data_option, json_option, run, verbose_option, write_table
 from triack.tools.commands.visiting import Host, stats_of, visit
 from triack.tools.commands.watching import repeat, watch_option
@@ -99,7 +99,7 @@ def _lines(node: Host, stats: triack.NodeStats) -> list[str]:
     runs = f"{node.name} runs, {where}" if isinstance(node, triack.Client) else "no process runs it"
     low = ", too little: nothing new is accepted" if stats.store_low else ""
     room = [] if stats.room_bytes is None else [f"room on the disk: {size_of(max(0, stats.room_bytes))}{low}"]
-    unread = sum(it.messages for name, it in stats.queues.items() if name != DEAD_LETTER_QUEUE and not is_journal(name))
+    unread = sum(it.messages for name, it in stats.queues.items() if awaits_reader(name))
     letters = stats.queues[DEAD_LETTER_QUEUE].messages
     return [runs, f"node id {node.node_id}", *room, f"unread: {unread}, dead letters: {letters}"]
 

@@ -18,7 +18,7 @@ import triack
 from triack.base.errors import NodeClosed, TriackError
 from triack.base.printable import counted, printable, written
 from triack.node.control import handover
-from triack.queues.mailboxes.system_queues import DEAD_LETTER_QUEUE, is_journal
+from triack.queues.mailboxes.system_queues import DEAD_LETTER_QUEUE, awaits_reader
 from triack.tools.commands.common import FloatRange, data_option_of, run
 from triack.tools.operate.amounts import age_of
 
@@ -156,15 +156,14 @@ def _judge_queues(report: Report, stats: "triack.NodeStats", wanted: Wanted) -> 
         report.add(Level.UNKNOWN, f"there is no queue {missing}")
     unread = 0
     for name, queue in stats.queues.items():
-        if not _is_read(name):
-            continue
-        unread += queue.messages
-        limits = limits_of.get(name, wanted.depth)
+        is_read = awaits_reader(name)
+        unread += queue.messages if is_read else 0
+        limits = limits_of.get(name, wanted.depth if is_read else None)
         if limits is not None:
             report.measure(
                 f"messages {name}", queue.messages, limits, f"{name} has {counted(queue.messages, 'message')}"
             )
-    ages = {name: it.oldest_s or 0.0 for name, it in stats.queues.items() if _is_read(name)}
+    ages = {name: it.oldest_s or 0.0 for name, it in stats.queues.items() if awaits_reader(name)}
     ages |= {f"{it.final}/{it.queue} from {it.came_by}": it.oldest_s for it in stats.transit}
     oldest = max(ages, key=lambda name: ages[name], default="")
     age_s = ages.get(oldest, 0.0)
@@ -172,11 +171,6 @@ def _judge_queues(report: Report, stats: "triack.NodeStats", wanted: Wanted) -> 
     report.measure("oldest", age_s, wanted.oldest, f"the oldest message of {oldest} is {age_of(age_s)} old", "s")
     letters = stats.queues[DEAD_LETTER_QUEUE].messages
     report.measure("dead", letters, wanted.dead, f"{counted(letters, 'dead letter')}: triack queue show dead-letter")
-
-
-def _is_read(queue: str) -> bool:
-    """Whether messages of a queue wait for a reader, as dead letters and the copies in journals do not."""
-    return queue != DEAD_LETTER_QUEUE and not is_journal(queue)
 
 
 def _judge_links(report: Report, stats: "triack.NodeStats", wanted: Wanted) -> None:
@@ -268,7 +262,7 @@ async def _ask(data: Path, wanted: Wanted, down: Level) -> int:
 
 
 def _well(name: str, stats: "triack.NodeStats") -> str:
-    unread = sum(it.messages for queue, it in stats.queues.items() if _is_read(queue))
+    unread = sum(it.messages for queue, it in stats.queues.items() if awaits_reader(queue))
     return f"{name} runs, {unread} unread, {counted(len(stats.sessions), 'session')}"
 
 

@@ -82,6 +82,11 @@ def stats(**changes: Any) -> triack.NodeStats:
         ({"queues": {"dead-letter": replace(QUEUE, messages=100)}}, {"dead": Limits(1, 100)}, Level.CRITICAL),
         ({"queues": {"dead-letter": replace(QUEUE, messages=100)}}, {"depth": Limits(1, 2)}, Level.OK),
         ({"queues": {"dead-letter": QUEUE, "$journal": replace(QUEUE, messages=9)}}, {"depth": Limits(1, 2)}, Level.OK),
+        (
+            {"queues": {"dead-letter": QUEUE, "$journal": replace(QUEUE, messages=9)}},
+            {"queues": (("$journal", Limits(5, 10)),)},
+            Level.WARNING,
+        ),
         ({"queues": {"dead-letter": QUEUE, "q": replace(QUEUE, messages=2)}}, {"depth": Limits(2, 9)}, Level.WARNING),
         (
             {"queues": {"dead-letter": QUEUE, "q": replace(QUEUE, messages=2)}},
