@@ -30,7 +30,7 @@ the difference to the record before is never negative."""
 _RISING_BYTES = 40
 """The fields that rise by little from one packet to the next: all up to the number."""
 BLOCK_RECORDS = 512
-"""Packets that come back at once: few enough that their objects take little, enough that blocks are few."""
+"""Packets that come back together: few enough that their objects take little, enough that blocks are few."""
 _BLOCK_BYTES = BLOCK_RECORDS * RECORD_BYTES
 BLOCK_OVERHEAD_BYTES = 512
 """Memory of a block without its records, measured."""
@@ -210,7 +210,7 @@ class DiskBacklog:
             is_whole = block.last - block.first + 1 == block.count
             for first, last in [(block.first, block.last)] if is_whole else as_ranges(self._numbers(block)):
                 if found and found[-1][1] + 1 == first:
-                    first = found.pop()[0]  # noqa: PLW2901 - it goes on
+                    first = found.pop()[0]  # noqa: PLW2901 - it continues that range
                 found.append((first, last))
         return found
 

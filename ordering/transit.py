@@ -83,7 +83,7 @@ ON_DISK = TransitPacket(0, None, 0, 0, 0, 0, 0, "", 0, state=TransitState.WAITIN
 _NO_BOUND = 1 << 64
 """More than any number."""
 _FEW = 16
-"""So many packets find their places among those that wait one by one; more of them are sorted with all others."""
+"""Up to this number, packets find their places among those that wait one by one. More are sorted with all others."""
 LACKING_MAX = 4_096
 """As many as a destination holds by default: of more, the greatest are forgotten."""
 _STALE_MIN = 64
@@ -554,7 +554,7 @@ class TransitSequence:
     def here(self) -> int:
         """The number up to which everything that was not given up is on this disk, or has left it.
 
-        Of an ordered stream. The search goes on from where it ended last.
+        Of an ordered stream. The search continues from where it ended last.
         """
         last = max(self._linked, self.lowest - 1)
         while (entry := self._linked_to(last)) is not None or self.on_disk:

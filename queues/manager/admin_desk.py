@@ -152,7 +152,7 @@ class AdminDesk:
         return not (self._has_enough(way.via) or (seal and self._outbox.sealing.missing(name, way)))
 
     def _has_enough(self, neighbour: str) -> bool:
-        """Whether so many answers wait for a neighbour, and all behind it, that there are no more for them."""
+        """Whether too many answers wait for a neighbour, and all behind it, to accept more for them."""
         link = self._outbox.links.get(neighbour)
         streams = [] if link is None else [it for it in link.streams if it in self._answering]
         waiting = sum([len(it.pending) + it.unacknowledged for it in streams])

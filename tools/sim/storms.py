@@ -1,6 +1,6 @@
 """Nodes that do much while little comes of it: they storm each other with datagrams, or wake again and again.
 
-No promise is broken by that, and nobody waits. So no other judge sees it. There are two measures.
+That breaks no promise, and no message waits. So no other judge sees it. There are two measures.
 
 The first is of minutes in which nothing comes of it at all. Measured over 4,000 seeds with relays, a node sends some
 300 datagrams in a minute in which no disk gets or loses a message, and wakes 100 times for nothing. Where a session
