@@ -2,7 +2,7 @@
 
 from functools import lru_cache
 
-__all__ = ["MS", "SECOND", "US", "in_ns"]
+__all__ = ["MS", "SECOND", "US", "end_ns", "in_ns"]
 
 _KEPT = 256
 """Durations that are kept: of settings there are fewer, and each session has some."""
@@ -13,6 +13,16 @@ MS = 1_000_000
 """A millisecond."""
 SECOND = 1_000_000_000
 """A second."""
+
+_LONG_NS = 1 * SECOND
+"""A wait of this length may end by a quarter later."""
+_STEP_NS = 250 * MS
+"""Long waits end four times a second, as a process that wakes costs six times what one more of them does."""
+
+
+def end_ns(at_ns: int, wait_ns: int) -> int:
+    """When a wait really ends that should end at ``at_ns``, and need not be exact: for a peer that is away, say."""
+    return at_ns if wait_ns < _LONG_NS else -(-at_ns // _STEP_NS) * _STEP_NS
 
 
 def in_ns(seconds: float) -> int:

@@ -33,7 +33,7 @@ from triack.base.delivery import Delivery
 from triack.base.errors import ProtocolError
 from triack.base.reasons import DropReason
 from triack.base.transitions import next_state
-from triack.base.units import in_ns
+from triack.base.units import end_ns, in_ns
 from triack.session.acknowledgements.ack_sender import AckSender
 from triack.session.acknowledgements.probing import PROBE_PACKETS, Probing
 from triack.session.congestion.pacing import network_share
@@ -181,7 +181,8 @@ class Session:
         )
         self._counter = 0
         self._goodbye: CloseReason | None = None
-        self._timers.start(Timer.CONNECT_LIMIT, now_ns + in_ns(settings.connect_timeout_s))
+        limit_ns = in_ns(settings.connect_timeout_s)
+        self._timers.start(Timer.CONNECT_LIMIT, end_ns(now_ns + limit_ns, spacing_ns))
         if peer is not None:
             self._take_peer(peer)
 
@@ -498,7 +499,7 @@ class Session:
     def _transmit_hello(self, now_ns: int) -> Transmit:
         hello, wait_ns = self._opening.say(now_ns), self._opening.wait_ns
         if wait_ns is not None:
-            self._timers.start(Timer.CONNECT_RESEND, now_ns + wait_ns)
+            self._timers.start(Timer.CONNECT_RESEND, end_ns(now_ns + wait_ns, wait_ns))
         kind = TransmitKind.CONNECT if self.initiator else TransmitKind.ACCEPT
         return Transmit(kind, *self.take_counter(), self._codec.encode_hello(hello))
 

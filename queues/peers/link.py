@@ -10,6 +10,7 @@ from triack.base.delivery import FREED_BY, Ack, Delivery, Role
 from triack.base.errors import GapDetected, ProtocolError, RollbackDetected
 from triack.base.peers import Peer
 from triack.base.reasons import DropReason
+from triack.base.units import end_ns
 from triack.queues.node_settings import Reconnect
 from triack.queues.peers.control import Control, ControlKey
 from triack.queues.peers.dialer import ANSWER_NS, Dialer, WaitsFor
@@ -439,20 +440,21 @@ class Link:
             idle: it ended because there was nothing to send.
             not_stored: it ended because packets had arrived but were not stored.
         """
-        settled, spaced_ns = idle, now_ns
+        settled, spacing_ns, spaced_ns = idle, 0, now_ns
         if self.conversation is not None:
             ended = self.conversation.session.stats()
             self.resends += ended.resends
             # A peer may call a session idle that has packets which the peer has not seen.
             settled = idle and not ended.unacked
             if self.conversation.known is None:
-                spaced_ns = self.conversation.session.said_at_ns + self.dialer.spacing_ns(now_ns)
+                spacing_ns = self.dialer.spacing_ns(now_ns)
+                spaced_ns = self.conversation.session.said_at_ns + spacing_ns
                 self.dialer.handle_missed()
             else:
                 self.idle = idle
         self.conversation = None
         wait_ns = self.patience.handle_closed(now_ns, unanswered=unanswered, settled=settled, not_stored=not_stored)
-        self.retry_at_ns = max(now_ns + wait_ns, spaced_ns)
+        self.retry_at_ns = end_ns(max(now_ns + wait_ns, spaced_ns), spacing_ns)
         if not self.busy:
             self.dialer.handle_unwanted()
         self.wake()

@@ -15,7 +15,7 @@ from triack.base.checks import check_between, check_datagram, check_kind, check_
 from triack.base.errors import TriackError, UsageError
 from triack.base.ranges import NumberSet, as_ranges, without
 from triack.base.transitions import IllegalTransition, next_state
-from triack.base.units import MS, SECOND, US, in_ns
+from triack.base.units import MS, SECOND, US, end_ns, in_ns
 
 # A NumberSet is a set of numbers, kept as a cumulative number and ranges.
 
@@ -146,6 +146,12 @@ def test_units_are_nanoseconds() -> None:
 def test_a_tenth_of_a_second_is_one() -> None:
     """Seconds of settings are rounded, and not cut off."""
     assert [in_ns(seconds) for seconds in (0, 0.1, 1.5, 2, 1.1)] == [0, 100 * MS, 1_500 * MS, 2 * SECOND, 1_100 * MS]
+    assert [end_ns(MS + wait_ns, wait_ns) for wait_ns in (0, SECOND - 1, SECOND, 2 * SECOND - MS)] == [
+        MS,
+        SECOND + MS - 1,
+        1_250 * MS,
+        2 * SECOND,
+    ]
 
 
 # Invalid settings are refused by name, when they are made.

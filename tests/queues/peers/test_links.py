@@ -12,6 +12,7 @@ from tests.house import ROOT
 from tests.queues.hostile import make_connect
 from tests.queues.world import PlainWorld, SimNode, World
 from tests.session.pair import make_session
+from triack.base.delivery import Delivery
 from triack.base.errors import ProtocolError, UsageError
 from triack.base.reasons import DropReason
 from triack.base.units import MS, SECOND
@@ -418,24 +419,40 @@ def test_who_was_away_for_longer_is_called_more_rarely() -> None:
         calling.choose(THREE, 0)
 
 
-def test_many_that_are_away_share_fifty_calls_a_second() -> None:
+def test_many_that_are_away_share_twenty_calls_a_second() -> None:
     """After a tenth of their absence; one that answers, moves or has no messages any more gives up its share."""
     away: set[Dialer] = set()
     every = [Dialer(Reconnect(), away) for _ in range(1_000)]
     for calling in every:
         calling.choose(THREE[:1], 0)
-    assert [every[0].spacing_ns(at_s * SECOND) / SECOND for at_s in (0, 10, 100, 200, 3_000)] == [0, 1, 10, 20, 20]
+    assert [every[0].spacing_ns(at_s * SECOND) / SECOND for at_s in (0, 10, 100, 200, 3_000)] == [0, 1, 10, 20, 50]
     for calling in every[100:400]:
         calling.handle_opened()
     for calling in every[400:700]:
         calling.handle_unwanted()
     for calling in every[700:]:
         calling.handle_moved()
-    assert every[0].spacing_ns(200 * SECOND) == 2 * SECOND
+    assert every[0].spacing_ns(200 * SECOND) == 5 * SECOND
     assert Dialer(Reconnect(), away).spacing_ns(200 * SECOND) == 0
     patient = Dialer(Reconnect(away_most_s=1.5), away)
     patient.choose(THREE[:1], 0)
     assert patient.spacing_ns(200 * SECOND) == 3 * SECOND // 2
+
+
+def test_calls_to_many_that_are_away_leave_together_four_times_a_second() -> None:
+    """A process that wakes for each of them pays for that."""
+    world = PlainWorld(1)
+    node = world.node("hub")
+    for number in range(50):
+        stream = node.live.outgoing_stream(f"udp://away{number}:1", "q", Delivery.TRANSACTIONAL)
+        node.live.submit(stream, b"x", 1)
+    node.drain()
+    world.run(100 * SECOND)
+    called_at_ns: list[int] = []
+    world.network.tap = lambda *_datagram: called_at_ns.append(world.now_ns)
+    world.run(10 * SECOND)
+    assert len(called_at_ns) > 150
+    assert len(set(called_at_ns)) <= 40
 
 
 @pytest.mark.parametrize("addresses", [THREE[:1], THREE])
