@@ -27,7 +27,7 @@ __all__ = ["FILE_BYTES_MAX", "Edit", "Files", "MemoryFiles", "PrivateFiles"]
 
 FILE_BYTES_MAX = 16 * 1024 * 1024
 """Tens of thousands of peers; Triack did not write a larger file."""
-POLL_SECONDS = 0.25
+POLL_SECONDS = 0.5
 """Time between checks of a file: a peer whose trust is withdrawn has to be gone within a second."""
 LOCK_SECONDS = 5.0
 """A change takes milliseconds: a process that locks the directory for so long does something else with it."""
@@ -156,7 +156,7 @@ class PrivateFiles:
     def stamp(self, name: str) -> object:
         """Equal as long as the file is unchanged; None if there is none."""
         try:
-            found = (self._folder / name).lstat()
+            found = os.lstat(f"{self._folder}/{name}")
         except OSError:
             return None
         return found.st_dev, found.st_ino, found.st_mode, found.st_size, found.st_mtime_ns, found.st_ctime_ns

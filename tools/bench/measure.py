@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from triack.tools.bench.backlog import measure_backlog
+from triack.tools.bench.calls import measure_calls
 from triack.tools.bench.figures import Result
 from triack.tools.bench.idle import measure_idle
 from triack.tools.bench.link import measure_link
@@ -240,4 +241,5 @@ _KINDS: dict[str, Callable[[Row, Options, Meter, Result], Awaitable[None]]] = {
     "replay": measure_replay,
     "growth": measure_growth,
     "backlog": measure_backlog,
+    "calls": measure_calls,
 }

@@ -9,6 +9,8 @@ from triack.node.handles.policies import BETWEEN_NODES
 from triack.tools.bench.work import Work
 
 __all__ = [
+    "CALLS",
+    "COUNTS",
     "CURVES",
     "GIANT",
     "GROWN",
@@ -268,6 +270,23 @@ GROWTH = Row(
     "no peer has a session log",
 )
 
+COUNTS = ("polls", "turns", "commits", "datagrams")
+"""What is counted of a lone message besides calls: polls of an engine, turns of the loop, jobs of the disks."""
+
+CALLS = Row(
+    "CALLS",
+    "Python calls of a transactional message, and of two idle nodes, both ends in one process",
+    (
+        Goal("lone, 100 B", "calls", 1_200, 1_800, is_cost=True),
+        *(Goal(f"lone, {name}", "", goal, None, is_cost=True) for name, goal in zip(COUNTS, (4, 6, 2, 2), strict=True)),
+        Goal("one of many, 1 KiB", "calls", 60, 100, is_cost=True),
+        Goal("idle", "calls a minute", None, None, is_cost=True),
+    ),
+    replace(_T1, datagram_bytes=DATAGRAM_BASE_BYTES),
+    "calls",
+    "another system makes calls of other kinds",
+)
+
 POLICIES = Row(
     "POLICIES",
     "the acknowledgements of five systems, on the same links",
@@ -297,7 +316,7 @@ def rows_of(names: tuple[str, ...]) -> list[Row]:
         UsageError: there is no such row.
     """
     wanted = [name.upper() for name in names] or list(ROWS)
-    known = {**ROWS, **CURVES, POLICIES.name: POLICIES, GROWTH.name: GROWTH}
+    known = {**ROWS, **CURVES, **{row.name: row for row in (CALLS, POLICIES, GROWTH)}}
     for name in wanted:
         if name not in known:
             meant = nearest(name, known)
