@@ -47,14 +47,13 @@ def _tell_java(options: str) -> None:
 
 
 def make_archive(path: Path) -> None:
-    """Let Spark replay a log and follow it, and keep the classes that it had; an empty file if it cannot."""
+    """Let Spark replay a log, and keep the classes that it had; an empty file if it cannot."""
     _tell_java(f"-XX:ArchiveClassesAtExit={path} {WITHOUT_A_WORD}")
     from pyspark import SparkContext
 
     from tests.tools.replay.judging import plant
     from triack import replay
     from triack.tools.replay.engines.spark_engine import replay_spark
-    from triack.tools.replay.engines.spark_follow import follow_spark
     from triack.tools.replay.engines.spark_session import open_spark
 
     path.unlink(missing_ok=True)
@@ -62,7 +61,6 @@ def make_archive(path: Path) -> None:
     with TemporaryDirectory() as logs:
         plant("order_ack_too_early")[0].save(Path(logs))
         replay_spark(spark, [logs])
-        follow_spark(spark, [logs], lambda *_: None, until_idle_s=0)
         replay.load(spark, logs).groupBy("event").count().orderBy("event").collect()
     java = getattr(SparkContext, "_gateway").proc  # noqa: B009 - PySpark itself waits for nothing
     spark.stop()

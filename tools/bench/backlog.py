@@ -14,8 +14,8 @@ from triack.base.errors import TriackError
 from triack.node.control.tasks import first_of
 from triack.tools.bench.application import Source
 from triack.tools.bench.figures import Result
-from triack.tools.bench.memory import missing, resident_bytes
 from triack.tools.bench.options import Meter, Options
+from triack.tools.bench.process import missing, resident_bytes
 from triack.tools.bench.rows import MIB, Row
 from triack.tools.bench.run import CHILD, Progress, follow, judge
 from triack.tools.bench.systems.own import OwnOutlet

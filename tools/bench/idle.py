@@ -29,8 +29,8 @@ from triack.queues.manager.effects import Send, StartJob
 from triack.queues.manager.engine import Engine
 from triack.queues.node_settings import NodeSettings
 from triack.tools.bench.figures import Result
-from triack.tools.bench.memory import missing, resident_bytes
 from triack.tools.bench.options import Meter, Options
+from triack.tools.bench.process import missing, resident_bytes
 from triack.tools.bench.rows import Row
 from triack.tools.bench.run import Progress, judge
 from triack.tools.bench.systems.own import QUEUE, RECEIVER

@@ -15,9 +15,8 @@ from pathlib import Path
 
 from triack.base.errors import TriackError
 from triack.tools.bench.figures import Result
-from triack.tools.bench.memory import peak_bytes
 from triack.tools.bench.options import Meter, Options
-from triack.tools.bench.processor import processor_s
+from triack.tools.bench.process import peak_bytes, processor_s
 from triack.tools.bench.rows import GIANT, GROWN, LOSSY, MIB, PARQUET, PLAIN, Row, growth_figure
 from triack.tools.bench.run import Between, Outcome, run_once
 from triack.tools.bench.splicing import lengthen

@@ -7,12 +7,11 @@ import logging
 import signal
 import sys
 import traceback
-from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 from rich.markup import escape
@@ -24,7 +23,7 @@ from triack.tools.commands.common import FloatRange, console_on
 from triack.tools.replay.checks.catalogue import CHECKS
 from triack.tools.replay.engines.follow import follow
 from triack.tools.replay.log.schema import READER_COUNTS, Timeline, Verdict, Violation
-from triack.tools.replay.run import ENGINES, follow_on_spark, replay, write_page
+from triack.tools.replay.run import ENGINES, replay, write_page
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -66,7 +65,7 @@ _NUMBERS: Final = (
     "--checkpoint",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="Keep what was judged while following, and go on from there; with Spark, a directory.",
+    help="Keep what was judged while following, and go on from there.",
 )
 def command(
     directories: tuple[str, ...],
@@ -87,13 +86,13 @@ def command(
     """
     if not live and (until_idle, checkpoint) != (None, None):
         raise click.UsageError("--until-idle and --checkpoint go with --follow")
+    if live and (engine == "spark" or master is not None):
+        raise click.UsageError("--follow judges in this process; on Spark, triack log tables --follow keeps tables")
     # For every call to Java that a Ctrl-C cuts off, PySpark writes to a logger that nobody has configured.
     logging.getLogger().addHandler(logging.NullHandler())
     try:
         if live:
-            on_spark = engine == "spark" or (engine == "auto" and master is not None)
-            follower = partial(follow_on_spark, master=master) if on_spark else _follow_here
-            verdict = _follow(directories, until_idle, checkpoint, report, follower)
+            verdict = _follow(directories, until_idle, checkpoint, report)
         else:
             # On a terminal; elsewhere it shows nothing.
             with console_on(stderr=True).status("replaying") as status:
@@ -127,21 +126,11 @@ def _show(status: Status, text: str) -> None:
     status.update(f"replaying: {text}")
 
 
-def _follow_here(
-    directories: tuple[str, ...], tell: Callable[[Violation, Timeline], None], *, report: Path | None, **how: Any
-) -> Verdict:
-    verdict = follow([Path(directory) for directory in directories], tell, **how)
-    if report is not None:
-        write_page(verdict, directories, report, verdict.findings)
-    return verdict
-
-
 def _follow(
     directories: tuple[str, ...],
     until_idle_s: float | None,
     checkpoint: Path | None,
     report: Path | None,
-    engine: Callable[..., Verdict],
 ) -> Verdict:
     """Print violations as they turn up, until there is nothing more, or Ctrl-C."""
     if report is not None:
@@ -161,7 +150,10 @@ def _follow(
 
     signal.signal(signal.SIGINT, end)
     click.echo("triack replay: following the logs, Ctrl-C ends it with the verdict", err=True)
-    return engine(directories, tell, until_idle_s=until_idle_s, checkpoint=checkpoint, stop=stop, report=report)
+    verdict = follow(list(map(Path, directories)), tell, until_idle_s=until_idle_s, checkpoint=checkpoint, stop=stop)
+    if report is not None:
+        write_page(verdict, directories, report, verdict.findings)
+    return verdict
 
 
 def show(verdict: Verdict, console: Console) -> None:

@@ -12,7 +12,6 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from threading import Event
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from triack.base.errors import ReplayError
@@ -129,49 +128,6 @@ def write_page(verdict: Verdict, paths: Iterable[str], report: Path, violations:
 def _command(paths: Iterable[str], engine: str, report: Path) -> str:
     """Return the command that makes a report again."""
     return shlex.join(["triack", "replay", *paths, "--engine", engine, "--report", str(report)])
-
-
-def follow_on_spark(
-    paths: Iterable[str],
-    tell: Callable[[Violation, Timeline], None],
-    *,
-    master: str | None,
-    until_idle_s: float | None,
-    checkpoint: Path | None,
-    stop: Event,
-    report: Path | None,
-) -> Verdict:
-    """Follow growing logs with Spark.
-
-    Args:
-        paths: directories with logs, or single segments, of this machine or mounted on all that work.
-        tell: called once with each violation, and with the names of nodes.
-        master: as of ``replay``.
-        until_idle_s: as of ``follow``.
-        checkpoint: a directory, as of ``follow_spark``.
-        stop: ends it when it is set.
-        report: as of ``replay``.
-
-    Raises:
-        ReplayError: there are no logs, a log is damaged, the report cannot be written, or what Spark or the report
-            needs is not installed.
-    """
-    given = list(map(local_path, paths))
-    if _is_connect(master):
-        raise ReplayError("--follow on Spark needs a master, and not Spark Connect: what judges a batch runs here")
-
-    def follow(spark: SparkSession) -> Verdict:
-        from triack.tools.replay.engines.spark_follow import follow_spark
-
-        def finish(verdict: Verdict, violations: Iterable[Violation]) -> None:
-            if report is not None:
-                write_page(verdict, given, report, violations)
-
-        return follow_spark(
-            spark, given, tell, until_idle_s=until_idle_s, checkpoint=checkpoint, stop=stop, finish=finish
-        )
-
-    return on_spark(master, follow)
 
 
 def on_spark(master: str | None, work: Callable[[SparkSession], Done]) -> Done:

@@ -52,13 +52,3 @@ def test_both_engines_go_on_alike(spark: "SparkSession", logs: Path) -> None:
     local = replay([logs], engine="local")
     assert (local.verdict, bool(local.findings)) == ("fail", True)
     assert told(replay_spark(spark, [str(logs)])) == told(local)
-
-
-def test_spark_follows_alike(spark: "SparkSession", logs: Path, tmp_path: Path) -> None:
-    """Also when it goes on from a checkpoint."""
-    from triack.tools.replay.engines.spark_follow import follow_spark
-
-    local = told(replay([logs], engine="local"))
-    for _ in range(2):
-        followed = follow_spark(spark, [str(logs)], lambda *_: None, until_idle_s=0.5, checkpoint=tmp_path / "kept")
-        assert told(followed) == local

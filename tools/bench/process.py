@@ -1,0 +1,50 @@
+"""The memory and the processor time of a process, as the system counts them."""
+
+import gc
+import os
+from pathlib import Path
+
+__all__ = ["missing", "peak_bytes", "processor_s", "resident_bytes"]
+
+_STATM = Path("/proc/self/statm")
+_FIRST, _LAST = 11, 15
+"""The places of a process's times after its name: its own in user and system mode, and those of ended children."""
+
+
+def missing() -> str | None:
+    """Why memory cannot be measured here, or None."""
+    return None if _STATM.exists() else f"what a process has resident is read from {_STATM}, which is Linux's"
+
+
+def resident_bytes() -> int:
+    """The resident memory of this process, after a garbage collection."""
+    gc.collect()
+    return int(_STATM.read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def peak_bytes(pid: int) -> int:
+    """The peak of a process's resident memory; 0 if it is over, or where the system does not tell."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text(encoding="ascii", errors="replace").splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:")), 0)
+
+
+def processor_s(pid: int) -> float:
+    """The processor time of a process and all its descendants; 0 if it is over, or where the system does not tell.
+
+    Args:
+        pid: which process. A descendant's time is lost when it ends and nobody waits for it.
+    """
+    folder = Path(f"/proc/{pid}")
+    try:
+        times = (folder / "stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()[_FIRST:_LAST]
+        children = [
+            int(child)
+            for task in (folder / "task").iterdir()
+            for child in (task / "children").read_text(encoding="ascii").split()
+        ]
+    except OSError:
+        return 0.0
+    return sum(map(int, times)) / os.sysconf("SC_CLK_TCK") + sum(map(processor_s, children))
