@@ -22,7 +22,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup compiled demo check test test-all collect nightly docs paths lint format lock build sbom audit clean lies teeth exhaustive disk figures drains window real fuzz flood channel hundred neighbour bench-quick
+.PHONY: help setup compiled demo check test test-all collect nightly docs site paths lint format lock build sbom audit clean lies teeth exhaustive disk figures drains window real fuzz flood channel hundred neighbour bench-quick
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -67,6 +67,9 @@ nightly: setup $(VENV)/spark.jsa  ## what .ci/run leaves out, in forty minutes: 
 	$(BIN)/python -m proof exhaustive --states $(STATES)
 	$(BIN)/python -m proof disk --every $(EVERY)
 	$(BIN)/python -m proof teeth
+
+site: setup  ## the pages of docs/, the command line and the Python interface as a site in build/site, strict about links
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
 paths: setup  ## run the suite and name every error path that no test takes
 	rm -rf build/coverage

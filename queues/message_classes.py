@@ -30,8 +30,7 @@ class MessageClass(IntEnum):
         QUEUE_PURGED: it was purged from its queue.
         RECEIVE_TIMEOUT: its time ended in its queue.
         RECEIVE_REJECTED: its reader has refused it, or it failed too often.
-        QUEUE_DELETED, BAD_SIGNATURE, BAD_ENCRYPTION, NOT_TRANSACTIONAL_QUEUE, NOT_TRANSACTIONAL_MESSAGE,
-            UNSUPPORTED_CRYPTO_PROVIDER, BAD_BODY: MSMQ's; Triack never sends these.
+        QUEUE_DELETED: MSMQ's. Triack sends neither this one nor those that have no line here.
     """
 
     NORMAL = 0x0000

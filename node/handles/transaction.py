@@ -153,8 +153,7 @@ class Transaction:
 
         Raises:
             UsageError: as for ``send``, or the lists hold more than a transaction takes; nothing of this one is sent.
-            WaitTimeout, NodeClosed, AddressError, MessageTooLarge, QueueNotFound, QueueFull, NoRoom, TooManyKeys,
-                StoreFailed: as for ``send``.
+            TriackError: all others of ``send``.
         """
         self._check_open()
         check_durable(destination, delivery)
