@@ -28,6 +28,7 @@ from triack.node.files.ownership import is_folder_of
 from triack.node.files.tls_files import TlsFiles
 from triack.node.shell import event_loop
 from triack.tools.cli import DESTROYING
+from triack.tools.operate.contexts import chosen_data
 from triack.transport.address import Address
 
 if TYPE_CHECKING:
@@ -219,21 +220,27 @@ def data_said() -> Path | None:
 
 
 def data_option_of(kind: click.Path, help_text: str, *, required: bool = True) -> Callable[[F], F]:
-    """The option for the data directory of a node, which the environment may name as well."""
+    """The option for the data directory of a node, which the environment or the context in use may name as well.
+
+    With ``required=False`` the command asks for the context itself, after what else names a node.
+    """
 
     def find(context: click.Context, option: click.Parameter, given: Path | None) -> Path | None:
-        if given is None and (said := data_said()) is not None:
+        if given is not None:
+            return given
+        said = data_said() or (chosen_data() if required else None)
+        if said is not None:
             return Path(str(kind.convert(said, option, context)))
-        if given is None and required:
+        if required:
             raise click.MissingParameter(ctx=context, param=option)
-        return given
+        return None
 
     return click.option(
         "--data",
         callback=find,
         metavar="DIR",
         type=kind,
-        help=f"{help_text}  [env: {variable_of(('node', 'data'))}, {CONFIG_VARIABLE}]",
+        help=f"{help_text}  [env: {variable_of(('node', 'data'))}, {CONFIG_VARIABLE}; or a context]",
     )
 
 

@@ -19,6 +19,7 @@ from triack.node.config.layers import CONFIG_VARIABLE
 from triack.node.config.values import write_value
 from triack.node.node import open_configured
 from triack.tools.commands.common import Directory, data_option_of, json_option, run, verbose_option, write_table
+from triack.tools.operate.contexts import chosen_data
 from triack.transport.address import Address
 
 __all__ = ["config", "header_of", "reload", "template"]
@@ -163,6 +164,7 @@ def reload(*, data: Path | None, file: Path | None, as_json: bool) -> int:
     if data is None and file is not None:
         found = _read(file)[1].node.data
         data = None if found is None else Path(found)
+    data = data or chosen_data()
     if data is None:
         raise click.UsageError("the node is missing: --data DIR, or --config FILE", click.get_current_context())
     return run(_reload(data, as_json=as_json))

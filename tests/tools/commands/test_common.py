@@ -474,3 +474,65 @@ def test_a_new_file_is_one_that_is_read_whatever_the_umask(folder: Path) -> None
     finally:
         os.umask(before)
     assert run("check").output == "triack.toml: no mistake found\n"
+
+
+# A name for a node, in place of its directory.
+
+
+@pytest.fixture
+def named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A user with two nodes and no contexts."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    for name in ("plant", "shop"):
+        assert CliRunner().invoke(cli, ["keygen", "--data", str(tmp_path / name)]).exit_code == 0
+    return tmp_path
+
+
+def typed(*arguments: str) -> Result:
+    return CliRunner().invoke(cli, arguments)
+
+
+def key_of(*arguments: str) -> str:
+    return typed("keygen", *arguments).output.strip()
+
+
+def test_commands_use_the_node_of_the_context(named: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first one, the one that was chosen, that of the variable; and an option or another variable comes first."""
+    plant, shop = (str(named / name) for name in ("plant", "shop"))
+    assert typed("context", "add", "p", "--data", plant).output == f"context p: {plant}, in use\n"
+    assert typed("context", "add", "s", "--data", shop).output == f"context s: {shop}\n"
+    assert key_of() == key_of("--data", plant)
+    assert typed("context", "use", "s").exit_code == 0
+    assert key_of() == key_of("--data", shop) != key_of("--data", plant)
+    monkeypatch.setenv("TRIACK_CONTEXT", "p")
+    assert key_of() == key_of("--data", plant)
+    assert json.loads(typed("context", "list", "--json").output.splitlines()[0]) == {
+        "context": "p",
+        "data": plant,
+        "in_use": True,
+    }
+    monkeypatch.setenv("TRIACK_NODE__DATA", shop)
+    assert key_of() == key_of("--data", shop)
+
+
+def test_a_context_that_is_forgotten_is_used_no_more(named: Path) -> None:
+    """Its node stays."""
+    assert typed("context", "add", "p", "--data", str(named / "plant")).exit_code == 0
+    assert typed("context", "remove", "p").exit_code == 0
+    assert "--data" in str(typed("keygen").output)
+    assert (named / "plant").is_dir()
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"nodes": {"p": 7}, "chosen": ""}', b"\xff", b"[" * 100_000])
+def test_a_damaged_file_of_contexts_is_named(named: Path, content: bytes) -> None:
+    assert typed("context", "add", "p", "--data", str(named / "plant")).exit_code == 0
+    (named / "config" / "triack" / "contexts.json").write_bytes(content)
+    for arguments in (["keygen"], ["context", "use", "p"], ["context", "list"]):
+        assert "contexts.json: it is no file of contexts" in str(typed(*arguments).exception)
+
+
+def test_a_name_that_is_no_context_says_what_there_is(named: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert typed("context", "add", "plant", "--data", str(named / "plant")).exit_code == 0
+    assert str(typed("context", "use", "plan").exception) == "no context plan; did you mean plant?"
+    monkeypatch.setenv("TRIACK_CONTEXT", "other")
+    assert str(typed("keygen").exception) == "no context other; there is plant"
