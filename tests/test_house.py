@@ -120,7 +120,8 @@ def test_the_installed_package_is_this_one_and_nothing_else() -> None:
     if any(file.startswith("__editable__") for file in installed):
         pytest.skip("triack is installed editable")
     modules = {file for file in installed if file.endswith(".py")}
-    assert modules == {f"{source.module.replace('.', '/')}{file_tail(source)}" for source in code()}
+    pages = {"triack/docs/__init__.py"}  # beside which the wheel has the pages that `triack help` prints
+    assert modules == pages | {f"{source.module.replace('.', '/')}{file_tail(source)}" for source in code()}
     beside = {file for file in installed if not file.startswith(("triack/", "triack-")) and "__mypyc." not in file}
     assert {Path(file).stem for file in beside} == {"triack"}, beside
 

@@ -51,6 +51,7 @@ COMMANDS = {
     "keygen": ("triack.tools.commands.keygen:keygen", "Print the public keys of a node; made when it has none."),
     "trust": ("triack.tools.commands.trust:trust", "Say whom a node trusts, and where they are."),
     "msmq": ("triack.tools.operate.msmq:msmq", "Say what a name of one of MSMQ's queues is here."),
+    "help": ("triack.tools.operate.pages:pages", "Print a page of the documentation, or find a word in all of them."),
     "context": ("triack.tools.operate.context:context", "Name nodes, so that no command needs --data twice."),
     "policy": ("triack.tools.commands.policy:policy", "Show the policies of acknowledgement that there are."),
     "enrol": ("triack.tools.commands.enrol:enrol", "Let two nodes come to trust each other by a one-time code."),

@@ -18,14 +18,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 import triack
+from tests.house import ROOT
 from tests.node.nodes import WAIT, hanging_disk, make, open_sync, quick
 from tests.tools.processes import SECONDS, Server, start, wait_until
 from tests.tools.processes import triack as command
 from triack import sync
 from triack.base.reasons import Trouble
 from triack.node.shell.troubles import TroubleStats
+from triack.tools.cli import cli
 from triack.tools.operate import doctor, notify
 from triack.tools.operate.amounts import age_of, size_of
 from triack.tools.operate.check import Level, Limits, Wanted, judge
@@ -643,3 +646,28 @@ def test_ages_are_as_people_say_them() -> None:
         "1.5h",
         "1.5d",
     ]
+
+
+# Pages of the documentation.
+
+
+def test_each_page_for_users_is_a_topic() -> None:
+    """And prints as it is in a pipe."""
+    said = CliRunner().invoke(cli, ["help"]).output
+    for page in (*ROOT.glob("docs/*.md"), *ROOT.glob("docs/cookbook/*.md")):
+        if page.name == "README.md":
+            continue
+        topic = page.name.removesuffix(".md")
+        assert f"\n{topic} " in said, topic
+        assert CliRunner().invoke(cli, ["help", topic]).output == page.read_text()
+
+
+def test_a_word_is_found_in_all_pages_or_in_one() -> None:
+    found = CliRunner().invoke(cli, ["help", "--find", "HOP_COUNT_exceeded"]).output.splitlines()
+    assert found
+    assert all("hop_count_exceeded" in line.lower() for line in found)
+    assert CliRunner().invoke(cli, ["help", "first-hour", "--find", "hop_count_exceeded"]).output == ""
+
+
+def test_a_page_that_is_not_there_says_what_is_meant() -> None:
+    assert str(CliRunner().invoke(cli, ["help", "relays"]).exception) == "no page relays; did you mean relay?"
