@@ -14,11 +14,16 @@ Record = dict[str, Any]
 
 
 class Counted(NamedTuple):
-    """Messages of the recoverable and transactional classes, as docs/replay.md defines these numbers."""
+    """Messages of all classes and queues, as docs/replay.md defines these numbers; ``dead``: the purged ones, too.
+
+    ``waiting``: those that are pending, lost, or express and not kept.
+    """
 
     sent: int
     delivered: int
-    pending: int
+    dead: int
+    dead_delivered: int
+    waiting: int
 
 
 def read_lines(content: bytes) -> Iterator[Record]:
@@ -60,7 +65,7 @@ class Stream:
     Attributes:
         messages: number -> messages, as the records of packets on their way say.
         queued: numbers of the range -> the messages of that range, for packets that never left.
-        removed: numbers that the origin gave up, with the messages of each range.
+        removed: numbers that the origin gave up, and no later start has found again, with the messages of each range.
         arrived: number -> the lowest previous with which it arrived.
         commits: first, last and messages of each commit.
         found: numbers that a start found on its disk.
@@ -70,7 +75,7 @@ class Stream:
         self.ordered = ordered
         self.messages: dict[int, int] = {}
         self.queued: dict[int, tuple[int, int, int]] = {}
-        self.removed: set[int] = set()
+        self.removed: dict[int, tuple[int, int, int]] = {}
         self.arrived: dict[int, int] = {}
         self.commits: list[tuple[int, int, int]] = []
         self.found: set[int] = set()
@@ -82,8 +87,10 @@ class Stream:
                 span = record["first"], record["last"], record["count"]
                 for number in range(span[0], span[1] + 1):
                     self.queued.setdefault(number, span)
+                    self.removed.pop(number, None)
             case "removed":
-                self.removed.update(range(record["first"], record["last"] + 1))
+                span = record["first"], record["last"], record["count"]
+                self.removed |= dict.fromkeys(range(span[0], span[1] + 1), span)
             case "committed":
                 self.commits.append((record["first"], record["last"], record["count"]))
             case "packet_sent" | "packet_received":
@@ -106,7 +113,7 @@ class Stream:
         """The messages of packets; those that never left share what their range says."""
         total = 0
         for number in numbers:
-            first, last, count = self.queued.get(number, (number, number, 0))
+            first, last, count = self.removed.get(number) or self.queued.get(number, (number, number, 0))
             share = count * (number - first + 1) // (last - first + 1) - count * (number - first) // (last - first + 1)
             total += self.messages.get(number, share)
         return total
@@ -129,9 +136,11 @@ class Stream:
     def count(self) -> Counted:
         """The messages of the whole sequence."""
         there = set().union(*(self.within(*commit) for commit in self.commits))
-        delivered = there | ((self.found & self.queued.keys()) - self.removed)
-        sent = (self.queued.keys() - self.removed) | (self.queued.keys() & there)
-        return Counted(self.weigh(sent), self.weigh(delivered), self.weigh(sent) - self.weigh(delivered & sent))
+        delivered = there | ((self.found & self.queued.keys()) - self.removed.keys())
+        queued, removed = self.queued.keys(), self.removed.keys()
+        return Counted(
+            *map(self.weigh, (queued, delivered, removed, removed & delivered, queued - removed - delivered))
+        )
 
 
 def recount(files: Iterable[bytes]) -> Counted:
@@ -140,8 +149,8 @@ def recount(files: Iterable[bytes]) -> Counted:
     for content in files:
         for record in read_lines(content):
             cls = record.get("class")
-            if record.get("stream") and cls != "express" and record["event"] != "handed" and cls:
+            if record.get("stream") and record["event"] != "handed" and cls:
                 key = record["origin"], record["stream"], record["sequence"]
                 streams.setdefault(key, Stream(cls == "transactional")).see(record)
     counts = [stream.count() for stream in streams.values()]
-    return Counted(*(sum(column) for column in zip(*counts, strict=True))) if counts else Counted(0, 0, 0)
+    return Counted(*(sum(column) for column in zip(*counts, strict=True))) if counts else Counted(0, 0, 0, 0, 0)

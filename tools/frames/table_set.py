@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-TABLES_VERSION: Final = 2
+TABLES_VERSION: Final = 3
 """Of the tables' columns and of the layout of their files; a directory of another version is refused."""
 LARGE_BYTES: Final = 8 * 1024 * 1024
 """From here on Spark compiles its expressions; and of new logs one task more writes the facts of a day for each."""

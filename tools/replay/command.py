@@ -44,13 +44,21 @@ _NUMBERS: Final = (
     "sent",
     "delivered",
     "pending",
+    "dead_sum",
+    "purged",
+    "dead_delivered",
+    "unkept",
     "lost",
+    "unqueued",
     "duplicates_delivered",
     "out_of_order",
     "duplicates_on_wire",
     "resends",
     "sessions_closed",
 )
+
+_IF_ANY: Final = ("dead_sum", "purged", "dead_delivered", "unkept", "unqueued")
+"""Numbers that are left out where they are 0."""
 
 
 @click.command("replay")
@@ -170,12 +178,16 @@ def show(verdict: Verdict, console: Console) -> None:
     numbers.add_column(justify="left")
     numbers.add_column(justify="right")
     for name in _NUMBERS:
-        numbers.add_row(name.replace("_", " "), f"{getattr(verdict, name):,}")
-        if name == "sent" and verdict.passed_on:
-            numbers.add_row("  of these passed on", f"{verdict.passed_on:,}")
+        value = getattr(verdict, name)
+        if value or name not in _IF_ANY:
+            numbers.add_row(name.replace("_sum", "").replace("_", " "), f"{value:,}")
     numbers.add_row("seconds", f"{verdict.seconds:,.3f}")
     numbers.add_row("messages per second", f"{verdict.messages_per_second:,.0f}")
     console.print(numbers)
+    console.print(_safe(str(verdict)), soft_wrap=True)
+    if verdict.system.sent or verdict.system.unqueued:
+        passed_on = f", of which {verdict.passed_on:,} passed on to other nodes" if verdict.passed_on else ""
+        console.print(f"system queues: {_safe(str(verdict.system))}{passed_on}", soft_wrap=True)
     timeline = verdict.timeline or Timeline()
     _show_readers(timeline, console)
     _show_coverage(verdict, timeline, console)

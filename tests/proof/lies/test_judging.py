@@ -113,12 +113,12 @@ def commit_past(first: int, last: int, count: int, *arrivals: tuple[int, int]) -
 
 def test_a_commit_passes_what_was_given_up() -> None:
     arrivals = [(1, 0), (7, 1), *((number, number - 1) for number in range(8, 12))]
-    assert recount([commit_past(1, 11, 6, *arrivals)]) == Counted(6, 6, 0)
+    assert recount([commit_past(1, 11, 6, *arrivals)]) == Counted(11, 6, 5, 0, 0)
 
 
 def test_what_was_given_up_may_have_arrived_before() -> None:
     arrivals = [(1, 0), (2, 1), (3, 2), (7, 1), *((number, number - 1) for number in range(8, 12))]
-    assert recount([commit_past(1, 11, 8, *arrivals)]) == Counted(8, 8, 0)
+    assert recount([commit_past(1, 11, 8, *arrivals)]) == Counted(11, 8, 5, 2, 0)
 
 
 def expired(*, arrived: int) -> World:
@@ -139,14 +139,15 @@ def expired(*, arrived: int) -> World:
 
 @pytest.mark.parametrize("arrived", [0, 2, 5])
 def test_the_judge_counts_the_same(arrived: int) -> None:
-    """11 accepted, 5 expired, 6 arrived: 6 were sent and 6 delivered; what arrived before it expired counts as both."""
+    """11 were sent, 5 expired, and 6 arrived; what arrived before it expired is dead and delivered."""
     world, judge = expired(arrived=arrived), Judge()
     world.number()
     for log in world.logs:
         judge.read(log.name, log.records)
     verdict, messages = judge.finish(), (6 + arrived) * PER_PACKET
     assert verdict.violations == {}
-    assert (verdict.sent, verdict.delivered, verdict.pending) == (messages, messages, 0)
+    assert (verdict.sent, verdict.delivered, verdict.pending) == (11 * PER_PACKET, messages, 0)
+    assert (verdict.dead, verdict.dead_delivered) == ({"expired": 5 * PER_PACKET}, arrived * PER_PACKET)
 
 
 @pytest.mark.parametrize("messages", [5, 7])
@@ -167,7 +168,14 @@ def test_logs_of_real_nodes_are_counted_alike() -> None:
         for name, content in files.items():
             judge.read(name, parse_records(content))
         verdict = judge.finish()
-        assert recount(files.values()) == (verdict.sent, verdict.delivered, verdict.pending)
+        accounts = verdict, verdict.system
+        assert recount(files.values()) == Counted(
+            sent=sum(it.sent for it in accounts),
+            delivered=sum(it.delivered for it in accounts),
+            dead=sum(it.dead_sum + it.purged for it in accounts),
+            dead_delivered=sum(it.dead_delivered for it in accounts),
+            waiting=sum(it.pending + it.lost + it.unkept for it in accounts),
+        )
 
 
 # Hundreds of lies about logs of real nodes: each is found out by a check that is about it, or harmless by name.

@@ -85,7 +85,7 @@ def test_tables_of_another_version_are_refused(
     spark.createDataFrame(rows, "file string, size_bytes bigint, version int").write.parquet(
         str(tmp_path / "out/files/batch=0")
     )
-    with pytest.raises(ReplayError, match="has tables of version 0, and this Triack writes 2: name another directory"):
+    with pytest.raises(ReplayError, match="has tables of version 0, and this Triack writes 3: name another directory"):
         replay.write(spark, [str(tmp_path / "logs")], str(tmp_path / "out"))
 
 
@@ -120,7 +120,8 @@ def test_the_page_has_every_table_and_column(spark: "SparkSession", records: "Da
 
 def messages_of(name: str) -> set[str]:
     """Columns of a table that its row calls those of another one."""
-    streams = {"sent", "delivered", "pending", "lost", "duplicates_delivered", "out_of_order"}
+    ends = {"delivered", "pending", "dead", "purged", "unkept", "lost"}
+    streams = {"sent", "unqueued", *ends, "dead_delivered", "duplicates_delivered", "out_of_order"}
     sessions = {
         "sent_packets",
         "resent_packets",

@@ -36,7 +36,7 @@ def test_json_is_the_last_line(tmp_path: Path) -> None:
     last = json.loads(result.stdout.splitlines()[-1])
     assert result.exit_code == 0
     assert {"seconds", "messages_per_second", "report", "engine"} <= last.keys()
-    assert (last["verdict"], last["sent"], last["violations"]) == ("pass", 1020, {})
+    assert (last["verdict"], last["sent"], last["violations"]) == ("pass", 1510, {})
 
 
 def test_a_broken_promise_exits_with_1_and_is_shown(tmp_path: Path) -> None:

@@ -16,6 +16,8 @@ from triack.tools.replay.log.weights import Weights
 
 Counted = tuple[int, int, int]
 """A range and its messages."""
+UNDONE: Final = "undone"
+"""A field that a record of a removal gets here: the ranges of it that a later start has found again."""
 ACKS_MAX: Final = 64
 """Order acks whose records are kept; above that every second one is dropped, so the next known one is never far."""
 
@@ -138,6 +140,15 @@ def even_share(first: int, last: int, whole: Counted) -> int:
     return count * (last - begin + 1) // size - count * (first - begin) // size
 
 
+def left_of(removal: Record) -> list[Counted]:
+    """Return what its origin gave up for good: not what a later start has found again, as the process died before."""
+    whole = removal["first"], removal["last"], removal["count"]
+    left = RangeSet([whole[:2]])
+    for span in removal.get(UNDONE, ()):
+        left.take(*span)
+    return [(first, last, even_share(first, last, whole)) for first, last in left]
+
+
 @dataclass(slots=True)
 class Segment:
     """Consecutive packets with one fate, where that fate is not what the counts of the ranges say already.
@@ -146,6 +157,7 @@ class Segment:
         first, last: the packets.
         sent, delivered: what must be added to the summed counts, times each packet's messages.
         unqueued: 1 for packets delivered although no log shows them queued.
+        stopped: a relay gave them up, and their origin has forgotten them.
         lost: the origin forgot them and no destination has them.
     """
 
@@ -154,16 +166,20 @@ class Segment:
     sent: int
     delivered: int
     unqueued: int
+    stopped: bool
     lost: bool
 
 
-def given_up_and_delivered(story: Story) -> int:
+def given_up_and_delivered(story: Story, removed: RangeSet) -> int:
     """Return the messages that their origin gave up and that a destination has all the same.
 
     The range of a commit passes numbers that the origin gave up. Only the commit's count of messages tells whether such
     a packet is in the commit, so the messages of all other packets are subtracted from that count.
+
+    Args:
+        story: what the records of all nodes say.
+        removed: what the origin gave up for good.
     """
-    removed = story.given_up
     if not removed:
         return 0
     messages = 0
@@ -176,30 +192,36 @@ def given_up_and_delivered(story: Story) -> int:
     return messages
 
 
-def waiting(story: Story, lost: RangeSet) -> RangeSet:
+def waiting(story: Story, removed: RangeSet, lost: RangeSet) -> RangeSet:
     """Return the packets that are neither at a destination nor given up nor lost.
 
     Args:
         story: what the records of all nodes say.
+        removed: what the origin gave up for good.
         lost: the packets that are lost.
     """
     left = RangeSet(story.queued)
     delivered = (span for commits in story.commits.values() for span in commits)
-    for first, last in chain(delivered, story.given_up, story.covered, lost):
+    for first, last in chain(delivered, removed, story.covered, lost):
         left.take(first, last)
     return left
 
 
-def segments(story: Story) -> Iterator[Segment]:
-    """Sweep over a sequence's numbers and yield the parts whose packets must be weighed."""
-    deltas: defaultdict[int, list[int]] = defaultdict(lambda: [0] * 9)
+def segments(story: Story, removed: list[Counted]) -> Iterator[Segment]:
+    """Sweep over a sequence's numbers and yield the parts whose packets must be weighed.
+
+    Args:
+        story: what the records of all nodes say.
+        removed: what the origin gave up for good.
+    """
+    deltas: defaultdict[int, list[int]] = defaultdict(lambda: [0] * 10)
 
     def mark(kind: int, first: int, last: int) -> None:
         if first <= last:
             deltas[first][kind] += 1
             deltas[last + 1][kind] -= 1
 
-    for kind, spans in enumerate((story.fresh, story.recovered, story.removed)):
+    for kind, spans in enumerate((story.fresh, story.recovered, removed)):
         for first, last, _ in spans:
             mark(kind, first, last)
     for first, last in story.counted:
@@ -216,7 +238,9 @@ def segments(story: Story) -> Iterator[Segment]:
         mark(7, first, last)
     for first, last in story.stopped:
         mark(8, first, last)
-    state = [0] * 9
+    for first, last, _ in story.removed:
+        mark(9, first, last)
+    state = [0] * 10
     for first, after in pairwise(sorted(deltas)):
         state = [have + delta for have, delta in zip(state, deltas[first], strict=True)]
         segment = _judge(story.cls, first, after - 1, state)
@@ -225,19 +249,20 @@ def segments(story: Story) -> Iterator[Segment]:
 
 
 def _judge(cls: str, first: int, last: int, state: list[int]) -> Segment | None:
-    fresh, recovered, removed, committed, covered, acked, stored, in_transit, stopped = state
+    fresh, recovered, removed, committed, covered, acked, stored, in_transit, stopped, given_up = state
     queued = fresh + recovered > 0
     waiting = queued and not removed
     there = committed > 0 or (waiting and covered > 0)
-    if cls == RECOVERABLE and waiting and stored and stopped and not there and not in_transit:
-        # Its origin has forgotten it, and the relay that answered for it has given it up.
-        waiting = False
+    # Its origin has forgotten it, and the relay that answered for it has given it up.
+    gone = cls == EXPRESS or (cls == RECOVERABLE and stored > 0 and not in_transit)
+    is_stopped = waiting and stopped > 0 and not there and gone
+    sent = int(queued) - fresh
     # `given_up_and_delivered` counts what was given up and is in a commit all the same.
-    sent = int(waiting) - (fresh - removed)
     delivered = int(there) - committed
     forgotten = acked > 0 if cls == TRANSACTIONAL else stored > 0 and cls == RECOVERABLE
-    lost = waiting and forgotten and not there and not (in_transit and cls == RECOVERABLE)
-    unqueued = int(there and not queued)
-    if sent or delivered or unqueued or lost:
-        return Segment(first, last, sent, delivered, unqueued, lost)
+    # What was given up once may have been passed over, though a later start has found it again.
+    lost = queued and not (given_up or is_stopped or there) and forgotten and not (in_transit and cls == RECOVERABLE)
+    unqueued = int(there and not queued and not removed)
+    if sent or delivered or unqueued or is_stopped or lost:
+        return Segment(first, last, sent, delivered, unqueued, is_stopped, lost)
     return None

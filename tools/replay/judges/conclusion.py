@@ -14,7 +14,18 @@ from triack.tools.replay.judges.endings import Endings, Start
 from triack.tools.replay.judges.journal import Segment
 from triack.tools.replay.judges.starts import Starts
 from triack.tools.replay.log.listing import Listing
-from triack.tools.replay.log.schema import BROKEN, LATE, UNPROVEN, SessionLine, StartLine, Timeline, Verdict, Violation
+from triack.tools.replay.log.schema import (
+    BROKEN,
+    LATE,
+    OF_SYSTEM,
+    UNPROVEN,
+    SessionLine,
+    StartLine,
+    Timeline,
+    Verdict,
+    Violation,
+    is_system,
+)
 from triack.tools.replay.log.series import GRAIN_BITS, Series
 from triack.tools.replay.report.report_tables import fill_tables
 
@@ -363,10 +374,11 @@ def summarize(verdict: Verdict, world: World, numbers: dict[str, int], series: d
 
 def count(verdict: Verdict, numbers: Mapping[str, int]) -> None:
     """Fill in the numbers that judges added up."""
-    names = ("sent", "passed_on", "delivered", "resends", "duplicates_on_wire", "sessions_closed", "out_of_order")
-    for name in (*names, "duplicates_delivered"):
+    names = ("passed_on", "resends", "duplicates_on_wire", "sessions_closed", "out_of_order", "duplicates_delivered")
+    for name in names:
         setattr(verdict, name, numbers.get(name, 0))
-    verdict.pending = numbers.get("unqueued", 0) + verdict.sent - verdict.delivered
+    verdict.fill(numbers)
+    verdict.system.fill(numbers, OF_SYSTEM)
 
 
 def cover(verdict: Verdict, listing: Listing, read: Iterable[Read]) -> None:
@@ -399,8 +411,11 @@ def accuse(verdict: Verdict, counts: Mapping[tuple[str, int], int], lost: Mappin
         if standing != UNPROVEN:
             by_standing[standing][check] = count
     verdict.violations, verdict.late = by_standing[BROKEN], by_standing[LATE]
-    verdict.lost = sum(lost.values())
-    verdict.pending -= verdict.lost
+    streams = verdict.timeline.streams if verdict.timeline is not None else {}
+    verdict.system.lost = sum(count for stream, count in lost.items() if is_system(streams.get(stream, "")))
+    verdict.lost = sum(lost.values()) - verdict.system.lost
+    for account in (verdict, verdict.system):
+        account.pending -= account.lost
     if verdict.timeline is not None:
         verdict.timeline.flows.lost = dict(lost)
 

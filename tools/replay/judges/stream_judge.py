@@ -6,7 +6,7 @@ Fed with all records of the stream and with facts from its sessions, each node's
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from itertools import chain
 from typing import ClassVar, Final, TypeVar
@@ -31,10 +31,28 @@ from triack.tools.replay.checks.incoming_check import DEAD_LETTER_STREAM, Incomi
 from triack.tools.replay.checks.journal_check import Copies
 from triack.tools.replay.checks.latencies import Latencies
 from triack.tools.replay.checks.outgoing_check import Outgoing
-from triack.tools.replay.checks.stories import Story, given_up_and_delivered, segments, waiting
+from triack.tools.replay.checks.stories import (
+    UNDONE,
+    Story,
+    even_share,
+    given_up_and_delivered,
+    left_of,
+    segments,
+    waiting,
+)
 from triack.tools.replay.judges.admin_judge import Asking, judge_asking
 from triack.tools.replay.log.ranges import RangeSet, Span, size
-from triack.tools.replay.log.schema import CLASS_CODES, EXPRESS, RECOVERABLE, TRANSACTIONAL, priority_in
+from triack.tools.replay.log.schema import (
+    AT_RELAY,
+    CLASS_CODES,
+    DEAD,
+    EXPRESS,
+    OF_SYSTEM,
+    RECOVERABLE,
+    TRANSACTIONAL,
+    is_system,
+    priority_in,
+)
 from triack.tools.replay.topics.passing_check import QUEUE as REMOTE
 from triack.tools.replay.transit.transit_check import Passing
 
@@ -236,18 +254,28 @@ class StreamJudge(LaneReporter):
         story.since = story.since or record["incarnation"]
         span = record["first"], record["last"], record["count"]
         (story.recovered if record.get("recovered") else story.fresh).append(span)
+        if record.get("recovered"):
+            self._undo_removals(record)
         story.queued.add(record["first"], record["last"])
         if record["first"] == record["last"]:
             self._put(story, record["first"], record["last"], record["count"])
         if not record.get("recovered"):
             self._latencies[record["sequence"]].queued(record, self._out)
-        if record["class"] != EXPRESS:
-            self._out.begin(record["wall_ns"])
+        self._out.begin(record["wall_ns"])
         if record["node"] in self._asking:
             self._asking[record["node"]].handle_queued(record)
         if record["node"] in self._copies:
             self._copies[record["node"]].handle_queued(record)
         self._sender(record["node"]).handle_queued(record)
+
+    def _undo_removals(self, record: Record) -> None:
+        """A start has found what was given up before it: the process died before the commit of the dead letters."""
+        sequence, span = record["sequence"], (record["first"], record["last"])
+        for at, removal in enumerate(self._removals):
+            if removal["sequence"] == sequence and removal["incarnation"] < record["incarnation"]:
+                left = RangeSet((first, last) for first, last, _ in left_of(removal))
+                if found := left.overlap(*span):
+                    self._removals[at] = {**removal, UNDONE: [*removal.get(UNDONE, ()), *found]}
 
     def _on_removed(self, record: Record) -> None:
         story, first, last, count = self._story(record), record["first"], record["last"], record["count"]
@@ -355,8 +383,7 @@ class StreamJudge(LaneReporter):
         first, last, count = record["first"], record["last"], record["count"]
         if first <= last:
             self._story(record).commits[record["node"]].add(first, last, count)
-        if record["class"] != EXPRESS:
-            self._out.end(record["wall_ns"])
+        self._out.end(record["wall_ns"])
         self._out.chart("committed", record["wall_ns"], count)
         self._latencies[record["sequence"]].committed(record, self._out)
         if record["node"] == self._origin:
@@ -534,7 +561,10 @@ class StreamJudge(LaneReporter):
         judge_asking(
             self._asking, self._receivers, self._last, self._origin, lambda sequence: self._stories[sequence].given_up
         )
-        since_ns = [self._judge_story(sequence, story) for sequence, story in self._stories.items()]
+        removals = defaultdict[int, list[Record]](list)
+        for removal in self._removals:
+            removals[removal["sequence"]].append(removal)
+        since_ns = [self._judge_story(sequence, story, removals[sequence]) for sequence, story in self._stories.items()]
         self._count_flow(min(filter(None, since_ns), default=0))
 
     def _judge_ends(self) -> None:
@@ -731,48 +761,59 @@ class StreamJudge(LaneReporter):
         begin = {"node": taker, "incarnation": last, "n": 1}
         return whole(taker, record, last), *of_origin(self._origin, begin, self._stories[sequence].since)
 
-    def _judge_story(self, sequence: int, story: Story) -> int:
+    def _judge_story(self, sequence: int, story: Story, removals: list[Record]) -> int:
         """Count the messages: whole ranges by their counts, then what single packets correct; and find what is lost.
 
         Returns:
             The wall time at which the first of those that wait was queued; 0 if none waits, or no record shows it.
         """
-        out = self._out
         story.in_transit = RangeSet(span for relay in self._relays.values() for span in relay.held(sequence))
         story.stopped = RangeSet(span for relay in self._relays.values() for span in relay.given_up(sequence))
         self._judge_queued_counts(sequence, story)
-        if story.cls == EXPRESS:
-            self._flow("express_sent", sum(span[2] for span in story.fresh) + story.counted.count)
-            self._flow("express_removed", sum(span[2] for span in story.removed))
-            self._flow("express_delivered", sum(commits.count for commits in story.commits.values()))
-            return 0
-        self._judge_repeats(sequence, story)
-        sent = story.counted.count + sum(span[2] for span in story.fresh) - sum(span[2] for span in story.removed)
-        sent += given_up_and_delivered(story)
+        if story.cls != EXPRESS:
+            self._judge_repeats(sequence, story)
+        removed = [(part, _shown(str(removal["reason"]))) for removal in removals for part in left_of(removal)]
+        gone = RangeSet((first, last) for (first, last, _), _ in removed)
+        counts = Counter[str]()
+        for part, reason in removed:
+            counts[f"{DEAD}{reason}"] += part[2]
+            counts["unqueued"] += sum(even_share(*span, part) for span in story.queued.missing(*part[:2]))
+        dead, dead_delivered = sum(part[2] for part, _ in removed), given_up_and_delivered(story, gone)
+        sent = story.counted.count + sum(span[2] for span in story.fresh)
         delivered = sum(commits.count for commits in story.commits.values())
-        unqueued, lost = 0, list[Span]()
-        for part in segments(story):
-            span = (part.first, part.last)
-            weight = story.weigh_all([span])
-            sent += part.sent * weight
-            delivered += part.delivered * weight
-            unqueued += part.unqueued * weight
-            if part.lost:
-                lost.append(span)
-        queues = self._said.get(("queue", sequence), {}).get(self._origin, {})
-        if any(str(queue).startswith(REMOTE) for queue in queues):
-            out.count("passed_on", sent)
-        for what, count in (("sent", sent), ("delivered", delivered), ("unqueued", unqueued)):
-            out.count(what, count)
-            self._flow(what, count)
+        lost = list[Span]()
+        for it in segments(story, [part for part, _ in removed]):
+            weight = story.weigh_all([(it.first, it.last)])
+            sent += it.sent * weight
+            delivered += it.delivered * weight
+            counts["unqueued"] += it.unqueued * weight
+            counts[f"{DEAD}{AT_RELAY}"] += it.stopped * weight
+            dead += it.stopped * weight
+            if it.lost:
+                lost.append((it.first, it.last))
+        rest = sent + counts["unqueued"] + dead_delivered - delivered - dead
+        counts.update(sent=sent, delivered=delivered, dead_delivered=dead_delivered)
+        counts["unkept"] = rest if story.cls == EXPRESS else 0
+        self._count_messages(sequence, counts)
         for first, last in RangeSet(lost):
             self._report_lost(sequence, story, first, last)
-        if unqueued + sent <= delivered:
+        if story.cls == EXPRESS or rest <= 0:
             return 0
         self._flow("forgotten", story.weigh_all(lost))
-        left = waiting(story, RangeSet(lost))
+        left = waiting(story, gone, RangeSet(lost))
         self._flow("at_relays", story.weigh_all([span for part in left for span in story.in_transit.overlap(*part)]))
         return self._latencies[sequence].oldest(left) if sequence in self._latencies else 0
+
+    def _count_messages(self, sequence: int, counts: Counter[str]) -> None:
+        """Add the messages of a sequence to those of the verdict: of the system's own queues apart from all others."""
+        queues = {str(queue) for values in self._said.get(("queue", sequence), {}).values() for queue in values}
+        if any(queue.startswith(REMOTE) for queue in queues):
+            self._out.count("passed_on", counts["sent"])
+        whose = OF_SYSTEM if any(map(is_system, queues)) else ""
+        for what, value in counts.items():
+            if value:
+                self._out.count(f"{whose}{what}", value)
+                self._flow(what, value)
 
     def _flow(self, what: str, value: int) -> None:
         """Count something of this stream for the report."""

@@ -23,6 +23,26 @@ def priority_in(record: Mapping[str, Any]) -> int:
     return priority
 
 
+SYSTEM: Final = "$"
+"""How the names of the system's own queues begin."""
+LETTERS: Final = "dead-letter"
+"""The name of the queue of dead letters, which is the system's, too."""
+
+
+def is_system(queue: str) -> bool:
+    """Whether a queue is the system's own, and no user's."""
+    return queue.startswith(SYSTEM) or queue == LETTERS
+
+
+OF_SYSTEM: Final = "system "
+"""Before the name of a number that judges add up: it is of the system's own queues."""
+DEAD: Final = "dead "
+"""With this the name of a number of dead messages begins; the reason follows."""
+AT_RELAY: Final = "at-relay"
+"""The reason of messages that a relay gave up when their origin had forgotten them."""
+PURGED: Final = "purged"
+"""The reason of messages that were given up by hand."""
+
 FAILURE_REASONS: Final = ("ack-timeout", "store-ack-timeout", "path-lost", "superseded")
 """Ends of a session that count as failures: after them everything unacknowledged must go out again. Written down here
 and not taken from the sessions, because a judge that uses the code it judges proves nothing."""
@@ -148,17 +168,76 @@ class Violation:
 
 
 @dataclass(slots=True)
-class Verdict:
-    """The result of a replay. Message counts are over the recoverable and transactional classes.
+class Account:
+    """What became of messages: ``sent`` and ``unqueued`` are all others together, without ``dead_delivered``.
 
     Attributes:
-        sent: messages queued at their origin, each once, without those that were removed and never delivered.
-        delivered: messages on disk at their destination, each once.
-        lost: messages that the origin forgot although no destination has them.
-        pending: messages that still wait: ``sent - delivered - lost``.
+        sent: messages that their origin accepted, each once.
+        unqueued: messages that are delivered or dead, and of which no record shows that they were accepted: the log of
+            their origin is missing, or lacks a part.
+        delivered: messages that are in their queue at their destination (durable ones on its disk), or were, each once.
+        pending: durable messages that still wait, at their origin or at a relay.
+        lost: durable messages that the origin forgot although no destination has them.
+        dead: reason -> messages that were given up on their way, but for purged ones.
+        purged: messages that were given up on their way by hand.
+        dead_delivered: of ``dead`` and ``purged``: messages that are among ``delivered`` all the same, as their
+            acknowledgement came too late.
+        unkept: express messages that wait in memory, or were lost with it.
+    """
+
+    sent: int = 0
+    unqueued: int = 0
+    delivered: int = 0
+    pending: int = 0
+    lost: int = 0
+    dead: dict[str, int] = field(default_factory=dict)
+    purged: int = 0
+    dead_delivered: int = 0
+    unkept: int = 0
+
+    def fill(self, numbers: Mapping[str, int], whose: str = "") -> None:
+        """Take what judges have added up; what may be lost is pending.
+
+        Args:
+            numbers: by their names.
+            whose: what the names begin with.
+        """
+        for name in ("sent", "unqueued", "delivered", "dead_delivered", "unkept"):
+            setattr(self, name, numbers.get(f"{whose}{name}", 0))
+        dead = f"{whose}{DEAD}"
+        self.dead = {name.removeprefix(dead): n for name, n in sorted(numbers.items()) if n and name.startswith(dead)}
+        self.purged = self.dead.pop(PURGED, 0)
+        gone = self.dead_sum + self.purged - self.dead_delivered
+        self.pending = self.sent + self.unqueued - self.delivered - gone - self.unkept
+
+    @property
+    def dead_sum(self) -> int:
+        """Those of all reasons."""
+        return sum(self.dead.values())
+
+    def __str__(self) -> str:
+        """The sum in words."""
+        reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(self.dead.items()))
+        parts = [f"{self.delivered:,} delivered"]
+        parts += [f"{self.pending:,} pending"] if self.pending else []
+        parts += [f"{self.dead_sum:,} dead ({reasons})"] if reasons else []
+        parts += [f"{self.purged:,} purged"] if self.purged else []
+        parts += [f"{self.lost:,} lost"] if self.lost else []
+        parts += [f"{self.unkept:,} express that wait in memory or were lost with it"] if self.unkept else []
+        unseen = f" + {self.unqueued:,} not seen sent" if self.unqueued else ""
+        twice = f" - {self.dead_delivered:,} that are dead and delivered" if self.dead_delivered else ""
+        return f"{self.sent:,} sent{unseen} = {' + '.join(parts)}{twice}"
+
+
+@dataclass(slots=True)
+class Verdict(Account):
+    """The result of a replay. Its account is that of the users' own queues, of all classes.
+
+    Attributes:
+        system: the account of the system's own queues.
         duplicates_delivered: messages committed or handed out once more than they should be.
         out_of_order: messages committed or handed out after a later one.
-        passed_on: of ``sent``: copies of published messages, for subscriptions at other nodes.
+        passed_on: of those sent to the system's queues: copies of published messages, for subscriptions at other nodes.
         duplicates_on_wire: packets that arrived again and were recognised; normal after a loss.
         resends: packets that left again, in the same session or in a later one.
         sessions_closed: sessions that ended for one of the reasons that are failures.
@@ -182,10 +261,7 @@ class Verdict:
         timeline: what its plots show.
     """
 
-    sent: int = 0
-    delivered: int = 0
-    lost: int = 0
-    pending: int = 0
+    system: Account = field(default_factory=Account)
     duplicates_delivered: int = 0
     out_of_order: int = 0
     passed_on: int = 0
@@ -289,12 +365,10 @@ class Flows:
     """What became of the messages of each stream; all keys are (origin, stream).
 
     Attributes:
-        counts: what -> how many, as the judge of the stream counts: messages ``sent``, ``delivered``, ``unqueued``
-            (delivered, and no record shows them queued), ``at_relays``, and ``forgotten`` (by their origin, and nothing
-            shows them delivered: lost, if no log is missing); of class express ``express_sent``, ``express_removed``
-            and ``express_delivered``; ``duplicates`` that it recognised; ``class`` (see
-            ``CLASS_CODES``); ``since_ns``, when the first of those that wait was queued; ``longest_ns``, the delay of
-            the slowest.
+        counts: what -> how many, as the judge of the stream counts: messages as of ``Account`` (those dead by reason,
+            see ``DEAD``), ``at_relays``, and ``forgotten`` (by their origin, and nothing shows them delivered: lost, if
+            no log is missing); ``duplicates`` that it recognised; ``class`` (see ``CLASS_CODES``); ``since_ns``, when
+            the first of those that wait was queued; ``longest_ns``, the delay of the slowest.
         delays: narrow bucket (see ``series.delay_bucket``) -> messages.
         takers: the nodes that took it; if none did, how its origin calls the node that it is for.
         lost: messages that are lost.

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 from triack.base.printable import counted
 from triack.tools.replay.checks.catalogue import CHECKS
-from triack.tools.replay.log.schema import CLASS_CODES, Timeline, Verdict
+from triack.tools.replay.log.schema import AT_RELAY, CLASS_CODES, PURGED, Account, Timeline, Verdict, is_system
 from triack.tools.replay.log.series import DELAY_BUCKETS_PER_DECADE
 from triack.tools.replay.report.outages import FAILED, IN_ORDER, OPEN, RESTART, Outage, Session
 from triack.tools.replay.report.readable import duration, size
@@ -22,7 +22,7 @@ ROWS_MAX: Final = 50
 """The most rows of a table on the page, so that it is read and stays small; what they leave out is in one more row."""
 SHARES: Final = (("median_ns", 0.5), ("p90_ns", 0.9), ("p99_ns", 0.99), ("p999_ns", 0.999))
 """The percentiles of delays."""
-_TELLING: Final = ("sent", "unqueued", "delivered", "express_sent", "express_delivered")
+_TELLING: Final = ("sent", "unqueued", "delivered")
 """Without any of these, a stream has no messages."""
 _CLASSES: Final = {code: name for name, code in CLASS_CODES.items()}
 
@@ -82,7 +82,7 @@ class Table:
         return {"rows": self.rows, "sums": self.sums, "says": self.says}
 
 
-_COUNTS: Final = ("sent", "delivered", "pending", "lost")
+_COUNTS: Final = ("sent", "unqueued", "delivered", "pending", "lost", "purged", "dead_delivered", "unkept")
 _FLOW: Final = (
     Column("sent", "sent", "count"),
     Column("unqueued", "not seen queued", "count"),
@@ -90,12 +90,12 @@ _FLOW: Final = (
     Column("pending", "pending", "count"),
     Column("at_relays", "of these at relays", "count"),
     Column("acknowledged", "of these acknowledged", "count"),
+    Column("dead", "dead", "count"),
+    Column("purged", "purged", "count"),
+    Column("dead_delivered", "of these delivered", "count"),
+    Column("unkept", "express, not kept", "count"),
     Column("lost", "lost", "count"),
     Column("waits_ns", "oldest waits for", "ns"),
-)
-_EXPRESS: Final = (
-    Column("express_sent", "express sent", "count"),
-    Column("express_delivered", "express delivered", "count"),
 )
 _READING: Final = (
     Column("settled", "readers are done with", "count"),
@@ -119,10 +119,12 @@ _OPTIONAL: Final = (
     "unqueued",
     "at_relays",
     "acknowledged",
+    "dead",
+    "purged",
+    "dead_delivered",
+    "unkept",
     "lost",
     "waits_ns",
-    "express_sent",
-    "express_delivered",
     "again",
 )
 """Columns that are left out where they are empty."""
@@ -143,8 +145,11 @@ def tables_of(verdict: Verdict, timeline: Timeline, sessions: list[Session], out
     streams = _streams(timeline)
     tables = [
         _queues(verdict, timeline, streams),
+        _queues(verdict, timeline, streams, of_system=True),
+        _dead(streams),
         _readers(timeline),
         _stream_table(verdict, streams),
+        _stream_table(verdict, streams, of_system=True),
         _latency(verdict, streams),
         _outage_table(timeline, outages),
         _ways(timeline),
@@ -170,7 +175,7 @@ def _without_empty(table: Table) -> Table:
 
 def _streams(timeline: Timeline) -> list[Row]:
     """One row a stream, with everything that is told of it."""
-    rows, (_, end_ns) = [], timeline.span_ns
+    rows, (_, end_ns), judged = [], timeline.span_ns, {start.node for start in timeline.starts}
     for stream, counts in timeline.flows.counts.items():
         origin, number = stream
         flow = Counter(counts)
@@ -178,7 +183,8 @@ def _streams(timeline: Timeline) -> list[Row]:
             continue  # nothing of it but its end is in the logs
         takers = sorted(timeline.flows.takers.get(stream, ()))
         lost = timeline.flows.lost.get(stream, 0)
-        since_ns = flow["since_ns"]
+        since_ns, account = flow["since_ns"], Account()
+        account.fill(flow)
         row = {
             "origin": timeline.name(origin),
             "origin_id": origin,
@@ -188,17 +194,16 @@ def _streams(timeline: Timeline) -> list[Row]:
             "stream": number,
             "class": _CLASSES[flow["class"]],
             "priority": timeline.priorities.get(stream),
-            "sent": flow["sent"],
-            "unqueued": flow["unqueued"],
-            "delivered": flow["delivered"],
-            "pending": flow["sent"] + flow["unqueued"] - flow["delivered"] - lost,
+            **asdict(account),
+            "dead": account.dead_sum,
+            "dead_by_reason": account.dead,
+            "maybe_delivered": 0 if judged.intersection(takers) else account.dead_sum + account.purged,
+            "pending": account.pending - lost,
             "at_relays": flow["at_relays"],
             "acknowledged": max(flow["forgotten"] - lost, 0),
             "lost": lost,
             "since_ns": since_ns or None,
             "waits_ns": end_ns - since_ns if since_ns else None,
-            "express_sent": flow["express_sent"] - flow["express_removed"],
-            "express_delivered": flow["express_delivered"],
             "duplicates": flow["duplicates"],
             "longest_ns": flow["longest_ns"],
             "delays": timeline.flows.delays.get(stream, {}),
@@ -226,24 +231,33 @@ def _sums(rows: Iterable[Row], columns: Iterable[Column]) -> Row:
     return sums
 
 
-def _flow_says(verdict: Verdict, sums: Row) -> str:
+def _flow_says(account: Account, sums: Row, rows: Iterable[Row]) -> str:
     """How the sums agree with the verdict."""
-    said = "The sums are the verdict's numbers: sent is delivered, pending and lost together."
+    said = f"Each row adds up, and so do the sums, which are the verdict's numbers: {account}."
     if sums.get("unqueued"):
-        said += " Messages of which no record shows that they were queued are delivered or lost, and not sent: their"
-        said += " origin's log is missing, or lacks a part."
+        said += " Messages of which no record shows that they were sent are delivered, dead or lost: their origin's log"
+        said += " is missing, or lacks a part."
     if sums.get("acknowledged"):
         said += " Pending messages that are acknowledged were forgotten by their origin: the log that would show them"
         said += " delivered is missing, or lacks a part."
-    numbers = {name: getattr(verdict, name) for name in _COUNTS}
-    if any(sums[name] != value for name, value in numbers.items()):
+    if maybe := sum(row["maybe_delivered"] for row in rows):
+        said += f" Of those that are dead or purged {maybe:,} may be delivered: no log of the node that they were for"
+        said += " was given."
+    agrees = all(sums.get(name, 0) == getattr(account, name) for name in _COUNTS)
+    if not agrees or sums.get("dead", 0) != account.dead_sum:
         said = "The sums are not the verdict's numbers: the streams of some messages are not known."
-    if sums.get("express_sent") or sums.get("express_delivered"):
-        said += " Express messages are not among these numbers: nothing is promised of them, and a crash loses them."
     return said
 
 
-def _queues(verdict: Verdict, timeline: Timeline, streams: list[Row]) -> Table:
+_ADDS_UP: Final = (
+    "Messages of all classes by the queue that they are for. Sent are those that their node accepted, each once: they"
+    " are delivered, pending, dead, purged, express ones that were not kept, or lost. A dead or purged message may be"
+    " delivered, too, where its acknowledgement came too late: it is counted in both columns, and once more in its own."
+    " What is moved, or sent again from the dead letters, is sent anew."
+)
+
+
+def _queues(verdict: Verdict, timeline: Timeline, streams: list[Row], *, of_system: bool = False) -> Table:
     columns = (
         Column("destination", "node"),
         Column("queue", "queue"),
@@ -253,15 +267,16 @@ def _queues(verdict: Verdict, timeline: Timeline, streams: list[Row]) -> Table:
         Column("handed", "handed out", "count"),
         Column("again", "handed out again", "count"),
         *_READING,
-        *_EXPRESS,
     )
-    rows = [*_queue_rows(timeline, streams, columns), *_subscription_rows(timeline, columns)]
+    mine = [row for row in streams if is_system(row["queue"]) is of_system]
+    rows = [row for row in _queue_rows(timeline, streams, columns) if is_system(row["queue"]) is of_system]
+    rows += [] if of_system else _subscription_rows(timeline, columns)
     rows.sort(key=_place)
-    sums = _sums(rows, columns)
-    note = (
-        "Messages of the recoverable and transactional classes by the queue that they are for. Handed out to an"
-        " application are messages of all classes, and those of the system's own queues."
-    )
+    sums = {"destination": "all", **_sums(rows, columns)} if rows or not of_system else {}
+    if of_system:
+        note = "Queues of the system itself, such as dead letters, journals, replies, and subscriptions at other nodes."
+        return Table("system", "System queues", columns, rows, note, sums, _flow_says(verdict.system, sums, mine))
+    note = _ADDS_UP
     if any(row["priority"] is not None for row in rows):
         note += " A queue whose messages had several priorities has a row for each."
     if timeline.readers or timeline.hands:
@@ -270,7 +285,31 @@ def _queues(verdict: Verdict, timeline: Timeline, streams: list[Row]) -> Table:
             " many subscriptions get them. So these have counts of their own: what was handed out, what readers are"
             " done with, what waits for them, and what was dropped."
         )
-    return Table("queues", "Queues", columns, rows, note, {"destination": "all", **sums}, _flow_says(verdict, sums))
+    return Table("queues", "Queues", columns, rows, note, sums, _flow_says(verdict, sums, mine))
+
+
+def _dead(streams: list[Row]) -> Table:
+    columns = (
+        Column("destination", "node"),
+        Column("queue", "queue"),
+        Column("origin", "from"),
+        Column("reason", "reason"),
+        Column("messages", "messages", "count"),
+    )
+    rows: list[Row] = []
+    for (node, queue, origin), some in _grouped(streams, "destination", "queue", "origin").items():
+        dead = Counter[str]()
+        for row in some:
+            dead.update({**row["dead_by_reason"], PURGED: row["purged"]})
+        names = {"destination": node, "queue": queue, "origin": origin}
+        rows += [{**names, "reason": reason, "messages": count} for reason, count in sorted(dead.items()) if count]
+    rows.sort(key=lambda row: -row["messages"])
+    sums = {"destination": "all", **_sums(rows, columns)} if rows else {}
+    note = (
+        f"Messages that were given up on their way, by the reasons of their origin. Those of {AT_RELAY} were given up"
+        " by a relay, which has the reason. Each is a dead letter there, if its sender wanted one."
+    )
+    return Table("dead", "Dead and purged", columns, rows, note, sums)
 
 
 def _queue_rows(timeline: Timeline, streams: Iterable[Row], columns: Iterable[Column]) -> Iterator[Row]:
@@ -346,7 +385,7 @@ def _readers(timeline: Timeline) -> Table:
     return Table("readers", "Subscriptions", columns, rows, note)
 
 
-def _stream_table(verdict: Verdict, streams: list[Row]) -> Table:
+def _stream_table(verdict: Verdict, streams: list[Row], *, of_system: bool = False) -> Table:
     columns = (
         Column("origin", "from", ids="origin_id"),
         Column("destination", "to", ids="destination_ids"),
@@ -354,13 +393,15 @@ def _stream_table(verdict: Verdict, streams: list[Row]) -> Table:
         Column("stream", "stream", "number"),
         Column("class", "class"),
         *_FLOW,
-        *_EXPRESS,
     )
-    first = sorted(streams, key=lambda row: (-row["lost"], -row["pending"]))
-    sums = _sums(streams, columns)
+    mine = [row for row in streams if is_system(row["queue"]) is of_system]
+    first = sorted(mine, key=lambda row: (-row["lost"], -row["pending"], -row["dead"]))
     rows = [{name: value for name, value in row.items() if name not in ("delays", "longest_ns")} for row in first]
-    note = "One row for each stream: first those with messages that are lost or wait."
-    return Table("streams", "Streams", columns, rows, note, {"origin": "all", **sums}, _flow_says(verdict, sums))
+    sums = {"origin": "all", **_sums(mine, columns)} if rows or not of_system else {}
+    name, title = ("system_streams", "Streams to system queues") if of_system else ("streams", "Streams")
+    note = "One row for each stream: first those with messages that are lost, wait or are dead."
+    account = verdict.system if of_system else verdict
+    return Table(name, title, columns, rows, note, sums, _flow_says(account, sums, mine))
 
 
 def delays_of(counts: Mapping[int, int], longest_ns: int = 0) -> Row:
@@ -409,7 +450,7 @@ def _latency(verdict: Verdict, streams: list[Row]) -> Table:
         "From queued at the origin to on disk at the destination (express: in its queue), by the wall clocks of the"
         " two: it is as good as these agree. Figures but the slowest are up to 7.5 % too high."
     )
-    delivered = verdict.delivered + sum(row["express_delivered"] for row in streams)
+    delivered = verdict.delivered + verdict.system.delivered
     says = f"All {delivered:,} that were delivered were measured." if measured == delivered else ""
     if measured != delivered:
         says = (

@@ -31,11 +31,15 @@ _FILES_SHOWN: Final = 1_000
 """The most names of files on a page, so that it opens at once; ``--json`` has all of them."""
 _PROMISED_ZERO: Final = ("lost", "duplicates_delivered", "out_of_order")
 _NUMBERS: Final = (
-    ("sent", "messages queued at their origin, without those removed"),
-    ("passed_on", "of these: copies of published messages, for subscriptions at other nodes"),
-    ("delivered", "messages on disk at their destination, each once"),
-    ("pending", "messages that still wait"),
+    ("sent", "messages that their origin accepted for users' queues, each once"),
+    ("delivered", "of these: in their queue at their destination (if durable on its disk), each once"),
+    ("pending", "of these: still wait"),
+    ("dead_sum", "of these: given up on their way"),
+    ("purged", "of these: given up on their way by hand"),
+    ("dead_delivered", "of dead and purged: delivered all the same, as their acknowledgement came too late"),
+    ("unkept", "express messages that wait in memory, or were lost with it"),
     ("lost", "messages forgotten at their origin and nowhere else on disk"),
+    ("unqueued", "messages delivered or dead of which no record shows that they were sent"),
     ("duplicates_delivered", "messages committed or handed out again"),
     ("out_of_order", "messages committed or handed out behind later ones"),
     ("duplicates_on_wire", "packets that arrived again and were recognised"),
@@ -48,6 +52,10 @@ _NUMBERS: Final = (
     ("seconds", "from the first message queued to the last one committed"),
     ("messages_per_second", "delivered over seconds"),
 )
+_IF_ANY: Final = ("dead_sum", "purged", "dead_delivered", "unkept", "unqueued")
+"""Numbers that are left out where they are 0."""
+_LINKS: Final = {"dead_sum": "dead", "purged": "dead"}
+"""Numbers of which a table of the page tells which they are."""
 _TEMPLATE: Final = Path(__file__).with_name("report.html.j2")
 _SCRIPT: Final = Path(__file__).with_name("report.js")
 _LIBRARY: Final = Path(__file__).with_name("echarts") / "echarts.common.min.js"
@@ -149,7 +157,9 @@ def _page(
         numbers=[
             (name, _number(name, getattr(verdict, name)), text, name in _PROMISED_ZERO and getattr(verdict, name))
             for name, text in _NUMBERS
+            if name not in _IF_ANY or getattr(verdict, name)
         ],
+        links=_LINKS,
         found=[(name, it, _where(it, timeline, called), clock(it.wall_ns) if it.wall_ns else "") for name, it in found],
         shown_max=_FINDINGS_SHOWN,
         tables=tables,

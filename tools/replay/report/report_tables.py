@@ -119,7 +119,7 @@ def _count_flow(timeline: Timeline, stream: tuple[str, int], what: str, value: i
     elif kind == "to":
         timeline.flows.takers.setdefault(stream, set()).add(of)
     elif kind != "called":
-        timeline.flows.counts.setdefault(stream, {})[kind] = value
+        timeline.flows.counts.setdefault(stream, {})[what] = value
 
 
 def _called_takers(parts: list[tuple[list[str], int]]) -> dict[tuple[str, int], list[str]]:

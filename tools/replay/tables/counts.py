@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import functions as f
 
 from triack.tools.replay.log.columns import BATCH_RECORDS, OF_EVENT, SPARK_COLUMNS, columns_of_some, widen
+from triack.tools.replay.log.schema import AT_RELAY, LETTERS, PURGED, SYSTEM
 from triack.tools.replay.tables import facts
 
 if TYPE_CHECKING:
@@ -30,16 +31,19 @@ if TYPE_CHECKING:
 
 KEY: Final = ("origin", "stream", "sequence")
 """What one row of the counts is about."""
-COUNTED: Final = (
+ACCOUNT: Final = (
     "sent",
+    "unqueued",
     "delivered",
     "pending",
+    "dead",
+    "purged",
+    "dead_delivered",
+    "unkept",
     "lost",
-    "duplicates_delivered",
-    "out_of_order",
-    "gaps",
-    "acked_early",
 )
+"""What became of the messages of a stream, as ``schema.Account`` has it."""
+COUNTED: Final = (*ACCOUNT, "duplicates_delivered", "out_of_order", "gaps", "acked_early")
 """The counts of a stream: messages, but for ``gaps`` and ``acked_early``, which are packets."""
 WIRE: Final = ("duplicates_on_wire", "resends")
 """The counts of packets on their way, over all classes."""
@@ -90,14 +94,14 @@ _LEAVES: Final = {
 }  # fmt: skip
 """The columns of facts that are counted."""
 _KINDS: Final = (
-    "fresh", "again_queued", "removed", "committed", "found", "held", "given_up", "acked", "stored", "refused",
-    "weighed",
+    "fresh", "again_queued", "removed", "undone", "committed", "found", "held", "given_up", "acked", "stored",
+    "refused", "weighed",
 )  # fmt: skip
 """What a range says of its packets."""
 
 # Stream 0 are dead letters, which their node itself puts into their queue.
-_MOVES: Final = "select * from {commits} where class != 'express' and stream > 0"
-_CARRIED: Final = "select * from {packets} where class != 'express' and stream > 0"
+_MOVES: Final = "select * from {commits} where stream > 0"
+_CARRIED: Final = "select * from {packets} where stream > 0"
 _COVERED: Final = f"""
     with rising as (
         -- An ack up to a number repeats those before it.
@@ -113,7 +117,7 @@ _COVERED: Final = f"""
     bursts as (
         select node, session, direction, class, {_STREAM}, packet_first, packet_last, first - packet_first as shift
         from {{carried}}
-        where direction = 'received' and not again
+        where class != 'express' and direction = 'received' and not again
             or direction = 'sent' and class = 'recoverable' and node = origin),
     breaks as (
         select *, packet_first > 1 + max(packet_last) over ({_ALONG_SESSION} {_BEFORE}) as breaks from bursts),
@@ -145,6 +149,28 @@ _WEIGHTS: Final = f"""
     where change in ('queued', 'removed') and first = last"""
 """How many messages each packet holds, as records of packets say, of one run of equal packets after the other."""
 
+_UNDONE: Final = f"""
+    -- What its origin gave up and its next start found again: the process had died before the commit.
+    found_again as (
+        select {", ".join(f"r.{name}" for name in (*KEY, "first", "last", "messages", "reason"))},
+            q.first as again_first, q.last as again_last,
+            rank() over (partition by {", ".join(f"r.{name}" for name in (*KEY, "start", "n"))} order by q.start) as nth
+        from {{moves}} r join {{moves}} q
+            on r.origin = q.origin and r.stream = q.stream and r.sequence = q.sequence
+                and q.start > r.start and q.first <= r.last and q.last >= r.first
+        where r.change = 'removed' and q.change = 'queued' and q.recovered),
+    undone as (
+        select {_STREAM}, reason, first as begin, last as end, messages,
+            greatest(first, again_first) as first, least(last, again_last) as last
+        from found_again where nth = 1),
+    removals as (
+        select {_STREAM}, reason, messages from {{moves}} where change = 'removed'
+        union all
+        select {_STREAM}, reason, messages * (first - begin) div (end - begin + 1)
+            - messages * (last - begin + 1) div (end - begin + 1)
+        from undone)"""
+"""Messages that their origin gave up, for each reason, less those that are not given up after all."""
+
 _SAID: Final = f"""
     last_starts as (select node, max(start) as last_start from {{starts}} group by node),
     said as (
@@ -157,6 +183,8 @@ _SAID: Final = f"""
             when change = 'passed' and reason in ('rejected', 'expired', 'purged') then 'given_up'
             end as kind
         from {{moves}}
+        union all
+        select {_STREAM}, first, last, null, 1, 'undone' from undone
         union all
         -- A relay has what it took since its last start, when it said all that it had, and did not pass on since then.
         select {_STREAM}, first, last, null, if(change = 'relayed', 1, -1), 'held'
@@ -195,12 +223,11 @@ _FLAGGED: Final = f"""
     sums as (
         select {_STREAM}, max(class) as class, max(queue) as queue,
             sum(if(change = 'queued' and not recovered, messages, 0)) as queued_messages,
-            sum(if(change = 'removed', messages, 0)) as removed_messages,
             sum(if(change = 'committed', messages, 0)) as committed_messages,
             max(if(change = 'committed', last, null)) as committed_last
         from {{moves}} group by {_STREAM}),
     weighed_parts as (
-        select *, fresh > 0 or again_queued > 0 as is_queued,
+        select *, fresh > 0 or again_queued > 0 as is_queued, removed > undone as is_removed,
             -- Records of one packet agree on its messages, so their average is that number. A packet that no record
             -- shows on its way holds an even share of its range.
             coalesce(case when weighed > 0 then cast(round(value / weighed) as bigint) * (last - first + 1)
@@ -209,30 +236,35 @@ _FLAGGED: Final = f"""
                     - span.messages * (first - span.first) div (span.last - span.first + 1) end, 0) as weight
         from parts join sums using ({_STREAM}) where last is not null),
     there_parts as (
-        select *, committed > 0 or (found > 0 and is_queued and removed <= 0) as is_there from weighed_parts),
+        select *, committed > 0 or (found > 0 and is_queued and not is_removed) as is_there from weighed_parts),
     wanted_parts as (
         -- What a relay gave up when its origin had forgotten it is sent no more.
-        select *, is_queued and removed <= 0 and not (
-            class = 'recoverable' and stored > 0 and given_up > 0 and held <= 0 and not is_there) as is_wanted
+        select *, is_queued and not is_removed and given_up > 0 and not is_there
+            and (class = 'express' or class = 'recoverable' and stored > 0 and held <= 0) as is_stopped
         from there_parts)"""
 
-_LOST: Final = """is_wanted and not is_there
+_LOST: Final = """is_queued and removed <= 0 and not is_stopped and not is_there
     and case when class = 'recoverable' then stored > 0 and held <= 0 else acked > 0 end"""
 
 _SUMMED: Final = f"""
     summed as (
-        select {_STREAM}, class, queue, queued_messages, removed_messages, committed_messages,
-            sum(weight * (int(is_wanted) - (fresh - removed))) as more_sent,
+        select {_STREAM}, class, queue, queued_messages, committed_messages,
+            sum(weight * (int(is_queued) - fresh)) as more_sent,
             sum(weight * (int(is_there) - committed)) as more_delivered,
-            sum(if(is_there and not is_queued, weight, 0)) as unqueued,
-            sum(if(removed > 0, 0, weight * committed)) as committed_and_wanted,
-            sum(if(removed > 0 and committed > 0, weight, 0)) as committed_and_removed,
+            sum(if((is_there or is_removed) and not is_queued, weight, 0)) as unqueued,
+            sum(if(is_removed, 0, weight * committed)) as committed_and_wanted,
+            sum(if(is_removed and committed > 0, weight, 0)) as committed_and_removed,
+            sum(if(is_stopped, weight, 0)) as stopped,
             sum(if({_LOST}, weight, 0)) as lost,
-            sum(if(committed > 1, weight * (committed - 1), 0)) as committed_again,
+            sum(if(class != 'express' and committed > 1, weight * (committed - 1), 0)) as committed_again,
             sum(if(class = 'transactional' and is_queued and removed <= 0 and refused <= 0 and not is_there
                 and first < committed_last, last - first + 1, 0)) as gaps
         from wanted_parts
-        group by {_STREAM}, class, queue, queued_messages, removed_messages, committed_messages)"""
+        group by {_STREAM}, class, queue, queued_messages, committed_messages),
+    reasons as (
+        select {_STREAM}, sum(if(reason = '{PURGED}', 0, messages)) as dead,
+            sum(if(reason = '{PURGED}', messages, 0)) as purged
+        from removals group by {_STREAM})"""
 
 _IN_TIME: Final = f"""
     -- What was committed behind a later one of its ordered stream.
@@ -307,15 +339,15 @@ _IN_TIME: Final = f"""
         group by {_STREAM})"""
 
 _ODD: Final = f"""
-with {_SAID}, ranges as (select * from said), {_PARTS}, {_FLAGGED}
+with {_UNDONE}, {_SAID}, ranges as (select * from said), {_PARTS}, {_FLAGGED}
 select distinct {_STREAM} from wanted_parts
-where removed > 0 or fresh != int(is_wanted) or committed != int(is_there)
-    or (is_there and not is_queued) or ({_LOST})"""
+where removed > 0 or fresh != int(is_queued) or committed != int(is_there)
+    or (is_there and not is_queued) or is_stopped or ({_LOST})"""
 """Sequences of which a part was queued or committed more or less than once, removed or lost: only there it matters how
 many messages are in which packet. Parts that are queued and not committed as yet need no such sums."""
 
 STREAMS: Final = f"""
-with {_SAID},
+with {_UNDONE}, {_SAID},
     ranges as (
         select * from said
         union all
@@ -326,13 +358,17 @@ with {_SAID},
         select *, least(greatest(committed_messages - committed_and_wanted, 0), committed_and_removed) as rescued
         from summed),
     ends as (
-        select *, queued_messages - removed_messages + more_sent + rescued as sent,
-            committed_messages + more_delivered as delivered
-        from both)
-select {_STREAM}, class, queue, sent, delivered, unqueued + sent - delivered - lost as pending, lost,
-    committed_again + coalesce(again, 0) as duplicates_delivered, coalesce(out_of_order, 0) as out_of_order, gaps,
-    coalesce(early, 0) as acked_early
-from ends left join more using ({_STREAM})"""
+        select {_STREAM}, class, queue, queued_messages + more_sent as sent, unqueued,
+            committed_messages + more_delivered as delivered, coalesce(dead, 0) + stopped as dead,
+            coalesce(purged, 0) as purged, rescued as dead_delivered, lost, committed_again, gaps
+        from both left join reasons using ({_STREAM})),
+    rests as (
+        select *, sent + unqueued + dead_delivered - delivered - dead - purged - lost as rest from ends)
+select {_STREAM}, class, queue, coalesce(queue like '{SYSTEM}%' or queue = '{LETTERS}', false) as system,
+    sent, unqueued, delivered, if(class = 'express', 0, rest) as pending, dead, purged, dead_delivered,
+    if(class = 'express', rest, 0) as unkept, lost, committed_again + coalesce(again, 0) as duplicates_delivered,
+    coalesce(out_of_order, 0) as out_of_order, gaps, coalesce(early, 0) as acked_early
+from rests left join more using ({_STREAM})"""
 """The counts of every sequence, over the tables ``commits``, ``acks``, handed messages, starts, and what ``_parts`` and
 ``_WEIGHTS`` return."""
 
@@ -353,20 +389,43 @@ select coalesce(arrived_again, 0) + refused as duplicates_on_wire,
 from marked cross join refused cross join left_again"""
 """Packets that arrived again, and that left again: in their session, or in a later one."""
 
+OF_SYSTEM: Final = "system_"
+"""Before the name of a count that is of the system's own queues."""
+_SUMS: Final = {
+    **{name: f"if(system, 0, {name})" for name in ACCOUNT},
+    **{f"{OF_SYSTEM}{name}": f"if(system, {name}, 0)" for name in ACCOUNT},
+    **{name: name for name in COUNTED[len(ACCOUNT) :]},
+}
 _TOTALS: Final = f"""
     select * from (
-        select {", ".join(f"cast(coalesce(sum({name}), 0) as bigint) as {name}" for name in COUNTED)} from ({STREAMS}))
+        select {", ".join(f"cast(coalesce(sum({it}), 0) as bigint) as {name}" for name, it in _SUMS.items())}
+        from ({STREAMS}))
     cross join ({ON_WIRE})"""
+
+DEAD: Final = f"""
+with {_UNDONE.replace("{moves}", "{commits}")},
+    reasons as (
+        select {_STREAM}, reason, sum(messages) as messages from removals
+        group by {_STREAM}, reason having sum(messages) > 0),
+    at_origin as (select {_STREAM}, sum(messages) as messages from reasons group by {_STREAM}),
+    -- What is dead, and was not given up by its origin.
+    at_relay as (
+        select {_STREAM}, '{AT_RELAY}' as reason, dead + purged - coalesce(messages, 0) as messages
+        from {{streams}} left join at_origin using ({_STREAM})
+        where dead + purged > coalesce(messages, 0))
+select {_STREAM}, class, queue, peer_name, system, reason, messages
+from (select * from reasons union all select * from at_relay) join {{streams}} using ({_STREAM})"""
+"""For each sequence and reason the messages that were given up, over the tables of commits and streams."""
 
 
 def count_streams(records: DataFrame) -> DataFrame:
-    """Count the messages of every sequence of the recoverable and transactional classes.
+    """Count the messages of every sequence.
 
     Args:
         records: a table as ``triack.replay.load`` returns it, of ``COLUMNS`` at least.
 
     Returns:
-        A row for each sequence: ``KEY``, ``class``, ``queue`` and ``COUNTED``.
+        A row for each sequence: ``KEY``, ``class``, ``queue``, ``system`` and ``COUNTED``.
     """
     return count_facts(**_facts(records))
 
@@ -546,7 +605,7 @@ def totals(packed: DataFrame, tasks: int | None = None) -> dict[str, int]:
         commits=commits,
     ).first()
     assert row is not None, "an aggregate has one row"
-    return {name: int(row[name]) for name in (*COUNTED, *WIRE)}
+    return {name: int(row[name]) for name in (*_SUMS, *WIRE)}
 
 
 def _leaf(frame: DataFrame) -> DataFrame:
@@ -563,11 +622,14 @@ def disagreements(verdict: Verdict, counted: Mapping[str, int]) -> list[str]:
     broken = verdict.violations
     early = sum(broken.get(check, 0) for check in ("order_ack_before_commit", "store_ack_before_commit"))
     judged: dict[str, int | bool] = {
-        **{name: getattr(verdict, name) for name in (*COUNTED[:6], *WIRE)},
+        **{name: getattr(verdict, name) for name in ("duplicates_delivered", "out_of_order", *WIRE)},
         # These are ranges in one place and packets in the other: they agree on whether there are any.
         "gaps": bool(broken.get("gaps", 0)),
         "acked_early": bool(early),
     }
+    for whose, account in (("", verdict), (OF_SYSTEM, verdict.system)):
+        judged |= {f"{whose}{name}": getattr(account, name) for name in ACCOUNT if name != "dead"}
+        judged[f"{whose}dead"] = account.dead_sum
     told = []
     for name, judges in judged.items():
         mine = counted[name]

@@ -4,10 +4,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from triack.tools.replay.log.schema import FAILURE_REASONS
-from triack.tools.replay.tables.counts import count_facts
+from triack.tools.replay.tables.counts import ACCOUNT, DEAD, count_facts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -54,11 +54,10 @@ _STREAMS: Final = """
         select origin, stream, sequence, max(peer_name) as peer_name from {commits}
         where change = 'queued' group by origin, stream, sequence) using (origin, stream, sequence)"""
 
-_QUEUES: Final = """
-    select peer_name, queue, count(*) as streams, sum(sent) as sent, sum(delivered) as delivered,
-        sum(pending) as pending, sum(lost) as lost, sum(duplicates_delivered) as duplicates_delivered,
-        sum(out_of_order) as out_of_order
-    from {streams} group by peer_name, queue"""
+_QUEUES: Final = f"""
+    select peer_name, queue, system, count(*) as streams,
+        {", ".join(f"sum({name}) as {name}" for name in (*ACCOUNT, "duplicates_delivered", "out_of_order"))}
+    from {{streams}} group by peer_name, queue, system"""
 
 _LINKS: Final = """
     select node, peer, max(peer_name) as peer_name, count(*) as sessions, sum(int(failed)) as failed_sessions,
@@ -76,7 +75,16 @@ _OUTAGES: Final = """
     where (failed or (closed_wall_ns is null and until_wall_ns is not null))
         and coalesce(until_wall_ns, since_wall_ns + 1) > since_wall_ns"""
 
-SUMMARIES: Final = ("nodes", "sessions", "streams", "queues", "links", "outages")
+_OVER: Final = {
+    "nodes": (_NODES, "starts", "segments"),
+    "sessions": (_SESSIONS, "openings", "packets"),
+    "queues": (_QUEUES, "streams"),
+    "links": (_LINKS, "sessions"),
+    "outages": (_OUTAGES, "sessions", "nodes"),
+    "dead": (DEAD, "commits", "streams"),
+}
+"""For each but the streams: what makes it, and of which tables."""
+SUMMARIES: Final = ("nodes", "sessions", "streams", "queues", "links", "outages", "dead")
 """The tables that are made of facts."""
 
 
@@ -101,22 +109,15 @@ def summary(name: str, facts: Mapping[str, DataFrame], made: Mapping[str, DataFr
         made: those of ``SUMMARIES`` before it.
     """
     sql = facts["packets"].sparkSession.sql
-    match name:
-        case "nodes":
-            return sql(_NODES, starts=facts["starts"], segments=facts["segments"])
-        case "sessions":
-            return sql(_SESSIONS, openings=facts["openings"], packets=facts["packets"])
-        case "streams":
-            counted = count_facts(
-                packets=facts["packets"],
-                commits=facts["commits"],
-                acks=facts["acks"].where("ack != 'session'"),
-                handed=facts["deliveries"].where("delivery = 'handed'"),
-                starts=facts["starts"].where("word = 'node_started'").select("node", "start"),
-            )
-            return sql(_STREAMS, counted=counted, commits=facts["commits"])
-        case "queues":
-            return sql(_QUEUES, streams=made["streams"])
-        case "links":
-            return sql(_LINKS, sessions=made["sessions"])
-    return sql(_OUTAGES, sessions=made["sessions"], nodes=made["nodes"])
+    if name == "streams":
+        counted = count_facts(
+            packets=facts["packets"],
+            commits=facts["commits"],
+            acks=facts["acks"].where("ack != 'session'"),
+            handed=facts["deliveries"].where("delivery = 'handed'"),
+            starts=facts["starts"].where("word = 'node_started'").select("node", "start"),
+        )
+        return sql(_STREAMS, counted=counted, commits=facts["commits"])
+    statement, *of = _OVER[name]
+    known: dict[str, Any] = {**facts, **made}
+    return sql(statement, **{it: known[it] for it in of})

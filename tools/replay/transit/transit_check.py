@@ -20,7 +20,7 @@ __all__ = ["HOPS_MAX", "Passing"]
 HOPS_MAX: Final = 29
 """The most relays that a packet passes (MSMQ's UserHeader.RC has five bits). Written down here and not taken from the
 relay, because a judge that uses the code it judges proves nothing."""
-GIVEN_UP: Final = ("rejected", "expired", "purged", "stale-sequence")
+GIVEN_UP: Final = ("rejected", "expired", "purged")
 """Reasons for which a packet goes no further: it is a dead letter at the relay, or at its origin."""
 ACKED: Final = ("store-ack", "session-ack", "onward-ack")
 

@@ -10,7 +10,7 @@ import pytest
 from tests.queues.admin import ask
 from tests.queues.world import World as SimWorld
 from tests.queues.world import numbered
-from tests.tools.replay.builder import World, healthy
+from tests.tools.replay.builder import PER_PACKET, World, healthy, place
 from tests.tools.replay.faults import ready, restarted
 from tests.tools.replay.harmless import HARMLESS
 from tests.tools.replay.judging import plant, verdict_of
@@ -43,9 +43,24 @@ def test_a_record_with_restarts_passes() -> None:
 
 def test_the_numbers_are_those_of_the_messages() -> None:
     verdict = verdict_of(HARMLESS["healthy"]())
-    assert (verdict.sent, verdict.delivered, verdict.pending, verdict.lost) == (1020, 1020, 0, 0)
+    assert str(verdict) == "1,510 sent = 1,500 delivered + 10 dead (10 expired)"
+    assert (verdict.sent, verdict.delivered, verdict.pending, verdict.lost) == (1510, 1500, 0, 0)
     assert (verdict.resends, verdict.duplicates_on_wire, verdict.sessions_closed) == (3, 1, 2)
     assert verdict.seconds > 0
+
+
+def test_what_the_next_start_finds_queued_was_not_given_up() -> None:
+    """Alpha died before the commit with the dead letters of 2 and 3. Later it gives up 3 for good."""
+    world, each, tx = ready(), PER_PACKET, "transactional"
+    world.queue(tx, 3)
+    world.alpha.write("removed", cls=tx, **place(tx), first=2, last=3, count=2 * each, reason="expired")
+    world.alpha.start()
+    world.queued(tx, 1, 3, recovered=True)
+    assert str(verdict_of(world)) == f"{3 * each} sent = 0 delivered + {3 * each} pending"
+    world.alpha.write("removed", cls=tx, **place(tx), first=3, last=3, count=each, reason="purged")
+    world.alpha.start()
+    world.queued(tx, 1, 2, recovered=True)
+    assert str(verdict_of(world)) == f"{3 * each} sent = 0 delivered + {2 * each} pending + {each} purged"
 
 
 def test_a_missing_log_is_not_a_loss() -> None:

@@ -57,7 +57,7 @@ def test_a_cut_log_of_an_earlier_life_of_a_relay_accuses_nobody(name: str) -> No
 
 def test_a_message_counts_once_however_many_nodes_it_passes() -> None:
     verdict = verdict_of(through_relay())
-    assert (verdict.sent, verdict.delivered, verdict.pending) == (120, 120, 0)
+    assert (verdict.sent, verdict.delivered, verdict.pending) == (160, 160, 0)
     assert verdict.resends == 0
 
 
@@ -70,6 +70,12 @@ def test_what_is_in_transit_is_pending() -> None:
         log.write("node_stopped")
     verdict = verdict_of(world)
     assert (verdict.verdict, verdict.sent, verdict.delivered, verdict.pending) == ("pass", 30, 0, 30)
+
+
+def test_what_a_relay_gives_up_of_what_its_origin_forgot_is_dead() -> None:
+    """A recoverable packet expires at rho; the next one arrives."""
+    verdict = verdict_of(HONEST["expired_in_transit"]())
+    assert str(verdict) == "20 sent = 10 delivered + 10 dead (10 at-relay)"
 
 
 def test_the_way_of_a_stream_is_known_and_how_long_packets_stayed(tmp_path: Path) -> None:
