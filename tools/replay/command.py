@@ -22,7 +22,7 @@ from triack.base.printable import counted, escaped, escaped_json
 from triack.tools.commands.common import FloatRange, console_on
 from triack.tools.replay.checks.catalogue import CHECKS
 from triack.tools.replay.engines.follow import follow
-from triack.tools.replay.log.schema import READER_COUNTS, Timeline, Verdict, Violation
+from triack.tools.replay.log.schema import Timeline, Verdict, Violation, reader_account
 from triack.tools.replay.run import ENGINES, replay, write_page
 
 if TYPE_CHECKING:
@@ -205,8 +205,8 @@ def _show_readers(timeline: Timeline, console: Console) -> None:
     """Say what each subscription got."""
     readers = sorted(timeline.readers.items())
     for (node, topic, subscription, pattern), counts in readers[:_READERS_SHOWN]:
-        got = ", ".join(f"{counts.get(what, 0):,} {what}" for what in READER_COUNTS)
-        console.print(f"{_safe(f'{node} topic {topic}, subscription {subscription} to {pattern}')}: {got}")
+        whose = _safe(f"{node} topic {topic}, subscription {subscription} to {pattern}")
+        console.print(f"{whose}: {reader_account(counts)}")
     if len(readers) > _READERS_SHOWN:
         console.print(f"... and {len(readers) - _READERS_SHOWN:,} subscriptions more; --report FILE writes all of them")
 

@@ -395,7 +395,15 @@ POLICY_SHOWN: Final = (
 
 
 READER_COUNTS: Final = ("delivered", "settled", "pending", "discarded")
-"""What the report tells of each subscription."""
+"""What a subscription counts itself."""
+
+
+def reader_account(counts: Mapping[str, int]) -> str:
+    """Say what became of the messages of a subscription: those that were given to it are all others together."""
+    told = {what: f"{counts.get(what, 0):,} {what}" for what in ("given", "settled", "pending", "discarded", "gone")}
+    done = told.pop("settled") + (f" ({counts['expired']:,} expired)" if counts.get("expired") else "")
+    parts = [done, *(said for what, said in told.items() if what != "given" and counts.get(what))]
+    return f"{told['given']} = {' + '.join(parts)}; {counts.get('delivered', 0):,} handed out"
 
 
 @dataclass(slots=True)
@@ -426,8 +434,9 @@ class Timeline:
         streams: (origin, stream) -> the queue that its messages are for; both are as in the records.
         ways: (origin, stream) -> the hops of a stream that relays pass on, as (from, to); all are node ids.
         dwell: (origin, stream, relay) -> latency bucket -> packets that were in transit there for so long.
-        readers: (node's name, topic, subscription, pattern) -> what (``delivered``, ``settled``, ``pending`` or
-            ``discarded``) -> messages.
+        readers: (node's name, topic, subscription, pattern) -> what -> messages: ``given`` to it, which are ``settled``
+            (of these ``expired``), ``pending``, ``discarded``, or ``gone`` (express ones with their process, all with
+            the end of a subscription that is not durable); and ``delivered``, those that were handed out.
         hands: (node's name, topic, subscription) -> ``handed`` or ``handed again`` -> messages.
         priorities: (origin, stream) -> the priority of its messages.
         starts: the starts of nodes, in order.

@@ -126,6 +126,8 @@ _OPTIONAL: Final = (
     "lost",
     "waits_ns",
     "again",
+    "expired",
+    "gone",
 )
 """Columns that are left out where they are empty."""
 
@@ -362,7 +364,15 @@ def _place(row: Row) -> tuple[Any, ...]:
     return row["destination"], queue, row["sent"] is None, row["queue"], -priority
 
 
-_READER_COUNTS: Final = ("delivered", "settled", "pending", "discarded")
+_ACCOUNT_OF_READER: Final = (
+    Column("given", "given", "count"),
+    Column("settled", "readers are done with", "count"),
+    Column("expired", "of these expired", "count"),
+    Column("pending", "wait for readers", "count"),
+    Column("discarded", "dropped", "count"),
+    Column("gone", "gone with its process", "count"),
+    Column("delivered", "handed out", "count"),
+)
 
 
 def _readers(timeline: Timeline) -> Table:
@@ -371,18 +381,21 @@ def _readers(timeline: Timeline) -> Table:
         Column("topic", "topic"),
         Column("subscription", "subscription"),
         Column("pattern", "pattern"),
-        *(Column(name, name, "count") for name in _READER_COUNTS),
+        *_ACCOUNT_OF_READER,
     )
     rows: list[Row] = [
         dict(zip(("node", "topic", "subscription", "pattern"), names, strict=True))
-        | {name: counts.get(name, 0) for name in _READER_COUNTS}
+        | {it.name: counts.get(it.name, 0) for it in _ACCOUNT_OF_READER}
         for names, counts in sorted(timeline.readers.items())
     ]
     note = (
-        "Messages of topics, each once for each subscription that was to get it. Pending: not settled by the end of the"
-        " log."
+        "Messages of topics, each once for each subscription that was to get it. Those that were given to it are done"
+        " with, wait at the end of the log, were dropped, or are gone: express ones with their process, and all with"
+        " the end of a subscription that is not durable. Done with are those that were read, those that expired, and"
+        " those that somebody took out by hand; only the first were surely handed out."
     )
-    return Table("readers", "Subscriptions", columns, rows, note)
+    sums = {"node": "all", **_sums(rows, columns)} if rows else {}
+    return Table("readers", "Subscriptions", columns, rows, note, sums)
 
 
 def _stream_table(verdict: Verdict, streams: list[Row], *, of_system: bool = False) -> Table:

@@ -356,7 +356,7 @@ class Subscription:
         """The places from one on are given anew: express messages had them, which are gone."""
         self._drop(first, _EVER)
         away = () if self.away is None else (self.away.passed, self.away.sent)
-        for messages in (self._maybe, self._noted, self._dropped, *away):
+        for messages in (self._maybe, self._noted, self._dropped, self.expired, *away):
             messages.take(first, _EVER)
         self._passed = [(low, min(high, first - 1), record) for low, high, record in self._passed if low < first]
         self._top = min(self._top, first - 1)

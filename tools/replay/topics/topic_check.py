@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Final
 
 from triack.base.printable import counted, printable
 from triack.tools.replay.checks.findings import EVER, LATE_NS, UNSENT_NS, Due, Output, Record, awake, settled
-from triack.tools.replay.log.ranges import RangeSet, Span
+from triack.tools.replay.log.ranges import RangeSet, Span, size
 from triack.tools.replay.log.schema import EXPRESS, READER_COUNTS
 from triack.tools.replay.topics.contents import Contents
 from triack.tools.replay.topics.dispatch_check import ALLOWED, GRAINS, RULES, Drop, Owed, to_drop, up_to
@@ -144,7 +144,23 @@ class TopicJudge:
         counts = {key: dict(known) for key, known in self._totals.items()}
         for subscription in self._subscriptions.values():
             _add(counts.setdefault((subscription.name, subscription.pattern), {}), subscription)
+        for known in counts.values():
+            kept = sum(known.get(what, 0) for what in ("settled", "pending", "discarded"))
+            # What was given before a summary that does not say so is counted here.
+            known["gone"] = max(known.get("given", 0) - kept, 0)
+            known["given"] = kept + known["gone"]
         return counts
+
+    def _give(self, subscription: Subscription, first: int, last: int) -> None:
+        """Messages are a subscription's own from now on."""
+        before = subscription.pending
+        subscription.take(first, last)
+        self._count(subscription, "given", subscription.pending - before)
+
+    def _count(self, subscription: Subscription, what: str, messages: int) -> None:
+        if messages:
+            counts = self._totals.setdefault((subscription.name, subscription.pattern), {})
+            counts[what] = counts.get(what, 0) + messages
 
     # ---- starts
 
@@ -176,7 +192,7 @@ class TopicJudge:
             for low, high, below in self._contents.named(first, last):
                 for subscription in self._takers(below):
                     known = self._seen if subscription.since < self._start else 0
-                    subscription.take(max(low, subscription.after + 1, known), high)
+                    self._give(subscription, max(low, subscription.after + 1, known), high)
         for name, subscription in list(self._subscriptions.items()):
             if name not in self._found_names:
                 self._report_forgotten(record, subscription)
@@ -260,7 +276,7 @@ class TopicJudge:
         contents.next = last + 1
         for subscription in self._takers(record["below"]):
             if subscription.durable:
-                subscription.take(max(first, subscription.after + 1), last)
+                self._give(subscription, max(first, subscription.after + 1), last)
         if self._ended and record["class"] != EXPRESS:
             self._place_for_ended(full_name(self._topic, record["below"]), first, last)
 
@@ -375,7 +391,7 @@ class TopicJudge:
             for what in READER_COUNTS:
                 counts[what] -= getattr(subscription, what)
             for first, last in self._placed_since.pop(name, ()):
-                subscription.take(first, last)
+                self._give(subscription, first, last)
             self._subscriptions[name] = subscription
             self._matching.clear()
         return subscription
@@ -445,6 +461,9 @@ class TopicJudge:
             self._report(record, "topic_twice", evidence, -1, subscription=title, **where)
 
     def _on_expired(self, subscription: Subscription, record: Record) -> None:
+        own = [part for span in record["ranges"] for part in subscription.open.overlap(*span)]
+        # After a crash they may expire again.
+        self._count(subscription, "expired", sum(size(subscription.expired.put(*span)) for span in own))
         foreign = subscription.handle_expired(record, self._limit(subscription))
         self._judge_foreign(subscription, record, foreign, "expired")
         for first, last in record["ranges"]:
@@ -506,7 +525,7 @@ class TopicJudge:
                 self._judge_room(record, (begin, end - 1), eligible, got)
                 parts += [(it, (begin, end - 1)) for it in eligible]
         for subscription, span in parts:
-            subscription.take(*span)
+            self._give(subscription, *span)
         contents.dispatch(first, last, record["at_ns"])
         self._waits = {}
         drops = {name: self._drop_of(record, name, count) for name, count in got.items()}

@@ -11,7 +11,7 @@ import pytest
 import triack
 from tests.tools.replay.report.test_page_tables import assert_adds_up, tables
 from triack.testing import World
-from triack.tools.replay.log.schema import Verdict
+from triack.tools.replay.log.schema import Timeline, Verdict, reader_account
 from triack.tools.replay.run import replay
 
 if TYPE_CHECKING:
@@ -192,3 +192,43 @@ def test_spark_and_its_tables_have_the_same_rows(spark: "SparkSession", tmp_path
     dead = {(row.queue, row.reason): row.messages for row in made["dead"].collect()}
     assert dead == {(row["queue"], row["reason"]): row["messages"] for row in tables(verdict)["dead"].rows}
     assert dead["twice", "expired"] == 5
+
+
+async def reporter(done: asyncio.Event) -> None:
+    """Ten messages for two subscriptions, of which three expire: one is read in part, the other ends before its end."""
+    async with triack.open("hub", data="hub", insecure=True) as node:
+        async with node.subscribe("Games.#", durable="audit"):
+            pass
+        async with node.subscribe("Games.#", delivery=EXPRESS, max_unacked=5) as brief:
+            for _ in range(3):
+                await node.publish("Games.Cricket", b"old", time_to_be_received=1)
+            for _ in range(7):
+                await node.publish("Games.Cricket", b"new")
+            await asyncio.sleep(5)
+            for _ in range(4):
+                await brief.get()
+        async with node.subscribe("Games.#", durable="audit") as audit:
+            for _ in range(5):
+                await audit.get()
+        await node.flush()
+        done.set()
+        raise await node.failed()
+
+
+def test_the_messages_of_a_subscription_add_up(tmp_path: Path) -> None:
+    """Done with are more than were handed out, where some have expired; what nobody took before its end is gone."""
+    with World(1) as world:
+        done = asyncio.Event()
+        world.machine("hub").start(reporter, done)
+        world.run(done.wait())
+        world.write_logs(tmp_path)
+    verdict = replay(tmp_path, engine="local")
+    said = {name[2]: reader_account(counts) for name, counts in (verdict.timeline or Timeline()).readers.items()}
+    assert said == {
+        "audit": "10 given = 8 settled (3 expired) + 2 pending; 5 handed out",
+        "$1": "8 given = 7 settled (3 expired) + 1 gone; 4 handed out",
+    }
+    for row in tables(verdict)["readers"].rows:
+        assert row["given"] == row["settled"] + row["pending"] + row["discarded"] + row["gone"]
+    (row,) = [row for row in tables(verdict)["queues"].rows if row["queue"] == "topic:Games"]
+    assert (row["sent"], row["delivered"]) == (10, 10)

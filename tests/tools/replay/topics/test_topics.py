@@ -109,6 +109,8 @@ def test_the_report_says_what_each_subscription_got(tmp_path: Path) -> None:
     timeline = replay(tmp_path / "logs", engine="local", report=page).timeline
     assert timeline is not None
     assert timeline.readers["beta", "Games", "slow", "Games.#"] == {
+        "given": 20,
+        "gone": 0,
         "delivered": 0,
         "settled": 0,
         "pending": 10,
