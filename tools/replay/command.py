@@ -22,7 +22,7 @@ from triack.base.printable import counted, escaped, escaped_json
 from triack.tools.commands.common import FloatRange, console_on
 from triack.tools.replay.checks.catalogue import CHECKS
 from triack.tools.replay.engines.follow import follow
-from triack.tools.replay.log.schema import Timeline, Verdict, Violation, reader_account
+from triack.tools.replay.log.schema import IF_ANY, Timeline, Verdict, Violation, reader_account
 from triack.tools.replay.run import ENGINES, replay, write_page
 
 if TYPE_CHECKING:
@@ -56,9 +56,6 @@ _NUMBERS: Final = (
     "resends",
     "sessions_closed",
 )
-
-_IF_ANY: Final = ("dead_sum", "purged", "dead_delivered", "unkept", "unqueued")
-"""Numbers that are left out where they are 0."""
 
 
 @click.command("replay")
@@ -179,7 +176,7 @@ def show(verdict: Verdict, console: Console) -> None:
     numbers.add_column(justify="right")
     for name in _NUMBERS:
         value = getattr(verdict, name)
-        if value or name not in _IF_ANY:
+        if value or name not in IF_ANY:
             numbers.add_row(name.replace("_sum", "").replace("_", " "), f"{value:,}")
     numbers.add_row("seconds", f"{verdict.seconds:,.3f}")
     numbers.add_row("messages per second", f"{verdict.messages_per_second:,.0f}")

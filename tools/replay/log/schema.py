@@ -394,6 +394,8 @@ POLICY_SHOWN: Final = (
 """The fields of a ``session_opened`` that the report shows."""
 
 
+IF_ANY: Final = ("dead_sum", "purged", "dead_delivered", "unkept", "unqueued")
+"""Numbers of an account that are told only where they are not 0."""
 READER_COUNTS: Final = ("delivered", "settled", "pending", "discarded")
 """What a subscription counts itself."""
 
@@ -430,7 +432,7 @@ class Timeline:
         names: node id -> name.
         links: (from, to) -> what -> how many; both are node ids.
         queues: (node's name, queue) -> what -> messages: ``queued``, ``committed``; ``handed PRIORITY`` and ``handed
-            again PRIORITY``.
+            again PRIORITY``; ``expired`` there, and ``purged``, which were taken out by hand.
         streams: (origin, stream) -> the queue that its messages are for; both are as in the records.
         ways: (origin, stream) -> the hops of a stream that relays pass on, as (from, to); all are node ids.
         dwell: (origin, stream, relay) -> latency bucket -> packets that were in transit there for so long.

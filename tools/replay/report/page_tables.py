@@ -107,6 +107,8 @@ _OF_READER: Final = {"settled": "settled", "waits": "pending", "discarded": "dis
 """Where ``Timeline.readers`` has them."""
 _HANDS: Final = {"handed": "handed", "handed again": "again"}
 """Words of ``Timeline.hands`` and ``Timeline.queues``, and their columns."""
+_LEFT: Final = {"expired": "expired_there", "purged": "taken_out"}
+"""Words of ``Timeline.queues`` for messages that ended in their queue and were not read, and their columns."""
 _TOPIC: Final = "topic:"
 """With this the name of the queue begins in which the messages of a topic arrive."""
 _OPTIONAL: Final = (
@@ -126,6 +128,8 @@ _OPTIONAL: Final = (
     "lost",
     "waits_ns",
     "again",
+    "expired_there",
+    "taken_out",
     "expired",
     "gone",
 )
@@ -255,7 +259,8 @@ _ADDS_UP: Final = (
     "Messages of all classes by the queue that they are for. Sent are those that their node accepted, each once: they"
     " are delivered, pending, dead, purged, express ones that were not kept, or lost. A dead or purged message may be"
     " delivered, too, where its acknowledgement came too late: it is counted in both columns, and once more in its own."
-    " What is moved, or sent again from the dead letters, is sent anew."
+    " What is moved, or sent again from the dead letters, is sent anew. Delivered messages that nobody read may have"
+    " expired there, in their queue, or may have been taken out of it by hand: purged, or moved."
 )
 
 
@@ -268,6 +273,8 @@ def _queues(verdict: Verdict, timeline: Timeline, streams: list[Row], *, of_syst
         *_FLOW,
         Column("handed", "handed out", "count"),
         Column("again", "handed out again", "count"),
+        Column("expired_there", "expired there", "count"),
+        Column("taken_out", "taken out by hand", "count"),
         *_READING,
     )
     mine = [row for row in streams if is_system(row["queue"]) is of_system]
@@ -337,6 +344,8 @@ def _handed(counts: Mapping[str, int]) -> Iterator[Row]:
         kind, _, priority = what.rpartition(" ")
         if kind in _HANDS:
             yield {"priority": int(priority), _HANDS[kind]: count}
+        elif what in _LEFT:
+            yield {"priority": None, _LEFT[what]: count}
 
 
 def _subscription_rows(timeline: Timeline, columns: Iterable[Column]) -> Iterator[Row]:

@@ -15,7 +15,7 @@ from triack.base.errors import ReplayError
 from triack.base.printable import counted, escaped, escaped_json
 from triack.tools.replay.checks.catalogue import CHECKS
 from triack.tools.replay.log.listing import VIOLATIONS
-from triack.tools.replay.log.schema import Timeline, Verdict, Violation
+from triack.tools.replay.log.schema import IF_ANY, Timeline, Verdict, Violation
 from triack.tools.replay.report.outages import outages_of, sessions_of
 from triack.tools.replay.report.page_tables import Table, named, tables_of
 from triack.tools.replay.report.plots import draw
@@ -52,8 +52,6 @@ _NUMBERS: Final = (
     ("seconds", "from the first message queued to the last one committed"),
     ("messages_per_second", "delivered over seconds"),
 )
-_IF_ANY: Final = ("dead_sum", "purged", "dead_delivered", "unkept", "unqueued")
-"""Numbers that are left out where they are 0."""
 _LINKS: Final = {"dead_sum": "dead", "purged": "dead"}
 """Numbers of which a table of the page tells which they are."""
 _TEMPLATE: Final = Path(__file__).with_name("report.html.j2")
@@ -157,7 +155,7 @@ def _page(
         numbers=[
             (name, _number(name, getattr(verdict, name)), text, name in _PROMISED_ZERO and getattr(verdict, name))
             for name, text in _NUMBERS
-            if name not in _IF_ANY or getattr(verdict, name)
+            if name not in IF_ANY or getattr(verdict, name)
         ],
         links=_LINKS,
         found=[(name, it, _where(it, timeline, called), clock(it.wall_ns) if it.wall_ns else "") for name, it in found],

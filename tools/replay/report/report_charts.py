@@ -196,6 +196,11 @@ class Charts:
         names = f"{record['node']}\t{_shown(record['topic'])}\t{_shown(record['subscription'])}"
         self._out.count(f"hand\t{names}\t{what}", sum(last - first + 1 for first, last in record["ranges"]))
 
+    def _left_queue(self, record: Record) -> None:
+        if "queue" in record:
+            messages = sum(packets * each for packets, each in record["counts"])
+            self._queue(record, record["event"], record["node"], messages)
+
     def _held(self, record: Record) -> None:
         where = record["node"], record["origin"], str(record["stream"])
         self._edge("hold", *where, str(record["wall_ns"]), record.get("reason", ""))
@@ -222,6 +227,8 @@ class Charts:
         "queued": _queued,
         "committed": _committed,
         "handed": _handed,
+        "expired": _left_queue,
+        "purged": _left_queue,
         "hold_received": _held,
         "queue_paused": _paused,
         "queue_resumed": _paused,

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 
 B = "udp://127.0.0.1:7802"
 READ = ("orders", "stock", "ticks", "films")
-QUEUES = (*READ, "small", "late", "twice", "given-up", "parked", "elsewhere")
+QUEUES = (*READ, "brief", "small", "late", "twice", "given-up", "parked", "elsewhere")
 SETTINGS = triack.NodeSettings(
     large=triack.LargeBodies(from_bytes=2_000, part_bytes=256),
     limits=triack.Limits(queue_quota={"small": triack.Quota(messages=5, when_full="reject")}),
@@ -102,6 +102,7 @@ async def trade(world: World, books: Books) -> None:
     await books.send("small", 7)
     await books.send("nowhere", 4)
     await books.send("parked", 6)
+    await books.send("brief", 2, time_to_be_received=20)
     for _ in range(3):
         await books.nodes["a"].send_stream(f"{B}/films", bytes(5_000))
         books.sent["films"] += 1
@@ -129,7 +130,7 @@ async def trade(world: World, books: Books) -> None:
     await books.nodes["a"].drain()
     world.cut("a")
     await books.send("orders", 4)
-    await world.advance(1)
+    await world.advance(30)
 
 
 def logs_of(seed: int, folder: Path) -> Books:
@@ -156,6 +157,7 @@ def audit(verdict: Verdict, books: Books) -> None:
     assert (rows["twice"]["delivered"], rows["twice"]["dead"], rows["twice"]["dead_delivered"]) == (5, 5, 5)
     assert (rows["late"]["delivered"], rows["late"]["dead"], rows["given-up"]["purged"]) == (8, 8, 7)
     assert (rows["orders"]["pending"], rows["films"]["delivered"], rows["ticks"]["unkept"]) == (4, 3, 9)
+    assert (rows["small"]["taken_out"], rows["parked"]["taken_out"], rows["brief"]["expired_there"]) == (5, 6, 2)
     assert (verdict.pending, verdict.unkept, verdict.dead_delivered) == (4, 9, 5)
     assert verdict.dead == {"expired": 13, "queue-full": 7, "queue-not-found": 4}
 
@@ -166,7 +168,7 @@ def test_an_auditor_adds_the_page_up_against_his_own_count(tmp_path: Path, seed:
     verdict = replay(tmp_path, engine="local")
     audit(verdict, books)
     assert str(verdict) == (
-        "200 sent = 161 delivered + 4 pending + 24 dead (13 expired, 7 queue-full, 4 queue-not-found) + 7 purged"
+        "202 sent = 163 delivered + 4 pending + 24 dead (13 expired, 7 queue-full, 4 queue-not-found) + 7 purged"
         " + 9 express that wait in memory or were lost with it - 5 that are dead and delivered"
     )
 
@@ -180,7 +182,7 @@ def test_spark_and_its_tables_have_the_same_rows(spark: "SparkSession", tmp_path
     books = logs_of(0, tmp_path)
     verdict = replay(tmp_path, engine="spark")
     audit(verdict, books)
-    assert (verdict.differences, verdict.counted["sent"]) == ([], 200)
+    assert (verdict.differences, verdict.counted["sent"]) == ([], 202)
     made = tables_of(load(spark, str(tmp_path)).cache())
     names = ["sent", "unqueued", "delivered", "pending", "dead", "purged", "dead_delivered", "unkept", "lost"]
     (sums,) = made["queues"].where("not system").groupBy().sum(*names).collect()
