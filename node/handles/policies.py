@@ -101,8 +101,10 @@ def msmq(
 def solace(*, window: int = 50, publish_ack_timer_s: float = 2.0) -> NodeSettings:
     """Solace guaranteed messages: acks at a third of the window, rounded down, or after a second; resends without end.
 
+    A sender waits when as many messages as the window to one queue are not acknowledged; see ``publish_window``.
+
     Args:
-        window: 1 to 255 (``PubWindowSize``).
+        window: 1 to 255 (``PubWindowSize``), of each queue, and of the session that all of them share.
         publish_ack_timer_s: 0.02 to 60 (``PubAckTimer``): packets without an order ack by then are resent, each time.
 
     Raises:
@@ -125,6 +127,7 @@ def solace(*, window: int = 50, publish_ack_timer_s: float = 2.0) -> NodeSetting
             seq_resend="all",
         ),
         messages_per_packet=1,
+        publish_window=window,
     )
 
 
@@ -319,6 +322,7 @@ SOURCES: dict[str, dict[str, str]] = {
         "order.seq_resend_79_s": "Solace API, ADPublishAckTimerInMsecs",
         "order.seq_resend_10_s": "Solace API, ADPublishAckTimerInMsecs",
         "order.seq_resend": "Solace API, ADPublishAckTimerInMsecs",
+        "publish_window": "Solace API, ADPublishWindowSize",
         "messages_per_packet": "Solace API, ADPublishWindowSize, which counts messages",
         "survives": "Solace, Understanding Guaranteed Message Publish Window Sizes and Acknowledgments",
     },

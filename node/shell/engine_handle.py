@@ -6,7 +6,7 @@ each call that may wait ends when the node does.
 
 import asyncio
 import weakref
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeVar, assert_never
@@ -377,6 +377,8 @@ class EngineHandle:
         coming, coming_bytes = before
         if outgoing.life is not StreamState.LIVE or self._engine.outbox.room_bytes(outgoing, coming) <= coming_bytes:
             return None
+        if self._engine.publish_windows.left(outgoing, coming) <= 0:
+            return None
         if outgoing.durable and self._engine.inbox.admission.store_low:
             return None
         return outgoing, message, len(body) + MESSAGE_OVERHEAD_BYTES
@@ -478,7 +480,21 @@ class EngineHandle:
         return self._has_room(prepared[0]) or self._is_accepted(prepared)
 
     def _has_room(self, outgoing: OutgoingStream) -> bool:
-        return self._engine.outbox.room_bytes(outgoing) > 0
+        return self._engine.outbox.room_bytes(outgoing) > 0 and self._engine.publish_windows.left(outgoing) > 0
+
+    def note_refused(self, outgoing: OutgoingStream) -> None:
+        """A sender was told that it would have to wait: an event says when it need not."""
+        self._engine.publish_windows.note_refused(outgoing)
+
+    async def wait_windows(self, messages: Mapping[OutgoingStream, int]) -> None:
+        """Wait until the publish windows take a transaction that sends so many messages to each outgoing queue.
+
+        Raises:
+            NodeClosed, StoreFailed: they never will.
+        """
+        while not self._engine.publish_windows.take(messages):
+            self.check_alive()
+            await self._driver.next_round()
 
     async def wait_room(self, prepared: Prepared, timeout: float | None = None) -> None:
         """Let other tasks run, and wait until a message finds room.
@@ -555,7 +571,9 @@ class EngineHandle:
     def accept_some(self, prepared: PreparedList, at: int) -> list[Row]:
         """Accept the messages of a list that find room, at most ``TURN_MESSAGES``."""
         self.check_taken(prepared.destination, prepared.outgoing)
-        bodies = prepared.bodies[at : at + TURN_MESSAGES]
+        # A handler may send one more than there is room for, see ``_wait_room``.
+        most = max(1, min(TURN_MESSAGES, self._engine.publish_windows.left(prepared.outgoing)))
+        bodies = prepared.bodies[at : at + most]
         room_bytes = self._engine.outbox.room_bytes(prepared.outgoing)
         size_bytes = sum(map(len, bodies)) + MESSAGE_OVERHEAD_BYTES * len(bodies)
         while len(bodies) > 1 and size_bytes - len(bodies[-1]) - MESSAGE_OVERHEAD_BYTES >= room_bytes:
