@@ -485,9 +485,10 @@ class Transaction:
         """Wait until publish windows take what it sends; a cancellation rolls back."""
         messages: Counter[OutgoingStream] = Counter()
         for prepared in self._sends.values():
-            listed = isinstance(prepared, PreparedList)
-            outgoing = self._port.current(prepared.outgoing if listed else prepared[0])
-            messages[outgoing] += len(prepared.bodies) if listed else 1
+            if isinstance(prepared, PreparedList):
+                messages[self._port.current(prepared.outgoing)] += len(prepared.bodies)
+            else:
+                messages[self._port.current(prepared[0])] += 1
         try:
             await self._port.wait_windows(messages)
         except asyncio.CancelledError:
