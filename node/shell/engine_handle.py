@@ -81,6 +81,7 @@ from triack.queues.streams.group_commit import Turn
 from triack.queues.streams.outgoing_stream import OutgoingStream, Row
 from triack.queues.streams.stream_state import StreamState
 from triack.queues.topics.topics import Topics
+from triack.queues.transit.transit_purge import TransitPurge
 from triack.transport.address import Destination
 
 __all__ = ["MESSAGE_OVERHEAD_BYTES", "EngineHandle", "Prepared", "PreparedList"]
@@ -281,12 +282,21 @@ class EngineHandle:
         parsed = Destination.parse(f"{name}/queue")
         return self._engine.routes.explain(parsed.peer or str(parsed.address))
 
-    async def purge_transit(self, final: str) -> int:
-        """Remove what waits here for a node; durable when this returns. Returns the number of messages."""
+    async def purge_transit(self, final: str, queue: str | None = None) -> int:
+        """Remove what waits here for a node, or for one queue of it; durable when this returns.
+
+        Returns:
+            The number of messages.
+        """
         self.check_alive()
         await self.commit()  # what is only about to be stored is there, too
-        purged = self._engine.purge_transit(final, self.clock())
-        await self.commit()
+        purge, purged = TransitPurge(self._engine.transits, final, queue), 0
+        while purge.has_more:
+            self.check_alive()
+            removed = self._engine.purge_transit(purge, self.clock())
+            purged += removed
+            # The dead letters of a portion, and the words about it, leave before the next one.
+            await (self.commit() if removed else self._driver.next_round())
         return purged
 
     async def change_trust(self, change: Callable[[TrustFile], T]) -> T:

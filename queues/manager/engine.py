@@ -60,6 +60,7 @@ from triack.queues.topics.topics import Topics
 from triack.queues.transit.transit_door import TransitDoor
 from triack.queues.transit.transit_letters import TransitLetters
 from triack.queues.transit.transit_onward import TransitOnward
+from triack.queues.transit.transit_purge import TransitPurge
 from triack.queues.transit.transit_records import TransitRecords
 from triack.queues.transit.transit_words import TransitWords
 from triack.queues.transit.transits import Transits
@@ -449,10 +450,10 @@ class Engine(Steering):
         self.transits.handle_routes_changed(now_ns)
         self.remote.handle_routes_changed()
 
-    def purge_transit(self, final: str, now_ns: int) -> int:
-        """Remove what waits here for a node; see ``Transits.purge``."""
+    def purge_transit(self, purge: TransitPurge, now_ns: int) -> int:
+        """Remove the next portion of what waits here for a node. Returns the number of messages."""
         self._look(now_ns)
-        return self.transits.purge(final, self.jobs.turn(now_ns))
+        return purge.step(self.jobs.turn(now_ns))
 
     def outgoing_stream(
         self, where: str, queue: str, delivery: Delivery, priority: int | None = None, *, seal: bool = False

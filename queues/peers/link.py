@@ -143,6 +143,11 @@ class Conversation:
         self.refusing -= len(numbers)
         self.session.handle_rejections_known(numbers)
 
+    @property
+    def control_room(self) -> int:
+        """How many more order acks and rejections may wait, half of the most: others need room, too."""
+        return CONTROL_MAX // 2 - len(self.control or ())
+
     def put_control(self, key: ControlKey, control: Control) -> bool:
         """Queue an order ack or a rejection; a newer one replaces an older.
 
