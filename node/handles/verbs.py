@@ -294,7 +294,8 @@ class Verbs(Sending, StreamSending, Acknowledging, Trusting, Requesting, Reloadi
         It changes nothing. It does not show messages that readers have in hand.
 
         Args:
-            queue: a queue of this node, or a destination from ``stats().outgoing``, for messages on their way there.
+            queue: a queue of this node, or a destination from ``stats().outgoing`` or ``stats().transit``, for messages
+                on their way there.
             after: only messages that came into a queue of this node after the one with this place (``Message.place``,
                 ``BrowsedMessage.place``).
 
