@@ -65,6 +65,8 @@ class PublishWindows:
     @property
     def news(self) -> list[CanSend]:
         """See ``take_news``."""
+        if not self._refused:
+            return []
         return [CanSend(it.destination, it.delivery.label) for it in self._refused if self._takes(it)]
 
     def _takes(self, outgoing: OutgoingStream) -> bool:
