@@ -295,8 +295,11 @@ class EngineHandle:
             self.check_alive()
             removed = self._engine.purge_transit(purge, self.clock())
             purged += removed
-            # The dead letters of a portion, and the words about it, leave before the next one.
-            await (self.commit() if removed else self._driver.next_round())
+            if removed:
+                await self.commit()
+            elif purge.has_more:  # the dead letters of a portion, and the words about it, leave before the next one
+                await self._driver.next_round()
+        await self.commit()
         return purged
 
     async def change_trust(self, change: Callable[[TrustFile], T]) -> T:

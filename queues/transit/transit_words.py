@@ -199,7 +199,7 @@ class TransitWords:
         upstream = self._upstream(stream.id, None)
         if upstream is None:
             return self.ways.has_room(stream.id, stream.via, count)
-        return True if upstream.control_room >= count else None
+        return True if upstream.has_control_room(count) else None
 
     def pass_reject(self, conversation: Conversation, packet: RelayedReject, now_ns: int) -> None:
         """Pass a rejection on. Without an open session upstream it is kept for the next one."""
