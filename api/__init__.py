@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from triack.base.news import (
         AckWaitOver,
         CallRefused,
+        CanSend,
         DeadLettersWaiting,
         EventsMissed,
         GapFound,
@@ -124,6 +125,7 @@ __all__ = [
     "Blocking",
     "BrowsedMessage",
     "CallRefused",
+    "CanSend",
     "Client",
     "Consumer",
     "DeadLetters",
@@ -218,6 +220,7 @@ _HOMES = {
     "Blocking": "triack.queues.blocking:Blocking",
     "BrowsedMessage": "triack.queues.manager.browse:BrowsedMessage",
     "CallRefused": "triack.base.news:CallRefused",
+    "CanSend": "triack.base.news:CanSend",
     "Client": "triack.node.client.client:Client",
     "Consumer": "triack.node.handles.consumer:Consumer",
     "DeadLetters": "triack.queues.node_settings:DeadLetters",

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 __all__ = [
     "AckWaitOver",
     "CallRefused",
+    "CanSend",
     "DeadLettersWaiting",
     "EventsMissed",
     "GapFound",
@@ -250,6 +251,19 @@ class StreamHeld:
 
 
 @dataclass(frozen=True, slots=True)
+class CanSend:
+    """A queue takes messages again: a ``send_nowait`` to it had raised ``WouldBlock``. Reported once after each.
+
+    Attributes:
+        destination: ``peer/queue``, or the name of a queue of this node.
+        delivery: the class, by its name in lower case.
+    """
+
+    destination: str
+    delivery: str
+
+
+@dataclass(frozen=True, slots=True)
 class StreamsNearLimit:
     """A peer is near its limit of live streams, or has reached it: then further ones wait at their sender.
 
@@ -374,6 +388,7 @@ NodeEvent = (
     | PeerHalted
     | GapFound
     | CallRefused
+    | CanSend
     | DeadLettersWaiting
     | QueueOverQuota
     | JournalFull

@@ -159,6 +159,11 @@ class DiskBacklog:
         at = _offset(data, number)
         return self._decode(data, at) if at < len(data) and _number_at(data, at) == number else None
 
+    def since(self, number: int) -> Iterator[TransitPacket]:
+        """Copies of the packets from that number on, in order. One block is open at a time; nothing may change."""
+        for block in islice(self._blocks, max(0, bisect_right(self._firsts, number) - 1), None):
+            yield from [entry for entry in self._entries(block) if entry.number >= number]
+
     def take(self, number: int) -> TransitPacket:
         """Take a packet that is here."""
         block = self._block_at(number)

@@ -18,9 +18,9 @@ that was told to forget them would take them for duplicates.
 
 from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from enum import Enum, IntEnum
-from heapq import heappop, heappush
+from heapq import heappop, heappush, merge
 from itertools import islice
 from operator import attrgetter
 
@@ -518,6 +518,15 @@ class TransitSequence:
         """The packet of that number, or None; a copy of it if only the disk has it."""
         found = self.entries.get(number)
         return self.on_disk.find(number) if found is None and self.on_disk else found
+
+    def since(self, number: int) -> Iterator[TransitPacket]:
+        """The packets here from that number on, in order; of those that only the disk has, copies."""
+        entries = self.entries
+        return merge(
+            [entries[it] for it in sorted(it for it in entries if it >= number)],
+            self.on_disk.since(number),
+            key=_NUMBER_OF,
+        )
 
     @property
     def lowest(self) -> int:

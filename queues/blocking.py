@@ -18,7 +18,7 @@ class Blocking:
     Attributes:
         durable: the stage that recoverable and transactional messages must reach, such as ``"stored"``; None: none.
         express: the same for express ones.
-        acknowledge: whether a consumer that acknowledges by itself waits until each acknowledgement is on the disk
+        acknowledge: whether a consumer waits until each acknowledgement, its own or ``Message.ack``, is on the disk
             before it hands out the next message. After a crash only the last message may then come again.
     """
 

@@ -90,10 +90,20 @@ class _Wait:
 class StageTracker:
     """The messages of one outgoing queue by ticket, the count of messages submitted before them."""
 
-    __slots__ = ("_entries", "_failed", "_forgotten_below", "_least", "_starts", "_waiting", "queued", "suspended")
+    __slots__ = (
+        "_entries",
+        "_failed",
+        "_forgotten_below",
+        "_least",
+        "_starts",
+        "_waiting",
+        "queued",
+        "settled",
+        "suspended",
+    )
 
     def __init__(self) -> None:
-        self.queued = 0
+        self.queued = self.settled = 0
         self.suspended: RollbackDetected | None = None
         self._starts: list[int] = []
         self._entries: list[StreamPacket] = []

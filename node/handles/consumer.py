@@ -63,7 +63,7 @@ class Consumer:
         self._port = port
         self._mailbox = mailbox
         self._auto = ack == "auto"
-        self._commits = self._auto and port.blocking.acknowledge
+        self._commits = port.blocking.acknowledge
         self._keeper = None if self._auto else Keeper()
         self._draw: Draw = _draw_nothing
         self._turn = 0
@@ -190,8 +190,8 @@ class Consumer:
             await asyncio.sleep(0)
         if self._auto:
             self._hands.acknowledge_all()
-            if self._commits:
-                await self._port.commit()
+        if self._commits:
+            await self._port.commit()
 
     async def _next(self) -> Message:
         message = self._draw()

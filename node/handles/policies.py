@@ -40,6 +40,8 @@ __all__ = [
 
 _NEVER = 0x7FFFFFFF
 """Packets after which a sender asks for an order ack, for sources without such a request."""
+_OFF = -1
+"""HornetQ's value of ``confirmation-window-size`` for no window."""
 _LONG_LIVE_S = 345_600.0
 """MSMQ's default for the time to reach a queue, four days (``MachineCache\\LongLiveTime``)."""
 
@@ -101,8 +103,10 @@ def msmq(
 def solace(*, window: int = 50, publish_ack_timer_s: float = 2.0) -> NodeSettings:
     """Solace guaranteed messages: acks at a third of the window, rounded down, or after a second; resends without end.
 
+    A sender waits when as many messages as the window to one queue are not acknowledged; see ``publish_window``.
+
     Args:
-        window: 1 to 255 (``PubWindowSize``).
+        window: 1 to 255 (``PubWindowSize``), of each queue, and of the session that all of them share.
         publish_ack_timer_s: 0.02 to 60 (``PubAckTimer``): packets without an order ack by then are resent, each time.
 
     Raises:
@@ -125,6 +129,7 @@ def solace(*, window: int = 50, publish_ack_timer_s: float = 2.0) -> NodeSetting
             seq_resend="all",
         ),
         messages_per_packet=1,
+        publish_window=window,
     )
 
 
@@ -133,26 +138,32 @@ def hornetq(
     confirmation_window_bytes: int = 10 * 1024 * 1024,
     client_failure_check_period_s: float = 30.0,
     retry_interval_s: float = 2.0,
-    block_on_durable_send: bool = False,
+    block_on_durable_send: bool = True,
     block_on_non_durable_send: bool = False,
     block_on_acknowledge: bool = False,
 ) -> NodeSettings:
-    """HornetQ between servers: acks after a number of bytes, or at the flush every two seconds; no window in packets.
+    """HornetQ: acks after a number of bytes, or at the flush every two seconds; no window in packets.
+
+    Sends of durable messages wait. The window is that of its bridges between servers, as its clients have none; a
+    bridge does not wait with each send.
 
     Args:
-        confirmation_window_bytes: 1 to 2^31 - 1 (``confirmation-window-size`` of a bridge).
+        confirmation_window_bytes: 1 to 2^31 - 1 (``confirmation-window-size`` of a bridge), or -1, the default of a
+            client, for none: no number of bytes makes an ack due, and what was sent and not confirmed when a session is
+            lost is not sent again (``after_session_lost="hand back"``), as only a window makes HornetQ reattach.
         client_failure_check_period_s: 4 to 120: a silent peer is given up (``client-failure-check-period``); no less
             than twice the flush.
         retry_interval_s: 0.001 to 3600, between attempts to connect (``retry-interval``, multiplier 1).
         block_on_durable_send: whether ``send`` of a message on disk returns only when the next node has stored it
-            (``BlockOnDurableSend``, which is true for HornetQ's clients; its bridges do not wait).
+            (``BlockOnDurableSend``).
         block_on_non_durable_send: whether ``send`` of an express message returns only when it has arrived there.
         block_on_acknowledge: whether a consumer's acknowledgement is on the disk before it gets the next message.
 
     Raises:
         UsageError: a value is out of its range.
     """
-    check_between("hornetq: confirmation_window_bytes", confirmation_window_bytes, 1, 0x7FFFFFFF)
+    if has_window := confirmation_window_bytes != _OFF:
+        check_between("hornetq: confirmation_window_bytes", confirmation_window_bytes, 1, 0x7FFFFFFF)
     check_between("hornetq: client_failure_check_period_s", client_failure_check_period_s, 4, 120)
     check_between("hornetq: retry_interval_s", retry_interval_s, 0.001, 3_600)
     wait_s = retry_interval_s
@@ -160,11 +171,20 @@ def hornetq(
         session=SessionSettings(
             max_unacked_packet=WINDOW_MAX,
             ack_trigger=AckTrigger(
-                window_share=None, bytes_=confirmation_window_bytes, delay_s=2.0, piggyback_after=None
+                window_share=None,
+                bytes_=confirmation_window_bytes if has_window else None,
+                delay_s=2.0,
+                piggyback_after=None,
             ),
             ack_timeout_s=client_failure_check_period_s,
         ),
-        reconnect=Reconnect(first_s=wait_s, most_s=wait_s, unanswered_most_s=wait_s, jitter=0),
+        reconnect=Reconnect(
+            first_s=wait_s,
+            most_s=wait_s,
+            unanswered_most_s=wait_s,
+            jitter=0,
+            after_session_lost="resend" if has_window else "hand back",
+        ),
         blocking=Blocking(
             durable="stored" if block_on_durable_send else None,
             express="received" if block_on_non_durable_send else None,
@@ -319,6 +339,7 @@ SOURCES: dict[str, dict[str, str]] = {
         "order.seq_resend_79_s": "Solace API, ADPublishAckTimerInMsecs",
         "order.seq_resend_10_s": "Solace API, ADPublishAckTimerInMsecs",
         "order.seq_resend": "Solace API, ADPublishAckTimerInMsecs",
+        "publish_window": "Solace API, ADPublishWindowSize",
         "messages_per_packet": "Solace API, ADPublishWindowSize, which counts messages",
         "survives": "Solace, Understanding Guaranteed Message Publish Window Sizes and Acknowledgments",
     },
@@ -333,7 +354,7 @@ SOURCES: dict[str, dict[str, str]] = {
         "reconnect.most_s": "HornetQ, max-retry-interval",
         "reconnect.unanswered_most_s": "HornetQ, max-retry-interval",
         "reconnect.jitter": "HornetQ, retry-interval is constant",
-        "blocking.durable": "HornetQ, BlockOnDurableSend; bridges do not block",
+        "blocking.durable": "HornetQ, BlockOnDurableSend",
         "blocking.express": "HornetQ, BlockOnNonDurableSend",
         "blocking.acknowledge": "HornetQ, BlockOnAcknowledge",
         "survives": "HornetQ, journal-sync-transactional and journal-sync-non-transactional",

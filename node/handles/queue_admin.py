@@ -7,7 +7,8 @@ never lost, and never there twice. Messages in the hands of a reader are not tou
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator
 from functools import cache
-from typing import Any
+from itertools import chain
+from typing import Any, NamedTuple
 
 from triack.base.checks import check_kind, check_texts, check_timeout
 from triack.base.delivery import TRANSACTIONAL_PRIORITY, Delivery
@@ -34,6 +35,7 @@ from triack.queues.manager.browse import (
     missing,
     place_of,
     see,
+    sights_in_transit,
     sights_of,
     sights_on_the_way,
 )
@@ -54,6 +56,7 @@ from triack.queues.packing import (
     Unpacked,
 )
 from triack.queues.streams.outgoing_stream import OutgoingStream
+from triack.queues.streams.transit_stream import TransitStream
 from triack.queues.topics.topic_root import TopicRoot
 from triack.transport.address import Destination
 
@@ -61,6 +64,19 @@ __all__ = ["PAGE_MESSAGES", "QueueAdmin", "as_ids", "check_after", "younger_than
 
 PAGE_MESSAGES = 256
 """Messages looked at, or moved in one commit, at a time: a few milliseconds of work."""
+
+
+class OnTheWay(NamedTuple):
+    """What is on its way to a queue of another node.
+
+    Attributes:
+        own: the outgoing queues of this node to it, one for each class and priority.
+        passing: streams of other nodes to it that pass through this one.
+    """
+
+    own: list[OutgoingStream]
+    passing: list[TransitStream]
+
 
 Route = Callable[[BrowsedMessage], tuple[OutgoingStream, Outgoing] | None]
 """Gives the outgoing queue for a message, and its new form; None for one that stays."""
@@ -135,8 +151,9 @@ class QueueAdmin:
         where = self._find(queue)
         if isinstance(where, Mailbox):
             return cut_page(sights_of(where, after, now_ms), PAGE_MESSAGES)
-        ways = (sights_on_the_way(outgoing, self._engine.node_id, after) for outgoing in where)
-        return cut_page((sight for way in ways for sight in way), PAGE_MESSAGES)
+        own = (sights_on_the_way(outgoing, self._engine.node_id, after) for outgoing in where.own)
+        passing = (sights_in_transit(stream, after) for stream in where.passing)
+        return cut_page((sight for way in chain(own, passing) for sight in way), PAGE_MESSAGES)
 
     def streams(self, name: object) -> StreamsStats:
         """See ``Node.streams``."""
@@ -156,8 +173,8 @@ class QueueAdmin:
         read = missing(page)
         return {} if read is None else await fetch(self._port, read)
 
-    def _find(self, queue: object) -> Mailbox | list[OutgoingStream]:
-        """A queue of this node, or the outgoing queues to a destination, one for each class. Raises QueueNotFound."""
+    def _find(self, queue: object) -> Mailbox | OnTheWay:
+        """A queue of this node, or what is on its way to a queue of another one. Raises QueueNotFound."""
         if not isinstance(queue, str):
             raise UsageError(f"look into {queue!r}: the name of a queue is text")
         mailboxes = self._engine.queues.mailboxes
@@ -167,10 +184,12 @@ class QueueAdmin:
         for subscription in self._engine.topics.subscriptions.values():
             if subscription.name == queue:
                 return subscription
-        on_the_way: dict[str, list[OutgoingStream]] = {}
+        on_the_way: dict[str, OnTheWay] = {}
         for outgoing in sorted(self._engine.outbox.streams, key=lambda it: it.stream_number):
             if outgoing.peer:
-                on_the_way.setdefault(outgoing.destination, []).append(outgoing)
+                on_the_way.setdefault(outgoing.destination, OnTheWay([], [])).own.append(outgoing)
+        for stream in sorted(self._engine.transits.streams, key=lambda it: it.number):
+            on_the_way.setdefault(stream.destination, OnTheWay([], [])).passing.append(stream)
         found = on_the_way.get(self._canonical(queue))
         if found is not None:
             return found
@@ -183,6 +202,11 @@ class QueueAdmin:
         if isinstance(mailbox, TopicRoot):
             names = ", ".join(one.name for one in mailbox.subscriptions) or "none"
             raise UsageError(f"{queue} is a topic: each of its subscriptions has its own messages; there is {names}")
+        if not isinstance(mailbox, Mailbox) and not mailbox.own:
+            raise UsageError(
+                f"{queue} is the destination of messages of other nodes, which wait here on their way: they are not "
+                "moved; purge it, which makes dead letters of them, and tells those who sent them"
+            )
         if not isinstance(mailbox, Mailbox):
             raise UsageError(
                 f"{queue} is on its way to another node. To send it elsewhere, purge it, which makes dead letters of "
@@ -335,10 +359,13 @@ class QueueAdmin:
     async def purge(self, queue: str, ids: Collection[str] | None) -> int:
         """See ``Node.purge``."""
         where = self._find(queue)
-        if isinstance(where, list):
+        if isinstance(where, OnTheWay):
             if ids is not None:
                 raise UsageError(f"purge {queue}: what is on its way goes in packets of many messages; purge all of it")
-            return await self._purge_outgoing(where)
+            purged = await self._purge_outgoing(where.own)
+            for final, name in {(stream.final, stream.queue) for stream in where.passing}:
+                purged += await self._port.purge_transit(final, name)
+            return purged
         purged = 0
         async for mailbox, page in self._pages(queue, ids):
             purged += len(self._purge(mailbox, {place_of(it.position): it for it in page}))

@@ -58,7 +58,8 @@ class Routing(ABC):
         """Remove the messages of other nodes that wait here for a node.
 
         Recoverable messages become dead letters here. Transactional ones become dead letters where they were sent.
-        Express ones are lost.
+        Express ones are lost. They leave in portions, each with a commit of its own. If a node that has sent some of
+        them is away, and cannot be told of so many, the others stay here. ``purge`` removes those for one queue.
 
         Args:
             name: of the node for which they wait, as its senders call it (``transit`` of ``stats``).

@@ -440,17 +440,15 @@ class Transaction:
                 and the transaction goes on.
             WaitTimeout, DeliveryFailed, RollbackDetected: from ``until``, see ``Receipt``; all of it has happened.
         """
-        lost = self._taken.lost or self._taken.ended
-        if lost is not None and not self._ended:
-            self.rollback(failed=False)
-            raise lost
-        self._check_open()
+        self._check_kept()
         check_bounded(until, timeout)
         if until is not None:
             for prepared in self._sends.values():
                 outgoing = prepared.outgoing if isinstance(prepared, PreparedList) else prepared[0]
                 check_stage(until, outgoing.delivery, timeout)
         port = self._port
+        await self._await_windows()
+        self._check_kept()
         self._check_expected()
         self._end()
         port.check_alive()
@@ -474,6 +472,28 @@ class Transaction:
         if until is not None:
             await all_reached(receipts, until, timeout)
         return receipts
+
+    def _check_kept(self) -> None:
+        """Raises, and rolls back, if something that it received is no longer its own."""
+        lost = self._taken.lost or self._taken.ended
+        if lost is not None and not self._ended:
+            self.rollback(failed=False)
+            raise lost
+        self._check_open()
+
+    async def _await_windows(self) -> None:
+        """Wait until publish windows take what it sends; a cancellation rolls back."""
+        messages: Counter[OutgoingStream] = Counter()
+        for prepared in self._sends.values():
+            if isinstance(prepared, PreparedList):
+                messages[self._port.current(prepared.outgoing)] += len(prepared.bodies)
+            else:
+                messages[self._port.current(prepared[0])] += 1
+        try:
+            await self._port.wait_windows(messages)
+        except asyncio.CancelledError:
+            self.rollback(failed=False)
+            raise
 
     def _check_expected(self) -> None:
         changed = next((key for key, value in self._expected.items() if self._port.recall(key) != value), None)

@@ -66,9 +66,9 @@ class Verbs(Sending, StreamSending, Acknowledging, Trusting, Requesting, Reloadi
 
         Returns:
             An iterator over ``LinkUp``, ``LinkDown``, ``LinkDowngraded``, ``LinkUpgraded``, ``PeerSilent``,
-            ``PeerUnknown``, ``PeerHalted``, ``GapFound``, ``CallRefused``, ``NoRoute``, ``QueueOverQuota``,
-            ``DeadLettersWaiting``, ``StoreLow``, ``StreamHeld``, ``StreamsNearLimit``, ``TransitOverQuota``,
-            ``MessagesDiscarded``, ``AckWaitOver`` and ``SubscriptionLost``.
+            ``PeerUnknown``, ``PeerHalted``, ``GapFound``, ``CallRefused``, ``CanSend``, ``NoRoute``,
+            ``QueueOverQuota``, ``DeadLettersWaiting``, ``StoreLow``, ``StreamHeld``, ``StreamsNearLimit``,
+            ``TransitOverQuota``, ``MessagesDiscarded``, ``AckWaitOver`` and ``SubscriptionLost``.
 
         Raises:
             NodeClosed: the node was not started.
@@ -152,13 +152,14 @@ class Verbs(Sending, StreamSending, Acknowledging, Trusting, Requesting, Reloadi
         """As ``send``, but without waiting, whatever ``NodeSettings.blocking`` says.
 
         Raises:
-            WouldBlock: the outgoing queue is full.
+            WouldBlock: the outgoing queue is full; a ``CanSend`` of ``events`` says when it is no longer.
             AddressError, MessageTooLarge, QueueNotFound, UsageError, QueueFull, NoRoom, TooManyKeys, NodeClosed,
                 StoreFailed: as for ``send``.
         """
         port = self._port
         prepared = port.prepare(destination, body, delivery, properties)
         if not port.has_room(prepared):
+            port.note_refused(prepared[0])
             raise WouldBlock(f"send to {destination}: the outgoing queue is full")
         return accept(port, prepared)
 
@@ -293,7 +294,8 @@ class Verbs(Sending, StreamSending, Acknowledging, Trusting, Requesting, Reloadi
         It changes nothing. It does not show messages that readers have in hand.
 
         Args:
-            queue: a queue of this node, or a destination from ``stats().outgoing``, for messages on their way there.
+            queue: a queue of this node, or a destination from ``stats().outgoing`` or ``stats().transit``, for messages
+                on their way there.
             after: only messages that came into a queue of this node after the one with this place (``Message.place``,
                 ``BrowsedMessage.place``).
 

@@ -6,7 +6,7 @@ each call that may wait ends when the node does.
 
 import asyncio
 import weakref
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeVar, assert_never
@@ -81,6 +81,7 @@ from triack.queues.streams.group_commit import Turn
 from triack.queues.streams.outgoing_stream import OutgoingStream, Row
 from triack.queues.streams.stream_state import StreamState
 from triack.queues.topics.topics import Topics
+from triack.queues.transit.transit_purge import TransitPurge
 from triack.transport.address import Destination
 
 __all__ = ["MESSAGE_OVERHEAD_BYTES", "EngineHandle", "Prepared", "PreparedList"]
@@ -281,11 +282,23 @@ class EngineHandle:
         parsed = Destination.parse(f"{name}/queue")
         return self._engine.routes.explain(parsed.peer or str(parsed.address))
 
-    async def purge_transit(self, final: str) -> int:
-        """Remove what waits here for a node; durable when this returns. Returns the number of messages."""
+    async def purge_transit(self, final: str, queue: str | None = None) -> int:
+        """Remove what waits here for a node, or for one queue of it; durable when this returns.
+
+        Returns:
+            The number of messages.
+        """
         self.check_alive()
         await self.commit()  # what is only about to be stored is there, too
-        purged = self._engine.purge_transit(final, self.clock())
+        purge, purged = TransitPurge(self._engine.transits, final, queue), 0
+        while purge.has_more:
+            self.check_alive()
+            removed = self._engine.purge_transit(purge, self.clock())
+            purged += removed
+            if removed:
+                await self.commit()
+            elif purge.has_more:  # the dead letters of a portion, and the words about it, leave before the next one
+                await self._driver.next_round()
         await self.commit()
         return purged
 
@@ -376,6 +389,8 @@ class EngineHandle:
             message = published(destination, message)
         coming, coming_bytes = before
         if outgoing.life is not StreamState.LIVE or self._engine.outbox.room_bytes(outgoing, coming) <= coming_bytes:
+            return None
+        if self._engine.publish_windows.left(outgoing, coming) <= 0:
             return None
         if outgoing.durable and self._engine.inbox.admission.store_low:
             return None
@@ -478,7 +493,21 @@ class EngineHandle:
         return self._has_room(prepared[0]) or self._is_accepted(prepared)
 
     def _has_room(self, outgoing: OutgoingStream) -> bool:
-        return self._engine.outbox.room_bytes(outgoing) > 0
+        return self._engine.outbox.room_bytes(outgoing) > 0 and self._engine.publish_windows.left(outgoing) > 0
+
+    def note_refused(self, outgoing: OutgoingStream) -> None:
+        """A sender was told that it would have to wait: an event says when it need not."""
+        self._engine.publish_windows.note_refused(outgoing)
+
+    async def wait_windows(self, messages: Mapping[OutgoingStream, int]) -> None:
+        """Wait until the publish windows take a transaction that sends so many messages to each outgoing queue.
+
+        Raises:
+            NodeClosed, StoreFailed: they never will.
+        """
+        while not self._engine.publish_windows.take(messages):
+            self.check_alive()
+            await self._driver.next_round()
 
     async def wait_room(self, prepared: Prepared, timeout: float | None = None) -> None:
         """Let other tasks run, and wait until a message finds room.
@@ -555,7 +584,9 @@ class EngineHandle:
     def accept_some(self, prepared: PreparedList, at: int) -> list[Row]:
         """Accept the messages of a list that find room, at most ``TURN_MESSAGES``."""
         self.check_taken(prepared.destination, prepared.outgoing)
-        bodies = prepared.bodies[at : at + TURN_MESSAGES]
+        # A handler may send one more than there is room for, see ``_wait_room``.
+        most = max(1, min(TURN_MESSAGES, self._engine.publish_windows.left(prepared.outgoing)))
+        bodies = prepared.bodies[at : at + most]
         room_bytes = self._engine.outbox.room_bytes(prepared.outgoing)
         size_bytes = sum(map(len, bodies)) + MESSAGE_OVERHEAD_BYTES * len(bodies)
         while len(bodies) > 1 and size_bytes - len(bodies[-1]) - MESSAGE_OVERHEAD_BYTES >= room_bytes:

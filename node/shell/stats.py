@@ -306,6 +306,7 @@ class LinkStats:
             ``restart`` when it is suspended. None when nothing is missing, or there are no messages for it.
         session: the open session, or None.
         gaps: how often another node answered than the one that had acknowledged earlier messages.
+        window_closings: how often a publish window of a queue whose messages go to it was full (``publish_window``).
         mode: ``sync`` while the link is synchronous, by a route; else ``async``.
     """
 
@@ -317,6 +318,7 @@ class LinkStats:
     session: SessionStats | None
     gaps: int
     mode: str
+    window_closings: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -636,6 +638,7 @@ def _link(link: Link, engine: Engine) -> LinkStats:
         session=session,
         gaps=engine.outbox.links.resuming.gaps[link.peer],
         mode=engine.outbox.sync_links.mode_of(link.peer).value,
+        window_closings=engine.publish_windows.closings[link.peer],
     )
 
 

@@ -29,6 +29,7 @@ from triack.queues.mailboxes.local_commit import LocalTurn
 from triack.queues.mailboxes.local_queues import LocalQueues
 from triack.queues.mailboxes.mailbox import Mailbox
 from triack.queues.mailboxes.queued_packet import QueuedPacket, bits_of, indices_of
+from triack.queues.mailboxes.quotas import Fill
 from triack.queues.mailboxes.system_queues import (
     DEAD_LETTER_STREAM,
     SENT_JOURNAL,
@@ -188,21 +189,22 @@ class Journals:
         until_ms = 0 if limits.keep_s is None else turn.now_ms + round(limits.keep_s * 1_000)
         kept: list[_Taken] = []
         for one in done:
-            count = one.bits.bit_count()
             if one.passed:
                 self._note(queue, [one._replace(bits=one.passed)], turn.now_ns, kept=False)
-            if not count:
+            if not one.bits:
                 continue
             size_bytes = max(one.packet.size_bytes, one.packet.charged_bytes)
-            stops = limits.when_full == "stop" and not journal.fill.takes(count, size_bytes)
-            if stops or self._is_low() or (limits.when_full != "drop oldest" and self._are_over(size_bytes)):
-                self._drops[DropReason.JOURNAL_FULL] += count
-                self._note(queue, [one], turn.now_ns, kept=False)
+            bits = _that_fit(one, size_bytes, journal.fill) if limits.when_full == "stop" else one.bits
+            if self._is_low() or (limits.when_full != "drop oldest" and self._are_over(size_bytes)):
+                bits = 0
+            if lost := one.bits & ~bits:
+                self._drops[DropReason.JOURNAL_FULL] += lost.bit_count()
+                self._note(queue, [one._replace(bits=lost)], turn.now_ns, kept=False)
                 self._tell(journal, limits.when_full)
-            else:
-                kept.append(one)
+            if bits:
+                kept.append(one._replace(bits=bits))
                 if limits.when_full == "stop":
-                    self._put(journal, [one], until_ms, turn)
+                    self._put(journal, kept[-1:], until_ms, turn)
         if limits.when_full != "stop":
             self._put(journal, kept, until_ms, turn)
         self._note(queue, kept, turn.now_ns, kept=True)
@@ -247,7 +249,7 @@ class Journals:
             if journal is None:
                 continue
             when_full, are_over = self._queues.when_full(name), self._are_over()
-            if not _is_full(journal, when_full) and not are_over:
+            if not journal.fill.is_full and not are_over:
                 self._told.discard(name)
                 continue
             self._tell(journal, when_full)
@@ -292,8 +294,16 @@ class Journals:
 
 
 def _is_full(journal: Mailbox, when_full: str) -> bool:
-    """Whether a journal has no room for the smallest copy."""
-    return journal.fill.is_full or (when_full == "stop" and not journal.fill.takes(1, 1))
+    """Whether a journal takes no more; one that stops makes copies again as soon as the smallest one fits."""
+    return not journal.fill.fits(1, 1) if when_full == "stop" else journal.fill.is_full
+
+
+def _that_fit(one: _Taken, size_bytes: int, fill: Fill) -> int:
+    """Which messages of a packet a journal has room for, the first ones first."""
+    room = fill.messages.limit - fill.messages.value
+    if room <= 0 or not fill.fits(0, size_bytes):
+        return 0
+    return sum(1 << index for index in indices_of(one.bits)[:room])
 
 
 def _bodies_of(one: _Taken, until_ms: int) -> list[bytes]:

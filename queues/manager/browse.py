@@ -14,13 +14,15 @@ from triack.base.commit import Read, key_of
 from triack.base.delivery import Delivery
 from triack.base.errors import ProtocolError
 from triack.ordering.outgoing import StreamPacketState
+from triack.ordering.transit_packet import TransitPacket, TransitState
 from triack.queues.admin_acks import class_of
-from triack.queues.body_head import large_of
+from triack.queues.body_head import HEAD, is_sealed, large_of, ordinal_of, priority_of, receive_by_of, sent_at_of
 from triack.queues.mailboxes.large_bodies import size_said
 from triack.queues.mailboxes.mailbox import Mailbox, rank_of
 from triack.queues.message_classes import MessageClass
 from triack.queues.packing import SENT_TO, Unpacked, unpack_pieces
 from triack.queues.streams.outgoing_stream import OutgoingStream
+from triack.queues.streams.transit_stream import TransitStream
 
 __all__ = [
     "BrowsedMessage",
@@ -31,6 +33,7 @@ __all__ = [
     "missing",
     "place_of",
     "see",
+    "sights_in_transit",
     "sights_of",
     "sights_on_the_way",
 ]
@@ -40,6 +43,8 @@ PAGE_BYTES = 1024 * 1024
 
 Position = tuple[int, ...]
 """Where a message is in its queue; the next one has a greater position."""
+TRANSIT_RANK = 1 << 62
+"""Streams of other nodes come after this node's own, whose numbers are less."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,11 +215,45 @@ def sights_on_the_way(outgoing: OutgoingStream, origin: bytes, after: Position) 
                 )
 
 
+def sights_in_transit(stream: TransitStream, after: Position) -> Iterator[Sight]:
+    """The messages of a stream of another node that wait here after a position, without those that end here."""
+    begin = after[1] if after and after[0] == TRANSIT_RANK + stream.number else 0
+    if after and after[0] > TRANSIT_RANK + stream.number:
+        return
+    entries: list[TransitPacket] = []
+    for entry in stream.sequence.since(begin):
+        if entry.state in (TransitState.DEAD, TransitState.DONE):
+            continue
+        entries.append(entry)
+        if not entry.messages:
+            continue  # a large message ends with a later packet
+        first, whole = entries[0], all(it.body is not None for it in entries)
+        for index in range(entry.messages):
+            position = (TRANSIT_RANK + stream.number, first.number, index)
+            if position > after:
+                yield Sight(
+                    position=position,
+                    queue=stream.destination,
+                    origin=stream.id.origin,
+                    number=first.number,
+                    index=index,
+                    delivery=stream.delivery,
+                    attempts=max(it.sends for it in entries),
+                    size_bytes=sum(it.size_bytes for it in entries),
+                    table="transit",
+                    keys=[key_of(stream.number, it.place) for it in entries] if stream.durable else [],
+                    pieces=[it.body or b"" for it in entries] if whole else [],
+                )
+        entries = []
+
+
 def cut_page(sights: Iterable[Sight], limit: int) -> list[Sight]:
-    """The first sights: at most ``most``, and no more than a frame takes."""
+    """The first sights of one table: at most ``limit``, and no more than a frame takes."""
     page: list[Sight] = []
     size_bytes = 0
     for sight in sights:
+        if page and page[-1].table != sight.table:
+            break
         if not page or page[-1].position[:-1] != sight.position[:-1]:
             size_bytes += sight.size_bytes
         if len(page) == limit or (page and size_bytes > PAGE_BYTES):
@@ -225,8 +264,9 @@ def cut_page(sights: Iterable[Sight], limit: int) -> list[Sight]:
 
 def missing(page: list[Sight]) -> Read | None:
     """The bodies to fetch from the disk for a page, or None."""
-    keys = dict.fromkeys(key for sight in page if not sight.pieces for key in sight.keys)
-    return Read(page[0].table, list(keys)) if keys else None
+    lacking = [sight for sight in page if not sight.pieces]
+    keys = dict.fromkeys(key for sight in lacking for key in sight.keys)
+    return Read(lacking[0].table, list(keys)) if keys else None
 
 
 def see(page: list[Sight], bodies: dict[int, bytes]) -> Iterator[BrowsedMessage]:
@@ -249,10 +289,20 @@ def _unpack(pieces: Sequence[bytes]) -> Unpacked | None:
         return None
 
 
+def _unread(sight: Sight, pieces: Sequence[bytes]) -> Unpacked:
+    """What can be said of messages that this node cannot read: sealed ones, and parts of large ones."""
+    bodies, head = [b"".join(pieces)] * (sight.index + 1), pieces[0]
+    if sight.table != "transit" or len(head) < HEAD.size:
+        return Unpacked(sight.number - sight.index, 0, 0, bodies, None)
+    content = Unpacked(ordinal_of(head), sent_at_of(head), receive_by_of(head), bodies, None)
+    content.priority, content.sealed = priority_of(head), is_sealed(head)
+    return content
+
+
 def _see(sight: Sight, pieces: Sequence[bytes], content: Unpacked | None) -> BrowsedMessage:
     is_read = content is not None
     # An unreadable message is shown all the same, as its dead letter would be, under the same id.
-    content = content or Unpacked(sight.number - sight.index, 0, 0, [b"".join(pieces)] * (sight.index + 1), None)
+    content = content or _unread(sight, pieces)
     properties = content.properties[sight.index] if content.properties else {}
     before = properties.get("dead_attempts")
     body = content.bodies[sight.index]

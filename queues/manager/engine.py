@@ -34,6 +34,7 @@ from triack.queues.manager.effects import Effect, Job, Send, StartJob, Tell, Tel
 from triack.queues.manager.jobs import Jobs, Look
 from triack.queues.manager.link_news import News
 from triack.queues.manager.pings import Pings, clock_of
+from triack.queues.manager.publish_windows import PublishWindows
 from triack.queues.manager.recorder import Recorder, start_record
 from triack.queues.manager.session_event_router import SessionEventRouter
 from triack.queues.manager.steering import Steering
@@ -59,6 +60,7 @@ from triack.queues.topics.topics import Topics
 from triack.queues.transit.transit_door import TransitDoor
 from triack.queues.transit.transit_letters import TransitLetters
 from triack.queues.transit.transit_onward import TransitOnward
+from triack.queues.transit.transit_purge import TransitPurge
 from triack.queues.transit.transit_records import TransitRecords
 from triack.queues.transit.transit_words import TransitWords
 from triack.queues.transit.transits import Transits
@@ -157,6 +159,7 @@ class Engine(Steering):
         )
         self.inbox = self._make_inbox(channels)
         self.outbox = self._make_outbox(content, random, now_ns)
+        self.publish_windows = PublishWindows(settings.publish_window, self.outbox)
         self.handshakes = Handshakes(
             content,
             name=name,
@@ -380,6 +383,7 @@ class Engine(Steering):
             self.jobs.journals,
             self.callers,
             outbox.sync_links,
+            self.publish_windows,
         )
 
     def _note_start(self, about: dict[str, Any], records: int, boot: str, now_ns: int) -> None:
@@ -446,10 +450,10 @@ class Engine(Steering):
         self.transits.handle_routes_changed(now_ns)
         self.remote.handle_routes_changed()
 
-    def purge_transit(self, final: str, now_ns: int) -> int:
-        """Remove what waits here for a node; see ``Transits.purge``."""
+    def purge_transit(self, purge: TransitPurge, now_ns: int) -> int:
+        """Remove the next portion of what waits here for a node. Returns the number of messages."""
         self._look(now_ns)
-        return self.transits.purge(final, self.jobs.turn(now_ns))
+        return purge.step(self.jobs.turn(now_ns))
 
     def outgoing_stream(
         self, where: str, queue: str, delivery: Delivery, priority: int | None = None, *, seal: bool = False
@@ -476,7 +480,9 @@ class Engine(Steering):
 
     def submit(self, outgoing: OutgoingStream, message: bytes | Outgoing, size_bytes: int) -> int:
         """Accept a message. Messages submitted between two calls of ``poll`` are committed together."""
-        return self.outbox.submit(outgoing, message, size_bytes)
+        ticket = self.outbox.submit(outgoing, message, size_bytes)
+        self.publish_windows.handle_submitted(outgoing, 1)
+        return ticket
 
     def take_ordinal(self) -> int:
         """The ordinal of a large message."""
@@ -488,11 +494,16 @@ class Engine(Steering):
 
     def submit_many(self, outgoing: OutgoingStream, messages: list[bytes | Outgoing], size_bytes: int) -> list[Row]:
         """Accept messages, in order, as one."""
-        return self.outbox.submit_many(outgoing, messages, size_bytes)
+        rows = self.outbox.submit_many(outgoing, messages, size_bytes)
+        self.publish_windows.handle_submitted(outgoing, sum([row.messages for row in rows]))
+        return rows
 
     def submit_once(self, outgoing: OutgoingStream, message: Outgoing, size_bytes: int, now_ns: int) -> Accepted:
         """Accept a message with a key, or return the one that was accepted with the key before."""
-        return self.outbox.submit_once(outgoing, message, size_bytes, self.wall.ms(now_ns), self.jobs.group.commit)
+        before = outgoing.submitted
+        accepted = self.outbox.submit_once(outgoing, message, size_bytes, self.wall.ms(now_ns), self.jobs.group.commit)
+        self.publish_windows.handle_submitted(outgoing, outgoing.submitted - before)
+        return accepted
 
     def await_stage(self, outgoing: OutgoingStream, ticket: int, stage: Stage, waiter: Waiter) -> None:
         """Call ``waiter`` when a message reaches a stage; request the acks of packets in flight."""

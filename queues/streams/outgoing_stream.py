@@ -328,11 +328,14 @@ class OutgoingStream:
 
     def handle_freed(self, entries: list[StreamPacket]) -> None:
         """The sequence has freed packets."""
+        settled = 0
         for entry in entries:
             self.unacked_bytes -= entry.size_bytes
+            settled += entry.messages
             entry.body = None
             if entry.reach_by_ms:
                 self._expiries.set(entry.number, None)
+        self.stages.settled += settled
         self.stages.handle_progress(entries, Stage.ORDERED)
         for reader in self.readers:
             for entry in entries:
@@ -384,6 +387,11 @@ class OutgoingStream:
     def messages(self) -> int:
         """Number of messages that have not arrived yet, as far as is known."""
         return sum(entry.messages for entry in self.sequence.entries.values()) + self.unqueued
+
+    @property
+    def unsettled(self) -> int:
+        """Number of accepted messages that are neither acknowledged nor given up."""
+        return self.submitted - self.stages.settled
 
     @property
     def unqueued(self) -> int:

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from triack.base.commit import TransitIndex, TransitStreamRow
 from triack.base.delivery import DURABLE, Delivery
 from triack.base.names import StreamId
+from triack.base.ranges import Range, as_ranges, joined
 from triack.ordering.transit import TransitPacket, TransitSequence
 from triack.ordering.wire import RelayedPacket, SequenceHeader, encode_relayed_run
 from triack.queues.deadlines import Deadlines
@@ -14,6 +15,10 @@ from triack.queues.sync_links import NextHop
 from triack.session.protocol.frames import Ask
 
 __all__ = ["TransitContext", "TransitStream"]
+
+PURGED_MAX = 256
+"""Runs of numbers that one stream remembers as removed by an operator: what waits is a few runs, and copies of the
+others would only be passed on."""
 
 GAP_REPEATS = 3
 """This many order acks in a row that say nothing new tell of a gap."""
@@ -53,6 +58,8 @@ class TransitStream:
         stopped: the conversations that were asked to wait with it.
         awaited: whether its neighbour waits for the word that packets were passed on, as the last one said that came.
         next_hop: what is known of the node that its packets go to.
+        purged: the numbers of packets that an operator has removed, whose origin may have sent them again before it
+            knew.
     """
 
     __slots__ = (
@@ -75,6 +82,7 @@ class TransitStream:
         "ordered",
         "paused",
         "priority",
+        "purged",
         "queue",
         "repeats",
         "sequence",
@@ -125,6 +133,16 @@ class TransitStream:
         self.stopped: dict[Conversation, str] = {}
         self.awaited = False
         self.next_hop = NextHop()
+        self.purged: list[Range] = []
+
+    def handle_purged(self, numbers: Iterable[int]) -> None:
+        """An operator has removed packets with these numbers: copies that were under way are not taken again."""
+        self.purged = joined([*self.purged, *as_ranges(sorted(numbers))])[-PURGED_MAX:]
+
+    def is_purged(self, sequence: int, number: int) -> bool:
+        """Whether an operator has removed the packet of that number."""
+        same = bool(self.purged) and sequence == self.sequence.sequence
+        return same and any(first <= number <= last for first, last in self.purged)
 
     @property
     def has_gap(self) -> bool:

@@ -190,6 +190,17 @@ class TransitWords:
         self.tell_keeper(stream, entry, packet, now_ns)
         self._send_reject(packet, entry.via, None, now_ns)
 
+    def takes(self, stream: TransitStream, count: int) -> bool | None:
+        """Whether so many rejections of a stream can go to its origin, or be kept until a session leads there.
+
+        Returns:
+            None when too many words wait in the session: those that are sent make room.
+        """
+        upstream = self._upstream(stream.id, None)
+        if upstream is None:
+            return self.ways.has_room(stream.id, stream.via, count)
+        return True if upstream.has_control_room(count) else None
+
     def pass_reject(self, conversation: Conversation, packet: RelayedReject, now_ns: int) -> None:
         """Pass a rejection on. Without an open session upstream it is kept for the next one."""
         packet.hops += 1

@@ -235,6 +235,8 @@ class Transits:
             self._handle_duplicate(stream, conversation, packet, header, turn)
         elif taken is Taken.OTHER_WAY:
             self._hold_back(stream, conversation, packet, header, HoldReason.OTHER_WAY, turn)
+        elif stream.is_purged(header.sequence, header.number):
+            self._refuse(conversation, packet, header, delivery, DeadReason.PURGED, turn)
         else:
             self._handle_fresh(stream, conversation, packet, header, turn)
 
@@ -400,6 +402,7 @@ class Transits:
         stream.ordered = stream.repeats = 0
         self._words.handle_next_lost(stream, turn.now_ns)
         self.sync.handle_new_sequence(stream)
+        stream.purged = []
         stream.sequence.begin(sequence)
 
     def _take(
@@ -461,7 +464,7 @@ class Transits:
         packet: int,
         header: RelayedHeader,
         delivery: Delivery,
-        reason: RejectReason,
+        reason: RejectReason | DeadReason,
         turn: Turn,
     ) -> None:
         """Refuse a packet at the door: its origin still has it. Nothing is remembered, as routes change."""
@@ -961,22 +964,20 @@ class Transits:
         if expired:
             self._give_up(stream, expired, DeadReason.REACH_QUEUE_TIMEOUT, turn)
 
-    def purge(self, final: str, turn: Turn) -> int:
-        """Remove what waits here for a destination. Returns the number of messages.
+    def end_by_hand(self, stream: TransitStream, entries: list[TransitPacket], reason: str, turn: Turn) -> None:
+        """An operator ends packets that wait here.
 
         Recoverable ones are dead letters here; the origins of transactional ones are told, and keep theirs.
         """
-        purged = 0
-        for stream in [stream for stream in self._streams.values() if stream.final == final]:
-            self.bodies.bring_back(stream, len(stream.sequence.on_disk) + 1)
-            entries = [entry for entry in stream.sequence.entries.values() if entry.state in _LIVE]
-            purged += sum(entry.messages for entry in entries)
-            if entries and stream.sequence.ordered:
-                for entry in entries:
-                    self._words.reject(stream, entry, DeadReason.PURGED, turn.now_ns)
-            if entries:
-                self._give_up(stream, entries, DeadReason.PURGED, turn)
-        return purged
+        if stream.sequence.ordered:
+            stream.handle_purged(entry.number for entry in entries)
+            for entry in entries:
+                self._words.reject(stream, entry, reason, turn.now_ns)
+        self._give_up(stream, entries, reason, turn)
+
+    def takes_words(self, stream: TransitStream, count: int) -> bool | None:
+        """Whether the origin of a stream, if it has to hear of each packet, can be told of so many; None: later."""
+        return self._words.takes(stream, count) if stream.sequence.ordered else True
 
     def next_deadline(self) -> int | None:
         """When ``handle_timer`` must be called, or None."""

@@ -78,6 +78,10 @@ class Brought(Generic[Key]):
         its.move_to_end(key)
         return its.popitem(last=False)[0] if len(its) > self._most else None
 
+    def room(self, via: str) -> int:
+        """How much more a neighbour may bring before something of it gives way."""
+        return self._most - len(self._by.get(via, ()))
+
     def by(self, via: str) -> Iterable[Key]:
         """What one neighbour has brought."""
         return self._by.get(via, ())
@@ -137,6 +141,10 @@ class WaysBack:
         if gone is not None:
             del self._backs[gone[0]].rejected[gone[1]]
         return True
+
+    def has_room(self, stream: StreamId, by: str, count: int) -> bool:
+        """Whether so many rejections of a stream can be kept, for which a neighbour pays."""
+        return stream in self._backs and self._rejections.room(by) >= count
 
     def take_rejections(self, back: Back) -> list[tuple[RelayedReject, str]]:
         """Take the rejections that are kept of a stream, and the neighbour that pays for each."""

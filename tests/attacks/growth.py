@@ -337,6 +337,7 @@ OTHERS = {
         transport/secure.py _Caller _attempts _choices
         transport/warm_channels.py WarmChannels _warm
         session/acknowledgements/probing.py Probing _due
+        queues/streams/transit_stream.py TransitStream purged
         node/shell/driver.py Driver _endpoints _tasks
     """,
     "a deadline, or a mark of something that is in another container": """
@@ -378,6 +379,8 @@ OTHERS = {
     """,
     "a value that is made once, as long as what it was made of": """
         queues/manager/browse.py BrowsedMessage properties
+        node/handles/queue_admin.py OnTheWay own passing
+        queues/transit/transit_purge.py TransitPurge _ends
         queues/mailboxes/queued_packet.py QueuedPacket pieces keys
         queues/packing.py Unpacked bodies
         queues/peers/history.py History _ends
@@ -414,6 +417,7 @@ OTHERS = {
         queues/peers/turns.py Turns _groups
         queues/stages.py _Wait left
         queues/stages.py StageTracker _starts _entries _failed _waiting
+        queues/manager/publish_windows.py PublishWindows _refused closings
         queues/streams/accepted_keys.py AcceptedKeys _by_name _by_ordinal _by_stream _unpacked
         queues/streams/departure_records.py DepartureRecords topics
         queues/streams/outbox.py Outbox _queues _by_number unpacked _wanting

@@ -14,6 +14,7 @@ from triack.queues.mailboxes.system_queues import DEAD_LETTER_QUEUE
 from triack.queues.node_settings import NodeSettings
 from triack.queues.packing import Outgoing
 from triack.queues.routes import Route
+from triack.queues.transit.transit_purge import TransitPurge
 from triack.tools.sim.faults import Faults
 
 ALL = ("*",)
@@ -133,6 +134,16 @@ def post(
         message = Outgoing(body, reach_by_ms=node.world.now_ms + life_ms) if life_ms else body
         node.live.submit(outgoing, message, len(body))
     node.drain()
+
+
+def purge(node: SimNode, final: str, queue: str | None = None, *, look: Callable[[], None] = lambda: None) -> int:
+    """Remove what waits at a relay for a node, portion by portion; ``look`` is called after each."""
+    whole, removed = TransitPurge(node.live.transits, final, queue), list[int]()
+    while whole.has_more:
+        node.act(lambda: removed.append(node.live.purge_transit(whole, node.world.now_ns)))
+        look()
+        node.world.run(MS)
+    return sum(removed)
 
 
 def dead(node: SimNode) -> tuple[list[bytes], dict[str, int]]:

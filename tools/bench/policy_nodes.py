@@ -18,6 +18,7 @@ from triack.base.errors import WaitTimeout
 from triack.base.units import MS, SECOND
 from triack.node.handles.policies import BETWEEN_NODES
 from triack.node.node import Node, open_node
+from triack.queues.blocking import Blocking
 from triack.queues.node_settings import NodeSettings
 from triack.tools.bench.figures import Result
 from triack.tools.bench.options import Meter, Options
@@ -91,7 +92,8 @@ async def _until(is_so: Callable[[], bool], what: str) -> None:
 
 @contextlib.asynccontextmanager
 async def _pair(settings: NodeSettings, faults: Faults, folder: Path, *, log: bool = False) -> AsyncIterator[_Pair]:
-    settings = replace(settings, close_timeout_s=CLOSE_S)
+    # HornetQ's sends wait, which ``note_blocking`` measures: these figures are of what the links carry.
+    settings = replace(settings, close_timeout_s=CLOSE_S, blocking=Blocking())
     # It announces no address: there is one way to it, and that is the link.
     logs, nowhere = folder / "logs" if log else None, ""
     async with open_node(

@@ -217,6 +217,7 @@ FAMILIES: Final = (
     _link("sessions", "Sessions that were opened.", lambda it: it.sessions, counter=True),
     _link("resends", "Packets that left again.", lambda it: it.resends, counter=True),
     _link("gaps", "Times that another node answered than had acknowledged.", lambda it: it.gaps, counter=True),
+    _link("window_closings", "Times that a publish window was full.", lambda it: it.window_closings, counter=True),
     _link("suspended", "1 when nothing is sent there any more.", lambda it: it.suspended is not None),
     Family("link_waits", "1 with what is missing for what there is for the peer.", ("peer", "waits_for"), _waits),
     Family("troubles", "What stops messages now, by name.", ("trouble",), _troubles),

@@ -11,7 +11,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from tests.queues.relays import Relays, dead, die_at, line, post
+from tests.queues.relays import Relays, dead, die_at, line, post, purge
 from tests.queues.transit.stories.test_ends import ended
 from tests.queues.transit.stories.test_lines import make_sync
 from tests.queues.world import numbered
@@ -210,7 +210,7 @@ def test_a_purge_removes_what_waits_for_one_node_alone() -> None:
         post(a, name, b"1", delivery=Delivery.RECOVERABLE)
     assert net.world.run(5 * SECOND, lambda: net.waiting("r") == 2)
     net.world.run(SECOND)
-    r.act(lambda: r.live.purge_transit("b", net.world.now_ns))
+    assert purge(r, "b") == 1
     net.world.run(SECOND)
     assert [(stream.final, len(stream.sequence.entries)) for stream in r.live.transits.streams] == [("b", 0), ("c", 1)]
     assert r.live.queues.dead_letters == {"purged": 1}

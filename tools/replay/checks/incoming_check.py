@@ -420,7 +420,7 @@ class Incoming(Side[Receiver]):
         receiver, first, last = self._sequence(record), record["first"], record["last"]
         for low, high in receiver.arrived.missing(first, last):
             self._at(record, "rejected", "refused but not arrived", record["sequence"], number=low, last=high)
-        if record["reason"] not in (*ROUTE_REASONS, "access-denied"):
+        if record["reason"] not in (*ROUTE_REASONS, "access-denied", "purged"):
             self._at(record, "claims", f"unknown reason {record['reason']!r}", record["sequence"], number=first)
         receiver.refused.add(first, last)
         receiver.refused_ever.add(first, last)

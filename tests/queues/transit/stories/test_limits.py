@@ -4,15 +4,18 @@ from dataclasses import replace
 
 import pytest
 
-from tests.queues.relays import dead, line, post
+from tests.queues.relays import dead, line, post, purge
 from tests.queues.world import SimNode, numbered
 from triack.base.ack_trigger import AckTrigger
 from triack.base.delivery import DURABLE, Delivery
 from triack.base.reasons import DropReason, RejectReason
 from triack.base.units import MS, SECOND
+from triack.ordering.disk_backlog import BLOCK_RECORDS
 from triack.ordering.order_settings import OrderSettings
 from triack.queues.node_settings import Limits, NodeSettings, Quota
 from triack.queues.streams.admission import Admission
+from triack.queues.transit import ways_back
+from triack.queues.transit.transit_bodies import PACKET_BYTES
 from triack.session.protocol.settings import SessionSettings
 from triack.tools.sim.faults import Faults
 
@@ -267,17 +270,43 @@ def test_what_only_the_disk_has_ends_like_all_others(delivery: Delivery, is_purg
     small = NodeSettings(body_cache_bytes=0, messages_per_packet=1)
     net = line("arb", settings={"a": small, "r": small})
     a, r, b = (net[name] for name in "arb")
+    in_memory: list[int] = []
     b.crash()
     post(a, "b", *numbered(0, 700), delivery=delivery, life_ms=0 if is_purged else 30_000)
     assert net.world.run(20 * SECOND, lambda: net.waiting("r") == 700)
     net.world.run(SECOND)  # until they are stored
     if is_purged:
-        r.act(lambda: r.live.purge_transit("b", net.world.now_ns))
+        assert purge(r, "b", look=lambda: in_memory.append(r.live.transits.bodies.cached_bytes)) == 700
+        assert max(in_memory) < 2 * BLOCK_RECORDS * PACKET_BYTES
     net.world.run(100 * SECOND)
     assert sorted([*dead(r)[0], *dead(a)[0]]) == numbered(0, 700)
     b.start()  # copies that were under way to the relay while it was purged have no other end
     assert net.world.run(HOUR, lambda: net.is_done("a"))
     assert (r.live.transits.room.away.total_bytes, r.live.transits.bodies.cached_bytes) == (0, 0)
+
+
+@pytest.mark.slow
+@pytest.mark.gate
+def test_a_purge_leaves_what_an_origin_that_is_away_could_not_be_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would send that again, and it would arrive. When the origin is back, the rest can be purged."""
+    monkeypatch.setattr(ways_back, "REJECTIONS_MAX", 300)
+    small = NodeSettings(body_cache_bytes=0, messages_per_packet=1)
+    net = line("arb", settings={"a": small, "r": small})
+    a, r, b = (net[name] for name in "arb")
+    b.crash()
+    post(a, "b", *numbered(0, 700))
+    assert net.world.run(20 * SECOND, lambda: net.waiting("r") == 700)
+    net.world.run(SECOND)  # until they are stored
+    a.crash()
+    net.world.run(200 * SECOND)  # until the relay knows
+    assert purge(r, "b") == 200
+    assert net.waiting("r") == 500
+    a.start()
+    assert net.world.run(60 * SECOND, lambda: a.length("dead-letter") == 200)
+    assert purge(r, "b") == 500
+    b.start()
+    assert net.world.run(HOUR, lambda: net.is_done("a"))
+    assert (sorted(dead(a)[0]), b.length("q")) == (numbered(0, 700), 0)
 
 
 @pytest.mark.slow

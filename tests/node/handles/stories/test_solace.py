@@ -1,0 +1,240 @@
+"""What Solace says of its publish window, sentence by sentence, at a node whose settings are ``policies.solace``."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import triack
+from tests.node.nodes import SOON, WAIT, cancel_at_every_turn, make
+from triack.queues.node_settings import Limits, Quota
+from triack.testing import World
+
+B = "udp://127.0.0.1:7802"
+Q = f"{B}/q"
+NOWHERE = "udp://127.0.0.1:9/q"
+FIVE = replace(triack.policies.solace(window=5), close_timeout_s=0.01)
+pytestmark = [pytest.mark.slow, pytest.mark.gate]
+CLASSES = [triack.EXPRESS, triack.RECOVERABLE, triack.TRANSACTIONAL]
+
+
+@asynccontextmanager
+async def two(world: World, of_b: triack.NodeSettings = FIVE) -> AsyncIterator[tuple[triack.Node, triack.Node]]:
+    """A node that publishes with a window of five, and one that has the queues."""
+    with world.machine("b"):
+        b = triack.open("b", data="b", listen=B, insecure=True, settings=of_b)
+    with world.machine("a"):
+        a = triack.open("a", data="a", insecure=True, settings=FIVE)
+    async with b, a:
+        await (await a.send(Q, b"hello")).queued()
+        await a.drain()
+        yield a, b
+
+
+async def waits(world: World, call: Awaitable[Any]) -> "asyncio.Task[Any]":
+    """A call that is still waiting after ten seconds."""
+    task = asyncio.ensure_future(call)
+    await world.advance(10)
+    assert not task.done()
+    return task
+
+
+def outgoing(node: triack.Node, queue: str = "q") -> triack.OutgoingStats:
+    (found,) = [it for it in node.stats().outgoing if it.queue == queue]
+    return found
+
+
+def closings(node: triack.Node) -> int:
+    (link,) = node.stats().links.values()
+    return link.window_closings
+
+
+@pytest.mark.parametrize("delivery", CLASSES)
+async def test_window_full_a_blocking_send_blocks(triack_world: World, delivery: triack.Delivery) -> None:
+    """The sixth, until acknowledgements come; the window closed once, and no more than one window is buffered."""
+    async with two(triack_world) as (a, _):
+        triack_world.cut("a", "b")
+        for _ in range(5):
+            await a.send(f"{B}/new", b"x", delivery=delivery)
+        sixth = await waits(triack_world, a.send(f"{B}/new", b"6", delivery=delivery))
+        assert (outgoing(a, "new").messages, closings(a)) == (5, 1)
+        triack_world.heal()
+        await triack_world.until(sixth.done)
+        assert (await sixth).number == 6
+        assert outgoing(a, "new").messages <= 5
+
+
+async def test_a_nonblocking_send_returns_would_block_and_later_a_can_send_event(triack_world: World) -> None:
+    """One event after any number of refusals, and none without one."""
+    async with two(triack_world) as (a, _):
+        events, told = a.events(), []
+
+        async def follow() -> None:
+            told.extend([event async for event in events if isinstance(event, triack.CanSend)])
+
+        following = asyncio.create_task(follow())
+        for _ in range(5):
+            a.send_nowait(Q, b"x")
+        await a.drain()
+        triack_world.cut("a", "b")
+        for _ in range(5):
+            a.send_nowait(Q, b"x")
+        for _ in range(3):
+            with pytest.raises(triack.WouldBlock, match="the outgoing queue is full"):
+                a.send_nowait(Q, b"x")
+        await triack_world.advance(10)
+        events.close()
+        await following
+        assert told == []
+        events = a.events()
+        triack_world.heal()
+        async for event in events:
+            if isinstance(event, triack.CanSend):
+                assert event == triack.CanSend(Q, "transactional")
+                break
+        assert closings(a) == 2
+        a.send_nowait(Q, b"x")
+
+
+async def test_a_rejection_opens_the_window_for_exactly_one(triack_world: World) -> None:
+    """The queue has one place: of five messages one is taken, and each of the others frees one place."""
+    full = replace(FIVE, limits=Limits(queue_quota={"small": Quota(1, when_full="reject")}))
+    async with two(triack_world, full) as (a, _):
+        triack_world.cut("a", "b")
+        receipts = [await a.send(f"{B}/small", b"%d" % number) for number in range(5)]
+        sends = [asyncio.ensure_future(a.send(f"{B}/small", b"more")) for _ in range(20)]
+        await triack_world.advance(10)
+        assert not any(send.done() for send in sends)
+        ended = 0
+
+        def look() -> bool:
+            nonlocal ended
+            ended = a.queue_lengths().get("dead-letter", 0)
+            accepted = 5 + sum(send.done() for send in sends)
+            assert accepted - ended <= 5 + 1  # one was taken, and its place is free
+            return ended == 24
+
+        triack_world.heal()
+        await triack_world.until(look)
+        assert all(send.done() for send in sends)
+        await receipts[0].ordered()
+
+
+async def test_a_transaction_waits_for_the_window(triack_world: World) -> None:
+    """As a whole; one that is larger waits until all places are free."""
+    async with two(triack_world) as (a, _):
+        triack_world.cut("a", "b")
+
+        async def commit(count: int) -> None:
+            async with a.transaction() as tx:
+                await tx.send_many(Q, [b"x"] * count)
+
+        await commit(3)
+        first = await waits(triack_world, commit(3))
+        large = await waits(triack_world, commit(8))
+        assert outgoing(a).messages == 3
+        triack_world.heal()
+        await triack_world.until(lambda: first.done() and large.done())
+        await first
+        await large
+        await a.drain()
+
+
+async def test_each_destination_has_a_window_for_lists_and_requests(triack_world: World) -> None:
+    async with two(triack_world) as (a, b):
+        triack_world.cut("a", "b")
+        many = await waits(triack_world, a.send_many(Q, [b"%d" % number for number in range(12)]))
+        asked = [asyncio.ensure_future(a.request(f"{B}/asked", b"?", timeout=60)) for _ in range(6)]
+        await triack_world.advance(10)
+        assert [outgoing(a, queue).messages for queue in ("q", "asked")] == [5, 5]
+        for task in asked:
+            task.cancel()
+        triack_world.heal()
+        await triack_world.until(many.done)
+        await a.drain()
+        assert b.queue_lengths()["q"] == 13
+
+
+async def test_a_publish_to_a_topic_waits_for_the_window(triack_world: World) -> None:
+    """A topic of this node has a message when it is on the disk, which is its acknowledgement."""
+    async with two(triack_world) as (a, _):
+        triack_world.machine("a").disk_delay = 30
+        async with a.subscribe("news.#") as reader:
+            for number in range(5):
+                await a.publish("news.rain", b"%d" % number)
+            sixth = await waits(triack_world, a.publish("news.rain", b"5"))
+            assert [(await reader.get(60)).body for _ in range(6)] == [b"%d" % number for number in range(6)]
+            assert sixth.done()
+
+
+async def test_a_cancelled_wait_leaves_nothing_behind(triack_world: World) -> None:
+    """Neither a message nor a place, whenever it is cancelled; a cancelled commit is a rollback."""
+    async with two(triack_world) as (a, b):
+        await b.send("jobs", b"job")
+        triack_world.cut("a", "b")
+        for _ in range(5):
+            await a.send(Q, b"x")
+
+        async def commit() -> None:
+            async with a.transaction() as tx:
+                await tx.send_many(f"{B}/large", [b"x"] * 6)
+                await tx.send(f"{B}/large", b"x")
+
+        await a.send(f"{B}/large", b"first")
+        await cancel_at_every_turn(lambda: a.send(Q, b"never"))
+        await cancel_at_every_turn(commit)
+        await triack_world.advance(10)
+        assert [outgoing(a, queue).messages for queue in ("q", "large")] == [5, 1]
+        triack_world.heal()
+        await a.drain()
+        assert [b.queue_lengths()[queue] for queue in ("q", "large")] == [6, 1]
+        for _ in range(5):
+            a.send_nowait(Q, b"x")
+
+
+async def test_what_is_stored_has_its_places_after_a_restart(triack_world: World) -> None:
+    async with two(triack_world) as (a, _):
+        triack_world.cut("a", "b")
+        await a.send_many(Q, [b"x"] * 4, until="queued")
+        await a.close()
+        with triack_world.machine("a"):
+            again = triack.open("a", data="a", insecure=True, settings=FIVE)
+        async with again:
+            await again.send(Q, b"5")
+            sixth = await waits(triack_world, again.send(Q, b"6"))
+            triack_world.heal()
+            await triack_world.until(sixth.done)
+
+
+async def test_the_window_holds_for_a_client(tmp_path: Path) -> None:
+    """Of `triack.connect`: a send waits, a cancelled one sends nothing, and a commit waits."""
+    async with make("a", tmp_path, settings=FIVE) as a, triack.connect(tmp_path) as client:
+        for _ in range(5):
+            await client.send(NOWHERE, b"x")
+        for call in (lambda: client.send(NOWHERE, b"6"), lambda: client.send_many(NOWHERE, [b"6", b"7"])):
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(call(), SOON)
+        transaction = client.transaction()
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(transaction.send(NOWHERE, b"6"), SOON)
+        await transaction.rollback()
+        await client.flush()
+        assert outgoing(a).messages == 5
+        sixth = asyncio.ensure_future(client.send(NOWHERE, b"6"))
+        await a.purge(NOWHERE)
+        async with asyncio.timeout(WAIT):
+            await sixth
+        assert outgoing(a).messages == 1
+
+
+def test_the_window_holds_without_async(tmp_path: Path) -> None:
+    with triack.sync.open("a", data=tmp_path, insecure=True, settings=FIVE) as a:
+        for _ in range(5):
+            a.send(NOWHERE, b"x")
+        with pytest.raises(triack.WouldBlock):
+            a.send_nowait(NOWHERE, b"x")
+        assert [it.messages for it in a.stats().outgoing] == [5]
