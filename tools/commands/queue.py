@@ -7,7 +7,7 @@ import base64
 import os
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -463,41 +463,47 @@ async def _steer(
 
 
 def _rows(stats: triack.NodeStats) -> list[dict[str, Any]]:
-    rows = {
-        name: _row(name, "in")
-        | {"messages": it.messages, "in_hand": it.in_hand, "bytes": it.bytes, "oldest_s": it.oldest_s}
-        | {"state": it.state, "waits_for": it.waits_for}
-        | _pause(it.paused_s)
-        for name, it in stats.queues.items()
-    }
-    for it in stats.outgoing:
-        name = f"{it.peer}/{it.queue}"
-        row = rows.setdefault(name, _row(name, "out"))
-        row["messages"] += it.messages
-        row["bytes"] += it.bytes
-        if row["state"] is None or it.messages:
-            # Of several classes, that of one with messages.
-            row |= {"state": it.state, "waits_for": it.waits_for or row["waits_for"]}
-        row |= _pause(it.paused_s)
-    return [*rows.values(), *map(_transit_row, stats.transit)]
+    here = [
+        _row(name, "in", it) | {"in_hand": it.in_hand, "oldest_s": it.oldest_s} for name, it in stats.queues.items()
+    ]
+    out = [_row(f"{it.peer}/{it.queue}", "out", it) for it in stats.outgoing]
+    passing = [
+        _row(f"{it.final}/{it.queue}", f"from {it.came_by}", it) | {"oldest_s": it.oldest_s} for it in stats.transit
+    ]
+    return [*here, *_folded(out), *_folded(passing)]
 
 
-def _transit_row(it: triack.TransitStats) -> dict[str, Any]:
-    row = _row(f"{it.final}/{it.queue}", f"from {it.came_by}") | {"messages": it.messages, "bytes": it.bytes}
-    return row | {"oldest_s": it.oldest_s, "state": it.state, "waits_for": it.waits_for} | _pause(it.paused_s)
+def _row(name: str, kind: str, it: triack.QueueStats | triack.OutgoingStats | triack.TransitStats) -> dict[str, Any]:
+    figures = {"messages": it.messages, "in_hand": 0, "bytes": it.bytes, "oldest_s": None}
+    by_priority = None if isinstance(it, triack.QueueStats) else {it.priority: it.messages}
+    words = {"by_priority": by_priority, "paused_s": it.paused_s, "state": it.state, "waits_for": it.waits_for}
+    paused = {} if it.paused_s is None else {"waits_for": f"resume, paused for {age_of(it.paused_s)}"}
+    return {"queue": name, "kind": kind, **figures, **words, **paused}
 
 
-def _row(name: str, kind: str) -> dict[str, Any]:
-    figures = {"messages": 0, "in_hand": 0, "bytes": 0, "oldest_s": None}
-    return {"queue": name, "kind": kind, **figures, "paused_s": None, "state": None, "waits_for": None}
+def _folded(streams: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """One row for the classes and priorities of a destination; one for each state, if what waits is in several."""
+    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for row in streams:
+        found.setdefault((row["queue"], row["kind"]), []).append(row)
+    for rows in found.values():
+        waiting = [it for it in rows if it["messages"] or it["bytes"]] or rows[:1]
+        for state in dict.fromkeys(it["state"] for it in waiting):
+            yield _joined([it for it in waiting if it["state"] == state])
+
+
+def _joined(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    sums = {what: sum(it[what] for it in rows) for what in ("messages", "bytes")}
+    oldest_s = max((it["oldest_s"] for it in rows if it["oldest_s"] is not None), default=None)
+    by_priority: Counter[int] = Counter()
+    for it in rows:
+        by_priority.update(it["by_priority"])
+    waits_for = ", ".join(dict.fromkeys(it["waits_for"] for it in rows if it["waits_for"] is not None)) or None
+    return rows[0] | sums | {"oldest_s": oldest_s, "by_priority": dict(by_priority), "waits_for": waits_for}
 
 
 def _words(row: dict[str, Any]) -> dict[str, Any]:
     return {"state": row["state"], "waits_for": row["waits_for"]}
-
-
-def _pause(paused_s: float | None) -> dict[str, Any]:
-    return {} if paused_s is None else {"paused_s": paused_s, "waits_for": f"resume, paused for {age_of(paused_s)}"}
 
 
 def _as_json(message: triack.BrowsedMessage) -> str:

@@ -121,6 +121,19 @@ def test_a_stalled_stream_is_named() -> None:
     assert (report.level, report.problems[0][1]) == (Level.CRITICAL, "nothing has arrived at hub/q for 5.0m")
 
 
+def test_the_oldest_message_for_others_counts_whatever_its_class() -> None:
+    """Each class and priority is a stream of its own."""
+    young = triack.TransitStats(
+        "cloud", "q", triack.RECOVERABLE, "sensor", "cloud", 1, 1, 9, 5.0, None, None, "waiting", "answer"
+    )
+    old = replace(young, delivery=triack.TRANSACTIONAL, oldest_s=301.0)
+    report = judge(stats(transit=[old, young]), replace(NOTHING, oldest=Limits(60, 300)))
+    assert (report.level, report.problems[0][1]) == (
+        Level.CRITICAL,
+        "the oldest message of cloud/q from sensor is 5.0m old",
+    )
+
+
 def test_what_is_wrong_comes_before_what_is_unknown() -> None:
     report = judge(stats(store_low=True), replace(NOTHING, queues=(("q", Limits(5, 9)),)))
     assert report.level is Level.CRITICAL
