@@ -123,7 +123,7 @@ class Topics:
             queue_id,
             name,
             self._queues.notices,
-            settings.quota_of(name),
+            self._queues.quota_of(name),
             settings.topic_of(topic),
             after=self._reserved.get(topic, 0),
             owner=self,

@@ -17,7 +17,7 @@ import click
 
 import triack
 from triack.base.errors import QueueNotFound
-from triack.base.names import what_else
+from triack.base.names import TOPIC_PREFIX, composed, nearest, what_else
 from triack.base.printable import counted
 from triack.node.shell.queue_states import QueueState
 from triack.queues.mailboxes.system_queues import DEAD_LETTER_QUEUE
@@ -340,13 +340,14 @@ def release(*, data: Path, name: str) -> int:
 def pause(*, data: Path, name: str, arrivals: bool) -> int:
     """Pause a queue until `triack queue resume`. Restarts change nothing; what it accepts waits in it.
 
-    Readers of a queue of the node get nothing. To another node nothing leaves: QUEUE is then PEER/QUEUE, or PEER/ for
-    all messages to a peer.
+    Readers of a queue of the node get nothing; the queue is made if there is none. To another node nothing leaves:
+    QUEUE is then PEER/QUEUE, or PEER/ for all messages to a peer.
     """
 
     async def work(node: Host) -> int:
+        before = await stats_of(node)
         await node.pause(name, arrivals=arrivals)
-        click.echo(f"{name} is paused")
+        click.echo(f"{name} is paused{_if_made(name, before, await stats_of(node))}")
         return 0
 
     return run(visit(data, work))
@@ -388,18 +389,37 @@ def quota(
         raise click.UsageError("--reset takes the quota of the settings: leave out --messages, --bytes and --when-full")
 
     async def work(node: Host) -> int:
+        before = await stats_of(node)
         if given or reset:
             await node.set_quota(name, messages=messages, size_bytes=size_bytes, when_full=when_full)
-        known = (await stats_of(node)).queues
+        stats = await stats_of(node)
+        known = stats.queues
+        if name in _names(stats) - known.keys():
+            told = "as the settings say" if reset else "set by an operator" if given else "not shown for topics"
+            click.echo(f"{name}: its quota is {told}{_if_made(name, before, stats)}")
+            return 0
         if name not in known:
             raise QueueNotFound(f"there is no queue {name} of this node; {what_else(name, known)}")
         if isinstance(node, triack.Node) and not known[name].quota_is_set:
             click.echo(f"{name}: as the settings say; no process runs the node, so they are not known here")
         else:
-            click.echo(f"{name}: {_quota_of(known[name])}")
+            click.echo(f"{name}: {_quota_of(known[name])}{_if_made(name, before, stats)}")
         return 0
 
     return run(visit(data, work))
+
+
+def _if_made(name: str, before: triack.NodeStats, now: triack.NodeStats) -> str:
+    """What to add if a queue was made that was not there before: perhaps another one was meant."""
+    known = _names(before)
+    if composed(name) not in _names(now) - known:
+        return ""
+    meant = nearest(name, known)
+    return f"; it is a new queue{'' if meant is None else f', did you mean {meant}?'}"
+
+
+def _names(stats: triack.NodeStats) -> set[str]:
+    return {*stats.queues, *(f"{TOPIC_PREFIX}{root}" for root in stats.topics)}
 
 
 def _quota_of(it: triack.QueueStats) -> str:

@@ -115,6 +115,10 @@ def test_a_queue_is_paused_and_resumed(tmp_path: Path, *, running: bool) -> None
     assert all(it.startswith("resume, paused for ") for it in waits), waits
     assert run("resume", NOBODY, *at) == [f"{NOBODY} is resumed"]
     assert run("resume", NOBODY, *at) == [f"{NOBODY} was not paused"]
+    assert run("pause", "ordres", *at) == ["ordres is paused; it is a new queue, did you mean orders?"]
+    assert run("quota", "topic:Games", "--messages", "5", *at) == [
+        "topic:Games: its quota is set by an operator; it is a new queue"
+    ]
     if running:
         node.close()
 
