@@ -121,6 +121,16 @@ def test_a_stalled_stream_is_named() -> None:
     assert (report.level, report.problems[0][1]) == (Level.CRITICAL, "nothing has arrived at hub/q for 5.0m")
 
 
+def test_copies_in_journals_and_dead_letters_are_not_unread() -> None:
+    full = replace(QUEUE, messages=9, oldest_s=400.0)
+    queues = {"dead-letter": full, "$journal": full, "$journal.q": full, "q": replace(QUEUE, messages=2, oldest_s=1.0)}
+    data = judge(stats(queues=queues), NOTHING).data
+    assert [it.partition(";")[0] for it in data if it.startswith(("'unread'", "'oldest'"))] == [
+        "'unread'=2",
+        "'oldest'=1s",
+    ]
+
+
 def test_the_oldest_message_for_others_counts_whatever_its_class() -> None:
     """Each class and priority is a stream of its own."""
     young = triack.TransitStats(
