@@ -5,7 +5,7 @@ never lost, and never there twice. Messages in the hands of a reader are not tou
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Collection, Container, Iterable, Iterator
 from functools import cache
 from itertools import chain
 from typing import Any, NamedTuple
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from triack.base.checks import check_kind, check_texts, check_timeout
 from triack.base.delivery import TRANSACTIONAL_PRIORITY, Delivery
 from triack.base.errors import BodyLost, QueueNotFound, UsageError, WaitTimeout
-from triack.base.names import find_name, what_else
+from triack.base.names import find_name, split_topic, what_else
 from triack.node.handles.choosing import fetch
 from triack.node.handles.message import absolute
 from triack.node.handles.streaming import StoredBody, Upload, send_all
@@ -411,12 +411,17 @@ class QueueAdmin:
         name = self._pausable(queue)
         if arrivals and "/" in name:
             raise UsageError(f"pause {queue}: only a queue of this node has arrivals; no messages come into {name}")
+        if "/" not in name:
+            self._engine.make_queue(name)
         self._engine.pause(name, arrivals=arrivals, now_ns=self._clock())
         await self._port.commit()
 
     async def resume(self, queue: str) -> bool:
         """See ``Node.resume``."""
-        name = queue if queue in self._engine.queues.pauses.by_name else self._pausable(queue)
+        paused = self._engine.queues.pauses.by_name
+        name = queue if queue in paused else self._pausable(queue)
+        if "/" not in name:
+            self._require(name, paused)
         was_paused = self._engine.resume(name, self._clock())
         await self._port.commit()
         return was_paused
@@ -426,47 +431,67 @@ class QueueAdmin:
     ) -> None:
         """See ``Node.set_quota``."""
         self._port.check_alive()
-        name = self._own_name(queue)
+        queues, by_settings = self._engine.queues, messages is None and size_bytes is None and when_full is None
+        name = self._named("quota of", queue)
         if system := system_queue(name):
             raise UsageError(f"quota of {name}: the node itself works with that queue; {system.why_no_quota}")
-        before = self._engine.queues.quota_of(name)
+        if by_settings or "/" in name:
+            self._require(name, queues.set_quotas.by_name)
+        before = queues.quota_of(name)
         quota = Quota(
             before.messages if messages is None else messages,
             before.size_bytes if size_bytes is None else size_bytes,
             before.when_full if when_full is None else when_full,
         )
-        by_settings = messages is None and size_bytes is None and when_full is None
+        if not by_settings:
+            self._engine.make_queue(name)
         self._engine.set_quota(name, None if by_settings else quota, self._clock())
         await self._port.commit()
 
-    def _own_name(self, queue: object) -> str:
-        """The name of a queue of this node. Raises QueueNotFound; UsageError for another thing than text."""
-        if not isinstance(queue, str):
-            raise UsageError(f"quota of {queue!r}: the name of a queue is text")
+    def _require(self, name: str, kept: Container[str]) -> None:
+        """Raises QueueNotFound: this node has no queue of that name, nor is anything kept for one."""
         mailboxes = self._engine.queues.mailboxes
-        queue = find_name(queue, mailboxes)
-        if queue in mailboxes or queue in self._engine.queues.set_quotas.by_name:
+        if name not in mailboxes and name not in kept:
+            raise QueueNotFound(f"there is no queue {name} of this node; {what_else(name, mailboxes)}")
+
+    def _named(self, what: str, queue: object) -> str:
+        """The name of a queue of this node, which there may not be yet, or the destination of another one's.
+
+        Raises:
+            QueueNotFound: the node has a fixed set of queues without this one.
+            AddressError, UsageError: nothing can have that name.
+        """
+        if not isinstance(queue, str):
+            raise UsageError(f"{what} {queue!r}: the name of a queue is text")
+        queues = self._engine.queues
+        queue = find_name(queue, queues.mailboxes)
+        if queue in queues.mailboxes or queue in queues.set_quotas.by_name or system_queue(queue) is not None:
             return queue
-        raise QueueNotFound(f"there is no queue {queue} of this node; {what_else(queue, mailboxes)}")
+        target = self._port.check_way(queue, Delivery.TRANSACTIONAL)
+        if isinstance(target, RemoteQueue):
+            return target.destination
+        root, below = split_topic(queue)
+        if below:
+            raise UsageError(f"{what} {queue}: the topics below one root are one queue: name {root}")
+        return target.name
 
     def _pausable(self, queue: object) -> str:
-        """The name by which a queue is paused, see ``Pauses``. Raises QueueNotFound, AddressError, UsageError."""
+        """The name by which a queue is paused, see ``Pauses``; it may not be there yet. Raises as ``_named``."""
         self._port.check_alive()
-        if not isinstance(queue, str):
-            raise UsageError(f"pause {queue!r}: the name of a queue is text")
         mailboxes = self._engine.queues.mailboxes
-        queue = find_name(queue, mailboxes)
-        peer = queue.removesuffix("/")
-        if queue in mailboxes:
-            if isinstance(local_queue(queue), SystemQueue):
-                raise UsageError(f"pause {queue}: the node itself works with that queue, and cannot do without it")
-            return queue
-        if self._port.knows(peer):
-            return f"{peer}/"
-        if "/" in peer:
-            target = self._port.check_way(queue, Delivery.TRANSACTIONAL)
-            return target.destination if isinstance(target, RemoteQueue) else target.name
-        raise QueueNotFound(f"there is no queue and no peer {queue}; {what_else(queue, mailboxes)}")
+        if isinstance(queue, str) and (said := find_name(queue, mailboxes)) not in mailboxes and self._is_node(said):
+            return f"{said.removesuffix('/')}/"
+        name = self._named("pause", queue)
+        if isinstance(local_queue(name), SystemQueue):
+            raise UsageError(f"pause {queue}: the node itself works with that queue, and cannot do without it")
+        return name
+
+    def _is_node(self, name: str) -> bool:
+        """Whether a name is that of a node to which messages go. A pattern of a route says so with a ``/`` alone."""
+        peer, engine = name.removesuffix("/"), self._engine
+        if self._port.knows(peer) or any(peer in it.pausable for it in engine.transits.streams):
+            return True
+        return any(it.to == peer for it in engine.routes.all) or (name != peer and engine.routes.way(peer) is not None)
 
     async def _pages(
         self, queue: str, ids: Collection[str] | None

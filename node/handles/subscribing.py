@@ -257,9 +257,10 @@ class Subscribing(ABC):
         those of the publication. Entering the subscriber waits for the answer of that node; a durable subscription
         that is asked for goes on to be, when no answer comes.
 
-        It gets what arrives from now on. A subscription that is not durable ends with its reader, and its topic's
-        strategy (``Topic``) says when messages go to it. A durable one gets each message, also those that arrive while
-        nobody reads it, until ``unsubscribe``; but express messages only as long as the node runs.
+        It gets what arrives from now on, and nothing that ``publish`` has accepted before. A subscription that is not
+        durable ends with its reader, and its topic's strategy (``Topic``) says when messages go to it. A durable one
+        gets each message, also those that arrive while nobody reads it, until ``unsubscribe``; but express messages
+        only as long as the node runs.
 
         Args:
             pattern: the topics: ``Games.Cricket`` is that one, ``Games.*`` those one level below ``Games``, ``Games.#``

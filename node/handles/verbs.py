@@ -410,12 +410,13 @@ class Verbs(Sending, StreamSending, Acknowledging, Trusting, Requesting, Reloadi
         on. ``close`` and ``drain`` do not wait for what a paused queue holds.
 
         Args:
-            queue: a queue of this node; ``peer/queue``; or the name of a peer, with or without a ``/`` behind it, for
-                all messages to that peer. A queue of this node goes before a peer of the same name.
+            queue: a queue of this node, which is made if there is none; ``peer/queue``; or the name of a peer or of a
+                route, with or without a ``/`` behind it, for all messages to that node. A queue of this node goes
+                before a peer of the same name. What the pattern of a route leads to has the ``/``.
             arrivals: let nothing come into the queue of this node, either: senders wait, as for a full queue.
 
         Raises:
-            QueueNotFound: there is neither a queue nor a peer of that name.
+            QueueNotFound: the node has a fixed set of queues without this one.
             AddressError: the destination cannot be read, or names an unknown peer.
             UsageError: a queue that the node itself needs, or arrivals of an outgoing queue.
             NodeClosed, StoreFailed: the node has ended, or was not started.
@@ -432,7 +433,8 @@ class Verbs(Sending, StreamSending, Acknowledging, Trusting, Requesting, Reloadi
             Whether that queue, or that peer, was paused.
 
         Raises:
-            QueueNotFound, AddressError, UsageError: as for ``pause``.
+            QueueNotFound: there is neither a queue nor a peer of that name, and none is paused.
+            AddressError, UsageError: as for ``pause``.
             NodeClosed, StoreFailed: the node has ended, or was not started.
         """
         return await self._steering.resume(queue)
@@ -450,14 +452,16 @@ class Verbs(Sending, StreamSending, Acknowledging, Trusting, Requesting, Reloadi
         What is in the queue stays there, even if it is more.
 
         Args:
-            queue: its name.
+            queue: its name; it is made if there is none.
             messages: the most unacknowledged messages; None: as it is.
             size_bytes: the most bytes of the packets that hold them; None: as it is.
             when_full: ``hold`` lets senders wait, ``reject`` rejects their messages; None: as it is. With none of the
                 three, the queue has the quota of the settings again.
 
         Raises:
-            QueueNotFound: there is no such queue.
+            QueueNotFound: the node has a fixed set of queues without this one; or there is none that could have the
+                quota of the settings again.
+            AddressError: no queue can have that name.
             UsageError: the node itself works with the queue, or a limit is not valid.
             NodeClosed, StoreFailed: the node has ended, or was not started.
         """

@@ -31,6 +31,19 @@ def _joiner(patch: Patch) -> None:
     patch.setattr(TopicRoot, "enter", enter_early)
 
 
+@BUGS.by_seeds("a subscription gets messages that were accepted before it, if their commit had not returned")
+def _early(patch: Patch) -> None:
+    enter = TopicRoot.enter
+
+    def enter_early(self: TopicRoot, subscription: Subscription) -> None:
+        if subscription.after > self.last_place:
+            subscription.after = self.last_place
+            subscription.reader.done = NumberSet(self.last_place)
+        enter(self, subscription)
+
+    patch.setattr(TopicRoot, "enter", enter_early)
+
+
 @BUGS.by_seeds("messages that are too old are discarded though no other is dispatched")
 def _timer(patch: Patch) -> None:
     dispatch = TopicRoot.dispatch

@@ -354,7 +354,13 @@ class Engine(Steering):
         journals = Journals(self.queues, self._is_store_low, self.drops, self._record)
         self.outbox.copies.keep = journals.keep_sent
         topics = Topics(self.settings, self.queues, self.drops, self._record)
+        topics.pack = self._pack
         return desk, Jobs(*parts, self.wall, self.handshakes.number, journals=journals, topics=topics)
+
+    def _pack(self) -> None:
+        """Make packets of all that was accepted until now, those of durable classes in the next commit."""
+        self.outbox.pack_express(self.jobs.group)
+        self.outbox.pack_durable(self.jobs.group)
 
     def _make_transmitter(self) -> Transmitter:
         """Make the transmitter that serves the conversations."""

@@ -12,7 +12,7 @@ Quotas, unfinished large messages and charges are those of a queue (``Mailbox``)
 from collections import deque
 from collections.abc import Iterator
 from itertools import chain
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from triack.base.delivery import DURABLE
 from triack.base.names import LEVEL_END, TOPIC_PREFIX, StreamId
@@ -120,7 +120,9 @@ class TopicRoot(Mailbox):
         subscriptions: those to topics below it.
         next_place: the place of the next message to arrive.
         placed: contents that have got their places, until the session log has them.
-        reserved: the last place that the store has reserved.
+        unsaid: by subscriptions that began while messages before them had no record yet, what happened to these since,
+            and the place behind which the session log has it.
+        reserved: the last place that the store has reserved, or will have with the next commit.
         freed: places of contents that nobody wants any more, and whether anybody did, until then.
         discarded: number of messages that were dropped for slow subscriptions.
         unheard: number of messages that no subscription wanted.
@@ -151,6 +153,7 @@ class TopicRoot(Mailbox):
         "subscriptions",
         "topic",
         "unheard",
+        "unsaid",
     )
 
     def __init__(
@@ -173,6 +176,7 @@ class TopicRoot(Mailbox):
         self.contents = Contents(notices.cache, self._set_deadline)
         self.subscriptions: dict[Subscription, None] = {}
         self.placed: list[QueuedPacket] = []
+        self.unsaid: dict[Subscription, tuple[int, list[tuple[str, dict[str, Any]]]]] = {}
         self.freed: dict[str, list[Range]] = {}
         self.unheard = self.discarded = 0
         self.restoring = False

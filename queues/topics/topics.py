@@ -47,6 +47,7 @@ class Topics:
     Attributes:
         subscriptions: by their names.
         on_end: called with each subscription that ends.
+        pack: called before a subscription begins: what was accepted until then gets its place.
     """
 
     def __init__(
@@ -89,6 +90,7 @@ class Topics:
         self._told_ns: dict[tuple[Subscription, bool], int] = {}
         self._restoring = True
         self.on_end: Callable[[Subscription], None] = lambda _: None
+        self.pack: Callable[[], None] = lambda: None
         queues.make_topic = self._make_root
 
     # ---- starting
@@ -121,7 +123,7 @@ class Topics:
             queue_id,
             name,
             self._queues.notices,
-            settings.quota_of(name),
+            self._queues.quota_of(name),
             settings.topic_of(topic),
             after=self._reserved.get(topic, 0),
             owner=self,
@@ -143,7 +145,8 @@ class Topics:
         self._stirred[root] = None
 
     def handle_growing(self, root: TopicRoot) -> None:
-        """More places must be reserved with the next commit."""
+        """Reserve more places, with the next commit. A root that is removed, and made again, goes on behind them."""
+        root.reserved = self._reserved[root.topic] = root.next_place + PLACES
         self._growing[root] = None
 
     def handle_left(self, subscription: Subscription) -> None:
@@ -170,6 +173,8 @@ class Topics:
     ) -> Subscription:
         """Begin a subscription, or find the durable one of that name, which has the limits of its holder from now on.
 
+        What was accepted before is not for it, whether or not its commit has returned.
+
         Args:
             pattern: the topics; it was checked.
             turn: the call.
@@ -190,17 +195,13 @@ class Topics:
         title = title or (peer.title if peer is not None else durable or "")
         known = self.subscriptions.get(title) if title else None
         if known is not None:
-            if known.pattern != pattern or known.shared != shared:
-                kind = "shared" if known.shared else "not shared"
-                raise SubscriptionMismatch(
-                    f"subscribe to {pattern}: subscription {durable} is to {known.pattern}, and {kind}; "
-                    f"unsubscribe {durable} first"
-                )
+            _require_same(known, pattern, str(durable), shared=shared)
             if (known.max_unacked, known.ack_wait_ns) != (max_unacked, ack_wait_ns):
                 self._change(known, max_unacked, ack_wait_ns, turn.now_ns)
             return known
         root = self._queues.make_queue(f"{TOPIC_PREFIX}{topic}", turn.commit)
         assert isinstance(root, TopicRoot)
+        self.pack()
         self.note(turn.now_ns)
         row_id = 0
         if durable:
@@ -215,7 +216,7 @@ class Topics:
             durable=row_id,
             shared=shared,
             peer=peer,
-            after=root.last_place,
+            after=root.next_place - 1,
             max_unacked=max_unacked,
             ack_wait_ns=ack_wait_ns,
         )
@@ -242,7 +243,7 @@ class Topics:
         known.max_unacked, known.ack_wait_ns = max_unacked, ack_wait_ns
         self._notices.dirty[known] = None
         about = {"max_unacked": max_unacked, "ack_wait_ns": ack_wait_ns}
-        self._record("subscription_changed", now_ns, **known.record_fields, **about)
+        self._say("subscription_changed", known, now_ns, **about)
 
     def named(self, name: str) -> Subscription:
         """The subscription with this name, as in ``Message.queue``. Raises QueueNotFound."""
@@ -268,7 +269,7 @@ class Topics:
         self._notices.resuming.set(subscription, None)
         if subscription.durable:
             self._deleted.append(subscription.row_id)
-        self._record("unsubscribed", now_ns, **subscription.record_fields, reason=reason)
+        self._say("unsubscribed", subscription, now_ns, reason=reason)
         self.on_end(subscription)
 
     def suspend(self, subscription: Subscription, now_ns: int) -> None:
@@ -276,7 +277,7 @@ class Topics:
         if subscription.suspended_at is None and not subscription.has_ended:
             self.note(now_ns)
             subscription.suspend()
-            self._record("subscription_suspended", now_ns, **subscription.record_fields)
+            self._say("subscription_suspended", subscription, now_ns)
             subscription.root.stir()
 
     def resume(self, subscription: Subscription, now_ns: int) -> None:
@@ -286,7 +287,7 @@ class Topics:
             assert isinstance(root, TopicRoot)
             self.note(now_ns)
             root.resume(subscription)
-            self._record("subscription_resumed", now_ns, **subscription.record_fields)
+            self._say("subscription_resumed", subscription, now_ns)
             root.stir()
 
     def handle_settings(self, settings: NodeSettings) -> None:
@@ -371,7 +372,6 @@ class Topics:
         commit.subscription_deletes += self._deleted
         self._deleted = []
         for root in self._growing:
-            root.reserved = root.next_place + PLACES
             commit.state[f"{_KEY}{root.topic}"] = _PLACE.pack(root.reserved)
         self._growing.clear()
 
@@ -412,10 +412,15 @@ class Topics:
                 self._note_freed(root, now_ns)
 
     def _note_begun(self, subscription: Subscription, now_ns: int, *, recovered: bool = False) -> None:
-        self._record(
+        """Its record stands behind those of the messages that have places before it, also where their commit comes."""
+        root = subscription.root
+        assert isinstance(root, TopicRoot)
+        if root.next_place - 1 > root.last_place:
+            root.unsaid[subscription] = root.next_place - 1, []
+        self._say(
             "subscribed",
+            subscription,
             now_ns,
-            **subscription.record_fields,
             pattern=subscription.pattern,
             durable=subscription.durable,
             after=subscription.after,
@@ -425,8 +430,31 @@ class Topics:
             **({"recovered": True} if recovered else {}),
         )
 
+    def _say(self, event: str, one: Subscription, now_ns: int, **about: Any) -> None:
+        """Log what happened to a subscription; not before it is logged that this begins."""
+        root = one.root
+        assert isinstance(root, TopicRoot)
+        if one in root.unsaid:
+            root.unsaid[one][1].append((event, {**one.record_fields, **about}))
+        else:
+            self._record(event, now_ns, **one.record_fields, **about)
+
     def _note_placed(self, root: TopicRoot, now_ns: int, *, recovered: bool = False) -> None:
         placed, root.placed = root.placed, []
+        for one, (place, said) in list(root.unsaid.items()):
+            if place > root.last_place:
+                break
+            before = sum([packet.last_place <= place for packet in placed])
+            self._record_placed(root, placed[:before], now_ns)
+            placed = placed[before:]
+            del root.unsaid[one]
+            for event, fields in said:
+                self._record(event, now_ns, **fields)
+        self._record_placed(root, placed, now_ns, recovered=recovered)
+
+    def _record_placed(
+        self, root: TopicRoot, placed: list[QueuedPacket], now_ns: int, *, recovered: bool = False
+    ) -> None:
         for fields in placed_fields(root.topic, placed, recovered=recovered):
             self._record("placed", now_ns, **fields)
 
@@ -443,6 +471,15 @@ class Topics:
         freed, root.freed = root.freed, {}
         for reason, ranges in freed.items():
             self._record("content_freed", now_ns, topic=root.topic, ranges=sorted(ranges), reason=reason)
+
+
+def _require_same(known: Subscription, pattern: str, durable: str, *, shared: bool) -> None:
+    if known.pattern != pattern or known.shared != shared:
+        kind = "shared" if known.shared else "not shared"
+        raise SubscriptionMismatch(
+            f"subscribe to {pattern}: subscription {durable} is to {known.pattern}, and {kind}; "
+            f"unsubscribe {durable} first"
+        )
 
 
 def placed_fields(topic: str, placed: Iterable[QueuedPacket], *, recovered: bool) -> Iterator[dict[str, Any]]:

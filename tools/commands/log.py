@@ -14,6 +14,7 @@ import click
 from triack.base.errors import ReplayError
 from triack.base.printable import counted, escaped, escaped_json
 from triack.tools.commands.common import CommandGroup
+from triack.tools.commands.watching import working
 
 __all__ = ["log"]
 
@@ -63,7 +64,8 @@ def compact(directory: Path, output: Path | None) -> None:
 
     resolved = directory.resolve()
     try:
-        done = run(directory, output or resolved.with_name(f"{resolved.name}-compact"))
+        with working("compacting") as say:
+            done = run(directory, output or resolved.with_name(f"{resolved.name}-compact"), say)
     except ReplayError as error:
         click.echo(f"triack log compact: {escaped(str(error))}", err=True)
         sys.exit(EXIT_ERROR)
@@ -108,9 +110,11 @@ def tables(
 
     def work(spark: Any) -> Any:
         from triack import replay
+        from triack.tools.replay.engines.spark_progress import telling
 
         if not follow:
-            return replay.write(spark, directories, out)
+            with working("writing tables") as say, telling(spark, say):
+                return replay.write(spark, directories, out)
         every = {} if every_s is None else {"every_s": every_s}
         return replay.follow(spark, directories, out, **every, until_idle_s=until_idle_s, stop=stop, tell=_tell_batch)
 
@@ -158,7 +162,8 @@ def prune(
 
     before_ns = time.time_ns() - int(keep * 1e9)
     try:
-        done = run(directory, before_ns, nodes=nodes, dry_run=dry_run, accept=accept_broken)
+        with working("pruning") as say:
+            done = run(directory, before_ns, nodes=nodes, dry_run=dry_run, accept=accept_broken, say=say)
     except ReplayError as error:
         click.echo(f"triack log prune: {escaped(str(error))}", err=True)
         sys.exit(EXIT_ERROR)

@@ -7,7 +7,7 @@ import base64
 import os
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -17,7 +17,7 @@ import click
 
 import triack
 from triack.base.errors import QueueNotFound
-from triack.base.names import what_else
+from triack.base.names import TOPIC_PREFIX, composed, nearest, what_else
 from triack.base.printable import counted
 from triack.node.shell.queue_states import QueueState
 from triack.queues.mailboxes.system_queues import DEAD_LETTER_QUEUE
@@ -340,13 +340,14 @@ def release(*, data: Path, name: str) -> int:
 def pause(*, data: Path, name: str, arrivals: bool) -> int:
     """Pause a queue until `triack queue resume`. Restarts change nothing; what it accepts waits in it.
 
-    Readers of a queue of the node get nothing. To another node nothing leaves: QUEUE is then PEER/QUEUE, or PEER/ for
-    all messages to a peer.
+    Readers of a queue of the node get nothing; the queue is made if there is none. To another node nothing leaves:
+    QUEUE is then PEER/QUEUE, or PEER/ for all messages to a peer.
     """
 
     async def work(node: Host) -> int:
+        before = await stats_of(node)
         await node.pause(name, arrivals=arrivals)
-        click.echo(f"{name} is paused")
+        click.echo(f"{name} is paused{_if_made(name, before, await stats_of(node))}")
         return 0
 
     return run(visit(data, work))
@@ -388,18 +389,37 @@ def quota(
         raise click.UsageError("--reset takes the quota of the settings: leave out --messages, --bytes and --when-full")
 
     async def work(node: Host) -> int:
+        before = await stats_of(node)
         if given or reset:
             await node.set_quota(name, messages=messages, size_bytes=size_bytes, when_full=when_full)
-        known = (await stats_of(node)).queues
+        stats = await stats_of(node)
+        known = stats.queues
+        if name in _names(stats) - known.keys():
+            told = "as the settings say" if reset else "set by an operator" if given else "not shown for topics"
+            click.echo(f"{name}: its quota is {told}{_if_made(name, before, stats)}")
+            return 0
         if name not in known:
             raise QueueNotFound(f"there is no queue {name} of this node; {what_else(name, known)}")
         if isinstance(node, triack.Node) and not known[name].quota_is_set:
             click.echo(f"{name}: as the settings say; no process runs the node, so they are not known here")
         else:
-            click.echo(f"{name}: {_quota_of(known[name])}")
+            click.echo(f"{name}: {_quota_of(known[name])}{_if_made(name, before, stats)}")
         return 0
 
     return run(visit(data, work))
+
+
+def _if_made(name: str, before: triack.NodeStats, now: triack.NodeStats) -> str:
+    """What to add if a queue was made that was not there before: perhaps another one was meant."""
+    known = _names(before)
+    if composed(name) not in _names(now) - known:
+        return ""
+    meant = nearest(name, known)
+    return f"; it is a new queue{'' if meant is None else f', did you mean {meant}?'}"
+
+
+def _names(stats: triack.NodeStats) -> set[str]:
+    return {*stats.queues, *(f"{TOPIC_PREFIX}{root}" for root in stats.topics)}
 
 
 def _quota_of(it: triack.QueueStats) -> str:
@@ -463,41 +483,47 @@ async def _steer(
 
 
 def _rows(stats: triack.NodeStats) -> list[dict[str, Any]]:
-    rows = {
-        name: _row(name, "in")
-        | {"messages": it.messages, "in_hand": it.in_hand, "bytes": it.bytes, "oldest_s": it.oldest_s}
-        | {"state": it.state, "waits_for": it.waits_for}
-        | _pause(it.paused_s)
-        for name, it in stats.queues.items()
-    }
-    for it in stats.outgoing:
-        name = f"{it.peer}/{it.queue}"
-        row = rows.setdefault(name, _row(name, "out"))
-        row["messages"] += it.messages
-        row["bytes"] += it.bytes
-        if row["state"] is None or it.messages:
-            # Of several classes, that of one with messages.
-            row |= {"state": it.state, "waits_for": it.waits_for or row["waits_for"]}
-        row |= _pause(it.paused_s)
-    return [*rows.values(), *map(_transit_row, stats.transit)]
+    here = [
+        _row(name, "in", it) | {"in_hand": it.in_hand, "oldest_s": it.oldest_s} for name, it in stats.queues.items()
+    ]
+    out = [_row(f"{it.peer}/{it.queue}", "out", it) for it in stats.outgoing]
+    passing = [
+        _row(f"{it.final}/{it.queue}", f"from {it.came_by}", it) | {"oldest_s": it.oldest_s} for it in stats.transit
+    ]
+    return [*here, *_folded(out), *_folded(passing)]
 
 
-def _transit_row(it: triack.TransitStats) -> dict[str, Any]:
-    row = _row(f"{it.final}/{it.queue}", f"from {it.came_by}") | {"messages": it.messages, "bytes": it.bytes}
-    return row | {"oldest_s": it.oldest_s, "state": it.state, "waits_for": it.waits_for} | _pause(it.paused_s)
+def _row(name: str, kind: str, it: triack.QueueStats | triack.OutgoingStats | triack.TransitStats) -> dict[str, Any]:
+    figures = {"messages": it.messages, "in_hand": 0, "bytes": it.bytes, "oldest_s": None}
+    by_priority = None if isinstance(it, triack.QueueStats) else {it.priority: it.messages}
+    words = {"by_priority": by_priority, "paused_s": it.paused_s, "state": it.state, "waits_for": it.waits_for}
+    paused = {} if it.paused_s is None else {"waits_for": f"resume, paused for {age_of(it.paused_s)}"}
+    return {"queue": name, "kind": kind, **figures, **words, **paused}
 
 
-def _row(name: str, kind: str) -> dict[str, Any]:
-    figures = {"messages": 0, "in_hand": 0, "bytes": 0, "oldest_s": None}
-    return {"queue": name, "kind": kind, **figures, "paused_s": None, "state": None, "waits_for": None}
+def _folded(streams: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """One row for the classes and priorities of a destination; one for each state, if what waits is in several."""
+    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for row in streams:
+        found.setdefault((row["queue"], row["kind"]), []).append(row)
+    for rows in found.values():
+        waiting = [it for it in rows if it["messages"] or it["bytes"]] or rows[:1]
+        for state in dict.fromkeys(it["state"] for it in waiting):
+            yield _joined([it for it in waiting if it["state"] == state])
+
+
+def _joined(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    sums = {what: sum(it[what] for it in rows) for what in ("messages", "bytes")}
+    oldest_s = max((it["oldest_s"] for it in rows if it["oldest_s"] is not None), default=None)
+    by_priority: Counter[int] = Counter()
+    for it in rows:
+        by_priority.update(it["by_priority"])
+    waits_for = ", ".join(dict.fromkeys(it["waits_for"] for it in rows if it["waits_for"] is not None)) or None
+    return rows[0] | sums | {"oldest_s": oldest_s, "by_priority": dict(by_priority), "waits_for": waits_for}
 
 
 def _words(row: dict[str, Any]) -> dict[str, Any]:
     return {"state": row["state"], "waits_for": row["waits_for"]}
-
-
-def _pause(paused_s: float | None) -> dict[str, Any]:
-    return {} if paused_s is None else {"paused_s": paused_s, "waits_for": f"resume, paused for {age_of(paused_s)}"}
 
 
 def _as_json(message: triack.BrowsedMessage) -> str:

@@ -1,16 +1,20 @@
-"""Views that are drawn again and again, until somebody has seen enough: ``--watch`` and ``triack top``."""
+"""What is shown while a command goes on: views that are drawn again and again, and how far long work is."""
 
 import asyncio
 import contextlib
 import sys
-from collections.abc import Awaitable, Callable
+import time
+from collections.abc import Awaitable, Callable, Iterator
 from io import StringIO
 
 import click
 
 from triack.tools.commands.common import FloatRange, console_on
 
-__all__ = ["repeat", "watch_option"]
+__all__ = ["repeat", "watch_option", "working"]
+
+PLAIN_S = 5.0
+"""Seconds between two lines about long work where there is no terminal: soon enough for a person who waits."""
 
 Draw = Callable[[], Awaitable[None]]
 """Writes one view with ``click.echo``."""
@@ -49,3 +53,33 @@ async def repeat(draw: Draw, every_s: float | None) -> None:
                 await draw()
             live.update(Text(written.getvalue()), refresh=True)
             await asyncio.sleep(every_s)
+
+
+@contextlib.contextmanager
+def working(what: str) -> Iterator[Callable[[str], None]]:
+    """Say on stderr how far long work is, until the block ends; of work that is soon done, nothing stays there.
+
+    On a terminal one line changes, and goes in the end. Elsewhere there is a line every few seconds.
+
+    Args:
+        what: the work, such as "replaying".
+
+    Yields:
+        Call it with the progress in words, from any thread.
+    """
+    console = console_on(stderr=True)
+    if console.is_terminal:
+        from rich.markup import escape
+
+        with console.status(what) as status:
+            yield lambda text: status.update(f"{what}: {escape(text)}")
+        return
+    said_s = time.monotonic()
+
+    def say(text: str) -> None:
+        nonlocal said_s
+        if time.monotonic() - said_s >= PLAIN_S:
+            said_s = time.monotonic()
+            click.echo(f"{what}: {text}", err=True)
+
+    yield say

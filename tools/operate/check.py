@@ -164,7 +164,9 @@ def _judge_queues(report: Report, stats: "triack.NodeStats", wanted: Wanted) -> 
                 f"messages {name}", queue.messages, limits, f"{name} has {counted(queue.messages, 'message')}"
             )
     ages = {name: it.oldest_s or 0.0 for name, it in stats.queues.items() if awaits_reader(name)}
-    ages |= {f"{it.final}/{it.queue} from {it.came_by}": it.oldest_s for it in stats.transit}
+    for it in stats.transit:  # each class and priority is a stream of its own
+        where = f"{it.final}/{it.queue} from {it.came_by}"
+        ages[where] = max(ages.get(where, 0.0), it.oldest_s)
     oldest = max(ages, key=lambda name: ages[name], default="")
     age_s = ages.get(oldest, 0.0)
     report.measure("unread", unread, None, "")

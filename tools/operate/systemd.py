@@ -3,10 +3,12 @@
 import shlex
 import shutil
 import sys
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import click
 
+from triack.base.errors import UsageError
 from triack.base.names import check_name
 
 __all__ = ["systemd", "unit"]
@@ -47,7 +49,7 @@ WantedBy={target}
 """
 _HARDENING = """\
 ProtectSystem=strict
-ProtectHome=yes
+{writable}ProtectHome={home}
 ProtectProc=invisible
 ProtectClock=yes
 ProtectHostname=yes
@@ -56,7 +58,7 @@ ProtectKernelModules=yes
 ProtectKernelTunables=yes
 ProtectControlGroups=yes
 PrivateDevices=yes
-PrivateTmp=yes
+PrivateTmp={tmp}
 RemoveIPC=yes
 RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX AF_NETLINK
 RestrictNamespaces=yes
@@ -70,37 +72,81 @@ CapabilityBoundingSet=
 """
 """Not for units of a user: their service manager lacks the privileges for most of them (systemd.exec(5))."""
 
+_HOMES = ("/home", "/root", "/run/user")
+_HIDDEN = {**dict.fromkeys(_HOMES, "ProtectHome"), **dict.fromkeys(("/tmp", "/var/tmp"), "PrivateTmp")}  # noqa: S108
+"""What the hardening hides from the node, and the setting that does so (systemd.exec(5))."""
+_PATHS = ("data", "log", "tls_cert", "tls_key", "tls_ca")
+"""The keys of the table ``node`` that name files and directories."""
+_WRITTEN = ("data", "log")
+"""Those to which the node writes."""
 
-def unit(name: str, arguments: tuple[str, ...], *, user: str | None, program: tuple[str, ...]) -> str:
+
+def unit(
+    name: str,
+    arguments: tuple[str, ...],
+    *,
+    user: str | None,
+    program: tuple[str, ...],
+    paths: dict[str, str] | None = None,
+) -> str:
     """The text of a unit.
 
     Args:
         name: of the node.
-        arguments: of ``triack serve``; without ``--data``, the unit's own state directory is added.
+        arguments: of ``triack serve``; without a data directory, the unit's own state directory is added.
         user: the user that it runs as; None for a unit of the service manager of a user.
         program: the command line before ``serve``.
+        paths: what ``serve`` finds in the arguments, and in the file that these name, by the keys of ``_PATHS``.
     """
+    paths = paths or {}
     wanted = ["serve", *arguments]
     if "--name" not in arguments:
         wanted += ["--name", name]
     command = " ".join(_quoted(part) for part in (*program, *wanted))
-    if not any(part == "--data" or part.startswith("--data=") for part in arguments):
+    if "data" not in paths and not any(part == "--data" or part.startswith("--data=") for part in arguments):
         command += f" --data %S/triack/{name}"
     return _UNIT.format(
         name=name,
         watchdog=WATCHDOG_S,
         user="" if user is None else f"User={user}\n",
         command=command,
-        hardening="" if user is None else _HARDENING,
+        hardening="" if user is None else _hardening(name, user, program, paths),
         target="default.target" if user is None else "multi-user.target",
     )
 
 
-def _quoted(part: str) -> str:
-    """A word of ExecStart, as systemd.syntax(7) quotes it: specifiers and variables in it mean nothing."""
+def _hardening(name: str, user: str, program: tuple[str, ...], paths: dict[str, str]) -> str:
+    written = [paths[key] for key in _WRITTEN if key in paths]
+    others = [it for it in written if not Path(it).is_relative_to(f"/var/lib/triack/{name}")]
+    writable = ""
+    if others:
+        words = " ".join(_quoted(it, "%") for it in others)
+        made = shlex.join(["install", "-d", "-m", "0700", "-o", user, *others]).replace("\n", " ")
+        writable = f"# Make them before the start: {made}\nReadWritePaths={words}\n"
+    home = tmp = "yes"
+    hidden = {_hidden(Path(part)) for part in (program[0], sys.executable)} - {""}
+    if hidden:
+        writable += (
+            f"# The program is in {', '.join(sorted(hidden))}, so the node sees that: better install it elsewhere.\n"
+        )
+        home = "read-only" if hidden & set(_HOMES) else home
+        tmp = "yes" if hidden <= set(_HOMES) else "no"
+    return _HARDENING.format(writable=writable, home=home, tmp=tmp)
+
+
+def _hidden(path: Path) -> str:
+    """The directory with a path, also behind links, that a hardened unit hides; empty if there is none."""
+    both = path, path.resolve()
+    return next((it for it in _HIDDEN if any(one.is_relative_to(it) for one in both)), "")
+
+
+def _quoted(part: str, expanded: Collection[str] = "%$") -> str:
+    """A word, as systemd.syntax(7) quotes it: specifiers and, in ExecStart, variables in it mean nothing."""
     if part and set(part) <= _PLAIN:
         return part
-    escaped = part.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$").replace("\n", "\\n")
+    escaped = part.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    for character in expanded:
+        escaped = escaped.replace(character, 2 * character)
     return f'"{escaped}"'
 
 
@@ -118,11 +164,12 @@ _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ01234567
 def systemd(*, name: str, is_user: bool, run_as: str, folder: Path | None, arguments: tuple[str, ...]) -> int:
     """Write a unit for systemd that runs `triack serve` with these options.
 
-    Without --to it is printed. Without --data among the options of serve, the node has a directory of its own below
-    /var/lib/triack, or below the state directory of the user.
+    Without --to it is printed. Without a data directory among the options of serve, or in the file of its --config, the
+    node has one of its own below /var/lib/triack, or below the state directory of the user.
     """
     check_name(name)
-    text = unit(name, arguments, user=None if is_user else run_as, program=_program())
+    paths = _paths_of(arguments, name, is_user=is_user)
+    text = unit(name, arguments, user=None if is_user else run_as, program=_program(), paths=paths)
     if folder is None:
         click.echo(text, nl=False)
         return 0
@@ -134,6 +181,50 @@ def systemd(*, name: str, is_user: bool, run_as: str, folder: Path | None, argum
         f"{path}\nthen: {reload} && {reload.split(' daemon', maxsplit=1)[0]} enable --now {shlex.quote(path.stem)}"
     )
     return 0
+
+
+def _paths_of(arguments: tuple[str, ...], name: str, *, is_user: bool) -> dict[str, str]:
+    """The paths that options of ``serve`` name, by their keys. Raises UsageError for one it would not find."""
+    paths = {key: (said, path) for said, key, path in _named_paths(arguments)}
+    for key, (said, path) in paths.items():
+        if not Path(path).is_absolute():
+            raise UsageError(f"{said}: systemd starts the node in another directory; say {Path(path).absolute()}")
+        hidden = "" if is_user else _hidden(Path(path))
+        if hidden:
+            instead = "name a place elsewhere, as below /srv"
+            if key == "data":
+                instead = f"leave it out, and the node has /var/lib/triack/{name}"
+            raise UsageError(
+                f"{said}: the unit hides {hidden} from the node ({_HIDDEN[hidden]}); {instead}, or have --user write a "
+                "unit of your own service manager, which hides nothing"
+            )
+    return {key: path for key, (_, path) in paths.items()}
+
+
+def _named_paths(arguments: tuple[str, ...]) -> Iterator[tuple[str, str, str]]:
+    """The paths that options of ``serve`` name: what says it, the key, and the path. Of one key, the last counts.
+
+    Raises:
+        UsageError: ``serve`` has no such option.
+        ConfigError: the file of ``--config`` cannot be used.
+    """
+    from triack.node.config.config import Sources
+    from triack.tools.commands.serve import serve
+
+    given = serve.make_parser(click.Context(serve)).parse_args(list(arguments))[0]
+    file = given.get("file")
+    if file is not None:
+        yield f"--config {file}", "config", file
+        if Path(file).is_file():
+            node = Sources(Path(file)).read().node
+            found = {key: path for key in _PATHS if (path := getattr(node, key)) is not None}
+            yield from ((f"{key} = {path} in {file}", key, path) for key, path in found.items())
+    for assigned in given.get("assignments", ()):
+        key, _, value = assigned.partition("=")
+        key, path = key.strip().removeprefix("node."), value.strip().strip("\"'")
+        if key in _PATHS and path != "none":
+            yield f"--set {assigned}", key, path
+    yield from ((f"--{key.replace('_', '-')} {given[key]}", key, given[key]) for key in _PATHS if key in given)
 
 
 def _program() -> tuple[str, ...]:

@@ -8,7 +8,6 @@ import signal
 import sys
 import traceback
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Final
@@ -20,6 +19,7 @@ from rich.table import Table
 from triack.base.errors import ReplayError
 from triack.base.printable import counted, escaped, escaped_json
 from triack.tools.commands.common import FloatRange, console_on
+from triack.tools.commands.watching import working
 from triack.tools.replay.checks.catalogue import CHECKS
 from triack.tools.replay.engines.follow import follow
 from triack.tools.replay.log.schema import IF_ANY, Timeline, Verdict, Violation, reader_account
@@ -27,7 +27,6 @@ from triack.tools.replay.run import ENGINES, replay, write_page
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.status import Status
 
 _EXITS: Final = {"pass": 0, "fail": 1, "incomplete": 3}
 """The exit codes tell a broken promise from missing logs."""
@@ -99,10 +98,8 @@ def command(
         if live:
             verdict = _follow(directories, until_idle, checkpoint, report)
         else:
-            # On a terminal; elsewhere it shows nothing.
-            with console_on(stderr=True).status("replaying") as status:
-                given = list(directories)
-                verdict = replay(given, engine=engine, master=master, report=report, say=partial(_show, status))
+            with working("replaying") as say:
+                verdict = replay(list(directories), engine=engine, master=master, report=report, say=say)
     except (ReplayError, OSError) as error:
         click.echo(f"triack replay: {escaped(str(error))}", err=True)
         sys.exit(_EXIT_UNREAD)
@@ -125,10 +122,6 @@ def _print(verdict: Verdict, *, as_json: bool) -> None:
         with console.capture() as captured:
             show(verdict, console)
         click.echo(captured.get(), nl=False)
-
-
-def _show(status: Status, text: str) -> None:
-    status.update(f"replaying: {text}")
 
 
 def _follow(

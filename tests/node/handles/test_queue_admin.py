@@ -341,10 +341,39 @@ async def test_senders_wait_while_arrivals_are_paused(node: triack.Node) -> None
     assert await bodies(node, "orders", 2) == [b"1", b"2"]
 
 
+async def test_a_queue_is_paused_and_limited_before_its_first_message(tmp_path: Path) -> None:
+    """A topic is as well. The pauses and the quotas outlive the process."""
+    names = "orders", "topic:Games"
+    async with make("a", tmp_path) as node:
+        for name in names:
+            await node.pause(name, arrivals=name == "orders")
+            await node.set_quota(name, messages=2)
+        assert node.stats().queues["orders"].paused_s is not None
+    async with make("a", tmp_path) as node, node.subscribe("Games.#", durable="audit") as audit:
+        with pytest.raises(triack.WouldBlock):
+            node.send_nowait("orders", b"1")
+        await node.publish("Games.Go", b"2")
+        with pytest.raises(triack.WaitTimeout):
+            await audit.get(SOON)
+        assert [await node.resume(name) for name in names] == [True, True]
+        assert (await audit.get(WAIT)).body == b"2"
+        for name in names:
+            await node.send_many(name, [b"3", b"4"], until="queued")
+            with pytest.raises(triack.WouldBlock):
+                node.send_nowait(name, b"5")
+
+
+async def test_a_fixed_set_of_queues_has_no_others_to_pause() -> None:
+    async with make(queues=["orders"]) as node:
+        for work in (node.pause("ordres"), node.set_quota("ordres", messages=1)):
+            with pytest.raises(triack.QueueNotFound, match="did you mean orders"):
+                await work
+
+
 async def test_what_cannot_be_paused_is_named(node: triack.Node) -> None:
     await node.send("orders", b"1")
     for name, arrivals, error, what in (
-        ("ordres", False, triack.QueueNotFound, "no queue and no peer ordres; did you mean orders"),
+        ("topic:Games.Go", False, triack.UsageError, "one queue: name topic:Games"),
         ("dead-letter", False, triack.UsageError, "the node itself works with that queue"),
         ("nowhere/orders", False, triack.AddressError, "nowhere"),
         (NOBODY, True, triack.UsageError, "only a queue of this node has arrivals"),
@@ -353,6 +382,9 @@ async def test_what_cannot_be_paused_is_named(node: triack.Node) -> None:
         with pytest.raises(error, match=what):
             await node.pause(name, arrivals=arrivals)  # type: ignore[arg-type]
     assert not await node.resume("orders")
+    for work in (node.resume("ordres"), node.set_quota("ordres")):
+        with pytest.raises(triack.QueueNotFound, match="no queue ordres of this node; did you mean orders"):
+            await work
 
 
 @pytest.mark.slow
@@ -370,6 +402,19 @@ async def test_all_messages_to_a_peer_are_paused_by_its_name(tmp_path: Path) -> 
         assert node.stats().queues["b"].paused_s is not None
         assert (await node.resume("b"), await node.resume("b/")) == (True, True)
         assert [it.paused_s for it in node.stats().outgoing] == [None]
+
+
+async def test_what_routes_lead_to_is_paused_by_its_name(tmp_path: Path) -> None:
+    """No queue of that name is made. What a pattern leads to could be such a queue, so it has a stroke."""
+    routes = [triack.Route("cloud", via="hub"), triack.Route("*", via="hub")]
+    async with triack.open("a", data=tmp_path, routes=routes) as node, triack.open("hub", data=None) as hub:
+        await node.trust("hub", hub.key)
+        for name in ("cloud", "plant-b/"):
+            await node.pause(name)
+            await node.send(f"{name.removesuffix('/')}/orders", b"1")
+        assert [it.paused_s is None for it in node.stats().outgoing] == [False, False]
+        assert list(node.stats().queues) == ["dead-letter"]
+        assert await node.resume("cloud")
 
 
 async def test_dead_letters_are_sent_again_by_reason_and_age(node: triack.Node) -> None:

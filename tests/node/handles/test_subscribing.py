@@ -25,6 +25,23 @@ async def test_each_subscription_gets_each_message_that_matches_once() -> None:
         assert (last.body, last.topic, last.label) == (b"deep", "Games.Cricket.Scores", "l")
 
 
+async def test_what_was_accepted_before_a_subscription_is_not_for_it() -> None:
+    """Whatever the disk has: nothing waits for the commit."""
+    async with make() as node:
+        async with node.subscribe("Games.#", durable="audit"):
+            pass
+        for delivery in triack.Delivery:
+            await node.publish("Games.Cricket", delivery.label.encode(), delivery=delivery)
+        async with (
+            node.subscribe("Games.#") as one,
+            node.subscribe("Games.Cricket", durable="late") as late,
+            node.subscribe("Games.#", durable="audit") as audit,
+        ):
+            await node.publish("Games.Cricket", b"after")
+            assert await read(one, 1) == await read(late, 1) == [b"after"]
+            assert sorted(await read(audit, 4)) == [b"after", b"express", b"recoverable", b"transactional"]
+
+
 async def test_a_durable_subscription_gets_all_that_came_while_nobody_read_it(tmp_path: Path) -> None:
     async with make(data=tmp_path) as node:
         async with node.subscribe("Games.#", durable="audit") as audit:

@@ -63,14 +63,20 @@ class Bench:
     def publish(
         self, count: int, below: str = "Cricket", delivery: Delivery = Delivery.EXPRESS, **properties: Any
     ) -> None:
-        """Publish messages ``0``, ``1``, ... that come in packets of ``per_packet``."""
+        """Publish messages ``0``, ``1``, ... that come in packets of ``per_packet``, and commit them."""
+        self.accept(count, below, delivery, **properties)
+        self.step()
+
+    def accept(
+        self, count: int, below: str = "Cricket", delivery: Delivery = Delivery.TRANSACTIONAL, **properties: Any
+    ) -> None:
+        """Put such messages into the next commit; express ones are there without it."""
         messages = [Outgoing(b"%d" % (self._ordinal + at), topic=below, **properties) for at in range(count)]
         packed, self._ordinal = pack(messages, LARGEST, self._ordinal, self.turn().now_ms, self.per_packet)
         for item in packed:
             self._number += 1
             packet = QueuedPacket((), ORIGIN, 1, 1, self._number, delivery, 1, len(item.body), [item.body])
             self.queues.put("topic:Games", packet, item.body[:HEAD_BYTES], self.turn())
-        self.step()
 
     def step(self) -> None:
         """A commit of all that is due, and what follows from it."""

@@ -76,6 +76,72 @@ def test_the_log_has_each_step_of_a_message_in_order() -> None:
     assert bench.of("content_freed") == [{"topic": "Games", "ranges": [(1, 3)], "reason": "all"}]
 
 
+def story_of(bench: Bench) -> list[tuple[str, int]]:
+    """The records of places and subscriptions, with the last place of each."""
+    found: list[tuple[str, int]] = []
+    for name, fields in bench.records:
+        if name == "placed":
+            found.append((name, fields["at_place"] - 1 + sum(packets * each for packets, each in fields["counts"])))
+        elif "subscri" in name:
+            found.append((f"{name} {fields['subscription']}", fields.get("after", 0)))
+    return found
+
+
+@pytest.mark.parametrize("per_packet", [1, 10])
+def test_a_subscription_gets_nothing_of_a_commit_that_has_not_returned(per_packet: int) -> None:
+    """Nor express messages that wait behind it. In the log, it begins behind them."""
+    bench = Bench(per_packet)
+    audit = bench.subscribe(durable="audit")
+    bench.accept(2)
+    bench.accept(1, delivery=Delivery.EXPRESS)
+    one, late = bench.subscribe(), bench.subscribe(durable="late", max_unacked=3)
+    bench.accept(2)
+    last = bench.subscribe("Games.Cricket")
+    bench.subscribe(durable="late", max_unacked=5)
+    bench.subscribe(durable="brief")
+    bench.topics.end(bench.topics.subscriptions["brief"], "unsubscribed", bench.now_ns)
+    bench.step()
+    bench.publish(1)
+    assert bench.read(audit) == [0, 1, 2, 3, 4, 5]
+    assert bench.read(one) == bench.read(late) == [3, 4, 5]
+    assert bench.read(last) == [5]
+    assert story_of(bench) == [
+        ("subscribed audit", 0),
+        ("placed", 2),
+        ("placed", 3),
+        ("subscribed $1", 3),
+        ("subscribed late", 3),
+        ("subscription_changed late", 0),
+        ("placed", 5),
+        ("subscribed $2", 5),
+        ("subscribed brief", 5),
+        ("unsubscribed brief", 0),
+        ("placed", 6),
+    ]
+
+
+def test_messages_that_a_crash_takes_leave_their_places_empty() -> None:
+    """A durable subscription that began behind them misses nothing that comes in the next process."""
+    bench = Bench()
+    bench.accept(3, delivery=Delivery.EXPRESS)
+    bench.subscribe(durable="late")
+    bench.step()
+    again = bench.restart()
+    again.publish(2, delivery=Delivery.TRANSACTIONAL)
+    assert again.read(again.topics.subscriptions["late"]) == [3, 4]
+
+
+def test_no_place_comes_twice_when_a_root_is_removed_and_made_again() -> None:
+    bench = Bench()
+    one = bench.subscribe()
+    bench.publish(3)
+    bench.topics.end(one, "closed", bench.now_ns)
+    bench.step()
+    bench.queues.make_room()
+    assert not bench.topics.roots
+    assert bench.subscribe().after >= 3
+
+
 def test_another_strategy_is_in_force_at_once() -> None:
     bench = Bench(strategy="slowest_sub_rate", max_unacked=1)
     one, _ = bench.subscribe(), bench.subscribe()

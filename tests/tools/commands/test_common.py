@@ -10,18 +10,20 @@ import subprocess
 import sys
 import tomllib
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 
 import click
 import pytest
 from click.testing import CliRunner, Result
+from rich.console import Console
 
 import triack
 from tests.certificates import make_certificate
 from tests.tools import processes
 from tests.tools.processes import SECONDS, message_of, start
 from tests.tools.processes import triack as call
-from tests.tools.replay.builder import healthy
+from tests.tools.replay.builder import close_segments, healthy
 from tests.tools.replay.judging import plant
 from triack.base.ack_trigger import AckTrigger
 from triack.base.errors import AddressError, IdentityError, UsageError
@@ -29,12 +31,13 @@ from triack.node.config.config import Sources
 from triack.node.config.keys import KEYS
 from triack.queues.node_settings import NodeSettings, Topic
 from triack.tools.cli import cli
-from triack.tools.commands import common
+from triack.tools.commands import common, watching
 from triack.tools.commands.common import console_on, data_option, log_for, name_for, read_pairs, read_peers, read_tls
 from triack.tools.commands.completion import completion
 from triack.tools.commands.config import config, template
 from triack.tools.commands.log import Age, log
 from triack.tools.commands.serve import serve
+from triack.tools.commands.watching import working
 from triack.tools.replay.run import replay
 
 # What the commands share.
@@ -536,3 +539,44 @@ def test_a_name_that_is_no_context_says_what_there_is(named: Path, monkeypatch: 
     assert str(typed("context", "use", "plan").exception) == "no context plan; did you mean plant?"
     monkeypatch.setenv("TRIACK_CONTEXT", "other")
     assert str(typed("keygen").exception) == "no context other; there is plant"
+
+
+# How far long work is.
+
+
+def test_long_work_says_how_far_it_is(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Where there is no terminal, in lines; work that is soon done says nothing."""
+    with working("counting") as say:
+        say("1 of 2")
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr(watching, "PLAIN_S", 0)
+    with working("counting") as say:
+        say("1 of 2")
+    assert capsys.readouterr().err == "counting: 1 of 2\n"
+
+
+def test_on_a_terminal_long_work_has_one_line_that_changes_and_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = StringIO()
+    console = Console(file=written, force_terminal=True, width=80)
+    monkeypatch.setattr(watching, "console_on", lambda **_: console)
+    with working("counting") as say:
+        say("[1] of 2")
+        console.print("a line of its own")
+    text = written.getvalue()
+    assert "counting" in text
+    assert text.endswith("\x1b[2K")  # the line is cleared
+
+
+@pytest.mark.slow
+@pytest.mark.gate
+@pytest.mark.parametrize(("name", "what"), [("compact", "compacting"), ("prune", "pruning")])
+def test_commands_on_logs_say_how_far_they_are(
+    name: str, what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watching, "PLAIN_S", 0)
+    healthy().save(tmp_path / "logs")
+    close_segments(tmp_path / "logs")
+    options = ["--keep", "0s"] if name == "prune" else []
+    result = CliRunner().invoke(log, [name, str(tmp_path / "logs"), *options])
+    assert result.exit_code == 0, result.output
+    assert result.stderr.splitlines()[0].startswith(f"{what}: ")

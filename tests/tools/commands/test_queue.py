@@ -2,6 +2,7 @@
 
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from tests.tools.processes import message_of
 from tests.tools.processes import triack as command
 from triack.node.node import port_of
 from triack.queues.packing import Outgoing
+from triack.tools.commands.queue import _rows
 
 NOBODY = "udp://127.0.0.1:9/orders"
 
@@ -113,6 +115,10 @@ def test_a_queue_is_paused_and_resumed(tmp_path: Path, *, running: bool) -> None
     assert all(it.startswith("resume, paused for ") for it in waits), waits
     assert run("resume", NOBODY, *at) == [f"{NOBODY} is resumed"]
     assert run("resume", NOBODY, *at) == [f"{NOBODY} was not paused"]
+    assert run("pause", "ordres", *at) == ["ordres is paused; it is a new queue, did you mean orders?"]
+    assert run("quota", "topic:Games", "--messages", "5", *at) == [
+        "topic:Games: its quota is set by an operator; it is a new queue"
+    ]
     if running:
         node.close()
 
@@ -293,3 +299,20 @@ async def test_the_letters_of_a_relay_say_what_they_are(tmp_path: Path) -> None:
     one, other = run("browse", "dead-letter", "--data", tmp_path)
     assert one.endswith("purged b/q  sealed, 9 bytes")
     assert other.endswith("purged b/q  9 bytes, part of a message of 4000")
+
+
+def test_streams_to_one_destination_share_a_row_unless_some_are_in_another_state(tmp_path: Path) -> None:
+    sent = triack.OutgoingStats("hub", "q", triack.TRANSACTIONAL, 3, 1, 9, 3, state="connected", waits_for="order-ack")
+    with triack.sync.open("a", data=tmp_path, insecure=True) as node:
+        stats = node.stats()
+    out = [
+        replace(sent, messages=0, bytes=0, state="inactive", waits_for=None, priority=1),
+        sent,
+        replace(sent, delivery=triack.RECOVERABLE, waits_for="store-ack", priority=5),
+        replace(sent, delivery=triack.RECOVERABLE, state="held", waits_for="room: queue-full", priority=7),
+    ]
+    rows = [it for it in _rows(replace(stats, outgoing=out)) if it["kind"] == "out"]
+    assert [(it["messages"], it["by_priority"], it["state"], it["waits_for"]) for it in rows] == [
+        (6, {0: 3, 5: 3}, "connected", "order-ack, store-ack"),
+        (3, {7: 3}, "held", "room: queue-full"),
+    ]

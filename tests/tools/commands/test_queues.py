@@ -252,20 +252,23 @@ def test_a_relay_explains_itself_and_shows_what_waits(tmp_path: Path) -> None:
             "no peer has the name cloud, and no route is for it"
         ]
         assert "which calls it plant" in run_route("route", "test", "old", *at)[0]
-        sensor.send("plant-b/orders", b"12 valves", delivery=triack.RECOVERABLE).stored(WAIT)
-        row = next(json.loads(line) for line in run_route("queue", "list", "--json", *at) if "plant-b" in line)
-        assert (row["queue"], row["kind"], row["messages"]) == ("plant-b/orders", "from sensor", 1)
+        sensor.send("plant-b/orders", b"12 valves").stored(WAIT)
+        for priority in (1, 1, 7):
+            sensor.send("plant-b/orders", b"12 valves", delivery=triack.RECOVERABLE, priority=priority).stored(WAIT)
+        [row] = [json.loads(line) for line in run_route("queue", "list", "--json", *at) if "plant-b" in line]
+        assert (row["queue"], row["kind"], row["messages"]) == ("plant-b/orders", "from sensor", 4)
+        assert row["by_priority"] == {"0": 1, "1": 2, "7": 1}
         assert json.loads(run_route("status", "--json", *at)[0])["transit"][0]["came_by"] == "sensor"
         [told] = [line.split() for line in run_route("status", *at) if line.startswith("plant ")]
-        assert told[3] == "1"  # on the way
+        assert told[3] == "4"  # on the way
         [looked] = [
             it for it in json.loads(run_route("top", "--once", "--json", *at)[0])["peers"] if it["peer"] == "plant"
         ]
-        assert looked["waiting"] == 1
+        assert looked["waiting"] == 4
         [checked] = run_route("check", "--oldest", "0,1000", *at, code=1)
         assert "the oldest message of plant-b/orders from sensor is" in checked
-        assert "'outgoing'=1;" in checked
-        assert run_route("route", "purge", "plant-b", *at) == ["1 message removed"]
+        assert "'outgoing'=4;" in checked
+        assert run_route("route", "purge", "plant-b", *at) == ["4 messages removed"]
         assert hub.stats().transit == []
 
 

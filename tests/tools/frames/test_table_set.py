@@ -5,9 +5,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from click.testing import CliRunner
 
 from tests.tools.replay.builder import ALPHA, BETA, healthy
 from triack.base.errors import ReplayError
+from triack.tools.commands import watching
+from triack.tools.commands.log import log
 from triack.tools.replay.engines.local_engine import replay_local
 from triack.tools.replay.log.files import find_logs
 
@@ -41,6 +44,15 @@ def test_the_sums_of_the_tables_are_those_of_the_verdict(spark: "SparkSession", 
     assert tables.violations.count() == 0
     with pytest.raises(AttributeError, match="no table 'queue'; there are segments,"):
         tables.queue  # noqa: B018
+
+
+def test_the_command_says_how_far_it_is(spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    del spark  # the command takes the one that is open
+    monkeypatch.setattr(watching, "PLAIN_S", 0)
+    healthy().save(tmp_path / "logs")
+    result = CliRunner().invoke(log, ["tables", str(tmp_path / "logs"), "--out", str(tmp_path / "out")])
+    assert result.exit_code == 0, result.output
+    assert re.fullmatch(r"writing tables: step \d+, [\d,]+ of its [\d,]+ tasks done", result.stderr.splitlines()[0])
 
 
 def test_a_run_adds_what_is_new_and_a_run_that_died_is_made_again(

@@ -23,7 +23,7 @@ from click.testing import CliRunner
 import triack
 from tests.house import ROOT
 from tests.node.nodes import WAIT, hanging_disk, make, open_sync, quick
-from tests.tools.processes import SECONDS, Server, start, wait_until
+from tests.tools.processes import SECONDS, Server, message_of, start, wait_until
 from tests.tools.processes import triack as command
 from triack import sync
 from triack.base.reasons import Trouble
@@ -119,6 +119,29 @@ def test_a_stalled_stream_is_named() -> None:
     stalled = triack.OutgoingStats("hub", "q", triack.TRANSACTIONAL, 3, 1, 9, 3, stalled_s=301.0)
     report = judge(stats(outgoing=[stalled]), replace(NOTHING, stalled=Limits(60, 300)))
     assert (report.level, report.problems[0][1]) == (Level.CRITICAL, "nothing has arrived at hub/q for 5.0m")
+
+
+def test_copies_in_journals_and_dead_letters_are_not_unread() -> None:
+    full = replace(QUEUE, messages=9, oldest_s=400.0)
+    queues = {"dead-letter": full, "$journal": full, "$journal.q": full, "q": replace(QUEUE, messages=2, oldest_s=1.0)}
+    data = judge(stats(queues=queues), NOTHING).data
+    assert [it.partition(";")[0] for it in data if it.startswith(("'unread'", "'oldest'"))] == [
+        "'unread'=2",
+        "'oldest'=1s",
+    ]
+
+
+def test_the_oldest_message_for_others_counts_whatever_its_class() -> None:
+    """Each class and priority is a stream of its own."""
+    young = triack.TransitStats(
+        "cloud", "q", triack.RECOVERABLE, "sensor", "cloud", 1, 1, 9, 5.0, None, None, "waiting", "answer"
+    )
+    old = replace(young, delivery=triack.TRANSACTIONAL, oldest_s=301.0)
+    report = judge(stats(transit=[old, young]), replace(NOTHING, oldest=Limits(60, 300)))
+    assert (report.level, report.problems[0][1]) == (
+        Level.CRITICAL,
+        "the oldest message of cloud/q from sensor is 5.0m old",
+    )
 
 
 def test_what_is_wrong_comes_before_what_is_unknown() -> None:
@@ -446,6 +469,13 @@ def test_systemd_finds_no_fault(options: tuple[str, ...], tmp_path: Path) -> Non
 
 
 @needs_systemd
+def test_systemd_finds_no_fault_with_places_to_write(tmp_path: Path) -> None:
+    done = command("systemd", "--name", "a", "--to", tmp_path, "--", "--data", "/srv/a", "--log", "/srv/a %l $b")
+    assert done.returncode == 0, done.stderr
+    verify(tmp_path / "triack-a.service")
+
+
+@needs_systemd
 def test_little_is_exposed(tmp_path: Path) -> None:
     path = tmp_path / "triack-a.service"
     path.write_text(unit("a", LISTEN, user="triack", program=("/usr/bin/true",)))
@@ -463,6 +493,46 @@ def test_words_that_systemd_would_expand_stay_as_they_are() -> None:
 def test_a_directory_of_the_callers_choice_is_taken() -> None:
     assert "%S" not in unit("a", ("--data", "/srv/a"), user=None, program=("/usr/bin/triack",))
     assert "WantedBy=default.target" in unit("a", (), user=None, program=("/usr/bin/triack",))
+
+
+@pytest.mark.parametrize(
+    ("options", "what"),
+    [
+        (("--data", "data"), "--data data: systemd starts the node in another directory; say /"),
+        (
+            ("--data=/root/a",),
+            "/root/a: the unit hides /root from the node .ProtectHome.; .* has /var/lib/triack/plant-b",
+        ),
+        (("--log", "/home/a/logs"), "/home/a/logs: the unit hides /home from the node .ProtectHome.; name a place"),
+        (("--tls-cert", "/var/tmp/c"), "--tls-cert /var/tmp/c: the unit hides /var/tmp from the node .PrivateTmp."),
+        (("--set", "node.log=/run/user/1/l"), "--set node.log=/run/user/1/l: the unit hides /run/user from the node"),
+        (("--dta", "/srv/a"), "No such option '--dta'"),
+    ],
+)
+def test_paths_that_the_node_would_not_find_are_refused(options: tuple[str, ...], what: str, tmp_path: Path) -> None:
+    done = command("systemd", "--name", "plant-b", "--to", tmp_path, "--", *options)
+    assert re.search(what, message_of(done)), message_of(done)
+    assert (done.returncode, list(tmp_path.iterdir())) == (2, [])
+
+
+def test_paths_of_the_file_of_settings_count_and_a_unit_of_your_own_hides_none(tmp_path: Path) -> None:
+    """A relative path there is relative to that file."""
+    (file := tmp_path / "triack.toml").write_text('[node]\ndata = "d"\n')
+    done = command("systemd", "--name", "a", "--user", "--", "--config", file)
+    assert f"serve --config {file} --name a\n" in done.stdout.decode()
+    text = unit("a", (), user="u", program=("/usr/bin/true",), paths={"data": "/srv/a", "log": "/srv/a %l"})
+    assert 'ReadWritePaths=/srv/a "/srv/a %%l"\n' in text
+    assert "# Make them before the start: install -d -m 0700 -o u /srv/a '/srv/a %l'\n" in text
+    assert "ReadWritePaths" not in unit("a", (), user="u", program=("x",), paths={"data": "/var/lib/triack/a/d"})
+
+
+def test_a_program_in_a_home_is_not_hidden_from_its_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", "/usr/bin/python3")
+    there = {where: unit("a", (), user="u", program=(f"{where}/bin/triack",)) for where in ("/opt", "/home/me", "/tmp")}
+    for where, home, tmp in (("/opt", "yes", "yes"), ("/home/me", "read-only", "yes"), ("/tmp", "yes", "no")):
+        assert f"ProtectHome={home}\n" in there[where]
+        assert f"PrivateTmp={tmp}\n" in there[where]
+    assert "# The program is in /home, so the node sees that" in there["/home/me"]
 
 
 def test_a_name_that_is_none_is_refused(tmp_path: Path) -> None:

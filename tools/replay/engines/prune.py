@@ -14,7 +14,7 @@ import contextlib
 import os
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -81,7 +81,13 @@ class Pruned:
 
 
 def prune(
-    directory: Path, before_ns: int, *, nodes: Iterable[str] = (), dry_run: bool = False, accept: bool = False
+    directory: Path,
+    before_ns: int,
+    *,
+    nodes: Iterable[str] = (),
+    dry_run: bool = False,
+    accept: bool = False,
+    say: Callable[[str], None] = lambda _: None,
 ) -> Pruned:
     """Remove the segments of a directory that ended before a time, and leave a summary of them.
 
@@ -92,6 +98,7 @@ def prune(
         nodes: names or ids of the nodes whose segments are removed; empty: of all.
         dry_run: judge and say what would be removed, and change nothing.
         accept: remove even what breaks a promise; the summary keeps the findings, so later replays find them, too.
+        say: called now and then with the progress in words.
 
     Raises:
         ReplayError: there is no log, one cannot be read, another run prunes the directory, or it cannot be written.
@@ -112,7 +119,7 @@ def prune(
         done = Pruned([log.path for log in [*left_over, *old]], bytes=sum(log.size for log in [*left_over, *old]))
         obsolete = [Path(path) for path in loaded.replaced]
         if old:
-            past = _judge(directory, loaded.past, old, done)
+            past = _judge(directory, loaded.past, old, done, say)
             if done.verdict is not None and done.verdict.violations and not accept:
                 return Pruned(verdict=done.verdict, refused=True)
             if not dry_run:
@@ -180,11 +187,12 @@ def _names_in(firsts: Iterable[Record | None]) -> set[str]:
     return {first["name"] for first in firsts if first is not None and "name" in first}
 
 
-def _judge(directory: Path, before: Past | None, old: list[LogFile], done: Pruned) -> Past:
+def _judge(directory: Path, before: Past | None, old: list[LogFile], done: Pruned, say: Callable[[str], None]) -> Past:
     """Judge everything, and return what is known at the cut."""
     judge = begin_judge(before, forgets=True)
     try:
-        for log in old:
+        for number, log in enumerate(old, start=1):
+            say(f"old file {number:,} of {len(old):,}")
             for path, records in _whole(log):
                 judge.read(path, records)
     except DisorderError:
@@ -193,10 +201,10 @@ def _judge(directory: Path, before: Past | None, old: list[LogFile], done: Prune
     past = judge.past(freeze_part)
     known = sum(segment.records for segment in before.segments) if before is not None else 0
     done.records = sum(segment.records for segment in past.segments) - known
-    verdict = done.verdict = _verdict(directory)
+    verdict = done.verdict = _verdict(directory, say)
     if verdict.violations:
         # The logs grow: what was read of one node may be older than what was read of another.
-        again = _verdict(directory)
+        again = _verdict(directory, say)
         if {it.identity for it in verdict.findings}.isdisjoint(it.identity for it in again.findings):
             done.verdict = again
     return past
@@ -215,9 +223,9 @@ def _whole(log: LogFile) -> Iterator[tuple[str, Iterator[Record]]]:
         raise ReplayError(f"{reading.path} {reading.fault}")
 
 
-def _verdict(directory: Path) -> Verdict:
+def _verdict(directory: Path, say: Callable[[str], None]) -> Verdict:
     listing = list_logs([directory])
-    verdict = replay_local(in_order(listing), None, listing)
+    verdict = replay_local(in_order(listing), say, listing)
     for path, why in verdict.unread.items():
         raise ReplayError(f"{path} {why}")
     return verdict

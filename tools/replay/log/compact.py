@@ -12,7 +12,7 @@ import importlib
 import json
 import os
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import chain, islice
@@ -109,12 +109,13 @@ class _File:
             self.room_bytes += grown.bytes
 
 
-def compact(directory: Path, output: Path) -> Compacted:
+def compact(directory: Path, output: Path, say: Callable[[str], None] = lambda _: None) -> Compacted:
     """Make Parquet files of the session logs in a directory, of those that are new or have grown.
 
     Args:
         directory: searched in depth.
         output: where the files go; not within the directory, which would have each record twice.
+        say: called now and then with the progress in words.
 
     Raises:
         ReplayError: there is no log, one cannot be read or is there twice, or the output cannot be read or written.
@@ -129,7 +130,9 @@ def compact(directory: Path, output: Path) -> Compacted:
         output.mkdir(parents=True, exist_ok=True)
         for summary in listing.summaries:
             _copy(Path(summary.path), output / Path(summary.path).relative_to(directory))
-        for file in _plan(segments, output):
+        files = _plan(segments, output)
+        for number, file in enumerate(files, start=1):
+            say(f"file {number:,} of {len(files):,}")
             _write(file, done)
     except OSError as error:  # of the output: a log that cannot be read is a ReplayError
         raise ReplayError(f"cannot write {output}: {error.strerror}") from error
