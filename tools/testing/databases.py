@@ -241,10 +241,15 @@ def _first_word(statement: str) -> str:
 
 @functools.cache
 def _watched(kind: Any) -> Any:
-    """A class of connections or cursors, with what makes it one of the world; a function that makes them as it is."""
-    for mixin in (_Connection, _Cursor):
-        if isinstance(kind, type) and issubclass(kind, mixin.__base__ or object):
-            return type(kind.__name__, (mixin, kind), {"__module__": kind.__module__})
+    """A class of connections or cursors, with what makes it one of the world; a function that makes them as it is.
+
+    What a class of a user's does itself comes first.
+    """
+    for base, ours in ((sqlite3.Connection, _Connection), (sqlite3.Cursor, _Cursor)):
+        if kind is base:
+            return ours
+        if isinstance(kind, type) and issubclass(kind, base):
+            return type(kind.__name__, (kind, ours), {"__module__": kind.__module__})
     return kind
 
 

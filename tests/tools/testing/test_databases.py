@@ -392,7 +392,9 @@ def test_threads_write_in_the_order_in_which_they_were_started(file: Path) -> No
 
 async def test_a_connection_keeps_its_class_and_its_rules(triack_world: World, file: Path) -> None:
     class Mine(sqlite3.Connection):
-        pass
+        def execute(self, sql: str, parameters: Any = (), /) -> sqlite3.Cursor:
+            said.append(sql)
+            return super().execute(sql, parameters)
 
     async def serve() -> None:
         db = sqlite3.connect(str(file), 5.0, 0, None, True, Mine)
@@ -400,6 +402,7 @@ async def test_a_connection_keeps_its_class_and_its_rules(triack_world: World, f
         assert isinstance(db.cursor(), sqlite3.Cursor)
         db.row_factory = sqlite3.Row
         assert db.execute("SELECT 1 AS one").fetchone()["one"] == 1
+        assert said == ["SELECT 1 AS one"]
         with pytest.raises(sqlite3.ProgrammingError, match="can only be used in that same thread"):
             await asyncio.to_thread(db.execute, "SELECT 1")
         db.execute("BEGIN")
@@ -409,6 +412,7 @@ async def test_a_connection_keeps_its_class_and_its_rules(triack_world: World, f
         with pytest.raises(sqlite3.ProgrammingError, match="closed"):
             db.execute("INSERT INTO t VALUES (1)")
 
+    said: list[str] = []
     await triack_world.machine("a").run(serve())
     assert rows(file) == []
 
