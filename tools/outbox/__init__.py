@@ -8,7 +8,7 @@ if triack.outbox.is_new(connection, message): ...                           # wh
 from triack.outbox.database import create_tables
 from triack.outbox.enqueue import enqueue, enqueue_async
 from triack.outbox.errors import OutboxTaken
-from triack.outbox.inbox import forget, is_new
+from triack.outbox.inbox import forget, is_new, is_new_async
 from triack.outbox.pump import Pump
 
-__all__ = ["OutboxTaken", "Pump", "create_tables", "enqueue", "enqueue_async", "forget", "is_new"]
+__all__ = ["OutboxTaken", "Pump", "create_tables", "enqueue", "enqueue_async", "forget", "is_new", "is_new_async"]

@@ -7,11 +7,12 @@ name it in ``paramstyle``; SQLAlchemy takes the named form.
 import re
 import sys
 from collections.abc import Mapping
+from inspect import isawaitable
 from typing import Any
 
 from triack.base.errors import UsageError
 
-__all__ = ["INBOX", "OUTBOX", "as_table", "create_tables", "execute", "is_of", "native", "placed"]
+__all__ = ["INBOX", "OUTBOX", "as_table", "create_tables", "execute", "execute_async", "is_of", "native", "placed"]
 
 OUTBOX = "triack_outbox"
 """The table of messages to send; ``triack_outbox_owner`` says which node sends them."""
@@ -85,6 +86,31 @@ def execute(connection: Any, statement: str, values: Mapping[str, object]) -> An
     cursor = connection.cursor()
     cursor.execute(*said)
     return cursor
+
+
+async def execute_async(connection: Any, statement: str, values: Mapping[str, object], *, sync: str) -> Any:
+    """``execute`` for SQLAlchemy's ``AsyncSession`` and ``AsyncConnection``, aiosqlite and asynchronous psycopg.
+
+    Args:
+        connection: one of these.
+        statement: as for ``execute``.
+        values: as for ``execute``.
+        sync: the function for other connections, as the error names it.
+
+    Raises:
+        UsageError: this is no such connection.
+    """
+    if is_of(connection, "sqlalchemy"):
+        from sqlalchemy import text
+
+        done: Any = connection.execute(text(statement), dict(values))
+    elif is_of(connection, "aiosqlite"):
+        done = connection.execute(statement, dict(values))  # SQLite itself takes named parameters
+    else:
+        done = connection.execute(*placed(connection, statement, values))
+    if not isawaitable(done):
+        raise UsageError(f"{sync}_async: {connection!r} is not asynchronous; {sync}() takes it")
+    return await done
 
 
 def placed(connection: Any, statement: str, values: Mapping[str, object]) -> tuple[str, Any]:

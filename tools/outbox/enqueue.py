@@ -2,15 +2,13 @@
 
 import json
 import time
-from inspect import isawaitable
 from typing import Any, Unpack
 from uuid import uuid4
 
 from triack.base.delivery import Delivery, check_priority
-from triack.base.errors import UsageError
 from triack.base.names import composed
 from triack.node.shell.outgoing_message import MessageProperties, as_bytes, check_size, with_properties
-from triack.outbox.database import OUTBOX, as_table, execute, is_of, placed
+from triack.outbox.database import OUTBOX, as_table, execute, execute_async
 from triack.transport.address import Destination
 
 __all__ = ["enqueue", "enqueue_async"]
@@ -56,18 +54,7 @@ async def enqueue_async(
         UsageError, AddressError, MessageTooLarge: as ``enqueue``.
     """
     values = _row(destination, body, properties)
-    statement = _INSERT.format(table=as_table(table))
-    if is_of(connection, "sqlalchemy"):
-        from sqlalchemy import text
-
-        done: Any = connection.execute(text(statement), values)
-    elif is_of(connection, "aiosqlite"):
-        done = connection.execute(statement, values)  # SQLite itself takes named parameters
-    else:
-        done = connection.execute(*placed(connection, statement, values))
-    if not isawaitable(done):
-        raise UsageError(f"enqueue_async: {connection!r} is not asynchronous; enqueue() takes it")
-    await done
+    await execute_async(connection, _INSERT.format(table=as_table(table)), values, sync="enqueue")
     return str(values["id"])
 
 

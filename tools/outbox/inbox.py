@@ -5,12 +5,14 @@ from typing import Any
 
 from triack.base.checks import LONGEST_LIFE_S, check_between
 from triack.node.handles.message import Message
-from triack.outbox.database import INBOX, as_table, execute
+from triack.outbox.database import INBOX, as_table, execute, execute_async
 
-__all__ = ["forget", "is_new"]
+__all__ = ["forget", "is_new", "is_new_async"]
 
 KEPT_S = 7 * 86_400.0
 """A message comes again within seconds of a crash; a machine that is down over a long weekend is back within a week."""
+
+_INSERT = "INSERT INTO {table} (id, received_ms) VALUES (:id, :now_ms) ON CONFLICT (id) DO NOTHING"
 
 
 def is_new(connection: Any, message: Message, *, table: str = INBOX) -> bool:
@@ -27,8 +29,17 @@ def is_new(connection: Any, message: Message, *, table: str = INBOX) -> bool:
     Raises:
         UsageError: this is no connection.
     """
-    statement = f"INSERT INTO {as_table(table)} (id, received_ms) VALUES (:id, :now_ms) ON CONFLICT (id) DO NOTHING"
-    done = execute(connection, statement, {"id": message.id, "now_ms": _now_ms()})
+    done = execute(connection, _INSERT.format(table=as_table(table)), _row(message))
+    return bool(done.rowcount == 1)
+
+
+async def is_new_async(connection: Any, message: Message, *, table: str = INBOX) -> bool:
+    """``is_new`` for SQLAlchemy's ``AsyncSession`` and ``AsyncConnection``, aiosqlite and asynchronous psycopg.
+
+    Raises:
+        UsageError: as ``is_new``.
+    """
+    done = await execute_async(connection, _INSERT.format(table=as_table(table)), _row(message), sync="is_new")
     return bool(done.rowcount == 1)
 
 
@@ -50,6 +61,10 @@ def forget(connection: Any, *, older_than_s: float = KEPT_S, table: str = INBOX)
     before_ms = _now_ms() - round(older_than_s * 1_000)
     done = execute(connection, f"DELETE FROM {as_table(table)} WHERE received_ms < :before", {"before": before_ms})
     return int(done.rowcount)
+
+
+def _row(message: Message) -> dict[str, object]:
+    return {"id": message.id, "now_ms": _now_ms()}
 
 
 def _now_ms() -> int:

@@ -29,11 +29,12 @@ from typing import Any, NoReturn, TypeVar, TypeVarTuple
 from triack.base.units import SECOND
 from triack.node.shell.platform import PLATFORM
 from triack.testing.errors import NotSimulated, TooMuchHappens
-from triack.testing.threads import Threads
+from triack.testing.threads import PROCESS, Process, Threads
+from triack.tools.sim.disk import ProcessCrashed
 from triack.tools.sim.world import Livelock
 from triack.tools.sim.world import World as Time
 
-__all__ = ["PROCESS", "Process", "VirtualLoop"]
+__all__ = ["VirtualLoop"]
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -47,23 +48,6 @@ THREAD_NS = 1_000_000
 """The longest that a job for another thread takes."""
 CANCELS_MAX = 100
 """A task that goes on after this many cancellations is left alone."""
-
-
-class Process:
-    """The owner of tasks, which may stand still.
-
-    Attributes:
-        runs: whether its tasks go on.
-        held: due events that wait for it.
-    """
-
-    def __init__(self) -> None:
-        self.runs = True
-        self.held: list[_Handle | _Timer] = []
-
-
-PROCESS: contextvars.ContextVar[Process | None] = contextvars.ContextVar("triack_process", default=None)
-"""The process to which events planned in this context belong."""
 
 
 class _Handle(asyncio.Handle):
@@ -136,7 +120,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self.on_too_much: Callable[[TooMuchHappens], None] = lambda _error: self.stop()
         self.reports: list[Context] = []
         self.tasks: dict[asyncio.Task[Any], None] = {}
-        self.threads = Threads()
+        self.threads = Threads(self.call_later)
         self._time = time
         self._time.events_max = self._max_events = max_events
         self._turns = (0, 0)
@@ -504,6 +488,8 @@ class VirtualLoop(asyncio.AbstractEventLoop):
 
     def call_exception_handler(self, context: Context) -> None:
         """Something went wrong where nobody waits."""
+        if isinstance(context.get("exception"), ProcessCrashed):
+            return  # a task of a process that died in the middle of its step
         if self._exception_handler is None:
             self.default_exception_handler(context)
         else:

@@ -184,8 +184,9 @@ class Machine(Hardware):
     def crash_after(self, effects: int | None, *, power: bool = False) -> None:
         """Crash, or lose power, after this many more effects, before the next one. None: not any more.
 
-        An effect is a datagram sent, a change of the disk or a sync, or records added to the session log. To try each
-        possible moment, run the test with 0, 1, 2, ... until it ends with the machine still up.
+        An effect is a datagram sent, a change of the disk or a sync, or records added to the session log; with SQLite
+        also a statement that changes a database, a commit, and its answer. To try each possible moment, run the test
+        with 0, 1, 2, ... until it ends with the machine still up.
 
         Raises:
             UsageError: the machine is down, or this is no number of effects.

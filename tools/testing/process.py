@@ -22,7 +22,7 @@ from triack.node.shell.worker import Then, Worker
 from triack.store.store import Store
 from triack.testing.endpoint import SimEndpoint
 from triack.testing.hardware import Hardware
-from triack.testing.loop import PROCESS, Process
+from triack.testing.threads import PROCESS, Process
 from triack.tools.sim.disk import ProcessCrashed
 from triack.tools.sim.effects import Effects
 from triack.transport.address import Address
@@ -161,7 +161,6 @@ class SimProcess(Process, real.Platform):
         on_end: called when its effects end; it ends the process. May be replaced.
 
     Attributes:
-        is_dead: whether it has crashed, or the world has ended.
         context: its tasks are made in this context.
         effects: its effects on the outside, until one of them ends it.
         logs: the session logs of its nodes.
@@ -173,7 +172,6 @@ class SimProcess(Process, real.Platform):
     def __init__(self, machine: Hardware, on_end: Callable[[], None]) -> None:
         super().__init__()
         self.machine = machine
-        self.is_dead = False
         self.effects = Effects()
         self.on_end = on_end
         self.logs: list[SimLog] = []
@@ -294,6 +292,8 @@ class SimProcess(Process, real.Platform):
         end_disk()
         for store in self._stores:
             store.abandon()
+        for belonging in list(self.belongings):
+            belonging.end()
 
 
 class Nowhere(real.Platform):

@@ -10,17 +10,19 @@ where one waits, so that none is seen halfway.
 """
 
 import contextlib
+import contextvars
 import itertools
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from queue import SimpleQueue
 from types import FrameType
-from typing import Any
+from typing import Any, Protocol
 
-__all__ = ["PATIENCE_S", "Threads", "WatchedThread"]
+__all__ = ["PATIENCE_S", "PROCESS", "Process", "Threads", "WatchedThread", "find_watcher"]
 
 PATIENCE_S = 30.0
 """Seconds of real time that a world waits for a thread: far more than one that computes takes in a test."""
@@ -43,6 +45,38 @@ _EVENT_LOOPS = ("select", "uvloop", "uvloop.loop")
 _LOCK = type(threading.Lock())
 _WAIT = threading.Condition.wait.__code__
 """Where events, queues, futures and timers of Python wait."""
+
+
+class Belonging(Protocol):
+    """Something of a process that ends with it."""
+
+    def end(self) -> None:
+        """The process has died."""
+
+
+class Process:
+    """The owner of tasks and threads, which may stand still.
+
+    Attributes:
+        runs: whether they go on.
+        is_dead: whether they never will.
+        held: due events of the event loop that wait for it.
+        belongings: what ends with it.
+    """
+
+    def __init__(self) -> None:
+        self.runs = True
+        self.is_dead = False
+        self.held: list[Any] = []
+        self.belongings = weakref.WeakSet[Belonging]()
+
+    def take_effect(self) -> bool:
+        """Whether an effect that it is about to have happens."""
+        return not self.is_dead
+
+
+PROCESS: contextvars.ContextVar[Process | None] = contextvars.ContextVar("triack_process", default=None)
+"""The process to which tasks and events that are made in this context belong, and in a thread that thread."""
 
 
 class WatchedThread:
@@ -113,15 +147,21 @@ class Threads:
 
     Attributes:
         on_late: called with the threads that do not come to an end.
+        plan: plans a call in the loop, some seconds of virtual time from now.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, plan: Callable[[float, Callable[[], None]], object]) -> None:
         self.on_late: Callable[[list[WatchedThread]], None] = lambda _late: None
+        self.plan = plan
         self._numbers = itertools.count()
         self._live: dict[WatchedThread, None] = {}
         # Jobs of pools that the last settling did not see done: their pool, and the place of their calls.
         self._jobs: dict[Future[Any], tuple[ThreadPoolExecutor, int]] = {}
         self._calls: list[tuple[int, Any]] = []
+        # Threads that wait for the loop's: their places, whether one of them may go on, and the lock at which it waits.
+        self._asking: list[tuple[int, Callable[[], bool], threading.Lock]] = []
+        self._is_closed = False
+        self._settled = 0
         self._home = 0
         self._interval: float | None = None
 
@@ -167,14 +207,56 @@ class Threads:
 
     def settle(self) -> list[Any]:
         """Wait until no thread is busy. Returns what they have called, in order."""
+        self._settled += 1
         if self._live or self._jobs:
-            self._wait()
+            self.rest()
             self._live = {it: None for it in self._live if not it.ended}
             self._jobs = {job: given for job, given in self._jobs.items() if not job.done()}
         if not self._calls:
             return []
         calls, self._calls = self._calls, []
         return [handle for _, handle in sorted(calls, key=lambda call: call[0])]
+
+    def rest(self) -> None:
+        """Wait until no thread is busy, or may go on that has asked for that."""
+        self._wait()
+        while self._let_one_go_on():
+            self._wait()
+
+    def _let_one_go_on(self) -> bool:
+        for asking in sorted(self._asking, key=lambda it: it[0]):
+            _, may_go_on, gate = asking
+            if may_go_on():
+                self._asking.remove(asking)
+                gate.release()
+                return True
+        return False
+
+    def ask(self, place: int, process: Process | None, may_go_on: Callable[[], bool]) -> bool:
+        """In a thread: wait until ``may_go_on()``, which the loop's thread calls when no other thread is busy.
+
+        Of several threads that may go on, one does at a time, in the order of their places.
+
+        Returns:
+            False when the loop stands still, as its thread waits for this one.
+
+        Raises:
+            SystemExit: the world has ended.
+        """
+        gate = threading.Lock()
+        gate.acquire()
+        asking = (place, lambda: (process is None or process.runs) and may_go_on(), gate)
+        settled = self._settled
+        if not self._is_closed:
+            self._asking.append(asking)
+            while not gate.acquire(timeout=PATIENCE_S):
+                if settled == self._settled and (process is None or process.runs):
+                    self._asking.remove(asking)
+                    return False
+                settled = self._settled
+        if self._is_closed:
+            raise SystemExit  # Python ends a thread by it without a word
+        return True
 
     def _busy(self) -> list[WatchedThread] | bool:
         """The threads that are busy. A lock that a thread has just taken looks as one that it waits for: look again."""
@@ -217,21 +299,26 @@ class Threads:
 
     def close(self) -> None:
         """The loop ends: nobody waits for these threads any more."""
+        self._is_closed = True
         for watched in self._live:
             watched.is_given_up = True
+        for _, _, gate in self._asking:
+            gate.release()  # Python waits for the threads of pools at its end
         self._live.clear()
         self._jobs.clear()
         self._calls.clear()
+        self._asking.clear()
 
     # ---- threads and jobs
 
     def watch(self, thread: threading.Thread) -> None:
         """Watch a thread that is about to start."""
-        run = thread.run
+        run, process = thread.run, PROCESS.get()
         watched = self._add(thread)
 
         def watched_run() -> None:
             _HERE.owner, _HERE.watched = self, watched
+            PROCESS.set(process)
             sys.setprofile(watched.note)
             try:
                 run()
@@ -253,11 +340,15 @@ class Threads:
 
     def give(self, pool: ThreadPoolExecutor, work: Callable[..., Any], *args: Any, **kwargs: Any) -> Future[Any]:
         """Give a job to a pool."""
-        order = next(self._numbers)
+        order, process = next(self._numbers), PROCESS.get()
 
         def run() -> Any:
             self._begin_job(order)
-            return work(*args, **kwargs)
+            outer = PROCESS.set(process)
+            try:
+                return work(*args, **kwargs)
+            finally:
+                PROCESS.reset(outer)
 
         job: Future[Any] = _SUBMIT(pool, run)
         self._jobs[job] = pool, order
@@ -286,6 +377,13 @@ class _Here(threading.local):
 
 
 _HERE = _Here()
+
+
+def find_watcher() -> tuple[Threads | None, WatchedThread | None]:
+    """The threads of the loop to which the running one belongs, and itself among them if it is not the loop's own."""
+    return _HERE.owner, _HERE.watched
+
+
 _START = threading.Thread.start
 _SUBMIT = ThreadPoolExecutor.submit
 _runs = 0

@@ -4,7 +4,7 @@ import asyncio
 import gc
 import inspect
 import warnings
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from random import Random
 from types import TracebackType
@@ -18,6 +18,7 @@ from triack.base.printable import written
 from triack.base.units import SECOND
 from triack.node.shell.platform import PLATFORM
 from triack.testing.check import check_logs
+from triack.testing.databases import watching_databases
 from triack.testing.errors import NothingHappens, ServiceDied, TooMuchHappens
 from triack.testing.ground import Ground
 from triack.testing.machine import Machine
@@ -82,7 +83,8 @@ class World(Ground):
         __tracebackhide__ = True
         self._test = self.loop.create_task(test, name="the test", context=self.context.copy())
         try:
-            result: T = self.loop.run_until_complete(self._test)
+            with watching_databases():
+                result: T = self.loop.run_until_complete(self._test)
         except asyncio.CancelledError as cancelled:
             if self._verdict is None:
                 raise
@@ -98,8 +100,10 @@ class World(Ground):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            if kind is None:
+            if error is None:
                 self.check()
+            elif died := self._deaths():  # which may be why
+                error.add_note("\n".join(died))
         finally:
             self.close()
 
@@ -243,15 +247,8 @@ class World(Ground):
         """
         __tracebackhide__ = True
         self._is_checked = True
-        gc.collect(YOUNG)
-        for machine in self.machines:
-            for work in machine.works:
-                if work.died_unnoticed:
-                    raise ServiceDied(f"{work.name} died: {_describe(work.error)}") from work.error
-        for report in self.loop.reports:
-            error = report.get("exception")
-            where = report.get("task") or report.get("future") or report.get("handle")
-            raise ServiceDied(f"{report.get('message')}: {_describe(error)} ({where!r})") from error
+        for death, error in self._died():
+            raise ServiceDied(death) from error
         check_logs({log.name: bytes(log.records) for log in self.logs})
 
     @property
@@ -277,7 +274,7 @@ class World(Ground):
         """End everything. Running tasks are cancelled in a world in which nothing has any effect."""
         for machine in self.machines:
             machine.close()
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), watching_databases():
             # Coroutines that never ran are no mistake of the test's.
             warnings.filterwarnings("ignore", r"coroutine '.*' was never awaited", RuntimeWarning)
             self.loop.wind_down(process for machine in self.machines for process in machine.processes)
@@ -292,12 +289,24 @@ class World(Ground):
 
     def story(self) -> str:
         """The changes to the world, for a test that failed."""
-        lines = self.told[-TOLD_MAX:] + [f"at the end: {line}" for line in describe_nodes(self.machines)]
+        lines = self.told[-TOLD_MAX:]
+        lines += [f"at the end: {line}" for line in (*self._deaths(), *describe_nodes(self.machines))]
         return "\n".join([f"seed {self.seed}, {self.now:.3f} s of virtual time, trace {self.trace}", *lines])
 
+    def _died(self) -> Iterator[tuple[str, BaseException | None]]:
+        """What died and nobody looked, services first, each with its error."""
+        gc.collect(YOUNG)
+        for machine in self.machines:
+            for work in machine.works:
+                if work.died_unnoticed:
+                    yield f"{work.name} died: {_describe(work.error)}", work.error
+        for report in self.loop.reports:
+            error = report.get("exception")
+            where = report.get("task") or report.get("future") or report.get("handle")
+            yield f"{report.get('message')}: {_describe(error)} ({where!r})", error
+
     def _deaths(self) -> list[str]:
-        works = [work for machine in self.machines for work in machine.works]
-        return [f"{work.name} died: {_describe(work.error)}" for work in works if work.died_unnoticed]
+        return [death for death, _ in self._died()]
 
     def _waiting(self) -> list[str]:
         """What each task waits for, and each thread that is in code of the user's."""

@@ -31,7 +31,7 @@ from tests.machine import PATIENCE_S
 from tests.postgres import Postgres, connected
 from tests.tools.outbox.conftest import Connect, prepare
 from tests.tools.outbox.test_pump import put, rows
-from triack.outbox import OutboxTaken, create_tables, enqueue, enqueue_async, forget, is_new
+from triack.outbox import OutboxTaken, create_tables, enqueue, enqueue_async, forget, is_new, is_new_async
 from triack.outbox.database import as_table, execute, placed
 from triack.outbox.database_thread import DatabaseThread
 from triack.outbox.rows import BATCH_BYTES, BATCH_ROWS, Rows
@@ -106,10 +106,12 @@ def test_what_can_never_be_sent_is_refused_here(sqlite: Connect) -> None:
     assert rows(sqlite) == []
 
 
-async def test_a_connection_of_the_wrong_kind_is_named(sqlite: Connect) -> None:
-    db = sqlite()
+async def test_a_connection_of_the_wrong_kind_is_named(sqlite: Connect, tmp_path: Path) -> None:
+    message, db = await receive(tmp_path / "plant"), sqlite()
     with pytest.raises(triack.UsageError, match="is not asynchronous"):
         await enqueue_async(db, "orders", b"")
+    with pytest.raises(triack.UsageError, match=r"is_new_async: .* is not asynchronous; is_new\(\) takes it"):
+        await is_new_async(db, message)
     db.close()
 
 
@@ -136,6 +138,33 @@ async def test_a_message_is_new_once(connect: Connect, tmp_path: Path) -> None:
     assert forget(db, older_than_s=0.5) == 1
     assert is_new(db, message)
     db.close()
+
+
+async def test_a_message_is_new_once_for_asynchronous_connections(sqlite: Connect, tmp_path: Path) -> None:
+    message = await receive(tmp_path / "plant")
+    async with aiosqlite.connect(tmp_path / "app.db") as db:
+        assert await is_new_async(db, message)
+        await db.rollback()
+        assert await is_new_async(db, message)
+        await db.commit()
+    engine = create_async_engine(f"sqlite+aiosqlite:///{tmp_path / 'app.db'}")
+    async with AsyncSession(engine) as session:
+        assert not await is_new_async(session, message)
+    async with engine.connect() as connection:
+        assert not await is_new_async(connection, message)
+    await engine.dispose()
+    db = sqlite()
+    assert db.execute("SELECT id FROM triack_inbox").fetchall() == [(message.id,)]
+    db.close()
+
+
+@pytest.mark.slow
+async def test_a_message_is_new_once_for_asynchronous_psycopg(postgres: Postgres, tmp_path: Path) -> None:
+    message, conninfo = await receive(tmp_path / "plant"), postgres.conninfo()
+    prepare(lambda: connected(conninfo))
+    for is_new_now in (True, False):
+        async with await psycopg.AsyncConnection.connect(conninfo) as db:
+            assert await is_new_async(db, message) == is_new_now
 
 
 @pytest.mark.slow

@@ -273,6 +273,21 @@ def test_so_does_a_task_of_its_own() -> None:
         world.run(test())
 
 
+def test_a_death_is_named_when_the_test_fails_first() -> None:
+    """The service that died may be why."""
+
+    async def test() -> None:
+        world.machine("a").start(asyncio.to_thread, int, "no number")
+        await world.advance(1)
+        raise AssertionError("no order arrived")
+
+    with pytest.raises(AssertionError, match="no order arrived") as caught, World() as world:
+        world.run(test())
+    (note,) = caught.value.__notes__
+    assert note.startswith("to_thread on a died: ValueError: invalid literal")
+    assert f"at the end: {note}" in world.story()
+
+
 async def test_work_that_is_cancelled_ends_on_its_machine(triack_world: World) -> None:
     """Its waiter is cancelled, and so is what runs there."""
     ended = asyncio.Event()
