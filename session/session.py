@@ -214,6 +214,11 @@ class Session:
         return self.peer.policy.store_ack_timeout_min_ns if self.peer is not None else 0
 
     @property
+    def one_way_ns(self) -> int:
+        """How long a datagram is on its way to the peer, taken to be half of the round trip; 0: not measured yet."""
+        return self.rtt.smoothed_ns // 2 if self.rtt.measured else 0
+
+    @property
     def is_unanswered(self) -> bool:
         """Whether this end has tried to connect for a while without an answer."""
         return self.state is SessionState.CONNECTING and self._opening.is_unanswered

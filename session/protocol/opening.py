@@ -7,9 +7,10 @@ could have forged the connect, to make us send to another host (RFC 9000 section
     DUE --said--> SAID --initiator: resend timer | something new; acceptor: another connect--> DUE
 
 An initiator that opens has heard the acceptor. The acceptor does not know that yet, and opens only when it does. So the
-initiator asks until it hears the acceptor again. Where delays are given in round trips, each datagram until then
-carries the round trip that the echo of its connect has shown: an acceptor that got several connects cannot tell which
-accept was answered. MSMQ's initiator sends the same figure in its connection parameters ([MS-MQQB] 3.1.5.3.2).
+initiator asks until it hears the acceptor again. If it has sent several connects, or delays are given in round trips,
+each datagram until then carries the round trip that the echo of its connect has shown: an acceptor that got several
+connects cannot tell which accept was answered, and would take a long way for a short one. MSMQ's initiator sends the
+same figure in its connection parameters ([MS-MQQB] 3.1.5.3.2).
 """
 
 from dataclasses import replace
@@ -103,10 +104,10 @@ class Opening:
 
         Args:
             rtt_ns: the time since the connect that it answers.
-            tells: whether the acceptor must know that.
+            tells: whether the acceptor must know just that. It measures it by itself, too, after a single connect.
         """
         self.unconfirmed = True
-        self._figure = RoundTripFrame(rtt_ns) if tells else None
+        self._figure = RoundTripFrame(rtt_ns) if tells or self.times_said > 1 else None
 
     @property
     def figure(self) -> RoundTripFrame | None:
