@@ -47,7 +47,7 @@ from triack.store.folder import as_folder, check_unused
 from triack.store.runs import Reading
 from triack.store.store import Store
 from triack.transport.address import Address
-from triack.transport.endpoint import Endpoint, Tls
+from triack.transport.endpoint import Endpoint, Tls, Waits
 
 if TYPE_CHECKING:
     from triack.node.config.config import Config, Sources
@@ -367,6 +367,7 @@ class Node(Verbs):
             None if listen is None else str(listen),
             loopback_only=self._access.loopback_only,
             tls=self._tls,
+            waits=Waits(self.settings.session.connect_timeout_s, self.settings.session.longest_silence_s),
         )
 
     async def _open_store(self, opened: AsyncExitStack, worker: Worker) -> tuple[Store, StoreContent]:

@@ -145,7 +145,7 @@ class Session:
         largest = settings.largest_window
         auto = settings.max_unacked_packet == "auto"
         self.window = SendWindow(largest, self.rtt, None if share is None else share.window, follows=auto)
-        self._opening = Opening(replace(own, policy=self.policy), peer, spacing_ns)
+        self._opening = Opening(replace(own, policy=self.policy), peer, spacing_ns, in_ns(settings.connect_timeout_s))
         self.ack_sender = AckSender(largest, self.policy, SPAN_WINDOWS * largest)
         self._probing = Probing(reliable=traits.reliable)
         self.idle = Idle(in_ns(settings.cleanup_interval_s), now_ns)

@@ -25,7 +25,7 @@ from triack.node.shell.stats import NodeStats
 from triack.node.shell.worker import ThreadWorker, Worker
 from triack.store.boot import boot_id
 from triack.store.store import PAGE_BYTES, STORE_FILES, Store
-from triack.transport.endpoint import Endpoint, Tls, open_endpoint
+from triack.transport.endpoint import NO_WAITS, Endpoint, Tls, Waits, open_endpoint
 
 __all__ = ["PLATFORM", "Log", "Platform"]
 
@@ -72,10 +72,10 @@ class Platform:
         return ThreadWorker()
 
     async def open_endpoint(
-        self, scheme: str, listen: str | None, *, loopback_only: bool, tls: Tls | None = None
+        self, scheme: str, listen: str | None, *, loopback_only: bool, tls: Tls | None = None, waits: Waits = NO_WAITS
     ) -> Endpoint:
         """Open an endpoint; see ``triack.transport.endpoint.open_endpoint``."""
-        return await open_endpoint(scheme, listen, loopback_only=loopback_only, tls=tls)
+        return await open_endpoint(scheme, listen, loopback_only=loopback_only, tls=tls, waits=waits)
 
     def open_files(self, data: Path | None, name: str) -> Files:  # noqa: ARG002 - a simulation knows nodes by their names
         """The files with a node's keys and peers."""

@@ -12,7 +12,7 @@ from tests.transport.endpoints import Opener, received
 from triack.base.reasons import DropReason
 from triack.transport import connection
 from triack.transport.connection import UNSENT_BYTES_MAX, Connection
-from triack.transport.endpoint import Received
+from triack.transport.endpoint import Received, Waits
 from triack.transport.frames import LengthFramer
 from triack.transport.memory import MemoryNetwork
 from triack.transport.portable import PortableSocket
@@ -61,16 +61,20 @@ async def test_what_waits_has_an_end() -> None:
 
 
 @pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="it is the system that gives up")
-async def test_who_takes_nothing_is_given_up(opened: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By the system, after a while without a byte; the receiver is notified as of any other end."""
+@pytest.mark.parametrize("silence_s", [0.0, 0.9])
+async def test_who_takes_nothing_is_given_up(opened: Opener, monkeypatch: pytest.MonkeyPatch, silence_s: float) -> None:
+    """By the system, after a while without a byte, but not before a session; the receiver is notified as of any end."""
     monkeypatch.setattr(connection, "USER_TIMEOUT_MS", 100)
+    loop = asyncio.get_running_loop()
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        here = await opened("tcp", None)
+        here = await opened("tcp", None, waits=Waits(silence_s=silence_s))
         there = f"tcp://127.0.0.1:{silent.getsockname()[1]}"
+        begun_s = loop.time()
         for _ in range(4):
             await here.send(BURST, there)
             await asyncio.sleep(0)
         assert await received(here, 1) == [Received(b"", there)]
+        assert loop.time() - begun_s >= silence_s
 
 
 # One task waits, others set the event.

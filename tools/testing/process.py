@@ -26,7 +26,7 @@ from triack.testing.loop import PROCESS, Process
 from triack.tools.sim.disk import ProcessCrashed
 from triack.tools.sim.effects import Effects
 from triack.transport.address import Address
-from triack.transport.endpoint import Tls
+from triack.transport.endpoint import NO_WAITS, Tls, Waits
 
 __all__ = ["Nowhere", "SimLog", "SimProcess"]
 
@@ -217,6 +217,7 @@ class SimProcess(Process, real.Platform):
         *,
         loopback_only: bool,  # noqa: ARG002 - all addresses are somewhere in the simulated world
         tls: Tls | None = None,  # noqa: ARG002 - and nobody reads along
+        waits: Waits = NO_WAITS,  # noqa: ARG002 - no connection ends by itself
     ) -> SimEndpoint:
         """Open an endpoint on the simulated network."""
         address = None if listen is None else Address.parse(listen, listening=True)

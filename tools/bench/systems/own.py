@@ -18,7 +18,7 @@ from triack.store.store import Store
 from triack.tools.bench.application import Facts, Inlet, Outlet, Sink
 from triack.tools.bench.disk import is_memory
 from triack.tools.bench.work import Work, is_plain, noise_of
-from triack.transport.endpoint import Endpoint, Tls
+from triack.transport.endpoint import NO_WAITS, Endpoint, Tls, Waits
 
 __all__ = ["HUB", "QUEUE", "RECEIVER", "SENDER", "Counting", "End", "OwnInlet", "OwnOutlet", "settings_of"]
 
@@ -78,10 +78,10 @@ class Counting(Platform):
         return self._store
 
     async def open_endpoint(
-        self, scheme: str, listen: str | None, *, loopback_only: bool, tls: Tls | None = None
+        self, scheme: str, listen: str | None, *, loopback_only: bool, tls: Tls | None = None, waits: Waits = NO_WAITS
     ) -> Endpoint:
         """An endpoint whose bursts are counted."""
-        endpoint = await super().open_endpoint(scheme, listen, loopback_only=loopback_only, tls=tls)
+        endpoint = await super().open_endpoint(scheme, listen, loopback_only=loopback_only, tls=tls, waits=waits)
         send = endpoint.send
 
         async def counted(datagrams: list[bytes], to: str) -> None:
