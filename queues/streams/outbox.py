@@ -926,12 +926,10 @@ class Outbox:
 
     def handle_session_opened(self, link: Link, now_ns: int) -> None:
         """A session serves a link."""
-        resumed = link.idle
         self.links.handle_opened(link, now_ns)
         self.handle_size(link)
         for outgoing in link.streams:
-            if not resumed:
-                outgoing.sequence.handle_session_opened(now_ns)
+            outgoing.sequence.handle_session_opened(now_ns)
             self._look_at(outgoing)
         self.retirement.handle_session_opened(link)
         if link.is_sending:
