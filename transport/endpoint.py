@@ -4,6 +4,7 @@ from collections import Counter
 from typing import Protocol
 
 from triack.base.errors import AddressError
+from triack.base.paths import UdpSockets
 from triack.base.reasons import DropReason
 from triack.transport.address import SCHEMES, Address
 from triack.transport.connection import NO_WAITS, Waits
@@ -67,7 +68,13 @@ class Endpoint(Protocol):
 
 
 async def open_endpoint(
-    scheme: str, listen: str | None, *, loopback_only: bool = True, tls: Tls | None = None, waits: Waits = NO_WAITS
+    scheme: str,
+    listen: str | None,
+    *,
+    loopback_only: bool = True,
+    tls: Tls | None = None,
+    waits: Waits = NO_WAITS,
+    udp: UdpSockets | None = None,
 ) -> Endpoint:
     """Open an endpoint.
 
@@ -77,6 +84,7 @@ async def open_endpoint(
         loopback_only: datagrams beyond this machine are dropped, as ``not-loopback``.
         tls: the TLS around ``tcp``.
         waits: how long its sessions wait.
+        udp: the sockets of ``udp``; None for those of the system.
 
     Raises:
         AddressError: ``listen`` cannot be read, or is of another scheme.
@@ -86,7 +94,7 @@ async def open_endpoint(
     if address is not None and address.scheme != scheme:
         raise AddressError(f"cannot open a {scheme} endpoint on {listen!r}: its scheme is {address.scheme}")
     if scheme == "udp":
-        return await UdpEndpoint.open(address, loopback_only=loopback_only)
+        return await UdpEndpoint.open(address, loopback_only=loopback_only, udp=udp)
     if scheme == "tcp":
         return await TcpEndpoint.open(address, loopback_only=loopback_only, tls=tls or Tls(), waits=waits)
     if scheme == "memory":

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Protocol
 
 from triack.base.clock import BOOT_BYTES, ClockReading, sane_wall_ns
+from triack.base.paths import UdpSockets
 from triack.node.files import operator_log
 from triack.node.files.keys import IDENTITY_FILE
 from triack.node.files.log_file import LogFile, note_log
@@ -72,10 +73,17 @@ class Platform:
         return ThreadWorker()
 
     async def open_endpoint(
-        self, scheme: str, listen: str | None, *, loopback_only: bool, tls: Tls | None = None, waits: Waits = NO_WAITS
+        self,
+        scheme: str,
+        listen: str | None,
+        *,
+        loopback_only: bool,
+        tls: Tls | None = None,
+        waits: Waits = NO_WAITS,
+        udp: UdpSockets | None = None,
     ) -> Endpoint:
         """Open an endpoint; see ``triack.transport.endpoint.open_endpoint``."""
-        return await open_endpoint(scheme, listen, loopback_only=loopback_only, tls=tls, waits=waits)
+        return await open_endpoint(scheme, listen, loopback_only=loopback_only, tls=tls, waits=waits, udp=udp)
 
     def open_files(self, data: Path | None, name: str) -> Files:  # noqa: ARG002 - a simulation knows nodes by their names
         """The files with a node's keys and peers."""

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import apsw
 
 from triack.base.errors import TriackError, UsageError
+from triack.base.paths import UdpSockets
 from triack.node.files.private_files import Files, MemoryFiles
 from triack.node.shell import platform as real
 from triack.node.shell.stats import NodeStats
@@ -218,6 +219,7 @@ class SimProcess(Process, real.Platform):
         loopback_only: bool,  # noqa: ARG002 - all addresses are somewhere in the simulated world
         tls: Tls | None = None,  # noqa: ARG002 - and nobody reads along
         waits: Waits = NO_WAITS,  # noqa: ARG002 - no connection ends by itself
+        udp: UdpSockets | None = None,  # noqa: ARG002 - there are no sockets
     ) -> SimEndpoint:
         """Open an endpoint on the simulated network."""
         address = None if listen is None else Address.parse(listen, listening=True)
