@@ -6,7 +6,14 @@ side lets no answer through from anywhere else. A session goes by paths, and tak
 for one that has moved. Users, and code that looks for a peer, get the address alone.
 """
 
-__all__ = ["address_in", "called_in", "path_of"]
+from typing import Literal, get_args
+
+__all__ = ["UDP_SOCKETS", "UdpSockets", "address_in", "called_in", "path_of"]
+
+UdpSockets = Literal["batched", "portable"]
+"""What carries UDP: ``batched``, many datagrams in one call of the system, which Linux offers alone; ``portable``,
+asyncio-dgram, one datagram in a call, on every system and event loop."""
+UDP_SOCKETS: tuple[UdpSockets, ...] = get_args(UdpSockets)
 
 _AT = "?at="
 """No address has a question mark."""

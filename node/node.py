@@ -47,7 +47,8 @@ from triack.store.folder import as_folder, check_unused
 from triack.store.runs import Reading
 from triack.store.store import Store
 from triack.transport.address import Address
-from triack.transport.endpoint import Endpoint, Tls
+from triack.transport.endpoint import Endpoint, Tls, Waits
+from triack.transport.udp import check_sockets
 
 if TYPE_CHECKING:
     from triack.node.config.config import Config, Sources
@@ -298,6 +299,7 @@ class Node(Verbs):
     async def _open(self) -> EngineHandle:
         platform = self._platform
         worker = platform.worker()
+        check_sockets(self.settings.udp)  # at once, and not when the first datagram leaves
         async with AsyncExitStack() as opened:
             store, content = await self._open_store(opened, worker)
             endpoint = await self._open_endpoint(self._listen.scheme, self._listen) if self._listen else None
@@ -367,6 +369,8 @@ class Node(Verbs):
             None if listen is None else str(listen),
             loopback_only=self._access.loopback_only,
             tls=self._tls,
+            waits=Waits(self.settings.session.connect_timeout_s, self.settings.session.longest_silence_s),
+            udp=self.settings.udp,
         )
 
     async def _open_store(self, opened: AsyncExitStack, worker: Worker) -> tuple[Store, StoreContent]:

@@ -253,6 +253,7 @@ class OutgoingSequence:
         "_ended",
         "_role",
         "_settings",
+        "_tier_opens",
         "_to_send",
         "_waits_turn",
         "_waits_until",
@@ -297,6 +298,8 @@ class OutgoingSequence:
         # A relay answers for all packets up to this number, by its newest word; 0 for none.
         self._waits_until, self._waits_turn = 0, 0
         self._whole: _Whole | None = None
+        # Whether a tier ran out after a session that ended as idle, and there is none since.
+        self._tier_opens = False
         self.last_ack: LastOrderAck | None = None
         self.resends = 0
 
@@ -484,21 +487,31 @@ class OutgoingSequence:
         return self.hold.hasten() and self.peek() is not None
 
     def handle_session_opened(self, now_ns: int) -> None:
-        """A new session begins, and the one before it, if any, has not ended as idle: the first tier again."""
+        """A new session begins: all that was sent before goes out again, from the first tier on ([MS-MQQB] 3.1.3.2).
+
+        Only if the last one ended as idle, and a tier has run out since, that goes on: it has opened this one.
+        """
+        if self._tier_opens:
+            self._tier_opens = False
+            return
+        again = [it for it in self._waiting(StreamPacketState.WAITING_ORDER_ACK) if not it.packet]
+        self.start.handle_resend(len(again))
+        self._send_again(again, StreamPacketEvent.SEND_AGAIN)
         self.tier.handle_progress(now_ns, outstanding=self.tier.deadline_ns is not None)
 
     def handle_session_closed(self, *, idle: bool = False, not_stored: bool = False) -> None:
         """The session is gone: everything that is not freed goes out again on the next one, in order.
 
         Args:
-            idle: it ended because nothing was to be sent. Nothing has failed, so packets on the next hop's disk go out
-                again only when their resend tier runs out.
+            idle: it ended because nothing was to be sent. Nothing has failed, so packets on the next hop's disk open no
+                session before their resend tier runs out.
             not_stored: it ended because arrived packets were not stored: there may be no room.
         """
         self.hold.handle_session_closed()
         # No tier runs for what waits at a relay, whose word ends here.
         idle = idle and not self._waits_until
         self._waits_until = self._waits_turn = 0
+        self._tier_opens = self._tier_opens and idle
         self.start.handle_session_closed(not_stored=not_stored)
         for entry in self.entries.values():
             entry.packet = entry.stored_as = 0
@@ -520,6 +533,7 @@ class OutgoingSequence:
             del again[1:]
         self.tier.handle_expired(now_ns, resends=bool(again))
         if again:
+            self._tier_opens = not again[0].packet
             self.resends += len(again)
             self.start.handle_resend(len(again))
             self._send_again(again, StreamPacketEvent.SEND_AGAIN)

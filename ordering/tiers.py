@@ -2,11 +2,11 @@
 
 Promise: packets without an order ack are resent without end, at growing intervals. The wait before a resend depends on
 how many came before it in a row; progress, a new session or another way starts again at the first tier ([MS-MQQB] note
-<24>; 3.1.5.6 moves the tier by acks instead, which contradicts its own note). A session that follows one which ended as
-idle starts nothing again: nothing has failed, and on a quiet link there would never be a fourth attempt.
+<24> and 3.1.3.2; 3.1.5.6 moves the tier by acks instead, which contradicts its own note). A session that a tier itself
+opens, as the one before ended as idle, starts nothing again: on a quiet link there would never be a fourth attempt.
 
     STOPPED --sent--> WAITING --expired--> WAITING, attempt + 1
-    WAITING --progress | new session after a failed one | another way--> WAITING, attempt 0 --all acked--> STOPPED
+    WAITING --progress | new session | another way--> WAITING, attempt 0 --all acked--> STOPPED
 """
 
 from triack.base.units import in_ns
@@ -61,7 +61,7 @@ class ResendTimer:
             self.deadline_ns = now_ns + self.interval_ns
 
     def handle_progress(self, now_ns: int, *, outstanding: bool) -> None:
-        """An order ack covered something new, or a new session opened after one that failed."""
+        """An order ack covered something new, or a new session opened."""
         self.attempt = 0
         self.deadline_ns = now_ns + self.interval_ns if outstanding else None
 

@@ -33,13 +33,13 @@ numbers up to it are no longer wanted; it is 0 in streams that go or went by rel
 
 RELAYED is data that goes by way of relays, from neighbour to neighbour; DATA goes to its destination itself. ``hops``
 is how many relays it has passed. ``left`` is for how many more milliseconds it is worth delivering, 0 for any time:
-each node subtracts the time that it has kept it, so that no clocks have to agree. ``final`` is its destination, as the
-receiver is to resolve it; it is empty if that is the receiver itself. ``from`` is the name that the first relay has for
-its origin; empty from the origin itself. Order acks and rejections of such data go back by the neighbour that it came
-by; ``by`` is the node that says so. ``mac`` proves to the origin of sealed messages that it is their destination that
-says so (``said_of_order_ack``, ``said_of_reject``); without flag 1 there is none. ONWARD is from a relay to its
-neighbour: everything up to ``here`` is on its disk, or has left it. While it waits there or behind the next hop, its
-origin need not send it again. Flag 2 of RELAYED says that the link is
+each node subtracts the time that it has kept it, and half of the round trip to the next one, so that no clocks have to
+agree. ``final`` is its destination, as the receiver is to resolve it; it is empty if that is the receiver itself.
+``from`` is the name that the first relay has for its origin; empty from the origin itself. Order acks and rejections of
+such data go back by the neighbour that it came by; ``by`` is the node that says so. ``mac`` proves to the origin of
+sealed messages that it is their destination that says so (``said_of_order_ack``, ``said_of_reject``); without flag 1
+there is none. ONWARD is from a relay to its neighbour: everything up to ``here`` is on its disk, or has left it. While
+it waits there or behind the next hop, its origin need not send it again. Flag 2 of RELAYED says that the link is
 synchronous, so that its sender waits for ONWARD_ACK: the packets of these ranges are on the disk of the node behind the
 relay, and, if the link to that is synchronous, on that of the next one, and so on.
 

@@ -212,6 +212,7 @@ RULES: Final[dict[str, dict[str, Watch]]] = {
         "queue_redelivery": _FAILED,
         "messages_per_packet": ("claims",),
         "survives": ("not_recovered", "forgotten"),
+        "udp": "Which calls carry datagrams is no matter of the records.",
     },
     "queues/node_settings.py Topic": {
         "strategy": ("none_rule", "slowest_rule", "discard_rule"),

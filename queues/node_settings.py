@@ -8,6 +8,7 @@ from triack.base.ack_trigger import AckTrigger
 from triack.base.checks import check_between, check_datagram, check_kind, check_settings
 from triack.base.errors import UsageError
 from triack.base.names import LEVEL_END, TOPIC_PREFIX, check_name, check_queue, check_topic, composed
+from triack.base.paths import UDP_SOCKETS, UdpSockets
 from triack.base.survival import SURVIVES, Survives
 from triack.ordering.order_settings import OrderSettings
 from triack.queues.blocking import Blocking
@@ -419,6 +420,8 @@ class NodeSettings:
             else (``time_to_reach_queue``); None: for any time, and four days to a node that only its id names, which
             may never call again. MSMQ's default is four days (``LongLiveTime``).
         topics: settings of topics, by the first level of their names; those with ``*`` are for all others.
+        udp: the sockets for UDP: ``batched``, many datagrams in one call of the system, or ``portable``, those of
+            asyncio-dgram; None: batched where the system has it.
         log_keep_s: how long session logs are kept, at least; None: until somebody removes them. Older segments are
             judged once a day and replaced by a summary (``triack log prune``), unless they break a promise.
     """
@@ -452,6 +455,7 @@ class NodeSettings:
     time_to_reach_queue_s: float | None = None
     log_keep_s: float | None = None
     topics: Mapping[str, Topic] = field(default_factory=dict)
+    udp: UdpSockets | None = None
 
     def __post_init__(self) -> None:
         times = ("close_timeout_s", "keep_alive_s", "retire_after_s")
@@ -460,6 +464,8 @@ class NodeSettings:
         check_kind("NodeSettings: ack_events", self.ack_events, AckTrigger | None)
         if self.survives not in SURVIVES:
             raise UsageError(f"NodeSettings: survives must be {', '.join(SURVIVES)}, not {self.survives!r}")
+        if self.udp not in (None, *UDP_SOCKETS):
+            raise UsageError(f"NodeSettings: udp must be {', '.join(UDP_SOCKETS)} or None, not {self.udp!r}")
         waits = {check_name(queue): it for queue, it in self.queue_redelivery.items()}
         object.__setattr__(self, "queue_redelivery", waits)
         object.__setattr__(self, "topics", {check_root(root): it for root, it in self.topics.items()})

@@ -145,7 +145,7 @@ class Session:
         largest = settings.largest_window
         auto = settings.max_unacked_packet == "auto"
         self.window = SendWindow(largest, self.rtt, None if share is None else share.window, follows=auto)
-        self._opening = Opening(replace(own, policy=self.policy), peer, spacing_ns)
+        self._opening = Opening(replace(own, policy=self.policy), peer, spacing_ns, in_ns(settings.connect_timeout_s))
         self.ack_sender = AckSender(largest, self.policy, SPAN_WINDOWS * largest)
         self._probing = Probing(reliable=traits.reliable)
         self.idle = Idle(in_ns(settings.cleanup_interval_s), now_ns)
@@ -212,6 +212,11 @@ class Session:
     def peer_store_wait_ns(self) -> int:
         """How long the peer waits for a store ack at least; 0 while it has not said that."""
         return self.peer.policy.store_ack_timeout_min_ns if self.peer is not None else 0
+
+    @property
+    def one_way_ns(self) -> int:
+        """How long a datagram is on its way to the peer, taken to be half of the round trip; 0: not measured yet."""
+        return self.rtt.smoothed_ns // 2 if self.rtt.measured else 0
 
     @property
     def is_unanswered(self) -> bool:

@@ -17,6 +17,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
+from triack.base.checks import DATAGRAM_BASE_BYTES
 from triack.base.reasons import DropReason
 from triack.transport.called import ANCILLARY_BYTES, Ancillary, called_by
 from triack.transport.fragmenting import Fragmenting
@@ -59,6 +60,8 @@ _CUT = int(socket.MSG_TRUNC | socket.MSG_CTRUNC)  # as a number: a flag of Pytho
 _TOO_LONG = (errno.EINVAL, errno.EMSGSIZE)
 """A datagram of a run is longer than the path carries in one piece. Alone the system sends it in fragments, if it
 may (``fragmenting``)."""
+AGAIN_SECONDS = 10.0
+"""How long a refusal of runs counts: routes, devices and path MTUs change, and another refusal costs one call."""
 
 
 def offers_batches(sock: socket.socket) -> bool:
@@ -117,7 +120,8 @@ class BatchedSocket:
         self._buffer = bytearray(RECEIVE_BYTES)
         self._view = memoryview(self._buffer)
         self._most_bytes = RUN_BYTES_MAX if batches else 0
-        self._longest_bytes: dict[SocketAddress, int] = {}
+        # The longest datagram that may share a run to an address that has refused a run, and until when that counts.
+        self._refusals: dict[SocketAddress, tuple[int, float]] = {}
         self._fragmenting = Fragmenting(sock)
         self._turn = asyncio.Lock()
         self._room: asyncio.Future[None] | None = None
@@ -132,7 +136,7 @@ class BatchedSocket:
     ) -> None:
         """Send each once, in order, from the address that was called; datagrams that cannot leave are counted."""
         async with self._turn:
-            for run in runs_of(datagrams, self._longest_bytes.get(sockaddr, self._most_bytes)):
+            for run in runs_of(datagrams, self._longest_bytes(sockaddr)):
                 if not await self._send_run(run, sockaddr, leaving_from):
                     for datagram in run:
                         await self._send_run([datagram], sockaddr, leaving_from)
@@ -160,17 +164,34 @@ class BatchedSocket:
                 self._drops[DropReason.TOO_LARGE if error.errno == errno.EMSGSIZE else DropReason.SEND_ERROR] += 1
                 return True
             else:
+                if self._refusals and len(run) == 1:
+                    self._handle_left_alone(len(run[0]), sockaddr)
                 return True
         self._drops[DropReason.CLOSED] += len(run)
         return True
+
+    def _longest_bytes(self, sockaddr: SocketAddress) -> int:
+        """The longest datagram that may share a run to that address."""
+        longest_bytes, until = self._refusals.get(sockaddr, (self._most_bytes, 0.0))
+        if until and self._loop.time() >= until:
+            del self._refusals[sockaddr]
+            return self._most_bytes
+        return longest_bytes
 
     def _handle_refused(self, error: OSError, size_bytes: int, sockaddr: SocketAddress) -> None:
         """The device may not send batches (EIO), or none of such length; other errors are those of any datagram."""
         if error.errno != errno.EIO and error.errno not in _TOO_LONG:
             return
-        if len(self._longest_bytes) >= ROUTES_MAX:
-            self._longest_bytes.clear()
-        self._longest_bytes[sockaddr] = size_bytes - 1 if error.errno in _TOO_LONG else 0
+        if len(self._refusals) >= ROUTES_MAX:
+            self._refusals.clear()
+        longest_bytes = size_bytes - 1 if error.errno in _TOO_LONG else 0
+        self._refusals[sockaddr] = longest_bytes, self._loop.time() + AGAIN_SECONDS
+
+    def _handle_left_alone(self, size_bytes: int, sockaddr: SocketAddress) -> None:
+        """A datagram has left that may not be cut: if runs of its length were refused, the path has become wider."""
+        longest_bytes, _ = self._refusals.get(sockaddr, (0, 0.0))
+        if size_bytes > DATAGRAM_BASE_BYTES and 0 < longest_bytes < size_bytes:
+            del self._refusals[sockaddr]
 
     async def _wait_for_room(self) -> bool:
         """Wait until the system takes more. Returns False when that takes too long, and then at once until it does."""

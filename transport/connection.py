@@ -4,10 +4,11 @@ import asyncio
 import contextlib
 import socket
 from asyncio.trsock import TransportSocket
+from typing import NamedTuple
 
 from triack.transport.frames import Framer
 
-__all__ = ["Connection"]
+__all__ = ["NO_WAITS", "Connection", "Waits"]
 
 UNSENT_BYTES_MAX = 16 * 1024 * 1024
 """For each connection: a few windows of the largest datagrams; beyond that its reader has stopped reading."""
@@ -15,8 +16,25 @@ ENTRY_BYTES = 64
 """The memory of a kept datagram besides its bytes."""
 USER_TIMEOUT_MS = 30_000
 """RFC 5482: a host that vanished, or takes nothing, is noticed before the system's 15 minutes."""
+USER_TIMEOUT_MAX_MS = 0x7FFFFFFF
+"""The option is a C integer: 24 days."""
 KEEPALIVE_IDLE_SECONDS = 60
 """An idle connection is looked at every minute: by default it would be every two hours (RFC 9293 section 3.8.4)."""
+
+
+class Waits(NamedTuple):
+    """How long the sessions of an endpoint wait, in seconds: no connection ends before its session would.
+
+    Attributes:
+        connect_s: for a session to be open.
+        silence_s: for a sign of life of a peer that is silent.
+    """
+
+    connect_s: float = 0.0
+    silence_s: float = 0.0
+
+
+NO_WAITS = Waits()
 
 
 class Connection:
@@ -26,6 +44,7 @@ class Connection:
         address: of the peer.
         framer: for its byte streams, both ways.
         host: the key of the peer's host, if the connection was accepted.
+        waits: how long its session waits.
 
     Attributes:
         deadline: the timer that ends it unless a session vouches for it; None once one has.
@@ -39,6 +58,7 @@ class Connection:
         "_flusher",
         "_unsent",
         "_unsent_bytes",
+        "_waits",
         "address",
         "deadline",
         "framer",
@@ -48,8 +68,9 @@ class Connection:
         "writer",
     )
 
-    def __init__(self, address: str, framer: Framer, *, host: str | None) -> None:
+    def __init__(self, address: str, framer: Framer, *, host: str | None, waits: Waits = NO_WAITS) -> None:
         self.address = address
+        self._waits = waits
         self.framer = framer
         self.host = host
         self.deadline: asyncio.TimerHandle | None = None
@@ -70,7 +91,7 @@ class Connection:
         transport = writer.transport
         # No buffering in the transport: this class counts the datagrams that are not sent.
         transport.set_write_buffer_limits(high=0)
-        _set_options(transport.get_extra_info("socket"))
+        _set_options(transport.get_extra_info("socket"), self._waits.silence_s)
         self.writer = writer
         self.opened.set_result(None)
         self._flush()
@@ -128,11 +149,12 @@ class Connection:
         return written_bytes
 
 
-def _set_options(sock: TransportSocket) -> None:
-    """Send at once, and notice soon that a host is gone; best effort where the system differs."""
+def _set_options(sock: TransportSocket, silence_s: float) -> None:
+    """Send at once, and notice that a host is gone, but not before its session does; best effort on other systems."""
+    user_timeout_ms = max(USER_TIMEOUT_MS, min(round(1_000 * silence_s), USER_TIMEOUT_MAX_MS))
     options = [
         (socket.IPPROTO_TCP, "TCP_NODELAY", 1),
-        (socket.IPPROTO_TCP, "TCP_USER_TIMEOUT", USER_TIMEOUT_MS),
+        (socket.IPPROTO_TCP, "TCP_USER_TIMEOUT", user_timeout_ms),
         (socket.SOL_SOCKET, "SO_KEEPALIVE", 1),
         (socket.IPPROTO_TCP, "TCP_KEEPIDLE", KEEPALIVE_IDLE_SECONDS),
     ]

@@ -4,15 +4,17 @@ from collections import Counter
 from typing import Protocol
 
 from triack.base.errors import AddressError
+from triack.base.paths import UdpSockets
 from triack.base.reasons import DropReason
 from triack.transport.address import SCHEMES, Address
+from triack.transport.connection import NO_WAITS, Waits
 from triack.transport.memory import DEFAULT_NETWORK
 from triack.transport.received import Inbox, Received, Trouble
 from triack.transport.tcp import TcpEndpoint, Tls
 from triack.transport.turns import Burst
 from triack.transport.udp import UdpEndpoint
 
-__all__ = ["Endpoint", "Received", "Tls", "open_endpoint"]
+__all__ = ["NO_WAITS", "Endpoint", "Received", "Tls", "Waits", "open_endpoint"]
 
 
 class Endpoint(Protocol):
@@ -66,7 +68,13 @@ class Endpoint(Protocol):
 
 
 async def open_endpoint(
-    scheme: str, listen: str | None, *, loopback_only: bool = True, tls: Tls | None = None
+    scheme: str,
+    listen: str | None,
+    *,
+    loopback_only: bool = True,
+    tls: Tls | None = None,
+    waits: Waits = NO_WAITS,
+    udp: UdpSockets | None = None,
 ) -> Endpoint:
     """Open an endpoint.
 
@@ -75,6 +83,8 @@ async def open_endpoint(
         listen: the address to listen at, port 0 for any. None: it only calls others; under any name for ``memory``.
         loopback_only: datagrams beyond this machine are dropped, as ``not-loopback``.
         tls: the TLS around ``tcp``.
+        waits: how long its sessions wait.
+        udp: the sockets of ``udp``; None for those of the system.
 
     Raises:
         AddressError: ``listen`` cannot be read, or is of another scheme.
@@ -84,9 +94,9 @@ async def open_endpoint(
     if address is not None and address.scheme != scheme:
         raise AddressError(f"cannot open a {scheme} endpoint on {listen!r}: its scheme is {address.scheme}")
     if scheme == "udp":
-        return await UdpEndpoint.open(address, loopback_only=loopback_only)
+        return await UdpEndpoint.open(address, loopback_only=loopback_only, udp=udp)
     if scheme == "tcp":
-        return await TcpEndpoint.open(address, loopback_only=loopback_only, tls=tls or Tls())
+        return await TcpEndpoint.open(address, loopback_only=loopback_only, tls=tls or Tls(), waits=waits)
     if scheme == "memory":
         return DEFAULT_NETWORK.endpoint(None if address is None else address.host)
     raise AddressError(f"cannot open a {scheme!r} endpoint: known are {', '.join(SCHEMES)}")

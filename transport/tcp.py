@@ -22,7 +22,7 @@ from triack.base.checks import check_kind
 from triack.base.errors import AddressError, ProtocolError, UsageError
 from triack.base.reasons import DropReason
 from triack.transport.address import Address
-from triack.transport.connection import Connection
+from triack.transport.connection import NO_WAITS, Connection, Waits
 from triack.transport.frames import Framer, LengthFramer
 from triack.transport.received import Inbox, Trouble, tell_nobody
 from triack.transport.resolve import (
@@ -46,7 +46,8 @@ READ_BYTES = 256 * 1024
 BUFFER_BYTES = 64 * 1024
 """Read ahead (at most twice this) of a connection whose datagrams are not taken: there may be hundreds of them."""
 CONNECT_TIMEOUT_SECONDS = 10.0
-"""As long as a session has for its connection (``SessionSettings.connect_timeout_s``): later it is useless."""
+"""As long as a session has for its connection by default: later it is useless. One that has longer gets it (``Waits``),
+here and below."""
 VOUCH_TIMEOUT_SECONDS = 10.0
 """A connection without a session by then leads nowhere, or takes a place from others."""
 FRAME_TIMEOUT_SECONDS = 30.0
@@ -99,8 +100,9 @@ class TcpEndpoint:
     ``not-vouched``.
     """
 
-    def __init__(self, address: str, *, loopback_only: bool, tls: Tls, framer: type[Framer]) -> None:
+    def __init__(self, address: str, *, loopback_only: bool, tls: Tls, framer: type[Framer], waits: Waits) -> None:
         self.address = address
+        self._waits = waits
         self.max_datagram_bytes = framer.max_datagram_bytes
         self.drops: Counter[DropReason] = Counter()
         self.on_trouble: Trouble = tell_nobody
@@ -116,7 +118,13 @@ class TcpEndpoint:
 
     @classmethod
     async def open(
-        cls, listen: Address | None, *, loopback_only: bool, tls: Tls, framer: type[Framer] = LengthFramer
+        cls,
+        listen: Address | None,
+        *,
+        loopback_only: bool,
+        tls: Tls,
+        framer: type[Framer] = LengthFramer,
+        waits: Waits = NO_WAITS,
     ) -> "TcpEndpoint":
         """Listen at an address, or make an endpoint that only connects.
 
@@ -125,12 +133,14 @@ class TcpEndpoint:
             loopback_only: whether datagrams to other machines are dropped, as ``not-loopback``.
             tls: the TLS around connections.
             framer: frames datagrams in the byte streams; each connection has one of its own.
+            waits: how long its sessions wait.
 
         Raises:
             TransportError: with the address and the cause.
         """
         if listen is None:  # no peer can connect to it
-            return cls(str(Address("tcp", "127.0.0.1", 0)), loopback_only=loopback_only, tls=tls, framer=framer)
+            address = Address("tcp", "127.0.0.1", 0)
+            return cls(str(address), loopback_only=loopback_only, tls=tls, framer=framer, waits=waits)
         try:
             sock = bound(socket.SOCK_STREAM, await resolve_listening(listen))
         except OSError as error:
@@ -141,7 +151,7 @@ class TcpEndpoint:
             sock.close()
             raise cannot("listen on", listen, error) from error
         address = Address("tcp", listen.host, sock.getsockname()[1])
-        endpoint = cls(str(address), loopback_only=loopback_only, tls=tls, framer=framer)
+        endpoint = cls(str(address), loopback_only=loopback_only, tls=tls, framer=framer, waits=waits)
         endpoint._listening = sock
         endpoint._accepting = asyncio.create_task(endpoint._accept_all(sock))
         return endpoint
@@ -175,13 +185,13 @@ class TcpEndpoint:
             raise AddressError(f"cannot send to {to!r} from {self.address}: it is not a TCP address")
         if self._loopback_only and not address.is_loopback:
             return None
-        connection = self._connections[to] = Connection(to, self._framer(), host=None)
+        connection = self._connections[to] = Connection(to, self._framer(), host=None, waits=self._waits)
         connection.task = asyncio.create_task(self._run_outgoing(connection, address))
         return connection
 
     async def _run_outgoing(self, connection: Connection, address: Address) -> None:
         try:
-            async with asyncio.timeout(CONNECT_TIMEOUT_SECONDS):
+            async with asyncio.timeout(max(CONNECT_TIMEOUT_SECONDS, self._waits.connect_s)):
                 name = None if self._tls.client is None else address.host
                 reader, writer = await asyncio.open_connection(
                     sock=await _dial(address), limit=BUFFER_BYTES, ssl=self._tls.client, server_hostname=name
@@ -215,7 +225,7 @@ class TcpEndpoint:
 
     def _accept(self, sock: socket.socket, peer: SocketAddress) -> None:
         address = address_of("tcp", peer)
-        connection = Connection(address, self._framer(), host=host_of(peer))
+        connection = Connection(address, self._framer(), host=host_of(peer), waits=self._waits)
         self._connections[address] = connection
         connection.task = asyncio.create_task(self._run_accepted(connection, sock))
         self._doubt(connection)
@@ -239,8 +249,9 @@ class TcpEndpoint:
         """From now on a session must vouch for the connection in time."""
         if connection.host is not None:
             self._end_stranger(self._strangers.admit(connection, connection.host), DropReason.TOO_MANY_CONNECTIONS)
+        wait_s = max(VOUCH_TIMEOUT_SECONDS, self._waits.connect_s)
         connection.deadline = asyncio.get_running_loop().call_later(
-            VOUCH_TIMEOUT_SECONDS, self._end_stranger, connection, DropReason.NOT_VOUCHED
+            wait_s, self._end_stranger, connection, DropReason.NOT_VOUCHED
         )
 
     def _end_stranger(self, connection: Connection | None, reason: DropReason) -> None:
@@ -276,7 +287,7 @@ class TcpEndpoint:
         """Read frames until the connection ends; a frame that has begun must end in time."""
         loop = asyncio.get_running_loop()
         framer = connection.framer
-        timer = None
+        timer, wait_s = None, max(FRAME_TIMEOUT_SECONDS, self._waits.silence_s)
         try:
             while data := await reader.read(READ_BYTES):
                 datagrams = framer.feed(data)
@@ -285,9 +296,7 @@ class TcpEndpoint:
                 if timer is not None:
                     timer.cancel()
                 await self.inbox.offer_all(datagrams, connection.address)
-                timer = (
-                    loop.call_later(FRAME_TIMEOUT_SECONDS, self._time_out, connection) if framer.is_partial else None
-                )
+                timer = loop.call_later(wait_s, self._time_out, connection) if framer.is_partial else None
         except ProtocolError as error:
             self.drops[error.reason] += 1
         except OSError:  # a reset ends the path like any other end

@@ -1,5 +1,7 @@
 """The UDP endpoint: in batches where the system has them (``batched.py``), else on asyncio-dgram (``portable.py``).
 
+Its owner may choose one of the two. No other system than Linux has batches, so there asyncio-dgram carries everything.
+
 Datagrams to a numeric address leave at once. Those to a host name wait, bounded, for a lookup in the background,
 so that a slow resolver delays no other peer (``routes.py``).
 
@@ -17,7 +19,8 @@ from collections import Counter
 from collections.abc import Coroutine
 from typing import Any, NamedTuple, TypeAlias
 
-from triack.base.paths import address_in, called_in, path_of
+from triack.base.errors import TransportError
+from triack.base.paths import UdpSockets, address_in, called_in, path_of
 from triack.base.reasons import DropReason
 from triack.transport.address import Address
 from triack.transport.batched import BatchedSocket, offers_batches
@@ -38,7 +41,7 @@ from triack.transport.resolve import (
 from triack.transport.routes import ROUTES_MAX, Routes
 from triack.transport.turns import Burst
 
-__all__ = ["MAX_DATAGRAM_BYTES", "UdpEndpoint"]
+__all__ = ["MAX_DATAGRAM_BYTES", "UdpEndpoint", "check_sockets"]
 
 MAX_DATAGRAM_BYTES = 65_507
 """65,535 less the IPv4 and UDP headers."""
@@ -81,8 +84,9 @@ class UdpEndpoint:
 
     max_datagram_bytes = MAX_DATAGRAM_BYTES
 
-    def __init__(self, address: str, *, loopback_only: bool) -> None:
+    def __init__(self, address: str, *, loopback_only: bool, udp: UdpSockets | None = None) -> None:
         self.address = address
+        self._udp = udp
         self.drops: Counter[DropReason] = Counter()
         self.on_trouble: Trouble = tell_nobody
         self._loopback_only = loopback_only
@@ -99,24 +103,30 @@ class UdpEndpoint:
         self._is_closed = False
 
     @classmethod
-    async def open(cls, listen: Address | None, *, loopback_only: bool) -> "UdpEndpoint":
+    async def open(cls, listen: Address | None, *, loopback_only: bool, udp: UdpSockets | None = None) -> "UdpEndpoint":
         """Bind a socket, if there is an address to listen at.
+
+        Args:
+            listen: the address.
+            loopback_only: whether datagrams to other machines are dropped, as ``not-loopback``.
+            udp: the kind of socket; None for that of the system.
 
         Raises:
             TransportError: with the address and the cause.
         """
+        check_sockets(udp)
         if listen is None:  # no peer can call it
-            return cls(str(Address("udp", "127.0.0.1", 0)), loopback_only=loopback_only)
+            return cls(str(Address("udp", "127.0.0.1", 0)), loopback_only=loopback_only, udp=udp)
         try:
             sock = _bound(await resolve_listening(listen))
         except OSError as error:
             raise cannot("listen on", listen, error) from error
-        endpoint = cls(str(Address("udp", listen.host, sock.getsockname()[1])), loopback_only=loopback_only)
-        endpoint._listening = await endpoint._take_over(sock, tells_called=offers_called(sock))
+        endpoint = cls(str(Address("udp", listen.host, sock.getsockname()[1])), loopback_only=loopback_only, udp=udp)
+        endpoint._listening = await endpoint._take_over(sock, tells_called=udp != "portable" and offers_called(sock))
         return endpoint
 
     async def _take_over(self, sock: socket.socket, *, tells_called: bool = False) -> _Socket:
-        if offers_batches(sock):
+        if self._udp != "portable" and offers_batches(sock):
             self._is_batched = True
             return BatchedSocket(sock, self.drops, self._handle_arrived)
         if tells_called:  # asyncio does not pass that on
@@ -234,6 +244,16 @@ class UdpEndpoint:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
+
+
+def check_sockets(udp: UdpSockets | None) -> None:
+    """Raises TransportError for a kind of socket that this system does not have."""
+    if udp != "batched":
+        return
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        if not offers_batches(sock):
+            why = 'this system has no batches; leave it out, or set it to "portable"'
+            raise TransportError(f'cannot open a UDP endpoint with udp="batched": {why}')
 
 
 def _bound(sockaddr: SocketAddress) -> socket.socket:

@@ -42,6 +42,8 @@ _NEVER = 0x7FFFFFFF
 """Packets after which a sender asks for an order ack, for sources without such a request."""
 _OFF = -1
 """HornetQ's value of ``confirmation-window-size`` for no window."""
+_ACK_TIMEOUT_MIN_S, _ACK_TIMEOUT_MAX_S = 20.0, 120.0
+"""The range of MSMQ's ack timeout ([MS-MQQB] 2.2.2.1). It computes its default, and the formula is not public."""
 _LONG_LIVE_S = 345_600.0
 """MSMQ's default for the time to reach a queue, four days (``MachineCache\\LongLiveTime``)."""
 
@@ -50,7 +52,7 @@ def msmq(
     *,
     max_unacked_packet: int = 64,
     idle_ack_delay_s: float = 0.5,
-    ack_timeout_s: float = 20.0,
+    ack_timeout_s: float | None = None,
     seq_max_ack_delay_s: float = 10.0,
     try_connect_interval_s: float = 5.0,
 ) -> NodeSettings:
@@ -59,8 +61,9 @@ def msmq(
     Args:
         max_unacked_packet: 1 to 65535 (``MaxUnackedPacket``).
         idle_ack_delay_s: 0 to 60 (``IdleAckDelay``).
-        ack_timeout_s: 20 to 120 (``AckTimeout``, [MS-MQQB] 2.2.2.1). It counts twice for a peer that is reached by its
-            address, as for direct names there.
+        ack_timeout_s: 20 to 120 (``AckTimeout``, [MS-MQQB] 2.2.2.1); None, as there, computes it for each session from
+            its round trip, within that range. It counts twice for a peer that is reached by its address, as for direct
+            names there.
         seq_max_ack_delay_s: at most a day (``SeqMaxAckDelay``).
         try_connect_interval_s: 0.001 to 3600 (``TryConnectInterval``).
 
@@ -69,7 +72,8 @@ def msmq(
     """
     check_between("msmq: max_unacked_packet", max_unacked_packet, 1, WINDOW_MAX)
     check_between("msmq: idle_ack_delay_s", idle_ack_delay_s, 0, 60)
-    check_between("msmq: ack_timeout_s", ack_timeout_s, 20, 120)
+    if ack_timeout_s is not None:
+        check_between("msmq: ack_timeout_s", ack_timeout_s, _ACK_TIMEOUT_MIN_S, _ACK_TIMEOUT_MAX_S)
     check_between("msmq: seq_max_ack_delay_s", seq_max_ack_delay_s, 0, 86_400)
     check_between("msmq: try_connect_interval_s", try_connect_interval_s, 0.001, 3_600)
     wait_s = try_connect_interval_s
@@ -79,8 +83,11 @@ def msmq(
             ack_trigger=AckTrigger(delay_s=idle_ack_delay_s, piggyback_after=0.75),
             store_ack_trigger=AckTrigger(delay_s=0.5, delay_rtts=8, delay_max_s=120.0, piggyback_after=0.75),
             ack_timeout_s=ack_timeout_s,
+            ack_timeout_min_s=_ACK_TIMEOUT_MIN_S,
+            ack_timeout_max_s=_ACK_TIMEOUT_MAX_S,
             direct_ack_timeouts=2,
             store_ack_timeout_s=240.0,
+            connect_timeout_s=60.0,
             cleanup_interval_s=300.0,
         ),
         order=OrderSettings(
@@ -304,7 +311,8 @@ SOURCES: dict[str, dict[str, str]] = {
         "session.store_ack_trigger.delay_rtts": "[MS-MQQB] 3.1.5.3.2",
         "session.store_ack_trigger.delay_max_s": "[MS-MQQB] 3.1.5.3.2",
         "session.store_ack_trigger.piggyback_after": "[MS-MQQB] 3.1.7.11",
-        "session.ack_timeout_s": "[MS-MQQB] 2.2.2.1",
+        "session.ack_timeout_min_s": "[MS-MQQB] 2.2.2.1",
+        "session.connect_timeout_s": "[MS-MQQB] 3.1.2.1, session initialization timer",
         "session.direct_ack_timeouts": "[MS-MQQB] 3.1.2.4, QosCleanupIntervalMultiplier",
         "session.store_ack_timeout_s": "Triack: twice the longest delay, as MSMQ computes it",
         "session.cleanup_interval_s": "[MS-MQQB] 3.1.2.2",

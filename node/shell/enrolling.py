@@ -370,7 +370,10 @@ async def enrol_at_rest(
     platform, access = PLATFORM.get(), Secured({}, suite)
     files = platform.open_files(Path(data), own_name)
     await asyncio.to_thread(access.open, files, platform.entropy)
-    endpoint = await platform.open_endpoint(Address.parse(url).scheme, None, loopback_only=False, tls=tls)
+    # A few datagrams one by one: batches bring nothing.
+    endpoint = await platform.open_endpoint(
+        Address.parse(url).scheme, None, loopback_only=False, tls=tls, udp="portable"
+    )
 
     async def change_trust(change: Change) -> Peer:
         return await asyncio.to_thread(change, access.trust)

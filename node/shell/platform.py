@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Protocol
 
 from triack.base.clock import BOOT_BYTES, ClockReading, sane_wall_ns
+from triack.base.paths import UdpSockets
 from triack.node.files import operator_log
 from triack.node.files.keys import IDENTITY_FILE
 from triack.node.files.log_file import LogFile, note_log
@@ -25,7 +26,7 @@ from triack.node.shell.stats import NodeStats
 from triack.node.shell.worker import ThreadWorker, Worker
 from triack.store.boot import boot_id
 from triack.store.store import PAGE_BYTES, STORE_FILES, Store
-from triack.transport.endpoint import Endpoint, Tls, open_endpoint
+from triack.transport.endpoint import NO_WAITS, Endpoint, Tls, Waits, open_endpoint
 
 __all__ = ["PLATFORM", "Log", "Platform"]
 
@@ -72,10 +73,17 @@ class Platform:
         return ThreadWorker()
 
     async def open_endpoint(
-        self, scheme: str, listen: str | None, *, loopback_only: bool, tls: Tls | None = None
+        self,
+        scheme: str,
+        listen: str | None,
+        *,
+        loopback_only: bool,
+        tls: Tls | None = None,
+        waits: Waits = NO_WAITS,
+        udp: UdpSockets | None = None,
     ) -> Endpoint:
         """Open an endpoint; see ``triack.transport.endpoint.open_endpoint``."""
-        return await open_endpoint(scheme, listen, loopback_only=loopback_only, tls=tls)
+        return await open_endpoint(scheme, listen, loopback_only=loopback_only, tls=tls, waits=waits, udp=udp)
 
     def open_files(self, data: Path | None, name: str) -> Files:  # noqa: ARG002 - a simulation knows nodes by their names
         """The files with a node's keys and peers."""

@@ -84,8 +84,8 @@ def _renumber(relay: SimHost) -> None:
     transits: Any = relay.live.transits
     honest = transits.contents_of
 
-    def contents_of(stream: Any, run: Any, now_ns: int) -> Any:
-        contents, contexts, asks = honest(stream, run, now_ns)
+    def contents_of(stream: Any, run: Any, arrives_ns: int) -> Any:
+        contents, contexts, asks = honest(stream, run, arrives_ns)
         return [_in_next_sequence(content) for content in contents], contexts, asks
 
     transits.contents_of = contents_of

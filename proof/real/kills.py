@@ -18,6 +18,7 @@ import triack
 from proof.real.children import Child, Work, read_reports
 from proof.real.nodes import HANG_S, queue_numbers, quick
 from proof.real.workers import receiver, sender
+from triack.base.paths import UdpSockets
 from triack.tools.replay.run import replay
 
 __all__ = ["Killing", "kill_loop"]
@@ -84,12 +85,14 @@ class _Actor:
 class _Loop:
     """The parent of both: it kills, starts, and keeps the books."""
 
-    def __init__(self, folder: Path, seed: int, scheme: str) -> None:
+    def __init__(self, folder: Path, seed: int, scheme: str, udp: UdpSockets | None) -> None:
         self.random = Random(seed)
         self.found = Killing()
         self.sender = _Actor("sender", sender, folder, 2 * seed)
         self.receiver = _Actor("receiver", receiver, folder, 2 * seed + 1)
         self.receiver.options["listen"] = f"{scheme}://127.0.0.1:0"
+        for actor in (self.sender, self.receiver):
+            actor.options["udp"] = udp
 
     def start(self) -> None:
         """Start the receiver, and when its address is known the sender."""
@@ -172,7 +175,9 @@ class _Loop:
                 self.violate(f"the {actor.name} ended with code {code}")
 
 
-def kill_loop(folder: Path, *, kills: int, seed: int = 1, scheme: str = "udp") -> Killing:
+def kill_loop(
+    folder: Path, *, kills: int, seed: int = 1, scheme: str = "udp", udp: UdpSockets | None = None
+) -> Killing:
     """Kill and start again, ``kills`` times.
 
     Args:
@@ -180,8 +185,9 @@ def kill_loop(folder: Path, *, kills: int, seed: int = 1, scheme: str = "udp") -
         kills: how many processes to kill.
         seed: chooses the victims and the pauses; when exactly a process dies is up to the machine.
         scheme: ``udp`` or ``tcp``.
+        udp: the sockets for UDP; None for those of the system.
     """
-    loop = _Loop(folder, seed, scheme)
+    loop = _Loop(folder, seed, scheme, udp)
     found = loop.found
     begin = time.monotonic()
     try:

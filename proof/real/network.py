@@ -227,10 +227,23 @@ class _Stream:
 
 
 def main() -> None:
-    """Cross whatever network this process is in: ``SCHEME MESSAGES BYTES SECONDS``. Prints a line of JSON."""
+    """Cross whatever network this process is in: ``SCHEME MESSAGES BYTES SECONDS``. Prints a line of JSON.
+
+    ``portable`` is UDP on asyncio-dgram.
+    """
     scheme, messages, size_bytes, limit_s = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4])
+    settings = triack.NodeSettings(udp="portable" if scheme == "portable" else None)
+    scheme = "udp" if scheme == "portable" else scheme
     with tempfile.TemporaryDirectory(prefix="triack-crossing-") as folder:
-        work = cross(Path(folder), None, scheme=scheme, messages=messages, size_bytes=size_bytes, limit_s=limit_s)
+        work = cross(
+            Path(folder),
+            None,
+            scheme=scheme,
+            messages=messages,
+            size_bytes=size_bytes,
+            limit_s=limit_s,
+            settings=settings,
+        )
         sys.stdout.write(json.dumps(asdict(asyncio.run(work))) + "\n")
 
 

@@ -21,7 +21,9 @@ FILL_MESSAGES = 1_000
 
 
 def _open(name: str, options: dict[str, Any], **more: Any) -> triack.Node:
-    return triack.open(name, data=options["data"], log=options["log"], insecure=True, settings=quick(), **more)
+    return triack.open(
+        name, data=options["data"], log=options["log"], insecure=True, settings=quick(options.get("udp")), **more
+    )
 
 
 def _recall(node: triack.Node, key: str) -> int:

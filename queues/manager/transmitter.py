@@ -53,8 +53,11 @@ class Giving(IntEnum):
 class _Source(Protocol):
     """Has the packets of streams: of outgoing queues, or of streams in transit."""
 
-    def contents_of(self, stream: Any, run: Any, now_ns: int) -> tuple[list[bytes], Any, list[int]]:
-        """Contents, contexts and ``Ask`` of each of a run of packets that leave now."""
+    def expires_late(self, stream: Any, run: Any, arrives_ns: int, now_ns: int) -> bool:
+        """Whether packets of a run would arrive when their time is over; these expire now and must not leave."""
+
+    def contents_of(self, stream: Any, run: Any, arrives_ns: int) -> tuple[list[bytes], Any, list[int]]:
+        """Contents, contexts and ``Ask`` of each of a run of packets that leave now and arrive at the given time."""
 
     def want_bodies(self, stream: Any) -> None:
         """The bodies of the next packets are only on the disk."""
@@ -258,12 +261,16 @@ class Transmitter:
 def _fill_from(source: _Source, session: SessionPort, link: Link, stream: Any, limit: int, now_ns: int) -> None:
     """Let a stream have its turn, or as much of it as the window takes."""
     sequence, left = stream.sequence, min(session.room, limit)
+    arrives_ns = now_ns + session.one_way_ns
     while left and (run := sequence.peek_run(left)):
+        if stream.next_expiry_ms is not None and source.expires_late(stream, run, arrives_ns, now_ns):
+            link.withdraw(stream)
+            break
         if run[0].body is None:
             source.want_bodies(stream)
             link.withdraw(stream)
             break
-        packet = session.send_packets(stream.delivery, *source.contents_of(stream, run, now_ns))
+        packet = session.send_packets(stream.delivery, *source.contents_of(stream, run, arrives_ns))
         if before := sequence.handle_sent(run, now_ns, packet=packet):
             session.handle_freed(before)
         link.handle_given(stream, len(run))

@@ -48,6 +48,10 @@ class SessionPort(Protocol):
         """Whether the session is over."""
 
     @property
+    def one_way_ns(self) -> int:
+        """How long a datagram is on its way to the peer, as far as is known."""
+
+    @property
     def is_unanswered(self) -> bool:
         """Whether this end has been trying to connect for a while."""
 

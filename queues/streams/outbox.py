@@ -549,10 +549,14 @@ class Outbox:
                 self._deadlines.set(link, None)
         return wanting
 
+    def expires_late(self, outgoing: OutgoingStream, run: list[StreamPacket], arrives_ns: int, now_ns: int) -> bool:
+        """Whether packets of a run would arrive when their time is over; these expire now and must not leave."""
+        return outgoing.expire_late(run, self._wall.ms(arrives_ns), self._wall.ms(now_ns))
+
     def contents_of(
-        self, outgoing: OutgoingStream, run: list[StreamPacket], now_ns: int
+        self, outgoing: OutgoingStream, run: list[StreamPacket], arrives_ns: int
     ) -> tuple[list[bytes], list[PacketContext], list[int]]:
-        """Contents, contexts and ``Ask`` of each of a run of packets that leave now."""
+        """Contents, contexts and ``Ask`` of each of a run of packets that leave now and arrive at the given time."""
         sequence = outgoing.sequence
         awaited: list[int] = [entry.ack_requested for entry in run]
         if outgoing.stages.awaits(run[0], run[-1]):
@@ -582,7 +586,7 @@ class Outbox:
         if outgoing.way is None or outgoing.way.is_direct:
             contents = encode_run(first, previous, ack_requested, bodies)
         else:
-            packets = relayed_packets(run, previous, ack_requested, bodies, self._wall.ms(now_ns))
+            packets = relayed_packets(run, previous, ack_requested, bodies, self._wall.ms(arrives_ns))
             contents = encode_relayed_run(first, outgoing.way.final, "", packets, awaited=outgoing.next_hop.awaited)
         contexts = [PacketContext(outgoing, entry, before) for entry, before in zip(run, previous, strict=True)]
         return contents, contexts, awaited
@@ -922,12 +926,10 @@ class Outbox:
 
     def handle_session_opened(self, link: Link, now_ns: int) -> None:
         """A session serves a link."""
-        resumed = link.idle
         self.links.handle_opened(link, now_ns)
         self.handle_size(link)
         for outgoing in link.streams:
-            if not resumed:
-                outgoing.sequence.handle_session_opened(now_ns)
+            outgoing.sequence.handle_session_opened(now_ns)
             self._look_at(outgoing)
         self.retirement.handle_session_opened(link)
         if link.is_sending:

@@ -368,6 +368,13 @@ class OutgoingStream:
         entries = self.sequence.entries
         return [entries[number] for number in self._expiries.poll_due(now_ms, limit) if number in entries]
 
+    def expire_late(self, run: list[StreamPacket], arrives_ms: int, now_ms: int) -> bool:
+        """Let those of a run expire now that would arrive when their time is over. Returns whether there are any."""
+        late = [entry for entry in run if 0 < entry.reach_by_ms <= arrives_ms]
+        for entry in late:
+            self._expiries.set(entry.number, now_ms)
+        return bool(late)
+
     @property
     def next_expiry_ms(self) -> int | None:
         """Wall clock of the next expiry, or None."""
@@ -415,12 +422,12 @@ class OutgoingStream:
 
 
 def relayed_packets(
-    run: list[StreamPacket], previous: list[int], ack_requested: list[bool], bodies: list[bytes], now_ms: int
+    run: list[StreamPacket], previous: list[int], ack_requested: list[bool], bodies: list[bytes], arrives_ms: int
 ) -> list[RelayedPacket]:
-    """Packets of this node that go to a relay."""
+    """Packets of this node that arrive at a relay at that time."""
     return [
         RelayedPacket(
-            entry.number, before, 0, max(1, entry.reach_by_ms - now_ms) if entry.reach_by_ms else 0, asks, body
+            entry.number, before, 0, max(1, entry.reach_by_ms - arrives_ms) if entry.reach_by_ms else 0, asks, body
         )
         for entry, before, asks, body in zip(run, previous, ack_requested, bodies, strict=True)
     ]

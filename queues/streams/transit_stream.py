@@ -245,9 +245,9 @@ class TransitStream:
         )
 
     def contents_of(
-        self, run: list[TransitPacket], now_ms: int, *, hurries: bool
+        self, run: list[TransitPacket], arrives_ms: int, *, hurries: bool
     ) -> tuple[list[bytes], list["TransitContext"], list[int]]:
-        """Contents, contexts and ``Ask`` of each of a run of packets that leave now.
+        """Contents, contexts and ``Ask`` of each of a run of packets that leave now and arrive at that time.
 
         ``hurries``: its acks are awaited without any delay.
         """
@@ -259,7 +259,7 @@ class TransitStream:
                 entry.number,
                 before,
                 entry.hops + 1,
-                max(1, entry.left_by_ms - now_ms) if entry.left_by_ms else 0,
+                max(1, entry.left_by_ms - arrives_ms) if entry.left_by_ms else 0,
                 entry.ack_requested or entry.sends > 0,
                 entry.body or b"",
             )

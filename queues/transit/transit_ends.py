@@ -113,7 +113,7 @@ class TransitEnds:
         found = self._ends.get(stream)
         if found is not None and found[0].sequence == packet.sequence:
             self._forget(stream)
-        if packet.hops + 1 < HOPS_MAX:
+        if packet.hops < HOPS_MAX:
             self._words.pass_forgotten(conversation, replace(packet, hops=packet.hops + 1), now_ns)
 
     def handle_session_opened(self, link: Link, now_ns: int) -> None:

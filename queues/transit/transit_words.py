@@ -2,7 +2,7 @@
 
 Promise: a word is passed on as it is; the relay adds nothing and believes nothing of it but that a packet was refused.
 It goes to the neighbour upstream that is nearest to the origin and has an open session, never back where it came from,
-and over ``wire.HOPS_MAX`` hops at most.
+and it passes ``wire.HOPS_MAX`` relays at most, as many as the packet that it is about.
 """
 
 from collections import Counter
@@ -113,7 +113,7 @@ class TransitWords:
     def pass_order_ack(self, conversation: Conversation, packet: RelayedOrderAck, now_ns: int) -> None:
         """Pass an order ack on. Without an open session upstream it is kept for the next one."""
         back = self.ways.of(StreamId(packet.origin, packet.stream))
-        if back is None or packet.hops + 1 >= HOPS_MAX:
+        if back is None or packet.hops >= HOPS_MAX:
             return
         before = back.acked
         # Words with a proof are all passed on: an invented one with a greater number must not stop them here.
@@ -203,8 +203,8 @@ class TransitWords:
 
     def pass_reject(self, conversation: Conversation, packet: RelayedReject, now_ns: int) -> None:
         """Pass a rejection on. Without an open session upstream it is kept for the next one."""
-        packet.hops += 1
         if packet.hops < HOPS_MAX:
+            packet.hops += 1
             self._send_reject(packet, conversation.link_name, conversation, now_ns)
 
     def tell_keeper(self, stream: TransitStream, entry: TransitPacket, packet: RelayedReject, now_ns: int) -> None:

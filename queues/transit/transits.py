@@ -62,6 +62,9 @@ IDLE_NS = 60 * SECOND
 """How long a stream is kept when nothing of it is here: streams pause, and a row costs little."""
 NOT_STORED_NS = 100 * MS
 """When to look again at a packet whose time ran out before its commit has returned."""
+ON_ITS_WAY_NS = 1 * SECOND
+"""The same of a packet that is on its way: it left in time, so it is given up only if its session ends without an ack.
+Given up before, it would have two ends."""
 
 RESTORED_TOGETHER = 4_096
 """How many packets are in memory at a time while a start goes through those on the disk: a record each is too much."""
@@ -576,27 +579,38 @@ class Transits:
 
     def _look_at(self, stream: TransitStream) -> None:
         """A stream has changed: it may have something to send, or another deadline."""
-        at_ns, expiry_ms = None if stream.paused else stream.sequence.hold.deadline_ns, stream.next_expiry_ms
-        if expiry_ms is not None:
-            expiry_ns = self._wall.ns(expiry_ms)
-            at_ns = expiry_ns if at_ns is None else min(at_ns, expiry_ns)
-        self._deadlines.set(stream, at_ns)
+        self._set_deadline(stream)
         if stream.way is None or stream.paused or stream in self.bodies.wanting:
             return
         if stream.sequence.peek() is not None:
             self._links[stream.way.via].offer(stream)
 
+    def _set_deadline(self, stream: TransitStream) -> None:
+        at_ns, expiry_ms = None if stream.paused else stream.sequence.hold.deadline_ns, stream.next_expiry_ms
+        if expiry_ms is not None:
+            expiry_ns = self._wall.ns(expiry_ms)
+            at_ns = expiry_ns if at_ns is None else min(at_ns, expiry_ns)
+        self._deadlines.set(stream, at_ns)
+
+    def expires_late(self, stream: TransitStream, run: list[TransitPacket], arrives_ns: int, now_ns: int) -> bool:
+        """Whether packets of a run would arrive when their time is over; these expire now and must not leave."""
+        arrives_ms = self._wall.ms(arrives_ns)
+        late = [it for it in run if 0 < it.left_by_ms <= arrives_ms and _may_expire(stream, it)]
+        for entry in late:
+            stream.expiries.set(entry.number, self._wall.ms(now_ns))
+        return bool(late)
+
     def contents_of(
-        self, stream: TransitStream, run: list[TransitPacket], now_ns: int
+        self, stream: TransitStream, run: list[TransitPacket], arrives_ns: int
     ) -> tuple[list[bytes], list[TransitContext], list[int]]:
-        """Contents, contexts and ``Ask`` of each of a run of packets that leave now."""
+        """Contents, contexts and ``Ask`` of each of a run of packets that leave now and arrive at the given time."""
         # As no more of it fits here, no ack delay is to be added.
         hurries = stream.durable and self.room.is_scarce(stream)
-        return stream.contents_of(run, self._wall.ms(now_ns), hurries=hurries)
+        return stream.contents_of(run, self._wall.ms(arrives_ns), hurries=hurries)
 
     def handle_handed_over(self, stream: TransitStream) -> None:
         """A session has taken packets of a stream."""
-        self._look_at(stream)
+        self._set_deadline(stream)
 
     def want_bodies(self, stream: TransitStream) -> None:
         """The bodies of the next packets are only on the disk."""
@@ -956,7 +970,9 @@ class Transits:
                 continue
             if entry.state is TransitState.ARRIVED:
                 stream.expiries.set(number, turn.now_ms + NOT_STORED_NS // MS)
-            elif entry.state is not TransitState.DEAD and (stream.durable or not _is_part(entry)):
+            elif entry.state is TransitState.SENT and not entry.stored:
+                stream.expiries.set(number, turn.now_ms + ON_ITS_WAY_NS // MS)
+            elif entry.state is not TransitState.DEAD and _may_expire(stream, entry):
                 expired.append(entry)
         if expired and stream.sequence.ordered:
             for entry in expired:
@@ -1016,10 +1032,15 @@ def _number_of(index: TransitIndex) -> int:
     return split_key(index.key)[0]
 
 
-def _is_part(entry: TransitPacket) -> bool:
-    """Whether a packet is part of a large message: it ends with the others, and some of them may have left."""
+def _may_expire(stream: TransitStream, entry: TransitPacket) -> bool:
+    """Whether a packet ends when its time is over.
+
+    An express one that is part of a large message ends with the others, and some of them may have left.
+    """
+    if stream.durable:
+        return True
     body = entry.body or b""
-    return fragment_range(body[:HEAD_BYTES], len(body)) is not None
+    return fragment_range(body[:HEAD_BYTES], len(body)) is None
 
 
 def _said(reason: str) -> FreedReason:

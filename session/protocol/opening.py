@@ -7,9 +7,10 @@ could have forged the connect, to make us send to another host (RFC 9000 section
     DUE --said--> SAID --initiator: resend timer | something new; acceptor: another connect--> DUE
 
 An initiator that opens has heard the acceptor. The acceptor does not know that yet, and opens only when it does. So the
-initiator asks until it hears the acceptor again. Where delays are given in round trips, each datagram until then
-carries the round trip that the echo of its connect has shown: an acceptor that got several connects cannot tell which
-accept was answered. MSMQ's initiator sends the same figure in its connection parameters ([MS-MQQB] 3.1.5.3.2).
+initiator asks until it hears the acceptor again. If it has sent several connects, or delays are given in round trips,
+each datagram until then carries the round trip that the echo of its connect has shown: an acceptor that got several
+connects cannot tell which accept was answered, and would take a long way for a short one. MSMQ's initiator sends the
+same figure in its connection parameters ([MS-MQQB] 3.1.5.3.2).
 """
 
 from dataclasses import replace
@@ -28,6 +29,9 @@ three in a row, ninety-nine of a hundred sessions are open within five seconds."
 CONNECT_RESEND_MAX_NS = 500 * MS
 """The wait grows no further by itself, so that a peer that starts meanwhile gets a connect soon. An owner whose peer
 has been away for long sets a longer one (``spacing_ns``)."""
+CONNECTS_OPEN = 32
+"""To so many of its last connects an initiator takes an answer: where it may try for long, the wait grows so far that
+these span all of that time, as the answer to the first may come late."""
 UNANSWERED_SENDS = 4
 """After this number of hellos an initiator has waited for nearly a second: several were lost, or no peer is there."""
 
@@ -39,6 +43,7 @@ class Opening:
         hello: ours.
         peer: the initiator's when this end accepts, None when it initiates.
         spacing_ns: how long an initiator waits for each answer at least.
+        limit_ns: how long it may try.
 
     Attributes:
         hello: ours, as it was sent last.
@@ -49,9 +54,20 @@ class Opening:
         said_at_ns: when the last one was sent.
     """
 
-    __slots__ = ("_figure", "_spacing_ns", "due", "hello", "initiator", "said_at_ns", "times_said", "unconfirmed")
+    __slots__ = (
+        "_figure",
+        "_most_ns",
+        "_spacing_ns",
+        "due",
+        "hello",
+        "initiator",
+        "said_at_ns",
+        "times_said",
+        "unconfirmed",
+    )
 
-    def __init__(self, hello: Hello, peer: Hello | None, spacing_ns: int = 0) -> None:
+    def __init__(self, hello: Hello, peer: Hello | None, spacing_ns: int = 0, limit_ns: int = 0) -> None:
+        self._most_ns = max(CONNECT_RESEND_MAX_NS, limit_ns // CONNECTS_OPEN)
         self.initiator = peer is None
         self._figure: RoundTripFrame | None = None
         self._spacing_ns = spacing_ns
@@ -95,7 +111,7 @@ class Opening:
         """How long to wait for an answer to the last hello; None: without limit."""
         if not self.initiator:
             return None
-        wait_ns = min(CONNECT_RESEND_NS + (self.times_said - 1) * CONNECT_RESEND_MORE_NS, CONNECT_RESEND_MAX_NS)
+        wait_ns = min(CONNECT_RESEND_NS + (self.times_said - 1) * CONNECT_RESEND_MORE_NS, self._most_ns)
         return max(wait_ns, self._spacing_ns)
 
     def handle_measured(self, rtt_ns: int, *, tells: bool) -> None:
@@ -103,10 +119,10 @@ class Opening:
 
         Args:
             rtt_ns: the time since the connect that it answers.
-            tells: whether the acceptor must know that.
+            tells: whether the acceptor must know just that. It measures it by itself, too, after a single connect.
         """
         self.unconfirmed = True
-        self._figure = RoundTripFrame(rtt_ns) if tells else None
+        self._figure = RoundTripFrame(rtt_ns) if tells or self.times_said > 1 else None
 
     @property
     def figure(self) -> RoundTripFrame | None:

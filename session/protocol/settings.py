@@ -100,6 +100,11 @@ class SessionSettings:
         return self.auto_window_max if self.max_unacked_packet == "auto" else self.max_unacked_packet
 
     @property
+    def longest_silence_s(self) -> float:
+        """For how long a peer that owes something may be silent at most, whatever the round trip and its name are."""
+        return self.direct_ack_timeouts * max(self.ack_timeout_s or 0.0, self.ack_timeout_max_s)
+
+    @property
     def trigger(self) -> AckTrigger:
         """When session acks leave."""
         return self.ack_trigger or AckTrigger(delay_s=self.idle_ack_delay_s)

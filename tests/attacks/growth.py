@@ -125,7 +125,7 @@ ROWS = {
         transport/called.py Called _known
         transport/routes.py Routes _routes _names
         transport/udp.py UdpEndpoint _ways
-        transport/batched.py BatchedSocket _longest_bytes
+        transport/batched.py BatchedSocket _refusals
     """,
     "datagrams that wait until a name is looked up": """
         transport/udp.py UdpEndpoint _waiting _tasks

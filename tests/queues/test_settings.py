@@ -37,6 +37,7 @@ def test_a_value_that_cannot_be_is_refused() -> None:
         ({"stream_datagram_bytes": 65_536}, "must be 576 to 65535, not 65536"),
         ({"close_timeout_s": -1}, "at least 0, not -1"),
         ({"max_sessions": 0}, "at least 1, not 0"),
+        ({"udp": "epoll"}, "NodeSettings: udp must be batched, portable or None, not 'epoll'"),
     ],
 )
 def test_limits(values: dict[str, int], why: str) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import socket
+import subprocess
 import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
@@ -14,11 +15,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.machine import PATIENCE_S
+from tests.transport.test_fragmenting import why_not
 from triack.base.reasons import DropReason
+from triack.tools.bench.namespace import wrapped
 from triack.transport import batched
 from triack.transport.batched import RUN_BYTES_MAX, SEGMENTS_MAX, BatchedSocket, offers_batches, runs_of
 from triack.transport.resolve import SocketAddress, bound
 from triack.transport.udp import SOCKET_BUFFER_BYTES
+
+DAY_S = 86_400.0
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux carries datagrams in batches")
 
@@ -116,8 +121,11 @@ async def test_a_burst_is_one_call_at_each_end(ends: tuple[End, End]) -> None:
 
 
 @pytest.mark.parametrize("error", [errno.EIO, errno.EINVAL, errno.EMSGSIZE])
-async def test_a_device_that_cannot_gets_them_one_by_one(ends: tuple[End, End], error: int) -> None:
+async def test_a_device_that_cannot_gets_them_one_by_one(
+    ends: tuple[End, End], monkeypatch: pytest.MonkeyPatch, error: int
+) -> None:
     """From the first refusal on, and nothing is lost by it; shorter ones are tried if it was their length."""
+    monkeypatch.setattr(batched, "AGAIN_SECONDS", DAY_S)
     here, there = ends
     here.wire.refuse["sendmsg"] = [error]
     await here.socket.send(BURST, there.socket.sockname)
@@ -127,6 +135,72 @@ async def test_a_device_that_cannot_gets_them_one_by_one(ends: tuple[End, End], 
     await here.socket.send([b"x" * 1_000, b"y" * 1_000], there.socket.sockname)
     assert here.wire.calls[101:] == (["sendto"] * 2 if error == errno.EIO else ["sendmsg"])
     assert not here.drops
+
+
+@pytest.mark.parametrize("error", [errno.EIO, errno.EINVAL])
+async def test_a_refusal_counts_for_a_while(ends: tuple[End, End], monkeypatch: pytest.MonkeyPatch, error: int) -> None:
+    """Then runs are tried again: the device, or the way to it, may be another one."""
+    monkeypatch.setattr(batched, "AGAIN_SECONDS", 0.0)
+    here, there = ends
+    here.wire.refuse["sendmsg"] = [error]
+    await here.socket.send(BURST, there.socket.sockname)
+    await here.socket.send(BURST, there.socket.sockname)
+    assert here.wire.calls == ["sendmsg", *["sendto"] * 50, "sendmsg"]
+    assert await there.has(100) == BURST * 2
+
+
+RISEN = """
+import asyncio, socket, subprocess, sys
+from collections import Counter
+from triack.transport import batched
+from triack.transport.resolve import bound
+
+def mtu(size):
+    subprocess.run(["ip", "link", "set", "lo", "mtu", str(size), "up"], check=True)
+
+class Counted:
+    def __init__(self, sock):
+        self.sock, self.calls = sock, 0
+
+    def __getattr__(self, name):
+        self.calls += name in ("sendmsg", "sendto")
+        return getattr(self.sock, name)
+
+async def main():
+    mtu(65_536)
+    there = bound(socket.SOCK_DGRAM, ("127.0.0.1", 0))
+    sock = bound(socket.SOCK_DGRAM, ("127.0.0.1", 0))
+    assert batched.offers_batches(sock)
+    counted, drops = Counted(sock), Counter()
+    ours = batched.BatchedSocket(counted, drops, lambda *_: None)
+
+    async def calls(size):
+        before = counted.calls
+        for _ in range(20):
+            await ours.send([bytes(size)] * 5, there.getsockname())
+        return counted.calls - before
+
+    found = [await calls(8_000)]
+    mtu(1_500)
+    found += [await calls(8_000), await calls(1_400)]
+    mtu(65_536)
+    found.append(await calls(8_000))
+    print(found, {reason.value: count for reason, count in drops.items()})
+    await ours.close()
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.slow
+def test_runs_leave_again_when_the_mtu_of_the_path_has_fallen_and_risen() -> None:
+    """On a loopback of the system. Twenty bursts: a call for each, while the path carries them, and after the first."""
+    if problem := why_not():
+        pytest.skip(f"no network namespace here: {problem}")
+    command = [*wrapped(), sys.executable, "-c", RISEN]
+    done = subprocess.run(command, capture_output=True, text=True, cwd="/", timeout=600, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "[20, 101, 20, 24] {'too-large': 100}"
 
 
 async def test_a_bad_datagram_takes_no_other_along(ends: tuple[End, End]) -> None:

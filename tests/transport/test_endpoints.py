@@ -2,21 +2,27 @@
 
 import asyncio
 import socket
+import sys
 from collections import Counter
 from contextlib import suppress
 
 import pytest
 
+import triack
 from tests.machine import PATIENCE_S
 from tests.transport.endpoints import Opener, received
+from triack.base.errors import TransportError
+from triack.base.paths import UDP_SOCKETS, UdpSockets
 from triack.base.reasons import DropReason
 from triack.transport import connection
+from triack.transport.batched import BatchedSocket
 from triack.transport.connection import UNSENT_BYTES_MAX, Connection
-from triack.transport.endpoint import Received
+from triack.transport.endpoint import Received, Waits
 from triack.transport.frames import LengthFramer
 from triack.transport.memory import MemoryNetwork
 from triack.transport.portable import PortableSocket
 from triack.transport.resolve import SocketAddress, bound
+from triack.transport.udp import UdpEndpoint
 from triack.transport.wakeup import Wakeup
 
 # A network that is a dictionary.
@@ -61,16 +67,46 @@ async def test_what_waits_has_an_end() -> None:
 
 
 @pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="it is the system that gives up")
-async def test_who_takes_nothing_is_given_up(opened: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By the system, after a while without a byte; the receiver is notified as of any other end."""
+@pytest.mark.parametrize("silence_s", [0.0, 0.9])
+async def test_who_takes_nothing_is_given_up(opened: Opener, monkeypatch: pytest.MonkeyPatch, silence_s: float) -> None:
+    """By the system, after a while without a byte, but not before a session; the receiver is notified as of any end."""
     monkeypatch.setattr(connection, "USER_TIMEOUT_MS", 100)
+    loop = asyncio.get_running_loop()
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        here = await opened("tcp", None)
+        here = await opened("tcp", None, waits=Waits(silence_s=silence_s))
         there = f"tcp://127.0.0.1:{silent.getsockname()[1]}"
+        begun_s = loop.time()
         for _ in range(4):
             await here.send(BURST, there)
             await asyncio.sleep(0)
         assert await received(here, 1) == [Received(b"", there)]
+        assert loop.time() - begun_s >= silence_s
+
+
+# The kind of socket for UDP.
+
+
+@pytest.mark.parametrize("udp", UDP_SOCKETS)
+async def test_an_owner_may_choose_the_sockets(
+    opened: Opener, monkeypatch: pytest.MonkeyPatch, udp: UdpSockets
+) -> None:
+    """For the one that listens, and for those that call; of a system without batches nobody gets them."""
+    if udp == "batched" and sys.platform != "linux":
+        pytest.skip("only Linux carries datagrams in batches")
+    here, there = await opened("udp", "udp://0.0.0.0:0", udp=udp), await opened("udp", None, udp=udp)
+    await there.send([b"1", b"22"], here.address.replace("0.0.0.0", "127.0.0.1"))
+    assert [data for data, _ in await received(here, 2)] == [b"1", b"22"]
+    assert isinstance(here, UdpEndpoint)
+    assert isinstance(there, UdpEndpoint)
+    socks = [here._listening, *there._outgoing.values()]  # noqa: SLF001
+    assert {type(sock) for sock in socks} == {BatchedSocket if udp == "batched" else PortableSocket}
+    monkeypatch.setattr("triack.transport.udp.offers_batches", lambda _sock: False)
+    if udp == "batched":
+        with pytest.raises(TransportError, match="this system has no batches; leave it out"):
+            await opened("udp", udp=udp)
+        with pytest.raises(TransportError, match="this system has no batches; leave it out"):
+            async with triack.open("a", data=None, insecure=True, settings=triack.NodeSettings(udp=udp)):
+                pass
 
 
 # One task waits, others set the event.

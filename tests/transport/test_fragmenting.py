@@ -54,12 +54,10 @@ NODES = """
 import asyncio, sys, triack
 
 async def main(least, host, portable):
-    if portable:
-        from triack.transport import udp
-        udp.offers_batches = lambda sock: False
+    settings = triack.NodeSettings(udp="portable" if portable else "batched")
     async with (
-        triack.open("a", data=None, insecure=True) as a,
-        triack.open("b", data=None, listen=f"udp://{host}:0", insecure=True) as b,
+        triack.open("a", data=None, insecure=True, settings=settings) as a,
+        triack.open("b", data=None, listen=f"udp://{host}:0", insecure=True, settings=settings) as b,
     ):
         bodies = [bytes([number]) * 3_000 for number in range(40)]
         async with b.receive("q") as arriving:

@@ -21,7 +21,7 @@ from triack.base.errors import UsageError
 from triack.base.reasons import DropReason
 from triack.transport import tcp
 from triack.transport.address import Address
-from triack.transport.endpoint import Endpoint, Received
+from triack.transport.endpoint import Endpoint, Received, Waits
 from triack.transport.frames import FRAME_BYTES_MAX, LengthFramer, frame
 from triack.transport.strangers import STRANGERS_PER_HOST_MAX
 from triack.transport.tcp import TcpEndpoint, Tls
@@ -125,6 +125,28 @@ async def test_a_stranger_has_its_time(opened: Opener, monkeypatch: pytest.Monke
     there.release(sender)
     assert there.drops[DropReason.NOT_VOUCHED] == 3
     for _, writer in (silent, talking, known):
+        writer.close()
+
+
+async def test_no_connection_ends_before_its_session_would(opened: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that waits for a session, and one that waits for the rest of a datagram, as long as sessions may."""
+    for name in ("VOUCH_TIMEOUT_SECONDS", "FRAME_TIMEOUT_SECONDS"):
+        monkeypatch.setattr(tcp, name, 0.05)
+    patient = await opened("tcp", waits=Waits(connect_s=3_600, silence_s=3_600))
+    hasty = await opened("tcp")
+    stranger, known = await connected(patient), await connected(patient)
+    known[1].write(frame([b"first"]))
+    ((_, sender),) = await received(patient, 1)
+    patient.vouch(sender)
+    known[1].write(frame([b"second"])[:-1])
+    others = [await connected(hasty) for _ in range(3)]
+    for reader, _ in others:
+        assert await ended(reader)
+    assert not patient.drops
+    for (_, writer), rest in ((known, b"d"), (stranger, frame([b"third"]))):
+        writer.write(rest)
+    assert {data for data, _ in await received(patient, 2)} == {b"second", b"third"}
+    for _, writer in (stranger, known, *others):
         writer.close()
 
 

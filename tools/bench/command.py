@@ -118,7 +118,7 @@ def bench(
 ) -> int:
     """Measure how fast Triack is: real processes, sockets and disks, every run verified.
 
-    ROW... are T1 to T16, all of them by default; `sizes` and `windows` are curves, `growth` is that of T11, and
+    ROW... are T1 to T17, all of them by default; `sizes` and `windows` are curves, `growth` is that of T11, and
     `policies` compares the acknowledgements of five systems over emulated links, in two minutes; `calls` counts Python
     calls. Each is run several times, and --versus runs another system on the same work in turns: machines differ and
     drift, ratios of neighbouring runs hold.

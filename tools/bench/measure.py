@@ -210,20 +210,27 @@ async def _answered(row: Row, options: Options, meter: Meter, result: Result) ->
 
 async def _journaled(row: Row, options: Options, meter: Meter, result: Result) -> None:
     """The same with a journal of everything that is read, and without any, in turns."""
-    own, work = system_of("triack"), options.shaped(row.work)
+    await _in_turns(row, replace(row.work, journal=False), options, meter, result)
+
+
+async def _portable(row: Row, options: Options, meter: Meter, result: Result) -> None:
+    """The same on the sockets of asyncio-dgram, and on those of the system, in turns."""
+    await _in_turns(row, replace(row.work, udp=None), options, meter, result)
+
+
+async def _in_turns(row: Row, plain: Work, options: Options, meter: Meter, result: Result) -> None:
+    """The work of a row, and the plain one, in turns."""
+    own = system_of("triack")
     for number in range(options.runs):
-        rates: dict[bool, float] = {}
-        for journal in (True, False):
-            named = replace(row, name=f"{row.name} {'journaled' if journal else 'plain'}")
-            outcome = await _one(own, named, number, replace(work, journal=journal), options, meter, {})
-            if journal:
-                result.handle(outcome)
-            elif outcome.flaw:
-                result.verified = False
-                result.note(outcome.flaw)
-            rates[journal] = outcome.rate
-        result.figures["of plain"].values.append(100 * rates[True] / rates[False] if rates[False] else 0.0)
-        result.figures["rate"].values.append(rates[True])
+        outcome = await _one(own, row, number, options.shaped(row.work), options, meter, {})
+        result.handle(outcome)
+        named = replace(row, name=f"{row.name} plain")
+        alone = await _one(own, named, number, options.shaped(plain), options, meter, {})
+        if alone.flaw:
+            result.verified = False
+            result.note(alone.flaw)
+        result.figures["of plain"].values.append(100 * outcome.rate / alone.rate if alone.rate else 0.0)
+        result.figures["rate"].values.append(outcome.rate)
 
 
 _KINDS: dict[str, Callable[[Row, Options, Meter, Result], Awaitable[None]]] = {
@@ -235,6 +242,7 @@ _KINDS: dict[str, Callable[[Row, Options, Meter, Result], Awaitable[None]]] = {
     "fanned out": _fanned_out,
     "answered": _answered,
     "journaled": _journaled,
+    "portable": _portable,
     "link": measure_link,
     "policies": measure_policies,
     "idle": measure_idle,

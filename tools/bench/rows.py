@@ -69,7 +69,7 @@ class Row:
     """One row.
 
     Attributes:
-        name: ``T1`` to ``T16``.
+        name: ``T1`` to ``T17``.
         text: a description.
         goals: the measured figures, the headline first.
         work: of one run; rows of another kind change parts of it.
@@ -228,6 +228,14 @@ ROWS = {
             replace(_T1, journal=True),
             "journaled",
             "no peer has a journal of a queue",
+        ),
+        Row(
+            "T17",
+            "T1 on asyncio-dgram, as on systems without batches; beside T1 in turns",
+            (Goal("of plain", "% of the rate", None, None), Goal("rate", "msg/s", None, None)),
+            replace(_T1, udp="portable"),
+            "portable",
+            "peers have the sockets of their system",
         ),
     )
 }

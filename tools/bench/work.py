@@ -5,6 +5,7 @@ from random import Random
 from typing import Any, Literal
 
 from triack.base.errors import UsageError
+from triack.base.paths import UdpSockets
 from triack.session.protocol.settings import SessionSettings
 
 __all__ = ["HEAD_BYTES", "RING", "Mode", "Work", "index_of", "is_plain", "make_ring", "noise_of", "stamp_of", "stamped"]
@@ -36,6 +37,7 @@ class Work:
         transport: ``udp`` or ``tcp``.
         datagram_bytes: largest datagram on either.
         congestion: how Triack shares the network over UDP.
+        udp: its sockets for UDP; None for those of the system.
         rate: messages a second when paced.
         seconds: how long messages are sent.
         messages: their number in place of a time; None for a time.
@@ -55,6 +57,7 @@ class Work:
     transport: str = "udp"
     datagram_bytes: int = SessionSettings().max_datagram_bytes
     congestion: str = SessionSettings().congestion
+    udp: UdpSockets | None = None
     rate: int = 2_000
     seconds: float = 5.0
     messages: int | None = None

@@ -99,9 +99,9 @@ class Hostile:
     def _passing(self, honest: Callable[..., Any]) -> Callable[..., Any]:
         """Changes packets that leave."""
 
-        def contents_of(stream: Any, run: Any, now_ns: int) -> Any:
-            contents, contexts, asks = honest(stream, run, now_ns)
-            if stream.delivery is Delivery.TRANSACTIONAL and now_ns < self._until_ns:
+        def contents_of(stream: Any, run: Any, arrives_ns: int) -> Any:
+            contents, contexts, asks = honest(stream, run, arrives_ns)
+            if stream.delivery is Delivery.TRANSACTIONAL and arrives_ns < self._until_ns:
                 each = zip(contents, contexts, strict=True)
                 contents = [self._change(content, context) for content, context in each]
             return contents, contexts, asks

@@ -103,7 +103,9 @@ async def calling(data: Path, peers: dict[str, str], suite: str) -> AsyncIterato
     link = await handover.find(data)
     if link is None:
         check_node(data)
-        async with triack.open(name_for(None, data), data=data, peers=peers, suite=suite) as node:
+        # A few datagrams one by one: batches bring nothing.
+        settings = triack.NodeSettings(udp="portable")
+        async with triack.open(name_for(None, data), data=data, peers=peers, suite=suite, settings=settings) as node:
             yield node
         return
     await link.close()

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import apsw
 
 from triack.base.errors import TriackError, UsageError
+from triack.base.paths import UdpSockets
 from triack.node.files.private_files import Files, MemoryFiles
 from triack.node.shell import platform as real
 from triack.node.shell.stats import NodeStats
@@ -26,7 +27,7 @@ from triack.testing.threads import PROCESS, Process
 from triack.tools.sim.disk import ProcessCrashed
 from triack.tools.sim.effects import Effects
 from triack.transport.address import Address
-from triack.transport.endpoint import Tls
+from triack.transport.endpoint import NO_WAITS, Tls, Waits
 
 __all__ = ["Nowhere", "SimLog", "SimProcess"]
 
@@ -215,6 +216,8 @@ class SimProcess(Process, real.Platform):
         *,
         loopback_only: bool,  # noqa: ARG002 - all addresses are somewhere in the simulated world
         tls: Tls | None = None,  # noqa: ARG002 - and nobody reads along
+        waits: Waits = NO_WAITS,  # noqa: ARG002 - no connection ends by itself
+        udp: UdpSockets | None = None,  # noqa: ARG002 - there are no sockets
     ) -> SimEndpoint:
         """Open an endpoint on the simulated network."""
         address = None if listen is None else Address.parse(listen, listening=True)

@@ -140,7 +140,7 @@ async def test_a_node_like_solace_talks_to_one_like_msmq(scheme: str, tmp_path: 
 def test_each_number_has_its_range(make_policy, name: str, least: float, most: float) -> None:  # type: ignore[no-untyped-def]
     for fine in (least, most):
         assert isinstance(make_policy(**{name: fine}), NodeSettings)
-    for wrong in (least - 1, most + 1, None, "5", True):
+    for wrong in (least - 1, most + 1, "5", True, *([] if name == "ack_timeout_s" else [None])):
         with pytest.raises(UsageError, match=f"{make_policy.__name__}: {name} must be between"):
             make_policy(**{name: wrong})
 

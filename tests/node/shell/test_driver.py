@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import socket
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -33,7 +34,7 @@ from triack.base.units import SECOND
 from triack.node.shell import driver
 from triack.node.shell.cancellation import is_cancelled, is_failure, may_wait
 from triack.node.shell.driver import Driver
-from triack.node.shell.platform import Platform
+from triack.node.shell.platform import PLATFORM, Platform
 from triack.node.shell.worker import Then, ThreadWorker
 from triack.queues.manager.effects import Effect, Send, StartJob, Tell, WriteRecords
 from triack.queues.manager.engine import Engine
@@ -41,8 +42,9 @@ from triack.queues.peers.vouching import DropConnection, KeepConnection
 from triack.queues.streams.group_commit import GroupCommit
 from triack.session.protocol.settings import SessionSettings
 from triack.store.store import Store
+from triack.transport.endpoint import Endpoint
 from triack.transport.received import Inbox, Received, Trouble, tell_nobody
-from triack.transport.tcp import VOUCH_TIMEOUT_SECONDS
+from triack.transport.tcp import VOUCH_TIMEOUT_SECONDS, TcpEndpoint
 from triack.transport.turns import Burst
 
 # The shell around the engine: it does what the engine says, in that order, and tells it what became of it.
@@ -506,6 +508,49 @@ async def test_a_connection_with_a_session_stays_longer_than_strangers_may() -> 
         await (await b.send("a/q", b"back")).ordered(WAIT)
         assert (a.stats().links["b"].sessions, a.stats().closes, b.stats().closes) == (1, {}, {})
         assert "not-vouched" not in b.stats().drops
+
+
+class Watched(Platform):
+    """Remembers the endpoints of its nodes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.endpoints: list[Endpoint] = []
+
+    async def open_endpoint(self, *arguments: Any, **options: Any) -> Endpoint:
+        self.endpoints.append(await super().open_endpoint(*arguments, **options))
+        return self.endpoints[-1]
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="it is the system that gives up")
+@pytest.mark.parametrize(
+    ("session", "seconds"),
+    [
+        (SessionSettings(ack_timeout_s=60.0, ack_timeout_max_s=10.0), 60),
+        (SessionSettings(ack_timeout_min_s=1.0, ack_timeout_max_s=5.0), 30),
+        (SessionSettings(direct_ack_timeouts=2), 240),
+        (SessionSettings(ack_timeout_s=1e9), 0x7FFFFFFF / 1_000),
+    ],
+)
+async def test_tcp_ends_no_session_before_its_ack_timeout(session: SessionSettings, seconds: float) -> None:
+    """The system gives a silent peer up by a time of its own, which is as long at both ends."""
+    watched = Watched()
+    before = PLATFORM.set(watched)
+    try:
+        async with (
+            triack.open("a", data=None, insecure=True, settings=quick(session=session)) as a,
+            triack.open(
+                "b", data=None, listen="tcp://127.0.0.1:0", insecure=True, settings=quick(session=session)
+            ) as b,
+        ):
+            await (await a.send(f"{b.address}/q", b"1")).ordered(WAIT)
+            ends = [end for it in watched.endpoints if isinstance(it, TcpEndpoint) for end in it._connections.values()]  # noqa: SLF001
+            socks = [end.writer.get_extra_info("socket") for end in ends if end.writer is not None]
+            assert [sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) for sock in socks] == [
+                round(1_000 * seconds)
+            ] * 2
+    finally:
+        PLATFORM.reset(before)
 
 
 @pytest.mark.plain

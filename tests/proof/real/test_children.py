@@ -14,6 +14,7 @@ from proof.real.homes import HOMES, needs
 from proof.real.kills import kill_loop
 from proof.real.namespace import lossy, missing
 from tests.machine import PATIENCE_S
+from triack.base.paths import UDP_SOCKETS, UdpSockets
 
 pytestmark = pytest.mark.slow
 
@@ -85,9 +86,11 @@ def test_a_child_ends_well_when_asked_and_says_why_it_failed() -> None:
 KILLS = 20
 
 
-@pytest.mark.parametrize("scheme", ["udp", "tcp"])
-def test_nodes_that_are_killed_while_they_work_and_while_they_start(tmp_path: Path, scheme: str) -> None:
-    found = kill_loop(tmp_path, kills=KILLS, seed=1, scheme=scheme)
+@pytest.mark.parametrize(("scheme", "udp"), [*(("udp", kind) for kind in UDP_SOCKETS), ("tcp", None)])
+def test_nodes_that_are_killed_while_they_work_and_while_they_start(
+    tmp_path: Path, scheme: str, udp: UdpSockets | None
+) -> None:
+    found = kill_loop(tmp_path, kills=KILLS, seed=1, scheme=scheme, udp=udp)
     assert found.violations == []
     assert found.kills.total() >= KILLS
     assert {key.split()[1] for key in found.kills} == {"working", "starting"}

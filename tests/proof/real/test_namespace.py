@@ -24,7 +24,7 @@ def namespaces() -> None:
         pytest.skip(reason)
 
 
-@pytest.mark.parametrize("scheme", ["udp", "tcp"])
+@pytest.mark.parametrize("scheme", ["udp", "portable", "tcp"])
 def test_messages_get_through(scheme: str) -> None:
     """All, once and in order, as the application saw it and as the replay of the session logs shows."""
     command = [sys.executable, "-m", "proof.real.network", scheme, str(MESSAGES), "100", str(PATIENCE_S)]

@@ -13,19 +13,21 @@ from proof.real.network import cross, outage, weather
 from proof.real.nodes import body, quick
 from proof.real.workers import filler, opener, receiver
 from tests.machine import PATIENCE_S
+from triack.base.paths import UDP_SOCKETS, UdpSockets
 
 # Through the worst weather, on real sockets: everything arrives once, in order and undamaged.
 
-SCHEMES = ["udp", "tcp"]
 EFFICIENT = 1.3
 """Bytes that may be sent for a byte of payload, times what the loss makes necessary."""
 
 
 @pytest.mark.slow
 @pytest.mark.gate
+@pytest.mark.parametrize("udp", UDP_SOCKETS)
 @pytest.mark.parametrize("loss", [0.02, 0.1])
-async def test_a_little_loss_costs_little(tmp_path: Path, loss: float) -> None:
-    found = await cross(tmp_path, weather(loss=loss), scheme="udp", messages=500, size_bytes=1_000)
+async def test_a_little_loss_costs_little(tmp_path: Path, loss: float, udp: UdpSockets) -> None:
+    settings = triack.NodeSettings(udp=udp)
+    found = await cross(tmp_path, weather(loss=loss), scheme="udp", messages=500, size_bytes=1_000, settings=settings)
     assert found.violations == []
     assert found.messages == 500
     # The sender cannot know that its last packets need no repair: small transfers pay more for that than large ones.
@@ -33,12 +35,14 @@ async def test_a_little_loss_costs_little(tmp_path: Path, loss: float) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize(("scheme", "udp"), [*(("udp", kind) for kind in UDP_SOCKETS), ("tcp", None)])
 @pytest.mark.parametrize(("loss", "messages"), [(0.3, 300), (0.5, 100)])
-async def test_everything_bad_at_once(tmp_path: Path, scheme: str, loss: float, messages: int) -> None:
+async def test_everything_bad_at_once(
+    tmp_path: Path, scheme: str, udp: UdpSockets | None, loss: float, messages: int
+) -> None:
     """Loss, copies, overtaking and damage, at shares that no network has."""
-    faults = weather(loss=loss, duplicate=0.1, reorder=0.1, corrupt=0.1)
-    found = await cross(tmp_path, faults, scheme=scheme, messages=messages, size_bytes=500)
+    faults, settings = weather(loss=loss, duplicate=0.1, reorder=0.1, corrupt=0.1), triack.NodeSettings(udp=udp)
+    found = await cross(tmp_path, faults, scheme=scheme, messages=messages, size_bytes=500, settings=settings)
     assert found.violations == []
     assert found.messages == messages
     if scheme == "udp":

@@ -19,7 +19,7 @@ from triack.base.delivery import Delivery
 from triack.base.errors import ProtocolError
 from triack.base.reasons import DropReason
 from triack.base.units import MS, SECOND, in_ns
-from triack.node.handles.policies import MSMQ
+from triack.node.handles.policies import MSMQ, msmq
 from triack.queues.node_settings import NodeSettings
 from triack.queues.peers import suspended_peers
 from triack.queues.peers.freshness import NODES_OF_ONE_MAX, Freshness, Moment
@@ -628,8 +628,9 @@ def test_streams_take_larger_datagrams_and_a_try_is_no_longer_than_it_may_be() -
 
 def test_a_peer_without_a_name_is_granted_twice_the_silence_with_msmq() -> None:
     """Fixed or by the round trip; by default it is as any other."""
-    assert session_settings(MSMQ, "udp://a:1", direct=True).ack_timeout_s == 40
-    assert session_settings(MSMQ, "udp://a:1").ack_timeout_s == 20
+    fixed = msmq(ack_timeout_s=20)
+    assert session_settings(fixed, "udp://a:1", direct=True).ack_timeout_s == 40
+    assert session_settings(fixed, "udp://a:1").ack_timeout_s == 20
     thrice = NodeSettings(session=SessionSettings(direct_ack_timeouts=3))
     found = session_settings(thrice, "udp://a:1", direct=True)
     assert (found.ack_timeout_s, found.ack_timeout_min_s, found.ack_timeout_max_s) == (None, 6, 360)

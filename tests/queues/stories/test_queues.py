@@ -517,8 +517,33 @@ def test_a_quiet_link_sees_every_tier(cleanup: tuple[float, float]) -> None:
     assert waits(a) == TIERS
     assert attempts(a) == list(range(1, 12))
     assert reasons(a) <= {"idle"}
-    # Each resend is one packet, and nothing leaves in between: a session that was idle has not failed.
+    # Each resend is one packet, and nothing leaves in between: a resend that opens a session goes on counting.
     assert len([record for record in a.log("packet_sent") if "stream" in record]) == 12
+
+
+@pytest.mark.parametrize("cleanup", [(400.0, 400.0), (400.0, 500.0)], ids=str)
+@pytest.mark.parametrize("tells", [False, True])
+@pytest.mark.plain
+def test_a_new_session_resends_and_begins_the_tiers_anew(cleanup: tuple[float, float], *, tells: bool) -> None:
+    """Also after one that ended as idle ([MS-MQQB] 3.1.3.2), but for what the peer says it has. A message opens it."""
+    world, a, b = pair(cleanup)
+    for body in numbered(0, 3):
+        a.send(b, "q", body)
+        world.run(10 * MS)
+    world.run(1_500 * SECOND)
+    assert attempts(a) == [1, 2, 3, 4, 5, 6]
+    assert (reasons(a), len(a.live.handshakes.conversations)) == ({"idle"}, 0)
+    before = len(a.log("packet_sent"))
+    if tells:
+        b.restart()
+        b.live.inbox.send_order_acks = lambda route, now_ns: None  # type: ignore[method-assign]
+    a.send(b, "q", b"opens a session")
+    world.run(SECOND)
+    sent = [it["number"] for it in a.log("packet_sent")[before:] if "stream" in it]
+    assert sent == ([4] if tells else [1, 2, 3, 4])
+    world.run(100 * SECOND)
+    assert attempts(a)[6:] == [1, 2, 3]
+    assert judged(a, b) <= {"order_ack_late"}
 
 
 @pytest.mark.parametrize("policy", PRESETS)
@@ -571,7 +596,7 @@ def test_the_tiers_of_a_paused_queue_go_on() -> None:
 @pytest.mark.plain
 def test_what_is_new_does_not_wait_for_what_waits() -> None:
     """A message that is sent between two attempts leaves at once, by itself, and changes no wait."""
-    world, a, b = pair()
+    world, a, b = pair((8 * 3_600.0, 8 * 3_600.0))
     a.send(b, "q", *numbered(0, 1))
     world.run(TIER_HOUR)
     before = len(a.log("packet_sent"))

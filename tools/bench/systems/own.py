@@ -11,6 +11,7 @@ from typing import Any, Self
 
 import triack
 from triack.base.commit import Commit
+from triack.base.paths import UdpSockets
 from triack.node.files import operator_log
 from triack.node.shell.platform import PLATFORM, Platform
 from triack.queues.stages import STAGES
@@ -18,7 +19,7 @@ from triack.store.store import Store
 from triack.tools.bench.application import Facts, Inlet, Outlet, Sink
 from triack.tools.bench.disk import is_memory
 from triack.tools.bench.work import Work, is_plain, noise_of
-from triack.transport.endpoint import Endpoint, Tls
+from triack.transport.endpoint import NO_WAITS, Endpoint, Tls, Waits
 
 __all__ = ["HUB", "QUEUE", "RECEIVER", "SENDER", "Counting", "End", "OwnInlet", "OwnOutlet", "settings_of"]
 
@@ -78,10 +79,19 @@ class Counting(Platform):
         return self._store
 
     async def open_endpoint(
-        self, scheme: str, listen: str | None, *, loopback_only: bool, tls: Tls | None = None
+        self,
+        scheme: str,
+        listen: str | None,
+        *,
+        loopback_only: bool,
+        tls: Tls | None = None,
+        waits: Waits = NO_WAITS,
+        udp: UdpSockets | None = None,
     ) -> Endpoint:
         """An endpoint whose bursts are counted."""
-        endpoint = await super().open_endpoint(scheme, listen, loopback_only=loopback_only, tls=tls)
+        endpoint = await super().open_endpoint(
+            scheme, listen, loopback_only=loopback_only, tls=tls, waits=waits, udp=udp
+        )
         send = endpoint.send
 
         async def counted(datagrams: list[bytes], to: str) -> None:
@@ -119,7 +129,7 @@ def settings_of(work: Work) -> triack.NodeSettings:
     session = triack.SessionSettings(
         max_unacked_packet=work.window, max_datagram_bytes=work.datagram_bytes, congestion=work.congestion
     )
-    return triack.NodeSettings(session=session, limits=limits)
+    return triack.NodeSettings(session=session, limits=limits, udp=work.udp)
 
 
 def _log_bytes(log: str | None) -> int:

@@ -70,10 +70,10 @@ class Outgoing(Side[Sender]):
         self._again: dict[int, RangeSet] | None = None
         # The last session that failed, and by sequence what failed sessions carried and no later one did.
         self._last_failed: Record | None = None
+        self._last_ended: Record | None = None
         self._left: defaultdict[int, RangeSet] = defaultdict(RangeSet)
         # What the next hop had when a session ended as idle, by sequence: it waits for its resend tier.
         self._parked: dict[int, RangeSet] = {}
-        self._idle = False
         # The name of the peer, whether it has no room, and the record since which something unsent has waited with
         # nothing of the stream on its way; None if nothing does.
         self._peer_name = ""
@@ -140,8 +140,7 @@ class Outgoing(Side[Sender]):
         self._rerouted_ns, self._way = 0, ""
         self._held, self._unsent = False, None
         self._parked.clear()
-        self._idle = False
-        self._last_failed = None
+        self._last_failed = self._last_ended = None
         self._left.clear()
         self._ended.clear()
         self._used = None
@@ -376,32 +375,32 @@ class Outgoing(Side[Sender]):
 
     def handle_opened(self, record: Record) -> None:
         """A session began to carry packets of the stream."""
-        idle, self._idle = self._idle, False
         self._peers.add(record["peer"])
         self._ends[record["session"]] = record["peer"], record["peer_name"]
         if not self.is_origin:
             return
-        failed = self._last_failed
-        if record["opened_ns"] < self._rerouted_ns:
-            self._tiers.handle_opened(record["peer"], record["opened_ns"], resumed=True)
-        elif failed is not None and failed["at_ns"] > record["opened_ns"]:
-            self._tiers.handle_taken_over(record["peer"], failed["at_ns"], record["at_ns"])
+        before, is_rerouted = self._last_ended, record["opened_ns"] < self._rerouted_ns
+        idle_ns = before["at_ns"] if before is not None and before["reason"] == "idle" else 0
+        hands_over = before is not None and (idle_ns > 0 or before["reason"] in FAILURE_REASONS)
+        if before is not None and hands_over and before["at_ns"] > record["opened_ns"] and not is_rerouted:
+            self._tiers.handle_taken_over(record["peer"], before["at_ns"], record["at_ns"], idle_ns=idle_ns)
         else:
-            self._tiers.handle_opened(record["peer"], record["opened_ns"], resumed=idle)
+            self._tiers.handle_opened(record["peer"], record["opened_ns"], rerouted=is_rerouted, idle_ns=idle_ns)
 
     def handle_closed(self, record: Record) -> None:
         """A session that carried packets of the stream is over."""
         carried = self._carried.pop(record["session"], {})
         self._former.discard(record["session"])
         self._ends.pop(record["session"], None)
-        self._idle = record["reason"] == "idle"
+        is_idle = record["reason"] == "idle"
+        self._last_ended = record
         self._tiers.handle_closed(record["session"])
-        if self._idle:
+        if is_idle:
             self._tiers.handle_idle()
         else:
             self._parked.clear()
             self._withdraw(record, carried)
-        for sequence, numbers in carried.items() if self._idle else ():
+        for sequence, numbers in carried.items() if is_idle else ():
             parked = self._parked.setdefault(sequence, RangeSet())
             for first, last in numbers:
                 parked.add(first, last)

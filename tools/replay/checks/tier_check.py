@@ -1,9 +1,9 @@
 """The resend tiers of one stream, judged by the settings in force and the times, never by a record's own claims.
 
 The wait before a resend begins with the first packet that is sent and begins again with each resend. It starts at the
-first tier after progress, with another way, or with a new session, unless the previous session ended as idle. A wait
-that ends with nothing to resend leaves no record, so a resend may come a whole number of waits later, but at no other
-time.
+first tier after progress, with another way, or with a new session, unless the resend itself has opened that, as the one
+before it ended as idle. A wait that ends with nothing to resend leaves no record, so a resend may come a whole number
+of waits later, but at no other time.
 """
 
 from __future__ import annotations
@@ -26,8 +26,6 @@ class Tiers(LaneReporter):
         # The wait began between these two: a session may have taken a packet before it let it out.
         self._earliest_ns = 0
         self._begun_ns = 0
-        # The peer of a session that opened when it began, unless that followed one that ended as idle and sent nothing.
-        self._anew: tuple[str, int] | None = None
         self._scheduled: Record | None = None
         # Packets to be sent again that have not left yet: an ack of one is for an earlier copy.
         self._to_send = RangeSet()
@@ -80,37 +78,44 @@ class Tiers(LaneReporter):
 
     def _begin(self, now_ns: int, *, outstanding: bool = True) -> None:
         self._begun_ns = self._earliest_ns = now_ns if outstanding else 0
-        self._anew = None
 
-    def handle_opened(self, peer: str, opened_ns: int, *, resumed: bool) -> None:
+    def _has_opened(self, idle_ns: int) -> bool:
+        """Whether a resend has opened the next session, when the one before it ended as idle then; 0: it did not."""
+        return idle_ns > 0 and self._scheduled is not None and self._scheduled["at_ns"] >= idle_ns
+
+    def handle_opened(self, peer: str, opened_ns: int, *, rerouted: bool, idle_ns: int = 0) -> None:
         """A session has sent its first packet of the stream: when it opened, it started the first tier again.
 
         Args:
             peer: its other end.
             opened_ns: when that was. What has happened since then stands.
-            resumed: it followed one that ended as idle: what waits continues to wait.
+            rerouted: the stream has come to it by another way, which has started the first tier already.
+            idle_ns: when the one before it ended as idle; 0 if it did not.
         """
         self._peers.add(peer)
-        if resumed or self._earliest_ns >= opened_ns:
+        if rerouted or self._has_opened(idle_ns) or self._earliest_ns >= opened_ns:
             return
         if 0 < self._begun_ns < opened_ns:
             self._attempt = 0
             self._begin(opened_ns)
             self._forget_arrived()
             self._to_send = RangeSet()
-        self._earliest_ns, self._anew = opened_ns, (peer, opened_ns)
+        self._earliest_ns = opened_ns
 
-    def handle_taken_over(self, peer: str, failed_ns: int, carried_ns: int) -> None:
-        """A session that was open already took the stream over from one that failed, and started the first tier again.
+    def handle_taken_over(self, peer: str, ended_ns: int, carried_ns: int, *, idle_ns: int = 0) -> None:
+        """A session that was open already took the stream over from one that ended, and started the first tier again.
 
         Args:
             peer: its other end.
-            failed_ns: when that one failed: before that it did not.
+            ended_ns: when that one ended: before that it did not.
             carried_ns: when it sent its first packet of the stream.
+            idle_ns: the same, if that one ended as idle; else 0.
         """
         self._peers.add(peer)
-        self._earliest_ns = max(self._earliest_ns, failed_ns)
-        if self._begun_ns and (self._scheduled is None or self._scheduled["at_ns"] < failed_ns):
+        if self._has_opened(idle_ns):
+            return
+        self._earliest_ns = max(self._earliest_ns, ended_ns)
+        if self._begun_ns and (self._scheduled is None or self._scheduled["at_ns"] < ended_ns):
             self._attempt = 0
             self._begun_ns = carried_ns
             self._forget_arrived()
@@ -236,8 +241,8 @@ class Tiers(LaneReporter):
         unsure, self._is_unsure = self._is_unsure, False
         # A word that packets wait at a relay ends with the session in use, by whichever it came.
         if attempt != self._attempt + 1 and not self._has_waited and not unsure:
-            due = self._reset_elsewhere(record) if attempt == 1 else ()
-            self._blame(record, f"attempt {attempt} follows attempt {self._attempt}", *due, *self._begun_anew(record))
+            due = self._reset_elsewhere(record, now_ns) if attempt == 1 else ()
+            self._blame(record, f"attempt {attempt} follows attempt {self._attempt}", *due)
         wait_ns = self._wait_ns(attempt)
         if wait_ns is not None:
             if record["interval_ns"] != wait_ns:
@@ -264,24 +269,17 @@ class Tiers(LaneReporter):
         is_late = shortest > waits * (wait_ns + LATE_NS) and not self._held
         if longest < wait_ns or is_late:
             evidence = f"attempt {record['attempt']} came after {shortest} ns, its tier waits {wait_ns} ns"
-            dues = *self._reset_elsewhere(record), *self._begun_anew(record)
+            dues = self._reset_elsewhere(record, record["at_ns"])
             if longest >= wait_ns:
                 begun_ns = record["at_ns"] - shortest
                 dues = *dues, awake(record, begun_ns, begun_ns + waits * (wait_ns + LATE_NS), record["at_ns"])
             self._blame(record, evidence, *dues)
 
-    def _reset_elsewhere(self, record: Record) -> tuple[Due, ...]:
+    def _reset_elsewhere(self, record: Record, until_ns: int) -> tuple[Due, ...]:
         """A session with its peer that opened and closed before it carried the stream has reset the tier as well."""
-        since = self._scheduled["at_ns"] if self._scheduled else self._begun_ns
-        start, until = (record["node"], record["incarnation"]), record["at_ns"]
-        return tuple(Due("not_opened", *start, peer, since, until) for peer in sorted(self._peers or {""}))
-
-    def _begun_anew(self, record: Record) -> tuple[Due, ...]:
-        """The dues that the session that seems to have begun the wait did so, and did not continue an earlier wait."""
-        if self._anew is None:
-            return ()
-        peer, opened_ns = self._anew
-        return (Due("opened_anew", record["node"], record["incarnation"], peer, opened_ns, opened_ns),)
+        since_ns = self._scheduled["at_ns"] if self._scheduled else self._begun_ns
+        start = record["node"], record["incarnation"]
+        return tuple(Due("not_opened", *start, peer, since_ns, until_ns) for peer in sorted(self._peers or {""}))
 
     def _judge_missing(self, record: Record) -> None:
         """Report a wait that ended, with packets that waited for their order ack, and no resend."""
@@ -294,7 +292,7 @@ class Tiers(LaneReporter):
         if (self._failed_ns or record["at_ns"]) > missed_ns:
             evidence = f"no resend within {wait_ns} ns though packets waited for an order ack"
             due = awake(record, begun_ns, missed_ns, record["at_ns"])
-            self._report(self._arrived, evidence, *self._reset_elsewhere(record), due)
+            self._report(self._arrived, evidence, *self._reset_elsewhere(record, missed_ns), due)
 
     def _blame(self, record: Record, evidence: str, *dues: Due) -> None:
         if record["at_ns"] == self._freed_ns:

@@ -84,7 +84,6 @@ class World:
             "started": self._started,
             "open": self._open,
             "not_opened": self._not_opened,
-            "opened_anew": lambda due: not self._not_opened(due),
             "reopened": lambda due: self._reopened(due, self.openings),
             "reopened_alive": lambda due: self._reopened(due, self._by_start[(due.node, due.incarnation)]),
             "carried_on": self._carried_on,
@@ -141,10 +140,7 @@ class World:
     def _not_opened(self, due: Due) -> bool:
         openings = self._by_start[(due.node, due.incarnation)]
         return not any(
-            due.begin_ns <= opening.opened_ns <= due.end_ns
-            and due.peer in ("", opening.peer)
-            and not _resumes(opening, openings, due.begin_ns)
-            for opening in openings
+            due.begin_ns <= opening.opened_ns <= due.end_ns and due.peer in ("", opening.peer) for opening in openings
         )
 
     def _reopened(self, due: Due, openings: Iterable[Opening]) -> bool:
@@ -418,11 +414,3 @@ def accuse(verdict: Verdict, counts: Mapping[tuple[str, int], int], lost: Mappin
         account.pending -= account.lost
     if verdict.timeline is not None:
         verdict.timeline.flows.lost = dict(lost)
-
-
-def _resumes(opening: Opening, openings: list[Opening], since_ns: int) -> bool:
-    """Whether all sessions with its peer that it may follow have ended as idle."""
-    before = [one for one in openings if one.peer == opening.peer and one.opened_ns < opening.opened_ns]
-    last_ns = max((one.closed_ns for one in before), default=0)
-    follows = [one for one in before if not one.closed_ns or one.closed_ns >= min(since_ns, last_ns)]
-    return bool(follows) and all(one.reason == "idle" for one in follows)

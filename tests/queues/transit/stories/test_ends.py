@@ -1,6 +1,7 @@
 """The ends of streams that go by relays: behind what waits there, whatever is lost, until both ends have forgotten."""
 
 from dataclasses import replace
+from string import ascii_letters
 
 import pytest
 
@@ -8,7 +9,7 @@ from tests.queues.relays import Relays, dead, die_at, line, post
 from tests.queues.world import numbered
 from triack.base.delivery import Delivery
 from triack.base.units import MS, SECOND
-from triack.ordering.wire import RelayedEnd
+from triack.ordering.wire import HOPS_MAX, RelayedEnd
 from triack.queues.node_settings import NodeSettings
 from triack.queues.streams.awaited_ends import REST_NS
 from triack.tools.sim.faults import Faults
@@ -50,6 +51,15 @@ def test_a_stream_by_relays_ends(names: str, delivery: Delivery) -> None:
     post(a, "b", b"again", delivery=delivery)
     assert net.world.run(60 * SECOND, lambda: ended(net) and b.length("q") == 4)
     assert sorted(b.read_all("q")) == sorted([*numbered(0, 3), b"again"])
+
+
+@pytest.mark.slow
+@pytest.mark.gate
+def test_the_answer_to_an_end_passes_29_relays() -> None:
+    """As many as END itself."""
+    net = quick("a" + ascii_letters[2 : 2 + HOPS_MAX] + "b")
+    post(net["a"], "b", b"1")
+    assert net.world.run(60 * SECOND, lambda: ended(net) and net["b"].length("q") == 1)
 
 
 @pytest.mark.slow

@@ -196,6 +196,54 @@ def test_time_runs_out_at_a_relay() -> None:
     assert b.read_all("q") == [b"4"]
 
 
+FAR = Faults(delay_ns=4 * SECOND)
+"""Eight seconds for a round trip."""
+
+
+@pytest.mark.slow
+@pytest.mark.gate
+@pytest.mark.parametrize("delivery", list(Delivery))
+def test_the_time_on_the_wire_counts(delivery: Delivery) -> None:
+    """Links of 4 s each, and 10 s to live: it ends before the third of them, whatever the clocks say, and only once."""
+    net = line("arstb", faults=FAR)
+    a, s, b = (net[name] for name in "asb")
+    for at, name in enumerate("rs"):
+        net[name].crash()
+        net[name].wall_offset_ns += (-1) ** at * DAY
+        net[name].start()
+    post(a, "b", b"opens sessions", delivery=delivery)
+    assert net.world.run(120 * SECOND, lambda: net.is_done("a") and b.length("q") == 1)
+    post(a, "b", b"late", delivery=delivery, life_ms=10_000)
+    assert net.world.run(9 * SECOND, lambda: net.waiting("s") == 0 and len(s.log("transit_freed")) == 2)
+    net.world.run(60 * SECOND)
+    assert b.read_all("q") == [b"opens sessions"]
+    letter = ([b"late"], {"reach-queue-timeout": 1})
+    where = {Delivery.TRANSACTIONAL: a, Delivery.RECOVERABLE: s}
+    assert {name: dead(node) for name, node in net.nodes.items() if dead(node)[1]} == (
+        {where[delivery].name: letter} if delivery in where else {}
+    )
+    assert s.live.drops[DropReason.TRANSIT_LOST] == (delivery is Delivery.EXPRESS)
+    post(a, "b", b"in time", delivery=delivery, life_ms=17_000)
+    assert net.world.run(17 * SECOND, lambda: b.length("q") == 1)
+
+
+@pytest.mark.slow
+@pytest.mark.gate
+@pytest.mark.parametrize("delivery", sorted(DURABLE))
+def test_a_message_that_cannot_arrive_in_time_does_not_leave(delivery: Delivery) -> None:
+    """Without relays, too: so it has one end, and what comes after it arrives."""
+    net = line("ab", faults=FAR)
+    a, b = net["a"], net["b"]
+    post(a, "b", b"opens a session", delivery=delivery)
+    assert net.world.run(60 * SECOND, lambda: net.is_done("a"))
+    post(a, "b", b"late", delivery=delivery, life_ms=3_900)
+    post(a, "b", b"after it", delivery=delivery)
+    assert net.world.run(60 * SECOND, lambda: net.is_done("a"))
+    assert b.read_all("q") == [b"opens a session", b"after it"]
+    assert dead(a) == ([b"late"], {"reach-queue-timeout": 1})
+    assert {it["number"] for it in a.log("packet_sent") if "stream" in it} == {1, 3}
+
+
 @pytest.mark.slow
 @pytest.mark.gate
 @pytest.mark.parametrize("seed", range(6))

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from string import ascii_letters
 from types import SimpleNamespace
 
 import pytest
@@ -13,6 +14,7 @@ from triack.base.delivery import Delivery
 from triack.base.news import LinkDowngraded, LinkUpgraded
 from triack.base.units import MS, SECOND
 from triack.ordering.onward import LinkMode
+from triack.ordering.wire import HOPS_MAX
 from triack.queues.mailboxes.system_queues import DEAD_LETTER_QUEUE
 from triack.queues.node_settings import NodeSettings
 from triack.queues.stages import Stage
@@ -39,6 +41,29 @@ def test_messages_arrive_once_and_in_order(names: str, delivery: Delivery) -> No
 
 def _arrived(node: SimNode) -> list[SimpleNamespace]:
     return [SimpleNamespace(**record) for record in node.log("packet_received") if "hops" in record]
+
+
+FAR = "a" + ascii_letters[2:32]
+"""A node, and thirty relays behind it."""
+
+
+@pytest.mark.slow
+@pytest.mark.gate
+@pytest.mark.parametrize("relays", [1, 2, 28, 29, 30])
+def test_a_message_passes_29_relays_and_its_order_ack_as_many(relays: int) -> None:
+    """Over one more it is refused, and its origin hears that, as far away as it is."""
+    names = FAR[: relays + 1] + "b"
+    chain = line(names)
+    a, b = chain["a"], chain["b"]
+    post(a, "b", *numbered(0, 3))
+    assert chain.world.run(25 * SECOND, lambda: chain.is_done("a"))
+    assert not [record for record in a.log("packet_sent") if record["resend"]]
+    if relays <= HOPS_MAX:
+        assert b.read_all("q") == numbered(0, 3)
+        assert dead(a) == ([], {})
+    else:
+        assert b.length("q") == 0
+        assert dead(a) == (numbered(0, 3), {"hop-count-exceeded": 3})
 
 
 # Relays at which messages wait for long: paused by an operator, started again, and quiet meanwhile.

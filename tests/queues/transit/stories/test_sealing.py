@@ -78,8 +78,8 @@ def lie(relay: SimNode, change: Callable[[wire.RelayedHeader], None]) -> None:
     transits = relay.live.transits
     honest = transits.contents_of
 
-    def contents_of(stream: Any, run: Any, now_ns: int) -> Any:
-        contents, contexts, asks = honest(stream, run, now_ns)
+    def contents_of(stream: Any, run: Any, arrives_ns: int) -> Any:
+        contents, contexts, asks = honest(stream, run, arrives_ns)
         changed = []
         for content in contents:
             header = wire.decode(content)

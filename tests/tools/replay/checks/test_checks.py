@@ -128,7 +128,7 @@ def test_another_way_begins_at_the_first_tier(attempt: int) -> None:
         tiers.handle_scheduled({**sent, "at_ns": 1 + before * 300 * MS, "attempt": before})
     tiers.handle_rerouted(700 * MS, RangeSet([(1, 1)]))
     tiers.handle_sent({**sent, "at_ns": 700 * MS}, RangeSet())
-    tiers.handle_opened("c", MS, resumed=True)
+    tiers.handle_opened("c", MS, rerouted=True)
     tiers.handle_arrived({**sent, "at_ns": 800 * MS}, 1, 1)
     tiers.handle_scheduled({**sent, "at_ns": 1_000 * MS, "attempt": attempt})
     assert [found.violation.check for found in out.findings] == ["resend_tiers"] * (attempt == 3)

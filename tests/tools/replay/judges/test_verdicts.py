@@ -94,8 +94,6 @@ def test_what_waits_may_wait_for_a_paused_queue(start: int, peer: str, holds: bo
         (Due("open", "a", 1, "b", 300, 1000), True),
         (Due("not_opened", "a", 1, "", 101, 299), True),
         (Due("not_opened", "a", 1, "", 101, 300), False),
-        (Due("opened_anew", "a", 1, "", 101, 299), False),
-        (Due("opened_anew", "a", 1, "", 101, 300), True),
         (Due("reopened", "a", 1, "b", 200, 600), True),
         (Due("reopened", "a", 1, "b", 200, 700), False),
         (Due("reopened", "a", 1, "c", 200, 600), False),
