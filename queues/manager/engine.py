@@ -408,7 +408,7 @@ class Engine(Steering):
         self.jobs.journals.restore()
         self.topics.handle_restored(now_ns)
         self.outbox.restore(content, turn, jumps)
-        self.transits.restore(content, now_ns)
+        self.transits.restore(content, jumps, now_ns)
         self.remote.handle_restored(turn)
         self.outbox.links.keep_touch(self._directory)
 

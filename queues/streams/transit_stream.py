@@ -163,7 +163,7 @@ class TransitStream:
         stream.sequence.highest, stream.ordered = row.highest, row.ordered
         return stream
 
-    def restore_packet(self, index: TransitIndex, place: int, now_ns: int) -> TransitPacket:
+    def restore_packet(self, index: TransitIndex, place: int, came_ns: int) -> TransitPacket:
         """Restore a packet from its row in the store, without its body."""
         entry = TransitPacket(
             index.number,
@@ -174,7 +174,7 @@ class TransitStream:
             index.hops,
             index.left_by_ms,
             self.via,
-            now_ns,
+            came_ns,
         )
         self.sequence.restore(entry, place)
         self.expect([entry])

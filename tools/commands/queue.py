@@ -475,6 +475,7 @@ def _rows(stats: triack.NodeStats) -> list[dict[str, Any]]:
         row = rows.setdefault(name, _row(name, "out"))
         row["messages"] += it.messages
         row["bytes"] += it.bytes
+        row["oldest_s"] = max((age for age in (row["oldest_s"], it.oldest_s) if age is not None), default=None)
         if row["state"] is None or it.messages:
             # Of several classes, that of one with messages.
             row |= {"state": it.state, "waits_for": it.waits_for or row["waits_for"]}

@@ -164,7 +164,12 @@ def _judge_queues(report: Report, stats: "triack.NodeStats", wanted: Wanted) -> 
                 f"messages {name}", queue.messages, limits, f"{name} has {counted(queue.messages, 'message')}"
             )
     ages = {name: it.oldest_s or 0.0 for name, it in stats.queues.items() if awaits_reader(name)}
-    ages |= {f"{it.final}/{it.queue} from {it.came_by}": it.oldest_s for it in stats.transit}
+    for out in stats.outgoing:
+        name = f"{out.peer}/{out.queue}"
+        ages[name] = max(ages.get(name, 0.0), out.oldest_s or 0.0)
+    for it in stats.transit:
+        name = f"{it.final}/{it.queue} from {it.came_by}"
+        ages[name] = max(ages.get(name, 0.0), it.oldest_s)
     oldest = max(ages, key=lambda name: ages[name], default="")
     age_s = ages.get(oldest, 0.0)
     report.measure("unread", unread, None, "")
@@ -218,7 +223,7 @@ class _PlugIn(click.Command):
 @click.option(
     "--queue", "queues", type=_LimitsType(named=True), multiple=True, metavar="NAME:W,C", help="Messages in one queue."
 )
-@_limits("--oldest", None, "Age of the oldest message of any queue, in seconds.")
+@_limits("--oldest", None, "Age of the oldest message that is here, those on their way included, in seconds.")
 @_limits("--dead", "1,100", "Messages in the queue dead-letter.")
 @_limits("--stalled", "60,300", "Seconds for which messages to a queue wait and none arrives.")
 @click.option("--link", "links", multiple=True, metavar="PEER", help="There must be a session; may be repeated.")
