@@ -313,6 +313,7 @@ class LinkStats:
         session: the open session, or None.
         gaps: how often another node answered than the one that had acknowledged earlier messages.
         mode: ``sync`` while the link is synchronous, by a route; else ``async``.
+        is_idle: whether no session is open and nothing needs one, as nothing is to be sent to the peer.
     """
 
     is_up: bool
@@ -323,6 +324,14 @@ class LinkStats:
     session: SessionStats | None
     gaps: int
     mode: str
+    is_idle: bool = False
+
+    @property
+    def state(self) -> str:
+        """In a word: ``up``, ``idle``, ``down`` or ``suspended``. The first two are in good order."""
+        if self.suspended:
+            return "suspended"
+        return "up" if self.is_up else "idle" if self.is_idle else "down"
 
 
 @dataclass(frozen=True, slots=True)
@@ -643,6 +652,7 @@ def _link(link: Link, engine: Engine) -> LinkStats:
         session=session,
         gaps=engine.outbox.links.resuming.gaps[link.peer],
         mode=engine.outbox.sync_links.mode_of(link.peer).value,
+        is_idle=session is None and not link.busy,
     )
 
 

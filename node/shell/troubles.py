@@ -112,7 +112,7 @@ def _rollbacks(engine: Engine) -> Iterator[TroubleStats]:
     led_to = {link.peer_id for link in engine.outbox.links.values()}
     for node_id, error in engine.handshakes.suspended.errors.items():
         if node_id not in led_to:
-            yield _row(Trouble.SUSPENDED, node_id.hex(), str(error))
+            yield _row(Trouble.SUSPENDED, engine.name_of(node_id) or node_id.hex(), str(error))
 
 
 def _room(engine: Engine, now_ns: int) -> Iterator[TroubleStats]:

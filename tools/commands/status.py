@@ -16,7 +16,7 @@ from triack.tools.commands.visiting import Host, stats_of, visit
 from triack.tools.commands.watching import repeat, watch_option
 from triack.tools.operate.amounts import age_of, size_of
 
-__all__ = ["EXIT_NOT_RUNNING", "peers_of", "status", "trouble_lines", "waiting_for"]
+__all__ = ["EXIT_NOT_RUNNING", "peers_of", "state_of", "status", "trouble_lines", "waiting_for"]
 
 EXIT_NOT_RUNNING = 3
 """As of the status action of init scripts: the program is not running (LSB 5.0, section 22.2)."""
@@ -129,7 +129,7 @@ def _rows(stats: triack.NodeStats) -> list[list[str]]:
     lost = on_the_way[""]
     rows = [["-", "no route", "-", str(lost.messages), age_of(lost.oldest_s), "route"]] if lost.messages else []
     for peer, link, session in peers_of(stats):
-        state = "suspended" if link is not None and link.suspended else "down" if session is None else "up"
+        state = state_of(link, session)
         address = "-" if session is None else session.address
         held = sorted({it.held for it in stats.outgoing if it.via == peer and it.held is not None})
         waits_for = (None if link is None else link.waits_for) or (f"room: {', '.join(held)}" if held else None)
@@ -157,6 +157,11 @@ def peers_of(stats: triack.NodeStats) -> list[tuple[str, triack.LinkStats | None
     others = {it.peer: it for it in stats.sessions if it not in serving and it.peer not in stats.links}
     found = [(peer, link, link.session or _session_with(peer, stats)) for peer, link in stats.links.items()]
     return sorted([*found, *((peer, None, session) for peer, session in others.items())], key=lambda it: it[0])
+
+
+def state_of(link: triack.LinkStats | None, session: triack.SessionStats | None) -> str:
+    """The state of a peer in a word; a session that the peer has opened serves as well."""
+    return "up" if link is None or (session is not None and not link.suspended) else link.state
 
 
 def _session_with(peer: str, stats: triack.NodeStats) -> triack.SessionStats | None:

@@ -238,7 +238,7 @@ FAMILIES: Final = (
     _transit("bytes", "Of the packets that hold them.", lambda it: it.bytes, add),
     _transit("oldest_seconds", "Since the first of them came, or was sent.", lambda it: it.oldest_s, max),
     _outgoing("accepted", "Messages accepted for the queue there.", lambda it: it.accepted, counter=True),
-    _link("up", "1 when a session is open.", lambda it: it.is_up),
+    _link("up", "1 when a session is open, or none is needed.", lambda it: it.state in ("up", "idle")),
     _link("sessions", "Sessions that were opened.", lambda it: it.sessions, counter=True),
     _link("resends", "Packets that left again.", lambda it: it.resends, counter=True),
     _link("gaps", "Times that another node answered than had acknowledged.", lambda it: it.gaps, counter=True),

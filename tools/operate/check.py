@@ -189,8 +189,8 @@ def _judge_links(report: Report, stats: "triack.NodeStats", wanted: Wanted) -> N
     )
     for peer in wanted.links:
         link = stats.links.get(peer)
-        is_up = (link is not None and link.is_up) or any(it.peer == peer for it in stats.sessions)
-        if not is_up:
+        is_well = link is not None and link.state in ("up", "idle")
+        if not is_well and all(it.peer != peer for it in stats.sessions):
             why = f", it waits for the {link.waits_for}" if link is not None and link.waits_for else ""
             report.add(Level.CRITICAL, f"no session with {peer}{why}")
     report.measure("links", len(stats.sessions), None, "")
@@ -226,7 +226,13 @@ class _PlugIn(click.Command):
 @_limits("--oldest", None, "Age of the oldest message that is here, those on their way included, in seconds.")
 @_limits("--dead", "1,100", "Messages in the queue dead-letter.")
 @_limits("--stalled", "60,300", "Seconds for which messages to a queue wait and none arrives.")
-@click.option("--link", "links", multiple=True, metavar="PEER", help="There must be a session; may be repeated.")
+@click.option(
+    "--link",
+    "links",
+    multiple=True,
+    metavar="PEER",
+    help="Its link must be up or idle; may be repeated.",
+)
 @click.option("--troubles/--no-troubles", default=True, help="Each trouble of `triack status` is a warning.")
 @click.option("--expect-running", is_flag=True, help="CRITICAL, and not UNKNOWN, when no process runs the node.")
 @click.option(

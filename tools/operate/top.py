@@ -11,7 +11,7 @@ import click
 
 import triack
 from triack.tools.commands.common import FloatRange, existing_data_option, json_line, json_option, run, write_table
-from triack.tools.commands.status import peers_of, trouble_lines, waiting_for
+from triack.tools.commands.status import peers_of, state_of, trouble_lines, waiting_for
 from triack.tools.commands.visiting import connected
 from triack.tools.commands.watching import repeat
 from triack.tools.operate.amounts import age_of, size_of
@@ -46,7 +46,7 @@ class Rates:
         mine, waiting = [it for it in self.now.outgoing if it.via == peer], waiting_for(self.now)[peer]
         return {
             "peer": peer,
-            "state": "suspended" if link is not None and link.suspended else "up" if session is not None else "down",
+            "state": state_of(link, session),
             "round_trip_s": None if session is None else session.round_trip_s,
             "window": None if session is None else session.window,
             "unacknowledged": None if session is None else session.unacknowledged,

@@ -74,6 +74,17 @@ async def test_what_is_missing_is_a_label() -> None:
         seen = registered(a)
         labels = {"peer": "udp://127.0.0.1:9", "waits_for": "answer"}
         await until(lambda: seen.get_sample_value("triack_link_waits", labels) == 1)
+        assert seen.get_sample_value("triack_link_up", {"peer": "udp://127.0.0.1:9"}) == 0
+
+
+async def test_a_link_that_nothing_needs_is_up() -> None:
+    """Its session has ended in good order: an alert on links that are down must not see it."""
+    async with make("a", scheme="udp") as a:
+        async with make("b", scheme="udp") as b:
+            await (await a.send(f"{b.address}/q", b"x")).ordered(WAIT)
+            peer = b.address
+        await until(lambda: not a.stats().links[peer].is_up)
+        assert registered(a).get_sample_value("triack_link_up", {"peer": peer}) == 1
 
 
 async def test_a_scrape_may_come_from_any_thread() -> None:
