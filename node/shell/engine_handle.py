@@ -904,13 +904,15 @@ class EngineHandle:
         target = self.check_way(f"{peer}/ping", Delivery.EXPRESS)
         if not isinstance(target, RemoteQueue):
             raise UsageError(f"ping {peer}: that is this node")
-        link, now_ns = self._engine.outbox.links[target.peer], self.clock()
+        link, now_ns = self._engine.outbox.links[self._engine.routes.way_of(target.peer).via], self.clock()
         if link.suspended is not None:
             raise type(link.suspended)(
                 str(link.suspended), peer=link.suspended.peer, rolled_back=link.suspended.rolled_back
             )
         handshakes = self._engine.handshakes
-        return await ask(self._engine.pings, link, handshakes.waits_for_session, self.wake, timeout, now_ns)
+        return await ask(
+            target.peer, self._engine.pings, link, handshakes.waits_for_session, self.wake, timeout, now_ns
+        )
 
     def why_ill(self, hung_s: float) -> str | None:
         """Why the node's store does not work; None while it does. It costs no more for many queues.

@@ -75,9 +75,28 @@ def test_a_command_that_waits_for_the_other_node_says_so_and_ends_quietly(tmp_pa
         topics = f"udp://127.0.0.1:{free_port()}/topic:Games.#"
         waiting = start("topic", "subscribe", topics, "--durable", "audit", "--data", server.data)
         assert waiting.stderr is not None
-        assert waiting.stderr.readline().decode() == f"subscribe to {topics}: no answer yet; waiting\n"
+        said = waiting.stderr.readline().decode()
+        assert said.startswith(f"subscribe to {topics}: no answer yet: udp://127.0.0.1:")
+        assert "does not answer: nothing came back" in said
+        assert said.endswith("; waiting\n")
         waiting.terminate()
         assert waiting.communicate(timeout=PATIENCE_S) == (b"", b"")
+
+
+@pytest.mark.slow
+def test_a_subscription_by_a_relay_without_an_address_says_what_is_missing(tmp_path: Path) -> None:
+    key = command("keygen", "--data", tmp_path / "relay").stdout.decode().strip()
+    data = tmp_path / "a"
+    command("trust", "add", "relay", key, "--data", data)
+    with Server(data, "--route", "hub=relay", insecure=False):
+        waiting = start("topic", "subscribe", "hub/topic:Games.#", "--durable", "audit", "--data", data)
+        assert waiting.stderr is not None
+        assert waiting.stderr.readline().decode() == (
+            "subscribe to hub/topic:Games.#: no answer yet, by relay: messages for relay wait, its address is unknown, "
+            "and it does not call; triack trust add relay --address URL, or start the node there; waiting\n"
+        )
+        waiting.terminate()
+        waiting.communicate(timeout=PATIENCE_S)
 
 
 class Machines:
