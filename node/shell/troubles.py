@@ -68,6 +68,7 @@ def find_troubles(engine: Engine, now_ns: int) -> list[TroubleStats]:
         *_callers(engine, now_ns),
         *_links(engine, now_ns),
         *_seals(engine),
+        *_denied(engine),
         *_rollbacks(engine),
         *_room(engine, now_ns),
         *_holds(engine),
@@ -100,6 +101,12 @@ def _seals(engine: Engine) -> Iterator[TroubleStats]:
     """Messages that cannot be sealed, and so wait."""
     waiting = {it.peer: it.seal.missing for it in engine.outbox.streams if it.busy and it.seal and it.seal.missing}
     yield from (_row(Trouble.CANNOT_SEAL, peer, missing) for peer, missing in waiting.items())
+
+
+def _denied(engine: Engine) -> Iterator[TroubleStats]:
+    """Subscriptions of other nodes that get nothing, as the rights of their nodes have changed."""
+    for it in engine.remote.of_peers.denied:
+        yield _row(Trouble.MAY_NOT_SUBSCRIBE, it.title, it.pattern)
 
 
 def _since_s(link: Link, now_ns: int) -> float | None:

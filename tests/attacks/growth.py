@@ -406,6 +406,7 @@ OTHERS = {
         queues/ack_latency.py AckLatency _streams
         ordering/outgoing.py OutgoingSequence entries _to_send _dates
         queues/peers/dialer.py Dialer _away
+        queues/peers/history.py Peers _met
         queues/peers/link.py Link streams
         queues/peers/link.py Links _away
         queues/peers/resuming.py Resuming gaps _holders _told
