@@ -261,18 +261,23 @@ class Commit:
 
 @dataclass(slots=True)
 class OutgoingIndex:
-    """An outgoing packet without its body; see ``OutgoingRow``. ``cares``: whether its body has the bit ``CARES``."""
+    """An outgoing packet without its body; see ``OutgoingRow``. ``cares``: whether its body has the bit ``CARES``.
+
+    ``head`` is the first ``HEAD_BYTES`` of its row, which begins with its own body or one of the same commit: they say
+    when it was sent.
+    """
 
     key: int
     messages: int
     reach_by_ms: int
     size_bytes: int
     cares: bool = False
+    head: bytes = b""
 
 
 @dataclass(slots=True)
 class TransitIndex:
-    """A packet in transit without its body; see ``TransitRow``."""
+    """A packet in transit without its body; see ``TransitRow``. ``head`` is as of ``OutgoingIndex``."""
 
     key: int
     number: int
@@ -281,6 +286,7 @@ class TransitIndex:
     hops: int
     left_by_ms: int
     size_bytes: int
+    head: bytes = b""
 
 
 @dataclass(slots=True)

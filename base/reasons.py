@@ -318,6 +318,11 @@ class Trouble(StrEnum):
         "messages for {about} wait, and this node cannot seal them: {detail}",
         "triack trust add {about} KEY, with the key of that node; see triack route test {about}",
     )
+    MAY_NOT_SUBSCRIBE = (
+        "may-not-subscribe",
+        "messages for {about} wait, and its node may not have these topics: {detail}",
+        "trust add --may-subscribe lets the node have them; triack topic unsubscribe {about} ends the subscription",
+    )
     NO_ADDRESS = (
         "no-address",
         "messages for {about} wait, its address is unknown, and it does not call",

@@ -20,7 +20,7 @@ from triack.ordering.transit_packet import TransitPacket, TransitState
 
 __all__ = ["RECORD_BYTES", "DiskBacklog"]
 
-_RECORD = Struct("<QQQQQIHHBB")
+_RECORD = Struct("<QQQqQIHHBB")
 _NUMBER = Struct("<Q")
 RECORD_BYTES = _RECORD.size
 """Memory of an uncompressed packet, without its share of a block's overhead."""

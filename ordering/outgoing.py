@@ -159,6 +159,8 @@ _WAITING_FOR_ACKS = (
 )
 _ENDED = (StreamPacketState.GIVEN_UP, StreamPacketState.REJECTED)
 _COVERED = (StreamPacketState.DONE, StreamPacketState.KEPT, StreamPacketState.REJECTED)
+DATED_MS = 1_000
+"""Ages are told in seconds. A backlog of a day has 86,400 dates at most, 10 MB."""
 _STALE_MIN = 64
 """How many packets that were given up before they were sent may be kept: a search costs more than they do."""
 
@@ -250,6 +252,7 @@ class OutgoingSequence:
 
     __slots__ = (
         "_ask_in",
+        "_dates",
         "_ended",
         "_role",
         "_settings",
@@ -300,13 +303,21 @@ class OutgoingSequence:
         self._whole: _Whole | None = None
         # Whether a tier ran out after a session that ended as idle, and there is none since.
         self._tier_opens = False
+        # The first packet here of each DATED_MS, and when it was sent.
+        self._dates: deque[tuple[int, int]] = deque()
         self.last_ack: LastOrderAck | None = None
         self.resends = 0
 
     # ---- inputs
 
-    def append(self, entries: Sequence[StreamPacket]) -> None:
-        """Add the next packets; their numbers begin with ``next_number``, or come from the disk after a restart."""
+    def append(self, entries: Sequence[StreamPacket], sent_at_ms: int = 0) -> None:
+        """Add the next packets; their numbers begin with ``next_number``, or come from the disk after a restart.
+
+        ``sent_at_ms``: when the first of them was sent, by this node's wall clock.
+        """
+        dates = self._dated()
+        if entries and (not dates or abs(sent_at_ms - dates[-1][1]) >= DATED_MS):
+            dates.append((entries[0].number, sent_at_ms))
         for entry in entries:
             self.entries[entry.number] = entry
             # Only the last fragment of a large message has a message in it.
@@ -315,6 +326,21 @@ class OutgoingSequence:
         self._to_send += entries
         if entries:
             self.next_number = max(self.next_number, entries[-1].number + 1)
+
+    def _dated(self) -> deque[tuple[int, int]]:
+        """The dates of the packets that are here."""
+        first, dates = next(iter(self.entries), None), self._dates
+        if first is None:
+            dates.clear()
+        while first is not None and len(dates) > 1 and dates[1][0] <= first:
+            dates.popleft()
+        return dates
+
+    @property
+    def oldest_ms(self) -> int | None:
+        """When the first packet was sent that is here; None when none is."""
+        dates = self._dated()
+        return dates[0][1] if dates else None
 
     def _add_fragment(self, entry: StreamPacket) -> None:
         whole = self._whole or _Whole([], set())

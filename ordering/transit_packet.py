@@ -35,7 +35,8 @@ class TransitPacket:
         place: its place among all packets of its stream that were here: of one number there may be two in a row.
         left_by_ms: this node's wall clock time at which its time runs out, 0 for never.
         via: the neighbour that it came by, by name.
-        came_ns: when it came, or when this node started.
+        came_ns: when it came; of a packet of an earlier start, when it was sent, as far as the clocks of its origin and
+            of this node tell. It may be before the monotonic clock began.
         ack_requested: whether it asks for an order ack.
         sends: how often it was handed to a session.
         packet: the number that the current session gave it; 0 when it has not been sent in it.

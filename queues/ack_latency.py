@@ -32,15 +32,20 @@ class AckLatency:
 
     Attributes:
         durations: of the measured packets.
-        start_ns: when the node started; streams that were in the store then have waited since.
     """
 
-    __slots__ = ("_streams", "durations", "start_ns")
+    __slots__ = ("_streams", "durations")
 
     def __init__(self) -> None:
         self.durations = Histogram(LATENCY_BOUNDS_S)
-        self.start_ns = 0
         self._streams: dict[object, _Measured] = {}
+
+    def handle_restored(self, stream: object, sent_ns: int) -> None:
+        """A stream had packets in the store; ``sent_ns`` is when the first of them was sent.
+
+        Nothing says when others of it were freed last, before the start.
+        """
+        self._streams[stream] = _Measured(0, sent_ns, sent_ns)
 
     def handle_started(self, stream: object, number: int, now_ns: int) -> None:
         """Packets of a stream may be sent; ``number`` is that of the last one."""
@@ -78,4 +83,4 @@ class AckLatency:
     def stalled_ns(self, stream: object, now_ns: int) -> int:
         """How long a stream with unacknowledged packets has not moved."""
         measured = self._streams.get(stream)
-        return now_ns - (self.start_ns if measured is None else measured.moved_ns)
+        return 0 if measured is None else now_ns - measured.moved_ns

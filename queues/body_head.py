@@ -107,7 +107,7 @@ def cares_of(head: bytes) -> bool:
 
 def sent_at_of(head: bytes) -> int:
     """When the messages of a body were sent, by its first ``HEAD_BYTES``: milliseconds of the sender's wall clock."""
-    return int(HEAD.unpack_from(head)[3])
+    return int(HEAD.unpack_from(head)[3]) if len(head) >= HEAD.size else 0
 
 
 def receive_by_of(head: bytes) -> int:

@@ -8,6 +8,8 @@ A jump is stored with the first commit after it; the rows themselves stay as the
 
 A message of a node whose clock is not set lives at its receiver from its arrival on: its times can only be compared
 with each other. A receiver that restarts counts anew.
+
+The same holds for what is told of the age of a message. No age is below 0, or counts from a clock that was not set.
 """
 
 import json
@@ -32,8 +34,9 @@ def late_by_ms(sent_at_ms: int, receive_by_ms: int, now_ms: int) -> int:
     """By how much a sender's unset clock is behind, while this node's is set; 0 when it may be right.
 
     It is 0, too, for times that no correct node writes, as none lets a message live for more than a century.
+    ``receive_by_ms`` is 0 if it lives for any time.
     """
-    is_life = 0 < receive_by_ms - sent_at_ms <= LONGEST_LIFE_S * 1_000
+    is_life = not receive_by_ms or 0 < receive_by_ms - sent_at_ms <= LONGEST_LIFE_S * 1_000
     return now_ms - sent_at_ms if is_life and sent_at_ms < UNSET_BEFORE_MS <= now_ms else 0
 
 
@@ -78,22 +81,60 @@ class ClockJumps:
         value = [[jump.by_ms, jump.last_ms, list(jump.ends.items())] for jump in self._jumps]
         commit.state[_STATE] = json.dumps(value).encode()
 
+    @property
+    def any(self) -> bool:
+        """Whether it was set, as far as is known."""
+        return bool(self._jumps)
+
     def outgoing_ms(self, sequence: int, number: int) -> int:
         """By how much the clock was moved since a packet of an earlier start was made."""
         return sum([jump.by_ms for jump in self._jumps if number < jump.ends.get(sequence, 0)])
 
     def move_outgoing(self, sequence: int, number: int, body: bytes) -> bytes:
         """The body of a packet by today's clock, if that was set forward: one set back may be an unset clock."""
-        by_ms = self.outgoing_ms(sequence, number) if self._jumps else 0
+        by_ms = self.outgoing_ms(sequence, number) if self.any else 0
         return move_times(body, by_ms) if by_ms > 0 else body
 
     def move_queued(self, head: bytes) -> bytes:
         """The first bytes of a packet in a queue, by today's clock, if it was sent by the clock before."""
-        for jump in self._jumps if receive_by_of(head) else ():
+        by_ms = self._moved_ms(sent_at_of(head)) if self.any else 0
+        return move_times(head, by_ms) if by_ms else head
+
+    def date_queued(self, sent_at_ms: int, now_ms: int) -> int:
+        """When a message in a queue, which may be received at any time, was sent, by today's clock."""
+        sent_at_ms += self._moved_ms(sent_at_ms)
+        return sent_at_ms + late_by_ms(sent_at_ms, 0, now_ms)
+
+    def _moved_ms(self, sent_at_ms: int) -> int:
+        """By how much the clock was set forward since it showed that time, as a sender's clock did.
+
+        A clock that is set back may have been wrong before: that takes back only what it was set forward.
+        """
+        moved_ms = 0
+        for jump in self._jumps:
             # Half way between the two clocks, as no two machines agree exactly.
-            if jump.by_ms > 0 and sent_at_of(head) < jump.last_ms + jump.by_ms // 2:
-                head = move_times(head, jump.by_ms)
-        return head
+            if jump.by_ms < 0 or sent_at_ms + moved_ms < jump.last_ms + jump.by_ms // 2:
+                moved_ms = max(0, moved_ms + jump.by_ms)
+        return moved_ms
+
+    def own_sent_ms(self, sequence: int, number: int, head: bytes, now_ms: int) -> int:
+        """When a packet of an earlier start of this node was made, by today's clock; now if that is not known."""
+        return _past_ms(head, self.outgoing_ms(sequence, number), now_ms)
+
+    def age_ms(self, head: bytes, now_ms: int) -> int:
+        """How long ago a packet of another node was sent, as far as its clock and this node's tell; 0 if they do not.
+
+        Args:
+            head: the first bytes of its body.
+            now_ms: this node's clock.
+        """
+        return now_ms - _past_ms(head, self._moved_ms(sent_at_of(head)) if self.any else 0, now_ms)
+
+
+def _past_ms(head: bytes, by_ms: int, now_ms: int) -> int:
+    """When a packet was sent, by a clock that was moved since; now if that clock was not set, or is ahead."""
+    at_ms = sent_at_of(head) + by_ms
+    return now_ms if at_ms > now_ms or at_ms < UNSET_BEFORE_MS <= now_ms else at_ms
 
 
 def _read(value: bytes) -> list[_Jump]:

@@ -4,7 +4,7 @@ Static, as of MSMQ without a directory: a route names destinations by a pattern,
 way decides with routes of its own.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Literal
@@ -170,11 +170,15 @@ class Routes:
     Args:
         directory: its peers.
         routes: in the order in which they are tried.
+
+    Attributes:
+        has_met: whether a peer has ever had a session with this node, as far as is known.
     """
 
-    __slots__ = ("_by_via", "_directory", "_exact", "_patterns", "all")
+    __slots__ = ("_by_via", "_directory", "_exact", "_patterns", "all", "has_met")
 
     def __init__(self, directory: Directory, routes: Iterable[Route] = ()) -> None:
+        self.has_met: Callable[[str], bool] = lambda _: True
         self._directory = directory
         self.replace(routes)
 
@@ -189,7 +193,8 @@ class Routes:
         """The way to a destination by its name, or None when nothing says where it is.
 
         The first of these that applies: the way in the name itself (``plant-b@hub``); a route for exactly that name; a
-        peer of that name; the first route whose pattern matches.
+        peer of that name that has an address, or has had a session with this node; the first route whose pattern
+        matches; any other peer of that name, such as one that is trusted so that messages can be sealed for it.
         """
         return next(self._decisions(final), None)
 
@@ -219,9 +224,13 @@ class Routes:
             yield Way(final, "", f"{final} is an address")
         if final in self._exact:
             yield self._by(self._exact[final], final)
-        if self._directory.named(final) is not None:
+        peer = self._directory.named(final)
+        is_near = peer is not None and (bool(peer.addresses) or self.has_met(final))
+        if is_near:
             yield Way(final, "", f"{final} is a peer")
         yield from (self._by(route, final) for route in self._patterns if fnmatchcase(final, route.to))
+        if peer is not None and not is_near:
+            yield Way(final, "", f"{final} is a peer without an address, which has not called yet")
 
     @staticmethod
     def _by(route: Route, final: str) -> Way:

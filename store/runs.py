@@ -208,19 +208,19 @@ class Unfolded(Generic[Index]):
             yield self._unfold(*row)
 
 
-def outgoing_indices(key: int, parts: bytes, gone: int) -> Iterator[OutgoingIndex]:
-    """Yield the packets of a row that are not gone."""
+def outgoing_indices(key: int, parts: bytes, gone: int, head: bytes) -> Iterator[OutgoingIndex]:
+    """Yield the packets of a row that are not gone; ``head`` is that of the first one that it had."""
     for place, (size_bytes, messages, reach_by_ms, cares) in enumerate(_OUTGOING.iter_unpack(parts)):
         if not gone >> place & 1:
-            yield OutgoingIndex(key + place, messages, reach_by_ms, size_bytes, cares)
+            yield OutgoingIndex(key + place, messages, reach_by_ms, size_bytes, cares, head)
 
 
-def transit_indices(key: int, parts: bytes, gone: int) -> Iterator[TransitIndex]:
-    """Yield the packets in transit of a row that are not gone."""
+def transit_indices(key: int, parts: bytes, gone: int, head: bytes) -> Iterator[TransitIndex]:
+    """Yield the packets in transit of a row that are not gone; ``head`` is that of the first one that it had."""
     for place, part in enumerate(_TRANSIT.iter_unpack(parts)):
         size_bytes, number, messages, previous, hops, left_by_ms = part
         if not gone >> place & 1:
-            yield TransitIndex(key + place, number, messages, previous, hops, left_by_ms, size_bytes)
+            yield TransitIndex(key + place, number, messages, previous, hops, left_by_ms, size_bytes, head)
 
 
 def message_indices(row: list[Any], gone: int, progress: dict[int, bytes]) -> Iterator[MessageIndex]:

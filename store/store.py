@@ -432,10 +432,10 @@ class Store:
         content.peers = {row[0]: PeerRow(*row) for row in newest("peers")}
         content.streams = [OutgoingStreamRow(*row) for row in newest("streams")]
         freed = {(name, key): int.from_bytes(packets) for name, key, packets in rows("freed")}
-        outgoing = [(key, parts, freed.get(("outgoing", key), 0)) for key, _, parts, *_ in rows("outgoing")]
+        outgoing = [(key, parts, freed.get(("outgoing", key), 0), head) for key, _, parts, *_, head in rows("outgoing")]
         content.outgoing = Unfolded(outgoing, outgoing_indices, reading)
         content.transit_streams = [TransitStreamRow(*row) for row in newest("transit_streams")]
-        transit = [(key, parts, freed.get(("transit", key), 0)) for key, _, parts, *_ in rows("transit")]
+        transit = [(key, parts, freed.get(("transit", key), 0), head) for key, _, parts, *_, head in rows("transit")]
         content.transit = Unfolded(transit, transit_indices, reading)
         content.queues = [(number, name) for number, name in rows("queues")]
         progress: dict[int, bytes] = dict(rows("progress"))

@@ -490,8 +490,11 @@ class Verbs(Sending, StreamSending, Acknowledging, Trusting, Requesting, Reloadi
     async def ping(self, peer: str, *, timeout: float = 5.0) -> PingAnswer:
         """Ask a peer for an answer, and measure it; opens a session if there is none. It changes nothing there.
 
+        A ping is for one session. If messages for the peer go by a relay, the relay is asked, and ``by`` of the answer
+        names it.
+
         Args:
-            peer: a known peer by name, or ``udp://host:port`` and the like.
+            peer: a known peer by name, ``udp://host:port`` and the like, or a node to which a route leads.
             timeout: seconds to wait for the session and the answer. A lost question is not repeated.
 
         Raises:

@@ -935,13 +935,15 @@ class EngineHandle:
         target = self.check_way(f"{peer}/ping", Delivery.EXPRESS)
         if not isinstance(target, RemoteQueue):
             raise UsageError(f"ping {peer}: that is this node")
-        link, now_ns = self._engine.outbox.links[target.peer], self.clock()
+        link, now_ns = self._engine.outbox.links[self._engine.routes.way_of(target.peer).via], self.clock()
         if link.suspended is not None:
             raise type(link.suspended)(
                 str(link.suspended), peer=link.suspended.peer, rolled_back=link.suspended.rolled_back
             )
         handshakes = self._engine.handshakes
-        return await ask(self._engine.pings, link, handshakes.waits_for_session, self.wake, timeout, now_ns)
+        return await ask(
+            target.peer, self._engine.pings, link, handshakes.waits_for_session, self.wake, timeout, now_ns
+        )
 
     def why_ill(self, hung_s: float) -> str | None:
         """Why the node's store does not work; None while it does. It costs no more for many queues.
@@ -958,12 +960,12 @@ class EngineHandle:
         return f"the disk of node {self.name} has not answered for {busy_s:.0f} s" if busy_s >= hung_s else None
 
     def why_not_ready(self, links: Iterable[str] = ()) -> str | None:
-        """Why the node takes no new messages, or has no session with one of these peers; None if there is no reason."""
+        """Why the node takes no new messages, or lacks a session that one of these peers needs; None for no reason."""
         if self._engine.draining:
             return f"node {self.name} closes"
         if self._engine.inbox.admission.store_low:
             return f"the disk of node {self.name} has less room than its reserve"
-        down = [peer for peer in links if (link := self._engine.outbox.links.get(peer)) is None or not _is_up(link)]
+        down = [peer for peer in links if (link := self._engine.outbox.links.get(peer)) is None or _is_down(link)]
         return f"no session with {', '.join(down)}" if down else None
 
     async def close(self, timeout_ns: int) -> None:
@@ -989,5 +991,7 @@ class EngineHandle:
         self._engine.watching.end()
 
 
-def _is_up(link: Link) -> bool:
-    return link.conversation is not None and link.conversation.is_open
+def _is_down(link: Link) -> bool:
+    """Whether no session is open, and one is needed."""
+    is_open = link.conversation is not None and link.conversation.is_open
+    return not is_open and (link.busy or link.suspended is not None)

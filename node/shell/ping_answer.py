@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 from triack.base.errors import TriackError, WaitTimeout
@@ -27,6 +27,8 @@ class PingAnswer:
             to half the difference of the times that the two ways take.
         datagram_bytes: the largest datagram of the session by now: over UDP the path's limit, less headers of IP and
             UDP, or what was found of it so far.
+        by: the relay that has answered, by name, as messages for the peer go by it; empty if the peer itself has. Of
+            the way behind the relay, and of the peer, a ping says nothing.
     """
 
     address: str
@@ -34,6 +36,7 @@ class PingAnswer:
     round_trip_s: float
     clock_ahead_s: float
     datagram_bytes: int
+    by: str = ""
 
     @classmethod
     def of(cls, pong: Pong) -> Self:
@@ -48,6 +51,7 @@ class PingAnswer:
 
 
 async def ask(
+    peer: str,
     pings: Pings,
     link: Link,
     missing_of: Callable[[Link], WaitsFor | None],
@@ -55,11 +59,12 @@ async def ask(
     timeout: float,
     now_ns: int,
 ) -> PingAnswer:
-    """Ping a peer, and wait for its answer.
+    """Ping a peer, and wait for its answer; or that of the relay by which messages for it go.
 
     Args:
+        peer: the peer, by name.
         pings: of the engine.
-        link: the link to the peer.
+        link: the link to the peer, or to the relay.
         missing_of: what a link lacks before it has a session.
         wake: lets the engine work.
         timeout: seconds to wait.
@@ -83,10 +88,12 @@ async def ask(
     wake()
     try:
         async with asyncio.timeout(timeout):
-            return PingAnswer.of(await answered)
+            answer = PingAnswer.of(await answered)
+            return answer if link.peer == peer else replace(answer, by=link.peer)
     except TimeoutError:
         missing = missing_of(link)
         why = link.silent or (f"no session, as there is no {missing.value}" if missing else "no answer")
-        raise WaitTimeout(f"ping {link.peer}: {why} within {timeout:g} s") from None
+        by = "" if link.peer == peer else f" by way of {link.peer}"
+        raise WaitTimeout(f"ping {peer}{by}: {why} within {timeout:g} s") from None
     finally:
         pings.end(ping)

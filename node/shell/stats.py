@@ -29,6 +29,7 @@ from triack.node.shell.topic_stats import (
     Passing,
     RemoteSubscriptionStats,
     TopicStats,
+    age_s,
     describe_topics,
     gather_remote,
     gather_topics,
@@ -43,6 +44,7 @@ from triack.queues.manager.engine import Engine
 from triack.queues.node_settings import Quota
 from triack.queues.pauses import Pause
 from triack.queues.peers.link import Conversation, Link
+from triack.queues.streams.outgoing_stream import OutgoingStream
 from triack.queues.streams.transit_stream import TransitStream
 from triack.queues.topics.subscription import Subscription
 from triack.session.protocol.states import SessionState
@@ -163,12 +165,14 @@ class OutgoingStats:
         paused_s: seconds since an operator paused it, so that nothing leaves; None when it is not paused.
         via: the peer that they go to: the relay on the way to ``peer``, or else ``peer`` itself.
         stalled_s: seconds since a message arrived there, or since the first of those that wait was sent, if that is
-            later; None when no message waits.
+            later; None when no message waits. After a start it counts from the latter until a message arrives.
         state: ``connected``, ``waiting``, ``held``, ``paused``, ``suspended``, or ``inactive`` without messages.
         waits_for: what its messages wait for: ``key``, ``address``, ``answer`` and ``restart`` as of its link, ``room``
             with the reason, ``resume``, ``start`` while no process runs the node, an ack that frees them once all are
             sent, or ``relay`` when a relay has all of them; None when they wait for nothing, or there are none.
         priority: of its messages.
+        oldest_s: seconds since the first of those that wait was sent, over restarts of the node as well; None when none
+            waits, or none is on the disk yet.
     """
 
     peer: str
@@ -185,6 +189,7 @@ class OutgoingStats:
     state: str = QueueState.INACTIVE.value
     waits_for: str | None = None
     priority: int = 0
+    oldest_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +221,8 @@ class TransitStats:
         via: the neighbour that they go to; empty while no route or peer leads to their destination.
         messages, packets: number of messages, and of the packets that hold them.
         bytes: of these packets.
-        oldest_s: seconds since the first of them came, or since this node started.
+        oldest_s: seconds since the first of them came; of those that came before this node started, since they were
+            sent, by the clocks of their origin and of this node.
         held: why the next hop lets them wait, by the names of docs/reasons.md; None if it does not.
         paused_s: seconds since an operator paused their destination here; None when it is not paused.
         state: ``connected``, ``waiting``, ``paused``, ``held`` or ``suspended``.
@@ -308,6 +314,7 @@ class LinkStats:
         gaps: how often another node answered than the one that had acknowledged earlier messages.
         window_closings: how often a publish window of a queue whose messages go to it was full (``publish_window``).
         mode: ``sync`` while the link is synchronous, by a route; else ``async``.
+        is_idle: whether no session is open and nothing needs one, as nothing is to be sent to the peer.
     """
 
     is_up: bool
@@ -319,6 +326,14 @@ class LinkStats:
     gaps: int
     mode: str
     window_closings: int = 0
+    is_idle: bool = False
+
+    @property
+    def state(self) -> str:
+        """In a word: ``up``, ``idle``, ``down`` or ``suspended``. The first two are in good order."""
+        if self.suspended:
+            return "suspended"
+        return "up" if self.is_up else "idle" if self.is_idle else "down"
 
 
 @dataclass(frozen=True, slots=True)
@@ -406,25 +421,7 @@ def gather(engine: Engine, drops: Mapping[str, int], disk: DiskFigures, holding:
         },
         topics=gather_topics(engine.topics, holding, now_ms, partial(_passing, engine)),
         subscriptions=gather_remote(engine.remote.own),
-        outgoing=[
-            OutgoingStats(
-                outgoing.peer,
-                outgoing.queue,
-                outgoing.delivery,
-                outgoing.messages,
-                outgoing.unacknowledged,
-                outgoing.pending_bytes + outgoing.unacked_bytes,
-                outgoing.submitted - outgoing.recovered,
-                _name_of(engine.outbox.holds.of(outgoing)),
-                _paused_s(engine.outbox.pauses.of_stream(outgoing.peer, outgoing.queue), now_ms),
-                outgoing.via,
-                engine.outbox.latency.stalled_ns(outgoing, now_ns) / SECOND if outgoing.sequence.entries else None,
-                *_words(state_of_outgoing(engine, outgoing)),
-                outgoing.priority,
-            )
-            for outgoing in engine.outbox.streams
-            if outgoing.peer
-        ],
+        outgoing=[_outgoing(engine, outgoing, now_ms, now_ns) for outgoing in engine.outbox.streams if outgoing.peer],
         links={peer: _link(link, engine) for peer, link in engine.outbox.links.items()},
         holds=[
             HoldStats(*it[:3], it.reason.value)
@@ -539,6 +536,25 @@ def read_stats(found: dict[str, Any]) -> NodeStats:
     )
 
 
+def _outgoing(engine: Engine, outgoing: OutgoingStream, now_ms: int, now_ns: int) -> OutgoingStats:
+    return OutgoingStats(
+        outgoing.peer,
+        outgoing.queue,
+        outgoing.delivery,
+        outgoing.messages,
+        outgoing.unacknowledged,
+        outgoing.pending_bytes + outgoing.unacked_bytes,
+        outgoing.submitted - outgoing.recovered,
+        _name_of(engine.outbox.holds.of(outgoing)),
+        _paused_s(engine.outbox.pauses.of_stream(outgoing.peer, outgoing.queue), now_ms),
+        outgoing.via,
+        engine.outbox.latency.stalled_ns(outgoing, now_ns) / SECOND if outgoing.sequence.entries else None,
+        *_words(state_of_outgoing(engine, outgoing)),
+        outgoing.priority,
+        age_s(outgoing.sequence.oldest_ms, now_ms),
+    )
+
+
 def _queue(engine: Engine, mailbox: Mailbox, holding: Holding, now_ms: int, now_ns: int) -> QueueStats:
     waits = bool(mailbox.reader.returned)
     held = [one for one in holding.of(mailbox.name) if one[1] or waits]
@@ -548,7 +564,7 @@ def _queue(engine: Engine, mailbox: Mailbox, holding: Holding, now_ms: int, now_
     return QueueStats(
         mailbox.length,
         _size_of(mailbox),
-        None if oldest_ms is None else max(0, now_ms - oldest_ms) / 1_000,
+        age_s(oldest_ms, now_ms),
         mailbox.fill.is_full,
         arrived=mailbox.left + mailbox.length - mailbox.restored,
         left=mailbox.left,
@@ -574,7 +590,7 @@ def _is_shown(name: str, mailbox: Mailbox) -> bool:
 
 
 def _paused_s(pause: Pause | None, now_ms: int) -> float | None:
-    return None if pause is None else max(0, now_ms - pause.since_ms) / 1_000
+    return age_s(None if pause is None else pause.since_ms, now_ms)
 
 
 def _words(now: StateNow) -> tuple[str, str | None]:
@@ -639,6 +655,7 @@ def _link(link: Link, engine: Engine) -> LinkStats:
         gaps=engine.outbox.links.resuming.gaps[link.peer],
         mode=engine.outbox.sync_links.mode_of(link.peer).value,
         window_closings=engine.publish_windows.closings[link.peer],
+        is_idle=session is None and not link.busy,
     )
 
 

@@ -65,8 +65,7 @@ class OutgoingStreamStats:
         again_s: seconds until it is sent again, or its peer is called again, if nothing happens before. None when
             nothing is to be sent again, when its session does that by itself, or when something else is needed first.
         relay_has: the packet up to which a relay has all on its disk, where they wait; None when none has said so.
-        stalled_s: seconds since packets of it were acknowledged, or since the first of those that wait was sent, if
-            that is later; None when none waits.
+        stalled_s: as of ``OutgoingStats``, of packets.
     """
 
     peer: str
@@ -174,7 +173,7 @@ class TransitStreamStats:
         acked: the packet up to which the last order ack of its destination reaches; None before the first.
         again_s: seconds until it is sent again, or the neighbour called again, if nothing happens before; None when
             there is no such time.
-        oldest_s: seconds since the first of its packets came, or since this node started; None when none is here.
+        oldest_s: as of ``TransitStats``; None when no packet is here.
     """
 
     final: str

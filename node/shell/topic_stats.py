@@ -17,6 +17,7 @@ __all__ = [
     "RemoteSubscriptionStats",
     "SubscriptionStats",
     "TopicStats",
+    "age_s",
     "describe_topics",
     "gather_remote",
     "gather_topics",
@@ -160,7 +161,7 @@ def _topic(root: TopicRoot, holding: Holding, now_ms: int, passing: Callable[[Su
         root.settings.strategy,
         root.length,
         root.size_bytes,
-        _age_s(root.oldest_ms, now_ms),
+        age_s(root.oldest_ms, now_ms),
         root.last_place - root.dispatched,
         root.fill.is_full,
         root.left + root.length - root.restored,
@@ -181,7 +182,7 @@ def _subscription(one: Subscription, holding: Holding, now_ms: int, passing: Pas
         one.length,
         sum([packet.bits.bit_count() for packet in held]),
         one.size_bytes,
-        _age_s(one.oldest_ms, now_ms) if one.length else None,
+        age_s(one.oldest_ms, now_ms) if one.length else None,
         one.max_unacked,
         one.discarded,
         one.late_acks,
@@ -192,8 +193,9 @@ def _subscription(one: Subscription, holding: Holding, now_ms: int, passing: Pas
     )
 
 
-def _age_s(oldest_ms: int | None, now_ms: int) -> float | None:
-    return None if oldest_ms is None else max(0, now_ms - oldest_ms) * MS / SECOND
+def age_s(since_ms: int | None, now_ms: int) -> float | None:
+    """Seconds since a time of day; a clock that differs makes none negative."""
+    return None if since_ms is None else max(0, now_ms - since_ms) * MS / SECOND
 
 
 def describe_topics(topics: dict[str, TopicStats]) -> dict[str, Any]:

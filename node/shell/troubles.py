@@ -68,6 +68,7 @@ def find_troubles(engine: Engine, now_ns: int) -> list[TroubleStats]:
         *_callers(engine, now_ns),
         *_links(engine, now_ns),
         *_seals(engine),
+        *_denied(engine),
         *_rollbacks(engine),
         *_room(engine, now_ns),
         *_holds(engine),
@@ -102,6 +103,12 @@ def _seals(engine: Engine) -> Iterator[TroubleStats]:
     yield from (_row(Trouble.CANNOT_SEAL, peer, missing) for peer, missing in waiting.items())
 
 
+def _denied(engine: Engine) -> Iterator[TroubleStats]:
+    """Subscriptions of other nodes that get nothing, as the rights of their nodes have changed."""
+    for it in engine.remote.of_peers.denied:
+        yield _row(Trouble.MAY_NOT_SUBSCRIBE, it.title, it.pattern)
+
+
 def _since_s(link: Link, now_ns: int) -> float | None:
     since_ns = link.dialer.since_ns
     return None if since_ns is None else (now_ns - since_ns) / SECOND
@@ -112,7 +119,7 @@ def _rollbacks(engine: Engine) -> Iterator[TroubleStats]:
     led_to = {link.peer_id for link in engine.outbox.links.values()}
     for node_id, error in engine.handshakes.suspended.errors.items():
         if node_id not in led_to:
-            yield _row(Trouble.SUSPENDED, node_id.hex(), str(error))
+            yield _row(Trouble.SUSPENDED, engine.name_of(node_id) or node_id.hex(), str(error))
 
 
 def _room(engine: Engine, now_ns: int) -> Iterator[TroubleStats]:

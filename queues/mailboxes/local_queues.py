@@ -11,7 +11,7 @@ from functools import partial
 from itertools import groupby
 from operator import itemgetter
 
-from triack.base.clock import WallClock
+from triack.base.clock import UNSET_BEFORE_MS, WallClock
 from triack.base.commit import (
     HEAD_BYTES,
     KEY_BITS,
@@ -198,6 +198,8 @@ class LocalQueues:
             mailbox = by_id[queue_id]
             mailbox.next_position = max(mailbox.next_position, last + 1)
             if len(alike) > 1 and type(mailbox) is Mailbox:
+                if jumps.any or alike[0][2] < UNSET_BEFORE_MS:
+                    alike = [(it, count, jumps.date_queued(at_ms, turn.now_ms)) for it, count, at_ms in alike]  # noqa: PLW2901
                 mailbox.put_restored(alike)
                 continue
             for index, *_ in alike:

@@ -174,6 +174,7 @@ class Engine(Steering):
             record=self._record,
             report=self._report,
         )
+        self.routes.has_met = self.handshakes.peers.has_met
         self.inbox.order_acks.history = self.handshakes.history
         self.news = News(self.handshakes.at)
         self.callers, self.pings = Callers(directory), Pings(self.wall, random)
@@ -198,8 +199,14 @@ class Engine(Steering):
             drops=self.drops,
             recorder=self._recorder,
             record=self._record,
-            on_opened=self.remote.handle_session_opened,
+            on_opened=self._handle_opened,
         )
+
+    def _handle_opened(self, neighbour: str, now_ns: int, *, is_first: bool) -> None:
+        """A session with a neighbour is open; with a peer's first one, messages for it need no relay any more."""
+        if is_first and self.routes.all:
+            self._handle_routes_changed(now_ns)
+        self.remote.handle_session_opened(neighbour)
 
     def _make_subscription_desk(self, content: StoreContent) -> SubscriptionDesk:
         """Make the part of this node that deals with subscriptions of one node to topics of another."""
@@ -418,7 +425,7 @@ class Engine(Steering):
         self.jobs.journals.restore()
         self.topics.handle_restored(now_ns)
         self.outbox.restore(content, turn, jumps)
-        self.transits.restore(content, now_ns)
+        self.transits.restore(content, jumps, now_ns)
         self.remote.handle_restored(turn)
         self.outbox.links.keep_touch(self._directory)
 

@@ -1,9 +1,8 @@
 """Routes the events of sessions: packets to the inbox, acknowledgements to the outbox."""
 
 from collections import Counter
-from collections.abc import Callable
 from fractions import Fraction
-from typing import Any
+from typing import Any, Protocol
 
 from triack.base.ack_trigger import AckTerms, AckTrigger
 from triack.base.delivery import DURABLE, Ack, Delivery
@@ -28,6 +27,13 @@ from triack.session.protocol import events
 from triack.session.protocol.states import IN_DOUBT, CloseReason
 
 __all__ = ["SessionEventRouter"]
+
+
+class OnOpened(Protocol):
+    """Hears of a session with a neighbour that is open, and whether it is the first one with a peer of that name."""
+
+    def __call__(self, neighbour: str, now_ns: int, *, is_first: bool) -> None:
+        """A session is open."""
 
 
 class SessionEventRouter:
@@ -77,7 +83,7 @@ class SessionEventRouter:
         drops: Counter[DropReason],
         recorder: Recorder | None,
         record: Record,
-        on_opened: Callable[[str], None],
+        on_opened: OnOpened,
     ) -> None:
         self.on_opened = on_opened
         self._node_id = node_id
@@ -140,6 +146,8 @@ class SessionEventRouter:
             cleanup_interval_ns=agreed.cleanup_interval_ns,
             congestion=agreed.congestion,
         )
+        proved, peers = conversation.channel.peer, self._handshakes.peers
+        is_first = proved != "" and not peers.has_met(proved)
         self._handshakes.handle_opened(conversation, self._jobs.group.commit, now_ns)
         self._inbox.handle_proved(conversation.peer_id)
         self._news.handle_opened(conversation)
@@ -149,7 +157,7 @@ class SessionEventRouter:
             self._take_positions(conversation, now_ns)
         self._inbox.handle_session_opened(conversation.peer_id, conversation.peer_start, conversation.link_name)
         self._transits.handle_session_opened(conversation, now_ns)
-        self.on_opened(conversation.link_name)
+        self.on_opened(conversation.link_name, now_ns, is_first=is_first)
         conversation.keep_essence()
 
     def _take_positions(self, conversation: Conversation, now_ns: int) -> None:

@@ -152,7 +152,7 @@ class Peers:
             found after a restart.
     """
 
-    __slots__ = ("_known", "_needed", "_written", "addresses")
+    __slots__ = ("_known", "_met", "_needed", "_written", "addresses")
 
     def __init__(
         self,
@@ -167,6 +167,11 @@ class Peers:
         # How many nodes of each peer are on the disk; of nodes that have proved no name, under the empty one.
         self._written = Counter(known.name for known in self._known.values())
         self._needed: dict[bytes, KnownPeer] = {}
+        self._met = {known.name for known in self._known.values()}
+
+    def has_met(self, name: str) -> bool:
+        """Whether a peer of that name has ever proved to be a node, as far as this node remembers."""
+        return name in self._met
 
     def of(self, node_id: bytes) -> HistoryPoint:
         """The latest point known of a peer, ``NO_POINT`` if there is none."""
@@ -220,6 +225,7 @@ class Peers:
         known = self._known.setdefault(node_id, KnownPeer(node_id))
         if name:
             known.name, known.key, known.is_over = name, key, False
+            self._met.add(name)
         if known.start == point.start:
             known.handle_serial(point.serial)
         else:

@@ -407,6 +407,11 @@ class PeerSubscriptions:
             self._topics.note(turn.now_ns)  # before the records of express packets, which need no commit
         return bool(stirred)
 
+    @property
+    def denied(self) -> list[Subscription]:
+        """The subscriptions for which messages wait that their nodes may not have."""
+        return [it for it, pump in self._pumps.items() if it.length and not pump.is_allowed]
+
     def pump_of(self, subscription: Subscription) -> Pump | None:
         """The pump of a subscription; None for one of this node."""
         return self._pumps.get(subscription)

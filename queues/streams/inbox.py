@@ -7,7 +7,7 @@ it and its stream's new position has returned.
 from collections import Counter
 from collections.abc import Callable, Container
 
-from triack.base.clock import WallClock
+from triack.base.clock import UNSET_BEFORE_MS, WallClock
 from triack.base.commit import HEAD_BYTES, PositionRow, StoreContent
 from triack.base.delivery import DURABLE, Delivery
 from triack.base.errors import AddressError, ProtocolError
@@ -384,7 +384,7 @@ class Inbox:
         stream.rejected = 0
         accepted = (header.sequence, header.number, run.last, sum(run.counts))
         queued = mailbox.charge_run(run, delivery)
-        if any(run.receive_by_ms):
+        if any(run.receive_by_ms) or run.sent_at_ms[0] < UNSET_BEFORE_MS:
             self._date(queued, turn.now_ns)
         if delivery in DURABLE:
             turn.arrivals.stored.setdefault(conversation, []).extend(range(run.packet, run.packet + packets))
@@ -403,7 +403,7 @@ class Inbox:
         for packet in packets:
             by_ms = late_by_ms(packet.sent_at_ms, packet.receive_by_ms, now_ms)
             packet.sent_at_ms += by_ms
-            packet.receive_by_ms += by_ms
+            packet.receive_by_ms += by_ms if packet.receive_by_ms else 0
 
     def _holds_back(self, stream: IncomingStream, arrival: Arrival, header: SequenceHeader, now_ns: int) -> bool:
         """Whether a packet is not taken now because there is no room for it."""

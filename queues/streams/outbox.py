@@ -30,6 +30,7 @@ from triack.base.delivery import DURABLE, Delivery, default_priority
 from triack.base.names import TOPIC_PREFIX
 from triack.base.ranges import Range, as_ranges
 from triack.base.reasons import DeadReason, HoldReason
+from triack.base.units import MS
 from triack.ordering.hold import HoldState
 from triack.ordering.outgoing import StreamPacket, StreamPacketState
 from triack.ordering.tiers import tier_label
@@ -192,7 +193,6 @@ class Outbox:
     def restore(self, content: StoreContent, turn: Turn, jumps: ClockJumps) -> None:
         """Restore the outgoing queues from the store. Bodies stay on the disk until they are needed."""
         self._jumps = jumps
-        self.latency.start_ns = turn.now_ns
         self.retirement.restore(content.streams, content.state)
         for row in content.streams:
             outgoing = self._make(row)
@@ -203,10 +203,10 @@ class Outbox:
         for index in content.outgoing:
             stream, number = split_key(index.key)
             outgoing = self._by_number[stream]
+            here = outgoing.sequence.sequence
             if index.reach_by_ms:
-                by_ms = self._jumps.outgoing_ms(outgoing.sequence.sequence, number)
-                index.reach_by_ms = max(1, index.reach_by_ms + by_ms)
-            outgoing.restore(index, number)
+                index.reach_by_ms = max(1, index.reach_by_ms + jumps.outgoing_ms(here, number))
+            outgoing.restore(index, number, jumps.own_sent_ms(here, number, index.head, turn.now_ms))
             if outgoing.next_hop.awaited:
                 self.sync_links.add(outgoing.way, outgoing, [(number, number)], turn.now_ns)
         self.keys.restore(content.state, self._by_number, turn.now_ms, turn.commit, moved_ms=self._jumps.by_ms)
@@ -217,6 +217,8 @@ class Outbox:
             self.give_up_upload(parts, int(key.removeprefix(BODY_STATE)))
             turn.commit.state[key] = None
         for outgoing in self._by_number.values():
+            if (sent_at_ms := outgoing.sequence.oldest_ms) is not None:
+                self.latency.handle_restored(outgoing, turn.now_ns - (turn.now_ms - sent_at_ms) * MS)
             self._records.recovered(outgoing, turn.now_ns)
             self._records.queued(outgoing, list(outgoing.sequence.entries.values()), turn.now_ns, recovered=True)
             self.retirement.handle_freed(outgoing)

@@ -12,7 +12,7 @@ from triack.base.names import TOPIC_PREFIX
 from triack.ordering.order_settings import OrderSettings
 from triack.ordering.outgoing import OutgoingSequence, StreamPacket, StreamPacketState
 from triack.ordering.wire import RelayedPacket, header_bytes, relayed_header_bytes
-from triack.queues.body_head import SEALED_BYTES
+from triack.queues.body_head import SEALED_BYTES, sent_at_of
 from triack.queues.deadlines import Deadlines
 from triack.queues.packing import PIECE_MIN_BYTES, Outgoing, PacketBody, pack
 from triack.queues.peers.sealing import Seal
@@ -303,12 +303,15 @@ class OutgoingStream:
     def start(self, entries: list[StreamPacket]) -> None:
         """Send packets that are durable, or need not be."""
         self.committing -= len(entries)
-        self._append(entries)
+        self._append(entries, sent_at_of(entries[0].body or b"") if entries else 0)
         if entries:
             self.stages.handle_queued(entries[-1].first_ticket + entries[-1].tickets)
 
-    def restore(self, row: OutgoingIndex, number: int) -> None:
-        """Restore a packet from the store; its messages have the tickets before those of this start."""
+    def restore(self, row: OutgoingIndex, number: int, sent_at_ms: int) -> None:
+        """Restore a packet from the store; its messages have the tickets before those of this start.
+
+        ``sent_at_ms``: when they were sent, by today's clock.
+        """
         # Every fragment of a message has its ticket, as in ``poll_packets``.
         tickets = max(1, row.messages)
         entry = StreamPacket(number, None, row.size_bytes, row.messages, self.submitted, tickets, row.reach_by_ms)
@@ -316,11 +319,11 @@ class OutgoingStream:
         self.cares = self.cares or row.cares
         self.submitted += row.messages
         self.numbered = self.stages.queued = self.recovered = self.submitted
-        self._append([entry])
+        self._append([entry], sent_at_ms)
 
-    def _append(self, entries: list[StreamPacket]) -> None:
+    def _append(self, entries: list[StreamPacket], sent_at_ms: int) -> None:
         self.stages.add(entries)
-        self.sequence.append(entries)
+        self.sequence.append(entries, sent_at_ms)
         self.unacked_bytes += sum([entry.size_bytes for entry in entries])
         for entry in entries:
             if entry.reach_by_ms:

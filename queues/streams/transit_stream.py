@@ -181,7 +181,7 @@ class TransitStream:
         stream.sequence.highest, stream.ordered = row.highest, row.ordered
         return stream
 
-    def restore_packet(self, index: TransitIndex, place: int, now_ns: int) -> TransitPacket:
+    def restore_packet(self, index: TransitIndex, place: int, came_ns: int) -> TransitPacket:
         """Restore a packet from its row in the store, without its body."""
         entry = TransitPacket(
             index.number,
@@ -192,7 +192,7 @@ class TransitStream:
             index.hops,
             index.left_by_ms,
             self.via,
-            now_ns,
+            came_ns,
         )
         self.sequence.restore(entry, place)
         self.expect([entry])

@@ -33,6 +33,7 @@ from triack.ordering.wire import (
     RelayedReject,
 )
 from triack.queues.body_head import fragment_range, messages_in, priority_of
+from triack.queues.clock_jumps import ClockJumps
 from triack.queues.deadlines import Deadlines
 from triack.queues.mailboxes.expiry import LETTERS_MAX
 from triack.queues.mailboxes.incoming_run import IncomingRun
@@ -148,8 +149,12 @@ class Transits:
 
     # ---- starting
 
-    def restore(self, content: StoreContent, now_ns: int) -> None:
-        """Restore the streams from the store. Bodies stay on the disk until they are needed."""
+    def restore(self, content: StoreContent, jumps: ClockJumps, now_ns: int) -> None:
+        """Restore the streams from the store. Bodies stay on the disk until they are needed.
+
+        The store does not say when packets came: they count as here since they were sent, as far as clocks tell that.
+        """
+        now_ms = self._wall.ms(now_ns)
         for row in content.transit_streams:
             stream = TransitStream.restore(row)
             self._add(stream, self._door.way_of(stream.final))
@@ -161,7 +166,8 @@ class Transits:
         for number, some in groupby(content.transit, key=_number_of):
             stream, indices = self._by_number[number], iter(some)
             while entries := [
-                stream.restore_packet(it, split_key(it.key)[1], now_ns) for it in islice(indices, RESTORED_TOGETHER)
+                stream.restore_packet(it, split_key(it.key)[1], now_ns - jumps.age_ms(it.head, now_ms) * MS)
+                for it in islice(indices, RESTORED_TOGETHER)
             ]:
                 hops[stream] = min(hops[stream], *[entry.hops for entry in entries])
                 self._restore(stream, entries, now_ns)

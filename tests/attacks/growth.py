@@ -407,8 +407,9 @@ OTHERS = {
     "what this node sends, by its programs' calls, and to the peers that they or the operator name": """
         ordering/outgoing.py _Whole entries unacked
         queues/ack_latency.py AckLatency _streams
-        ordering/outgoing.py OutgoingSequence entries _to_send
+        ordering/outgoing.py OutgoingSequence entries _to_send _dates
         queues/peers/dialer.py Dialer _away
+        queues/peers/history.py Peers _met
         queues/peers/link.py Link streams
         queues/peers/link.py Links _away
         queues/peers/resuming.py Resuming gaps _holders _told

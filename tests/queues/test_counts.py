@@ -35,9 +35,10 @@ def test_a_packet_that_is_not_freed_yet_is_not_counted() -> None:
 
 
 def test_a_stream_has_stalled_since_it_moved_last() -> None:
-    """Or since it began to wait; one that was in the store, since the start."""
+    """Or since it began to wait; one that was in the store, since its first packet was sent, whatever is sent then."""
     seen = AckLatency()
-    seen.start_ns = SECOND
+    seen.handle_restored("restored", SECOND)
+    seen.handle_started("restored", 9, 3 * SECOND)
     assert seen.stalled_ns("restored", 4 * SECOND) == 3 * SECOND
     seen.handle_started("s", 1, 2 * SECOND)
     assert seen.stalled_ns("s", 5 * SECOND) == 3 * SECOND

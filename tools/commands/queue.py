@@ -483,18 +483,14 @@ async def _steer(
 
 
 def _rows(stats: triack.NodeStats) -> list[dict[str, Any]]:
-    here = [
-        _row(name, "in", it) | {"in_hand": it.in_hand, "oldest_s": it.oldest_s} for name, it in stats.queues.items()
-    ]
+    here = [_row(name, "in", it) | {"in_hand": it.in_hand} for name, it in stats.queues.items()]
     out = [_row(f"{it.peer}/{it.queue}", "out", it) for it in stats.outgoing]
-    passing = [
-        _row(f"{it.final}/{it.queue}", f"from {it.came_by}", it) | {"oldest_s": it.oldest_s} for it in stats.transit
-    ]
+    passing = [_row(f"{it.final}/{it.queue}", f"from {it.came_by}", it) for it in stats.transit]
     return [*here, *_folded(out), *_folded(passing)]
 
 
 def _row(name: str, kind: str, it: triack.QueueStats | triack.OutgoingStats | triack.TransitStats) -> dict[str, Any]:
-    figures = {"messages": it.messages, "in_hand": 0, "bytes": it.bytes, "oldest_s": None}
+    figures = {"messages": it.messages, "in_hand": 0, "bytes": it.bytes, "oldest_s": it.oldest_s}
     by_priority = None if isinstance(it, triack.QueueStats) else {it.priority: it.messages}
     words = {"by_priority": by_priority, "paused_s": it.paused_s, "state": it.state, "waits_for": it.waits_for}
     paused = {} if it.paused_s is None else {"waits_for": f"resume, paused for {age_of(it.paused_s)}"}

@@ -1,8 +1,8 @@
 """``triack status``: how a node is, at one look."""
 
 import json
-from collections import Counter
-from dataclasses import asdict
+from collections import defaultdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +16,30 @@ from triack.tools.commands.visiting import Host, stats_of, visit
 from triack.tools.commands.watching import repeat, watch_option
 from triack.tools.operate.amounts import age_of, size_of
 
-__all__ = ["EXIT_NOT_RUNNING", "peers_of", "status", "trouble_lines", "waiting_for"]
+__all__ = ["EXIT_NOT_RUNNING", "peers_of", "state_of", "status", "trouble_lines", "waiting_for"]
 
 EXIT_NOT_RUNNING = 3
 """As of the status action of init scripts: the program is not running (LSB 5.0, section 22.2)."""
 _SORTS = ("peer", "waiting", "state")
+
+
+@dataclass(slots=True)
+class OnTheWay:
+    """Messages that go to one peer from here, and have not arrived yet.
+
+    Attributes:
+        messages: how many.
+        oldest_s: the age of the oldest; None when there are none.
+    """
+
+    messages: int = 0
+    oldest_s: float | None = None
+
+    def add(self, messages: int, oldest_s: float | None) -> None:
+        """Further ones."""
+        self.messages += messages
+        if oldest_s is not None:
+            self.oldest_s = max(self.oldest_s or 0.0, oldest_s)
 
 
 @click.command()
@@ -57,7 +76,7 @@ def _write(node: Host, stats: triack.NodeStats, sort: str) -> None:
     if sort != "peer":
         rows.sort(key=(lambda row: -int(row[3])) if sort == "waiting" else (lambda row: row[1]))
     if rows:
-        write_table(("PEER", "LINK", "ADDRESS", "ON THE WAY", "WAITS FOR"), rows)
+        write_table(("PEER", "LINK", "ADDRESS", "ON THE WAY", "OLDEST", "WAITS FOR"), rows)
     if stats.holds:
         held = [[it.peer, it.queue, it.delivery.label, it.reason] for it in stats.holds]
         write_table(("NO ROOM FOR", "TO QUEUE", "CLASS", "AS"), held)
@@ -107,26 +126,28 @@ def _lines(node: Host, stats: triack.NodeStats) -> list[str]:
 def _rows(stats: triack.NodeStats) -> list[list[str]]:
     """Each peer that it sends to, passes messages on to, or has a session with, and messages that no route leads on."""
     on_the_way = waiting_for(stats)
-    rows = [["-", "no route", "-", str(lost), "route"]] if (lost := on_the_way[""]) else []
+    lost = on_the_way[""]
+    rows = [["-", "no route", "-", str(lost.messages), age_of(lost.oldest_s), "route"]] if lost.messages else []
     for peer, link, session in peers_of(stats):
-        state = "suspended" if link is not None and link.suspended else "down" if session is None else "up"
+        state = state_of(link, session)
         address = "-" if session is None else session.address
         held = sorted({it.held for it in stats.outgoing if it.via == peer and it.held is not None})
         waits_for = (None if link is None else link.waits_for) or (f"room: {', '.join(held)}" if held else None)
-        rows.append([peer, state, address, str(on_the_way[peer]), waits_for or "-"])
+        mine = on_the_way[peer]
+        rows.append([peer, state, address, str(mine.messages), age_of(mine.oldest_s), waits_for or "-"])
     return rows
 
 
-def waiting_for(stats: triack.NodeStats) -> Counter[str]:
+def waiting_for(stats: triack.NodeStats) -> defaultdict[str, OnTheWay]:
     """Messages that have not arrived yet, those of other nodes included, by the peer that they go to from here.
 
     Those that no route leads to their destination are under the empty name.
     """
-    waiting: Counter[str] = Counter()
+    waiting: defaultdict[str, OnTheWay] = defaultdict(OnTheWay)
     for out in stats.outgoing:
-        waiting[out.via] += out.messages
+        waiting[out.via].add(out.messages, out.oldest_s)
     for passed_on in stats.transit:
-        waiting[passed_on.via] += passed_on.messages
+        waiting[passed_on.via].add(passed_on.messages, passed_on.oldest_s)
     return waiting
 
 
@@ -136,6 +157,11 @@ def peers_of(stats: triack.NodeStats) -> list[tuple[str, triack.LinkStats | None
     others = {it.peer: it for it in stats.sessions if it not in serving and it.peer not in stats.links}
     found = [(peer, link, link.session or _session_with(peer, stats)) for peer, link in stats.links.items()]
     return sorted([*found, *((peer, None, session) for peer, session in others.items())], key=lambda it: it[0])
+
+
+def state_of(link: triack.LinkStats | None, session: triack.SessionStats | None) -> str:
+    """The state of a peer in a word; a session that the peer has opened serves as well."""
+    return "up" if link is None or (session is not None and not link.suspended) else link.state
 
 
 def _session_with(peer: str, stats: triack.NodeStats) -> triack.SessionStats | None:

@@ -6,7 +6,6 @@ If a process runs the node of the data directory, the command asks that process;
 import asyncio
 import sys
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ import triack
 from triack.base.delivery import Delivery
 from triack.base.errors import QueueNotFound, UsageError, WaitTimeout
 from triack.base.names import what_else
-from triack.base.printable import counted
+from triack.base.printable import counted, printable
 from triack.tools.commands.common import (
     CommandGroup,
     FloatRange,
@@ -218,8 +217,7 @@ def subscribe(
                 f"subscribe to {pattern}: no process runs the node, so nothing arrives; say --durable NAME"
             )
         written = 0
-        say = partial(click.echo, f"subscribe to {pattern}: no answer yet; waiting", err=True)
-        patience = asyncio.get_running_loop().call_later(ANSWER_S, say)
+        patience = asyncio.create_task(_say_why(node, pattern))
         async with node.subscribe(pattern, durable=durable, shared=shared, max_unacked=max_unacked) as messages:
             patience.cancel()
             while count is None or written < count:
@@ -235,6 +233,16 @@ def subscribe(
         return 0
 
     return run(visit(data, work))
+
+
+async def _say_why(node: Host, pattern: str) -> None:
+    """Say that the other node has not answered for a while, and why, as far as this one knows."""
+    await asyncio.sleep(ANSWER_S)
+    stats, peer = await stats_of(node), pattern.partition("/topic:")[0]
+    via = next((it.via for it in stats.outgoing if it.peer == peer and it.messages), peer)
+    by = "" if via == peer else f", by {via}"
+    why = next((f": {it.cause}; {it.remedy}" for it in stats.troubles if it.about in (via, peer)), "")
+    click.echo(printable(f"subscribe to {pattern}: no answer yet{by}{why}; waiting"), err=True)
 
 
 def _line_of(message: triack.Message, *, as_json: bool) -> bytes:

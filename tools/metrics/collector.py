@@ -16,7 +16,15 @@ import triack
 import triack.sync
 from triack.base.errors import NodeClosed, UsageError
 from triack.base.reasons import Trouble
-from triack.node.shell.stats import HistogramStats, LinkStats, NodeStats, OutgoingStats, QueueStats, SessionStats
+from triack.node.shell.stats import (
+    HistogramStats,
+    LinkStats,
+    NodeStats,
+    OutgoingStats,
+    QueueStats,
+    SessionStats,
+    TransitStats,
+)
 from triack.node.shell.topic_stats import SubscriptionStats, TopicStats
 from triack.ordering.tiers import TIER_LABELS
 
@@ -116,6 +124,19 @@ def _merged(samples: Iterable[Sample], join: Callable[[float, float], float]) ->
     return iter(merged.items())
 
 
+def _ages(stats: NodeStats) -> Iterator[Sample]:
+    waiting = ((it, it.oldest_s) for it in stats.outgoing)
+    return _merged((((it.peer, it.queue, it.delivery.label), age) for it, age in waiting if age is not None), max)
+
+
+def _transit(name: str, sentence: str, read: Callable[[TransitStats], float], join: Callable[..., float]) -> Family:
+    def samples(stats: NodeStats) -> Iterator[Sample]:
+        each = (((it.final, it.queue, it.delivery.label, it.came_by), read(it)) for it in stats.transit)
+        return _merged(each, join)
+
+    return Family(f"transit_{name}", sentence, ("destination", "queue", "delivery", "came_by"), samples)
+
+
 def _outgoing(name: str, sentence: str, read: Callable[[OutgoingStats], float], *, counter: bool = False) -> Family:
     def samples(stats: NodeStats) -> Iterator[Sample]:
         return _merged((((it.peer, it.queue, it.delivery.label), read(it)) for it in stats.outgoing), add)
@@ -211,9 +232,13 @@ FAMILIES: Final = (
     _outgoing("bytes", "Of their bodies.", lambda it: it.bytes),
     Family("outgoing_held", "1 while the destination has no room, with the reason.", _STREAM_LABELS, _held),
     Family("held", "1 while this node has no room for what a peer has for it.", _STREAM_LABELS, _holds),
+    Family("outgoing_oldest_seconds", "Since the first of them was sent.", ("peer", "queue", "delivery"), _ages),
     Family("outgoing_stalled_seconds", "Since a message arrived there.", ("peer", "queue", "delivery"), _stalled),
+    _transit("messages", "Messages of other nodes that wait here for other nodes.", lambda it: it.messages, add),
+    _transit("bytes", "Of the packets that hold them.", lambda it: it.bytes, add),
+    _transit("oldest_seconds", "Since the first of them came, or was sent.", lambda it: it.oldest_s, max),
     _outgoing("accepted", "Messages accepted for the queue there.", lambda it: it.accepted, counter=True),
-    _link("up", "1 when a session is open.", lambda it: it.is_up),
+    _link("up", "1 when a session is open, or none is needed.", lambda it: it.state in ("up", "idle")),
     _link("sessions", "Sessions that were opened.", lambda it: it.sessions, counter=True),
     _link("resends", "Packets that left again.", lambda it: it.resends, counter=True),
     _link("gaps", "Times that another node answered than had acknowledged.", lambda it: it.gaps, counter=True),

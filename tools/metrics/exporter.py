@@ -2,8 +2,8 @@
 
     /metrics    the metrics
     /healthz    200 while the store works, or else 503
-    /readyz     200 while the node also takes messages; with ``?link=PEER``, only while the link to that peer is up
-    all others  404
+    /readyz     200 while the node also takes messages; with ``?link=PEER``, only while the link to that peer is up or
+                idle
 
 Promise: any client costs the node a bounded share of its time. Connections are served in the node's own event loop, a
 few at a time, and each has a deadline; a silent one gives its place to the next. Pages are made

@@ -164,9 +164,12 @@ def _judge_queues(report: Report, stats: "triack.NodeStats", wanted: Wanted) -> 
                 f"messages {name}", queue.messages, limits, f"{name} has {counted(queue.messages, 'message')}"
             )
     ages = {name: it.oldest_s or 0.0 for name, it in stats.queues.items() if awaits_reader(name)}
-    for it in stats.transit:  # each class and priority is a stream of its own
-        where = f"{it.final}/{it.queue} from {it.came_by}"
-        ages[where] = max(ages.get(where, 0.0), it.oldest_s)
+    for out in stats.outgoing:
+        name = f"{out.peer}/{out.queue}"
+        ages[name] = max(ages.get(name, 0.0), out.oldest_s or 0.0)
+    for it in stats.transit:
+        name = f"{it.final}/{it.queue} from {it.came_by}"
+        ages[name] = max(ages.get(name, 0.0), it.oldest_s)
     oldest = max(ages, key=lambda name: ages[name], default="")
     age_s = ages.get(oldest, 0.0)
     report.measure("unread", unread, None, "")
@@ -186,8 +189,8 @@ def _judge_links(report: Report, stats: "triack.NodeStats", wanted: Wanted) -> N
     )
     for peer in wanted.links:
         link = stats.links.get(peer)
-        is_up = (link is not None and link.is_up) or any(it.peer == peer for it in stats.sessions)
-        if not is_up:
+        is_well = link is not None and link.state in ("up", "idle")
+        if not is_well and all(it.peer != peer for it in stats.sessions):
             why = f", it waits for the {link.waits_for}" if link is not None and link.waits_for else ""
             report.add(Level.CRITICAL, f"no session with {peer}{why}")
     report.measure("links", len(stats.sessions), None, "")
@@ -220,10 +223,16 @@ class _PlugIn(click.Command):
 @click.option(
     "--queue", "queues", type=_LimitsType(named=True), multiple=True, metavar="NAME:W,C", help="Messages in one queue."
 )
-@_limits("--oldest", None, "Age of the oldest message of any queue, in seconds.")
+@_limits("--oldest", None, "Age of the oldest message that is here, those on their way included, in seconds.")
 @_limits("--dead", "1,100", "Messages in the queue dead-letter.")
 @_limits("--stalled", "60,300", "Seconds for which messages to a queue wait and none arrives.")
-@click.option("--link", "links", multiple=True, metavar="PEER", help="There must be a session; may be repeated.")
+@click.option(
+    "--link",
+    "links",
+    multiple=True,
+    metavar="PEER",
+    help="Its link must be up or idle; may be repeated.",
+)
 @click.option("--troubles/--no-troubles", default=True, help="Each trouble of `triack status` is a warning.")
 @click.option("--expect-running", is_flag=True, help="CRITICAL, and not UNKNOWN, when no process runs the node.")
 @click.option(

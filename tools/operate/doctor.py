@@ -332,7 +332,8 @@ async def _answers(node: triack.Client, peer: str, timeout: float) -> Finding:
         pong = await node.ping(peer, timeout=timeout)
     except TriackError as error:
         return Finding("fail", what, str(error), "triack status, here and there, says more")
-    why = f"answers in {pong.round_trip_s * 1_000:.3g} ms, datagrams up to {pong.datagram_bytes} bytes"
+    by = f"messages for it go by {pong.by}, which " if pong.by else ""
+    why = f"{by}answers in {pong.round_trip_s * 1_000:.3g} ms, datagrams up to {pong.datagram_bytes} bytes"
     if abs(pong.clock_ahead_s) > CLOCK_AHEAD_S:
         side = "ahead of" if pong.clock_ahead_s > 0 else "behind"
         why += f"; its clock is {abs(pong.clock_ahead_s):.1f} s {side} this one"

@@ -52,8 +52,8 @@ def ping(
 ) -> int:
     """Ask PEER for answers: the handshake, round trips, the size of datagrams, and how far its clock differs.
 
-    Works through the process that runs the node; without one, the command opens the directory itself. The exit code is
-    1 if no answer came.
+    If messages for PEER go by a relay, the relay is asked, and each answer says so. Works through the process that runs
+    the node; without one, the command opens the directory itself. The exit code is 1 if no answer came.
     """
     return run(_ping(data, peer, times, every_s, timeout, read_peers(peers), suite, as_json=as_json))
 
@@ -75,6 +75,7 @@ async def _ping(
 
 async def _ask(node: Host, peer: str, times: int, every_s: float, timeout: float, *, as_json: bool) -> int:
     answers: list[triack.PingAnswer] = []
+    told = False
     for number in range(1, times + 1):
         try:
             answer = await node.ping(peer, timeout=timeout)
@@ -82,6 +83,9 @@ async def _ask(node: Host, peer: str, times: int, every_s: float, timeout: float
             click.echo(json_line({"n": number, "error": str(error)}) if as_json else f"{number}: {error}")
         else:
             answers.append(answer)
+            if answer.by and not told and not as_json:
+                click.echo(f"messages for {peer} go by {answer.by}, which answers; a ping goes no further")
+                told = True
             click.echo(json_line({"n": number, **asdict(answer)}) if as_json else f"{number}: {_told(answer)}")
         if number < times:
             await asyncio.sleep(every_s)
@@ -93,7 +97,8 @@ async def _ask(node: Host, peer: str, times: int, every_s: float, timeout: float
 def _told(answer: triack.PingAnswer) -> str:
     handshake = "" if answer.handshake_s is None else f", handshake {_ms(answer.handshake_s)}"
     size = f"datagrams up to {answer.datagram_bytes} bytes"
-    return f"{answer.address}, round trip {_ms(answer.round_trip_s)}{handshake}, {size}, {_clock(answer)}"
+    by = f"{answer.by} at " if answer.by else ""
+    return f"{by}{answer.address}, round trip {_ms(answer.round_trip_s)}{handshake}, {size}, {_clock(answer)}"
 
 
 def _clock(answer: triack.PingAnswer) -> str:

@@ -11,7 +11,7 @@ import click
 
 import triack
 from triack.tools.commands.common import FloatRange, existing_data_option, json_line, json_option, run, write_table
-from triack.tools.commands.status import peers_of, trouble_lines, waiting_for
+from triack.tools.commands.status import peers_of, state_of, trouble_lines, waiting_for
 from triack.tools.commands.visiting import connected
 from triack.tools.commands.watching import repeat
 from triack.tools.operate.amounts import age_of, size_of
@@ -43,14 +43,15 @@ class Rates:
     def _peer(self, peer: str, link: triack.LinkStats | None, session: triack.SessionStats | None) -> dict[str, Any]:
         before = self.before.links.get(peer)
         waits_for = None if link is None else link.waits_for
-        mine = [it for it in self.now.outgoing if it.peer == peer]
+        mine, waiting = [it for it in self.now.outgoing if it.via == peer], waiting_for(self.now)[peer]
         return {
             "peer": peer,
-            "state": "suspended" if link is not None and link.suspended else "up" if session is not None else "down",
+            "state": state_of(link, session),
             "round_trip_s": None if session is None else session.round_trip_s,
             "window": None if session is None else session.window,
             "unacknowledged": None if session is None else session.unacknowledged,
-            "waiting": waiting_for(self.now)[peer],
+            "waiting": waiting.messages,
+            "oldest_s": waiting.oldest_s,
             "sent_per_s": self._rate(sum(it.accepted for it in mine), self._accepted_before(peer)),
             "resends_per_s": self._rate(0 if link is None else link.resends, 0 if before is None else before.resends),
             "stalled_s": max((it.stalled_s for it in mine if it.stalled_s is not None), default=None),
@@ -58,7 +59,7 @@ class Rates:
         }
 
     def _accepted_before(self, peer: str) -> int:
-        return sum(it.accepted for it in self.before.outgoing if it.peer == peer)
+        return sum(it.accepted for it in self.before.outgoing if it.via == peer)
 
     def queues(self) -> list[dict[str, Any]]:
         """A row for each queue of the node."""
@@ -91,7 +92,7 @@ class Rates:
 _SORTS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "name": lambda row: row.get("peer") or row.get("queue"),
     "messages": lambda row: -(row["messages"] if "messages" in row else row["waiting"]),
-    "oldest": lambda row: -(row.get("oldest_s") or row.get("stalled_s") or 0),
+    "oldest": lambda row: -(row["oldest_s"] or 0),
     "rate": lambda row: -(row["in_per_s"] + row["out_per_s"] if "in_per_s" in row else row["sent_per_s"]),
 }
 
@@ -145,6 +146,7 @@ def _write(name: str, rates: Rates, sort: Callable[[dict[str, Any]], Any]) -> No
             _milliseconds(it["round_trip_s"]),
             "-" if it["window"] is None else f"{it['unacknowledged']}/{it['window']}",
             str(it["waiting"]),
+            age_of(it["oldest_s"]),
             f"{it['sent_per_s']:g}",
             f"{it['resends_per_s']:g}",
             age_of(it["stalled_s"]),
@@ -153,7 +155,7 @@ def _write(name: str, rates: Rates, sort: Callable[[dict[str, Any]], Any]) -> No
         for it in sorted(rates.peers(), key=sort)
     ]
     if peers:
-        head = ("PEER", "LINK", "RTT", "WINDOW", "WAITING", "SENT/S", "RESENT/S", "STALLED", "WAITS FOR")
+        head = ("PEER", "LINK", "RTT", "WINDOW", "WAITING", "OLDEST", "SENT/S", "RESENT/S", "STALLED", "WAITS FOR")
         write_table(head, peers)
     queues = [
         [

@@ -19,6 +19,7 @@ import triack
 from tests.machine import PATIENCE_S
 from tests.node.nodes import SCHEMES, WAIT, make, open_sync, quick, until
 from tests.queues.relays import line, post
+from tests.queues.rollbacks import both_know, deliver, put_back
 from tests.queues.world import WORLDS, SimNode, World, numbered
 from triack.base.delivery import Delivery
 from triack.base.news import GapFound, LinkDown, LinkUp, NodeEvent, PeerSilent
@@ -33,7 +34,7 @@ from triack.node.shell.queue_states import QueueState
 from triack.node.shell.stats import describe_stats, read_stats
 from triack.node.shell.stream_stats import StreamsStats, describe_streams, gather_streams, read_streams
 from triack.node.shell.topic_stats import describe_topics, read_topics
-from triack.node.shell.troubles import TroubleStats
+from triack.node.shell.troubles import TroubleStats, find_troubles
 from triack.queues.manager.pings import Pong
 from triack.queues.node_settings import Limits, NodeSettings, Quota
 from triack.queues.topics.subscription import Subscription
@@ -112,6 +113,7 @@ async def test_what_waits_and_what_ended_is_counted() -> None:
         await until(lambda: not a.stats().links[address].is_up)
         await (await a.send(f"{address}/q", b"x" * 50)).queued(WAIT)
         stats = a.stats()
+        assert stats.links[address].state == "down"
         assert (stats.outgoing[0].messages, stats.outgoing[0].packets, stats.outgoing[0].bytes >= 50) == (1, 1, True)
         assert stats.closes == {"peer-closed": 1}
         assert (stats.links[address].session, stats.links[address].sessions) == (None, 1)
@@ -525,6 +527,20 @@ async def test_addresses_that_lead_nowhere_have_rows_with_the_cause() -> None:
         ).cause == "this node knows no address of b, which does not call"
         await a.revoke("b")
         await until(lambda: rows(a, Trouble.NO_KEY))
+
+
+def test_a_peer_to_which_nothing_is_sent_is_named_as_the_operator_names_it() -> None:
+    """Its store is an older copy; the row has no link that would have its name."""
+    world = World(1)
+    a, b = world.node("a"), world.node("b")
+    deliver(world, a, b, 1)
+    copy = a.copy_store()
+    deliver(world, a, b, 2)
+    put_back(a, copy)
+    a.send(b, "q", b"new")
+    both_know(world, a, b)
+    (row,) = find_troubles(b.live, world.now_ns)
+    assert (row.trouble, row.about) == (Trouble.SUSPENDED, "a")
 
 
 async def test_a_full_queue_has_rows_at_both_ends() -> None:

@@ -9,8 +9,9 @@ from tests.queues.hubs import Away, HubWorld
 from tests.queues.relays import ALL, Relays, post
 from triack.base.delivery import Delivery
 from triack.base.peers import Peer
-from triack.base.reasons import DropReason, RefusalReason
+from triack.base.reasons import DropReason, RefusalReason, Trouble
 from triack.base.units import SECOND
+from triack.node.shell.troubles import find_troubles
 from triack.queues.packing import Outgoing
 from triack.queues.remote.remote_subscriptions import RemoteState
 from triack.queues.remote.requests import Live, Unsubscribe
@@ -314,9 +315,12 @@ def test_a_node_that_trusts_no_key_any_more_lets_none_subscribe() -> None:
         pump = it.hub.live.remote.of_peers.pump_of(subscription)
         assert pump is not None
         assert not pump.is_allowed
+    told = [row for row in find_troubles(it.hub.live, it.world.now_ns) if row.trouble == Trouble.MAY_NOT_SUBSCRIBE]
+    assert [(row.about, "Games.#" in row.cause) for row in told] == [(title, True) for title in it.titles]
     it.change("h", *known)
     it.run(60)
     assert it.all_came()
+    assert not it.hub.live.remote.of_peers.denied
 
 
 @pytest.mark.slow

@@ -92,7 +92,7 @@ def test_a_packet_cares_before_and_after_a_restart() -> None:
     assert [entry.cares for entry in entries] == [False, True]
     again = make_outgoing()
     for entry in entries:
-        again.restore(OutgoingIndex(entry.number, 1, 0, entry.size_bytes, entry.cares), entry.number)
+        again.restore(OutgoingIndex(entry.number, 1, 0, entry.size_bytes, entry.cares), entry.number, 1)
     assert [entry.cares for entry in again.sequence.entries.values()] == [False, True]
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import click
 import pytest
+from prometheus_client import CollectorRegistry, generate_latest
 
 import triack
 from tests.machine import PATIENCE_S
@@ -20,6 +21,7 @@ from tests.node.nodes import WAIT, open_sync, quick
 from tests.tools.processes import SECONDS, Server, message_of, start, wait_until
 from tests.tools.processes import triack as command
 from triack.base.errors import UsageError
+from triack.metrics import NodeCollector
 from triack.tools.commands.route import read_routes
 from triack.tools.commands.watching import repeat
 from triack.tools.ports import free_port
@@ -73,9 +75,28 @@ def test_a_command_that_waits_for_the_other_node_says_so_and_ends_quietly(tmp_pa
         topics = f"udp://127.0.0.1:{free_port()}/topic:Games.#"
         waiting = start("topic", "subscribe", topics, "--durable", "audit", "--data", server.data)
         assert waiting.stderr is not None
-        assert waiting.stderr.readline().decode() == f"subscribe to {topics}: no answer yet; waiting\n"
+        said = waiting.stderr.readline().decode()
+        assert said.startswith(f"subscribe to {topics}: no answer yet: udp://127.0.0.1:")
+        assert "does not answer: nothing came back" in said
+        assert said.endswith("; waiting\n")
         waiting.terminate()
         assert waiting.communicate(timeout=PATIENCE_S) == (b"", b"")
+
+
+@pytest.mark.slow
+def test_a_subscription_by_a_relay_without_an_address_says_what_is_missing(tmp_path: Path) -> None:
+    key = command("keygen", "--data", tmp_path / "relay").stdout.decode().strip()
+    data = tmp_path / "a"
+    command("trust", "add", "relay", key, "--data", data)
+    with Server(data, "--route", "hub=relay", insecure=False):
+        waiting = start("topic", "subscribe", "hub/topic:Games.#", "--durable", "audit", "--data", data)
+        assert waiting.stderr is not None
+        assert waiting.stderr.readline().decode() == (
+            "subscribe to hub/topic:Games.#: no answer yet, by relay: messages for relay wait, its address is unknown, "
+            "and it does not call; triack trust add relay --address URL, or start the node there; waiting\n"
+        )
+        waiting.terminate()
+        waiting.communicate(timeout=PATIENCE_S)
 
 
 class Machines:
@@ -273,6 +294,50 @@ def test_a_relay_explains_itself_and_shows_what_waits(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_gateway_whose_cloud_is_away_says_how_much_waits_and_for_how_long_after_a_restart_too(
+    tmp_path: Path,
+) -> None:
+    """In status, top, check, the list of queues and the metrics: what it has itself, and what it passes on."""
+    at = ("--data", tmp_path / "hub")
+
+    def serve() -> triack.sync.SyncNode:
+        route = triack.Route("cloud", via="uplink")
+        return triack.sync.open(
+            "hub", data=tmp_path / "hub", listen="udp://127.0.0.1:0", routes=[route], settings=quick()
+        )
+
+    with triack.sync.open(
+        "sensor", data=tmp_path / "sensor", routes=[triack.Route("*", via="hub")], settings=quick()
+    ) as sensor:
+        with serve() as hub:
+            hub.trust("sensor", sensor.key, may_relay=["cloud"])
+            uplink = run_route("keygen", "--data", tmp_path / "uplink")[0]
+            hub.trust("uplink", uplink, f"udp://127.0.0.1:{free_port()}")
+            sensor.trust("hub", hub.key, hub.address)
+            sensor.send("cloud/orders", b"12 valves", delivery=triack.RECOVERABLE).stored(WAIT)
+            hub.send("cloud/own", b"3 bolts").queued(WAIT)
+            sent = time.monotonic()
+        with serve() as hub:
+            age_s = time.monotonic() - sent
+            rows = {row["queue"]: row for row in map(json.loads, run_route("queue", "list", "--json", *at))}
+            for name in ("cloud/orders", "cloud/own"):
+                assert (rows[name]["messages"], rows[name]["oldest_s"] > age_s) == (1, True)
+            (told,) = [line.split() for line in run_route("status", *at) if line.startswith("uplink ")]
+            assert (told[3], told[4]) != ("2", "-")
+            (looked,) = json.loads(run_route("top", "--once", "--json", *at)[0])["peers"]
+            assert (looked["waiting"], looked["oldest_s"] > age_s) == (2, True)
+            (checked,) = run_route("check", "--oldest", f"{age_s},1000", "--no-troubles", *at, code=1)
+            assert re.search(r"the oldest message of cloud/(own|orders from sensor) is .* old", checked)
+            assert "'outgoing'=2;" in checked
+            registry = CollectorRegistry()
+            registry.register(NodeCollector(hub))
+            page = generate_latest(registry).decode()
+            for metric in ("outgoing_oldest_seconds", "transit_oldest_seconds"):
+                (value,) = re.findall(rf"^triack_{metric}{{.*}} (.*)$", page, re.MULTILINE)
+                assert float(value) > age_s
+
+
+@pytest.mark.slow
 def test_a_route_that_leads_back_is_named(tmp_path: Path) -> None:
     at = ("--data", tmp_path / "hub")
     key = run_route("keygen", "--data", tmp_path / "sensor")[0]
@@ -326,11 +391,10 @@ def test_what_runs_says_where_and_with_whom(tmp_path: Path) -> None:
     assert trouble.startswith("trouble: c does not answer: nothing came back (for ")
     assert remedy.startswith("  to do: check that a node runs there")
     assert [line.split()[0] for line in most_first] == ["c", "b"]
-    assert head.split() == ["PEER", "LINK", "ADDRESS", "ON", "THE", "WAY", "WAITS", "FOR"]
-    assert [line.split() for line in peers_told] == [
-        ["b", "up", peers["b"], "0", "-"],
-        ["c", "down", "-", "2", "answer"],
-    ]
+    assert head.split() == ["PEER", "LINK", "ADDRESS", "ON", "THE", "WAY", "OLDEST", "WAITS", "FOR"]
+    to_b, to_c = (line.split() for line in peers_told)
+    assert to_b == ["b", "up", peers["b"], "0", "-", "-"]
+    assert (to_c[:4], to_c[-1]) == (["c", "down", "-", "2"], "answer")
     assert (found["running"], found["name"], found["listening"]) == (True, "a", None)
     assert {field.name for field in fields(triack.NodeStats)} <= found.keys()
     assert run_status("--data", tmp_path, code=3)[:2] == ["no process runs it", node_id]
@@ -375,7 +439,7 @@ def test_a_link_by_address_is_up_under_that_name(tmp_path: Path) -> None:
     with open_sync("b", listen=True) as b, open_sync("a", tmp_path) as a:
         a.send(f"{b.address}/q", b"x").ordered(WAIT)
         (row,) = [line.split() for line in run_status("--data", tmp_path) if line.startswith("udp://")]
-    assert row == [b.address, "up", b.address, "0", "-"]
+    assert row == [b.address, "up", b.address, "0", "-", "-"]
 
 
 @pytest.mark.slow

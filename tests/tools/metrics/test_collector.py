@@ -74,6 +74,17 @@ async def test_what_is_missing_is_a_label() -> None:
         seen = registered(a)
         labels = {"peer": "udp://127.0.0.1:9", "waits_for": "answer"}
         await until(lambda: seen.get_sample_value("triack_link_waits", labels) == 1)
+        assert seen.get_sample_value("triack_link_up", {"peer": "udp://127.0.0.1:9"}) == 0
+
+
+async def test_a_link_that_nothing_needs_is_up() -> None:
+    """Its session has ended in good order: an alert on links that are down must not see it."""
+    async with make("a", scheme="udp") as a:
+        async with make("b", scheme="udp") as b:
+            await (await a.send(f"{b.address}/q", b"x")).ordered(WAIT)
+            peer = b.address
+        await until(lambda: not a.stats().links[peer].is_up)
+        assert registered(a).get_sample_value("triack_link_up", {"peer": peer}) == 1
 
 
 async def test_a_scrape_may_come_from_any_thread() -> None:
@@ -157,6 +168,6 @@ def test_the_dashboard_asks_for_metrics_that_there_are() -> None:
             assert names <= labels.keys(), panel["title"]
             assert asked <= set.union(*(labels[name] for name in names)), panel["title"]
             used |= names
-    others = ("triack_outgoing_", "triack_link_", "triack_queue_", "triack_topic_", "triack_subscription_")
-    shown_elsewhere = {name for name in labels if name.startswith(others)}
+    others = ("outgoing", "transit", "link", "queue", "topic", "subscription")
+    shown_elsewhere = {name for name in labels if name.split("_")[1] in others}
     assert labels.keys() - used - shown_elsewhere <= {"triack_node", "triack_sessions", "triack_rollbacks"}

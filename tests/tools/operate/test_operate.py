@@ -612,6 +612,22 @@ def b_address(peers: dict[str, str]) -> str:
 
 
 @pytest.mark.slow
+def test_a_node_behind_a_gateway_is_said_to_be_there_and_the_gateway_answers(tmp_path: Path) -> None:
+    """Or is silent, and then that is said of the gateway."""
+    route = [triack.Route("cloud", via="hub")]
+    with open_sync("hub", listen=True) as hub:
+        peers = {"hub": hub.address}
+        with triack.sync.open("a", data=tmp_path, insecure=True, peers=peers, routes=route, settings=quick()) as a:
+            first, answered, *_ = command("ping", "cloud", "-n", "1", "--data", tmp_path).stdout.decode().splitlines()
+            assert first == "messages for cloud go by hub, which answers; a ping goes no further"
+            assert answered.startswith(f"1: hub at {hub.address}, round trip")
+            assert (a.ping("cloud").by, a.ping("hub").by) == ("hub", "")
+            hub.close()
+            silent = command("ping", "cloud", "-n", "1", "--timeout", "0.5", "--data", tmp_path).stdout.decode()
+    assert silent.startswith("1: ping cloud by way of hub: ")
+
+
+@pytest.mark.slow
 def test_without_a_process_the_command_opens_the_directory(tmp_path: Path) -> None:
     """And with keys: nobody but a trusted peer answers."""
     with triack.sync.open("b", data=tmp_path / "b", listen="udp://127.0.0.1:0", settings=quick()) as b:
