@@ -212,7 +212,7 @@ FIELDS: Final[dict[str, Field]] = {
     "durable": Field(bool, "whether it goes on, and its messages wait, while nobody reads it"),
     "after": Field(int, "the last place that had been given in the topic when it began: it gets none up to that"),
     "strategy": Field(str, "`discard_none`, `slowest_sub_rate` or `discard_allowed`"),
-    "delivery_timeout_ns": Field(int, "nanoseconds since its dispatch before which `discard_allowed` drops no message"),
+    "delivery_timeout_ns": Field(int, "nanoseconds after its dispatch when `discard_allowed` drops a message"),
     "max_unacked": Field(int, "messages that may be pending before a subscription has no room"),
     "ack_wait_ns": Field(int, "nanoseconds after which a message in hand counts as failed and comes back; 0: never"),
     "age_ns": Field(
@@ -585,8 +585,8 @@ EVENTS: Final[dict[str, Event]] = {
         (*_SUBSCRIPTION, "first", "last", "count"),
     ),
     "discarded": Event(
-        "behind a `dispatched` under `discard_allowed`: the eldest messages of a subscription are dropped for it, one "
-        "for each message that it got",
+        "under `discard_allowed`: the eldest messages of a subscription are acknowledged in its place, as it has not "
+        "done so within the timeout",
         (*_SUBSCRIPTION, "first", "last", "age_ns", "pending"),
     ),
     "passed_on": Event(

@@ -17,8 +17,10 @@ class OrderSettings:
     """Settings of every sequence of a node.
 
     Attributes:
-        order_ack_idle_s: an order ack leaves this long after the last packet of a burst ([MS-MQQB] 3.1.2.7).
-        seq_max_ack_delay_s: and at the latest this long after the first (MSMQ ``SeqMaxAckDelay``).
+        order_ack_idle_s: an order ack for what this node sends leaves its destination this long after the last packet
+            of a burst ([MS-MQQB] 3.1.2.7).
+        seq_max_ack_delay_s: and at the latest this long after the first (MSMQ ``SeqMaxAckDelay``). The destination
+            takes the shorter of this and its own, and half of the sender's ``seq_resend_13_s``.
         order_ack_every: after how many packets a sender asks for an order ack, to keep its own store small.
         max_held_packets: how many out-of-order packets of one sequence a receiver holds.
         seq_resend_13_s, seq_resend_46_s, seq_resend_79_s, seq_resend_10_s: wait before resends 1-3, 4-6, 7-9 and

@@ -39,7 +39,9 @@ agree. ``final`` is its destination, as the receiver is to resolve it; it is emp
 such data go back by the neighbour that it came by; ``by`` is the node that says so. ``mac`` proves to the origin of
 sealed messages that it is their destination that says so (``said_of_order_ack``, ``said_of_reject``); without flag 1
 there is none. ONWARD is from a relay to its neighbour: everything up to ``here`` is on its disk, or has left it. While
-it waits there or behind the next hop, its origin need not send it again. Flag 2 of RELAYED says that the link is
+it waits there or behind the next hop, its origin need not send it again. The upper six bits of the flags of RELAYED say
+how long order acks may wait, as its origin states it (``ordering.order_ack``); 0 says nothing, and relays pass them on
+unread. Flag 2 of RELAYED says that the link is
 synchronous, so that its sender waits for ONWARD_ACK: the packets of these ranges are on the disk of the node behind the
 relay, and, if the link to that is synchronous, on that of the next one, and so on.
 
@@ -131,6 +133,8 @@ _FLAG_ASK = 0x01
 """The only flag of data."""
 _FLAG_AWAITED = 0x02
 """Of relayed data."""
+_ACK_WAIT_SHIFT = 2
+"""Where ``ack_wait`` begins in the flags of relayed data."""
 _FLAG_STOP = 0x01
 """Of a hold."""
 _FLAG_ANSWER = 0x01
@@ -182,13 +186,17 @@ class SequenceHeader:
 
 @dataclass(slots=True)
 class RelayedHeader(SequenceHeader):
-    """The same of data that relays pass on; see the fields of RELAYED. ``awaited``: for ONWARD_ACK."""
+    """The same of data that relays pass on; see the fields of RELAYED.
+
+    ``awaited``: for ONWARD_ACK. ``ack_wait``: how long order acks may wait, as six bits; 0 says nothing.
+    """
 
     hops: int
     left_ms: int
     final: str
     from_name: str
     awaited: bool = False
+    ack_wait: int = 0
 
 
 @dataclass(slots=True)
@@ -369,7 +377,13 @@ class RelayedPacket:
 
 
 def encode_relayed_run(
-    first: SequenceHeader, final: str, from_name: str, run: Sequence[RelayedPacket], *, awaited: bool = False
+    first: SequenceHeader,
+    final: str,
+    from_name: str,
+    run: Sequence[RelayedPacket],
+    *,
+    awaited: bool = False,
+    ack_wait: int = 0,
 ) -> list[bytes]:
     """Packets of one stream for a relay, or by one, as the contents of packets of a session.
 
@@ -379,8 +393,9 @@ def encode_relayed_run(
         from_name: see RELAYED.
         run: each packet.
         awaited: whether this node waits for ONWARD_ACK of them.
+        ack_wait: see ``RelayedHeader``.
     """
-    waits = _FLAG_AWAITED if awaited else 0
+    waits = (_FLAG_AWAITED if awaited else 0) | ack_wait << _ACK_WAIT_SHIFT
     names = [first.queue.encode(), final.encode(), from_name.encode()]
     (queue_bytes, final_bytes, from_bytes), text = map(len, names), b"".join(names)
     pack, origin, stream, sequence = _RELAYED.pack, first.origin, first.stream, first.sequence
@@ -543,6 +558,8 @@ def read_following_relayed(first: SequenceHeader, content: bytes) -> tuple[int, 
         return None
     if hops != first.hops or not previous < number <= NUMBER_MAX or bool(flags & _FLAG_AWAITED) is not first.awaited:
         return None
+    if flags >> _ACK_WAIT_SHIFT != first.ack_wait:
+        return None
     names = [first.queue.encode(), first.final.encode(), first.from_name.encode()]
     at = _RELAYED.size + sum(lengths)
     if lengths != [len(name) for name in names] or content[_RELAYED.size : at] != b"".join(names):
@@ -596,6 +613,7 @@ def _decode_relayed(content: bytes) -> SequenceHeader:
         composed(content[queue_end:final_end].decode()),
         composed(content[final_end:at].decode()),
         bool(flags & _FLAG_AWAITED),
+        flags >> _ACK_WAIT_SHIFT,
     )
 
 

@@ -327,10 +327,10 @@ class Topic:
     Attributes:
         strategy: the next message goes to all subscriptions that are not durable, with ``discard_none`` as soon as one
             of them has room, and with ``slowest_sub_rate`` when each has. With ``discard_allowed`` it goes as with
-            ``discard_none``; then a subscription with more messages than ``max_unacked`` loses its eldest one, if that
-            went to it more than ``delivery_timeout_s`` ago.
+            ``discard_none``, and is acknowledged in place of a subscription that has not done so within
+            ``delivery_timeout_s``.
         max_unacked: messages that may be unacknowledged before a subscription has no room; it may have its own number.
-        delivery_timeout_s: how old a message must be to be discarded, in seconds.
+        delivery_timeout_s: seconds after which ``discard_allowed`` discards a message.
         ack_wait_s: seconds that a message may be in hand of any subscription that has no limit of its own; None: no
             limit.
         quota: limits of the messages that some subscription wants; publishers wait at it, or are refused. None: as for

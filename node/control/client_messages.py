@@ -111,6 +111,7 @@ def content_of(message: Message) -> Answer:
     content = pack_one(outgoing, int(ordinal), round(message.sent_at * 1_000))
     fields = {
         "queue": message.queue,
+        "place": message.place,
         "origin": origin,
         "sender": message.sender,
         "failures": message.failures,
@@ -144,6 +145,7 @@ def message_of(header: Header, content: bytes, holder: Holder, client: Caller) -
         pieces=[content],
         topic=str(header["topic"]),
     )
+    packet.first_place = int(header.get("place", 0))  # older builds with this version of the frames do not say it
     run = Run(packet, 0, 1, redelivered=bool(header["redelivered"]), failures={0: header["failures"]})
     if header["large"]:
         packet.large = packet.open().first_ordinal

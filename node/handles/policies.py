@@ -185,6 +185,7 @@ def hornetq(
             ),
             ack_timeout_s=client_failure_check_period_s,
         ),
+        order=OrderSettings(order_ack_idle_s=2.0, seq_max_ack_delay_s=2.0),
         reconnect=Reconnect(
             first_s=wait_s,
             most_s=wait_s,
@@ -228,7 +229,10 @@ def amps(
             store_ack_timeout_min_s=max(10.0, 2 * ack_conflation_s),
         ),
         order=OrderSettings(
-            order_ack_idle_s=ack_conflation_s, seq_max_ack_delay_s=ack_conflation_s, order_ack_every=_NEVER
+            order_ack_idle_s=ack_conflation_s,
+            seq_max_ack_delay_s=ack_conflation_s,
+            order_ack_every=_NEVER,
+            seq_resend_13_s=max(30.0, 2 * ack_conflation_s),
         ),
         ack_events=AckTrigger(window_share=None, delay_s=logon_ack_conflation_s),
         reconnect=Reconnect(gap="error" if error_on_publish_gap else "warn"),
@@ -358,6 +362,8 @@ SOURCES: dict[str, dict[str, str]] = {
         "session.ack_trigger.delay_s": _FLUSH,
         "session.ack_trigger.piggyback_after": _OURS,
         "session.ack_timeout_s": "HornetQ, client-failure-check-period",
+        "order.order_ack_idle_s": _FLUSH,
+        "order.seq_max_ack_delay_s": _FLUSH,
         "reconnect.first_s": "HornetQ, retry-interval",
         "reconnect.most_s": "HornetQ, max-retry-interval",
         "reconnect.unanswered_most_s": "HornetQ, max-retry-interval",
@@ -377,6 +383,7 @@ SOURCES: dict[str, dict[str, str]] = {
         "order.order_ack_idle_s": _AMPS_ACKS,
         "order.seq_max_ack_delay_s": _AMPS_ACKS,
         "order.order_ack_every": "AMPS never asks",
+        "order.seq_resend_13_s": "Triack: at least twice the interval",
         "survives": "60East, Understanding Message Persistence",
         "reconnect.gap": "60East, MemoryPublishStore: a gap at logon is an error if that is asked for",
         "ack_events.window_share": _AMPS_ACKS,

@@ -9,7 +9,7 @@ from triack.queues.mailboxes.queued_packet import QueuedPacket
 from triack.queues.topics import topic_root
 from triack.queues.topics.strategies import room_of
 from triack.queues.topics.subscription import Subscription
-from triack.queues.topics.topic_root import Dispatch, TopicRoot
+from triack.queues.topics.topic_root import Discarded, TopicRoot
 from triack.queues.topics.topics import Topics
 from triack.tools.chaos.topics import TOPICS_FROM
 
@@ -44,17 +44,18 @@ def _early(patch: Patch) -> None:
     patch.setattr(TopicRoot, "enter", enter_early)
 
 
-@BUGS.by_seeds("messages that are too old are discarded though no other is dispatched")
-def _timer(patch: Patch) -> None:
-    dispatch = TopicRoot.dispatch
+@BUGS.by_seeds("messages that are too old are discarded only when another one arrives")
+def _no_timer(patch: Patch) -> None:
+    discard = TopicRoot.discard
 
-    def dispatch_late(self: TopicRoot, now_ns: int) -> Dispatch | None:
-        for one in self.subscriptions:
-            if self.settings.strategy == "discard_allowed" and not one.durable and one.length > one.max_unacked:
-                list(self._discard(one, 1, now_ns))
-        return dispatch(self, now_ns)
+    def discard_late(self: TopicRoot, now_ns: int) -> list[Discarded]:
+        if self.last_place == self.dispatched:
+            self.discard_at_ns = None
+            return []
+        self.discard_at_ns = 0
+        return discard(self, now_ns)
 
-    patch.setattr(TopicRoot, "dispatch", dispatch_late)
+    patch.setattr(TopicRoot, "discard", discard_late)
 
 
 @BUGS.by_seeds("the newest message is discarded, not the eldest")

@@ -30,6 +30,7 @@ from triack.base.paths import address_in
 from triack.base.peers import Directory
 from triack.base.reasons import DeadReason, DropReason
 from triack.base.units import in_ns
+from triack.ordering.order_ack import AckWait
 from triack.queues.node_settings import NodeSettings
 from triack.queues.peers.conversations import Conversations
 from triack.queues.peers.dialer import WaitsFor
@@ -132,6 +133,7 @@ class Handshakes:
             address,
             survives=settings.survives,
             incarnation=content.incarnation,
+            ack_wait=AckWait.stated(settings.order),
         )
         self._settings = settings
         self._channels = channels

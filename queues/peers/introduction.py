@@ -4,7 +4,9 @@
     name length u8, address length u8, dialled length u8, positions u8, name, address, dialled,
     per position: stream u32, sequence u64, number u64
 
-Every integer is big-endian; a point is two u64. See ``queues.peers.handshake`` for its use.
+Every integer is big-endian; a point is two u64. No stream has stream 0. A first position of that stream is none: its
+two numbers say how long order acks of the sender's own streams may wait, in ns (``ordering.order_ack.AckWait``). A node
+that does not know that looks for stream 0, and finds none. See ``queues.peers.handshake`` for the use of all this.
 """
 
 from dataclasses import dataclass, replace
@@ -18,6 +20,7 @@ from triack.base.errors import ProtocolError
 from triack.base.printable import printable
 from triack.base.reasons import DropReason
 from triack.base.survival import SURVIVES, Survives
+from triack.ordering.order_ack import AckWait
 from triack.ordering.wire import NUMBER_MAX
 from triack.session.protocol.frames import MARK_MAX
 
@@ -25,13 +28,15 @@ __all__ = ["NO_NODE", "NO_POINT", "HistoryPoint", "Introduction", "RolledBack", 
 
 _HEAD = Struct("!16sQQQ16sQQQQBBBBB")
 _POSITION = Struct("!IQQ")
+_NO_STREAM = 0
+"""See above: its position is an ``AckWait``."""
 _HALF_BYTE_BITS, _HALF_BYTE_MAX = 4, 15
 """Two small codes share a byte."""
 TEXT_BYTES_MAX = 255
 """The limit of a one-byte length; a longer text is cut."""
 INTRODUCTION_BYTES_MAX = 958
 """With the hello around it, and the overhead of a channel, an accept is no longer than the shortest connect, 1,200
-bytes. Three texts of the greatest length leave room for five positions, the usual ones for forty."""
+bytes. Three texts of the greatest length leave room for four positions, the usual ones for forty."""
 _KEPT = 64
 """Number of essences to cache: a node's essence is the same in nearly all its sessions, which share it."""
 SERIAL_MAX = MARK_MAX
@@ -95,6 +100,7 @@ class Introduction:
         survives: what the sender's store survives, which is what its store acks guarantee.
         positions: positions on the sender's disk of streams of the receiver (``queues.streams.positions``).
         incarnation: number of the sender's start (``queues.peers.freshness``).
+        ack_wait: how long order acks of the sender's streams may wait; None when it does not say.
     """
 
     node_id: bytes
@@ -109,11 +115,12 @@ class Introduction:
     survives: Survives = "power loss"
     positions: tuple[StreamPosition, ...] = ()
     incarnation: int = 0
+    ack_wait: AckWait | None = None
 
     @property
     def essence(self) -> "Introduction":
         """The part that is still needed once a session is open."""
-        return _essence(self.node_id, self.name, self.dialled, self.point.start, self.survives)
+        return _essence(self.node_id, self.name, self.dialled, self.point.start, self.survives, self.ack_wait)
 
     @property
     def room(self) -> int:
@@ -123,6 +130,9 @@ class Introduction:
     def encode(self) -> bytes:
         """The introduction as bytes."""
         texts = [text.encode()[:TEXT_BYTES_MAX] for text in (self.name, self.address, self.dialled)]
+        positions = self.positions
+        if self.ack_wait is not None:
+            positions = (StreamPosition(_NO_STREAM, *self.ack_wait), *positions)
         head = _HEAD.pack(
             self.node_id,
             self.incarnation,
@@ -132,9 +142,9 @@ class Introduction:
             *self.checked,
             self.rolled_back | SURVIVES.index(self.survives) << _HALF_BYTE_BITS,
             *map(len, texts),
-            len(self.positions),
+            len(positions),
         )
-        return head + b"".join(texts) + b"".join(_POSITION.pack(*position) for position in self.positions)
+        return head + b"".join(texts) + b"".join(_POSITION.pack(*position) for position in positions)
 
     @classmethod
     def decode(cls, data: bytes) -> "Introduction":
@@ -163,6 +173,9 @@ class Introduction:
         positions = tuple(map(StreamPosition._make, _POSITION.iter_unpack(data[ends[-1] :])))
         if any(max(position.sequence, position.number) > NUMBER_MAX for position in positions):
             raise ProtocolError(DropReason.BAD_HELLO, "position out of range")
+        ack_wait = None
+        if positions and positions[0].stream == _NO_STREAM:
+            ack_wait, positions = AckWait(*positions[0][1:]), positions[1:]
         name, address, dialled = [printable(data[begin:end].decode(errors="replace")) for begin, end in pairwise(ends)]
         return cls(
             node_id,
@@ -177,9 +190,13 @@ class Introduction:
             survives=SURVIVES[survives],
             positions=positions,
             incarnation=incarnation,
+            ack_wait=ack_wait,
         )
 
 
 @lru_cache(maxsize=_KEPT)
-def _essence(node_id: bytes, name: str, dialled: str, start: int, survives: Survives) -> Introduction:
-    return Introduction(node_id, name, "", dialled, HistoryPoint(start, 0), survives=survives)
+def _essence(
+    node_id: bytes, name: str, dialled: str, start: int, survives: Survives, ack_wait: AckWait | None
+) -> Introduction:
+    point = HistoryPoint(start, 0)
+    return Introduction(node_id, name, "", dialled, point, survives=survives, ack_wait=ack_wait)

@@ -11,6 +11,7 @@ from triack.base.errors import GapDetected, ProtocolError, RollbackDetected
 from triack.base.peers import Peer
 from triack.base.reasons import DropReason
 from triack.base.units import end_ns
+from triack.ordering.order_ack import AckWait
 from triack.queues.node_settings import Reconnect
 from triack.queues.peers.control import Control, ControlKey
 from triack.queues.peers.dialer import ANSWER_NS, Dialer, WaitsFor
@@ -224,6 +225,11 @@ class Conversation:
     def peer_start(self) -> int:
         """Id of the start of the other node's store, 0 while unknown."""
         return self.peer.point.start if self.peer is not None else 0
+
+    @property
+    def ack_wait(self) -> AckWait | None:
+        """How long order acks of the other node's own streams may wait; None when it has not said."""
+        return self.peer.ack_wait if self.peer is not None else None
 
     def keep_essence(self) -> None:
         """The session is open and both introductions were handled: keep only their essence."""

@@ -259,6 +259,7 @@ class Inbox:
             self.admission.let_in(conversation, stream)
         if stream.via is not conversation:
             self._handle_via(stream, conversation, header)
+        stream.agree(conversation, header)
         stream.handle_heard(conversation, priority_of(header.body))
         if stream.forget_unwanted(header) and delivery in DURABLE:
             turn.arrivals.accepted.setdefault(stream, [])
@@ -377,6 +378,7 @@ class Inbox:
                 return False
             mailbox.drop_unfinished(header.origin, header.stream, *stream.unwanted(header))
         elif stream.sequence.handle_run(header, packets, turn.now_ns, ack_requested=run.ack_requested):
+            stream.agree(conversation, header)
             self.order_acks.owe(stream)
         else:
             return False

@@ -12,9 +12,10 @@ from triack.base.errors import StoreDamaged
 from triack.base.names import StreamId, composed
 from triack.ordering.duplicates import DuplicateFilter
 from triack.ordering.incoming import IncomingSequence, Position
+from triack.ordering.order_ack import AckWait, wait_of
 from triack.ordering.order_settings import OrderSettings
 from triack.ordering.rejections import Rejections
-from triack.ordering.wire import SequenceHeader
+from triack.ordering.wire import RelayedHeader, SequenceHeader
 from triack.queues.peers.link import Conversation
 
 __all__ = ["Arrival", "IncomingStream"]
@@ -59,9 +60,11 @@ class IncomingStream:
         announces_bytes: the size of the large body that its last packet announces, while that waits for room.
         sealed: whether its packets come sealed: then it takes no others.
         refused_from: the lowest number on the disk as rejected, or None; after a crash it is rejected again.
+        ack_wait: how long order acks may wait, as its origin has stated it; None when it has not.
     """
 
     __slots__ = (
+        "ack_wait",
         "acked",
         "acked_at_ns",
         "announces_bytes",
@@ -115,6 +118,7 @@ class IncomingStream:
         self.refused_from: int | None = None
         self.rejected = 0
         self.sealed = False
+        self.ack_wait: AckWait | None = None
 
     @classmethod
     def restore(cls, row: PositionRow, settings: OrderSettings) -> "IncomingStream":
@@ -180,6 +184,16 @@ class IncomingStream:
         if self.ordered:
             return crowded and not self.sequence.is_next(header)
         return (crowded or self.filter.full) and self.filter.opens_gap(header)
+
+    def agree(self, conversation: Conversation, header: SequenceHeader) -> None:
+        """Its order acks may wait for as long as its origin states: the neighbour itself, or a node behind relays."""
+        wait = conversation.ack_wait
+        if isinstance(header, RelayedHeader) and header.origin != conversation.peer_id:
+            # A relay that has started anew says nothing of packets that waited there: what is known holds.
+            wait = wait_of(header.ack_wait) or self.ack_wait
+        if self.ordered and wait != self.ack_wait:
+            self.ack_wait = wait
+            self.sequence.agree(wait)
 
     def handle_heard(self, conversation: Conversation, priority: int) -> None:
         """A packet of it, of that priority, has come by a conversation."""

@@ -32,15 +32,10 @@ from triack.base.ranges import Range, as_ranges
 from triack.base.reasons import DeadReason, HoldReason
 from triack.base.units import MS
 from triack.ordering.hold import HoldState
+from triack.ordering.order_ack import AckWait
 from triack.ordering.outgoing import StreamPacket, StreamPacketState
 from triack.ordering.tiers import tier_label
-from triack.ordering.wire import (
-    OnwardAckPacket,
-    OnwardPacket,
-    SequenceHeader,
-    encode_relayed_run,
-    encode_run,
-)
+from triack.ordering.wire import OnwardAckPacket, OnwardPacket, SequenceHeader, encode_relayed_run, encode_run
 from triack.queues.ack_latency import AckLatency
 from triack.queues.clock_jumps import ClockJumps
 from triack.queues.deadlines import Deadlines
@@ -161,6 +156,7 @@ class Outbox:
         self.sync_links = sync_links
         self._node_id = node_id
         self._settings = settings
+        self._ack_wait = AckWait.stated(settings.order).code
         self._content_bytes = content_bytes
         self._wall = wall
         self._local_queues = queues
@@ -589,7 +585,8 @@ class Outbox:
             contents = encode_run(first, previous, ack_requested, bodies)
         else:
             packets = relayed_packets(run, previous, ack_requested, bodies, self._wall.ms(arrives_ns))
-            contents = encode_relayed_run(first, outgoing.way.final, "", packets, awaited=outgoing.next_hop.awaited)
+            to, awaits = outgoing.way.final, outgoing.next_hop.awaited
+            contents = encode_relayed_run(first, to, "", packets, awaited=awaits, ack_wait=self._ack_wait)
         contexts = [PacketContext(outgoing, entry, before) for entry, before in zip(run, previous, strict=True)]
         return contents, contexts, awaited
 

@@ -60,9 +60,11 @@ class TransitStream:
         next_hop: what is known of the node that its packets go to.
         purged: the numbers of packets that an operator has removed, whose origin may have sent them again before it
             knew.
+        ack_wait: how long order acks may wait, as its origin last said in the header of a packet.
     """
 
     __slots__ = (
+        "ack_wait",
         "awaited",
         "away_bytes",
         "delivery",
@@ -134,6 +136,7 @@ class TransitStream:
         self.awaited = False
         self.next_hop = NextHop()
         self.purged: list[Range] = []
+        self.ack_wait = 0
 
     def handle_purged(self, numbers: Iterable[int]) -> None:
         """An operator has removed packets with these numbers: copies that were under way are not taken again."""
@@ -266,7 +269,9 @@ class TransitStream:
             for entry, before in zip(run, previous, strict=True)
         ]
         first = SequenceHeader(*self.id, sequence.sequence, run[0].number, 0, self.queue, False, b"")
-        contents = encode_relayed_run(first, self.way.final, self.from_name, packets, awaited=self.next_hop.awaited)
+        awaited = self.next_hop.awaited
+        names = self.way.final, self.from_name
+        contents = encode_relayed_run(first, *names, packets, awaited=awaited, ack_wait=self.ack_wait)
         each = zip(run, previous, strict=True)
         contexts = [TransitContext(self, entry, before, entry.hops + 1) for entry, before in each]
         asks = [int(entry.ack_requested) for entry in run]

@@ -26,11 +26,11 @@ from triack.queues.packing import topic_of
 from triack.queues.topics.contents import Contents
 from triack.queues.topics.dispatch_times import DispatchTimes
 from triack.queues.topics.leaving import Leaving
-from triack.queues.topics.strategies import over_limit, room_of
+from triack.queues.topics.strategies import room_of
 from triack.queues.topics.subscription import Subscription
 from triack.queues.topics.takers import Found, Takers
 
-__all__ = ["Dispatch", "TopicRoot"]
+__all__ = ["Discarded", "Dispatch", "TopicRoot"]
 
 TURN_ASSIGNED = 30_000
 """Contents that are dispatched in one turn, times the subscriptions that get them: a tenth of a second of work. Each
@@ -91,13 +91,23 @@ class Dispatch(NamedTuple):
     Attributes:
         first, last: their places.
         assigned: how many each subscription got.
-        discarded: messages dropped for subscriptions: the place, the age, and what is pending then.
     """
 
     first: int
     last: int
     assigned: dict[Subscription, int]
-    discarded: list[tuple[Subscription, int, int, int]]
+
+
+class Discarded(NamedTuple):
+    """A message that was acknowledged in place of a subscription, for the session log: its place and age.
+
+    ``pending``: how many the subscription has then.
+    """
+
+    subscription: Subscription
+    place: int
+    age_ns: int
+    pending: int
 
 
 class TopicRoot(Mailbox):
@@ -125,6 +135,7 @@ class TopicRoot(Mailbox):
         reserved: the last place that the store has reserved, or will have with the next commit.
         freed: places of contents that nobody wants any more, and whether anybody did, until then.
         discarded: number of messages that were dropped for slow subscriptions.
+        discard_at_ns: when ``discard`` must be called; None while nothing can be too old.
         unheard: number of messages that no subscription wanted.
         restoring: whether it is being restored: a large message that began in an earlier process may be whole later.
         goes_on: whether more may be dispatched, or released, in another turn.
@@ -141,6 +152,7 @@ class TopicRoot(Mailbox):
         "_takers",
         "_times",
         "contents",
+        "discard_at_ns",
         "discarded",
         "dispatched",
         "freed",
@@ -179,6 +191,7 @@ class TopicRoot(Mailbox):
         self.unsaid: dict[Subscription, tuple[int, list[tuple[str, dict[str, Any]]]]] = {}
         self.freed: dict[str, list[Range]] = {}
         self.unheard = self.discarded = 0
+        self.discard_at_ns: int | None = None
         self.restoring = False
         self._owner = owner
         self._takers = Takers()
@@ -194,10 +207,11 @@ class TopicRoot(Mailbox):
         self.goes_on = False
 
     def set_settings(self, settings: Topic) -> None:
-        """Another strategy is in force, from the next dispatch on."""
+        """Another strategy is in force, from the next turn on."""
         if settings.delivery_timeout_s != self.settings.delivery_timeout_s:
             self._times.set_timeout(in_ns(settings.delivery_timeout_s))
         self.settings = settings
+        self.discard_at_ns = 0  # what is pending may be too old now
         self.stir()
 
     def stir(self) -> None:
@@ -353,29 +367,22 @@ class TopicRoot(Mailbox):
         if self.last_place - self._behind.looked_at >= LOOK_MESSAGES:
             behind = sum([one.look_behind() for one in self.subscriptions])
             self._behind = _Behind(behind, self.last_place)
-        discarded: list[tuple[Subscription, int, int, int]] = []
         for packet in self.contents.walk(first):
             if packet.last_place > self.last_place:
                 break
             if left <= 0:
                 self.goes_on = True
                 break
-            if not self._dispatch_content(packet, assigned, discarded, now_ns):
+            if not self._dispatch_content(packet, assigned, now_ns):
                 break
             left -= self._takers.of(packet.topic).number
         else:
             self.dispatched = self.last_place
         for one in assigned:
             one.wake()
-        return Dispatch(first, self.dispatched, assigned, discarded) if self.dispatched >= first else None
+        return Dispatch(first, self.dispatched, assigned) if self.dispatched >= first else None
 
-    def _dispatch_content(
-        self,
-        packet: QueuedPacket,
-        assigned: dict[Subscription, int],
-        discarded: list[tuple[Subscription, int, int, int]],
-        now_ns: int,
-    ) -> bool:
+    def _dispatch_content(self, packet: QueuedPacket, assigned: dict[Subscription, int], now_ns: int) -> bool:
         """Let go as many messages of the next content as may go. Returns whether all of them have."""
         place, settings = packet.first_place, self.settings
         found = self._takers.of(packet.topic)
@@ -399,10 +406,10 @@ class TopicRoot(Mailbox):
                 if one.suspended_at is not None and one.wants(packet):
                     one.miss(packet, begin - place, count)
         for one in takers:
-            over = over_limit(one.length, one.max_unacked, count) if settings.strategy == "discard_allowed" else 0
             one.assign(packet, count, first=is_first)
             assigned[one] = assigned.get(one, 0) + count
-            discarded += self._discard(one, over, now_ns)
+        if self.discard_at_ns is None and takers and settings.strategy == "discard_allowed":
+            self.discard_at_ns = now_ns + in_ns(settings.delivery_timeout_s)
         if self.dispatched < packet.last_place:
             return False
         if place in self._skipped:
@@ -415,21 +422,35 @@ class TopicRoot(Mailbox):
             self.release(packet)
         return True
 
-    def _discard(self, one: Subscription, most: int, now_ns: int) -> Iterator[tuple[Subscription, int, int, int]]:
-        """Drop the eldest messages of a subscription that were dispatched too long ago, up to a number."""
+    def discard(self, now_ns: int) -> list[Discarded]:
+        """Acknowledge in place of subscriptions what they have not acknowledged within the timeout, the eldest first.
+
+        What is too much for one turn is left for the next one: it is due then.
+        """
+        discarded: list[Discarded] = []
+        if self.discard_at_ns is None or now_ns < self.discard_at_ns:
+            return discarded
+        self.discard_at_ns = None
+        if self.settings.strategy == "discard_allowed":
+            due_ns = [self._discard_for(one, discarded, now_ns) for one in self.subscriptions if not one.durable]
+            self.discard_at_ns = min((at_ns for at_ns in due_ns if at_ns is not None), default=None)
+            self.discarded += len(discarded)
+        return discarded
+
+    def _discard_for(self, one: Subscription, discarded: list[Discarded], now_ns: int) -> int | None:
+        """Do that for one subscription. Returns when its next message is too old, or None."""
         timeout_ns = in_ns(self.settings.delivery_timeout_s)
-        for _ in range(most):
-            eldest = one.eldest()
-            if eldest is None:
-                return
+        while (eldest := one.eldest()) is not None:
             packet, index = eldest
             place = packet.first_place + index
+            if place > one.limit:
+                break  # of its content no more was dispatched
             age_ns = now_ns - self._times.of(place)
-            if age_ns <= timeout_ns:
-                return
+            if age_ns < timeout_ns or len(discarded) >= TURN_ASSIGNED:
+                return now_ns + max(0, timeout_ns - age_ns)
             one.discard(packet, index)
-            self.discarded += 1
-            yield one, place, age_ns, one.length
+            discarded.append(Discarded(one, place, age_ns, one.length))
+        return None
 
     # ---- leaving
 

@@ -16,6 +16,7 @@ from triack.base.names import LEVEL_END, TOPIC_PREFIX, composed, what_else
 from triack.base.news import AckWaitOver, MessagesDiscarded
 from triack.base.reasons import DropReason
 from triack.base.units import SECOND, in_ns
+from triack.queues.deadlines import Deadlines
 from triack.queues.mailboxes.handed import settled_runs
 from triack.queues.mailboxes.in_hand import InHand
 from triack.queues.mailboxes.local_commit import LocalCommit, LocalTurn
@@ -23,7 +24,7 @@ from triack.queues.mailboxes.local_queues import LocalQueues
 from triack.queues.mailboxes.mailbox import Mailbox, Notices, QueuedPacket
 from triack.queues.node_settings import NodeSettings, Topic
 from triack.queues.topics.subscription import Peer, Subscription, ranges_of
-from triack.queues.topics.topic_root import Dispatch, TopicRoot
+from triack.queues.topics.topic_root import Discarded, Dispatch, TopicRoot
 
 __all__ = ["Topics", "placed_fields"]
 
@@ -89,6 +90,8 @@ class Topics:
         self._overdue = Counter[Subscription]()
         self._told_ns: dict[tuple[Subscription, bool], int] = {}
         self._restoring = True
+        # When a message is too old for a subscription, by its root.
+        self._too_old = Deadlines[TopicRoot]()
         self.on_end: Callable[[Subscription], None] = lambda _: None
         self.pack: Callable[[], None] = lambda: None
         queues.make_topic = self._make_root
@@ -318,12 +321,16 @@ class Topics:
             for subscription in left:
                 if not subscription.has_ended and not subscription.listeners:
                     self.end(subscription, "closed", now_ns)
+        if self._too_old.heap:
+            self._stirred.update(dict.fromkeys(self._too_old.poll_due(now_ns)))
         if not (self._stirred or self._going_on):
             return
         stirred, self._stirred, self._going_on = self._stirred | self._going_on, {}, {}
         self.note(now_ns, stirred)
         for root in stirred:
+            self._note_discarded(root.discard(now_ns), now_ns)
             dispatch = root.dispatch(now_ns)
+            self._too_old.set(root, root.discard_at_ns)
             if dispatch is not None:
                 self._note_dispatch(root, dispatch, now_ns)
             if root.unheard:
@@ -335,8 +342,8 @@ class Topics:
             self._note_freed(root, now_ns)
 
     def next_deadline(self) -> int | None:
-        """When ``advance`` must be called, as more is to be done than one turn did; or None."""
-        return self._turn_ns
+        """When ``advance`` must be called: more is to be done than one turn did, or a message is too old; or None."""
+        return self._too_old.earliest() if self._turn_ns is None and self._too_old.heap else self._turn_ns
 
     def take_news(self, now_ns: int) -> list[MessagesDiscarded | AckWaitOver]:
         """News for the operator since the last call; of one subscription at most one of a kind a second."""
@@ -462,7 +469,9 @@ class Topics:
         self._record("dispatched", now_ns, topic=root.topic, first=it.first, last=it.last)
         for one, count in it.assigned.items():
             self._record("assigned", now_ns, **one.record_fields, first=it.first, last=it.last, count=count)
-        for one, first, last, age_ns, pending in _joined(it.discarded):
+
+    def _note_discarded(self, discarded: list[Discarded], now_ns: int) -> None:
+        for one, first, last, age_ns, pending in _joined(discarded):
             self._dropped[one] += last - first + 1
             about = {"first": first, "last": last, "age_ns": age_ns, "pending": pending}
             self._record("discarded", now_ns, **one.record_fields, **about)
@@ -521,9 +530,7 @@ def placed_fields(topic: str, placed: Iterable[QueuedPacket], *, recovered: bool
         yield fields
 
 
-def _joined(
-    discarded: Iterable[tuple[Subscription, int, int, int]],
-) -> Iterator[tuple[Subscription, int, int, int, int]]:
+def _joined(discarded: Iterable[Discarded]) -> Iterator[tuple[Subscription, int, int, int, int]]:
     """Yield discarded messages of one subscription that follow each other as one: the first and the last place."""
     last: tuple[Subscription, int, int, int, int] | None = None
     for one, place, age_ns, pending in discarded:

@@ -237,6 +237,7 @@ class Transits:
             return
         self._words.note(stream, conversation.link_name, header.hops)
         self.sync.note_awaited(stream, header, turn.now_ns)
+        stream.ack_wait = header.ack_wait or stream.ack_wait
         taken = stream.sequence.judge(header.sequence, header.number, header.hops)
         if taken is Taken.STALE:
             self._refuse(conversation, packet, header, delivery, RejectReason.STALE_SEQUENCE, turn)
@@ -267,6 +268,7 @@ class Transits:
             return False
         if stream.awaited or header.awaited:
             self.sync.note_awaited(stream, header, turn.now_ns)
+        stream.ack_wait = header.ack_wait or stream.ack_wait
         left_by_ms = self._left_by(run.lefts_ms, turn.now_ms)
         step, count = run.previous_step, len(run.bodies)
         entries = [

@@ -27,6 +27,7 @@ from triack.node.files.log_file import Recorded
 from triack.node.files.trust import encode_trust
 from triack.ordering import wire
 from triack.ordering.duplicates import DuplicateFilter
+from triack.ordering.order_ack import AckWait
 from triack.ordering.rejections import Rejections
 from triack.queues import body_head, packing
 from triack.queues.peers.introduction import HistoryPoint, Introduction, RolledBack, StreamPosition
@@ -84,7 +85,9 @@ def hellos() -> list[bytes]:
     points = HistoryPoint(7, 9), NODE, HistoryPoint(1, 2), HistoryPoint(3, 4), RolledBack.RECEIVER
     return [
         Introduction(NODE, "a", A_ADDRESS, "udp://b:1").encode(),
-        Introduction(NODE, "", "", "udp://b:1", *points, positions=(StreamPosition(1, 2, 9),)).encode(),
+        Introduction(
+            NODE, "", "", "udp://b:1", *points, positions=(StreamPosition(1, 2, 9),), ack_wait=AckWait(3, 4)
+        ).encode(),
     ]
 
 

@@ -8,7 +8,7 @@ from tests.ordering.pair import DEFAULTS, StreamPair
 from triack.base.errors import UsageError
 from triack.base.units import MS, SECOND
 from triack.ordering.hold import PROBE_NS, TRANSITIONS, Hold, HoldEvent, HoldState
-from triack.ordering.order_ack import OrderAck
+from triack.ordering.order_ack import STEPS_NS, AckWait, OrderAck, wait_of
 from triack.ordering.order_settings import OrderSettings
 from triack.ordering.slow_start import FULL_SPEED, SlowStart
 from triack.ordering.tiers import ResendTimer, tier_interval_ns, tier_label
@@ -339,6 +339,22 @@ def test_an_order_ack_need_not_wait() -> None:
     """Neither for the end of a burst nor for its start."""
     terms = OrderAck(OrderSettings(order_ack_idle_s=0, seq_max_ack_delay_s=0)).terms
     assert (terms.idle_ns, terms.delay_ns) == (0, 0)
+
+
+def test_how_long_an_order_ack_may_wait_fits_into_six_bits() -> None:
+    """Each of the two delays is rounded down to a step. Codes without a meaning say nothing."""
+    waits = [wait_of(code) for code in range(64)]
+    pairs = [wait for wait in waits if wait is not None]
+    assert [waits[wait.code] for wait in pairs] == pairs
+    assert {wait.delay_ns for wait in pairs} == {wait.idle_ns for wait in pairs} == set(STEPS_NS)
+    assert waits[0] is None
+    assert waits[56:] == [None] * 8
+    assert wait_of(AckWait(300 * MS, 10**15).code) == AckWait(200 * MS, STEPS_NS[-1])
+
+
+def test_an_origin_states_at_most_half_of_the_time_after_which_it_resends() -> None:
+    assert AckWait.stated(OrderSettings()) == AckWait(SECOND // 2, 10 * SECOND)
+    assert AckWait.stated(OrderSettings(seq_resend_13_s=0.4)) == AckWait(200 * MS, 200 * MS)
 
 
 def test_defaults_are_those_of_msmq() -> None:

@@ -112,6 +112,10 @@ def test_what_goes_by_relays_reads_back() -> None:
     awaited = wire.encode_relayed_run(HEADER, "b", "a", [FIRST_RELAYED], awaited=True)[0]
     assert decode(awaited) == replace(read, awaited=True)
     assert wire.read_following_relayed(read, awaited) is None
+    stating = wire.encode_relayed_run(HEADER, "b", "a", [FIRST_RELAYED], ack_wait=63)[0]
+    assert decode(stating) == replace(read, ack_wait=63)
+    assert (stating[1], RELAYED[1]) == (0xFD, 0x01)
+    assert wire.read_following_relayed(read, stating) is None
     assert len(RELAYED) == wire.relayed_header_bytes("orders", "b") - wire.NAME_BYTES_MAX + len(b"a") + len(b"9")
 
 

@@ -336,6 +336,19 @@ async def test_what_a_client_receives_is_a_message_like_any_other(node: triack.N
     assert (here.messages, node.stats().queues["q"].messages) == (1, 0)
 
 
+async def test_a_message_has_the_place_that_it_has_at_the_node(node: triack.Node, client: Client) -> None:
+    """So that browsing goes on behind it, whichever way it was read."""
+    await node.send_many("q", [b"%d" % number for number in range(5)])
+    await node.flush()
+    places = [message.place async for message in client.browse("q")]
+    async with client.receive("q", ack="manual") as reader:
+        taken = [await reader.get(WAIT), *await reader.get_many(1, timeout=WAIT)]
+        assert [message.place for message in taken] == places[:2]
+        assert [message.body async for message in client.browse("q", after=taken[1].place)] == [b"2", b"3", b"4"]
+    async with client.transaction() as tx:
+        assert (await tx.receive("q", WAIT)).place in places
+
+
 @pytest.mark.slow
 @pytest.mark.gate
 @pytest.mark.parametrize("most", [1, 3])

@@ -118,6 +118,19 @@ async def test_a_handler_is_called_in_this_process(node: triack.Node, client: Cl
     assert [str(error["exception"]) for error in errors] == ["of the application"]
 
 
+async def test_a_handler_in_this_process_hears_as_often_as_every_says(node: triack.Node, client: Client) -> None:
+    """An event for five of seven messages, where the node's own default is one for each."""
+    told: list[AckEvent] = []
+    five = triack.AckTrigger(window_share=None, count=5, delay_s=100.0)
+    async with make("b", scheme="udp") as b:
+        to = f"{b.address}/q"
+        await client.acknowledgements(to, every=five, handler=told.append)
+        for _ in range(7):
+            await client.send(to, b"x", until="ordered", timeout=WAIT)
+        await until(lambda: len(told) > 0)
+    assert told == [AckEvent(AckKind.ACK, 1, 5)]
+
+
 async def test_events_that_are_closed_tell_what_is_unread_and_end(node: triack.Node, client: Client) -> None:
     async with make("b", scheme="udp") as b:
         to = f"{b.address}/q"

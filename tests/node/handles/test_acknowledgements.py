@@ -241,3 +241,28 @@ async def test_solace_acknowledges_its_numbers(
     Over UDP no more than ten datagrams leave at once at first: the path has to have carried more before.
     """
     assert await first_acks(triack_world, window, packets, scheme, tmp_path) == {(trigger, packets)}
+
+
+@pytest.mark.parametrize(
+    ("link_s", "client_s", "reported_s"), [(1.0, 0.5, 1.5), (0.5, 1.0, 1.5), (2.0, 0.001, 2.0), (0.001, 2.0, 2.0)]
+)
+async def test_the_interval_of_a_link_of_amps_and_that_of_its_client_add_up_for_transactional_messages(
+    triack_world: World, link_s: float, client_s: float, reported_s: float
+) -> None:
+    """AMPS: lowering one of the two may change nothing. The receiver has the default policy."""
+    listen = "udp://127.0.0.1:7800"
+    amps = triack.policies.amps(ack_conflation_s=link_s, logon_ack_conflation_s=client_s)
+    with triack_world.machine("b"):
+        b = await triack.open("b", data="b", listen=listen, insecure=True).start()
+    with triack_world.machine("a"):
+        a = await triack.open("a", data="a", insecure=True, settings=amps).start()
+        await (await a.send(f"{listen}/q", b"opens")).ordered()
+        await triack_world.advance(5)
+        told: list[tuple[float, AckEvent]] = []
+        a.acknowledgements(f"{listen}/q", handler=lambda event: told.append((triack_world.now, event)))
+        began = triack_world.now
+        await a.send(f"{listen}/q", b"x")
+        await triack_world.until(lambda: bool(told))
+        assert reported_s <= told[0][0] - began < reported_s + 0.05
+        await a.close()
+    await b.close()

@@ -7,6 +7,7 @@ import pytest
 
 import triack
 from tests.node.nodes import WAIT, make, quick
+from triack.testing import World
 
 
 async def read(subscriber: triack.Subscriber, count: int) -> list[bytes]:
@@ -324,3 +325,22 @@ async def test_an_operator_of_the_node_with_the_topics_ends_a_subscription() -> 
         await hub.unsubscribe(shown.name)
         with pytest.raises(triack.SubscriptionEnded):
             await waiting
+
+
+async def test_wso2_acknowledges_in_place_of_a_subscriber_that_does_not_within_the_delivery_timeout(
+    triack_world: World,
+) -> None:
+    """DISCARD_ALLOWED: after 60 s, although nothing new comes and one message is far below the limit of 1,000."""
+    with triack_world.machine("a"):
+        node = await triack.open("a", data="a", settings=triack.policies.wso2(strategy="discard_allowed")).start()
+        subscriber = node.subscribe("Games.Chess", ack="manual")
+        await node.publish("Games.Chess", b"x")
+        message = await subscriber.get()
+        dispatched = triack_world.now
+        await triack_world.advance(59.9)
+        assert node.stats().topics["Games"].discarded == 0
+        await triack_world.until(lambda: node.stats().topics["Games"].discarded == 1)
+        assert 60 <= triack_world.now - dispatched + 0.1 < 60.2
+        assert node.stats().topics["Games"].messages == 0
+        message.ack()
+        await node.close()

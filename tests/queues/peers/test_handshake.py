@@ -20,6 +20,7 @@ from triack.base.errors import ProtocolError
 from triack.base.reasons import DropReason
 from triack.base.units import MS, SECOND, in_ns
 from triack.node.handles.policies import MSMQ, msmq
+from triack.ordering.order_ack import AckWait
 from triack.queues.node_settings import NodeSettings
 from triack.queues.peers import suspended_peers
 from triack.queues.peers.freshness import NODES_OF_ONE_MAX, Freshness, Moment
@@ -480,7 +481,7 @@ FULL = Introduction(
     remembered=HistoryPoint(13, 14),
     checked=HistoryPoint(SERIAL_MAX, 16),
     rolled_back=RolledBack.RECEIVER,
-    positions=(StreamPosition(0, 1, 2), StreamPosition(2**32 - 1, SERIAL_MAX, SERIAL_MAX)),
+    positions=(StreamPosition(1, 1, 2), StreamPosition(2**32 - 1, SERIAL_MAX, SERIAL_MAX)),
     incarnation=2**64 - 1,
 )
 
@@ -490,6 +491,9 @@ def test_an_introduction_reads_back() -> None:
     assert Introduction.decode(FULL.encode()) == FULL
     plain = Introduction(b"n" * 16, "", "", "")
     assert Introduction.decode(plain.encode()) == plain
+    stating = replace(FULL, ack_wait=AckWait(1, SERIAL_MAX))
+    assert Introduction.decode(stating.encode()) == stating
+    assert (FULL.essence.ack_wait, stating.essence.ack_wait) == (None, stating.ack_wait)
     weak = replace(FULL, survives="nothing")
     assert Introduction.decode(weak.encode()) == weak
     assert (plain.point, plain.receiver, plain.rolled_back) == (NO_POINT, NO_NODE, RolledBack.NONE)
@@ -528,6 +532,13 @@ def test_a_code_that_nobody_knows_is_refused(codes: int) -> None:
     assert caught.value.reason == "bad-hello"
 
 
+def test_a_node_that_does_not_know_how_order_acks_may_wait_reads_a_position_of_no_stream() -> None:
+    """So it reads a whole introduction, and finds no stream 0 to free messages of."""
+    data = replace(FULL, ack_wait=AckWait(3, 4)).encode()
+    position = StreamPosition(0, 3, 4)
+    assert data == replace(FULL, positions=(position, *FULL.positions)).encode()
+
+
 def test_an_introduction_with_more_or_less_than_it_says_is_refused() -> None:
     """The lengths must add up exactly."""
     data = FULL.encode()
@@ -541,8 +552,9 @@ def test_an_introduction_with_more_or_less_than_it_says_is_refused() -> None:
 def test_an_introduction_full_of_positions_fits_its_accept(text: str) -> None:
     """An accept is never longer than the connect that asks for it, and one position more would not fit."""
     own = Introduction(b"n" * 16, text, text, text)
+    own = replace(own, ack_wait=AckWait(1, 2))
     full = replace(own, positions=(StreamPosition(1, 1, 1),) * own.room)
-    assert 5 <= len(full.positions) <= 255
+    assert 4 <= len(full.positions) <= 255
     assert full.room == own.room
     assert Introduction.decode(full.encode()) == full
     assert len(full.encode()) <= INTRODUCTION_BYTES_MAX < len(full.encode()) + 20

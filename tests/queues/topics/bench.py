@@ -92,7 +92,7 @@ class Bench:
     def rest(self) -> None:
         """Turns and commits until nothing is left to do."""
         self.step()
-        while self.topics.next_deadline() is not None:
+        while (at_ns := self.topics.next_deadline()) is not None and at_ns <= self.now_ns:
             self.step()
         self.step()
 

@@ -12,7 +12,7 @@ from triack.base.delivery import Delivery
 from triack.base.reasons import DropReason
 from triack.base.units import MS, SECOND
 from triack.queues.mailboxes.redelivery import Return
-from triack.queues.node_settings import Quota
+from triack.queues.node_settings import NodeSettings, Quota, Topic
 from triack.queues.topics import topic_root, topics
 from triack.queues.topics.subscription import Subscription
 from triack.queues.topics.trie import Trie
@@ -112,32 +112,62 @@ def test_the_slowest_subscription_stops_all_and_one_ack_lets_one_message_go(per_
 
 
 @PER_PACKET
-def test_discard_allowed_drops_one_message_at_a_put_when_the_eldest_is_too_old(per_packet: int) -> None:
-    bench = Bench(per_packet, strategy="discard_allowed", max_unacked=3, delivery_timeout_s=60)
+@pytest.mark.parametrize("max_unacked", [3, 1_000])
+def test_discard_allowed_acknowledges_after_the_delivery_timeout_in_place_of_a_subscriber_that_does_not(
+    per_packet: int, max_unacked: int
+) -> None:
+    """However few are pending, and also when nothing new comes. What the subscriber says later is ignored."""
+    bench = Bench(per_packet, strategy="discard_allowed", max_unacked=max_unacked, delivery_timeout_s=60)
     fast, slow = bench.subscribe(), bench.subscribe()
     for second in (0, 20, 40, 59):
         bench.now_ns = second * SECOND
         bench.publish(1)
         bench.read(fast)
-    assert (slow.length, slow.discarded) == (4, 0)
     first = bench.take(slow)
     assert first is not None
-    bench.now_ns = 61 * SECOND
-    bench.publish(1)
-    bench.read(fast)
-    assert (slow.length, slow.discarded) == (4, 1)
-    bench.now_ns = HOUR
+    assert bench.topics.next_deadline() == 60 * SECOND
+    bench.now_ns = 60 * SECOND - 1
     bench.step()
-    assert (slow.length, slow.discarded) == (4, 1)  # no timer drops anything
+    assert (slow.length, slow.discarded) == (4, 0)
+    bench.now_ns = 60 * SECOND
+    bench.step()
+    assert (slow.length, slow.discarded) == (3, 1)
     slow.acknowledge(first)
     bench.step()
-    assert (slow.length, slow.late_acks) == (4, 1)
-    bench.now_ns = 2 * HOUR
+    assert (slow.length, slow.late_acks) == (3, 1)
+    bench.publish(1)
+    assert bench.read(fast) == [4]
+    assert (slow.length, slow.discarded) == (4, 1)
+    bench.now_ns = 119 * SECOND
+    bench.step()
+    assert bench.read(slow) == [4]
+    bench.now_ns = HOUR
+    bench.step()
+    assert (slow.length, slow.discarded, bench.topics.next_deadline()) == (0, 4, None)
+    assert [(it["first"], it["last"]) for it in bench.of("discarded")] == [(1, 1), (2, 4)]
+
+
+def test_another_delivery_timeout_counts_for_what_is_pending() -> None:
+    bench = Bench()
+    slow = bench.subscribe()
+    bench.publish(1)
+    bench.now_ns = 5 * SECOND
+    bench.topics.handle_settings(NodeSettings(topics={"Games": Topic("discard_allowed", delivery_timeout_s=5)}))
+    bench.step()
+    assert (slow.length, slow.discarded) == (0, 1)
+
+
+def test_more_than_a_turn_takes_is_discarded_in_several(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And of a packet of which the strategy has let a part go, that part alone."""
+    monkeypatch.setattr(topic_root, "TURN_ASSIGNED", 2)
+    bench = Bench(10, strategy="discard_allowed", max_unacked=5, delivery_timeout_s=1)
+    slow = bench.subscribe()
     bench.publish(10)
-    assert bench.read(fast) == list(range(5, 15))
-    assert (slow.length, slow.discarded) == (10, 5)  # the eldest is young then
-    assert bench.read(slow) == list(range(5, 15))
-    assert [place for it in bench.of("discarded") for place in range(it["first"], it["last"] + 1)] == [1, 2, 3, 4, 5]
+    bench.now_ns = SECOND
+    bench.topics.advance(bench.now_ns)
+    assert (slow.discarded, bench.topics.next_deadline()) == (2, SECOND)
+    bench.rest()
+    assert (slow.discarded, slow.length) == (5, 5)
 
 
 @PER_PACKET

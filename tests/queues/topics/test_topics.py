@@ -20,7 +20,7 @@ from triack.queues.node_settings import NodeSettings, Strategy, Topic
 from triack.queues.topics.contents import DEAD_MAX, Contents
 from triack.queues.topics.dispatch_times import GRAINS, DispatchTimes
 from triack.queues.topics.leaving import Leaving
-from triack.queues.topics.strategies import over_limit, room_of
+from triack.queues.topics.strategies import room_of
 from triack.queues.topics.subscription import Subscription
 from triack.queues.topics.takers import Takers
 from triack.queues.topics.trie import Trie, stands_for
@@ -485,11 +485,6 @@ def test_messages_at_once_go_as_they_would_one_by_one(
         gone += 1
         values = [value + 1 for value in values]
     assert room_of(strategy, pending, most) == gone
-
-
-@given(st.integers(0, 9), st.integers(1, 5), st.integers(0, 20))
-def test_messages_that_find_too_many_are_those_put_above_the_limit(pending: int, limit: int, put: int) -> None:
-    assert over_limit(pending, limit, put) == sum(pending + one > limit for one in range(1, put + 1))
 
 
 # What a root remembers of a name follows the subscriptions that begin and end.

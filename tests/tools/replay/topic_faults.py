@@ -46,13 +46,14 @@ def plain(strategy: str = "discard_none", ack_wait_ns: int = 0) -> Topics:
 
 
 def discarding() -> Topics:
-    """A reader with ten messages of a minute ago and a limit of three loses one for each of ten new ones."""
+    """A reader loses ten messages that it has not acknowledged for a minute, and gets ten others."""
     world = Topics("discard_allowed")
     quick = world.subscribe("quick", limit=1_000)
     world.subscribe("slow", limit=3)
     world.publish()
     world.consume(quick, 10)
-    world.clock.tick(61 * SECOND_NS)
+    world.clock.tick(60 * SECOND_NS)
+    world.discard()
     world.publish()
     return world
 

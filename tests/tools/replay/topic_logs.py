@@ -128,29 +128,33 @@ class Topics(World):
         """The strategy lets go what it may, at one moment."""
         first, now_ns = self.head, self.clock.now_ns + MS
         counts: dict[str, int] = {}
-        drops: dict[str, list[int]] = {}
         while self.head < self.place and self.may_go(self.head):
             for reader in self.eligible(self.head):
                 reader.waiting.append(self.head)
                 counts[reader.name] = counts.get(reader.name, 0) + 1
                 self.dispatched_ns[self.head] = now_ns
-                eldest = reader.pending[0]
-                old = now_ns - self.dispatched_ns[eldest] > self.timeout_ns
-                if self.strategy == "discard_allowed" and len(reader.pending) > reader.limit and old:
-                    (reader.waiting if eldest in reader.waiting else reader.hand).remove(eldest)
-                    drops.setdefault(reader.name, []).append(eldest)
             self.head += 1
         if self.head > first:
-            self.say_dispatched(first, self.head - 1, counts, drops)
+            self.say_dispatched(first, self.head - 1, counts)
 
-    def say_dispatched(self, first: int, last: int, counts: dict[str, int], drops: dict[str, list[int]]) -> None:
-        at_ns = self.say("dispatched", first=first, last=last)["at_ns"]
+    def say_dispatched(self, first: int, last: int, counts: dict[str, int]) -> None:
+        self.say("dispatched", first=first, last=last)
         for name, count in counts.items():
             self.say_now("assigned", subscription=name, first=first, last=last, count=count)
-        for name, some in drops.items():
-            age_ns, pending = at_ns - self.dispatched_ns[some[-1]], len(self.readers[name].pending)
-            fields = {"first": some[0], "last": some[-1], "age_ns": age_ns, "pending": pending}
-            self.say_now("discarded", subscription=name, **fields)
+
+    def discard(self) -> None:
+        """Readers lose what they have not acknowledged in time."""
+        now_ns, say = self.clock.now_ns + MS, self.say
+        for reader in [it for it in self.readers.values() if not it.durable]:
+            old = [at for at in reader.pending if now_ns - self.dispatched_ns[at] >= self.timeout_ns]
+            for first, last in spans(old):
+                reader.waiting = [at for at in reader.waiting if not first <= at <= last]
+                reader.hand = [at for at in reader.hand if not first <= at <= last]
+                fields = {"first": first, "last": last, "age_ns": now_ns - self.dispatched_ns[last]}
+                say("discarded", subscription=reader.name, **fields, pending=len(reader.pending))
+                say = self.say_now
+        self.dispatch()
+        self.free()
 
     def free(self) -> None:
         """Delete what nobody wants, and nobody will get."""
@@ -187,6 +191,8 @@ class Topics(World):
     def consume(self, reader: Reader, count: int) -> None:
         """The reader takes and acknowledges messages one by one, as long as there are any."""
         for _ in range(count):
+            if self.strategy == "discard_allowed":
+                self.discard()
             if not self.take(reader, 1):
                 return
             self.settle_all(reader)

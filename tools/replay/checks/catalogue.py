@@ -267,10 +267,10 @@ CHECKS: Final[dict[str, Check]] = {
         "the messages, and which subscriptions had no room",
     ),
     "discard_rule": Check(
-        "Only under `discard_allowed`, and only when a message is dispatched to a subscription with more than "
-        "`max_unacked` pending, it loses one: its eldest, if that was dispatched more than `delivery_timeout` ago.",
-        "A loss that is allowed is a bounded one.",
-        "WSO2 Message Broker, Configuring the Message Delivery Strategy",
+        "Only under `discard_allowed`, and `delivery_timeout` after its dispatch, a message that is pending for a "
+        "subscription is dropped for it, the eldest first.",
+        "Earlier, and a subscriber loses what it may still acknowledge; later, and a stalled one fills the disk.",
+        "WSO2 Message Broker, Configuring the Message Delivery Strategy; deliveryTimeout in broker.xml",
         "what was dropped, and what it loses by the rule",
     ),
     "content_freed_early": Check(

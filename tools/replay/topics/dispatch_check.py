@@ -1,24 +1,23 @@
 """What the strategy of a topic lets go, and for whom it drops what: judged by counting along.
 
-| strategy | a message may go | afterwards, for each subscription that got it |
+| strategy | a message may go | a message that has been pending for ``delivery_timeout`` |
 |---|---|---|
-| ``discard_none`` | when a subscription has room, or there is none | |
-| ``slowest_sub_rate`` | when all of them have room | |
-| ``discard_allowed`` | as with ``discard_none`` | with more than ``max_unacked`` pending, the eldest of which was \
-dispatched more than ``delivery_timeout`` ago, that one is dropped |
+| ``discard_none`` | when a subscription has room, or there is none | stays |
+| ``slowest_sub_rate`` | when all of them have room | stays |
+| ``discard_allowed`` | as with ``discard_none`` | is dropped for the subscription |
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from triack.tools.replay.checks.findings import Record
-from triack.tools.replay.log.ranges import RangeSet, Span, size
+from triack.tools.replay.checks.findings import LATE_NS, Record
+from triack.tools.replay.log.ranges import Span
 from triack.tools.replay.topics.contents import Contents
 from triack.tools.replay.topics.subscription_check import Subscription
 
-__all__ = ["GRAINS", "RULES", "Drop", "Owed", "to_drop", "up_to"]
+__all__ = ["ALLOWED", "GRAINS", "RULES", "Ages", "Owed", "too_old", "up_to"]
 
 GRAINS: Final = 1_000
 """The age of a message may be too small by the timeout over this: so a topic need not keep a time for each."""
@@ -42,65 +41,61 @@ def up_to(strategy: str, eligible: Sequence[Subscription], got: dict[str, int]) 
     return min(rooms) if strategy == SLOWEST else max(rooms)
 
 
-class Drop:
-    """What a subscription loses at one moment under ``discard_allowed``.
+def too_old(subscription: Subscription, contents: Contents, now_ns: int, timeout_ns: int) -> list[Span]:
+    """Return the messages that a subscription may lose under ``discard_allowed``, from its eldest on.
 
     Args:
-        may: the messages that it may lose, from its eldest on.
-        may_count: how many these are.
-        must: how many of them it has to lose: the age of the others is within what a topic may be wrong by.
-
-    Attributes:
-        may: those of them that it has not lost yet.
-        must: as given.
-        taken: how many it has lost.
-    """
-
-    __slots__ = ("_left", "may", "must", "taken")
-
-    def __init__(self, may: list[Span], may_count: int, must: int) -> None:
-        self.may = may
-        self._left = may_count
-        self.must = must
-        self.taken = 0
-
-    def take(self, spans: list[Span]) -> bool:
-        """Messages are dropped. Returns whether these are the eldest of what it may lose."""
-        number = size(spans)
-        if not 0 < number <= self._left:
-            return False
-        left = RangeSet(self.may)
-        rest = RangeSet(self.may)
-        for span in spans:
-            rest.take(*span)
-        if size(left) - size(rest) != number or (rest and rest.lowest < spans[-1][1]):
-            return False
-        self.may, self._left, self.taken = list(rest), self._left - number, self.taken + number
-        return True
-
-
-def to_drop(subscription: Subscription, got: int, contents: Contents, now_ns: int, timeout_ns: int) -> Drop:
-    """Return what a subscription loses under ``discard_allowed``.
-
-    One message for each by which it goes beyond its limit, as long as its eldest is old enough. A topic may keep the
-    times of dispatch with an error of a thousandth of the timeout.
-
-    Args:
-        subscription: got the messages already.
-        got: how many.
+        subscription: not a durable one.
         contents: knows when messages were dispatched.
         now_ns: the moment.
-        timeout_ns: the age beyond which a message may be dropped.
+        timeout_ns: the age from which on a message is dropped.
     """
-    most = min(got, subscription.pending - subscription.max_unacked)
-    may, must = list[Span](), 0
-    for span in subscription.eldest(most):
+    found: list[Span] = []
+    for span in subscription.open:
         for first, last, at_ns in contents.dates(*span):
-            if now_ns - at_ns <= timeout_ns:
-                return Drop(may, size(may), must)
-            may.append((first, last))
-            must += last - first + 1 if now_ns - at_ns > timeout_ns + timeout_ns // GRAINS else 0
-    return Drop(may, size(may), must)
+            if now_ns - at_ns < timeout_ns:
+                return found
+            found.append((first, last))
+    return found
+
+
+class Ages:
+    """Finds what is pending for too long under ``discard_allowed``.
+
+    Attributes:
+        late_ns: from this age on a message is too old, with all that a topic and a busy machine may be late by.
+    """
+
+    __slots__ = ("_begun_ns", "_told", "_young_until_ns", "late_ns")
+
+    def __init__(self) -> None:
+        self.late_ns = 0
+        self._begun_ns = self._young_until_ns = 0
+        # By subscription: up to where that was told.
+        self._told: dict[str, int] = {}
+
+    def begin(self, now_ns: int, timeout_ns: int) -> None:
+        """This timeout is in force from now on: what is older is dropped now."""
+        self.late_ns = timeout_ns + timeout_ns // GRAINS + LATE_NS
+        self._begun_ns, self._young_until_ns = now_ns - timeout_ns, 0
+
+    def overdue(
+        self, subscriptions: Mapping[str, Subscription], contents: Contents, now_ns: int
+    ) -> Iterator[tuple[Subscription, Span, int]]:
+        """Yield what subscriptions should have lost, from the eldest on, and since when that is pending; each once."""
+        if now_ns < self._young_until_ns:
+            return
+        self._young_until_ns = now_ns + self.late_ns
+        for name, subscription in subscriptions.items():
+            if subscription.durable or not subscription.open:
+                continue
+            first = subscription.open.lowest
+            since_ns = max(next((at_ns for *_, at_ns in contents.dates(first, first)), now_ns), self._begun_ns)
+            if now_ns - since_ns <= self.late_ns:
+                self._young_until_ns = min(self._young_until_ns, since_ns + self.late_ns + 1)
+            elif first > self._told.get(name, 0):
+                last = self._told[name] = too_old(subscription, contents, now_ns, self.late_ns)[-1][1]
+                yield subscription, (first, last), since_ns
 
 
 class Owed:
@@ -109,15 +104,13 @@ class Owed:
     Args:
         record: the ``dispatched``.
         counts: how many messages each subscription got, by its name.
-        drops: what each is to lose.
     """
 
-    __slots__ = ("counts", "drops", "record")
+    __slots__ = ("counts", "record")
 
-    def __init__(self, record: Record, counts: dict[str, int], drops: dict[str, Drop]) -> None:
+    def __init__(self, record: Record, counts: dict[str, int]) -> None:
         self.record = record
         self.counts = counts
-        self.drops = drops
 
     def is_of(self, record: Record) -> bool:
         """Whether an ``assigned`` names these messages."""

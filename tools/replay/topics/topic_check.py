@@ -15,7 +15,7 @@ from triack.tools.replay.checks.findings import EVER, LATE_NS, UNSENT_NS, Due, O
 from triack.tools.replay.log.ranges import RangeSet, Span, size
 from triack.tools.replay.log.schema import EXPRESS, READER_COUNTS
 from triack.tools.replay.topics.contents import Contents
-from triack.tools.replay.topics.dispatch_check import ALLOWED, GRAINS, RULES, Drop, Owed, to_drop, up_to
+from triack.tools.replay.topics.dispatch_check import ALLOWED, GRAINS, RULES, Ages, Owed, too_old, up_to
 from triack.tools.replay.topics.passing_check import QUEUE as REMOTE
 from triack.tools.replay.topics.passing_check import Passing
 from triack.tools.replay.topics.patterns import full_name, matches
@@ -27,8 +27,8 @@ QUEUE: Final = "topic:"
 """How the name of the queue begins that the messages of a topic arrive in."""
 NAMED_MAX: Final = 8
 """Subscriptions that a finding names."""
-_FOLLOWS: Final = ("assigned", "discarded")
-"""Records that belong to the ``dispatched`` before them."""
+_FOLLOWS: Final = "assigned"
+"""The record that belongs to the ``dispatched`` before it."""
 
 
 class TopicJudge:
@@ -66,6 +66,7 @@ class TopicJudge:
         self._owed: Owed | None = None
         # Since when the strategy could let a message go.
         self._waits: Record = {}
+        self._ages = Ages()
         # How many messages were committed, by origin, stream and sequence, that have no places yet; and when.
         self._unplaced: dict[tuple[str, int, int], int] = {}
         self._unplaced_ns = 0
@@ -88,13 +89,15 @@ class TopicJudge:
             return
         if self._recovering and event != "topic_opened" and not record.get("recovered"):
             self._end_recovery(record)
-        if self._owed is not None and event not in _FOLLOWS:
+        if self._owed is not None and event != _FOLLOWS:
             self._require_owed(record)
         if not self._opened and event != "topic_opened":
             self._opened = True
             due = Due("given", self._node, self._start, end_ns=self._start)
             self._claim(record, f"{event}, and the topic was not opened in this start", -1, due)
         self._judge_unplaced(record)
+        if self._last and record["at_ns"] > self._last["at_ns"]:
+            self._judge_age(self._last)
         self._last = record
         handle = self._OF_ONE.get(event)
         if handle is None:
@@ -130,6 +133,7 @@ class TopicJudge:
         if not self._last:
             return
         self._passing.finish()
+        self._judge_age(self._last)
         for subscription in self._subscriptions.values():
             subscription.finish(self._last)
             if subscription.durable:
@@ -180,6 +184,7 @@ class TopicJudge:
         self._found, self._found_names = RangeSet(), set()
         self._seen = self._contents.next
         self._owed, self._waits = None, {}
+        self._ages = Ages()
         self._passing.handle_restart()
         self._unplaced.clear()
 
@@ -218,6 +223,7 @@ class TopicJudge:
     def _on_opened(self, record: Record) -> None:
         self._opened = True
         self._strategy, self._timeout_ns = record["strategy"], record["delivery_timeout_ns"]
+        self._ages.begin(record["at_ns"], self._timeout_ns)
         contents, first = self._contents, record["first"]
         if first < contents.next:
             if not self._recovering or contents.kept.overlap(first, contents.next):
@@ -528,8 +534,7 @@ class TopicJudge:
             self._give(subscription, *span)
         contents.dispatch(first, last, record["at_ns"])
         self._waits = {}
-        drops = {name: self._drop_of(record, name, count) for name, count in got.items()}
-        self._owed = Owed(record, got, drops)
+        self._owed = Owed(record, got)
 
     def _judge_room(self, record: Record, span: Span, eligible: list[Subscription], got: dict[str, int]) -> None:
         """Messages of one name go to all that are eligible for them: count them, and find those that had to stay."""
@@ -540,12 +545,6 @@ class TopicJudge:
             self._report(record, RULES[self._strategy], evidence, first + most, last=last)
         for subscription in eligible:
             got[subscription.name] = got.get(subscription.name, 0) + last - first + 1
-
-    def _drop_of(self, record: Record, name: str, count: int) -> Drop:
-        """Return what a subscription may lose, and has to lose, that got some messages."""
-        if self._strategy != ALLOWED:
-            return Drop([], 0, 0)
-        return to_drop(self._subscriptions[name], count, self._contents, record["at_ns"], self._timeout_ns)
 
     def _on_assigned(self, subscription: Subscription, record: Record) -> None:
         name, count, owed = record["subscription"], record["count"], self._owed
@@ -564,19 +563,22 @@ class TopicJudge:
         subscription.report(record, check, evidence, record["first"], last=record["last"])
 
     def _on_discarded(self, subscription: Subscription, record: Record) -> None:
-        """Some of the eldest messages are dropped; there may be several records of one subscription."""
-        drop = self._owed.drops.get(record["subscription"]) if self._owed is not None else None
+        """The eldest messages are dropped; there may be several records of one subscription."""
         first, last = record["first"], record["last"]
+        may = []
+        if self._strategy == ALLOWED and not subscription.durable:
+            may = too_old(subscription, self._contents, record["at_ns"], self._timeout_ns)
         dropped, foreign = subscription.open.overlap(first, last), list(subscription.open.missing(first, last))
+        is_eldest = bool(dropped) and dropped == subscription.eldest(size(dropped))
         last_ns = next((at_ns for *_, at_ns in self._contents.dates(last, last)), record["at_ns"])
         subscription.handle_discarded(dropped, self._contents.kept)
-        if drop is None or foreign or not drop.take(dropped):
-            evidence = f"dropped, and by the rule it loses {_said(drop.may if drop is not None else [])}"
+        if foreign or not is_eldest or not may or last > may[-1][1]:
+            evidence = f"dropped, and by the rule it loses {_said(may)}"
             subscription.report(record, "discard_rule", evidence, first, last=last)
             return
         short_ns = record["at_ns"] - last_ns - record["age_ns"]
-        if not 0 <= short_ns <= self._timeout_ns // GRAINS or record["pending"] < subscription.max_unacked:
-            evidence = f"{record['age_ns']} ns old, {record['pending']} pending, after {record['at_ns'] - last_ns} ns"
+        if not 0 <= short_ns <= self._timeout_ns // GRAINS:
+            evidence = f"{record['age_ns']} ns old, after {record['at_ns'] - last_ns} ns"
             subscription.report(record, "discard_rule", evidence, first, last=last)
 
     def _require_owed(self, record: Record) -> None:
@@ -588,11 +590,6 @@ class TopicJudge:
         for name, count in owed.counts.items():
             evidence = f"of the messages that were dispatched {count} are its own, and were not assigned to it"
             self._subscriptions[name].report(record, "topic_lost", evidence, first, last=last)
-        for name, drop in owed.drops.items():
-            if drop.taken < drop.must:
-                evidence = f"not dropped, and by the rule the subscription loses {_said(drop.may)}"
-                first, last = drop.may[0][0], drop.may[-1][1]
-                self._subscriptions[name].report(record, "discard_rule", evidence, first, last=last)
 
     def _judge_waiting(self, record: Record) -> None:
         """What the strategy lets go goes at once."""
@@ -613,6 +610,19 @@ class TopicJudge:
         takers = [it for it in self._takers(named[2]) if self._takes_now(it) and it.after < place]
         takers = [it for it in takers if not it.expired.overlap(place, place)]
         return up_to(self._strategy, takers, {}) != 0
+
+    def _judge_age(self, record: Record) -> None:
+        """Under ``discard_allowed`` no message stays pending for longer than the timeout.
+
+        Looked at when all is seen that was recorded at the moment of this record.
+        """
+        if self._strategy != ALLOWED or self._recovering or record["incarnation"] != self._start:
+            return
+        now_ns, late_ns = record["at_ns"], self._ages.late_ns
+        for subscription, (first, last), since_ns in self._ages.overdue(self._subscriptions, self._contents, now_ns):
+            evidence = f"pending for {now_ns - since_ns} ns, and after {self._timeout_ns} ns it is dropped"
+            due = awake(record, since_ns, since_ns + late_ns, now_ns)
+            subscription.report(record, "discard_rule", evidence, first, due, last=last)
 
     # ---- reports
 

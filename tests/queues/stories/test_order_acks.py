@@ -1,0 +1,124 @@
+"""How long order acks may wait: the origin of a stream says it, and its destination keeps to that, also over relays.
+
+Each story sends a message each 300 ms in virtual time, so that no burst ends, to a node that is configured differently.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from tests.queues.relays import Relays, line, post
+from tests.queues.world import SimNode, World
+from triack import policies
+from triack.base.units import MS, SECOND
+from triack.ordering.order_ack import STEPS_NS, AckWait
+from triack.queues.node_settings import NodeSettings
+from triack.queues.streams.outgoing_stream import OutgoingStream
+
+ROUND_MS = 60
+"""More than a round trip, with its commits, over one relay."""
+
+
+def longest_wait_ms(world: World, node: SimNode, to: str, messages: int = 70) -> int:
+    """The longest that a message had no order ack yet, with one of them each 300 ms."""
+    sent_ns: dict[int, int] = {}
+    longest_ns = 0
+    for _ in range(messages):
+        post(node, to, b"x")
+        posted_ns = world.now_ns
+        for _ in range(30):
+            world.run(10 * MS)
+            for packet in only(node).sequence.entries:
+                longest_ns = max(longest_ns, world.now_ns - sent_ns.setdefault(packet, posted_ns))
+    return longest_ns // MS
+
+
+def only(node: SimNode) -> OutgoingStream:
+    """The one outgoing stream of a node."""
+    (outgoing,) = node.outbox.streams
+    return outgoing
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    """Two nodes in a simulated world."""
+    made = World(1)
+    yield made
+    made.close()
+
+
+CASES = [
+    ("AMPS", "DEFAULT", 1_000),
+    ("SOLACE", "DEFAULT", 1_000),
+    ("SOLACE", "MSMQ", 1_000),
+    ("HORNETQ", "HORNETQ", 2_000),
+    ("HORNETQ", "DEFAULT", 2_000),
+    ("MSMQ", "DEFAULT", 10_000),
+    ("MSMQ", "AMPS", 1_000),
+]
+"""Origin, destination, and how long an order ack waits: the origin's delay, at most the destination's own."""
+
+
+@pytest.mark.parametrize(("origin", "destination", "delay_ms"), CASES)
+def test_a_message_is_ordered_after_the_interval_of_its_origin_and_never_resent(
+    world: World, origin: str, destination: str, delay_ms: int
+) -> None:
+    node = world.node("a", policies.PRESETS[origin])
+    other = world.node("b", policies.PRESETS[destination], ["q"])
+    assert delay_ms <= longest_wait_ms(world, node, other.address) < delay_ms + ROUND_MS
+    assert only(node).sequence.resends == 0
+
+
+@pytest.mark.parametrize(("origin", "destination", "delay_ms"), CASES[:5])
+def test_an_interval_travels_with_the_stream_over_relays(origin: str, destination: str, delay_ms: int) -> None:
+    """The settings of the relay, which are MSMQ's, are not asked."""
+    net = by_relay(policies.PRESETS[origin], policies.PRESETS[destination])
+    assert delay_ms <= longest_wait_ms(net.world, net.nodes["a"], "b") < delay_ms + ROUND_MS
+    assert only(net.nodes["a"]).sequence.resends == 0
+    net.world.close()
+
+
+def by_relay(origin: NodeSettings, destination: NodeSettings) -> Relays:
+    """Two nodes with a relay between them."""
+    return line("arb", settings={"a": origin, "r": policies.MSMQ, "b": destination})
+
+
+def test_a_lone_message_waits_for_the_whole_interval(world: World) -> None:
+    """Its destination would acknowledge it half a second after the burst; AMPS does so each interval."""
+    node, other = world.node("a", policies.amps(ack_conflation_s=3)), world.node("b", None, ["q"])
+    post(node, other.address, b"x")
+    world.run(2_990 * MS)
+    assert only(node).busy
+    world.run(ROUND_MS * MS)
+    assert not only(node).busy
+
+
+@pytest.mark.parametrize("restarted", ["r", "b"])
+def test_after_a_restart_the_interval_of_the_origin_holds_again(restarted: str) -> None:
+    net = line("arb", settings={"a": policies.SOLACE, "b": policies.MSMQ})
+    longest_wait_ms(net.world, net.nodes["a"], "b", 3)
+    net.nodes[restarted].restart()
+    longest_wait_ms(net.world, net.nodes["a"], "b", 100)  # until its neighbours have noticed
+    assert longest_wait_ms(net.world, net.nodes["a"], "b", 20) < 1_000 + ROUND_MS
+    net.world.close()
+
+
+def test_the_destination_decides_for_a_node_that_states_nothing(world: World) -> None:
+    """As nodes of earlier versions, which say nothing of it when a session opens, nor in the headers for relays."""
+    node, other = world.node("a", policies.AMPS), world.node("b", None, ["q"])
+    node.live.handshakes._own_introduction.keywords["ack_wait"] = None  # noqa: SLF001 - there is no such node at hand
+    assert longest_wait_ms(world, node, other.address) >= 10_000
+
+
+def test_the_wish_of_an_origin_is_clamped_to_what_its_destination_waits(world: World) -> None:
+    """A day is ten seconds, in both ways of saying it."""
+    day = replace(policies.DEFAULT, order=replace(policies.DEFAULT.order, order_ack_idle_s=86_400, seq_resend_13_s=1e6))
+    day = replace(day, order=replace(day.order, seq_max_ack_delay_s=86_400))
+    node, other = world.node("a", day), world.node("b", None, ["q"])
+    post(node, other.address, b"x")
+    world.run(SECOND)
+    (stream,) = other.live.inbox.streams
+    assert stream.ack_wait == AckWait(86_400 * SECOND, 86_400 * SECOND)
+    assert stream.sequence.ack.terms.delay_ns == stream.sequence.ack.terms.idle_ns == 10 * SECOND
+    assert AckWait.stated(day.order).code == AckWait(STEPS_NS[-1], STEPS_NS[-1]).code
