@@ -9,6 +9,7 @@ from click.testing import CliRunner
 
 from tests.tools.replay.builder import ALPHA, BETA, healthy
 from triack.base.errors import ReplayError
+from triack.tools.chaos.run import run_seed
 from triack.tools.commands import watching
 from triack.tools.commands.log import log
 from triack.tools.replay.engines.local_engine import replay_local
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+RELAYED, TOPICS = 1_000_001, 2_000_002
+"""Seeds of the simulated world in which packets are lost."""
 
 
 def rows_of(table: "DataFrame") -> list[str]:
@@ -53,6 +57,23 @@ def test_the_command_says_how_far_it_is(spark: "SparkSession", tmp_path: Path, m
     result = CliRunner().invoke(log, ["tables", str(tmp_path / "logs"), "--out", str(tmp_path / "out")])
     assert result.exit_code == 0, result.output
     assert re.fullmatch(r"writing tables: step \d+, [\d,]+ of its [\d,]+ tasks done", result.stderr.splitlines()[0])
+
+
+def test_every_table_is_the_same_of_a_frame_that_is_not_cached(spark: "SparkSession", tmp_path: Path) -> None:
+    """Of runs with losses, relays and topics: each table reads the logs anew, some of them several times."""
+    from triack import replay
+
+    for seed in (RELAYED, TOPICS):
+        for name, content in run_seed(seed).logs.items():
+            (tmp_path / f"{seed}-{name}").write_bytes(content)
+    records = replay.load(spark, str(tmp_path))
+    plain, cached = replay.tables(records), replay.tables(replay.load(spark, str(tmp_path)).cache())
+    assert set(plain) == set(cached)
+    for name in cached:
+        assert rows_of(plain[name]) == rows_of(cached[name]), name
+    used = {row.change for row in cached["commits"].select("change").distinct().collect()}
+    assert used >= {"queued", "relayed", "committed"}
+    assert not any(cached[name].isEmpty() for name in ("placements", "dispatches", "resends", "outages"))
 
 
 def test_a_run_adds_what_is_new_and_a_run_that_died_is_made_again(
