@@ -305,6 +305,8 @@ class StreamJudge(LaneReporter):
         node = record["node"]
         if node == self._origin:
             self._judge_first_hop(record)
+            if "hops" in record and node in self._copies:
+                self._copies[node].is_relayed = True
         elif node in self._relays:
             self._relays[node].handle_sent(record)
         else:
@@ -407,6 +409,8 @@ class StreamJudge(LaneReporter):
     def _on_order_ack_received(self, record: Record) -> None:
         sequence = record["sequence"]
         story = self._stories[sequence]
+        if record["node"] in self._copies:
+            self._copies[record["node"]].handle_freed(record, story.acked + 1, record["number"])
         story.forget(record["number"], record["incarnation"], record["n"])
         place = record["node"], record["incarnation"], record["n"], record["wall_ns"]
         self._order_acked.setdefault((sequence, record["number"]), place)
@@ -455,6 +459,8 @@ class StreamJudge(LaneReporter):
     def _on_freed(self, record: Record) -> None:
         if record["event"] == "~stored" and record["class"] == RECOVERABLE and record["node"] == self._origin:
             self._stories[record["sequence"]].store(record)
+            if record["node"] in self._copies:
+                self._copies[record["node"]].handle_stored(record, self._stories[record["sequence"]].weights)
         self._sender(record["node"]).handle_freed(record)
         if record["node"] in self._relays:
             self._relays[record["node"]].handle_acked(record)
@@ -551,7 +557,8 @@ class StreamJudge(LaneReporter):
             relay.finish(self._later(node))
         for node, copies in self._copies.items():
             if node in self._last:
-                copies.finish(self._last[node], self._later(node))
+                peers = {peer for sender, peer in self._hops if sender == node}
+                copies.finish(self._last[node], self._later(node), peers)
         self._judge_names()
         self._judge_ends()
         self._judge_removals()
