@@ -295,11 +295,13 @@ class StreamJudge(LaneReporter):
             number += packets
 
     def _put(self, story: Story, first: int, last: int, messages: int) -> None:
-        if not story.weights.put(first, last, messages):
+        others = story.weights.put(first, last, messages)
+        if not others:
             return
         if self._forgets and not (self._goes_on and story.counted.numbers.overlap(first, last)):
             raise DisorderError
-        story.raised.add(first, last)
+        for span in others:
+            story.raised.add(*span)
 
     def _on_sent(self, record: Record) -> None:
         node = record["node"]
@@ -854,10 +856,9 @@ class StreamJudge(LaneReporter):
         self._at(record, "lost", evidence, sequence, *dues, number=first, last=last, value=weight)
 
     def _judge_queued_counts(self, sequence: int, story: Story) -> None:
-        for span in story.raised:
-            for first, last in story.counted.numbers.overlap(*span):
-                evidence = "they hold more messages than when they were counted"
-                self._at(self._origins_last(), "claims", evidence, sequence, number=first, last=last)
+        for first, last in story.raised:
+            evidence = f"records differ on the messages in them; {self._messages_of(sequence, story, first, last)}"
+            self._at(self._origins_last(), "claims", evidence, sequence, number=first, last=last)
         fresh, story.fresh = story.fresh, []
         for first, last, count in fresh:
             packets, messages = story.weights.total(first, last)
@@ -868,6 +869,15 @@ class StreamJudge(LaneReporter):
             if packets == last - first + 1 and messages != count:
                 evidence = f"{counted(count, 'message')} queued in {first}..{last}, their packets hold {messages}"
                 self._at(self._origins_last(), "claims", evidence, sequence, number=first, last=last)
+
+    def _messages_of(self, sequence: int, story: Story, first: int, last: int) -> str:
+        """Say how many messages packets had wherever they arrived, and at most."""
+        said = []
+        for node, receiver in sorted(self._receivers.items()):
+            known = receiver.sequences.get(sequence)
+            if known is not None and (messages := known.counts.total(first, last)[1]):
+                said.append(f"{messages} arrived at {node}, ")
+        return f"{''.join(said)}and {story.weights.total(first, last)[1]} is the most"
 
     def _judge_repeats(self, sequence: int, story: Story) -> None:
         """Report packets that one destination committed more than once."""
