@@ -136,7 +136,9 @@ class TriackReader(DataSourceReader):
         here = [path for path in self._paths if not is_remote(path)]
         parts: list[InputPartition] = []
         if here:
-            listing = list_logs(map(local_path, expand(here))).require_all()
+            # Spark's workers may have another working directory.
+            names = [os.path.abspath(local_path(path)) for path in expand(here)]  # noqa: PTH100 - a link keeps its name
+            listing = list_logs(names).require_all()
             parts += _packed(listing.logs, "", self._tasks)
         for path in self._paths:
             if is_remote(path):
