@@ -70,7 +70,9 @@ FIELDS: Final[dict[str, Field]] = {
     "class": Field(str, "`express`, `recoverable` or `transactional`"),
     "origin": Field(str, "id of the node that the messages come from"),
     "stream": Field(
-        int, "the origin's number for one stream: one destination queue of one peer in one class and of one priority"
+        int,
+        "the origin's number for one stream: one destination queue of one peer in one class and of one priority. 0: "
+        "dead letters, which their node puts into their queue itself; records tell only how they leave it",
     ),
     "sequence": Field(int, "the stream's sequence id: only grows"),
     "number": Field(

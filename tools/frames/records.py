@@ -8,11 +8,10 @@ they judge.
 from __future__ import annotations
 
 import glob
-import operator
 import os
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Final
 
 from triack.base.errors import ReplayError, UsageError
 from triack.base.printable import escaped
@@ -21,7 +20,7 @@ from triack.tools.replay.engines.spark_engine import deal_records, judge_dealt, 
 from triack.tools.replay.engines.spark_found import Found
 from triack.tools.replay.log.columns import BATCH_RECORDS, SPARK_COLUMNS, SPARK_SCHEMA, pack
 from triack.tools.replay.log.files import Reading, Record
-from triack.tools.replay.log.listing import PARQUET_SUFFIX, is_remote, local_path
+from triack.tools.replay.log.listing import is_remote, local_path
 from triack.tools.replay.log.schema import BROKEN, Verdict
 
 if TYPE_CHECKING:
@@ -70,97 +69,34 @@ def expand(paths: Iterable[str]) -> list[str]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """Which part of the table is wanted.
-
-    Attributes:
-        columns: their names, in order.
-        tests: column, test and value: rows that do not pass all of them are left out.
-    """
-
-    columns: tuple[str, ...] = ()
-    tests: tuple[tuple[str, str, Any], ...] = ()
-
-    def passes(self, record: Record) -> bool:
-        """Whether a record passes all tests. As in SQL, nothing is like a value that is not there."""
-        for name, test, value in self.tests:
-            own = record.get(name)
-            if own is None or not TESTS[test](own, value):
-                return False
-        return True
-
-    def is_over(self, record: Record) -> bool:
-        """Whether no later record of a segment passes either: it is of another node or start, or too late."""
-        for name, test, value in self.tests:
-            constant = name in ("node", "incarnation")
-            rising = name in ("n", "at_ns", "wall_ns") and test in ("EqualTo", "LessThan", "LessThanOrEqual")
-            if constant and not TESTS[test](record[name], value):
-                return True
-            if rising and record[name] > value:
-                return True
-        return False
-
-
-TESTS: Final[dict[str, Callable[[Any, Any], bool]]] = {
-    "EqualTo": operator.eq,
-    "GreaterThan": operator.gt,
-    "GreaterThanOrEqual": operator.ge,
-    "LessThan": operator.lt,
-    "LessThanOrEqual": operator.le,
-    "In": lambda own, values: own in values,
-    "IsNotNull": lambda own, _: own is not None,
-}
-"""The filters of Spark that are tested while a log is read, by their names there."""
-
-
-def tabulate(reading: Reading, size: int, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+def tabulate(reading: Reading, size: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """Yield the records of a file as batches of the table.
 
     Args:
         reading: the file.
         size: bytes that it had when it was listed.
-        wanted: which columns and rows. What lies behind the last row that can be wanted is not read.
+        columns: the names of those that are wanted, in order.
 
     Raises:
         ReplayError: it is damaged, or not all of it was read.
     """
-    file, line, is_whole = escaped(reading.path), 0, True
-    names = [name for name in wanted.columns if name not in _PLACE]
-    some: list[Record] = []
-    lines: list[int] = []
+    file, line = escaped(reading.path), 1
     for _, records in reading.segments():
-        for record in records:
-            line += 1
-            if wanted.passes(record):
-                some.append(record)
-                lines.append(line)
-            elif wanted.tests and wanted.is_over(record):
-                is_whole = False
-                break
-            if len(some) == BATCH_RECORDS:
-                yield _batch(some, names, file, lines, wanted.columns)
-                some, lines = [], []
-        if not is_whole and not reading.path.endswith(PARQUET_SUFFIX):
-            break
-        # Of a file with several segments, the rest of one that is over.
-        line += sum(1 for _ in records)
-    if some:
-        yield _batch(some, names, file, lines, wanted.columns)
-    if is_whole:
-        reading.compare(size)
+        while some := list(islice(records, BATCH_RECORDS)):
+            yield _batch(some, file, line, columns)
+            line += len(some)
+    reading.compare(size)
     if reading.fault:
         raise ReplayError(f"{file} {reading.fault}")
 
 
-def _batch(
-    records: list[Record], names: list[str], file: str, lines: list[int], columns: tuple[str, ...]
-) -> pa.RecordBatch:
+def _batch(records: list[Record], file: str, line: int, columns: Sequence[str]) -> pa.RecordBatch:
     import pyarrow as pa
 
+    names = [name for name in columns if name not in _PLACE]
     made = dict(zip(names, pack(records, names).columns, strict=True))
     made["file"] = pa.array([file] * len(records), pa.string())
-    made["line"] = pa.array(lines, pa.int64())
+    made["line"] = pa.array(range(line, line + len(records)), pa.int64())
     return pa.RecordBatch.from_arrays([made[name] for name in columns], list(columns))
 
 

@@ -3,10 +3,9 @@
 Python's workers find and read the files, with PyArrow's file systems. ``load`` gives it the files that it has listed;
 paths of other machines it leaves to Spark, which uses whatever the cluster is configured for.
 
-Spark pushes filters into it: comparisons of a column with a value, ``in`` and ``is not null``. Rows that do not pass
-are never made. Of a segment of another node, or behind the end of a time, the rest is not even read, so damage there is
-not noticed. Spark tells no data source in Python which columns it needs: name them by ``schema``, or ``columns`` of
-``load``.
+It takes no filters. Spark keeps those that a source in Python has taken with the table, and not with each use of it:
+a frame that is used twice with two filters would have the rows of the last one in both places. Nor does Spark say which
+columns it needs: name them by ``schema``, or ``columns`` of ``load``.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import partial
@@ -25,12 +24,12 @@ from weakref import WeakSet
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from triack.base.errors import ReplayError, UsageError
-from triack.replay.records import COLUMNS, TABLE, TESTS, Wanted, column, expand, tabulate
+from triack.replay.records import COLUMNS, TABLE, column, expand, tabulate
 from triack.tools.replay.engines.spark_files import TASK_BYTES, list_files, processors, tabulate_files
-from triack.tools.replay.log.columns import SPARK_COLUMNS
 from triack.tools.replay.log.files import Reading
 from triack.tools.replay.log.listing import (
     SUFFIXES,
+    VIOLATIONS,
     Listed,
     by_either_name,
     is_remote,
@@ -43,7 +42,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyarrow.fs import FileSystem
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.datasource import Filter
     from pyspark.sql.types import StructType
 
 
@@ -52,13 +50,11 @@ _known: WeakSet[SparkSession] = WeakSet()
 
 
 def register(spark: SparkSession) -> None:
-    """Let ``spark.read.format("triack")`` read session logs, with filters pushed down.
+    """Let ``spark.read.format("triack")`` read session logs.
 
     Args:
         spark: the Spark session; its workers need Triack and PyArrow.
     """
-    # A source that takes filters must not be used without this.
-    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
     if spark not in _known:
         spark.dataSource.register(TriackSource)
         _known.add(spark)
@@ -125,19 +121,7 @@ class TriackReader(DataSourceReader):
         self._paths = list(paths)
         self._files = list(files)
         self._tasks = tasks
-        self._wanted = Wanted(tuple(columns))
-
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name for it
-        """Take the filters that can be tested while a log is read; return the others."""
-        tests = []
-        for it in filters:
-            test = type(it).__name__
-            path: tuple[str, ...] = getattr(it, "attribute", ())
-            if test in TESTS and len(path) == 1 and path[0] in SPARK_COLUMNS:
-                tests.append((path[0], test, getattr(it, "value", None)))
-            else:
-                yield it
-        self._wanted = Wanted(self._wanted.columns, tuple(tests))
+        self._columns = tuple(columns)
 
     def partitions(self) -> Sequence[InputPartition]:
         """As many as tasks run at a time, or one for every 16 MiB; each has about as much to read.
@@ -152,7 +136,9 @@ class TriackReader(DataSourceReader):
         here = [path for path in self._paths if not is_remote(path)]
         parts: list[InputPartition] = []
         if here:
-            listing = list_logs(map(local_path, expand(here))).require_all()
+            # Spark's workers may have another working directory.
+            names = [os.path.abspath(local_path(path)) for path in expand(here)]  # noqa: PTH100 - a link keeps its name
+            listing = list_logs(names).require_all()
             parts += _packed(listing.logs, "", self._tasks)
         for path in self._paths:
             if is_remote(path):
@@ -169,13 +155,13 @@ class TriackReader(DataSourceReader):
                 opened = by_either_name(path, lambda name: system.open_input_stream(name, compression=None))  # noqa: B023
                 with opened as file:
                     content = file.read()
-            yield from tabulate(Reading(path, content), size, self._wanted)
+            yield from tabulate(Reading(path, content), size, self._columns)
 
 
 def load(spark: SparkSession, *paths: str, columns: Sequence[str] | None = None) -> DataFrame:
     """Return the records of session logs, and of Parquet files that were made of them.
 
-    Files of this machine are read by the data source ``triack``; Spark pushes filters into it.
+    Files of this machine are read by the data source ``triack``.
 
     Args:
         spark: the Spark session; its workers need Triack and PyArrow.
@@ -191,7 +177,7 @@ def load(spark: SparkSession, *paths: str, columns: Sequence[str] | None = None)
     schema = ", ".join(column(name) for name in columns) if columns is not None else TABLE
     listing = list_files(spark, expand(paths)).require_all()
     if any(is_remote(it.path) for it in listing.logs):
-        wanted = Wanted(tuple(columns) if columns is not None else COLUMNS)
+        wanted = COLUMNS if columns is None else tuple(columns)
         return tabulate_files(spark, listing).mapInArrow(partial(_load_files, wanted), schema)
     register(spark)
     files = json.dumps([[it.path, it.size] for it in listing.logs])
@@ -199,10 +185,10 @@ def load(spark: SparkSession, *paths: str, columns: Sequence[str] | None = None)
     return reader.option("tasks", processors(spark)).load()
 
 
-def _load_files(wanted: Wanted, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _load_files(columns: Sequence[str], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         for row in batch.to_pylist():
-            yield from tabulate(Reading(os.fsdecode(row["name"]), row["content"]), row["size"], wanted)
+            yield from tabulate(Reading(os.fsdecode(row["name"]), row["content"]), row["size"], columns)
 
 
 def _packed(files: Sequence[Listed], root: str, tasks: int) -> list[InputPartition]:
@@ -240,7 +226,11 @@ def _list_away(path: str) -> list[Listed]:
     if info.type == FileType.NotFound:
         raise ReplayError(f"no such directory: {path}")
     there = [info] if info.is_file else system.get_file_info(FileSelector(root, recursive=True))
-    found = [it for it in there if it.is_file and it.size and refusal_of(it.base_name) is not None]
+    found = [
+        it
+        for it in there
+        if it.is_file and it.size and it.base_name != VIOLATIONS and refusal_of(it.base_name) is not None
+    ]
     if pattern != root:
         # A pattern names files, or directories that are searched in depth.
         depth = pattern.count("/") + 1

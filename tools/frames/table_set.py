@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Final, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pyspark.sql import functions as f
 from pyspark.sql.types import DateType, IntegerType
+from pyspark.sql.utils import is_remote as is_connect
 
 from triack.base.errors import ReplayError
 from triack.base.printable import escaped
@@ -21,7 +23,7 @@ from triack.replay.source import load
 from triack.tools.replay.engines.spark_engine import find_violations
 from triack.tools.replay.engines.spark_files import list_files
 from triack.tools.replay.engines.spark_session import compiling
-from triack.tools.replay.log.listing import complete
+from triack.tools.replay.log.listing import complete, is_remote, local_path
 from triack.tools.replay.tables.facts import FACTS, READ
 from triack.tools.replay.tables.summaries import SUMMARIES, summarize, summary
 
@@ -165,11 +167,13 @@ def write(spark: SparkSession, paths: Iterable[str], out: str) -> Written:
     """
     given = expand(paths)
     added = append(spark, given, out)
-    _summarize(spark, out, added.batches)
+    is_new = _made(spark, out) < added.batches
+    if is_new:
+        _summarize(spark, out, added.batches)
     found = find_violations(spark, given)
-    found.coalesce(1).write.mode("overwrite").parquet(f"{out}/{VIOLATIONS}")
-    until = spark.createDataFrame([(added.batches,)], "batches int")
-    until.coalesce(1).write.mode("overwrite").parquet(f"{out}/made")
+    _replace(spark, found, f"{out}/{VIOLATIONS}")
+    if is_new:
+        _replace(spark, spark.createDataFrame([(added.batches,)], "batches int"), f"{out}/made")
     broken = found.count()
     found.unpersist()
     return Written(added.files, added.records, broken)
@@ -182,9 +186,25 @@ def _summarize(spark: SparkSession, out: str, batches: int) -> None:
     _, sizes = _known(spark, out)
     with _compiling_for(spark, sum(sizes.values())):
         for name in SUMMARIES:
-            summary(name, facts, made).coalesce(1).write.mode("overwrite").parquet(f"{out}/{name}")
+            _replace(spark, summary(name, facts, made), f"{out}/{name}")
             # Read back, and not computed once more for those that are made of it.
             made[name] = spark.read.parquet(f"{out}/{name}")
+
+
+def _replace(spark: SparkSession, frame: DataFrame, path: str) -> None:
+    """Write a table beside the one that is there, and put it in its place, as others may read that meanwhile."""
+    rows = frame.coalesce(1).write.mode("overwrite")
+    if is_connect():  # which has no way to rename
+        rows.parquet(path)
+        return
+    rows.parquet(f"{path}.new")
+    session: Any = spark
+    hadoop = session._jvm.org.apache.hadoop.fs  # noqa: SLF001 - Spark has no other way to Hadoop's file systems
+    here, new = hadoop.Path(path), hadoop.Path(f"{path}.new")
+    system = here.getFileSystem(session._jsc.hadoopConfiguration())  # noqa: SLF001 - the same
+    system.delete(here, True)
+    if not system.rename(new, here):
+        raise ReplayError(f"cannot rename {path}.new to {path}")
 
 
 def _compiling_for(spark: SparkSession, size_bytes: int) -> AbstractContextManager[None]:
@@ -218,6 +238,7 @@ def append(spark: SparkSession, paths: Sequence[str], out: str, *, may_be_empty:
     Raises:
         ReplayError: as of ``write``.
     """
+    _refuse_within(paths, out)
     listing = list_files(spark, paths, may_be_empty=may_be_empty).require_all()
     batch, known = _known(spark, out)
     new = {it.path: it.size for it in listing.logs if known.get(escaped(complete(it.path)), -1) < it.size}
@@ -237,6 +258,16 @@ def append(spark: SparkSession, paths: Sequence[str], out: str, *, may_be_empty:
     read = [(escaped(complete(path)), size, TABLES_VERSION) for path, size in new.items()]
     spark.createDataFrame(read, _FILES).coalesce(1).write.mode("overwrite").parquet(f"{out}/files/batch={batch}")
     return Added(len(new), records, batch + 1)
+
+
+def _refuse_within(paths: Iterable[str], out: str) -> None:
+    """Raise if the tables would be among the logs, where a replay would take their files for logs."""
+    if is_remote(out):
+        return
+    place = Path(local_path(out)).resolve()
+    for path in paths:
+        if not is_remote(path) and Path(local_path(path)).resolve() in (place, *place.parents):
+            raise ReplayError(f"{out} is within {path}, where a replay would take its files for logs")
 
 
 def _known(spark: SparkSession, out: str) -> tuple[int, dict[str, int]]:

@@ -35,6 +35,8 @@ _CALLED: Final = re.compile(r"An error occurred while calling \S+$")
 """How py4j begins; Java's own message is in the next line."""
 _AWAITED: Final = "Exception thrown in awaitResult:"
 """How Spark begins where it waited for another thread; what that said is in the first cause."""
+_TRACED: Final = "Traceback (most recent call last):"
+"""How Python begins; what was raised is in the first line behind it that is not indented."""
 _CAUSE: Final = re.compile(r"Caused by: (?:java\.util\.concurrent\.ExecutionException: )?")
 
 
@@ -179,6 +181,11 @@ def _comes_of_interrupt(error: BaseException | None) -> bool:
 def reason_of(text: str) -> str:
     """Summarize an error of Spark in a line: why, where it comes from Java, and not which call it was."""
     lines = [line for line in text.strip().splitlines() if line]
+    if any(line.endswith(_TRACED) for line in lines):
+        at = next(at for at, line in enumerate(lines) if line.endswith(_TRACED))
+        raised = next((line for line in lines[at + 1 :] if not line.startswith(" ")), text)
+        hint = "; PYSPARK_PYTHON names the Python of the workers, which need triack[spark]"
+        return f"a worker in Python: {raised}{hint if raised.startswith('ModuleNotFoundError') else ''}"
     reason = next((line.removeprefix(": ") for line in lines if not _CALLED.match(line)), text)
     if _AWAITED not in reason:
         return reason

@@ -65,5 +65,5 @@ def test_a_table_that_somebody_has_changed_is_judged_or_refused(spark: "SparkSes
     assert judged.verdict == "fail"
     assert judged.violations == replay.verdict(records).violations
     assert judged.files == {"all": judged.records}
-    with pytest.raises(ReplayError, match=r"-000001\.jsonl.* line \d+ is damaged: \w+ with the fields"):
+    with pytest.raises(ReplayError, match=r"-00000\d\.jsonl.* line \d+ is damaged: \w+ with the fields"):
         replay.verdict(records.withColumn("queue", f.lit(None).cast("string")))

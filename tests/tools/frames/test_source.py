@@ -45,41 +45,38 @@ def test_several_paths_and_patterns_are_read_and_an_empty_path_is_none(
             read.load(paths).count()
 
 
-def test_filters_are_tested_where_the_logs_are_read(spark: "SparkSession", logs: Path, records: "DataFrame") -> None:
+@pytest.mark.parametrize("by_format", [False, True])
+def test_a_frame_that_is_used_twice_has_the_rows_of_each_use(
+    spark: "SparkSession", logs: Path, by_format: bool
+) -> None:
+    """In a union, in a join with itself and in a query within one; also where the session pushes filters down."""
+    from pyspark.sql import functions as f
+
     from triack import replay
 
-    found = replay.load(spark, str(logs))
-    first = records.where(f"node = '{ALPHA}'").agg({"wall_ns": "min"}).collect()[0][0]
-    for where in (
-        f"node = '{ALPHA}'",
-        "event in ('packet_sent', 'committed') and session is null",
-        f"wall_ns < {first + 5_000_000} and node = '{ALPHA}'",
-        "session = '0000000000000001' and packet >= 2",
-        "line > 3 and event like 'packet%'",
-    ):
-        assert found.where(where).exceptAll(records.where(where)).isEmpty()
-        assert found.where(where).count() == records.where(where).count() > 0 or "is null" in where
-
-
-def test_what_cannot_pass_a_filter_is_not_read(tmp_path: Path) -> None:
-    """Of a segment of another node its first line alone; of one that goes on behind a time, nothing behind that."""
-    pytest.importorskip("pyspark")
-    from pyspark.sql.datasource import EqualTo, LessThan
-
-    from triack.replay.source import TriackReader
-
-    world = healthy()
-    world.save(tmp_path)
-    (file,) = tmp_path.glob("beta/*-000001-000001.jsonl")
-    lines = file.read_text().splitlines(keepends=True)
-    file.write_text("".join([*lines[:3], "damaged\n", *lines[4:]]))
-    early = world.beta.records[1]["wall_ns"] + 1
-    for unread in (EqualTo(("node",), ALPHA), LessThan(("wall_ns",), early)):
-        reader = TriackReader([str(tmp_path)], ["node", "wall_ns"])
-        assert list(reader.pushFilters([unread])) == []
-        rows = [row for part in reader.partitions() for batch in reader.read(part) for row in batch.to_pylist()]
-        assert rows
-        assert all(row["node"] == ALPHA or row["wall_ns"] < early for row in rows)
+    replay.register(spark)
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    try:
+        plain = spark.read.format("triack").load(logs.as_uri()) if by_format else replay.load(spark, str(logs))
+        for frame in (plain, cached := replay.load(spark, str(logs)).cache()):
+            frame.createOrReplaceTempView("plain" if frame is plain else "cached")
+        events = ("queued", "committed", "handed")
+        ends = "s.event = 'packet_sent' and r.event = 'packet_received'"
+        queries = (
+            " union all ".join(
+                f"select event, count(*) from it where event = '{name}' group by event" for name in events
+            ),
+            f"select s.n, r.n from it s join it r using (session, packet) where {ends}",
+            "select n from it where event = 'committed' and origin in (select node from it where event = 'queued')",
+            f"select event, count(*) from it where node = '{ALPHA}' and line > 3 group by event",
+        )
+        for query in queries:
+            rows = [sorted(spark.sql(query.replace(" it", f" {name}")).collect()) for name in ("plain", "cached")]
+            assert rows[0] == rows[1] != [], query
+        assert plain.where(f.col("event") == "queued").count() < plain.count() == cached.count()
+        cached.unpersist()
+    finally:
+        spark.conf.unset("spark.sql.python.filterPushdown.enabled")
 
 
 def test_columns_are_named_and_have_their_types(spark: "SparkSession", logs: Path, records: "DataFrame") -> None:

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 from click.testing import CliRunner
 
-from tests.tools.replay.builder import ALPHA, BETA, healthy
+from tests.tools.replay.builder import ALPHA, BETA, MS, healthy, place
+from tests.tools.replay.relays import RHO, TX, Relayed
 from triack.base.errors import ReplayError
+from triack.tools.chaos.run import run_seed
 from triack.tools.commands import watching
 from triack.tools.commands.log import log
 from triack.tools.replay.engines.local_engine import replay_local
@@ -18,6 +20,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+RELAYED, TOPICS = 1_000_001, 2_000_002
+"""Seeds of the simulated world in which packets are lost."""
 
 
 def rows_of(table: "DataFrame") -> list[str]:
@@ -55,6 +60,23 @@ def test_the_command_says_how_far_it_is(spark: "SparkSession", tmp_path: Path, m
     assert re.fullmatch(r"writing tables: step \d+, [\d,]+ of its [\d,]+ tasks done", result.stderr.splitlines()[0])
 
 
+def test_every_table_is_the_same_of_a_frame_that_is_not_cached(spark: "SparkSession", tmp_path: Path) -> None:
+    """Of runs with losses, relays and topics: each table reads the logs anew, some of them several times."""
+    from triack import replay
+
+    for seed in (RELAYED, TOPICS):
+        for name, content in run_seed(seed).logs.items():
+            (tmp_path / f"{seed}-{name}").write_bytes(content)
+    records = replay.load(spark, str(tmp_path))
+    plain, cached = replay.tables(records), replay.tables(replay.load(spark, str(tmp_path)).cache())
+    assert set(plain) == set(cached)
+    for name in cached:
+        assert rows_of(plain[name]) == rows_of(cached[name]), name
+    used = {row.change for row in cached["commits"].select("change").distinct().collect()}
+    assert used >= {"queued", "relayed", "committed"}
+    assert not any(cached[name].isEmpty() for name in ("placements", "dispatches", "resends", "outages"))
+
+
 def test_a_run_adds_what_is_new_and_a_run_that_died_is_made_again(
     spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -81,7 +103,11 @@ def test_a_run_adds_what_is_new_and_a_run_that_died_is_made_again(
             replay.write(spark, [str(logs)], str(out))
     second = replay.write(spark, [str(logs)], str(out))
     assert second.records == replay_local(find_logs([whole])).records - first.records
+    streams = replay.read_tables(spark, str(out)).streams
+    files = {path for path in out.glob("*/*.parquet") if path.parent.name != "violations"}
     assert replay.write(spark, [str(logs)], str(out))[:2] == (0, 0)
+    assert files == {path for path in out.glob("*/*.parquet") if path.parent.name != "violations"}
+    assert streams.count() > 0
     kept, fresh = replay.read_tables(spark, str(out)), replay.tables(replay.load(spark, str(logs)).cache())
     for name in ("nodes", "sessions", "packets", "acks", "commits", "deliveries", "streams", "queues", "links"):
         assert [row.replace(".open'", "'") for row in rows_of(kept[name])] == rows_of(fresh[name])
@@ -101,6 +127,16 @@ def test_tables_of_another_version_are_refused(
         replay.write(spark, [str(tmp_path / "logs")], str(tmp_path / "out"))
 
 
+def test_tables_among_the_logs_are_refused(spark: "SparkSession", tmp_path: Path) -> None:
+    """The next replay would find files that look like logs, and are none."""
+    from triack import replay
+
+    healthy().save(tmp_path)
+    with pytest.raises(ReplayError, match=f"{tmp_path}/alpha/out is within {tmp_path}, where a replay would take"):
+        replay.write(spark, [str(tmp_path)], str(tmp_path / "alpha" / "out"))
+    assert not (tmp_path / "alpha" / "out").exists()
+
+
 def test_the_code_of_the_page(spark: "SparkSession", tmp_path: Path) -> None:
     """Each block of it runs, one behind the other, on logs of nodes that had lost each other for a while."""
     healthy().save(tmp_path / "logs")
@@ -115,7 +151,35 @@ def test_the_code_of_the_page(spark: "SparkSession", tmp_path: Path) -> None:
 
     replay.write(spark, [str(tmp_path / "logs")], str(tmp_path / "tables"))
     exec(blocks[-1], known)
-    assert len(blocks) == 7
+    assert len(blocks) == 8
+
+
+def answer(spark: "SparkSession", question: str) -> list[tuple[object, ...]]:
+    """What the query of the page behind a question finds, all of it: which of equals a limit leaves out is open."""
+    page = (Path(__file__).parents[3] / "docs/tables.md").read_text()
+    query = re.search(re.escape(question) + r'.*?spark\.sql\("""(.*?)"""\)', page, re.DOTALL)
+    assert query is not None
+    return [tuple(row) for row in spark.sql(query[1].removesuffix(" limit 5")).collect()]
+
+
+def test_the_questions_of_the_page_are_answered_for_each_hop_and_session(spark: "SparkSession", tmp_path: Path) -> None:
+    """Beta is slow, and a tier of the sequence runs out in one of two sessions of a start."""
+    from triack import replay
+
+    world = Relayed()
+    world.deliver(TX, 2)
+    tier = {"cls": TX, **place(TX), "first": 1, "last": 2, "attempt": 1, "interval_ns": 1}
+    world.alpha.write("resend_scheduled", **tier)
+    with_tier, world.first = world.first.session, world.hop(world.alpha, world.rho)
+    world.deliver(TX, 1)
+    for record in world.beta.all("packet_received"):
+        record["wall_ns"] += 4 * MS
+    world.number()
+    world.save(tmp_path)
+    replay.tables(replay.load(spark, str(tmp_path)).cache()).register()
+    assert answer(spark, "How long did each hop take") == [(RHO, BETA, 5.0), (ALPHA, RHO, 1.0)]
+    resent = {(row[0], row[1]): row[-1] for row in answer(spark, "Which session resent most") if row[0] == ALPHA}
+    assert resent == {(ALPHA, with_tier): 1, (ALPHA, world.first.session): 0}
 
 
 def test_the_page_has_every_table_and_column(spark: "SparkSession", records: "DataFrame") -> None:

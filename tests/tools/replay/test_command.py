@@ -290,6 +290,14 @@ def test_the_reason_of_a_failure_is_what_java_said() -> None:
     assert reason_of(f"{begin}\n: {why}\n\tat org.apache.hadoop.Load\n") == why
     assert reason_of("[PATH_NOT_FOUND] no such path\n\tat x") == "[PATH_NOT_FOUND] no such path"
     assert reason_of(begin) == begin
+    traced = 'Traceback (most recent call last):\n  File "x.py", line 1, in y\n    import triack'
+    missing = "ModuleNotFoundError: No module named 'triack'"
+    said = f"a worker in Python: {missing}; PYSPARK_PYTHON names the Python of the workers, which need triack[spark]"
+    assert reason_of(f"[PYTHON_DATA_SOURCE_ERROR] Failed to create it: {traced}\n{missing}\n SQLSTATE: 38000") == said
+    assert (
+        reason_of(f"{begin}\n: x: Job aborted\n{traced}\nOSError: gone\n\n\tat z")
+        == "a worker in Python: OSError: gone"
+    )
     waited = f"{begin}\n: org.apache.spark.SparkException: Exception thrown in awaitResult: \n\tat x"
     assert reason_of(f"{waited}\nCaused by: java.util.concurrent.ExecutionException: {why}\n\tat y") == why
 

@@ -4,17 +4,20 @@ These are the messages that readers took from a queue with a journal, and those 
 ``Copies`` is what one node says about copies of the messages of one stream, fed with its records in their order. A copy
 is made by the commit that deletes the message. So a copy of what readers took is judged with the record of that commit.
 A copy of what was sent is judged at the next start of the sender: what is not found on its disk then was deleted there.
+In the last start it is judged where the commit must have begun: the node was awake long enough after the
+acknowledgement, and its session went on, so its store had not failed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Final
 
-from triack.tools.replay.checks.findings import Due, LaneReporter, Output, Record, settled
+from triack.tools.replay.checks.findings import UNSENT_NS, Due, LaneReporter, Output, Record, awake, settled
 from triack.tools.replay.checks.incoming_check import Receiver
 from triack.tools.replay.log.ranges import RangeSet
 from triack.tools.replay.log.schema import EXPRESS
+from triack.tools.replay.log.weights import Weights
 
 __all__ = ["SENT_JOURNAL", "Copies"]
 
@@ -32,7 +35,13 @@ class Copies(LaneReporter):
         asked: at the origin: of which messages of a packet a copy is wanted, and the start that said so.
         said: by queue and packet: messages of which a record says whether they are copied.
         copied: the same of those that are: the start that said so last, what that said, and what earlier ones did.
+        is_relayed: whether relays pass its packets on.
     """
+
+    # The defaults of states that an earlier version wrote. Packets that an acknowledgement has freed in this start, by
+    # its record.
+    is_relayed = False
+    _freed: dict[Packet, Record] | None = None
 
     def __init__(self, node: str, origin: str, stream: int, out: Output) -> None:
         super().__init__(origin, stream, out)
@@ -66,6 +75,7 @@ class Copies(LaneReporter):
         self._found = set()
         self._recovered = {}
         self._settled_now = set()
+        self._freed = None
 
     def handle_other(self, record: Record) -> None:
         """The start has said all that it found."""
@@ -74,13 +84,23 @@ class Copies(LaneReporter):
             gone, self._there = self._there - found, self._there & found
             self._judge_gone(record, gone, settled(self._node, 1, self._start))
 
-    def finish(self, record: Record, later: Due) -> None:
-        """Judge what a later start did not find, if there is one; more records may follow.
+    def finish(self, record: Record, later: Due, peers: Collection[str]) -> None:
+        """Judge what a later start did not find, if there is one, and what the last one freed; more records may follow.
 
         Args:
             record: the last one of the node.
             later: holds if the node has started again after it.
+            peers: the nodes to which it has sent packets.
         """
+        # Of several peers it is not known whose session says that the store has not failed.
+        peer = next(iter(peers)) if len(peers) == 1 else ""
+        for (sequence, number), freed in (self._freed or {}).items() if peer and not self._excused else ():
+            if (sequence, number) in self._there and self._is_silent(sequence, number):
+                begin_ns, end_ns = freed["at_ns"], freed["at_ns"] + UNSENT_NS
+                had = Due("open", self._node, self._start, peer, begin_ns, end_ns)
+                dues = had, awake(freed, begin_ns, end_ns), settled(self._node, self._start, self._start)
+                evidence = "freed long ago, and its sender asked for a copy, of which nothing is said"
+                self._at(freed, "journal_complete", evidence, sequence, *dues, number=number)
         if self._found is not None:
             self._judge_gone(record, self._there - self._found, later, settled(self._node, 1, self._start))
         # A later start, which has no record of the stream, has found nothing of it, unless its log has lost its end.
@@ -90,9 +110,7 @@ class Copies(LaneReporter):
     def _judge_gone(self, record: Record, gone: set[Packet], *dues: Due) -> None:
         """Packets are not on the disk of their origin any more: their copies are in its journal."""
         for sequence, number in sorted(gone) if not self._excused else ():
-            _, wanted = self.asked[sequence, number]
-            said = self.said.get((SENT_JOURNAL, sequence, number), RangeSet())
-            if any(_missing(said, wanted)):
+            if self._is_silent(sequence, number):
                 evidence = "freed, and its sender asked for a copy, of which nothing is said"
                 self._at(record, "journal_complete", evidence, sequence, *dues, number=number)
 
@@ -148,6 +166,29 @@ class Copies(LaneReporter):
         for number in range(record["first"], record["last"] + 1) if self.asked else ():
             self._there.discard((record["sequence"], number))
 
+    def handle_freed(self, record: Record, first: int, last: int) -> None:
+        """An acknowledgement frees packets at their origin: the next commit deletes them, and holds their copies."""
+        sequence = record["sequence"]
+        if not self._there:
+            return
+        freed = self._freed = self._freed or {}
+        # The packets of a lie may be too many to look at one by one.
+        few = last - first < len(self._there)
+        for packet in ((sequence, number) for number in range(first, last + 1)) if few else self._there:
+            if packet in self._there and packet[0] == sequence and first <= packet[1] <= last:
+                freed.setdefault(packet, record)
+
+    def handle_stored(self, record: Record, weights: Weights) -> None:
+        """A store ack frees recoverable packets. That of a relay may not, nor that of a part."""
+        first, last = record["first"], record["last"]
+        if not self.is_relayed and weights.get(first - 1) != 0:
+            self.handle_freed(record, first, last)
+
+    def _is_silent(self, sequence: int, number: int) -> bool:
+        """Whether nothing is said of a copy that a message of a packet asks for."""
+        _, wanted = self.asked[sequence, number]
+        return any(_missing(self.said.get((SENT_JOURNAL, sequence, number), RangeSet()), wanted))
+
     def handle_onward_ack(self) -> None:
         """A relay answers for packets from now on."""
         self._excused = True
@@ -157,9 +198,7 @@ class Copies(LaneReporter):
         if record["class"] == EXPRESS:
             return
         for sequence, number in self._that_ask(record):
-            _, wanted = self.asked[sequence, number]
-            said = self.said.get((SENT_JOURNAL, sequence, number), RangeSet())
-            if any(_missing(said, wanted)):
+            if self._is_silent(sequence, number):
                 evidence = "in its queue, and its sender asked for a copy, of which nothing is said"
                 self._at(record, "journal_complete", evidence, sequence, number=number)
 

@@ -53,7 +53,7 @@ class Story:
         # What relays have, and what goes no further from one of them; as of the last look at all of them.
         self.in_transit = RangeSet()
         self.stopped = RangeSet()
-        # Packets of which a later record says that they hold more.
+        # Packets of which two records do not say the same number of messages.
         self.raised = RangeSet()
 
     def forget(self, number: int, incarnation: int, n: int) -> None:

@@ -58,6 +58,9 @@ def list_files(spark: SparkSession, paths: Iterable[str], *, may_be_empty: bool 
     # Where Spark's own files are elsewhere, so are paths that are not there on this machine.
     away = [path for path in given if is_remote(path) or not (os.path.lexists(path) or _is_here(spark, path))]
     here = [local_path(path) for path in given if path not in away]
+    if is_connect() or not str(spark.sparkContext.master).startswith("local"):
+        # Workers of a cluster have working directories of their own.
+        here = [os.path.abspath(path) if path else path for path in here]  # noqa: PTH100 - a link keeps its name
     listing = list_logs(here, may_be_empty=may_be_empty) if here or not away else Listing()
     for path in away:
         if not _list_away(spark, path, listing) and not may_be_empty:

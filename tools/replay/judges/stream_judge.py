@@ -295,16 +295,20 @@ class StreamJudge(LaneReporter):
             number += packets
 
     def _put(self, story: Story, first: int, last: int, messages: int) -> None:
-        if not story.weights.put(first, last, messages):
+        others = story.weights.put(first, last, messages)
+        if not others:
             return
         if self._forgets and not (self._goes_on and story.counted.numbers.overlap(first, last)):
             raise DisorderError
-        story.raised.add(first, last)
+        for span in others:
+            story.raised.add(*span)
 
     def _on_sent(self, record: Record) -> None:
         node = record["node"]
         if node == self._origin:
             self._judge_first_hop(record)
+            if "hops" in record and node in self._copies:
+                self._copies[node].is_relayed = True
         elif node in self._relays:
             self._relays[node].handle_sent(record)
         else:
@@ -407,6 +411,8 @@ class StreamJudge(LaneReporter):
     def _on_order_ack_received(self, record: Record) -> None:
         sequence = record["sequence"]
         story = self._stories[sequence]
+        if record["node"] in self._copies:
+            self._copies[record["node"]].handle_freed(record, story.acked + 1, record["number"])
         story.forget(record["number"], record["incarnation"], record["n"])
         place = record["node"], record["incarnation"], record["n"], record["wall_ns"]
         self._order_acked.setdefault((sequence, record["number"]), place)
@@ -455,6 +461,8 @@ class StreamJudge(LaneReporter):
     def _on_freed(self, record: Record) -> None:
         if record["event"] == "~stored" and record["class"] == RECOVERABLE and record["node"] == self._origin:
             self._stories[record["sequence"]].store(record)
+            if record["node"] in self._copies:
+                self._copies[record["node"]].handle_stored(record, self._stories[record["sequence"]].weights)
         self._sender(record["node"]).handle_freed(record)
         if record["node"] in self._relays:
             self._relays[record["node"]].handle_acked(record)
@@ -551,7 +559,8 @@ class StreamJudge(LaneReporter):
             relay.finish(self._later(node))
         for node, copies in self._copies.items():
             if node in self._last:
-                copies.finish(self._last[node], self._later(node))
+                peers = {peer for sender, peer in self._hops if sender == node}
+                copies.finish(self._last[node], self._later(node), peers)
         self._judge_names()
         self._judge_ends()
         self._judge_removals()
@@ -847,10 +856,9 @@ class StreamJudge(LaneReporter):
         self._at(record, "lost", evidence, sequence, *dues, number=first, last=last, value=weight)
 
     def _judge_queued_counts(self, sequence: int, story: Story) -> None:
-        for span in story.raised:
-            for first, last in story.counted.numbers.overlap(*span):
-                evidence = "they hold more messages than when they were counted"
-                self._at(self._origins_last(), "claims", evidence, sequence, number=first, last=last)
+        for first, last in story.raised:
+            evidence = f"records differ on the messages in them; {self._messages_of(sequence, story, first, last)}"
+            self._at(self._origins_last(), "claims", evidence, sequence, number=first, last=last)
         fresh, story.fresh = story.fresh, []
         for first, last, count in fresh:
             packets, messages = story.weights.total(first, last)
@@ -861,6 +869,15 @@ class StreamJudge(LaneReporter):
             if packets == last - first + 1 and messages != count:
                 evidence = f"{counted(count, 'message')} queued in {first}..{last}, their packets hold {messages}"
                 self._at(self._origins_last(), "claims", evidence, sequence, number=first, last=last)
+
+    def _messages_of(self, sequence: int, story: Story, first: int, last: int) -> str:
+        """Say how many messages packets had wherever they arrived, and at most."""
+        said = []
+        for node, receiver in sorted(self._receivers.items()):
+            known = receiver.sequences.get(sequence)
+            if known is not None and (messages := known.counts.total(first, last)[1]):
+                said.append(f"{messages} arrived at {node}, ")
+        return f"{''.join(said)}and {story.weights.total(first, last)[1]} is the most"
 
     def _judge_repeats(self, sequence: int, story: Story) -> None:
         """Report packets that one destination committed more than once."""

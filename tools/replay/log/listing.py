@@ -30,7 +30,7 @@ SUFFIXES: Final = (".jsonl", ".jsonl" + OPEN_SUFFIX, PARQUET_SUFFIX)
 PACKED: Final = tuple(f".jsonl{state}.{packer}" for state in ("", OPEN_SUFFIX) for packer in ("gz", "bz2", "xz", "zst"))
 """The ends of the names of packed files: a verdict without them would cover only part of the record."""
 VIOLATIONS: Final = "violations.jsonl"
-"""The file that a report writes beside its page, perhaps beside logs: it is no log."""
+"""The file that a report writes beside its page, perhaps beside logs: it is no log. It may be empty."""
 SUMMARY: Final = "pruned.summary"
 """The name of the file that ``triack log prune`` leaves in the place of the logs that it removed."""
 UNFINISHED: Final = PARQUET_SUFFIX + ".new"
@@ -267,6 +267,8 @@ class _Walk:
             return why
         if not stat.S_ISREG(status.st_mode):
             return "is no file"
+        if name == VIOLATIONS and (not status.st_size or _why_no_log(path)):
+            return None
         if not status.st_size:
             # A complete segment has records, unless it lost them; one that is open may have been begun just before
             # a crash.
@@ -274,7 +276,7 @@ class _Walk:
             return None if name.endswith(OPEN_SUFFIX) else empty
         if path in self._known or name == SUMMARY:
             return ""
-        return None if name == VIOLATIONS and _why_no_log(path) else _why_no_log(path)
+        return _why_no_log(path)
 
 
 def _identity(path: str, status: os.stat_result) -> object:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from triack.tools.replay.log.ranges import Span
 
@@ -17,11 +17,11 @@ class Weights:
         self._firsts: list[int] = []
         self._runs: list[list[int]] = []
 
-    def put(self, first: int, last: int, count: int) -> bool:
+    def put(self, first: int, last: int, count: int) -> Sequence[Span]:
         """Note the count of each packet from first to last; of two claims the higher one counts.
 
         Returns:
-            Whether another count was known of one of them, and is not any more.
+            Those of which another count was known.
         """
         runs = self._runs
         if not runs or first > runs[-1][1]:
@@ -30,13 +30,13 @@ class Weights:
             else:
                 self._firsts.append(first)
                 runs.append([first, last, count])
-            return False
+            return ()
         at = bisect_right(self._firsts, first)
         if at and last <= runs[at - 1][1] and runs[at - 1][2] >= count:
-            return False
+            return ((first, last),) if runs[at - 1][2] > count else ()
         if (not at or runs[at - 1][1] < first) and last < runs[at][0]:
             self._fill(at, first, last, count)
-            return False
+            return ()
         return self._put_inside(first, last, count)
 
     def _fill(self, at: int, first: int, last: int, count: int) -> None:
@@ -49,31 +49,33 @@ class Weights:
         runs[begin:end] = [[first, last, count]]
         self._firsts[begin:end] = [first]
 
-    def _put_inside(self, first: int, last: int, count: int) -> bool:
+    def _put_inside(self, first: int, last: int, count: int) -> list[Span]:
         """Cut the runs that the packets overlap, and join them again, perhaps with a neighbour."""
         low = max(bisect_right(self._firsts, first - 1) - 1, 0)
         high = bisect_right(self._firsts, last + 1)
         parts: list[list[int]] = []
-        at, raised = first, False
+        others: list[Span] = []
+        at = first
         for begin, end, known in self._runs[low:high]:
             if at < begin and at <= last:
                 _join(parts, at, min(begin - 1, last), count)
             _join(parts, begin, min(end, first - 1), known)
             _join(parts, max(begin, first), min(end, last), max(known, count))
             _join(parts, max(begin, last + 1), end, known)
-            raised = raised or (known < count and begin <= last and end >= first)
+            if known != count and begin <= last and end >= first:
+                others.append((max(begin, first), min(end, last)))
             at = max(at, end + 1)
         _join(parts, at, last, count)
         self._runs[low:high] = parts
         self._firsts[low:high] = [part[0] for part in parts]
-        return raised
+        return others
 
     def join(self, other: Weights) -> list[Span]:
-        """Note the counts of another one, as ``put`` does; return its runs with packets that had a lower count."""
+        """Note the counts of another one, and return the same as ``put``."""
         if not self._runs:
             self._firsts, self._runs = list(other._firsts), [list(run) for run in other._runs]
             return []
-        return [(first, last) for first, last, count in other._runs if self.put(first, last, count)]
+        return [span for run in other._runs for span in self.put(*run)]
 
     def get(self, number: int) -> int | None:
         """Return a packet's count, or None."""

@@ -43,8 +43,8 @@ ACCOUNT: Final = (
     "lost",
 )
 """What became of the messages of a stream, as ``schema.Account`` has it."""
-COUNTED: Final = (*ACCOUNT, "duplicates_delivered", "out_of_order", "gaps", "acked_early")
-"""The counts of a stream: messages, but for ``gaps`` and ``acked_early``, which are packets."""
+COUNTED: Final = (*ACCOUNT, "duplicates_delivered", "out_of_order", "gaps", "acked_early", "changed")
+"""The counts of a stream: messages, but for ``gaps``, ``acked_early`` and ``changed``, which are packets."""
 WIRE: Final = ("duplicates_on_wire", "resends")
 """The counts of packets on their way, over all classes."""
 EVENTS: Final = (
@@ -201,18 +201,21 @@ _SAID: Final = f"""
 _PARTS: Final = f"""
     marks as (
         select {_STREAM}, kind, first as at, by, if(kind = 'weighed', messages, 0) as value,
+            if(kind = 'weighed', messages * messages, 0) as square,
             if(kind in ('fresh', 'again_queued') and first < last, struct(last, first, messages), null) as span
         from ranges where kind is not null
         union all
-        select {_STREAM}, kind, last + 1, -by, if(kind = 'weighed', -messages, 0), null
+        select {_STREAM}, kind, last + 1, -by, if(kind = 'weighed', -messages, 0),
+            if(kind = 'weighed', -messages * messages, 0), null
         from ranges where kind is not null),
     steps as (
-        select {_STREAM}, at, sum(value) as value, min(span) as span,
+        select {_STREAM}, at, sum(value) as value, sum(square) as square, min(span) as span,
             {", ".join(f"sum(if(kind = '{kind}', by, 0)) as {kind}" for kind in _KINDS)}
         from marks group by {_STREAM}, at),
     -- The parts between the places where any range begins or ends, and how often each kind covers them.
     parts as (
         select {_STREAM}, at as first, lead(at) over along - 1 as last, sum(value) over so_far as value,
+            sum(square) over so_far as square,
             last(span) ignore nulls over so_far as span,
             {", ".join(f"sum({kind}) over so_far as {kind}" for kind in _KINDS)}
         from steps
@@ -228,7 +231,7 @@ _FLAGGED: Final = f"""
         from {{moves}} group by {_STREAM}),
     weighed_parts as (
         select *, fresh > 0 or again_queued > 0 as is_queued, removed > undone as is_removed,
-            -- Records of one packet agree on its messages, so their average is that number. A packet that no record
+            -- Where records of one packet agree on its messages, their average is that number. A packet that no record
             -- shows on its way holds an even share of its range.
             coalesce(case when weighed > 0 then cast(round(value / weighed) as bigint) * (last - first + 1)
                 when span.last >= last then
@@ -256,6 +259,8 @@ _SUMMED: Final = f"""
             sum(if(is_removed and committed > 0, weight, 0)) as committed_and_removed,
             sum(if(is_stopped, weight, 0)) as stopped,
             sum(if({_LOST}, weight, 0)) as lost,
+            -- Numbers are all the same where the square of their sum is their count times the sum of their squares.
+            sum(if(weighed > 0 and weighed * square != value * value, last - first + 1, 0)) as changed,
             sum(if(class != 'express' and committed > 1, weight * (committed - 1), 0)) as committed_again,
             sum(if(class = 'transactional' and is_queued and removed <= 0 and refused <= 0 and not is_there
                 and first < committed_last, last - first + 1, 0)) as gaps
@@ -342,9 +347,12 @@ _ODD: Final = f"""
 with {_UNDONE}, {_SAID}, ranges as (select * from said), {_PARTS}, {_FLAGGED}
 select distinct {_STREAM} from wanted_parts
 where removed > 0 or fresh != int(is_queued) or committed != int(is_there)
-    or (is_there and not is_queued) or is_stopped or ({_LOST})"""
-"""Sequences of which a part was queued or committed more or less than once, removed or lost: only there it matters how
-many messages are in which packet. Parts that are queued and not committed as yet need no such sums."""
+    or (is_there and not is_queued) or is_stopped or ({_LOST})
+union
+select {_STREAM} from {{moves}} where change = 'relayed'"""
+"""Sequences of which a part was queued or committed more or less than once, removed or lost: there it matters how many
+messages are in which packet. Parts that are queued and not committed as yet need no such sums. And those that a relay
+has passed on, which may have changed their packets."""
 
 STREAMS: Final = f"""
 with {_UNDONE}, {_SAID},
@@ -360,14 +368,15 @@ with {_UNDONE}, {_SAID},
     ends as (
         select {_STREAM}, class, queue, queued_messages + more_sent as sent, unqueued,
             committed_messages + more_delivered as delivered, coalesce(dead, 0) + stopped as dead,
-            coalesce(purged, 0) as purged, rescued as dead_delivered, lost, committed_again, gaps
+            coalesce(purged, 0) as purged, rescued as dead_delivered, lost, committed_again, gaps,
+            changed
         from both left join reasons using ({_STREAM})),
     rests as (
         select *, sent + unqueued + dead_delivered - delivered - dead - purged - lost as rest from ends)
 select {_STREAM}, class, queue, coalesce(queue like '{SYSTEM}%' or queue = '{LETTERS}', false) as system,
     sent, unqueued, delivered, if(class = 'express', 0, rest) as pending, dead, purged, dead_delivered,
     if(class = 'express', rest, 0) as unkept, lost, committed_again + coalesce(again, 0) as duplicates_delivered,
-    coalesce(out_of_order, 0) as out_of_order, gaps, coalesce(early, 0) as acked_early
+    coalesce(out_of_order, 0) as out_of_order, gaps, coalesce(early, 0) as acked_early, changed
 from rests left join more using ({_STREAM})"""
 """The counts of every sequence, over the tables ``commits``, ``acks``, handed messages, starts, and what ``_parts`` and
 ``_WEIGHTS`` return."""
@@ -626,6 +635,8 @@ def disagreements(verdict: Verdict, counted: Mapping[str, int]) -> list[str]:
         # These are ranges in one place and packets in the other: they agree on whether there are any.
         "gaps": bool(broken.get("gaps", 0)),
         "acked_early": bool(early),
+        # The judges have one check for all that records claim.
+        "changed": bool(counted["changed"] and broken.get("claims", 0)),
     }
     for whose, account in (("", verdict), (OF_SYSTEM, verdict.system)):
         judged |= {f"{whose}{name}": getattr(account, name) for name in ACCOUNT if name != "dead"}

@@ -50,7 +50,7 @@ _SESSIONS: Final = f"""
     from ends left join traffic using (node, start, session)"""
 
 _STREAMS: Final = """
-    select counted.*, peer_name from {counted} counted left join (
+    select counted.* except (changed), peer_name from {counted} counted left join (
         select origin, stream, sequence, max(peer_name) as peer_name from {commits}
         where change = 'queued' group by origin, stream, sequence) using (origin, stream, sequence)"""
 

@@ -48,7 +48,8 @@ class Subscription:
         after: the last place that it gets nothing of.
         max_unacked: how many messages may be pending before it has no room.
         ack_wait_ns: how long a message may be in hand; 0: without limit.
-        since: the start in which it began.
+        since: the start in which it began. The first one if a start found it and no log says when it began: then it may
+            be done with anything that was found with it.
         kept: whether it is known to be on the disk: a commit has followed, or a start has found it.
         pending: how many messages are its own and not done.
         delivered: how many were handed out, each once.
@@ -100,8 +101,8 @@ class Subscription:
         self.after: int = record["after"]
         self.max_unacked: int = record["max_unacked"]
         self.ack_wait_ns: int = record["ack_wait_ns"]
-        self.since: int = record["incarnation"]
         self.kept: bool = record.get("recovered", False)
+        self.since: int = 1 if self.kept else record["incarnation"]
         self.away = Away() if "peer_name" in record else None
         self._begun_ns: int = record["at_ns"]
         self.pending = self.delivered = self.settled = self.discarded = 0

@@ -292,7 +292,9 @@ def test_more_messages_in_a_packet_than_were_counted_are_a_lie() -> None:
             if record["event"] in ("packet_sent", "packet_received") and record.get("number") == 9:
                 record["counts"] = [[1, 99]]
     found = [it.evidence for it in judged(left, past).findings if it.check == "claims"]
-    assert "they hold more messages than when they were counted" in found
+    assert any(
+        it.startswith("records differ on the messages in them") and it.endswith("and 99 is the most") for it in found
+    )
 
 
 def test_records_before_the_cut_are_known() -> None:

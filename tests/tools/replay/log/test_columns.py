@@ -243,7 +243,9 @@ PUT = st.lists(st.tuples(st.integers(1, 30), st.integers(0, 8), st.integers(0, 3
 def test_weights_are_a_dictionary(put: list[tuple[int, int, int]], first: int, length: int) -> None:
     weights, plain = Weights(), dict[int, int]()
     for number, more, count in put:
-        weights.put(number, number + more, count)
+        others = weights.put(number, number + more, count)
+        told = {each for low, high in others for each in range(low, high + 1)}
+        assert told == {each for each in range(number, number + more + 1) if plain.get(each, count) != count}
         for each in range(number, number + more + 1):
             plain[each] = max(plain.get(each, count), count)
     assert [weights.get(number) for number in range(42)] == [plain.get(number) for number in range(42)]
@@ -253,13 +255,13 @@ def test_weights_are_a_dictionary(put: list[tuple[int, int, int]], first: int, l
     assert weights.total(first, first + length) == (len(asked), sum(asked))
 
 
-def test_join_tells_what_had_a_lower_count() -> None:
+def test_join_tells_what_had_another_count() -> None:
     mine, other = Weights(), Weights()
     for first, last, count in ((1, 4, 2), (5, 6, 3)):
         mine.put(first, last, count)
-    for first, last, count in ((2, 2, 1), (4, 4, 5), (7, 9, 1)):
+    for first, last, count in ((2, 2, 1), (3, 3, 2), (4, 4, 5), (7, 9, 1)):
         other.put(first, last, count)
-    assert mine.join(other) == [(4, 4)]
+    assert mine.join(other) == [(2, 2), (4, 4)]
     assert Weights().join(other) == []
 
 

@@ -172,6 +172,19 @@ def test_the_violations_of_an_earlier_report_are_no_log(tmp_path: Path) -> None:
     assert replay(tmp_path, engine="local").verdict == "pass"
 
 
+def test_a_report_may_be_written_among_the_logs_that_are_judged_again(tmp_path: Path) -> None:
+    """Where nothing is wrong the file of its violations is empty. What is given by that name has no log."""
+    healthy().save(tmp_path)
+    (tmp_path / "pages").mkdir()
+    for page in ("first.html", "pages/second.html"):
+        assert replay(tmp_path, engine="local", report=tmp_path / page).verdict == "pass"
+        assert (tmp_path / page).with_name(VIOLATIONS).read_bytes() == b""
+    listing = list_logs([tmp_path])
+    assert (len(listing.logs), listing.unread) == (8, {})
+    with pytest.raises(ReplayError, match=r"no session log .* in .*violations\.jsonl$"):
+        list_logs([tmp_path / VIOLATIONS])
+
+
 def test_a_file_is_read_whatever_it_is_called_if_it_is_given(tmp_path: Path) -> None:
     log = tmp_path / "log.txt"
     log.write_text(BEGIN)

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -48,13 +49,18 @@ def running(log: Path, commands: list[list[str]], said: str, times: int) -> Iter
 
 
 def assert_same(folder: Path, master: str, settings: dict[str, str]) -> None:
-    """See that Spark there says what the local engine says here."""
+    """See that Spark there says what the local engine says here; workers have other working directories."""
     world = ready()
     FAULTS["order_ack_too_early"](world)
     world.save(folder / "logs")
     command = [sys.executable, "-m", "triack", "replay", str(folder / "logs"), "--master", master, "--json"]
-    done = subprocess.run(command, env=HERE | settings, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    run = partial(
+        subprocess.run, env=HERE | settings, cwd=folder, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
+    done = run(command)
     assert done.returncode == 1, done.stderr
+    command[4] = "logs"
+    assert run(command).stdout == done.stdout
     found, local = json.loads(done.stdout.splitlines()[-1]), replay(folder / "logs", engine="local").to_json()
     assert found["counted"]["sent"] == found["sent"]
     assert {**found, "engine": "local", "chosen": "", "counted": {}} == local

@@ -11,7 +11,7 @@ from tests.tools.replay.builder import World, healthy
 from tests.tools.replay.faults import rename
 from tests.tools.replay.harmless import HARMLESS
 from tests.tools.replay.judging import plant, verdict_of
-from tests.tools.replay.relays import Relayed
+from tests.tools.replay.relays import RELAY_FAULTS, Relayed
 from triack.tools.replay.engines.local_engine import replay_local
 from triack.tools.replay.log.files import find_logs, read_records
 from triack.tools.replay.log.schema import Verdict
@@ -92,6 +92,25 @@ def test_a_judge_that_is_blind_is_found_out(
     judged = spark_engine.replay_spark(spark, [str(tmp_path)])
     assert judged.verdict == "fail"
     assert said in [it.evidence for it in judged.findings if it.check == "engines_disagree"]
+
+
+def test_messages_that_a_relay_takes_out_of_packets_are_seen_by_both(
+    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where packets are weighed only if something is odd about their sequence."""
+    from triack.tools.replay.engines import spark_engine
+    from triack.tools.replay.tables.counts import disagreements
+
+    monkeypatch.setattr(spark_engine, "COUNTED_BYTES", 0)
+    world = Relayed()
+    RELAY_FAULTS["messages_taken_out_of_a_packet_at_a_relay"](world)
+    world.number()
+    world.save(tmp_path)
+    verdict = spark_engine.replay_spark(spark, [str(tmp_path)])
+    assert (verdict.verdict, set(verdict.violations), verdict.counted["changed"]) == ("fail", {"claims"}, 1)
+    assert verdict.findings == replay_local(find_logs([tmp_path])).findings
+    verdict.violations.clear()
+    assert disagreements(verdict, verdict.counted) == ["changed: the judges count none, Spark's expressions 1"]
 
 
 def test_of_other_verdicts_the_counts_are_told(spark: "SparkSession", tmp_path: Path) -> None:
