@@ -234,7 +234,9 @@ def test_what_nobody_reads_expires_in_its_queue_to_the_millisecond(world: World,
 def test_what_arrives_too_late_expires_at_once(world: World) -> None:
     """Its sender did not know yet that it was, and does not know whether it arrived."""
     a, b = world.node("a"), world.node("b")
-    world.network.faults.delay_ns = 200 * MS
+    a.send(b, "other", b"measures the way")
+    world.run(5 * SECOND)
+    world.network.faults.delay_ns = 600 * MS
     send(a, b, b"x", read_ms=500)
     world.run(5 * SECOND)
     assert (b.read("q"), bodies(b)) == (0, [b"x"])

@@ -42,7 +42,7 @@ class Due(NamedTuple):
     ``started``: it has a start from ``incarnation`` to ``end_ns`` that said more than what it found on its disk, and
     there is a log of each one before that.
     ``open``: the node had one session with the peer open from ``begin_ns`` to ``end_ns``.
-    ``not_opened``: it opened none in between.
+    ``not_opened``: it opened none in between, but after one that ended as idle.
     ``reopened``: it opened one with the peer after ``begin_ns`` and had it for ``end_ns``.
     ``reopened_alive``: it did so in that start.
     ``room``: of a session with the peer that it calls ``peer`` nothing was unacknowledged for ``UNSENT_NS`` between

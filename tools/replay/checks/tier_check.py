@@ -241,7 +241,7 @@ class Tiers(LaneReporter):
         unsure, self._is_unsure = self._is_unsure, False
         # A word that packets wait at a relay ends with the session in use, by whichever it came.
         if attempt != self._attempt + 1 and not self._has_waited and not unsure:
-            due = self._reset_elsewhere(record, now_ns) if attempt == 1 else ()
+            due = self._reset_elsewhere(record) if attempt == 1 else ()
             self._blame(record, f"attempt {attempt} follows attempt {self._attempt}", *due)
         wait_ns = self._wait_ns(attempt)
         if wait_ns is not None:
@@ -269,17 +269,17 @@ class Tiers(LaneReporter):
         is_late = shortest > waits * (wait_ns + LATE_NS) and not self._held
         if longest < wait_ns or is_late:
             evidence = f"attempt {record['attempt']} came after {shortest} ns, its tier waits {wait_ns} ns"
-            dues = self._reset_elsewhere(record, record["at_ns"])
+            dues = self._reset_elsewhere(record)
             if longest >= wait_ns:
                 begun_ns = record["at_ns"] - shortest
                 dues = *dues, awake(record, begun_ns, begun_ns + waits * (wait_ns + LATE_NS), record["at_ns"])
             self._blame(record, evidence, *dues)
 
-    def _reset_elsewhere(self, record: Record, until_ns: int) -> tuple[Due, ...]:
+    def _reset_elsewhere(self, record: Record) -> tuple[Due, ...]:
         """A session with its peer that opened and closed before it carried the stream has reset the tier as well."""
-        since_ns = self._scheduled["at_ns"] if self._scheduled else self._begun_ns
-        start = record["node"], record["incarnation"]
-        return tuple(Due("not_opened", *start, peer, since_ns, until_ns) for peer in sorted(self._peers or {""}))
+        since = self._scheduled["at_ns"] if self._scheduled else self._begun_ns
+        start, until = (record["node"], record["incarnation"]), record["at_ns"]
+        return tuple(Due("not_opened", *start, peer, since, until) for peer in sorted(self._peers or {""}))
 
     def _judge_missing(self, record: Record) -> None:
         """Report a wait that ended, with packets that waited for their order ack, and no resend."""
@@ -292,7 +292,7 @@ class Tiers(LaneReporter):
         if (self._failed_ns or record["at_ns"]) > missed_ns:
             evidence = f"no resend within {wait_ns} ns though packets waited for an order ack"
             due = awake(record, begun_ns, missed_ns, record["at_ns"])
-            self._report(self._arrived, evidence, *self._reset_elsewhere(record, missed_ns), due)
+            self._report(self._arrived, evidence, *self._reset_elsewhere(record), due)
 
     def _blame(self, record: Record, evidence: str, *dues: Due) -> None:
         if record["at_ns"] == self._freed_ns:

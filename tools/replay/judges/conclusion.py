@@ -140,7 +140,10 @@ class World:
     def _not_opened(self, due: Due) -> bool:
         openings = self._by_start[(due.node, due.incarnation)]
         return not any(
-            due.begin_ns <= opening.opened_ns <= due.end_ns and due.peer in ("", opening.peer) for opening in openings
+            due.begin_ns <= opening.opened_ns <= due.end_ns
+            and due.peer in ("", opening.peer)
+            and not _resumes(opening, openings, due.begin_ns)
+            for opening in openings
         )
 
     def _reopened(self, due: Due, openings: Iterable[Opening]) -> bool:
@@ -414,3 +417,11 @@ def accuse(verdict: Verdict, counts: Mapping[tuple[str, int], int], lost: Mappin
         account.pending -= account.lost
     if verdict.timeline is not None:
         verdict.timeline.flows.lost = dict(lost)
+
+
+def _resumes(opening: Opening, openings: list[Opening], since_ns: int) -> bool:
+    """Whether all sessions with its peer that it may follow have ended as idle."""
+    before = [one for one in openings if one.peer == opening.peer and one.opened_ns < opening.opened_ns]
+    last_ns = max((one.closed_ns for one in before), default=0)
+    follows = [one for one in before if not one.closed_ns or one.closed_ns >= min(since_ns, last_ns)]
+    return bool(follows) and all(one.reason == "idle" for one in follows)
