@@ -15,7 +15,7 @@ SUPPLY := $(VENV)/supply
 # When the sources are of: what is built of them says so.
 EPOCH = $${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct 2>/dev/null || echo 315532800)}
 # Folders are listed too: their time changes when a file is removed from them.
-SOURCES := pyproject.toml setup.py LICENSE README.md $(wildcard docs/*.* docs/cookbook/*.md) $(shell find $(FOLDERS) -name '__pycache__' -prune -o -print)
+SOURCES := pyproject.toml setup.py LICENSE README.md $(wildcard docs/*.* docs/cookbook/*.md docs/tutorials/*.md) $(shell find $(FOLDERS) -name '__pycache__' -prune -o -print)
 
 # Whoever forbids Python to keep what it has compiled pays for it here: each worker would compile all tests, every time.
 unexport PYTHONDONTWRITEBYTECODE

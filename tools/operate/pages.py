@@ -13,6 +13,7 @@ from triack.tools.commands.common import console_on, write_table
 __all__ = ["pages"]
 
 _INDEX = "README.md"
+_FOLDERS = (".", "tutorials", "cookbook")
 _HEADING = re.compile(r"^# (.+)$", re.MULTILINE)
 
 
@@ -36,10 +37,11 @@ def pages(topic: str | None, find: str | None) -> None:
 
 
 def _pages() -> dict[str, Traversable]:
-    """The pages by topic, those of the cookbook among them."""
+    """The pages by topic, those of all folders together."""
     folder = resources.files("triack.docs")
-    found = sorted([*folder.iterdir(), *(folder / "cookbook").iterdir()], key=lambda page: page.name)
-    return {page.name.removesuffix(".md"): page for page in found if page.name.endswith(".md") and page.name != _INDEX}
+    found = [page for place in _FOLDERS for page in folder.joinpath(place).iterdir() if page.name.endswith(".md")]
+    named = sorted(found, key=lambda page: page.name)
+    return {page.name.removesuffix(".md"): page for page in named if page.name != _INDEX}
 
 
 def _title(page: Traversable) -> str:
