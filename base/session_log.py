@@ -107,7 +107,11 @@ FIELDS: Final[dict[str, Field]] = {
     ),
     "acks": Field(int, "what to tell of, summed: 1 arrived, 2 received, 4 did not arrive, 8 was not received"),
     "lost": Field(bool, "no way leads to the queue for the answers: they were dropped"),
-    "message_class": Field(int, "what happened, by MSMQ's number of a message class ([guide.md](guide.md))"),
+    "message_class": Field(
+        int,
+        "what happened, by MSMQ's number of a message class "
+        "([administration messages](cookbook/administration-messages.md))",
+    ),
     "receive_by_ms": Field(int, "wall clock at which they were to have been received, milliseconds since 1970"),
     "messages": Field(int, "the most unacknowledged messages of the queue"),
     "size_bytes": Field(int, "the most bytes of the packets that hold them"),

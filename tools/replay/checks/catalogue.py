@@ -66,19 +66,19 @@ CHECKS: Final[dict[str, Check]] = {
     "unmarked": Check(
         "What was handed out as redelivered is never handed out as new later.",
         "An application that trusts the mark would do its work again.",
-        "docs/guide.md, receiving",
+        "docs/receiving.md",
         "the messages",
     ),
     "not_handed": Check(
         "What is committed is handed out, purged or expired before what its stream commits later is handed out.",
         "A message that never leaves its queue is lost to its reader, whatever the disk says.",
-        "docs/guide.md, receiving",
+        "docs/receiving.md",
         "the packets left behind",
     ),
     "expired": Check(
         "What has expired in its queue is not handed out afterwards, in that life of the node.",
         "Its sender said from when on nobody is to act on it, and it is a dead letter already.",
-        "docs/guide.md, sending",
+        "docs/sending.md",
         "the packets and when they were handed out",
     ),
     "lost": Check(
