@@ -15,14 +15,14 @@ SECOND = 1_000_000_000
 """A second."""
 
 _LONG_NS = 1 * SECOND
-"""A wait of this length may end by a quarter later."""
+"""A wait of this length may end by a quarter of a second sooner."""
 _STEP_NS = 250 * MS
 """Long waits end four times a second, as a process that wakes costs six times what one more of them does."""
 
 
 def end_ns(at_ns: int, wait_ns: int) -> int:
-    """When a wait really ends that should end at ``at_ns``, and need not be exact: for a peer that is away, say."""
-    return at_ns if wait_ns < _LONG_NS else -(-at_ns // _STEP_NS) * _STEP_NS
+    """When a wait really ends that should end at ``at_ns`` at the latest, and need not be exact."""
+    return at_ns if wait_ns < _LONG_NS else at_ns // _STEP_NS * _STEP_NS
 
 
 def in_ns(seconds: float) -> int:

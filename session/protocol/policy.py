@@ -68,21 +68,7 @@ class Policy:
     @classmethod
     def of(cls, settings: SessionSettings) -> "Policy":
         """The policy that an end with these settings states."""
-        ack_s, store_s = settings.ack_timeout_s, settings.store_ack_timeout_s
-        most_ns = in_ns(settings.ack_timeout_max_s)
-        ack_ns = None if ack_s is None else in_ns(ack_s)
-        store_ns = None if store_s is None else in_ns(store_s)
-        store_min_ns = in_ns(settings.store_ack_timeout_min_s)
-        stated = cls(
-            window=settings.largest_window,
-            session_ack=settings.trigger,
-            store_ack=settings.store_trigger,
-            ack_timeout_min_ns=in_ns(settings.ack_timeout_min_s) if ack_ns is None else ack_ns,
-            ack_timeout_max_ns=most_ns if ack_ns is None else ack_ns,
-            store_ack_timeout_min_ns=min(store_min_ns, most_ns) if store_ns is None else store_ns,
-            store_ack_timeout_max_ns=most_ns if store_ns is None else store_ns,
-        )
-        return _shared(stated.bounded(stated))
+        return _of(settings)
 
     @property
     def reckons_by_rtt(self) -> bool:
@@ -138,6 +124,26 @@ class Policy:
         if policy.encode() != data:
             raise ProtocolError(DropReason.BAD_HELLO, "a policy that nobody writes like that")
         return _shared(policy)
+
+
+@lru_cache(maxsize=_KEPT)
+def _of(settings: SessionSettings) -> Policy:
+    """See ``Policy.of``; each call to a peer that is away asks for it."""
+    ack_s, store_s = settings.ack_timeout_s, settings.store_ack_timeout_s
+    most_ns = in_ns(settings.ack_timeout_max_s)
+    ack_ns = None if ack_s is None else in_ns(ack_s)
+    store_ns = None if store_s is None else in_ns(store_s)
+    store_min_ns = in_ns(settings.store_ack_timeout_min_s)
+    stated = Policy(
+        window=settings.largest_window,
+        session_ack=settings.trigger,
+        store_ack=settings.store_trigger,
+        ack_timeout_min_ns=in_ns(settings.ack_timeout_min_s) if ack_ns is None else ack_ns,
+        ack_timeout_max_ns=most_ns if ack_ns is None else ack_ns,
+        store_ack_timeout_min_ns=min(store_min_ns, most_ns) if store_ns is None else store_ns,
+        store_ack_timeout_max_ns=most_ns if store_ns is None else store_ns,
+    )
+    return _shared(stated.bounded(stated))
 
 
 @lru_cache(maxsize=_KEPT)

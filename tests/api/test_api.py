@@ -65,7 +65,7 @@ SETTINGS = {
     triack.Reconnect: set(),
     triack.Redelivery: set(),
     triack.Topic: set(),
-    triack.SessionSettings: {"largest_window", "store_trigger", "trigger"},
+    triack.SessionSettings: {"largest_window", "longest_silence_s", "store_trigger", "trigger"},
 }
 
 

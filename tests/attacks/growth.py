@@ -90,7 +90,7 @@ ROWS = {
     """,
     "`max_peer_subscriptions`": """
         queues/topics/topics.py Topics subscriptions _deleted _left _dropped _overdue _told_ns
-        queues/topics/topic_root.py TopicRoot subscriptions
+        queues/topics/topic_root.py TopicRoot subscriptions unsaid
         queues/topics/trie.py _Level below here all
         queues/remote/peer_subscriptions.py PeerSubscriptions _pumps _by_node _stirred
     """,

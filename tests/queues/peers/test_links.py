@@ -419,20 +419,20 @@ def test_who_was_away_for_longer_is_called_more_rarely() -> None:
         calling.choose(THREE, 0)
 
 
-def test_many_that_are_away_share_twenty_calls_a_second() -> None:
+def test_many_that_are_away_share_sixteen_calls_a_second() -> None:
     """After a tenth of their absence; one that answers, moves or has no messages any more gives up its share."""
     away: set[Dialer] = set()
     every = [Dialer(Reconnect(), away) for _ in range(1_000)]
     for calling in every:
         calling.choose(THREE[:1], 0)
-    assert [every[0].spacing_ns(at_s * SECOND) / SECOND for at_s in (0, 10, 100, 200, 3_000)] == [0, 1, 10, 20, 50]
+    assert [every[0].spacing_ns(at_s * SECOND) / SECOND for at_s in (0, 10, 100, 200, 3_000)] == [0, 1, 10, 20, 62.5]
     for calling in every[100:400]:
         calling.handle_opened()
     for calling in every[400:700]:
         calling.handle_unwanted()
     for calling in every[700:]:
         calling.handle_moved()
-    assert every[0].spacing_ns(200 * SECOND) == 5 * SECOND
+    assert every[0].spacing_ns(200 * SECOND) == 25 * SECOND // 4
     assert Dialer(Reconnect(), away).spacing_ns(200 * SECOND) == 0
     patient = Dialer(Reconnect(away_most_s=1.5), away)
     patient.choose(THREE[:1], 0)
@@ -451,7 +451,7 @@ def test_calls_to_many_that_are_away_leave_together_four_times_a_second() -> Non
     called_at_ns: list[int] = []
     world.network.tap = lambda *_datagram: called_at_ns.append(world.now_ns)
     world.run(10 * SECOND)
-    assert len(called_at_ns) > 150
+    assert len(called_at_ns) > 120
     assert len(set(called_at_ns)) <= 40
 
 

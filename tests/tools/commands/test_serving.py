@@ -614,7 +614,7 @@ def test_the_list_has_all_of_them_with_their_numbers() -> None:
     assert [line.split()[0] for line in lines] == ["POLICY", "DEFAULT", "MSMQ", "SOLACE", "HORNETQ", "AMPS", "WSO2"]
     assert [" ".join(line.split()[1:]) for line in lines[1:]] == [
         "64 32 packets 0.5 - 30",
-        "64 32 packets 0.5 20 30",
+        "64 32 packets 0.5 - 30",
         "50 16 packets 1 - 2",
         "65535 10485760 bytes 2 30 30",
         "65535 - 1 - 30",

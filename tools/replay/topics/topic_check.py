@@ -97,7 +97,7 @@ class TopicJudge:
             self._claim(record, f"{event}, and the topic was not opened in this start", -1, due)
         self._judge_unplaced(record)
         if self._last and record["at_ns"] > self._last["at_ns"]:
-            self._judge_age(self._last)
+            self._judge_age(self._last, self._ages)
         self._last = record
         handle = self._OF_ONE.get(event)
         if handle is None:
@@ -133,7 +133,8 @@ class TopicJudge:
         if not self._last:
             return
         self._passing.finish()
-        self._judge_age(self._last)
+        # Of a copy, as what is told here is told once more with what follows.
+        self._judge_age(self._last, self._ages.copy())
         for subscription in self._subscriptions.values():
             subscription.finish(self._last)
             if subscription.durable:
@@ -611,15 +612,15 @@ class TopicJudge:
         takers = [it for it in takers if not it.expired.overlap(place, place)]
         return up_to(self._strategy, takers, {}) != 0
 
-    def _judge_age(self, record: Record) -> None:
+    def _judge_age(self, record: Record, ages: Ages) -> None:
         """Under ``discard_allowed`` no message stays pending for longer than the timeout.
 
         Looked at when all is seen that was recorded at the moment of this record.
         """
         if self._strategy != ALLOWED or self._recovering or record["incarnation"] != self._start:
             return
-        now_ns, late_ns = record["at_ns"], self._ages.late_ns
-        for subscription, (first, last), since_ns in self._ages.overdue(self._subscriptions, self._contents, now_ns):
+        now_ns, late_ns = record["at_ns"], ages.late_ns
+        for subscription, (first, last), since_ns in ages.overdue(self._subscriptions, self._contents, now_ns):
             evidence = f"pending for {now_ns - since_ns} ns, and after {self._timeout_ns} ns it is dropped"
             due = awake(record, since_ns, since_ns + late_ns, now_ns)
             subscription.report(record, "discard_rule", evidence, first, due, last=last)
