@@ -31,7 +31,7 @@ EVERY_S = 5.0
 PEER_MEMORY_BYTES = 8 * 1024 * 1024
 """The memory of a peer that the node is set to."""
 BESIDE_BYTES = 120 * 1024 * 1024
-"""What the tables of docs/security.md let one peer have on top of that: pieces of packets in eight sessions 32 MiB,
+"""What the tables of docs/peer-cost.md let one peer have on top of that: pieces of packets in eight sessions 32 MiB,
 ended streams that are awaited 16, the queues that it makes 16, administration messages that it does not take 16, the
 ways back of streams 13, answers about subscriptions 10, packets for other nodes 8, and 9 for the rest."""
 PER_SECOND = 400

@@ -35,9 +35,9 @@ def test_the_commands_of_a_page(page: Path, tmp_path: Path) -> None:
     assert type_page(page, tmp_path / "home", f"{tmp_path / 'bin'}:{BIN}", variable, (asking,)) > 0
 
 
-def test_the_limits_on_the_page_on_security_are_the_defaults() -> None:
+def test_the_limits_of_a_peer_are_the_defaults() -> None:
     """Each setting that its table names, with its value."""
-    rows = re.findall(r"^\| (`[a-z_.]+`.*?) \| (.*?) \|", (ROOT / "docs" / "security.md").read_text(), re.MULTILINE)
+    rows = re.findall(r"^\| (`[a-z_.]+`.*?) \| (.*?) \|", (ROOT / "docs" / "peer-cost.md").read_text(), re.MULTILINE)
     shown = {name: value for names, value in rows for name in re.findall(r"`((?:limits|session|max)[a-z_.]+)`", names)}
     assert len(shown) == 14
     for name, value in shown.items():

@@ -1,7 +1,7 @@
 """What grows in a node: each container in the code, and what bounds it.
 
 ``ROWS`` has those that an arriving packet can make grow, or a call of a client, by rows of the tables of "What a peer
-can cost" (docs/security.md): by the beginning of a row's first cell. ``OTHERS`` has those that no peer makes grow, by
+can cost" (docs/peer-cost.md): by the beginning of a row's first cell. ``OTHERS`` has those that no peer makes grow, by
 the reason. A line has a module's place, a class, and its attributes.
 
 ``test_growth.py`` finds the containers, and fails for one that is in neither: the author of a new one decides who pays
