@@ -2,7 +2,7 @@
 
 The same files give the same archives, wherever, whenever and by whom they are built: times are ``SOURCE_DATE_EPOCH``
 (reproducible-builds.org), owners root, modes 0644 and 0755, names in order. ``TRIACK_COMPILED=1`` makes C extensions of
-the pure rooms with mypyc; docs/decisions/0049 says why and what it gives.
+the pure rooms with mypyc; docs/decisions/0034 says why and what it gives.
 """
 
 import tarfile

@@ -11,7 +11,7 @@ open files that only this module has:
 
 Locks do not reach everywhere: two mounts of one volume may have locks of their own. So each process that opens a
 store writes a record into ``owner`` before it reads anything, and looks for its own record before and after each
-commit. A process that finds another record has lost the store, and reports that (docs/decisions/0073).
+commit. A process that finds another record has lost the store, and reports that (docs/decisions/0006).
 """
 
 import errno

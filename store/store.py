@@ -83,7 +83,7 @@ until when it is to be read, since version 6 the store keeps where peers say tha
 the names of peers (docs/decisions/0002)."""
 PAGE_BYTES = 8_192
 """Larger pages make small commits write more to the log than they have to; smaller ones cut bodies into chains, for
-which large commits take half as much processor time again at 4,096 (docs/decisions/0108)."""
+which large commits take half as much processor time again at 4,096 (docs/decisions/0064)."""
 CHECKPOINT_PAGES = 4_096
 """A log of this many pages, 32 MiB, is brought into the database: seldom enough to write a page once for many
 commits, and early enough to read and write the log again quickly after an unclean end."""
