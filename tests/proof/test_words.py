@@ -4,6 +4,7 @@ import ast
 import dataclasses
 import importlib
 import inspect
+import re
 from collections.abc import Iterator
 from enum import Enum
 from pathlib import Path
@@ -164,3 +165,44 @@ def test_every_raise_and_every_except_is_one() -> None:
         5: 'raise StoreError("raise the roof") from None',
         6: "except KeyError: pass",
     }
+
+
+# Pages that a user reads first say things in ordinary words.
+
+PLAIN_NAMES = [
+    "configuration",
+    "containers",
+    "first-hour",
+    "from-a-broker",
+    "from-msmq",
+    "index",
+    "large-bodies",
+    "package",
+    "tables",
+    "testing",
+    "when-not",
+]
+
+PLAIN = [
+    ROOT / "README.md",
+    *sorted((ROOT / "docs" / "cookbook").glob("*.md")),
+    *sorted((ROOT / "docs" / "tutorials").glob("*.md")),
+    *(ROOT / "docs" / f"{name}.md" for name in PLAIN_NAMES),
+]
+UNPLAIN = re.compile(
+    r"\b(in hand|goes on|nobody|at once|stands for|is here|comes again|of its own|for which|of whom|whoever|so many"
+    r"|is told|for ever)\b",
+    re.IGNORECASE,
+)
+
+
+def prose(text: str) -> str:
+    """A page without its code and output, each run of white space as one space."""
+    return " ".join(re.sub(r"^ *```.*?^ *```|`[^`]*`", "", text, flags=re.DOTALL | re.MULTILINE).split())
+
+
+@pytest.mark.parametrize("page", PLAIN, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_a_page_has_ordinary_words(page: Path) -> None:
+    """An ordinary word, with who does it, is clear to readers whose first language is another."""
+    found = UNPLAIN.findall(prose(page.read_text(encoding="utf-8")))
+    assert not found, f"{page.name}: say {found} in ordinary words"
