@@ -79,7 +79,7 @@ class Ages:
         self.late_ns = timeout_ns + timeout_ns // GRAINS + LATE_NS
         self._begun_ns, self._young_until_ns = now_ns - timeout_ns, 0
 
-    def copy(self) -> "Ages":
+    def copy(self) -> Ages:
         """Another one that finds the same."""
         other = Ages()
         other.late_ns, other._begun_ns = self.late_ns, self._begun_ns
