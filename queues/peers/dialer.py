@@ -29,7 +29,7 @@ SPACING_MAX_NS = 1 * SECOND
 """Limit while calls are frequent: the first message passes at most a second and three round trips after an outage
 (docs/proof.md)."""
 SHARED_NS = SECOND // 16
-"""By this the wait grows for each peer that is away: a node calls all of them together sixteen times a second at most, as
+"""By this the wait grows for each peer that is away: a node calls them sixteen times a second at most, all together, as
 each call makes new keys. Up to eight such peers are called as often as one."""
 SHARED_AFTER = 10
 """What a peer waits for because others are away, too, is at most a tenth of the time that it was away: a node that
