@@ -315,9 +315,11 @@ class OutgoingSequence:
 
         ``sent_at_ms``: when the first of them was sent, by this node's wall clock.
         """
-        dates = self._dated()
+        dates = self._dates
+        if not self.entries:
+            dates.clear()
         if entries and (not dates or abs(sent_at_ms - dates[-1][1]) >= DATED_MS):
-            dates.append((entries[0].number, sent_at_ms))
+            self._dated().append((entries[0].number, sent_at_ms))
         for entry in entries:
             self.entries[entry.number] = entry
             # Only the last fragment of a large message has a message in it.
@@ -515,7 +517,7 @@ class OutgoingSequence:
     def handle_session_opened(self, now_ns: int) -> None:
         """A new session begins: all that was sent before goes out again, from the first tier on ([MS-MQQB] 3.1.3.2).
 
-        Only if the last one ended as idle, and a tier has run out since, that goes on: it has opened this one.
+        If the last one ended as idle and a tier has run out since, that tier has opened this session, and continues.
         """
         if self._tier_opens:
             self._tier_opens = False

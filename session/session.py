@@ -504,7 +504,7 @@ class Session:
     def _transmit_hello(self, now_ns: int) -> Transmit:
         hello, wait_ns = self._opening.say(now_ns), self._opening.wait_ns
         if wait_ns is not None:
-            self._timers.start(Timer.CONNECT_RESEND, end_ns(now_ns + wait_ns, wait_ns))
+            self._timers.start(Timer.CONNECT_RESEND, end_ns(now_ns + wait_ns, self._opening.spacing_ns))
         kind = TransmitKind.CONNECT if self.initiator else TransmitKind.ACCEPT
         return Transmit(kind, *self.take_counter(), self._codec.encode_hello(hello))
 

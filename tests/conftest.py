@@ -37,7 +37,7 @@ GC_THRESHOLD = (100_000, 20, 100)
 """A world that is built for a test makes many objects that live as long as it does: with Python's 700 they are looked
 through again and again. How soon garbage is found decides nothing in any test."""
 
-# Commands of tests use no context of whoever runs them.
+# Commands of tests use no context of the user who runs them.
 os.environ["XDG_CONFIG_HOME"] = str(Path(tempfile.gettempdir(), "triack-tests-have-no-contexts"))
 
 # The same examples on every run, and no deadline, so that a slow machine never fails a test. To look further:

@@ -156,6 +156,7 @@ class PrivateFiles:
     def stamp(self, name: str) -> object:
         """Equal as long as the file is unchanged; None if there is none."""
         try:
+            # Not by ``Path``, which makes twenty calls of it: an idle node does little else.
             found = os.lstat(f"{self._folder}/{name}")
         except OSError:
             return None

@@ -500,7 +500,7 @@ class EngineHandle:
         self._engine.publish_windows.note_refused(outgoing)
 
     async def wait_windows(self, messages: Mapping[OutgoingStream, int]) -> None:
-        """Wait until the publish windows take a transaction that sends so many messages to each outgoing queue.
+        """Wait until the publish windows take a transaction that sends that number of messages to each outgoing queue.
 
         Raises:
             NodeClosed, StoreFailed: they never will.

@@ -46,7 +46,7 @@ class PublishWindows:
         return self._most - outgoing.unsettled - coming
 
     def take(self, messages: Mapping[OutgoingStream, int]) -> bool:
-        """Whether a transaction may be accepted that sends so many messages to each queue."""
+        """Whether a transaction may be accepted that sends that number of messages to each queue."""
         return self._most is None or all(
             count <= self.left(outgoing) or not outgoing.unsettled for outgoing, count in messages.items()
         )
@@ -63,17 +63,13 @@ class PublishWindows:
         self._refused[outgoing] = None
 
     @property
-    def news(self) -> list[CanSend]:
-        """See ``take_news``."""
-        if not self._refused:
-            return []
-        return [CanSend(it.destination, it.delivery.label) for it in self._refused if self._takes(it)]
-
-    def _takes(self, outgoing: OutgoingStream) -> bool:
-        return self.left(outgoing) > 0 and self._outbox.room_bytes(outgoing) > 0
+    def news(self) -> list[OutgoingStream]:
+        """The queues that were full for a sender that does not wait, and take messages again."""
+        return [it for it in self._refused if self.left(it) > 0 and self._outbox.room_bytes(it) > 0]
 
     def take_news(self) -> list[CanSend]:
-        """The queues that were full for a sender that does not wait, and take messages again."""
-        news = self.news
-        self._refused = {outgoing: None for outgoing in self._refused if not self._takes(outgoing)}
-        return news
+        """An event for each of them, once."""
+        ready = self.news
+        for outgoing in ready:
+            del self._refused[outgoing]
+        return [CanSend(it.destination, it.delivery.label) for it in ready]

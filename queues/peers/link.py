@@ -145,7 +145,7 @@ class Conversation:
         self.session.handle_rejections_known(numbers)
 
     def has_control_room(self, count: int) -> bool:
-        """Whether so many more order acks and rejections may wait, which leaves half of the room to others."""
+        """Whether that number of further order acks and rejections may wait. It leaves half of the room to others."""
         return not self.control or len(self.control) + count <= CONTROL_MAX // 2
 
     def put_control(self, key: ControlKey, control: Control) -> bool:

@@ -241,7 +241,7 @@ class Inbox:
         comes_sealed = is_sealed(header.body)
         if self._refuses_seal(conversation, packet, header, delivery, turn):
             return
-        stream = self._stream_of(header, delivery)
+        stream = self._stream_of(conversation, header, delivery)
         if stream is RejectReason.HELD_BACK:
             record_rejected(self._record, header, delivery, stream, turn.now_ns)
             conversation.withhold(delivery, packet)
@@ -434,7 +434,9 @@ class Inbox:
             self._drops[DropReason.CONTROL_OVERFLOW] += 1
         return True
 
-    def _stream_of(self, header: SequenceHeader, delivery: Delivery) -> IncomingStream | RejectReason:
+    def _stream_of(
+        self, conversation: Conversation, header: SequenceHeader, delivery: Delivery
+    ) -> IncomingStream | RejectReason:
         """The stream of a packet, created when it is new; or why there is none."""
         stream, queue = self._find(header.origin, header.stream), composed(header.queue)
         is_known = stream is not None and stream.begun == header.sequence
@@ -449,17 +451,31 @@ class Inbox:
             # Express streams are numbered anew in each life of their origin, under a greater sequence.
             if not (delivery is stream.delivery is Delivery.EXPRESS and header.sequence > stream.filter.sequence):
                 raise ProtocolError(DropReason.BAD_PACKET, "a stream changed its queue or class")
-        elif self.admission.has_streams_enough(header.origin, queue):
-            return RejectReason.HELD_BACK
         try:
             check_queue(queue)
         except AddressError:
             return RejectReason.BAD_QUEUE_NAME
+        if stream is None and self._has_streams_enough(conversation, header, queue):
+            return RejectReason.HELD_BACK
         if stream is not None:
             self.admission.forget_early(stream)
         stream = IncomingStream(header.origin, header.stream, queue, delivery, self._settings.order, header.sequence)
         self._add(stream)
         return stream
+
+    def _has_streams_enough(self, conversation: Conversation, header: SequenceHeader, queue: str) -> bool:
+        """Whether the peer that pays for a new stream may have no more: of an origin that it brings, the neighbour.
+
+        A neighbour may invent any number of origins, so it pays for the first stream of each as well.
+        """
+        origin, from_name = header.origin, header.from_name if isinstance(header, RelayedHeader) else ""
+        is_new = origin != conversation.peer_id and self._origins.of(origin) is None
+        if is_new:
+            self._origins.bind(origin, conversation.link_name, from_name)
+        has_enough = self.admission.has_streams_enough(origin, queue)
+        if is_new and has_enough:
+            self._origins.forget(origin)
+        return has_enough
 
     # ---- streams that end
 

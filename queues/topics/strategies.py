@@ -8,7 +8,7 @@ Promise: all is counted in messages, whatever the packets. What is decided depen
     discard_allowed   when one of them has room         is acknowledged in place of the subscription
 
 A subscription has room while fewer messages are pending for it than it may have. If there is no subscription, the
-message goes at once, to nobody.
+message goes immediately, and none gets it.
 """
 
 from collections.abc import Iterable

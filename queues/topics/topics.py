@@ -148,7 +148,7 @@ class Topics:
         self._stirred[root] = None
 
     def handle_growing(self, root: TopicRoot) -> None:
-        """Reserve more places, with the next commit. A root that is removed, and made again, goes on behind them."""
+        """Reserve more places, with the next commit. A root that is removed and made again continues behind them."""
         root.reserved = self._reserved[root.topic] = root.next_place + PLACES
         self._growing[root] = None
 

@@ -191,7 +191,7 @@ class TransitWords:
         self._send_reject(packet, entry.via, None, now_ns)
 
     def takes(self, stream: TransitStream, count: int) -> bool | None:
-        """Whether so many rejections of a stream can go to its origin, or be kept until a session leads there.
+        """Whether that number of rejections of a stream can go to its origin, or be kept until a session leads there.
 
         Returns:
             None when too many words wait in the session: those that are sent make room.

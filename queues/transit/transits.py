@@ -1000,7 +1000,7 @@ class Transits:
         self._give_up(stream, entries, reason, turn)
 
     def takes_words(self, stream: TransitStream, count: int) -> bool | None:
-        """Whether the origin of a stream, if it has to hear of each packet, can be told of so many; None: later."""
+        """Whether the origin of a stream, if it has to hear of each packet, can hear of that number; None: later."""
         return self._words.takes(stream, count) if stream.sequence.ordered else True
 
     def next_deadline(self) -> int | None:

@@ -143,7 +143,7 @@ class WaysBack:
         return True
 
     def has_room(self, stream: StreamId, by: str, count: int) -> bool:
-        """Whether so many rejections of a stream can be kept, for which a neighbour pays."""
+        """Whether that number of rejections of a stream can be kept, for which a neighbour pays."""
         return stream in self._backs and self._rejections.room(by) >= count
 
     def take_rejections(self, back: Back) -> list[tuple[RelayedReject, str]]:

@@ -30,8 +30,8 @@ CONNECT_RESEND_MAX_NS = 500 * MS
 """The wait grows no further by itself, so that a peer that starts meanwhile gets a connect soon. An owner whose peer
 has been away for long sets a longer one (``spacing_ns``)."""
 CONNECTS_OPEN = 32
-"""To so many of its last connects an initiator takes an answer: where it may try for long, the wait grows so far that
-these span all of that time, as the answer to the first may come late."""
+"""An initiator takes an answer to any of its last connects, up to this number. Where it may try for long, the wait
+grows until they span all of that time, as the answer to the first may come late."""
 UNANSWERED_SENDS = 4
 """After this number of hellos an initiator has waited for nearly a second: several were lost, or no peer is there."""
 
@@ -52,16 +52,17 @@ class Opening:
         unconfirmed: whether the session is open here, but not known to be open at the peer.
         times_said: the number of hellos sent.
         said_at_ns: when the last one was sent.
+        spacing_ns: as given, or shorter since (``hasten``).
     """
 
     __slots__ = (
         "_figure",
         "_most_ns",
-        "_spacing_ns",
         "due",
         "hello",
         "initiator",
         "said_at_ns",
+        "spacing_ns",
         "times_said",
         "unconfirmed",
     )
@@ -70,7 +71,7 @@ class Opening:
         self._most_ns = max(CONNECT_RESEND_MAX_NS, limit_ns // CONNECTS_OPEN)
         self.initiator = peer is None
         self._figure: RoundTripFrame | None = None
-        self._spacing_ns = spacing_ns
+        self.spacing_ns = spacing_ns
         self.hello = hello if peer is None else replace(hello, sent_at_ns=peer.sent_at_ns)
         self.due = True
         self.unconfirmed = False
@@ -89,8 +90,8 @@ class Opening:
 
     def hasten(self, wait_ns: int) -> bool:
         """Wait at most ``wait_ns`` for each answer from now on. Returns whether the wait was longer."""
-        is_longer = self._spacing_ns > wait_ns
-        self._spacing_ns = min(self._spacing_ns, wait_ns)
+        is_longer = self.spacing_ns > wait_ns
+        self.spacing_ns = min(self.spacing_ns, wait_ns)
         return is_longer
 
     def repeat(self) -> None:
@@ -112,7 +113,7 @@ class Opening:
         if not self.initiator:
             return None
         wait_ns = min(CONNECT_RESEND_NS + (self.times_said - 1) * CONNECT_RESEND_MORE_NS, self._most_ns)
-        return max(wait_ns, self._spacing_ns)
+        return max(wait_ns, self.spacing_ns)
 
     def handle_measured(self, rtt_ns: int, *, tells: bool) -> None:
         """An accept has come for this initiator.

@@ -164,18 +164,6 @@ def test_what_is_unfinished_leaves_memory_to_what_can_be_read(monkeypatch: pytes
 # Streams and queues without end: each is memory, and rows on the disk.
 
 
-def test_invented_origins_do_not_make_streams_without_end() -> None:
-    """Streams are memory and rows on the disk: a session makes a limited number of them."""
-    world, node, evil = victim(NodeSettings(max_streams=16))
-    for number in range(500):
-        evil.frames(evil.message(1, origin=number.to_bytes(16, "big")))
-        if number % 50 == 0:
-            world.run(20 * MS)
-    world.run(SECOND)
-    assert len(node.store.load(b"x" * 16, 1).positions) <= 64
-    still_works(world, node)
-
-
 def test_queues_do_not_grow_without_end() -> None:
     """One peer makes at most half of ``max_queues``, none with a name that is not one."""
     world, node, evil = victim(NodeSettings(max_queues=18))

@@ -35,7 +35,7 @@ def processor_s(pid: int) -> float:
     """The processor time of a process and all its descendants; 0 if it is over, or where the system does not tell.
 
     Args:
-        pid: which process. A descendant's time is lost when it ends and nobody waits for it.
+        pid: which process. A descendant's time is lost when it ends and no process waits for it.
     """
     folder = Path(f"/proc/{pid}")
     try:

@@ -7,7 +7,7 @@ import click
 
 from triack.base.names import check_name
 from triack.tools.commands.common import CommandGroup, Directory, json_line, json_option, write_table
-from triack.tools.operate.contexts import CONTEXT_VARIABLE, Contexts, change_contexts, read_contexts
+from triack.tools.operate.contexts import CONTEXT_VARIABLE, change_contexts, read_contexts
 
 __all__ = ["context"]
 
@@ -32,7 +32,7 @@ def context() -> None:
 def add(name: str, data: Path) -> None:
     """Name a node. The first one is chosen."""
     name, path = check_name(name), str(data.absolute())
-    found = change_contexts(lambda it: Contexts({**it.nodes, name: path}, it.chosen or name))
+    found = change_contexts(lambda it: it.having(name, path))
     click.echo(f"context {name}: {path}{', in use' if found.chosen == name else ''}")
 
 
@@ -40,9 +40,8 @@ def add(name: str, data: Path) -> None:
 @click.argument("name")
 def use(name: str) -> None:
     """Choose the node that commands use from now on."""
-    data = read_contexts().data_of(name)
-    change_contexts(lambda it: Contexts(it.nodes, name))
-    click.echo(f"context {name}: {data}, in use")
+    found = change_contexts(lambda it: it.using(name))
+    click.echo(f"context {name}: {found.data_of(name)}, in use")
 
 
 @context.command("list")
@@ -63,10 +62,5 @@ def list_contexts(*, as_json: bool) -> None:
 @click.argument("name")
 def remove(name: str) -> None:
     """Forget a name. The node and its directory stay."""
-    read_contexts().data_of(name)
-    change_contexts(
-        lambda it: Contexts(
-            {other: data for other, data in it.nodes.items() if other != name}, "" if it.chosen == name else it.chosen
-        )
-    )
+    change_contexts(lambda it: it.without(name))
     click.echo(f"context {name} is forgotten; its node stays")

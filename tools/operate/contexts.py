@@ -42,6 +42,21 @@ class Contexts(msgspec.Struct, frozen=True):
         """As the file has it."""
         return msgspec.json.format(msgspec.json.encode(self)) + b"\n"
 
+    def having(self, name: str, data: str) -> "Contexts":
+        """With another name; the first one is chosen."""
+        return Contexts({**self.nodes, name: data}, self.chosen or name)
+
+    def using(self, name: str) -> "Contexts":
+        """With that name chosen. Raises UsageError when there is none."""
+        self.data_of(name)
+        return Contexts(self.nodes, name)
+
+    def without(self, name: str) -> "Contexts":
+        """Without a name. Raises UsageError when there is none."""
+        self.data_of(name)
+        left = {other: data for other, data in self.nodes.items() if other != name}
+        return Contexts(left, "" if self.chosen == name else self.chosen)
+
     def data_of(self, name: str) -> Path:
         """The data directory of a name. Raises UsageError when there is none."""
         if name not in self.nodes:

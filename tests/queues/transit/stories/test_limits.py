@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.queues.relays import dead, line, post, purge
+from tests.queues.relays import Relays, dead, line, post, purge
 from tests.queues.world import SimNode, numbered
 from triack.base.ack_trigger import AckTrigger
 from triack.base.delivery import DURABLE, Delivery
@@ -136,6 +136,22 @@ def test_a_full_queue_is_asked_by_a_relay_no_more_often_than_its_hold_says(deliv
     before = data_sent(net["r"])
     net.world.run(HOUR)
     assert 55 <= data_sent(net["r"]) - before <= 61
+
+
+@pytest.mark.parametrize("delivery", sorted(DURABLE))
+def test_a_relay_pays_for_the_first_stream_of_each_origin_that_it_brings(delivery: Delivery) -> None:
+    """It may have invented all of them: together they have as many streams as one peer. The others wait at the relay."""
+    sensors = "cdefghij"
+    routes = {name: [("b", "r")] for name in sensors} | {"b": [(name, "r") for name in sensors]}
+    net = Relays(" ".join(f"{name}r" for name in sensors) + " rb", routes, settings={"b": NodeSettings(max_streams=3)})
+    for name in sensors:
+        post(net[name], "b", name.encode(), delivery=delivery)
+    net.world.run(60 * SECOND)
+    assert len([stream for stream in net["b"].live.inbox.streams if stream.relay == "r"]) == 3
+    net["b"].settings = NodeSettings()
+    net["b"].restart()
+    net.world.run(60 * SECOND)
+    assert sorted(net["b"].read_all("q")) == [name.encode() for name in sensors]
 
 
 @pytest.mark.parametrize("delivery", sorted(DURABLE))
