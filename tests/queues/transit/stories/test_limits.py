@@ -140,7 +140,7 @@ def test_a_full_queue_is_asked_by_a_relay_no_more_often_than_its_hold_says(deliv
 
 @pytest.mark.parametrize("delivery", sorted(DURABLE))
 def test_a_relay_pays_for_the_first_stream_of_each_origin_that_it_brings(delivery: Delivery) -> None:
-    """It may have invented all of them: together they have as many streams as one peer. The others wait at the relay."""
+    """It may have invented all of them. Together they have as many streams as one peer, and the others wait."""
     sensors = "cdefghij"
     routes = {name: [("b", "r")] for name in sensors} | {"b": [(name, "r") for name in sensors]}
     net = Relays(" ".join(f"{name}r" for name in sensors) + " rb", routes, settings={"b": NodeSettings(max_streams=3)})
