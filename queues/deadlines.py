@@ -12,7 +12,7 @@ __all__ = ["Deadlines"]
 Key = TypeVar("Key", bound=Hashable)
 
 STALE_MIN = 64
-"""Below this number of entries a heap is never rebuilt: that would cost more than it frees."""
+"""Below this number of entries a heap is never rebuilt: that would cost more than it frees. It is looked at as often."""
 
 
 class Deadlines(Generic[Key]):
@@ -49,7 +49,7 @@ class Deadlines(Generic[Key]):
             # ``_order`` is unique, so that keys are never compared.
             entry = self._at[key] = (at_ns, self._order, key)
             heappush(self.heap, entry)
-            if len(self.heap) > STALE_MIN + 2 * len(self._at):
+            if not self._order % STALE_MIN and len(self.heap) > STALE_MIN + 2 * len(self._at):
                 self._compact()
 
     def earliest(self) -> int | None:

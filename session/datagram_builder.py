@@ -136,7 +136,7 @@ class DatagramBuilder:
         if waits:
             sent = None
         ack_leaves, store_ack_leaves = acks.leaving(now_ns, with_packet=sent is not None)
-        if not (sent or ack_leaves or store_ack_leaves or self._probing.ping_due or sizes.answer):
+        if sent is None and not (ack_leaves or store_ack_leaves or self._probing.ping_due or sizes.answer):
             return None
         ack = acks.ack(now_ns) if ack_leaves else None
         ack_data = b"" if ack is None else encode(ack)

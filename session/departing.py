@@ -83,6 +83,8 @@ class Departing:
     def next_run(self, now_ns: int) -> list[SessionPacket]:
         """The packets that leave now in a run; empty: ask ``next_packet``."""
         probing, window, share = self._probing, self._window, self._share
+        if not window.unsent_bytes:
+            return []
         first = window.peek()
         if first is None or first.state is not PacketState.QUEUED or not window.has_credit(first):
             return []
@@ -142,8 +144,9 @@ class Departing:
     @property
     def stands_still(self) -> bool:
         """Whether no packet may leave before another is acknowledged: a window is full."""
-        following = self._window.peek()
-        return not self._window.room if following is None else not self._window.has_credit(following)
+        window = self._window
+        following = window.peek() if window.has_next else None
+        return not window.room if following is None else not window.has_credit(following)
 
     @property
     def is_stuck(self) -> bool:

@@ -866,16 +866,14 @@ class Engine(Steering):
         self.handle_timer(now_ns)
         if self.queues.notices.has_topics:
             self._advance_topics(now_ns)
-        # The disk takes longest, so its job starts first.
-        self._start_job(effects, now_ns)
         sends = self._gather(now_ns)
         # Express messages may have come into topics meanwhile, and go on.
         if self.queues.notices.has_topics and self._advance_topics(now_ns):
             sends += self._gather(now_ns)
         self.watching.handle_time(now_ns)
-        # Sending may have found that bodies must come from the disk.
+        # After the datagrams are made, as these may need bodies from the disk; but the disk takes longest, so its job
+        # begins before they leave.
         self._start_job(effects, now_ns)
-        self._write_records(effects, now_ns)
         effects += self.news.take()
         for part in self._newsworthy:
             if part.news:
@@ -938,14 +936,11 @@ class Engine(Steering):
         """Give the store its next job, unless it has one; the session log has what the job changes before."""
         if self.outbox.dead_lettering.unnoted:
             self.outbox.dead_lettering.note(now_ns)
-        jobs = self.jobs
-        if self.failure is not None or jobs.running is not None:
-            return
-        job = jobs.start(now_ns, at_once=self.draining)
+        job = self.jobs.start(now_ns, at_once=self.draining) if self.failure is None else None
+        if isinstance(job, GroupCommit):
+            self.queues.note_settled(now_ns)
+        self._write_records(effects, now_ns)
         if job is not None:
-            if isinstance(job, GroupCommit):
-                self.queues.note_settled(now_ns)
-            self._write_records(effects, now_ns)
             if self._recorder is not None and isinstance(job, GroupCommit):
                 job.commit.records = self._recorder.written
             effects.append(StartJob(job))

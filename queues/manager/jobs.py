@@ -159,7 +159,6 @@ class Jobs:
             self._queues.tell_read(turn.now_ns)
         if self._outbox.unpacked:
             self._outbox.pack_durable(turn)
-        self._inbox.complete(self.group)
         self._queues.complete(self.group)
         if notices.has_topics:
             self.topics.complete(self.group)
@@ -168,6 +167,7 @@ class Jobs:
         group = self.group
         if not group.is_awaited and (not group.commit.removes or (not at_once and self._may_wait(turn.now_ns))):
             return self._next_read()
+        self._inbox.complete(group)
         self.journals.keep(turn)
         self._queues.free_bodies(group)
         self._runs_adding = self.adds_any

@@ -117,7 +117,9 @@ class Probing:
             most_ns: the longest wait for an answer, unless already the first is longer.
             patient_ns: the longest wait when the probe is not urgent, unless ``wait_ns`` is longer anyway.
         """
-        wait_ns = min(first_ns << min(self._doublings, _DOUBLINGS_MAX), max(most_ns, first_ns))
+        wait_ns = first_ns
+        if self._rounds:
+            wait_ns = min(first_ns << min(self._doublings, _DOUBLINGS_MAX), max(most_ns, first_ns))
         if not self.is_patient:
             return wait_ns
         doublings = min(self._vain // VAIN_ROUNDS, VAIN_DOUBLINGS)

@@ -370,8 +370,8 @@ class Bbr:
         """Section 5.6.4: grow by what was delivered, up to what the model says."""
         rate, state = self._sending_rate, self.state
         turn_bytes = rate * (TURN_NS if self._is_short else QUANTA_NS) // SECOND
-        target_bytes = WINDOW_PERCENT[state] * self._path_bytes // 100 + self._bunching.extra_bytes
-        target_bytes = max(target_bytes, turn_bytes)
+        path_bytes = rate * self.trip.min_ns // SECOND
+        target_bytes = max(WINDOW_PERCENT[state] * path_bytes // 100 + self._bunching.extra_bytes, turn_bytes)
         if self.bandwidth.is_full:
             window_bytes = min(self.window_bytes + acked_bytes, target_bytes)
         elif self.window_bytes < target_bytes:

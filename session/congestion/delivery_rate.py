@@ -109,7 +109,7 @@ class DeliveryRate:
 
     def handle_app_limited(self, in_flight_bytes: int) -> None:
         """There is nothing to send, and room for it (section 3.4)."""
-        self.app_limited_until = max(self.delivered_bytes + in_flight_bytes, 1)
+        self.app_limited_until = self.delivered_bytes + in_flight_bytes or 1
 
     def take_sample(self, min_rtt_ns: int, now_ns: int) -> RateSample | None:
         """The sample of the acknowledgement, None when it covers nothing (section 3.3)."""

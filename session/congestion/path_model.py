@@ -25,25 +25,21 @@ class Bandwidth:
 
     Attributes:
         latest: bytes a second, the most of this round.
+        limit: bytes a second, the most of this cycle and the one before (BBR.max_bw).
         is_full: whether the path has shown that it delivers no more.
         is_plateau: whether the last rounds brought no growth; ``restart`` forgets it.
         round_started: whether the last sample began a round trip.
     """
 
     __slots__ = ("_before", "_cycle", "_flat_rounds", "_full_rate", "_round_ends_bytes", "is_full", "is_plateau",
-                 "latest", "round_started")  # fmt: skip
+                 "latest", "limit", "round_started")  # fmt: skip
 
     def __init__(self) -> None:
         self._cycle = self._before = 0
         self._full_rate = self._flat_rounds = 0
         self._round_ends_bytes = 0
-        self.latest = 0
+        self.latest = self.limit = 0
         self.is_full = self.is_plateau = self.round_started = False
-
-    @property
-    def limit(self) -> int:
-        """Bytes a second (BBR.max_bw)."""
-        return max(self._cycle, self._before)
 
     def handle_sample(self, sample: RateSample, rate: int, delivered_bytes: int) -> None:
         """An acknowledgement has come that shows ``rate``; ``delivered_bytes`` includes what it covers."""
@@ -53,9 +49,11 @@ class Bandwidth:
             self._round_ends_bytes = delivered_bytes
             self._look(sending.app_limited)
             self.latest = 0
-        self.latest = max(self.latest, rate)
-        if not sending.app_limited or rate > self.limit:
-            self._cycle = max(self._cycle, rate)
+        if rate > self.latest:
+            self.latest = rate
+        if rate > self._cycle and (not sending.app_limited or rate > self.limit):
+            self._cycle = rate
+            self.limit = max(rate, self._before)
 
     def _look(self, app_limited: bool) -> None:
         if app_limited or self.is_plateau or not self.latest:
@@ -76,6 +74,7 @@ class Bandwidth:
         """The path is probed again: the rate of the cycle before the last one is forgotten (section 5.5.6)."""
         if self._cycle:  # or nothing was measured meanwhile
             self._before, self._cycle = self._cycle, 0
+            self.limit = self._before
 
 
 class ShortestTrip:

@@ -13,9 +13,15 @@ GRANULARITY_NS = 1 * MS
 
 
 class RoundTrip:
-    """Estimates the round trip from samples; every figure is integer nanoseconds."""
+    """Estimates the round trip from samples; every figure is integer nanoseconds.
 
-    __slots__ = ("latest_ns", "min_ns", "smoothed_ns", "variance_ns")
+    Attributes:
+        probe_ns: how long an ack may take before asking again: smoothed + 4 x variance (RFC 9002 6.2.1).
+        loss_delay_ns: how long a packet may be overtaken before it counts as lost: 9/8 of the round trip (RFC 9002
+            6.1.2).
+    """
+
+    __slots__ = ("latest_ns", "loss_delay_ns", "min_ns", "probe_ns", "smoothed_ns", "variance_ns")
 
     def __init__(self) -> None:
         self.reset()
@@ -26,6 +32,7 @@ class RoundTrip:
         self.min_ns = 0
         self.smoothed_ns = INITIAL_RTT_NS
         self.variance_ns = INITIAL_VARIANCE_NS
+        self._reckon()
 
     @property
     def measured(self) -> bool:
@@ -46,23 +53,22 @@ class RoundTrip:
         A peer that overstates its delay cannot push a sample below the minimum. RFC 9002 then leaves all of the delay
         in. Ours is up to seconds and the minimum may include the work of a handshake, so the minimum itself is closer.
         """
-        sample_ns = max(1, sample_ns)
-        if not self.measured:
+        if sample_ns < 1:
+            sample_ns = 1
+        if not self.latest_ns:
             self.latest_ns = self.min_ns = self.smoothed_ns = sample_ns
             self.variance_ns = sample_ns // 2
+            self._reckon()
             return
-        self.min_ns = min(self.min_ns, sample_ns)
+        if sample_ns < self.min_ns:
+            self.min_ns = sample_ns
         sample_ns = max(self.min_ns, sample_ns - ack_delay_ns)
         self.latest_ns = sample_ns
         self.variance_ns = (3 * self.variance_ns + abs(self.smoothed_ns - sample_ns)) // 4
         self.smoothed_ns = (7 * self.smoothed_ns + sample_ns) // 8
+        self._reckon()
 
-    @property
-    def probe_ns(self) -> int:
-        """How long an ack may take before asking again: smoothed + 4 x variance (RFC 9002 6.2.1)."""
-        return self.smoothed_ns + max(4 * self.variance_ns, GRANULARITY_NS)
-
-    @property
-    def loss_delay_ns(self) -> int:
-        """How long a packet may be overtaken before it counts as lost: 9/8 of the round trip (RFC 9002 6.1.2)."""
-        return max(9 * max(self.smoothed_ns, self.latest_ns) // 8, GRANULARITY_NS)
+    def _reckon(self) -> None:
+        """The figures that follow from the samples: they are read far more often than a sample comes."""
+        self.probe_ns = self.smoothed_ns + max(4 * self.variance_ns, GRANULARITY_NS)
+        self.loss_delay_ns = max(9 * self.smoothed_ns // 8, 9 * self.latest_ns // 8, GRANULARITY_NS)

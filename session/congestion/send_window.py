@@ -145,8 +145,10 @@ class SendWindow:
     @property
     def awaits_ack(self) -> bool:
         """Whether a packet that was sent is not acknowledged; queued packets do not count."""
+        if self._in_flight:
+            return True
         following = self.peek()
-        return bool(self._in_flight) or (following is not None and following.state is PacketState.LOST)
+        return following is not None and following.state is PacketState.LOST
 
     @property
     def resends(self) -> int:
@@ -164,7 +166,9 @@ class SendWindow:
 
         A window that has shrunk is in force once no more packets than that are unacknowledged (``changes``).
         """
-        auto, largest = self._auto, min(self._window, self.peer_window)
+        auto, largest = self._auto, self._window
+        if self.peer_window < largest:
+            largest = self.peer_window
         return largest if auto is None else min(auto.packets, largest)
 
     @property
@@ -176,9 +180,19 @@ class SendWindow:
     def room(self) -> int:
         """How many packets may be handed over now."""
         limit = self.limit
+        room = limit - len(self._packets)
         span = self.cumulative + SPAN_WINDOWS * limit - (self.next_number - 1)
+        if span < room:
+            room = span
         left_bytes = self.most_bytes - self.in_flight_bytes - self.unsent_bytes
-        return max(0, min(limit - len(self._packets), span, left_bytes // self.packet_bytes))
+        if left_bytes < room * self.packet_bytes:
+            room = left_bytes // self.packet_bytes
+        return room if room > 0 else 0
+
+    @property
+    def has_next(self) -> bool:
+        """Whether ``peek`` may give a packet; when not, it gives none."""
+        return self.unsent_bytes > 0 or bool(self._lost)
 
     def push(
         self,
@@ -233,13 +247,13 @@ class SendWindow:
     @property
     def spare_bytes(self) -> int:
         """How much of the congestion window is left when nothing more is to be sent; nothing when something is."""
-        if self.congestion is None or self.peek() is not None:
+        if self.congestion is None or (self.has_next and self.peek() is not None):
             return 0
         return max(0, min(self.congestion.window_bytes, self.most_bytes) - self.in_flight_bytes)
 
     def next_with_credit(self) -> SessionPacket | None:
         """The packet that goes next, unless the congestion window holds it back."""
-        sent = self.peek()
+        sent = self.peek() if self.has_next else None
         if sent is None:
             if self.congestion is not None:
                 self.congestion.handle_app_limited(self.in_flight_bytes)
@@ -318,6 +332,8 @@ class SendWindow:
         self._forget_sendings()
 
     def _forget_sendings(self) -> None:
+        if len(self._sendings) <= SENDINGS_WINDOWS:
+            return  # no window is smaller than a packet
         excess = len(self._sendings) - SENDINGS_WINDOWS * self.limit
         if excess > 0:
             for counter in list(islice(self._sendings, excess)):
@@ -346,7 +362,8 @@ class SendWindow:
         for first, last in ((1, cumulative), *ranges):
             for fresh in self._acked.take_run(first, last):
                 acked += self._take(fresh)
-        self.cumulative = max(self.cumulative, cumulative)
+        if cumulative > self.cumulative:
+            self.cumulative = cumulative
         sampled = self._sample(echo, delay_ns, now_ns)
         if self.congestion is not None:
             self._grow(self.congestion, acked, self._rtt.latest_ns if sampled else 0, now_ns)
@@ -354,8 +371,10 @@ class SendWindow:
 
     def changes(self) -> list[int]:
         """The window in force from now on, if it follows the path and differs from the last one reported."""
+        if self._auto is None:
+            return []
         limit = self.limit
-        if self._auto is None or limit == (self._told or self.largest) or self.unacked > limit:
+        if limit == (self._told or self.largest) or self.unacked > limit:
             return []
         self._told = limit
         return [limit]
@@ -393,7 +412,8 @@ class SendWindow:
             return False
         order, sent_at_ns = sending
         self._rtt.update(now_ns - sent_at_ns, delay_ns)
-        self.acked_order = max(self.acked_order, order)
+        if order > self.acked_order:
+            self.acked_order = order
         # Echoes only grow: one that comes late, or again, gives no sample.
         for older in list(takewhile(echo.__ge__, self._sendings)):
             del self._sendings[older]
@@ -422,7 +442,8 @@ class SendWindow:
             self._move(sent, PacketEvent.LOST)
             if self.congestion is not None:
                 self.congestion.handle_lost(sent.size_bytes, sent.sending, now_ns)
-        self._lost.extend(sorted(lost, key=_number_of))
+        if lost:
+            self._lost.extend(sorted(lost, key=_number_of))
         return lost, look_again_ns
 
 

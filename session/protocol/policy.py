@@ -96,7 +96,9 @@ class Policy:
     def ack_timeout_ns(self, probe_ns: int) -> int:
         """How long a peer that should have acknowledged may be silent, by the probe time."""
         adaptive_ns = TIMEOUT_PROBES * probe_ns + self._ack_delay_ns
-        return min(max(adaptive_ns, self.ack_timeout_min_ns), self.ack_timeout_max_ns)
+        if adaptive_ns < self.ack_timeout_min_ns:
+            adaptive_ns = self.ack_timeout_min_ns
+        return adaptive_ns if adaptive_ns < self.ack_timeout_max_ns else self.ack_timeout_max_ns
 
     def encode(self) -> bytes:
         """The policy as a part of a hello."""

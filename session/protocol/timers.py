@@ -57,7 +57,8 @@ class Timers:
 
     def stop(self, timer: Timer) -> None:
         """Stop a timer; stopping a stopped one is fine."""
-        self._at.pop(timer, None)
+        if timer in self._at:
+            del self._at[timer]
 
     def stop_all(self) -> None:
         """Stop every timer."""
@@ -73,7 +74,7 @@ class Timers:
 
     def next_deadline(self) -> int | None:
         """The earliest deadline, or None."""
-        return min(self._at.values(), default=None)
+        return min(self._at.values()) if self._at else None
 
     def poll_expired(self, now_ns: int) -> Timer | None:
         """Stop and return one timer that has run out, lowest first, or None."""
