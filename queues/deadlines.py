@@ -12,7 +12,7 @@ __all__ = ["Deadlines"]
 Key = TypeVar("Key", bound=Hashable)
 
 STALE_MIN = 64
-"""Below this number of entries a heap is never rebuilt: that would cost more than it frees. It is looked at as often."""
+"""A heap with fewer entries is never rebuilt, as that would cost more than it frees. It is looked at as seldom."""
 
 
 class Deadlines(Generic[Key]):

@@ -13,6 +13,7 @@ from heapq import merge
 from itertools import chain
 from operator import attrgetter
 
+from triack.base.errors import ProtocolError
 from triack.queues.mailboxes.queued_packet import QueuedPacket
 from triack.queues.mailboxes.shelf import Shelf
 
@@ -142,6 +143,38 @@ class Line:
     def drop_first(self) -> None:
         """Drop the first packet after its last message was drawn: its leases keep it as long as needed."""
         self._share.count(-_memory_of(self._ready.popitem(last=False)[1]))
+
+    def take_whole(self, place: int, limit: int, most_bytes: int) -> tuple[list[QueuedPacket], int]:
+        """Take the next packets, as long as nothing is to be looked at but whose turn it is.
+
+        They are in memory and can be read, no earlier process had them, they have no deadline, and stand for no large
+        body.
+
+        Args:
+            place: the first of them has this place, or a later one.
+            limit: of their messages.
+            most_bytes: no further one follows when the messages are so large.
+
+        Returns:
+            The packets, and what is left of ``most_bytes``.
+        """
+        taken: list[QueuedPacket] = []
+        for packet in self._ready.values():
+            limit -= packet.count
+            if limit < 0 or most_bytes <= 0 or packet.first_place < place:
+                break
+            if packet.restored or packet.receive_by_ms or packet.large or not packet.pieces:
+                break
+            try:
+                content = packet.open()
+            except ProtocolError:
+                break
+            most_bytes -= packet.size_bytes if content.properties is not None else sum(map(len, content.bodies))
+            taken.append(packet)
+        for packet in taken:
+            del self._ready[packet.first_place]
+        self._share.count(-sum(map(_memory_of, taken)))
+        return taken, most_bytes
 
     def remove(self, packet: QueuedPacket) -> bool:
         """Remove a packet. Returns whether it was waiting."""

@@ -639,6 +639,39 @@ class Mailbox:
             self._look_ahead()
         return run
 
+    def open_whole(self, limit: int, most_bytes: int) -> tuple[list[Run], int]:
+        """The next packets, each as a run that is drawn to its end: what ``open_run`` gives one by one.
+
+        There are none while something else may come first: a message that came back, or one of another priority.
+
+        Args:
+            limit: of their messages.
+            most_bytes: no further one follows when the messages are so large.
+
+        Returns:
+            The runs, and what is left of ``most_bytes``.
+        """
+        reader, lines, run = self.reader, self._lines.by_rank, self._run
+        if self.pause is not None or self._suspect is not None or len(lines) != 1 or not reader.is_plain:
+            return [], most_bytes
+        if run is not None and run.next < run.end:
+            return [], most_bytes
+        self.end_run()
+        its = reader.lines[lines[0].priority]
+        if its.returned.coming or its.returned.passed or its.apart:
+            return [], most_bytes
+        packets, left_bytes = lines[0].take_whole(reader.next_place(its), limit, most_bytes)
+        if not packets:
+            return [], most_bytes
+        its.next = packets[-1].last_place + 1
+        for packet in packets:
+            self.notices.in_hand.open(packet)
+        if not self._runs:
+            self.notices.read[self] = None
+        runs = [Run.whole(packet) for packet in packets]
+        self._runs += runs
+        return runs, left_bytes
+
     def _next_run(self, now_ms: int) -> Run | None:
         for line in self._lines.by_rank:
             run = self._next_run_of(line, now_ms)

@@ -109,6 +109,16 @@ class ReaderState:
             apart = sorted(its.waits.keys() | its.deaths.keys())
             self.lines[packet.priority].apart += [first_place + index for index in apart if index < packet.count]
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether no message has failed, has to wait, or was chosen."""
+        setbacks = self.setbacks
+        return not (setbacks.failures or setbacks.waits or setbacks.deaths or self.chosen)
+
+    def next_place(self, line: ReaderLine) -> int:
+        """From this place on nothing of a line was handed out or done, if no message was chosen."""
+        return max(line.next, self._last_done + 1)
+
     def progress_of(self, packet: QueuedPacket) -> Progress:
         """The progress of a partly done packet, which must survive a restart."""
         told, excluded = packet.first_place in self.told, self.excluded.get(packet.first_place, 0)

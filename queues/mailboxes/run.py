@@ -63,6 +63,13 @@ class Run:
         self._setbacks = setbacks
         self._failures = failures
 
+    @classmethod
+    def whole(cls, packet: QueuedPacket) -> "Run":
+        """All messages of a packet that nobody has had, handed out together."""
+        run = cls(packet, 0, packet.count, redelivered=False)
+        run.next = run.end
+        return run
+
     @property
     def killed(self) -> bool:
         """Whether the reader of its first message died. Such a message is a run by itself."""

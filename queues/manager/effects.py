@@ -2,14 +2,16 @@
 
 The order of effects, for one call of ``poll``:
 
-    1. WriteRecords    what has happened, with what the next job will change: the log has it if the process dies then
+    1. WriteRecords    what the next job will change, so that the log has it if the process dies in between
     2. StartJob        one commit or read at a time; the host answers with ``Engine.handle_done``
-    3. Tell            for the program and the operator
-    4. KeepConnection  for TCP connections whose conversation is open now: the transport keeps them
-    5. Send            datagrams leave after the operating system has the records about them
-    6. DropConnection  for TCP connections without one any longer; the last datagrams have left
+    3. WriteRecords    everything else that has happened
+    4. Tell            for the program and the operator
+    5. KeepConnection  for TCP connections whose conversation is open now: the transport keeps them
+    6. Send            datagrams leave after the operating system has the records about them
+    7. DropConnection  for TCP connections without one any longer; the last datagrams have left
 
-Each part is absent when there is nothing to do. There is at most one job.
+Each part is absent when there is nothing to do. There is at most one job. If there is none at first, gathering what to
+send may show that bodies must be read; the records before that job are then those of 3, too.
 """
 
 from dataclasses import dataclass

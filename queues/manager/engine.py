@@ -7,6 +7,8 @@ and when ``next_deadline`` has come, the host calls ``poll`` and carries out its
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import groupby
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Protocol, assert_never
 
 from triack.base.clock import WallClock
@@ -77,8 +79,8 @@ class _Newsworthy(Protocol):
     """A part of the engine that has news for the operator."""
 
     @property
-    def news(self) -> Sequence[NodeEvent]:
-        """What ``take_news`` has to tell; mostly nothing."""
+    def news(self) -> Sequence[object]:
+        """Something when ``take_news`` has anything to tell; mostly nothing."""
 
     def take_news(self) -> Sequence[NodeEvent]:
         """The news since the last call."""
@@ -183,6 +185,8 @@ class Engine(Steering):
         self.remote = self._make_subscription_desk(content)
         self._router = self._make_router()
         self._transmitter = self._make_transmitter()
+        # Whether gathering what to send has perhaps found work for the disk.
+        self._stirred = False
         self._newsworthy = self._find_newsworthy()
         self._restore(content, now_ns)
 
@@ -584,8 +588,14 @@ class Engine(Steering):
         Returns:
             The runs, and the indices drawn from each; fewer than ``most`` when there are no more now.
         """
-        drawn: list[tuple[Run, range]] = []
         now_ms = self.wall.ms(now_ns)
+        drawn: list[tuple[Run, range]] = []
+        if not self.queues.notices.settles:
+            runs, most_bytes = mailbox.open_whole(most, most_bytes)
+            for sent_at_ms, alike in groupby(runs, key=_SENT_AT):
+                self.queues.waits.observe((now_ms - sent_at_ms) * MS, sum([run.end for run in alike]))
+            drawn = [(run, range(run.end)) for run in runs]
+            most -= sum([run.end for run in runs])
         while most > 0 and most_bytes > 0 and (run := self._open_run_at(mailbox, now_ms, now_ns)) is not None:
             killed = bool(mailbox.reader.setbacks.deaths) and run.killed
             if killed and drawn:
@@ -753,7 +763,8 @@ class Engine(Steering):
         self.inbox.handle_settings(settings)
 
     def _report(self, conversation: Conversation, now_ns: int) -> None:
-        self._router.take(conversation, now_ns)
+        if self._router.take(conversation, now_ns):
+            self._stirred = True
 
     def _close(self, conversation: Conversation, reason: CloseReason, now_ns: int) -> None:
         conversation.session.close(reason)
@@ -866,14 +877,17 @@ class Engine(Steering):
         self.handle_timer(now_ns)
         if self.queues.notices.has_topics:
             self._advance_topics(now_ns)
+        # The disk takes longest, so its job starts first.
+        self._start_job(effects, now_ns)
+        self._stirred = False
         sends = self._gather(now_ns)
         # Express messages may have come into topics meanwhile, and go on.
         if self.queues.notices.has_topics and self._advance_topics(now_ns):
             sends += self._gather(now_ns)
         self.watching.handle_time(now_ns)
-        # After the datagrams are made, as these may need bodies from the disk; but the disk takes longest, so its job
-        # begins before they leave.
-        self._start_job(effects, now_ns)
+        if self._stirred or self.outbox.wanting:
+            self._start_job(effects, now_ns)
+        self._write_records(effects, now_ns)
         effects += self.news.take()
         for part in self._newsworthy:
             if part.news:
@@ -905,11 +919,14 @@ class Engine(Steering):
         """Everything to send now, with its address."""
         if self.failure is None:
             if self.outbox.unpacked:
+                self._stirred = True
                 self.outbox.pack_express(self.jobs.turn(now_ns))
             self.inbox.send_order_acks(self._transmitter.route, now_ns)
             if self.transits.is_used:
+                self._stirred = True
                 self.transits.go(now_ns)
             if not self.draining and (wanting := self.outbox.poll_links(now_ns)):
+                self._stirred = True
                 self._transmitter.connect(wanting, now_ns)
         return self._transmitter.poll(self._giving, now_ns)
 
@@ -937,10 +954,10 @@ class Engine(Steering):
         if self.outbox.dead_lettering.unnoted:
             self.outbox.dead_lettering.note(now_ns)
         job = self.jobs.start(now_ns, at_once=self.draining) if self.failure is None else None
-        if isinstance(job, GroupCommit):
-            self.queues.note_settled(now_ns)
-        self._write_records(effects, now_ns)
         if job is not None:
+            if isinstance(job, GroupCommit):
+                self.queues.note_settled(now_ns)
+            self._write_records(effects, now_ns)
             if self._recorder is not None and isinstance(job, GroupCommit):
                 job.commit.records = self._recorder.written
             effects.append(StartJob(job))
@@ -1043,6 +1060,7 @@ class Engine(Steering):
             self._recorder.add(event, now_ns, fields)
 
 
+_SENT_AT = attrgetter("packet.sent_at_ms")
 _HANDLERS = {
     Kind.ACCEPT: Engine._handle_accept,
     Kind.RETRY: Engine._handle_retry,

@@ -65,6 +65,8 @@ class PublishWindows:
     @property
     def news(self) -> list[OutgoingStream]:
         """The queues that were full for a sender that does not wait, and take messages again."""
+        if not self._refused:
+            return []
         return [it for it in self._refused if self.left(it) > 0 and self._outbox.room_bytes(it) > 0]
 
     def take_news(self) -> list[CanSend]:

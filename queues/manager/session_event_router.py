@@ -98,13 +98,16 @@ class SessionEventRouter:
         self._recorder = recorder
         self._record = record
 
-    def take(self, conversation: Conversation, now_ns: int) -> None:
-        """Take all events of the session of a conversation."""
+    def take(self, conversation: Conversation, now_ns: int) -> bool:
+        """Take all events of the session of a conversation. Returns whether there was any."""
+        taken = False
         while (event := conversation.session.poll_event()) is not None:
             if type(event) is events.RunArrived:
                 self._take_run(conversation, event, now_ns)
             else:
                 self._take(conversation, event, now_ns)
+            taken = True
+        return taken
 
     def _take(self, conversation: Conversation, event: events.Event, now_ns: int) -> None:
         try:

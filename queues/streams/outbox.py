@@ -128,6 +128,7 @@ class Outbox:
         dead_lettering: messages that were given up, until their dead letters exist.
         copies: freed messages that the journal of this node is to have, until it has them.
         holds: the outgoing queues that wait for room at their destinations, and why.
+        wanting: those whose next packets have their bodies only on the disk.
         unpacked: the outgoing queues with submitted messages that are in no packet yet.
         latency: how long packets wait for the acks that free them.
         resends: packets that were sent again for want of an order ack, by resend tier.
@@ -169,7 +170,7 @@ class Outbox:
         self._ordinals = Ordinals(incarnation)
         self.take_ordinal = self._ordinals.take
         self.unpacked: dict[OutgoingStream, None] = {}
-        self._wanting: dict[OutgoingStream, None] = {}
+        self.wanting: dict[OutgoingStream, None] = {}
         self._deadlines = Deadlines[OutgoingStream | Link]()
         self.latency = AckLatency()
         self.resends: Counter[str] = Counter()
@@ -297,7 +298,7 @@ class Outbox:
         self._records.topics.pop(outgoing.stream_number, None)
         self._forget_key(outgoing)
         del self._by_number[outgoing.stream_number]
-        self._wanting.pop(outgoing, None)
+        self.wanting.pop(outgoing, None)
         self._deadlines.set(outgoing, None)
         self.keys.handle_ended(outgoing)
         self.copies.asking.pop(outgoing, None)
@@ -317,7 +318,7 @@ class Outbox:
         nothing to send loses its turn by itself, and a needless deadline does no harm.
         """
         self._set_deadline(outgoing)
-        if not outgoing.peer or outgoing.paused or outgoing in self._wanting:
+        if not outgoing.peer or outgoing.paused or outgoing in self.wanting:
             return
         if outgoing.sequence.peek() is not None and (outgoing.seal is None or self.sealing.look_at(outgoing)):
             self.links[outgoing.via].offer(outgoing)
@@ -596,7 +597,7 @@ class Outbox:
 
     def want_bodies(self, outgoing: OutgoingStream) -> None:
         """The bodies of the next packets are only on the disk."""
-        self._wanting[outgoing] = None
+        self.wanting[outgoing] = None
 
     # ---- acknowledgements
 
@@ -1020,7 +1021,7 @@ class Outbox:
 
     def poll_fetch(self) -> Read | None:
         """Which bodies to fetch next, or None."""
-        if not self.dead_lettering.waiting and not self._wanting and not self.copies.waiting:
+        if not self.dead_lettering.waiting and not self.wanting and not self.copies.waiting:
             return None
         keys: list[int] = []
         size_bytes = 0
@@ -1035,12 +1036,12 @@ class Outbox:
         """Packets whose bodies are needed next: of given-up messages, then of the queues that want some."""
         yield from self.dead_lettering.missing(FETCH_AHEAD_PACKETS)
         yield from self.copies.missing(FETCH_AHEAD_PACKETS)
-        for outgoing in list(self._wanting):
+        for outgoing in list(self.wanting):
             missing = [entry for entry in outgoing.sequence.upcoming(FETCH_AHEAD_PACKETS) if entry.body is None]
             yield from ((outgoing, entry) for entry in missing)
             if not missing:
                 # The packets it waited for were freed or given up.
-                del self._wanting[outgoing]
+                del self.wanting[outgoing]
                 self._look_at(outgoing)
 
     def handle_fetched(self, read: Read) -> None:
@@ -1059,7 +1060,7 @@ class Outbox:
         for stream in {split_key(key)[0]: None for key in read.keys}:
             outgoing = self._by_number.get(stream)
             if outgoing is not None:
-                self._wanting.pop(outgoing, None)
+                self.wanting.pop(outgoing, None)
                 self._look_at(outgoing)
 
     # ---- queries

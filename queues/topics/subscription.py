@@ -183,6 +183,10 @@ class _Line(Line):
         packet = self._seen or next(iter(self._ahead.values()))
         self._pass(packet)
 
+    def take_whole(self, place: int, limit: int, most_bytes: int) -> tuple[list[QueuedPacket], int]:  # noqa: ARG002 - as above
+        """None: each is looked at, as it may not be for this subscription."""
+        return [], most_bytes
+
     def remove(self, packet: QueuedPacket) -> bool:
         """See ``Line``."""
         if packet.last_place < self.place or packet.first_place in self._gone:

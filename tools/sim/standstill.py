@@ -72,7 +72,7 @@ def _still_of(engine: Engine) -> list[Still]:
     for outgoing in outbox.streams:
         # Until its key is known, or its bodies have come from the disk, a stream waits for these.
         sealed = outgoing.seal is None or not outgoing.seal.missing
-        if outgoing.peer and sealed and outgoing not in outbox._wanting:  # noqa: SLF001 - what it has asked the disk for
+        if outgoing.peer and sealed and outgoing not in outbox.wanting:
             found += _judge(outgoing, f"stream {outgoing.stream_number}", outbox.links[outgoing.via])
     for stream in transits.streams:
         if stream.way is not None and stream not in transits.bodies.wanting:

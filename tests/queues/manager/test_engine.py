@@ -491,7 +491,7 @@ def test_nobody_is_left_with_something_to_do(seed: int, monkeypatch: pytest.Monk
         for outgoing in engine.outbox.streams:
             link = engine.outbox.links.get(outgoing.peer)
             may_send = link is not None and outgoing.sequence.peek() is not None
-            wants_bodies = outgoing in engine.outbox._wanting  # noqa: SLF001 - the disk answers, then it is in line
+            wants_bodies = outgoing in engine.outbox.wanting  # the disk answers, then it is in line
             assert not may_send or wants_bodies or (link is not None and link.busy)
         return effects
 
