@@ -85,6 +85,7 @@ __all__ = [
     "RelayedReject",
     "SequenceHeader",
     "StoreWord",
+    "carries_body",
     "decode",
     "decode_store_word",
     "encode_end",
@@ -100,8 +101,6 @@ __all__ = [
     "encode_run",
     "encode_store_word",
     "header_bytes",
-    "is_data",
-    "is_relayed",
     "left_of",
     "read_following",
     "read_following_relayed",
@@ -128,7 +127,7 @@ _RANGE = Struct("!QQ")
 _KIND_DATA, _KIND_ORDER_ACK, _KIND_REJECT, _KIND_HOLD, _KIND_END = 1, 2, 3, 4, 5
 _KIND_RELAYED, _KIND_RELAYED_ORDER_ACK, _KIND_RELAYED_REJECT = 6, 7, 8
 _KIND_ONWARD, _KIND_ONWARD_ACK, _KIND_RELAYED_END = 9, 10, 11
-_DATA_BEGIN, _RELAYED_BEGIN = bytes([_KIND_DATA]), bytes([_KIND_RELAYED])
+_BODY_BEGINS = (bytes([_KIND_DATA]), bytes([_KIND_RELAYED]))
 _FLAG_ASK = 0x01
 """The only flag of data."""
 _FLAG_AWAITED = 0x02
@@ -531,14 +530,9 @@ def decode(content: bytes) -> Packet:
         raise ProtocolError(DropReason.BAD_PACKET, "not a sequence packet") from cause
 
 
-def is_data(content: bytes) -> bool:
-    """Whether it is no control packet."""
-    return content[:1] == _DATA_BEGIN
-
-
-def is_relayed(content: bytes) -> bool:
-    """Whether it is data that relays pass on."""
-    return content[:1] == _RELAYED_BEGIN
+def carries_body(content: bytes) -> bool:
+    """Whether it is data, from its origin or by relays, and no control packet."""
+    return content[:1] in _BODY_BEGINS
 
 
 def left_of(content: bytes) -> int:

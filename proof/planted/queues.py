@@ -81,14 +81,16 @@ def _begun_again(patch: Patch) -> None:
 def _forgotten(patch: Patch) -> None:
     transfer_of = Inbox._stream_of
 
-    def greedy(self: Inbox, header: SequenceHeader, delivery: Delivery) -> IncomingStream | RejectReason:
+    def greedy(
+        self: Inbox, conversation: Conversation, header: SequenceHeader, delivery: Delivery
+    ) -> IncomingStream | RejectReason:
         streams = self._streams.get(header.origin, {})
         if header.stream not in streams and self.admission.has_streams_enough(header.origin):
             live = (it for it in streams.values() if it.ordered and not it.has_ended)
             at_rest = (it for it in live if it.sequence.committed == it.sequence.position)
             for stream in list(at_rest)[:1]:
                 self._forget(stream)
-        return transfer_of(self, header, delivery)
+        return transfer_of(self, conversation, header, delivery)
 
     patch.setattr(Inbox, "_stream_of", greedy)
 

@@ -133,8 +133,7 @@ class IncomingRun:
     @classmethod
     def begin(cls, packet: int, content: bytes, delivery: Delivery) -> "IncomingRun | None":
         """The run that begins with a packet, or None if the packet is no plain batch."""
-        relayed = wire.is_relayed(content)
-        if not relayed and not wire.is_data(content):
+        if not wire.carries_body(content):
             return None
         try:
             header = wire.decode(content)

@@ -104,6 +104,9 @@ class SessionEventRouter:
         while (event := conversation.session.poll_event()) is not None:
             if type(event) is events.RunArrived:
                 self._take_run(conversation, event, now_ns)
+            elif type(event) is events.PacketArrived and not event.duplicate and wire.carries_body(event.content):
+                run = events.RunArrived(event.number, event.delivery, [event.content])
+                self._take_run(conversation, run, now_ns)
             else:
                 self._take(conversation, event, now_ns)
             taken = True
