@@ -75,7 +75,7 @@ from triack.store.runs import (
 )
 from triack.store.wal import WriteAheadLog, is_orphan, log_size_bytes, pages_in, read_page, sync_directory
 
-__all__ = ["PAGE_BYTES", "STORE_FILES", "Store"]
+__all__ = ["PAGE_BYTES", "SCHEMA_VERSION", "STORE_FILES", "Store", "version_in"]
 
 SCHEMA_VERSION = 13
 """Since version 8 a row holds packets of a commit that follow each other; since version 7 the head of each packet says
@@ -93,6 +93,8 @@ a full disk it cannot grow within a commit."""
 
 HEADER_BYTES = 100
 """A database that is shorter has none of its pages (https://sqlite.org/fileformat.html, section 1.3)."""
+_MAGIC, _VERSION_AT = b"SQLite format 3\0", 60
+"""The first bytes of every database, and where its user version is (same section)."""
 BESIDE = ("-wal", "-journal", "-shm")
 STORE_FILES = (OWNER_FILE, STORE_FILE, *(f"{STORE_FILE}{beside}" for beside in BESIDE), BALLAST_FILE, HANDS_FILE)
 """The names of the files that SQLite opens beside a database."""
@@ -263,8 +265,8 @@ class Store:
             raise StoreDamaged(f"open store {self.path}: a database, but not a Triack store")
         if version not in (0, SCHEMA_VERSION):
             raise StoreDamaged(
-                f"open store {self.path}: store version {version}, this Triack reads {SCHEMA_VERSION}; let the Triack "
-                "that wrote it empty it, then remove it (the guide, Stores of another version)"
+                f"open store {self.path}: store version {version}, this Triack reads {SCHEMA_VERSION}; "
+                "`triack upgrade --data` with its directory says what to do"
             )
         if not self.in_memory:
             self._open_log(new=version == 0)
@@ -754,6 +756,15 @@ class Store:
         except (apsw.Error, *UNREADABLE) as cause:
             self._failure = StoreFailed(f"{operation} store {self.path}: {self._why(cause)}")
             raise self._failure from cause
+
+
+def version_in(path: Path) -> int | None:
+    """The version of a store, read without opening it; None for a file that is none. Raises OSError."""
+    with path.open("rb") as file:
+        head = file.read(HEADER_BYTES)
+    if not head.startswith(_MAGIC) or len(head) < HEADER_BYTES:
+        return None
+    return int.from_bytes(head[_VERSION_AT : _VERSION_AT + 4]) or None
 
 
 def _size_of(path: Path) -> int | None:

@@ -46,6 +46,10 @@ COMMANDS = {
         "triack.tools.operate.doctor:doctor",
         "Examine machine, node and peers; say what to do.",
     ),
+    "upgrade": (
+        "triack.tools.operate.upgrade:upgrade",
+        "Say whether this Triack reads a store, or what to do.",
+    ),
     "support": ("triack.tools.operate.support:support", "Write a bundle for support, without messages and keys."),
     "systemd": ("triack.tools.operate.systemd:systemd", "Write a hardened unit that runs a node."),
     "keygen": ("triack.tools.commands.keygen:keygen", "Print the public keys of a node; made when it has none."),
