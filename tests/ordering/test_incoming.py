@@ -12,7 +12,6 @@ from triack.base.units import MS, SECOND
 from triack.ordering import rejections
 from triack.ordering.duplicates import MAX_RANGES, DuplicateFilter
 from triack.ordering.incoming import SKIPS_MAX, IncomingSequence, Outcome, Position
-from triack.ordering.order_ack import OrderAck
 from triack.ordering.order_settings import OrderSettings
 from triack.ordering.outgoing import OutgoingSequence
 from triack.ordering.rejections import Rejections
@@ -73,18 +72,6 @@ def test_the_accept_rule(sequence: int, number: int, previous: int, outcome: Out
     assert incoming.committed == (5, 7)
 
 
-def test_held_packets_come_out_in_order() -> None:
-    """1, then 4, 2, 5 out of order; 3 brings them all with it."""
-    incoming = at(0, 0)
-    assert feed(incoming, 1, 1, 0)[1] == [(1, 1)]
-    assert feed(incoming, 1, 4, 3) == (Outcome.OUT_OF_ORDER, [])
-    assert feed(incoming, 1, 2, 1) == (Outcome.ACCEPTED, [(1, 2)])
-    assert feed(incoming, 1, 5, 4) == (Outcome.OUT_OF_ORDER, [])
-    assert incoming.held == 2
-    assert feed(incoming, 1, 3, 2) == (Outcome.ACCEPTED, [(1, 3), (1, 4), (1, 5)])
-    assert (incoming.held, incoming.position) == (0, (1, 5))
-
-
 def test_a_held_packet_that_comes_again_is_a_duplicate() -> None:
     """It comes out once."""
     incoming = at(1, 1)
@@ -104,26 +91,6 @@ def test_what_is_held_is_bounded() -> None:
     assert feed(incoming, 1, 5, 4) == (Outcome.ACCEPTED, [(1, 5)])
 
 
-def test_a_gap_is_bridged_by_a_new_previous() -> None:
-    """4 is held for 3, which expires: sent again with previous 1, it is accepted, and what waited for it too."""
-    incoming = at(1, 1)
-    feed(incoming, 1, 4, 3)
-    feed(incoming, 1, 5, 4)
-    assert feed(incoming, 1, 4, 1) == (Outcome.ACCEPTED, [(1, 4), (1, 5)])
-    assert incoming.held == 0
-    assert feed(incoming, 1, 3, 1) == (Outcome.DUPLICATE, [])
-
-
-def test_a_held_packet_takes_the_newer_word_of_its_sender() -> None:
-    """5 waits for 4; its sender gives 3 and 4 up while 2 is still missing: when 2 comes, 5 follows."""
-    incoming = at(1, 1)
-    feed(incoming, 1, 5, 4)
-    assert feed(incoming, 1, 5, 2) == (Outcome.OUT_OF_ORDER, [])
-    assert incoming.held == 1
-    assert feed(incoming, 1, 5, 4) == (Outcome.DUPLICATE, [])
-    assert feed(incoming, 1, 2, 1)[1] == [(1, 2), (1, 5)]
-
-
 def test_a_held_packet_that_was_given_up_does_not_block_those_after_it() -> None:
     """6 is held and then given up together with 5; 7 says so, and follows 4."""
     incoming = at(1, 3)
@@ -133,16 +100,6 @@ def test_a_held_packet_that_was_given_up_does_not_block_those_after_it() -> None
     assert feed(incoming, 1, 4, 3)[1] == [(1, 4), (1, 7)]
     assert incoming.held == 0
     assert feed(incoming, 1, 8, 7)[1] == [(1, 8)]
-
-
-def test_a_new_sequence_drops_what_was_held_of_the_old() -> None:
-    """Its numbers no longer mean anything."""
-    incoming = at(5, 7)
-    feed(incoming, 5, 9, 8)
-    feed(incoming, 6, 1, 0)
-    assert incoming.held == 0
-    assert feed(incoming, 6, 8, 1)[1] == [(6, 8)]
-    assert feed(incoming, 6, 9, 8)[1] == [(6, 9)]
 
 
 def test_a_new_sequence_may_be_held_before_its_first_packet() -> None:
@@ -164,43 +121,6 @@ def test_an_older_sequence_never_replaces_what_is_held_of_a_newer() -> None:
     assert feed(incoming, 6, 1, 0)[1] == [(6, 1)]
     assert feed(incoming, 6, 9, 1)[1] == [(6, 9), (6, 10)]
     assert incoming.position == (6, 10)
-
-
-def test_the_next_packet_of_the_old_sequence_leaves_the_new_one_held() -> None:
-    """It is still accepted, and releases nothing of the other."""
-    incoming = at(5, 7)
-    feed(incoming, 6, 2, 1)
-    feed(incoming, 6, 9, 8)
-    assert feed(incoming, 5, 8, 7)[1] == [(5, 8)]
-    assert incoming.held == 2
-    assert feed(incoming, 6, 1, 0)[1] == [(6, 1), (6, 2)]
-
-
-def test_the_committed_position_follows_the_commits_alone() -> None:
-    """Accepting moves nothing on the disk, and commits never go back."""
-    incoming = at(1, 0)
-    feed(incoming, 1, 1, 0)
-    feed(incoming, 1, 2, 1)
-    assert incoming.committed == (1, 0)
-    incoming.handle_committed((1, 2))
-    incoming.handle_committed((1, 1))
-    assert incoming.committed == (1, 2)
-
-
-@pytest.mark.parametrize(("number", "previous", "due"), [(8, 7, False), (10, 9, False), (7, 6, True), (3, 2, True)])
-def test_every_packet_owes_an_order_ack_and_a_duplicate_at_once(number: int, previous: int, due: bool) -> None:
-    """Before the accept test: also what is held or refused lets the sender learn how far we are."""
-    incoming = at(5, 7)
-    feed(incoming, 5, number, previous)
-    assert incoming.ack.due is due
-    assert (incoming.ack.deadline_ns is None) is due
-
-
-def test_a_packet_that_asks_makes_the_order_ack_due() -> None:
-    """Whatever becomes of it."""
-    incoming = at(5, 7)
-    incoming.handle_packet(make_header(10, 9, 5, ack_requested=True), "", 3 * MS)
-    assert incoming.ack.due
 
 
 # ---- against a naive model
@@ -296,15 +216,6 @@ def test_the_first_packets_may_be_passed_over() -> None:
     assert [incoming.has_accepted(make_header(number, 0, 1)) for number in (4, 5)] == [False, True]
 
 
-def test_a_held_packet_is_not_accepted() -> None:
-    """It came twice and waits for the one before it: a duplicate, and on no disk."""
-    incoming: IncomingSequence[None] = IncomingSequence(OrderSettings())
-    held = make_header(2, 1, 1)
-    outcomes = [incoming.handle_packet(held, None, 0)[0] for _ in range(2)]
-    assert outcomes == [Outcome.OUT_OF_ORDER, Outcome.DUPLICATE]
-    assert not incoming.has_accepted(held)
-
-
 def test_rejections_have_the_names_of_their_reasons() -> None:
     """The log and the dead-letter queue say them; accepted and held are none."""
     reasons = {outcome.name: outcome.value for outcome in Outcome if isinstance(outcome.value, RejectReason)}
@@ -343,28 +254,6 @@ def test_a_run_waits_for_nothing_that_is_held() -> None:
 
 def feed_filter(seen: DuplicateFilter, *numbers: int, previous: int = 0, sequence: int = 1) -> list[bool]:
     return [seen.handle_packet(make_header(number, previous, sequence)) for number in numbers]
-
-
-def test_each_number_once_in_any_order() -> None:
-    """Order does not matter to these classes; a second copy does."""
-    seen = DuplicateFilter()
-    assert feed_filter(seen, 3, 1, 3, 2, 1) == [True, True, False, True, False]
-
-
-def test_what_is_under_the_floor_is_not_new() -> None:
-    """``previous`` says that nothing up to it is wanted: a late copy from there is a duplicate."""
-    seen = DuplicateFilter()
-    assert feed_filter(seen, 10, previous=7) == [True]
-    assert feed_filter(seen, 7, 6, 1) == [False, False, False]
-    assert feed_filter(seen, 8, 9) == [True, True]
-
-
-def test_the_floor_never_falls() -> None:
-    """An older packet with a lower floor changes nothing."""
-    seen = DuplicateFilter()
-    feed_filter(seen, 10, previous=7)
-    assert feed_filter(seen, 8, previous=3) == [True]
-    assert feed_filter(seen, 5) == [False]
 
 
 def test_the_floor_keeps_memory_short() -> None:
@@ -465,60 +354,6 @@ def test_a_run_is_seen_as_its_packets_would_be(before: list[int], first: int, pr
     assert taken is follows
 
 
-# When an order ack leaves: after a burst, at the latest after the cap, at once when asked.
-
-
-def test_due_after_exactly_the_idle_time() -> None:
-    """500 ms after the last packet of a burst, not before."""
-    ack = OrderAck(SETTINGS)
-    assert ack.deadline_ns is None
-    for at_ns in (0, 100 * MS, 400 * MS):
-        ack.handle_packet(at_ns, ack_requested=False)
-    assert ack.deadline_ns == 900 * MS
-    ack.handle_timer(900 * MS - 1)
-    assert not ack.due
-    ack.handle_timer(900 * MS)
-    assert ack.due
-    assert ack.deadline_ns is None
-
-
-def test_an_endless_burst_is_acknowledged_at_the_cap() -> None:
-    """10 s after its first packet, however dense it is; then the next one begins."""
-    ack = OrderAck(SETTINGS)
-    at_ns = 0
-    while not ack.due and at_ns < 60 * SECOND:
-        ack.handle_timer(at_ns)
-        ack.handle_packet(at_ns, ack_requested=False)
-        at_ns += 400 * MS
-    assert at_ns == 10 * SECOND + 400 * MS
-    ack.handle_sent()
-    ack.handle_packet(20 * SECOND, ack_requested=False)
-    assert ack.deadline_ns == 20 * SECOND + 500 * MS
-
-
-def test_the_cap_cuts_the_last_idle_time() -> None:
-    """A packet at 9.8 s leaves only 200 ms."""
-    ack = OrderAck(SETTINGS)
-    for at_ns in range(0, 9_801 * MS, 400 * MS):
-        ack.handle_packet(at_ns, ack_requested=False)
-    ack.handle_packet(9_800 * MS, ack_requested=False)
-    assert ack.deadline_ns == 10 * SECOND
-
-
-def test_due_at_once_when_asked() -> None:
-    """By a packet or by a request, and it stays due when more packets come."""
-    for ack_requested in (True, False):
-        ack = OrderAck(SETTINGS)
-        ack.handle_packet(0, ack_requested=ack_requested)
-        if not ack_requested:
-            ack.handle_request()
-        assert ack.due
-        ack.handle_packet(1, ack_requested=False)
-        assert ack.due
-        ack.handle_sent()
-        assert not ack.owed
-
-
 # ---- in a stream
 
 
@@ -532,38 +367,6 @@ def test_a_burst_brings_one_order_ack() -> None:
     assert pair.order_acks == [(810 * MS, 20)]
     assert not pair.out.entries
     assert pair.out.tier.deadline_ns is None
-
-
-def test_a_sender_asks_after_every_eight_packets() -> None:
-    """So that a steady stream is freed before its cap: packets 8 and 16 of 20 ask."""
-    pair = StreamPair(OrderSettings(order_ack_every=8))
-    for _ in range(20):
-        pair.append(1)
-        pair.run(20 * MS)
-    assert [number for _, number in pair.order_acks] == [8, 16]
-
-
-def test_an_order_ack_waits_for_the_disk() -> None:
-    """It is due after 500 ms, but the commit takes two seconds."""
-    pair = StreamPair(commit_ns=2 * SECOND)
-    pair.append(3)
-    pair.run(2 * SECOND)
-    assert pair.order_acks == []
-    assert pair.incoming.ack.due
-    pair.run(SECOND)
-    assert pair.order_acks == [(2_010 * MS, 3)]
-
-
-def test_a_duplicate_brings_the_order_ack_again() -> None:
-    """Its sender has missed one: the resend after 30 s is answered, although nothing is new."""
-    pair = StreamPair(lose_order_acks=True)
-    pair.append(1)
-    pair.run(SECOND)
-    pair.lose_order_acks = False
-    pair.run(30 * SECOND)
-    assert pair.order_acks == [(510 * MS, 1), (30 * SECOND + 10 * MS, 1)]
-    assert not pair.out.entries
-    assert pair.delivered == [b"1"]
 
 
 # The rejections of a destination, until its origin has confirmed them.

@@ -6,16 +6,10 @@ from hypothesis import strategies as st
 
 from triack.base.units import MS, SECOND
 from triack.ordering import onward
-from triack.ordering.onward import TRANSITIONS, Awaited, LinkEvent, LinkMode, OnwardSettings, SyncLink
+from triack.ordering.onward import Awaited, LinkMode, OnwardSettings, SyncLink
 
 TEN_AND_FIVE = OnwardSettings(10 * SECOND, 5 * SECOND, 0)
 SYNC, ASYNC = LinkMode.SYNC, LinkMode.ASYNC
-
-
-def test_every_mode_knows_every_event() -> None:
-    """The table is whole."""
-    assert set(TRANSITIONS) == set(LinkMode)
-    assert all(set(row) == set(LinkEvent) for row in TRANSITIONS.values())
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 import gc
 from dataclasses import replace
-from itertools import product
 from timeit import timeit
 
 import pytest
@@ -16,10 +15,8 @@ from triack.base.units import SECOND
 from triack.ordering.order_settings import OrderSettings
 from triack.ordering.outgoing import (
     AFTER_SESSION_ACK,
-    TRANSITIONS,
     OutgoingSequence,
     StreamPacket,
-    StreamPacketEvent,
     StreamPacketState,
 )
 
@@ -43,23 +40,6 @@ def send(out: OutgoingSequence, now_ns: int = 0, limit: int = 1_000) -> list[tup
         told += zip([entry.number for entry in run], previous, strict=True)
         out.handle_sent(run, now_ns)
     return told
-
-
-def test_the_last_order_ack_is_kept_with_how_often_it_came() -> None:
-    """One that is older than another, or of another sequence, is none; resends are counted."""
-    out = make(4)
-    send(out)
-    assert (out.last_ack, out.resends) == (None, 0)
-    out.handle_order_ack(5, 2, 10)
-    assert out.last_ack == (2, 10, 1)
-    out.handle_order_ack(5, 2, 20)
-    out.handle_order_ack(5, 1, 30)
-    out.handle_order_ack(4, 3, 40)
-    assert out.last_ack == (2, 20, 2)
-    out.handle_session_ack(list(out.entries.values()))
-    assert len(out.handle_timer(3_600 * SECOND)) == out.resends == 2
-    out.handle_order_ack(5, 4, 50)
-    assert out.last_ack == (4, 50, 1)
 
 
 def test_a_run_ends_where_something_has_to_be_looked_at() -> None:
@@ -132,61 +112,7 @@ def test_each_ack_frees_only_its_class(delivery: Delivery, ack: Ack) -> None:
     assert entry.state is StreamPacketState.DONE
 
 
-@pytest.mark.parametrize(
-    ("delivery", "state"),
-    [(Delivery.RECOVERABLE, StreamPacketState.WAITING_STORE_ACK), (TRANSACTIONAL, StreamPacketState.WAITING_ORDER_ACK)],
-)
-def test_a_session_ack_moves_to_the_next_wait(delivery: Delivery, state: StreamPacketState) -> None:
-    """The packet is at the next hop; that is not yet enough."""
-    out = make(1, delivery)
-    send(out)
-    out.handle_session_ack([out.entries[1]])
-    assert states(out) == {1: state}
-    assert out.entries[1].received
-    assert not out.entries[1].stored
-
-
-def test_a_late_session_ack_does_not_recall_what_waits_to_be_sent_again() -> None:
-    """After a session is gone its acks are history: the packet goes out again."""
-    out = make(1)
-    send(out)
-    out.handle_session_closed()
-    out.handle_session_ack([out.entries[1]])
-    assert send(out) == [(1, 0)]
-
-
 # ---- order acks
-
-
-def test_an_order_ack_is_cumulative() -> None:
-    """Everything up to its number is freed, in order, whether a session ack had come or not."""
-    out = make(5)
-    send(out)
-    out.handle_session_ack([out.entries[2]])
-    freed = out.handle_order_ack(5, 3, 0)
-    assert [entry.number for entry in freed] == [1, 2, 3]
-    assert all(entry.received and entry.stored and entry.state is StreamPacketState.DONE for entry in freed)
-    assert list(out.entries) == [4, 5]
-    assert out.handle_order_ack(5, 3, 0) == []
-    assert out.handle_order_ack(5, 2, 0) == []
-
-
-@pytest.mark.parametrize(("sequence", "number"), [(4, 2), (6, 2), (5, 4), (5, 2**64 - 1)])
-def test_an_order_ack_of_another_sequence_or_of_the_unsent_frees_nothing(sequence: int, number: int) -> None:
-    """Numbers alone would be wrong after a change of sequence."""
-    out = make(3)
-    send(out)
-    assert out.handle_order_ack(sequence, number, 0) == []
-    assert list(out.entries) == [1, 2, 3]
-
-
-def test_what_was_freed_is_not_sent_again() -> None:
-    """An order ack may come while the packets wait for their next session."""
-    out = make(4)
-    send(out)
-    out.handle_session_closed()
-    out.handle_order_ack(5, 2, 0)
-    assert send(out) == [(3, 0), (4, 3)]
 
 
 def test_asks_after_every_three_packets_and_on_every_resend() -> None:
@@ -257,15 +183,6 @@ def test_a_resend_is_not_held_up_by_a_slow_start() -> None:
     assert send(out) == [(1, 0)]
 
 
-def test_a_resend_that_had_nothing_to_send_is_no_attempt() -> None:
-    """The wait goes on, in the same tier."""
-    out = make(1)
-    send(out)
-    for tick in range(1, 9):
-        assert out.handle_timer(30 * SECOND * tick) == []
-    assert out.tier.attempt == 0
-
-
 @pytest.mark.parametrize(("crowded", "again"), [(False, []), (True, [1, 2, 3])])
 def test_express_packets_go_out_again_when_their_stream_had_no_place(*, crowded: bool, again: list[int]) -> None:
     """Also if only the go comes, as it has replaced the stop. Otherwise what was on its way is taken."""
@@ -275,33 +192,11 @@ def test_express_packets_go_out_again_when_their_stream_had_no_place(*, crowded:
     assert [out.peek() is not None, len(out.entries)] == [crowded, 3]
 
 
-def test_a_lost_session_sends_everything_again_in_order() -> None:
-    """Whatever state it was in, under its own number."""
-    out = make(5)
-    send(out, limit=4)
-    out.handle_session_ack([out.entries[1]])
-    out.handle_session_ack([out.entries[3]])
-    out.handle_session_closed()
-    assert set(states(out).values()) == {StreamPacketState.WAITING_TO_SEND}
-    assert send(out) == [(1, 0), (2, 1), (3, 2), (4, 3), (5, 4)]
-
-
 def test_a_new_session_with_nothing_sent_starts_no_timer() -> None:
     """There is no resend before the first send."""
     out = make(2)
     out.handle_session_opened(0)
     assert out.tier.deadline_ns is None
-
-
-def test_after_a_restart_numbers_go_on() -> None:
-    """Packets from the disk are appended with their own numbers; the next number is above all of them, used or not."""
-    out = OutgoingSequence(TRANSACTIONAL, 5, 9, OrderSettings())
-    out.append([make_entry(4)])
-    out.append([make_entry(7)])
-    assert out.next_number == 9
-    assert send(out) == [(4, 0), (7, 4)]
-    out.append([make_entry(9)])
-    assert out.next_number == 10
 
 
 # ---- giving up
@@ -313,28 +208,6 @@ def test_previous_bridges_what_was_given_up() -> None:
     for number in (1, 4, 5):
         out.remove(out.entries[number])
     assert send(out) == [(2, 0), (3, 2), (6, 3)]
-
-
-@pytest.mark.parametrize("delivery", [Delivery.EXPRESS, Delivery.RECOVERABLE])
-def test_previous_of_other_classes_is_their_floor(delivery: Delivery) -> None:
-    """No number up to it is wanted, whichever packet says so."""
-    out = make(5, delivery)
-    assert send(out) == [(1, 0), (2, 0), (3, 0), (4, 0), (5, 0)]
-    acknowledge(out.entries[3], out, FREED_BY[delivery, Role.ORIGIN])
-    assert out.previous_of(out.entries[5]) == 0
-    acknowledge(out.entries[1], out, FREED_BY[delivery, Role.ORIGIN])
-    assert out.previous_of(out.entries[5]) == 1
-    acknowledge(out.entries[2], out, FREED_BY[delivery, Role.ORIGIN])
-    assert out.previous_of(out.entries[5]) == 3
-
-
-def test_the_packet_after_one_given_up_goes_out_again() -> None:
-    """Its previous has changed, and the receiver waits for what will never come."""
-    out = make(4)
-    send(out)
-    out.remove(out.entries[2])
-    assert send(out) == [(3, 1)]
-    assert list(out.entries) == [1, 3, 4]
 
 
 @pytest.mark.parametrize("order", [(2, 3), (3, 2)])
@@ -369,15 +242,6 @@ def test_what_is_given_up_before_it_was_sent_is_forgotten() -> None:
         out.remove(out.entries[number])
     assert sum(isinstance(it, StreamPacket) for it in gc.get_objects()) < before + 100
     assert send(out) == [(1, 0)]
-
-
-@pytest.mark.parametrize("delivery", [Delivery.EXPRESS, Delivery.RECOVERABLE])
-def test_giving_up_a_packet_of_another_class_sends_nothing_again(delivery: Delivery) -> None:
-    """Their previous is only a floor."""
-    out = make(3, delivery)
-    send(out)
-    out.remove(out.entries[1])
-    assert out.peek() is None
 
 
 def test_giving_up_twice_or_after_the_ack_does_nothing() -> None:
@@ -444,22 +308,6 @@ def test_giving_up_all_that_waits_ends_its_tier() -> None:
         out.remove(out.entries[number])
     assert out.tier.deadline_ns == 70 * SECOND
     out.give_up([out.entries[4]])
-    assert out.tier.deadline_ns is None
-
-
-def test_an_ack_of_what_was_given_up_is_no_progress() -> None:
-    """The fragments of a message that expired are covered by each ack until all of them are: its tier waits on."""
-    out = make_large()
-    out.handle_session_ack(list(out.entries.values()))
-    assert out.handle_timer(30 * SECOND)
-    out.give_up(out.message_of(out.entries[2]))
-    assert out.handle_order_ack(5, 1, 31 * SECOND)
-    assert (out.tier.attempt, out.tier.deadline_ns) == (0, 61 * SECOND)
-    for number in (2, 3, 3, 4):
-        out.handle_order_ack(5, number, 40 * SECOND)
-    assert list(out.entries) == [5]
-    assert (out.tier.attempt, out.tier.deadline_ns) == (0, 61 * SECOND)
-    assert out.handle_order_ack(5, 5, 50 * SECOND)
     assert out.tier.deadline_ns is None
 
 
@@ -573,67 +421,6 @@ def test_what_another_relay_had_stored_before_leaves_room_again_when_this_one_ha
     assert [go_by_one(out) for _ in range(4)] == [1, 2, 3, 4]
 
 
-def test_what_a_relay_has_stored_leaves_room_for_others_before_its_order_ack_comes() -> None:
-    """Its destination may be away for days, and the relay has room."""
-    out = make(4)
-    for turn, stop in enumerate([True, False], 1):
-        out.handle_flow_control(turn, 0, stop=stop)
-    assert [go_by_one(out) for _ in range(4)] == [1, 2, 3, 4]
-
-
-# ---- the states of an entry
-
-NEXT = {
-    (StreamPacketState.WAITING_TO_SEND, StreamPacketEvent.SENT): StreamPacketState.WAITING_SESSION_ACK,
-    (StreamPacketState.WAITING_SESSION_ACK, StreamPacketEvent.RECEIVED_NOT_STORED): StreamPacketState.WAITING_STORE_ACK,
-    (
-        StreamPacketState.WAITING_SESSION_ACK,
-        StreamPacketEvent.RECEIVED_NOT_ORDERED,
-    ): StreamPacketState.WAITING_ORDER_ACK,
-    (StreamPacketState.WAITING_SESSION_ACK, StreamPacketEvent.SEND_AGAIN): StreamPacketState.WAITING_TO_SEND,
-    (StreamPacketState.WAITING_STORE_ACK, StreamPacketEvent.SEND_AGAIN): StreamPacketState.WAITING_TO_SEND,
-    (StreamPacketState.WAITING_ORDER_ACK, StreamPacketEvent.SEND_AGAIN): StreamPacketState.WAITING_TO_SEND,
-    (StreamPacketState.WAITING_TO_SEND, StreamPacketEvent.WAITS): StreamPacketState.WAITING_ORDER_ACK,
-    (StreamPacketState.WAITING_SESSION_ACK, StreamPacketEvent.STORED_NOT_ONWARD): StreamPacketState.WAITING_ONWARD_ACK,
-    (StreamPacketState.WAITING_STORE_ACK, StreamPacketEvent.STORED_NOT_ONWARD): StreamPacketState.WAITING_ONWARD_ACK,
-    (StreamPacketState.WAITING_ONWARD_ACK, StreamPacketEvent.SEND_AGAIN): StreamPacketState.WAITING_TO_SEND,
-}
-
-
-@pytest.mark.parametrize(("state", "event"), list(product(StreamPacketState, StreamPacketEvent)))
-def test_every_pair_of_state_and_event_has_its_end(state: StreamPacketState, event: StreamPacketEvent) -> None:
-    """The table says the same as this file's own; nothing leaves DONE, and only what waits for that can be sent."""
-    if event is StreamPacketEvent.SENT and state is not StreamPacketState.WAITING_TO_SEND:
-        assert event not in TRANSITIONS[state]
-        return
-    expected = NEXT.get((state, event), state)
-    last = state in (StreamPacketState.REJECTED, StreamPacketState.DONE)
-    if event is StreamPacketEvent.FREED:
-        expected = StreamPacketState.DONE
-    elif event is StreamPacketEvent.GIVEN_UP and not last:
-        expected = StreamPacketState.GIVEN_UP
-    elif event is StreamPacketEvent.REJECTED and not last:
-        expected = StreamPacketState.REJECTED
-    elif event is StreamPacketEvent.ACKED and not last and state is not StreamPacketState.GIVEN_UP:
-        expected = StreamPacketState.KEPT
-    assert TRANSITIONS[state][event] is expected
-
-
-def test_a_lost_session_does_not_send_what_was_given_up() -> None:
-    """It waits for its end to be on disk."""
-    out = make(4)
-    send(out)
-    out.give_up([out.entries[2]])
-    out.reject([out.entries[3]])
-    out.handle_session_closed()
-    assert states(out) == {
-        1: StreamPacketState.WAITING_TO_SEND,
-        2: StreamPacketState.GIVEN_UP,
-        3: StreamPacketState.REJECTED,
-        4: StreamPacketState.WAITING_TO_SEND,
-    }
-
-
 # ---- large messages, and what is rejected
 
 
@@ -699,39 +486,6 @@ def test_an_ack_that_covers_a_packet_twice_frees_it_once(delivery: Delivery) -> 
     handle = out.handle_session_ack if delivery is Delivery.EXPRESS else out.handle_store_ack
     assert handle([first, second, first]) == [first, second]
     assert not out.entries
-
-
-@pytest.mark.parametrize("delivery", Delivery)
-def test_an_ack_of_what_was_rejected_says_nothing_of_it(delivery: Delivery) -> None:
-    """The destination passes it when it has heard that its rejection is known: it took nothing."""
-    out = make(1, delivery)
-    send(out)
-    entry = out.entries[1]
-    out.reject([entry])
-    assert out.handle_session_ack([entry]) == out.handle_store_ack([entry]) == []
-    assert not entry.received
-    assert not entry.stored
-
-
-def test_an_order_ack_goes_past_what_a_relay_has_rejected() -> None:
-    """The destination has never seen that packet, and has what follows it."""
-    out = make(3)
-    send(out)
-    out.reject([out.entries[1]])
-    assert [entry.number for entry in out.handle_order_ack(out.sequence, 3, 5)] == [2, 3]
-    assert list(out.entries) == [1]
-
-
-def test_what_follows_a_rejected_packet_goes_out_again_without_it() -> None:
-    """Its ``previous`` says that the other is no longer wanted."""
-    out = make(4)
-    send(out)
-    out.reject([out.entries[2]])
-    out.reject([out.entries[3]])
-    out.remove(out.entries[2])
-    assert out.peek() is None
-    out.remove(out.entries[3])
-    assert send(out) == [(4, 1)]
 
 
 def test_for_a_search_the_tier_is_the_first_and_counts_are_forgotten() -> None:

@@ -8,13 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from triack.base.delivery import DURABLE, Ack, Delivery
-from triack.base.transitions import IllegalTransition, next_state
 from triack.ordering.transit import (
     LACKING_MAX,
     ON_DISK,
-    TRANSITIONS,
     Taken,
-    TransitEvent,
     TransitPacket,
     TransitSequence,
     TransitState,
@@ -56,22 +53,6 @@ def test_only_the_ack_of_its_class_frees_a_packet(delivery: Delivery, ack: Ack) 
     assert list(sequence.entries) == ([2] if freed else [1, 2])
 
 
-@pytest.mark.parametrize(
-    ("delivery", "order"), [(Delivery.TRANSACTIONAL, [1, 2, 3]), (Delivery.RECOVERABLE, [2, 1, 3])]
-)
-def test_transactional_packets_leave_in_order_and_others_as_they_came(delivery: Delivery, order: list[int]) -> None:
-    assert send(passing(2, 1, 3, delivery=delivery)) == order
-
-
-def test_nothing_leaves_before_it_is_stored() -> None:
-    sequence = TransitSequence(Delivery.RECOVERABLE, 1)
-    entry = packet(1)
-    sequence.add([entry])
-    assert sequence.peek() is None
-    sequence.handle_stored([entry])
-    assert sequence.peek() is entry
-
-
 def test_a_lost_session_sends_everything_again_in_order() -> None:
     """Also what was given to it before packets that came later."""
     sequence = passing(1, 2)
@@ -94,19 +75,6 @@ def test_a_packet_that_is_gone_leaves_room_for_the_next_one() -> None:
     assert sequence.peek() is None
     sequence.remove([sequence.entries[1]])
     assert send(sequence) == [2]
-
-
-def test_what_came_out_of_order_goes_again_in_order() -> None:
-    """A lost session had it as it came."""
-    sequence = passing(3)
-    assert send(sequence) == [3]
-    for number in (1, 2):
-        entry = packet(number)
-        sequence.add([entry])
-        sequence.handle_stored([entry])
-        assert send(sequence) == [number]
-    sequence.handle_session_closed()
-    assert send(sequence) == [1, 2, 3]
 
 
 def test_a_copy_is_a_duplicate_only_of_one_that_has_passed_as_many_relays() -> None:
@@ -220,13 +188,6 @@ def test_places_only_grow() -> None:
     assert restored.place == 40
     sequence.add([packet(10)])
     assert sequence.entries[10].place == 41
-
-
-def test_nothing_leaves_a_final_state_and_no_event_is_forgotten() -> None:
-    """The table is whole, but for what cannot happen."""
-    assert {next_state(TRANSITIONS, TransitState.DONE, event) for event in TransitEvent} == {TransitState.DONE}
-    with pytest.raises(IllegalTransition):
-        next_state(TRANSITIONS, TransitState.ARRIVED, TransitEvent.SENT)
 
 
 @pytest.mark.slow

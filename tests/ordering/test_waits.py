@@ -7,7 +7,7 @@ from tests.base.refusals import refuse_wrong_values
 from tests.ordering.pair import DEFAULTS, StreamPair
 from triack.base.errors import UsageError
 from triack.base.units import MS, SECOND
-from triack.ordering.hold import PROBE_NS, TRANSITIONS, Hold, HoldEvent, HoldState
+from triack.ordering.hold import PROBE_NS, Hold
 from triack.ordering.order_ack import STEPS_NS, AckWait, OrderAck, wait_of
 from triack.ordering.order_settings import OrderSettings
 from triack.ordering.slow_start import FULL_SPEED, SlowStart
@@ -37,19 +37,6 @@ def test_the_wait_depends_on_the_attempt(attempt: int, wait_ns: int) -> None:
     assert ResendTimer(DEFAULTS).interval_of(attempt) == wait_ns
 
 
-def test_twelve_attempts_at_their_exact_times() -> None:
-    """Each wait begins when the one before ended; the last tier has no end."""
-    timer = ResendTimer(DEFAULTS)
-    timer.handle_sent(7)
-    expected = 7
-    for attempt, wait_ns in enumerate(WAITS, start=1):
-        expected += wait_ns
-        assert timer.interval_ns == wait_ns
-        assert expire(timer) == expected
-        assert timer.attempt == attempt
-    assert tier_interval_ns(10_000, DEFAULTS) == 6 * HOUR
-
-
 def test_a_stream_without_an_answer_is_resent_twelve_times() -> None:
     """The same from end to end: a packet that arrives, is stored, and whose order acks are all lost."""
     pair = StreamPair(lose_order_acks=True)
@@ -58,31 +45,6 @@ def test_a_stream_without_an_answer_is_resent_twelve_times() -> None:
     times = [at_ns for at_ns, _, _ in pair.sent]
     assert times == [sum(WAITS[:resends]) for resends in range(13)]
     assert pair.delivered == [b"1"]
-
-
-def test_the_first_send_starts_the_wait_and_later_ones_do_not_move_it() -> None:
-    """A stream that keeps sending does not put off the resend of what is old."""
-    timer = ResendTimer(DEFAULTS)
-    assert timer.deadline_ns is None
-    assert not timer.is_due(10**18)
-    timer.handle_sent(10)
-    timer.handle_sent(20 * SECOND)
-    assert timer.deadline_ns == 10 + 30 * SECOND
-
-
-@pytest.mark.parametrize("outstanding", [True, False])
-def test_progress_starts_the_first_tier_again(outstanding: bool) -> None:
-    """From any attempt; with nothing outstanding the timer stops."""
-    timer = ResendTimer(DEFAULTS)
-    timer.handle_sent(0)
-    now_ns = 0
-    while timer.attempt < 10:
-        now_ns = expire(timer)
-    timer.handle_progress(now_ns + 1, outstanding=outstanding)
-    assert timer.attempt == 0
-    assert timer.deadline_ns == (now_ns + 1 + 30 * SECOND if outstanding else None)
-    timer.handle_sent(now_ns + 5)
-    assert timer.deadline_ns == now_ns + (1 if outstanding else 5) + 30 * SECOND
 
 
 def test_progress_in_a_stream_starts_its_first_tier_again() -> None:
@@ -106,21 +68,6 @@ def test_a_new_session_starts_the_first_tier_again() -> None:
     assert (pair.out.tier.attempt, pair.out.tier.deadline_ns) == (0, pair.now_ns + 30 * SECOND)
 
 
-def test_a_wait_that_resends_nothing_is_no_attempt() -> None:
-    """Packets that are still in their session are the session's business."""
-    timer = ResendTimer(DEFAULTS)
-    timer.handle_sent(0)
-    timer.handle_expired(30 * SECOND, resends=False)
-    assert (timer.attempt, timer.deadline_ns) == (0, 60 * SECOND)
-
-
-def test_waits_go_down_to_milliseconds() -> None:
-    """Every tier is a setting of its own."""
-    quick = OrderSettings(seq_resend_13_s=0.001, seq_resend_46_s=0.002, seq_resend_79_s=0.003, seq_resend_10_s=0.004)
-    waits = [tier_interval_ns(attempt, quick) // MS for attempt in range(1, 13)]
-    assert waits == [1] * 3 + [2] * 3 + [3] * 3 + [4] * 3
-
-
 def test_each_attempt_counts_for_its_tier() -> None:
     labels = [tier_label(attempt) for attempt in range(1, 13)]
     assert labels == ["1-3"] * 3 + ["4-6"] * 3 + ["7-9"] * 3 + ["10-"] * 3
@@ -136,15 +83,6 @@ def held(turn: int = 1) -> Hold:
     return hold
 
 
-def test_stop_and_go() -> None:
-    """As told."""
-    hold = held()
-    assert hold.stops
-    hold.handle_flow_control(2, SECOND, stop=False)
-    assert not hold.stops
-    assert hold.deadline_ns is None
-
-
 def test_an_older_word_that_comes_later_changes_nothing() -> None:
     """Turns only grow."""
     hold = held(3)
@@ -153,26 +91,6 @@ def test_an_older_word_that_comes_later_changes_nothing() -> None:
     hold.handle_flow_control(4, SECOND, stop=False)
     hold.handle_flow_control(3, SECOND, stop=True)
     assert not hold.stops
-
-
-def test_a_stop_that_is_repeated_has_the_turn_of_the_last_one() -> None:
-    """When a packet was refused, it has another one. In another session it is no repetition."""
-    hold = held(3)
-    assert [hold.is_repeated(turn) for turn in (2, 3, 4)] == [False, True, False]
-    hold.handle_session_closed()
-    assert not hold.is_repeated(3)
-
-
-def test_one_packet_may_leave_when_the_wait_is_over() -> None:
-    """And then no more until the next wait is."""
-    hold = held()
-    hold.handle_timer(SECOND + PROBE_NS - 1)
-    assert hold.stops
-    hold.handle_timer(SECOND + PROBE_NS)
-    assert not hold.stops
-    hold.handle_sent(7 * SECOND)
-    assert hold.stops
-    assert hold.deadline_ns == 7 * SECOND + 2 * PROBE_NS
 
 
 def waits_s(hold: Hold, probes: int) -> list[int]:
@@ -201,15 +119,6 @@ def test_a_sender_that_has_to_wait_again_and_again_asks_ever_more_rarely() -> No
     assert hold.deadline_ns == SECOND + PROBE_NS
 
 
-def test_a_stop_that_is_said_again_does_not_put_the_probe_off() -> None:
-    """A destination may say so more often than it is asked."""
-    hold = held()
-    due_ns = hold.deadline_ns
-    for turn in range(11, 16):
-        hold.handle_flow_control(turn, turn * MS, stop=True)
-    assert hold.deadline_ns == due_ns
-
-
 def test_how_often_it_has_asked_decides_nothing_but_the_wait() -> None:
     """For searches that keep the clock still."""
     hold = held()
@@ -233,12 +142,6 @@ def test_a_session_takes_its_words_with_it() -> None:
     assert not hold.stops
     hold.handle_flow_control(1, SECOND, stop=True)
     assert hold.stops
-
-
-@pytest.mark.parametrize("state", HoldState)
-def test_go_leads_back_from_everywhere(state: HoldState) -> None:
-    """No state is permanent."""
-    assert TRANSITIONS[state][HoldEvent.GO] is HoldState.GOING
 
 
 def test_a_probe_need_not_wait_for_a_session_that_would_end_before() -> None:
@@ -268,15 +171,6 @@ def sent(start: SlowStart, most: int = 10_000) -> int:
 def take(start: SlowStart, packets: int) -> None:
     for _ in range(packets):
         start.handle_taken()
-
-
-def test_nothing_is_held_up_before_anything_is_refused() -> None:
-    """Nor when a session ends for any other reason."""
-    start = SlowStart()
-    assert sent(start) == 10_000
-    start.handle_refused()
-    start.handle_session_closed(not_stored=False)
-    assert sent(start) == 10_000
 
 
 def test_it_begins_with_what_was_taken_last_and_doubles() -> None:
@@ -310,16 +204,6 @@ def test_a_session_that_ends_as_nothing_was_stored_is_a_refusal() -> None:
     start = SlowStart()
     start.handle_session_closed(not_stored=True)
     assert sent(start) == 1
-
-
-def test_what_left_before_may_leave_again_whole() -> None:
-    """A resend is no refusal: it needs no credit that it had already, and takes none away."""
-    start = SlowStart()
-    start.handle_resend(16)
-    assert sent(start) == 10_000
-    start.handle_refused()
-    start.handle_resend(16)
-    assert sent(start) == 16
 
 
 # Invalid settings of sequences are refused by name, when they are made.
