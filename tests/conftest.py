@@ -78,7 +78,13 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """With several processes what takes long begins first, and what takes no time fills the gaps at the end."""
+    """With several processes what takes long begins first, and what takes no time fills the gaps at the end.
+
+    What is marked gate is slow.
+    """
+    for item in items:
+        if item.get_closest_marker("gate") is not None:
+            item.add_marker(pytest.mark.slow)
     for item in items if is_compiled() else ():
         if item.get_closest_marker("plain") is not None:
             item.add_marker(

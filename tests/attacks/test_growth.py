@@ -24,7 +24,6 @@ KINDS = (
 
 
 @pytest.mark.gate
-@pytest.mark.slow
 def test_each_container_has_a_limit_or_a_reason_why_it_needs_none() -> None:
     """A new one is a decision: who pays for it, how much there may be of it, and what goes when that is reached."""
     assert [name for name, times in named().items() if times > 1] == []
@@ -113,7 +112,6 @@ def _is_container(value: ast.expr | None) -> bool:
 
 
 @pytest.mark.gate
-@pytest.mark.slow
 async def test_no_container_of_a_node_that_runs_is_overlooked(tmp_path: Path) -> None:
     """All that can be reached from one with a peer and a client: what the source says is all there is."""
     known = containers() | named().keys()

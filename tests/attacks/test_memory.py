@@ -33,7 +33,6 @@ SMALL = NodeSettings(limits=Limits(peer_memory_bytes=256 * 1024))
 """A peer of this node has 64 KiB for what is out of order."""
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @pytest.mark.parametrize("delivery", [Delivery.EXPRESS, Delivery.RECOVERABLE])
 def test_a_peer_leaves_a_limited_number_of_gaps_in_all_its_streams(delivery: Delivery) -> None:
@@ -77,7 +76,6 @@ def test_packets_of_one_byte_count_for_the_memory_that_they_take() -> None:
     still_works(world, node)
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_a_packet_costs_the_same_however_many_gaps_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each is taken, and nobody looks at all gaps for one packet."""
@@ -129,7 +127,6 @@ def test_tiny_pieces_are_no_pieces() -> None:
     still_works(world, node)
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_pieces_count_for_the_memory_that_they_take() -> None:
     """Express messages that are begun and never finished: at twice what a peer may have they are refused."""
@@ -210,7 +207,6 @@ def test_streams_are_a_quarter_of_what_a_peer_has_in_memory() -> None:
 # Sessions without end, half open and open.
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_half_open_connections_do_not_shut_out_others() -> None:
     """Connects from everywhere, none completed: bounded, and an honest peer still gets in."""
@@ -250,7 +246,6 @@ def test_one_peer_has_a_limited_number_of_sessions() -> None:
 # Requests without end: each is a few bytes on the wire, and must cost no more than it brings.
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_pings_do_not_pile_up_order_acks() -> None:
     """One ack for each stream is all there can be to say."""

@@ -62,7 +62,6 @@ def time_to_connect(*, attacked: bool, restarted: bool = False, spoofed: bool = 
     return world.now_ns - began_ns, b
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @pytest.mark.parametrize("restarted", [False, True])
 @pytest.mark.parametrize("spoofed", [False, True])
@@ -75,7 +74,6 @@ def test_recorded_connects_keep_nobody_out(restarted: bool, spoofed: bool) -> No
     assert b.live.drops[DropReason.REPEATED_CONNECT] > 60
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_a_peer_that_has_lost_its_newest_starts_is_not_locked_out() -> None:
     """Its store is an older copy, so that its connects look like old ones: it proves where it is, and hears of it."""

@@ -17,7 +17,6 @@ def block(records: Records) -> bytearray:
     return bytearray(b"".join(RECORD.pack(*record) for record in records))
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @given(st.lists(st.tuples(*[st.integers(0, 2**64 - 1)] * 2, st.integers(0, 2**16 - 1)), min_size=1, max_size=64))
 def test_a_block_comes_back_as_it_was(records: Records) -> None:

@@ -36,7 +36,6 @@ def assert_canonical(numbers: NumberSet) -> None:
         floor = last + 1
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @given(st.lists(st.tuples(st.booleans(), NUMBER)))
 def test_it_behaves_as_a_set(steps: list[tuple[bool, int]]) -> None:

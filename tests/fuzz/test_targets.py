@@ -53,7 +53,6 @@ def test_the_corpus_is_what_real_nodes_write(tmp_path: Path) -> None:
     assert {name for name, _ in inputs()} == set(TARGETS)
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @pytest.mark.parametrize("name", TARGETS)
 def test_what_was_written_and_what_was_found_is_taken(name: str) -> None:
@@ -171,7 +170,6 @@ def test_work_that_grows_faster_is_seen() -> None:
     assert work_of(quadratic, bytes(400)) > 4.4 * work_of(quadratic, bytes(100)) + 200
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @pytest.mark.plain
 @pytest.mark.parametrize(

@@ -509,7 +509,6 @@ def test_for_a_search_the_tier_is_the_first_and_counts_are_forgotten() -> None:
     assert idle.tier.deadline_ns is None
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @pytest.mark.parametrize("delivery", list(Delivery))
 def test_a_long_backlog_costs_a_packet_no_more_than_a_short_one(delivery: Delivery) -> None:

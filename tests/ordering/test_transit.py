@@ -386,7 +386,6 @@ class Seen(TransitPacket):
         return super().__getattribute__(name)
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_a_packet_that_comes_late_finds_its_place_among_many() -> None:
     """It is compared with a few of those that wait."""

@@ -98,7 +98,6 @@ def unpack_all(packed: list[PacketBody]) -> list[tuple[int, bytes, dict[str, Any
     return found
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @given(MESSAGES, st.integers(320, 1_200), st.integers(0, 1 << 60))
 def test_messages_come_back_as_they_were(messages: list[bytes | Outgoing], limit_bytes: int, ordinal: int) -> None:
@@ -108,7 +107,6 @@ def test_messages_come_back_as_they_were(messages: list[bytes | Outgoing], limit
     assert unpack_all(packed) == [(ordinal + index, *content_of(message)) for index, message in enumerate(messages)]
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @given(MESSAGES, st.integers(320, 1_200))
 def test_packets_keep_to_the_limit_and_count_right(messages: list[bytes | Outgoing], limit_bytes: int) -> None:
@@ -122,7 +120,6 @@ def test_packets_keep_to_the_limit_and_count_right(messages: list[bytes | Outgoi
         assert count_of(item.body[:HEAD_BYTES]) == item.tickets
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @given(MESSAGES)
 def test_messages_with_different_deadlines_never_share_a_packet(messages: list[bytes | Outgoing]) -> None:
@@ -135,7 +132,6 @@ def test_messages_with_different_deadlines_never_share_a_packet(messages: list[b
         at += item.messages
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @given(MESSAGES)
 def test_messages_that_care_share_no_packet_with_others(messages: list[bytes | Outgoing]) -> None:

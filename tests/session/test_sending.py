@@ -382,7 +382,6 @@ def transfer(settings: SessionSettings, *, loss: float, seed: int, udp: bool, by
     return pair
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @pytest.mark.parametrize("loss", [0.0, 0.1])
 @pytest.mark.parametrize(("udp", "congestion"), [(False, "newreno"), (True, "newreno"), (True, "bbr")])

@@ -117,7 +117,6 @@ def _empty_lock(folder: Path) -> None:
 HARMLESS = [_read, _copy, _query, _fork, _delete_lock, _replace_lock, _empty_lock]
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @pytest.mark.parametrize("harm", HARMLESS)
 def test_nothing_that_innocent_code_does_lets_a_second_process_in(
@@ -139,7 +138,6 @@ def test_a_second_process_learns_which_process_has_it(store: Store, folder: Path
     assert told.endswith(f"another process uses that node by triack.connect({str(folder)!r}), and a command by --data")
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_other_names_of_a_directory_lead_to_the_same_lock(store: Store, folder: Path, tmp_path: Path) -> None:
     """A link to it; and one where only the store is the same file is refused as what it is."""
@@ -171,7 +169,6 @@ def test_a_renamed_directory_is_in_use_as_well(store: Store, folder: Path, tmp_p
     (tmp_path / "renamed").rename(folder)
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_a_process_that_lost_the_store_tells_nobody_that_anything_is_durable(store: Store, folder: Path) -> None:
     """Where locks do not reach: the second has all that was reported, and the first ends before it writes anything."""
@@ -189,7 +186,6 @@ def test_a_process_that_lost_the_store_tells_nobody_that_anything_is_durable(sto
     assert states(folder) == ["first", "second"]
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_a_store_that_is_lost_within_a_commit_is_found_before_the_commit_counts(
     store: Store, folder: Path, monkeypatch: pytest.MonkeyPatch
@@ -206,7 +202,6 @@ def test_a_store_that_is_lost_within_a_commit_is_found_before_the_commit_counts(
         put(store, "lost")
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_without_locks_of_open_files_the_deleted_lock_is_taken_again(
     folder: Path, monkeypatch: pytest.MonkeyPatch
@@ -248,7 +243,6 @@ def test_a_forked_child_has_no_part_in_the_store(store: Store, folder: Path) -> 
     assert states(folder) == ["after", "before", "first"]
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_a_child_that_lives_on_does_not_keep_the_directory(folder: Path) -> None:
     """The process that had it was killed; its child knows nothing of a store."""
@@ -280,7 +274,6 @@ def test_a_file_system_without_locks_is_refused(folder: Path, monkeypatch: pytes
     assert [path.name for path in folder.iterdir()] == [OWNER_FILE]
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_a_process_without_a_descriptor_left_has_not_lost_its_store(store: Store, folder: Path) -> None:
     """It goes on, and still sees that another one has taken it."""
@@ -355,7 +348,6 @@ except StoreLost:
 """
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 def test_where_locks_do_not_reach_from_mount_to_mount_the_first_finds_out(tmp_path: Path) -> None:

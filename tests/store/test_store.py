@@ -86,7 +86,6 @@ def reopen(store: Store, folder: Path) -> tuple[Store, StoreContent]:
     return again, again.load(b"n" * 16, 1)
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_everything_comes_back_after_a_restart(tmp_path: Path) -> None:
     """Every table, the node's id, and an incarnation that grows."""
@@ -240,7 +239,6 @@ except Exception as error:
 """
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_a_second_process_is_refused(store: Store) -> None:
     """By name, with the path; and so is a second store in this process."""
@@ -252,7 +250,6 @@ def test_a_second_process_is_refused(store: Store) -> None:
     store.apply(full_commit())
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_a_closed_store_is_free_again(tmp_path: Path) -> None:
     """For another process, too."""
@@ -444,7 +441,6 @@ def killed_store(folder: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_a_killed_store_comes_back_with_its_log(tmp_path: Path) -> None:
     """All that returned is there; an orderly end leaves one file, beside the ballast and the name of its owner."""
@@ -470,7 +466,6 @@ def test_a_log_that_is_gone_or_cut_is_missed(tmp_path: Path, size: int | None) -
             Store(tmp_path)
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @pytest.mark.parametrize("gone", [False, True])
 def test_a_log_without_its_database_is_no_new_store(tmp_path: Path, gone: bool) -> None:
@@ -501,7 +496,6 @@ def test_a_log_begins_again_when_it_is_long_enough(tmp_path: Path) -> None:
     store.close()
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_a_log_keeps_the_size_that_an_earlier_start_gave_it(tmp_path: Path) -> None:
     """A start with another setting, itself killed, does not make the next one miss anything."""
@@ -542,7 +536,6 @@ for again in (lambda: store.apply(Commit(queues=[(1, "q")])), lambda: store.read
 """
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_a_full_disk_ends_the_store_and_says_so(tmp_path: Path) -> None:
     """The message names the path and the cause; afterwards nothing is accepted; what was committed is there."""

@@ -18,7 +18,6 @@ from triack.store.store import Store
 from triack.tools.sim.disk import Disk, Kept, ProcessCrashed
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_two_processes_cannot_have_one_store() -> None:
     """Until the first is gone, however it went."""
@@ -82,7 +81,6 @@ def start_until(disk: Disk, effect: int) -> None:
     disk.lose_power()
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_what_a_start_reads_is_on_the_disk_before_it_writes() -> None:
     """Power is lost at each step of the start that follows a failed sync: never a mixture of old and new."""
@@ -97,7 +95,6 @@ def test_what_a_start_reads_is_on_the_disk_before_it_writes() -> None:
         disk.close()
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_what_belongs_to_an_older_header_stays_until_the_newer_one_is_on_the_disk() -> None:
     """The log begins again, that sync fails, and power is lost at each step of the start that follows."""
@@ -147,7 +144,6 @@ def test_the_head_of_a_frame_that_is_half_old_is_no_commit() -> None:
     disk.close()
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_a_log_that_ends_within_a_frame_lacks_that_commit_only() -> None:
     """Power was lost while a large commit made it grow; the head of the last frame lies in two sectors."""

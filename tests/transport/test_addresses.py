@@ -403,7 +403,6 @@ async def test_a_name_that_does_not_exist_is_reported_and_may_come_to_exist(name
     assert await names.after(0) == THREE
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 async def test_nobody_can_make_it_remember_without_end(names: Names) -> None:
     for port in range(1, 3 * ROUTES_MAX):

@@ -250,7 +250,6 @@ class Counted:
         ALIVE.add(self)
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_many_connections_have_few_ciphers() -> None:
     """Twice as many as may keep theirs, each in turn, several times."""

@@ -180,7 +180,6 @@ def test_what_counts_as_one_host_of_handshakes(one: str, other: str, share: bool
     assert (admitted(admission, other, 0) == 0) is share
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_it_never_grows() -> None:
     """Hosts that fall on the same place share one."""

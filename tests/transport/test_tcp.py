@@ -170,7 +170,6 @@ async def test_a_way_that_leads_nowhere_is_given_up(opened: Opener, monkeypatch:
     assert here.drops == {"not-vouched": 3}
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 async def test_strangers_do_not_lock_anyone_out(opened: Opener) -> None:
     """1,024 connections with a frame of junk each: a newcomer is served at once, and those we know stay."""

@@ -48,7 +48,6 @@ def test_a_clear_stream_sends_each_packet_once() -> None:
     assert not pair.out.entries
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @pytest.mark.parametrize("loss", [0.1, 0.3, 0.5])
 def test_exactly_once_in_order_through_a_bad_network(loss: float) -> None:
@@ -60,7 +59,6 @@ def test_exactly_once_in_order_through_a_bad_network(loss: float) -> None:
         assert pair.delivered == EVERYTHING
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_exactly_once_in_order_through_crashes() -> None:
     """Either end dies at any moment and remembers only its disk; the commit takes longer than the network."""
@@ -119,7 +117,6 @@ def test_each_tier_sends_again_what_has_no_order_ack(seq_resend: Resend, packets
     assert pair.delivered == EVERYTHING[:16]
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_expired_packets_are_skipped_and_the_rest_keeps_its_order() -> None:
     """Packets are given up while copies of them are under way: each comes once, in its place, or not at all."""

@@ -138,7 +138,6 @@ def test_the_table_has_each_state_and_event_that_can_meet() -> None:
     assert table[BodyState.CLAIMED][BodyEvent.GIVEN_UP] is BodyState.CLAIMED
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_small_parts_between_the_rows_of_others_cost_four_bytes_each() -> None:
     """Neighbours are kept as one. A part whose rows all have others between them has no object for each."""
@@ -421,7 +420,6 @@ packets = st.builds(
 )
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @given(st.lists(packets, max_size=10))
 def test_every_packet_comes_off_as_it_was(put: list[QueuedPacket]) -> None:
@@ -490,7 +488,6 @@ def test_expired_packets_are_found_wherever_they_are() -> None:
     assert shelf.next_expiry_ms is None
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @pytest.mark.parametrize("seed", range(3))
 def test_blocks_are_changed_in_any_order(seed: int) -> None:
@@ -512,7 +509,6 @@ def test_blocks_are_changed_in_any_order(seed: int) -> None:
     assert [one.first_place for one in take_all(shelf)] == left
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_packets_of_one_sender_take_a_few_bytes_each() -> None:
     """However many nobody has read: a million are two megabytes."""
@@ -544,7 +540,6 @@ def test_blocks_whose_fields_fall_come_off_as_they_were() -> None:
     assert plain(take_all(shelf_of(put))) == before
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_a_packet_takes_little_more_than_its_record() -> None:
     """Also when no two neighbours are of one stream."""

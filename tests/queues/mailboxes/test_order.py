@@ -449,7 +449,6 @@ def test_what_is_done_is_done_once_all_before_it_is_safe(notes: Notes, index: in
     assert notes.left == {7: (0, 1 << index)}
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_a_cell_is_used_again(notes: Notes) -> None:
     """With nothing in it of the packet before."""

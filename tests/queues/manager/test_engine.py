@@ -153,7 +153,6 @@ def test_both_ends_connect_at_once(seed: int) -> None:
         assert len({record["session"] for record in a.log("session_opened")}) == 1
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @pytest.mark.parametrize("who", ["a", "b", "both"])
 def test_crashes_of_either_end_lose_and_repeat_nothing(who: str) -> None:
@@ -239,7 +238,6 @@ def test_an_idle_session_closes_and_comes_back() -> None:
     assert world.run(100 * MS, lambda: b.length("q") == 2)
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_a_full_window_is_never_exceeded() -> None:
     """SessionPacket and not session-acked: at most ``max_unacked_packet``, at every moment."""
@@ -380,7 +378,6 @@ def test_a_large_message_survives_a_crash_in_its_middle(who: str) -> None:
     assert b.received["q"] == [b"before", body, b"after"]
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @pytest.mark.parametrize("body_cache_bytes", [1, 32 << 20])
 def test_a_large_message_for_nowhere_comes_back_whole(body_cache_bytes: int) -> None:
@@ -398,7 +395,6 @@ def test_a_large_message_for_nowhere_comes_back_whole(body_cache_bytes: int) -> 
 # Recoverable and express.
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @pytest.mark.parametrize("seed", range(4))
 def test_recoverable_arrives_once_across_crashes_of_both(seed: int) -> None:
@@ -436,7 +432,6 @@ def test_express_is_lost_by_a_crash_only_and_never_repeated() -> None:
     assert sorted(b.received["q"]) == numbered(0, 100) + numbered(200, 300)
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_express_is_sent_again_when_its_session_is_lost() -> None:
     """A partition alone loses nothing."""
@@ -470,7 +465,6 @@ def test_an_express_sender_may_restart_any_number_of_times() -> None:
     assert [b.length(name) for name in ("x", "y", "z")] == [13, 13, 1]
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @pytest.mark.parametrize("seed", range(4))
 def test_nobody_is_left_with_something_to_do(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -117,7 +117,6 @@ def stream(record: dict[str, Any]) -> tuple[str, int, int]:
     return record["origin"], record["stream"], record["sequence"]
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_every_record_has_the_fields_that_the_schema_says(logs: list[list[dict[str, Any]]]) -> None:
     """No event without its fields, no event that the schema does not know."""

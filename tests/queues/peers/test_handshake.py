@@ -216,7 +216,6 @@ def test_a_suspended_peer_is_left_alone() -> None:
     assert len(b.log("rollback_detected")) == 1
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_old_datagrams_of_a_rollback_halt_nobody_later() -> None:
     """The right store is back, both have restarted, and everything that was said then is heard once more."""

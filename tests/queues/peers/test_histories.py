@@ -75,7 +75,6 @@ def test_a_commit_is_spoken_of_when_it_has_returned() -> None:
     assert own.point == HistoryPoint(40, 11)
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @given(st.lists(st.tuples(st.integers(0, 3), st.booleans()), max_size=12), st.data())
 def test_no_crash_is_a_rollback_and_every_older_copy_is(lives: list[tuple[int, bool]], data: st.DataObject) -> None:
@@ -350,7 +349,6 @@ def test_an_origin_hears_by_another_relay_that_its_destination_went_back() -> No
     assert found["contradicts"] == 2
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_restarts_of_a_destination_accuse_nobody() -> None:
     net = Relays("ar rb", {"a": [("b", "r")], "b": [("a", "r")]})

@@ -232,7 +232,6 @@ def test_a_long_stream_does_not_starve_a_short_one(delivery: Delivery) -> None:
     assert b.length("long") < 1_000
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_equal_backlogs_advance_side_by_side() -> None:
     """Neither of three streams is ever a whole window ahead of another."""

@@ -41,7 +41,6 @@ def half_open(node: SimNode) -> list[int]:
     return [one.session.session_id for one in node.live.handshakes.conversations.values()]
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_one_source_has_few_that_are_not_open() -> None:
     """Its own oldest give way, and nobody else's."""
@@ -622,7 +621,6 @@ def test_a_session_offers_the_port() -> None:
     assert missing == []
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_only_the_handshake_makes_sessions_and_nobody_else_names_the_class() -> None:
     """Everything else in the queue manager has a ``SessionPort``, so that mypy refuses a reach into a session."""

@@ -138,7 +138,6 @@ class Ways:
         return self.away.read() == [b"%d" % number for number in range(self.sent)]
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @pytest.mark.parametrize("ways", ["gk", "gh", "ghk", "gkg", "hgk", "gkhg"])
 @pytest.mark.parametrize("dies", [False, True])
@@ -260,7 +259,6 @@ class Moved(Ways):
         node.act(lambda: node.live.handle_directory_changed(self.world.now_ns))
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @pytest.mark.parametrize("asked", [Unsubscribe("audit", 1), Live({"audit": 1}), Live({}), None])
 @pytest.mark.parametrize("restarts", [False, True])
@@ -288,7 +286,6 @@ def test_a_node_that_a_relay_calls_as_another_one_ends_nothing_of_it(
     assert len(it.titles) == 1
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_a_relay_that_may_not_bring_a_node_any_more_gets_nothing_for_it() -> None:
     it = Moved()
@@ -302,7 +299,6 @@ def test_a_relay_that_may_not_bring_a_node_any_more_gets_nothing_for_it() -> Non
     assert it.all_came()
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_a_node_that_trusts_no_key_any_more_lets_none_subscribe() -> None:
     it = Moved()
@@ -323,7 +319,6 @@ def test_a_node_that_trusts_no_key_any_more_lets_none_subscribe() -> None:
     assert not it.hub.live.remote.of_peers.denied
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @pytest.mark.parametrize("restarts", [False, True])
 def test_a_right_of_a_name_is_none_of_the_key_that_had_it_before(restarts: bool) -> None:

@@ -36,7 +36,6 @@ def test_the_store_keeps_a_durable_one() -> None:
         RemoteSubscription.decode("audit", b"[1]")
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_a_hub_that_is_away_for_days_gets_one_message_about_what_lives() -> None:
     it = HubWorld("sub")
@@ -54,7 +53,6 @@ def test_a_hub_that_is_away_for_days_gets_one_message_about_what_lives() -> None
     assert away.read() == [b"1"]
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @pytest.mark.parametrize(("cut_s", "lost"), [(20, False), (200, True)])
 def test_a_cut_that_lasts_longer_than_a_subscription_is_told(cut_s: int, lost: bool) -> None:
@@ -175,7 +173,6 @@ def test_nobody_may_send_to_a_queue_of_a_subscription_but_the_node_with_its_topi
     assert desk.own.of_queue("$sub.audit") is away.found
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_requests_and_their_answers_are_taken_as_they_come() -> None:
     it = HubWorld("sub")
@@ -209,7 +206,6 @@ def test_messages_come_in_the_weaker_of_both_classes(published: Delivery, wanted
     assert classes_at(it) == {min(published, wanted).label}
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_no_more_is_on_the_way_than_may_be() -> None:
     it = HubWorld("sub", settings=NodeSettings(messages_per_packet=1))

@@ -73,7 +73,6 @@ def test_answers_of_one_cause_share_packets() -> None:
     assert outgoing.sequence.next_number - 1 <= 50 * 200 // 1_000
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_a_large_message_is_told_of_once_it_is_whole() -> None:
     """However its pieces come; after a restart, not again."""
@@ -186,7 +185,6 @@ def test_answers_wait_at_the_destination_while_their_queue_is_full() -> None:
     assert not b.busy
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @pytest.mark.parametrize("seed", range(6))
 def test_a_crash_repeats_no_answer_and_loses_none(seed: int) -> None:

@@ -48,7 +48,6 @@ def age_of_queue(node: SimNode) -> int:
 SETS = [0, HOUR, -HOUR, YEAR, UNSET]
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @pytest.mark.parametrize("set_by_ns", SETS)
 def test_what_waits_at_its_origin_is_as_old_after_any_start(set_by_ns: int) -> None:
@@ -70,7 +69,6 @@ def test_what_waits_at_its_origin_is_as_old_after_any_start(set_by_ns: int) -> N
     assert age_there(a) == 0
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @pytest.mark.parametrize("set_by_ns", SETS)
 def test_what_waits_at_a_relay_is_as_old_after_any_start(set_by_ns: int) -> None:

@@ -31,7 +31,6 @@ def let_expire(sender: SimNode, to: SimNode, count: int, size_bytes: int = 900) 
     sender.world.run(20 * SECOND)
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_expired_messages_of_a_peer_stop_none_of_its_queues() -> None:
     """Three times as much as it may have in all queues has expired."""

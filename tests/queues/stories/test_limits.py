@@ -93,7 +93,6 @@ def test_nobody_connects_to_or_from_a_node_whose_disk_failed() -> None:
 # Beyond memory.
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_bodies_come_from_the_disk_in_bounded_portions(monkeypatch: pytest.MonkeyPatch) -> None:
     """However many queues wait for theirs at once, a read fetches no more than it may."""
@@ -413,7 +412,6 @@ def test_many_ids_have_the_room_of_one_peer() -> None:
     assert b.live.inbox.admission.disk.of(evil[0].live.node_id) == taken
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_many_ids_have_the_streams_of_one_peer() -> None:
     world, b, evil, honest = crowd(NodeSettings(max_streams=20))
@@ -425,7 +423,6 @@ def test_many_ids_have_the_streams_of_one_peer() -> None:
     assert reaches(world, honest, b, "new")
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_many_ids_leave_queues_for_others() -> None:
     """Of all there may be; and an honest peer finds room for its own, and more of it when some are gone."""
@@ -516,7 +513,6 @@ def test_many_names_in_turn_take_little_room(delivery: Delivery) -> None:
     assert not judged(a, b)
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_streams_beyond_the_limit_wait_and_both_ends_say_so() -> None:
     """All at once: as many as may be live, then the next ones as these end; nothing is refused."""
@@ -532,7 +528,6 @@ def test_streams_beyond_the_limit_wait_and_both_ends_say_so() -> None:
     assert not judged(a, b)
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @pytest.mark.parametrize("delivery", Delivery)
 def test_streams_that_take_turns_wait_for_no_ack_delay(delivery: Delivery) -> None:

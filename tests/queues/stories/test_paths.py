@@ -93,7 +93,6 @@ def test_a_peer_that_moves_five_times_a_second_stays_in_its_session(mover: str) 
     assert (sessions(a), sessions(b)) == (1, 1)
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_a_moved_peer_is_used_when_it_has_answered_from_there() -> None:
     world, a, b = couple()

@@ -36,7 +36,6 @@ def per_hour(node: SimNode, event: str) -> Counter[int]:
     return Counter(record["at_ns"] // HOUR for record in node.log(event))
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_what_was_delivered_in_time_wakes_nobody_when_its_time_ends() -> None:
     """A node that has nothing to do any more has no deadline."""
@@ -128,7 +127,6 @@ def test_what_is_on_its_way_to_the_disk_keeps_its_session(kind: str) -> None:
     assert judged(a, b) == []
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_a_short_cleanup_interval_makes_no_session_flap_while_a_disk_stands_still() -> None:
     """It is the sender that loses patience, and ever later; one whose peer is gone ends when the disk goes on."""
@@ -185,7 +183,6 @@ def test_a_disk_that_stands_still_is_waited_for_ever_more_patiently(kind: str, d
     assert judged(a, b) == []
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.plain
@@ -202,7 +199,6 @@ def test_a_node_that_is_killed_while_its_disk_stands_still_is_found_out(kind: st
     assert b.read_all("q") == numbered(0, 3)
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_fixed_timeout_for_a_disk_that_stands_still_grows_as_well(kind: str) -> None:
@@ -223,7 +219,6 @@ def test_a_fixed_timeout_for_a_disk_that_stands_still_grows_as_well(kind: str) -
 # A round trip that takes longer than a fixed timeout.
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("delivery", list(Delivery))
@@ -243,7 +238,6 @@ def test_a_timeout_that_is_shorter_than_a_round_trip_lets_everything_through(kin
     assert judged(a, b) == []
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @pytest.mark.parametrize("kind", KINDS)
 def test_who_is_called_by_a_peer_that_nobody_can_call_waits_longer_as_well(kind: str) -> None:
@@ -287,7 +281,6 @@ def test_a_peer_that_answers_in_vain_is_asked_ever_more_rarely(kind: str, monkey
 # A peer that answers, and ends every session at once.
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("reason", [CloseReason.PROTOCOL_ERROR, CloseReason.IDLE])
@@ -308,7 +301,6 @@ def test_a_peer_that_ends_every_session_at_once_is_called_ever_more_rarely(
     assert min(later - earlier for earlier, later in pairwise(times)) >= SECOND // 2
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_short_sessions_that_end_as_idle_make_nobody_wait() -> None:
     """A message after each of many sessions arrives as soon as after the first."""
@@ -457,7 +449,6 @@ def test_who_pays_for_it_is_called_every_second_for_good(kind: str) -> None:
     assert world.run(1_030 * MS, lambda: b.length("q") == 2)
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("away_s", [0.8, 30, 290])
@@ -472,7 +463,6 @@ def test_a_short_absence_changes_nothing(kind: str, away_s: float) -> None:
     assert world.run(1_100 * MS, lambda: b.length("q") == 1), "the longest wait, and a handshake"
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_what_is_new_after_a_quiet_time_is_called_for_at_once() -> None:
     """All that there was for the peer has expired. Whether it is there now is known after a call."""

@@ -151,7 +151,6 @@ def test_a_queue_whose_arrivals_are_paused_holds_its_senders(delivery: Delivery)
     assert a.length("dead-letter") == 0
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_arrivals_stay_paused_after_a_restart() -> None:
     """The next session is held again."""
@@ -201,7 +200,6 @@ def settle(world: World, sender: SimNode) -> None:
     assert world.run(60 * SECOND, lambda: not sender.busy)
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @pytest.mark.parametrize("to", ["itself", "another"])
 @pytest.mark.parametrize("restarts", [False, True])
@@ -251,7 +249,6 @@ def test_a_flood_on_one_queue_leaves_another_its_turns() -> None:
     assert b.length("flooded") < 1_000
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_a_large_message_that_has_arrived_in_part_keeps_no_other_waiting() -> None:
     """The more urgent one is read before its pieces are complete."""
@@ -624,7 +621,6 @@ def test_progress_starts_the_first_tier_again() -> None:
     assert attempts(a)[-1] == 1
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @pytest.mark.parametrize("how", ["failed", "restarted"])
 @pytest.mark.plain

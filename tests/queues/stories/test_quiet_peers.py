@@ -132,7 +132,6 @@ def test_what_a_peer_closed_unheard_is_closed_when_it_opens_another() -> None:
     assert reasons(a) == ["superseded"]
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.plain
@@ -238,7 +237,6 @@ def test_answers_to_probes_of_the_path_are_on_record() -> None:
     assert judge_records(parse_records(b"".join([*a.records, *b.records]))) == []
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @pytest.mark.plain
 def test_pieces_of_packets_that_are_not_whole_are_on_record() -> None:

@@ -52,7 +52,6 @@ def note_full(node: SimNode) -> list[tuple[str, int]]:
     return told
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @pytest.mark.parametrize("delivery", DURABLE)
 def test_a_sender_waits_until_its_queue_has_room(delivery: Delivery) -> None:
@@ -74,7 +73,6 @@ def test_a_sender_waits_until_its_queue_has_room(delivery: Delivery) -> None:
     assert a.length("dead-letter") == 0
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_what_waits_costs_the_network_a_probe_now_and_then() -> None:
     """A queue that stays full for an hour makes its sender send one packet every five seconds."""
@@ -87,7 +85,6 @@ def test_what_waits_costs_the_network_a_probe_now_and_then() -> None:
     assert len(a.log("packet_sent")) - before <= 125
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @pytest.mark.parametrize("delivery", DURABLE)
 def test_a_queue_that_is_read_slowly_is_not_sent_a_window_each_time(delivery: Delivery) -> None:
@@ -277,7 +274,6 @@ def test_a_node_does_not_fill_its_own_queues_beyond_their_quota() -> None:
     assert b.outbox.room_bytes(outgoing) > 0
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_express_messages_that_nobody_reads_do_not_fill_the_memory() -> None:
     """Their sender waits at a quarter of what a peer may fill; what was on its way is taken."""
@@ -295,7 +291,6 @@ def test_express_messages_that_nobody_reads_do_not_fill_the_memory() -> None:
     assert b.read_all("q") == numbered(0, 2_000, 900)
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_what_arrives_while_the_disk_is_slow_does_not_fill_the_memory() -> None:
     """A commit of ten seconds: the sender waits at a quarter of what a peer may fill."""
@@ -327,7 +322,6 @@ def test_a_lost_word_stops_no_sender_permanently(monkeypatch: pytest.MonkeyPatch
     assert sorted(b.read_all("q")) == numbered(0, 14, 900)
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @pytest.mark.parametrize("kind", ["udp", "tcp"])
 @pytest.mark.parametrize("delivery", [EXPRESS, RECOVERABLE])
@@ -351,7 +345,6 @@ def test_a_full_queue_says_so_in_each_session(kind: str, delivery: Delivery) -> 
     assert sorted(b.read_all("q")) == numbered(0, 300, 900)
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @pytest.mark.parametrize("delivery", DURABLE)
 def test_a_reader_that_stops_for_a_day_costs_little(delivery: Delivery) -> None:

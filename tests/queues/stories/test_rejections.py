@@ -53,7 +53,6 @@ def letters(node: SimNode) -> list[bytes]:
     raise AssertionError("there is no end of dead letters")
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @pytest.mark.parametrize("delivery", list(Delivery))
 @pytest.mark.parametrize("share", [0.1, 0.5, 1.0])
@@ -92,7 +91,6 @@ def test_nothing_waits_for_the_store_ack_of_what_left_again() -> None:
     assert a.live.closes.total() == b.live.closes.total() == 0
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @pytest.mark.parametrize("delivery", DURABLE)
 @pytest.mark.plain
@@ -168,7 +166,6 @@ def test_both_ends_refuse_all_that_the_other_sends(monkeypatch: pytest.MonkeyPat
     assert (sorted(letters(a)), sorted(letters(b))) == (bodies, bodies)
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_more_rejections_than_an_ack_has_ranges_stall_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every second packet of hundreds in one session: store acks pass what was refused, when its origin knows."""
@@ -328,7 +325,6 @@ class Storm:
             assert got == sorted(got)
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @pytest.mark.parametrize("delivery", DURABLE)
 def test_both_ends_agree_whatever_crashes(monkeypatch: pytest.MonkeyPatch, delivery: Delivery) -> None:

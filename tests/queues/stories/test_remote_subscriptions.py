@@ -30,7 +30,6 @@ def test_a_durable_subscription_gets_what_is_published_after_it_began_with_its_t
     assert it.hub.live.queues.mailboxes["topic:Games"].length == 0
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_one_that_is_not_durable_gets_all_classes() -> None:
     it = HubWorld("sub")
@@ -71,7 +70,6 @@ def again(away: Away) -> None:
     away.begin()
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @pytest.mark.parametrize("away_first", [False, True])
 def test_durable_and_away_it_gets_all_in_order_once_also_when_both_nodes_die(away_first: bool) -> None:
@@ -137,7 +135,6 @@ def test_what_is_not_durable_ends_with_its_process_and_gets_nothing_of_what_came
     assert ended["reason"] == "not-renewed"
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_what_is_not_durable_lives_as_long_as_its_node_renews_it() -> None:
     it = HubWorld("sub")
@@ -318,7 +315,6 @@ def test_nobody_else_can_send_into_the_queue_of_a_subscription() -> None:
     assert it.nodes["evil"].length("dead-letter") == 1
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_one_that_asks_and_leaves_again_and_again_leaves_nothing() -> None:
     it = HubWorld("sub")
@@ -336,7 +332,6 @@ def test_one_that_asks_and_leaves_again_and_again_leaves_nothing() -> None:
 # ---- what waits where
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_a_reader_that_stalls_holds_the_pump_and_costs_the_hub_no_more_than_its_window() -> None:
     it = HubWorld("sub", settings=NodeSettings(messages_per_packet=1))
@@ -355,7 +350,6 @@ def test_a_reader_that_stalls_holds_the_pump_and_costs_the_hub_no_more_than_its_
     assert away.read() == numbered(1, 200)
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @pytest.mark.parametrize("packed", [1, 50])
 def test_strategies_count_what_the_node_of_the_subscriber_has_not_taken(packed: int) -> None:

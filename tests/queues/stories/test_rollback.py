@@ -197,7 +197,6 @@ def test_two_processes_with_one_identity_that_meet(worked: str) -> None:
     assert len(a.log("session_opened")) == (worked in ("dialling", "both"))
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_a_clone_made_while_both_connect_for_the_first_time() -> None:
     """Neither is known when it knocks: only one gets in, the other has to knock again and is found out."""

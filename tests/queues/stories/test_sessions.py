@@ -64,7 +64,6 @@ def test_after_any_silence_a_message_arrives_at_once(silent_s: int) -> None:
     assert judged(a, b) == []
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_without_them_the_flow_is_forgotten() -> None:
     """What this is about; and that they can be turned off."""
@@ -117,7 +116,6 @@ def test_a_peer_that_was_started_anew_is_noticed_by_its_silence() -> None:
     assert world.run(30 * SECOND, lambda: a.length("q") == 1)
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_what_is_sent_anyway_keeps_the_flow() -> None:
     world, a, b = behind()
@@ -319,7 +317,6 @@ def test_nothing_leaves_again_that_is_there(scheme: str, restarts: str) -> None:
     assert checks_judged(a, b) <= {"silent_end", "crashed"}
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_what_the_accept_has_no_room_for_comes_by_order_acks() -> None:
     """Of sixty streams those that moved last are in it; the others send again, and nothing arrives twice."""

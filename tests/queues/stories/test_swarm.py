@@ -116,7 +116,6 @@ def test_exactly_once_in_order_whatever_happens(block: int, crashes: bool) -> No
             assert len(numbers) == swarm.total, f"seed {seed}: {swarm.total - len(numbers)} never accepted"
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_the_same_seed_gives_the_same_bytes() -> None:
     """A failing seed can be run again: the whole session log is the same."""
@@ -129,7 +128,6 @@ def test_the_same_seed_gives_the_same_bytes() -> None:
     assert len(logs[0]) > 10_000
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @pytest.mark.parametrize("seed", range(4))
 def test_a_ring_of_nodes_in_every_class(seed: int) -> None:

@@ -41,7 +41,6 @@ def life(node: SimNode) -> list[StreamState]:
     return [outgoing.life for outgoing in node.outbox.retirement._ended.values()]  # noqa: SLF001 - what it has told
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_each_stream_has_a_stream_and_a_sequence_that_no_other_ever_has() -> None:
     """Streams are used again, sequences are not, over restarts."""
@@ -184,7 +183,6 @@ def test_an_answer_of_another_node_counts_for_nothing() -> None:
     assert turn.commit == Commit()
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @pytest.mark.parametrize("delivery", [Delivery.TRANSACTIONAL, Delivery.RECOVERABLE], ids=str)
 def test_pieces_of_an_ended_stream_go_whenever_their_node_dies(delivery: Delivery) -> None:

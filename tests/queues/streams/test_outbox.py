@@ -34,7 +34,6 @@ TRANSACTIONAL = Delivery.TRANSACTIONAL
 # Ready sets.
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @pytest.mark.plain
 def test_queues_and_sessions_at_rest_are_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -240,7 +239,6 @@ def test_a_new_session_begins_with_the_first_tier() -> None:
 # Beyond memory.
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_a_backlog_beyond_memory_waits_on_the_disk_and_keeps_its_order() -> None:
     """Bodies in memory stay under the limit; what was paged out comes back in its place."""

@@ -267,7 +267,6 @@ def test_peers_cannot_send_to_the_journal() -> None:
     assert b.length("dead-letter") == 1
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @pytest.mark.parametrize("seed", range(25))
 def test_a_crash_at_any_commit_leaves_no_message_in_both_and_none_in_neither(seed: int) -> None:

@@ -21,7 +21,6 @@ PER_PACKET = pytest.mark.parametrize("per_packet", [1, 50])
 HOUR = 3_600 * SECOND
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @PER_PACKET
 def test_discard_none_gives_the_fast_one_all_and_the_slow_one_waits_in_constant_memory(per_packet: int) -> None:
@@ -526,7 +525,6 @@ def test_an_express_message_keeps_its_place_behind_durable_ones_whose_commit_is_
     assert bench.read(reader) == [0, 1, 2, 3]
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_a_subscription_behind_reads_from_the_disk_what_others_have_in_memory_no_longer() -> None:
     bench = Bench(1)

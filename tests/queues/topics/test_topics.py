@@ -382,7 +382,6 @@ def found(trie: Trie[str], name: str) -> list[str]:
     return [value for values in trie.match(name) for value in values]
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @given(st.lists(PATTERNS, max_size=12, unique=True), st.lists(NAMES, min_size=1, max_size=8), st.data())
 def test_a_trie_finds_what_comparing_each_pattern_finds(

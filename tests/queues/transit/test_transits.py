@@ -522,7 +522,6 @@ def test_a_run_is_taken_as_a_whole_when_nothing_comes_near_a_limit() -> None:
 SMALL = NodeSettings(limits=Limits(transit_quota=Quota(size_bytes=16 * 1024)))
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_the_wait_of_a_stream_begins_and_ends_with_an_event() -> None:
     """At the origin and at the relay, each for itself."""
@@ -707,7 +706,6 @@ def test_nobody_is_told_who_does_not_wait() -> None:
     assert net["r"].log("onward_ack_sent") == []
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_many_gaps_are_told_in_several_words() -> None:
     """A word holds as many ranges as fit any datagram."""
@@ -730,7 +728,6 @@ def test_many_gaps_are_told_in_several_words() -> None:
     assert sizes == [RANGES_MAX, 100 - RANGES_MAX]
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_an_older_sequence_is_not_told_of_under_the_name_of_the_next() -> None:
     """A stream ends before its relay has said what it passed on, and the next one numbers its packets from 1 again."""

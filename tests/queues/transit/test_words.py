@@ -59,7 +59,6 @@ def backlog(net: Relays) -> TransitStream:
     return stream
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_an_order_ack_that_is_lost_comes_again_with_the_next_session() -> None:
     """And not only after the resend tier of the origin, half a minute later."""
@@ -130,7 +129,6 @@ def test_express_and_recoverable_streams_have_no_order_acks() -> None:
     assert Counter(record["event"] for record in net["r"].log("control_relayed")) == {}
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_a_circle_of_which_a_relay_starts_again_comes_to_an_end() -> None:
     """A relay that has started again does not know how far its neighbours are from the origin, until it hears of it."""
@@ -443,7 +441,6 @@ def test_a_fragment_of_an_ended_stream_is_a_letter_when_the_others_have_reached_
     assert dead(r)[1] == {"stale-sequence": 1}
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_a_large_message_that_is_refused_midway_leaves_its_relay() -> None:
     """The destination has taken a part of it, and then takes nothing of its relay any more."""
@@ -623,7 +620,6 @@ def test_names_that_are_made_up_fill_no_memory() -> None:
     assert len(news.take_news()) == UNKNOWN_MAX
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_a_full_quota_is_told_once_until_all_has_left() -> None:
     """However many packets and streams find no room meanwhile."""
@@ -790,7 +786,6 @@ def test_a_packet_that_a_word_does_not_free_is_awaited_as_before() -> None:
     assert net.waiting("r") == 1
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_a_packet_is_awaited_no_longer_when_its_store_ack_comes_after_the_word() -> None:
     """No other word follows; and the neighbour hears of it then."""

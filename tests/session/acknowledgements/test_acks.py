@@ -191,7 +191,6 @@ COMMIT = st.tuples(st.just("commit"), st.integers(0, 2**30), st.just(Delivery.EX
 PING = st.tuples(st.just("ping"), st.just(0), st.just(Delivery.EXPRESS))
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @given(st.lists(st.one_of(ARRIVAL, COMMIT, PING), max_size=60))
 def test_never_before_the_commit(steps: list[tuple[str, int, Delivery]]) -> None:

@@ -207,7 +207,6 @@ def test_it_finds_the_rate_of_the_path_and_then_cycles() -> None:
     assert path.bbr.trip.min_ns < 1.1 * RTT
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @pytest.mark.plain
 def test_each_move_it_makes_is_in_the_table() -> None:
@@ -241,7 +240,6 @@ def test_a_path_with_a_short_queue_is_not_flooded() -> None:
     assert (path.delivered - delivered) * DATAGRAM >= 0.9 * 4 * RATE
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @pytest.mark.plain
 def test_a_round_trip_that_grew_is_believed_after_it_was_looked_for() -> None:

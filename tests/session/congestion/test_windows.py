@@ -77,7 +77,6 @@ def test_two_packets_go_however_slow_it_is() -> None:
     assert stream.delivered == 11
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_its_own_queue_is_not_taken_for_a_longer_path() -> None:
     """It is let go every five seconds, and the stream stays full."""

@@ -77,7 +77,6 @@ settings = st.builds(
 )
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @given(settings, settings)
 def test_both_ends_have_the_same_in_force(one: SessionSettings, other: SessionSettings) -> None:
@@ -94,7 +93,6 @@ def test_both_ends_have_the_same_in_force(one: SessionSettings, other: SessionSe
         assert 2 * longest_delay_ns(end.store_ack) <= shortest_ns
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @given(settings)
 def test_a_policy_reads_back(one: SessionSettings) -> None:
@@ -174,7 +172,6 @@ def test_half_of_the_window_that_both_can_bear() -> None:
     assert [ack[1:] for ack in pair.acks("b")] == [("count", 8)] * 20
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_an_exhausted_congestion_window_does_not_pre_empt_the_half() -> None:
     """On UDP a sender asks when nothing else would bring an ack, and not when the half is in flight."""

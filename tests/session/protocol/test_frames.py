@@ -34,7 +34,6 @@ def test_the_largest_content_leaves_room_for_an_ack() -> None:
     assert sent.ack is not None
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_no_machine_of_a_session_names_a_codec_or_a_scheme() -> None:
     """A second dialect, or another kind of path, changes no machine."""

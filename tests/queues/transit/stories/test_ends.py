@@ -53,7 +53,6 @@ def test_a_stream_by_relays_ends(names: str, delivery: Delivery) -> None:
     assert sorted(b.read_all("q")) == sorted([*numbered(0, 3), b"again"])
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_the_answer_to_an_end_passes_29_relays() -> None:
     """As many as END itself."""
@@ -62,7 +61,6 @@ def test_the_answer_to_an_end_passes_29_relays() -> None:
     assert net.world.run(60 * SECOND, lambda: ended(net) and net["b"].length("q") == 1)
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_three_hundred_names_used_once_leave_nothing() -> None:
     """Neither streams at both ends nor more than one range of those that have ended."""
@@ -76,7 +74,6 @@ def test_three_hundred_names_used_once_leave_nothing() -> None:
     assert (row.sequence, len(row.filter)) == (300, 0)
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_the_end_waits_behind_what_waits_at_a_relay() -> None:
     """The destination is away. Its origin has let go of everything, and says that the stream has ended."""
@@ -96,7 +93,6 @@ def test_the_end_waits_behind_what_waits_at_a_relay() -> None:
     assert dead(r) == ([], {})
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_a_relay_that_starts_again_has_its_packets_and_hears_of_the_end_again() -> None:
     """It has lost the END, and not what END must not overtake."""
@@ -115,7 +111,6 @@ def test_a_relay_that_starts_again_has_its_packets_and_hears_of_the_end_again() 
     assert sorted(b.read_all("q")) == sorted(numbered(0, 5))
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_an_end_that_a_relay_has_lost_is_said_again_in_the_same_session() -> None:
     """The second relay starts again while nothing breaks between the origin and the first one."""
@@ -143,7 +138,6 @@ def test_the_answer_waits_for_its_origin() -> None:
     assert settles(net)
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_an_end_by_the_new_way_waits_for_packets_on_the_old_one() -> None:
     """They were freed at the origin by the old relay, which has no session with the destination for an hour."""
@@ -218,7 +212,6 @@ def test_an_end_waits_until_the_disk_has_let_go_of_its_packets(delivery: Deliver
     assert (b.read_all("q"), dead(r)) == (numbered(0, 5), ([], {}))
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @pytest.mark.parametrize("delivery", DURABLE)
 def test_streams_end_and_begin_again_whatever_is_lost(delivery: Delivery) -> None:

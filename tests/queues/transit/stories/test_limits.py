@@ -31,7 +31,6 @@ def data_sent(node: SimNode) -> int:
     return sum(record["packets"] for record in node.log("packet_sent") if "stream" in record)
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @pytest.mark.parametrize("delivery", sorted(DURABLE))
 def test_a_relay_with_a_tiny_quota_holds_its_streams(delivery: Delivery) -> None:
@@ -65,7 +64,6 @@ def test_a_full_relay_is_asked_no_more_often_than_its_hold_says(delivery: Delive
     assert 55 <= len(a.log("packet_sent")) - before <= 61
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @pytest.mark.parametrize("delivery", sorted(DURABLE))
 def test_a_relay_that_is_full_for_long_forgets_none_that_it_has_stopped(delivery: Delivery) -> None:
@@ -101,7 +99,6 @@ def test_a_full_relay_takes_the_packet_that_those_it_has_wait_for() -> None:
     assert b.read_all("q") == [b"opens", b"0" * 400, *numbered(1, 6, 400)]
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @pytest.mark.parametrize("delivery", sorted(DURABLE))
 def test_a_relay_that_has_forgotten_a_stream_can_stop_it_again(delivery: Delivery) -> None:
@@ -124,7 +121,6 @@ def test_a_relay_that_has_forgotten_a_stream_can_stop_it_again(delivery: Deliver
     assert data_sent(a) - before < 200
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @pytest.mark.parametrize("delivery", sorted(DURABLE))
 def test_a_full_queue_is_asked_by_a_relay_no_more_often_than_its_hold_says(delivery: Delivery) -> None:
@@ -168,7 +164,6 @@ def test_what_is_refused_waits_for_no_room(monkeypatch: pytest.MonkeyPatch, hops
     assert net.world.run(70 * SECOND, lambda: letters.length("dead-letter") == 18)
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_a_full_queue_at_the_end_holds_its_stream_alone() -> None:
     """The hold goes from hop to hop: the relay fills, then the origin waits; another queue goes on."""
@@ -216,7 +211,6 @@ FAR = Faults(delay_ns=4 * SECOND)
 """Eight seconds for a round trip."""
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @pytest.mark.parametrize("delivery", list(Delivery))
 def test_the_time_on_the_wire_counts(delivery: Delivery) -> None:
@@ -243,7 +237,6 @@ def test_the_time_on_the_wire_counts(delivery: Delivery) -> None:
     assert net.world.run(17 * SECOND, lambda: b.length("q") == 1)
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @pytest.mark.parametrize("delivery", sorted(DURABLE))
 def test_a_message_that_cannot_arrive_in_time_does_not_leave(delivery: Delivery) -> None:
@@ -260,7 +253,6 @@ def test_a_message_that_cannot_arrive_in_time_does_not_leave(delivery: Delivery)
     assert {it["number"] for it in a.log("packet_sent") if "stream" in it} == {1, 3}
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @pytest.mark.parametrize("seed", range(6))
 def test_a_large_message_ends_as_a_whole(seed: int) -> None:
@@ -325,7 +317,6 @@ def test_a_backlog_on_the_disk_outlives_everything(seed: int, delivery: Delivery
     assert (room.disk.total_bytes, room.messages.value, room.away.total_bytes, bodies.cached_bytes) == (0, 0, 0, 0)
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @pytest.mark.parametrize("delivery", sorted(DURABLE))
 @pytest.mark.parametrize("is_purged", [False, True])
@@ -349,7 +340,6 @@ def test_what_only_the_disk_has_ends_like_all_others(delivery: Delivery, is_purg
     assert (r.live.transits.room.away.total_bytes, r.live.transits.bodies.cached_bytes) == (0, 0)
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_a_purge_leaves_what_an_origin_that_is_away_could_not_be_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
     """It would send that again, and it would arrive. When the origin is back, the rest can be purged."""
@@ -416,7 +406,6 @@ def test_a_gap_that_lasts_ends_no_session(patience_s: float | None) -> None:
     assert r.live.closes.get("store-ack-timeout", 0) == 0
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_a_relay_that_is_nearly_full_waits_for_no_ack_delay() -> None:
     """It asks for the ack that makes room; else 0.5 s would pass at each step."""
@@ -428,7 +417,6 @@ def test_a_relay_that_is_nearly_full_waits_for_no_ack_delay() -> None:
     assert net.world.now_ns - begun_ns < 5 * SECOND
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @pytest.mark.parametrize("delivery", sorted(DURABLE))
 def test_a_stream_that_a_small_queue_rations_waits_for_no_ack_delay(delivery: Delivery) -> None:

@@ -47,7 +47,6 @@ FAR = "a" + ascii_letters[2:32]
 """A node, and thirty relays behind it."""
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @pytest.mark.parametrize("relays", [1, 2, 28, 29, 30])
 def test_a_message_passes_29_relays_and_its_order_ack_as_many(relays: int) -> None:
@@ -119,7 +118,6 @@ def test_a_previous_that_was_lowered_outlives_a_restart() -> None:
     assert dead(a)[0] == [b"first"]
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_a_word_that_stands_costs_two_pings_in_an_interval() -> None:
     """However short the interval is, after which a session with nothing to do would end."""
@@ -137,7 +135,6 @@ def test_a_word_that_stands_costs_two_pings_in_an_interval() -> None:
     assert len(a.log("session_opened")) == sessions
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @pytest.mark.parametrize("names", ["arb", "arsb", "arstb"])
 def test_a_backlog_crosses_each_hop_once(names: str) -> None:
@@ -186,7 +183,6 @@ def test_a_backlog_crosses_once_more_when_a_relay_has_forgotten(name: str) -> No
     assert b.read_all("q") == numbered(0, 200, 4_000)
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_a_relay_notices_soon_that_the_next_one_has_started_again() -> None:
     """Its destination is away. So the next relay has nothing to say, and has forgotten that it had said so.
@@ -332,7 +328,6 @@ def test_a_relay_that_is_behind_tells_those_that_wait_for_it() -> None:
     assert not chain.world.run(5 * SECOND, lambda: bool(waits))
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @pytest.mark.parametrize("delivery", [RECOVERABLE, TRANSACTIONAL])
 @pytest.mark.parametrize("seed", range(6))

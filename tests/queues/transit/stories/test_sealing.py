@@ -147,7 +147,6 @@ def test_a_relay_sees_nothing_of_a_sealed_message() -> None:
     assert net["b"].read_all("q") == [SECRET]
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_large_sealed_messages_arrive_whole() -> None:
     net = sealed_line()
@@ -435,7 +434,6 @@ def test_a_relay_does_not_pass_sealed_messages_on_under_another_name() -> None:
     assert dead(net["a"]) == ([SECRET], {"renamed": 1})
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_a_changed_previous_comes_with_the_body_that_was_sealed_for_it() -> None:
     """The relay has the second of two packets when the first one expires at the origin, which sends it again."""
