@@ -221,12 +221,15 @@ async def test_who_knocks_while_it_closes_is_left_by_nobody(opened: Opener, recw
     asyncio.get_running_loop().set_exception_handler(lambda _, context: said.append(context))
     for turns in range(8):
         there = await opened("tcp")
-        await asyncio.sleep(0.01)  # it waits for somebody
+        _, before = await connected(there)
+        before.write(frame([b"x"]))
+        assert [data for data, _ in await received(there, 1)] == [b"x"]  # it waits for the next one
         knocking = socket.create_connection(("127.0.0.1", Address.parse(there.address).port))
         for _ in range(turns):
             await asyncio.sleep(0)
         await there.close()
-        knocking.close()
+        for one in (knocking, before):
+            one.close()
     gc.collect()
     assert (said, [it for it in recwarn if it.category is ResourceWarning]) == ([], [])
 
