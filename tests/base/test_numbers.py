@@ -167,7 +167,9 @@ class Settings:
     wait_s: float | None = 1.5
 
 
-@pytest.mark.parametrize("settings", [Settings(), Settings(limit=1), Settings(count=10**12, name="", share=-1.0)])
+@pytest.mark.parametrize(
+    "settings", [Settings(), Settings(limit=1), Settings(wait_s=None), Settings(count=10**12, name="", share=-1.0)]
+)
 def test_what_can_be_passes(settings: Settings) -> None:
     """None where it is allowed; what is no number of things is not looked at, and stays as it is."""
     before = replace(settings)
@@ -202,6 +204,7 @@ def test_what_cannot_be_is_named(settings: Settings, named: str) -> None:
 def test_zero_may_have_a_meaning() -> None:
     """For the fields that say so, and not below it."""
     check_settings(Settings(count=0), may_be_zero=("count",))
+    check_settings(Settings(wait_s=0), may_be_zero=("wait_s",))
     with pytest.raises(UsageError, match="at least 0, not -1"):
         check_settings(Settings(count=-1), may_be_zero=("count",))
 
@@ -213,12 +216,6 @@ def test_a_datagram_has_a_size_that_networks_carry() -> None:
     for size in (575, 65_536, -1):
         with pytest.raises(UsageError, match=f"max_datagram_bytes must be 576 to 65535, not {size}"):
             check_datagram("max_datagram_bytes", size)
-
-
-def test_no_wait_may_have_a_meaning_and_none_as_well() -> None:
-    """As it may for numbers."""
-    check_settings(Settings(wait_s=0), may_be_zero=("wait_s",))
-    check_settings(Settings(wait_s=None))
 
 
 @pytest.mark.parametrize(("value", "most", "wanted"), [(30, 1, "between 0 and 1"), (float("nan"), inf, "at least 0")])

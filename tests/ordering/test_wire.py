@@ -205,15 +205,6 @@ def test_damage_is_read_or_refused(content: bytes) -> None:
     assert refused >= 40
 
 
-@given(st.binary(max_size=100), st.sampled_from(range(1, 11)))
-def test_noise_is_read_or_refused(noise: bytes, kind: int) -> None:
-    """Random bytes of a known kind raise nothing but ProtocolError."""
-    try:
-        decode(bytes([kind]) + noise)
-    except ProtocolError:
-        return
-
-
 def test_proofs_read_back_and_are_about_all_that_the_origin_believes() -> None:
     """But not about the hops, which each relay counts."""
     assert decode(wire.encode_relayed_order_ack(PROVED_ACK)) == PROVED_ACK

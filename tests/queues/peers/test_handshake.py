@@ -1,14 +1,11 @@
 """The handshake, what is introduced in it, and settings that follow from it."""
 
-from contextlib import suppress
 from dataclasses import replace
 from hashlib import blake2b
 from itertools import count
 from random import Random
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tests.queues.hostile import Hostile, make_connect, make_hello, open_datagram
 from tests.queues.rollbacks import arrived, both_know, deliver, pair, put_back
@@ -574,13 +571,6 @@ def test_damage_is_read_or_refused() -> None:
             reasons.append(error.reason)
     assert set(reasons) == {"bad-hello"}
     assert len(reasons) > 10
-
-
-@given(st.binary(max_size=300))
-def test_noise_is_read_or_refused(data: bytes) -> None:
-    """Random bytes raise nothing but ProtocolError."""
-    with suppress(ProtocolError):
-        Introduction.decode(data)
 
 
 def test_a_rollback_is_turned_for_the_other_side() -> None:

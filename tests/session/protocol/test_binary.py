@@ -246,16 +246,6 @@ def test_damage_is_read_or_refused(data: bytes, read: Callable[[bytes], object],
     assert len(reasons) > 10
 
 
-@given(st.binary(max_size=200))
-def test_noise_is_read_or_refused(data: bytes) -> None:
-    """Random bytes raise nothing but ProtocolError."""
-    for read in (BINARY.decode, BINARY.decode_hello):
-        try:
-            read(data)
-        except ProtocolError:
-            continue
-
-
 def test_a_hello_reads_back() -> None:
     """Every field survives, and the introduction as a whole, whatever it is."""
     for introduction in (b"", b"\x00", bytes(1_000)):
