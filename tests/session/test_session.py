@@ -2,14 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import pairwise
 
 import pytest
 
 from proof.search import stillness
-from tests.session.pair import OVERHEAD_BYTES, RTT_NS, Pair, closes, cut, goodbyes, make_hello, make_session, reasons
+from tests.session.pair import OVERHEAD_BYTES, RTT_NS, Pair, goodbyes, make_hello, make_session, reasons
 from triack.base.ack_trigger import AckTrigger
-from triack.base.checks import DATAGRAM_MIN_BYTES
 from triack.base.delivery import Delivery
 from triack.base.errors import ProtocolError
 from triack.base.ranges import NumberSet
@@ -94,18 +92,6 @@ def test_a_connect_is_said_once_more_when_the_acceptor_wants_it() -> None:
     assert second.kind is TransmitKind.CONNECT
 
 
-def test_a_lost_connect_is_repeated_with_patience() -> None:
-    """After 200, 420, 660 ms and ever more slowly, then twice a second, until the limit of 10 s closes the session."""
-    pair = Pair(lose=lambda _end, _sent: True)
-    pair.run(20 * SECOND)
-    slower = [sum(range(200, 200 + 20 * said, 20)) for said in range(16)]
-    connects = [*slower, *range(slower[-1] + 500, 10_000, 500)]
-    assert kinds(pair, "a") == [(at_ms, TransmitKind.CONNECT) for at_ms in connects]
-    assert reasons(pair) == [CloseReason.CONNECT_TIMEOUT]
-    assert pair.now_ns == 20 * SECOND
-    assert pair.a.next_deadline() is None
-
-
 def lose_first(kind: TransmitKind, end: str) -> Callable[[str, Transmit], bool]:
     """Loses one datagram: the first of that kind from that end."""
     lost: list[Transmit] = []
@@ -117,17 +103,6 @@ def lose_first(kind: TransmitKind, end: str) -> Callable[[str, Transmit], bool]:
         return True
 
     return lose
-
-
-@pytest.mark.parametrize(
-    ("kind", "end"), [(TransmitKind.CONNECT, "a"), (TransmitKind.ACCEPT, "b"), (TransmitKind.DATA, "a")]
-)
-def test_a_loss_while_connecting_is_repaired(kind: TransmitKind, end: str) -> None:
-    """Whether the connect, the accept or the confirming ack is lost, both ends are open a moment later."""
-    pair = Pair(lose=lose_first(kind, end))
-    pair.run(250 * MS)
-    assert pair.a.state is pair.b.state is SessionState.OPEN
-    assert pair.events["a"].count(SessionOpened()) == pair.events["b"].count(SessionOpened()) == 1
 
 
 def test_an_unconfirmed_acceptor_gives_up_and_says_nothing() -> None:
@@ -157,18 +132,6 @@ def test_a_late_copy_of_a_connect_opens_nothing() -> None:
     pair.run(SECOND)
     assert pair.b.state is SessionState.OPEN
     assert pair.events["b"].count(SessionOpened()) == 1
-
-
-def test_an_acceptor_that_ends_before_its_accept_has_left_says_nothing() -> None:
-    """The accept makes the keys: before it the peer can open nothing else. The same when it must leave again."""
-    pair = Pair.opened()
-    connect = BINARY.decode_hello(pair.sent["a"][0][1].payload)
-    new, known = (make_session(3, peer=connect, now_ns=pair.now_ns) for _ in range(2))
-    assert known.poll_transmit(pair.now_ns) is not None
-    known.handle_hello(connect, pair.now_ns)
-    for session in (new, known):
-        session.close(CloseReason.REVOKED)
-        assert session.poll_transmit(pair.now_ns) is None
 
 
 def test_a_malformed_datagram_does_not_confirm() -> None:
@@ -213,40 +176,12 @@ def test_the_window_is_never_exceeded(peer_window: int) -> None:
     assert pair.most_unacked == min(16, peer_window)
 
 
-def test_an_ack_may_shrink_the_window() -> None:
-    """A receiver in distress says 1, and later says more; a window of 0 would never open again, so it counts as 1."""
-    pair = Pair.opened()
-    for told, room in ((1, 1), (7, 7), (0, 1), (1_000, 64)):
-        pair.inject("a", BINARY.encode(AckFrame.of(NumberSet(), told, 0, 0)))
-        assert pair.a.room == room
-
-
-def test_a_full_window_stops_until_an_ack() -> None:
-    """Nothing is discarded and nothing more is sent."""
-    pair = Pair.opened(SessionSettings(max_unacked_packet=4))
-    cut(pair)
-    pair.backlog["a"].extend((Delivery.EXPRESS, b"") for _ in range(9))
-    pair.drain()
-    assert {number for _, number in pair.packets("a")} == {1, 2, 3, 4}
-    pair.run(SECOND)
-    assert {number for _, number in pair.packets("a")} == {1, 2, 3, 4}
-    assert len(pair.backlog["a"]) == 5
-
-
 def test_a_full_window_asks_only_if_nothing_else_brings_an_ack() -> None:
     """Half of it has made the peer acknowledge already; a policy without a number leaves that to the last packet."""
     for share, asked in ((1 / 2, []), (None, [64])):
         pair = Pair.opened(SessionSettings(ack_trigger=AckTrigger(window_share=share)), udp=False)
         pair.send("a", 64)
         assert ack_requested(pair) == asked
-
-
-def test_below_the_window_nobody_asks() -> None:
-    """Unless the owner does."""
-    pair = Pair.opened(udp=False)
-    pair.send("a", 5)
-    pair.send("a", 1, ack_requested=True)
-    assert ack_requested(pair) == [6]
 
 
 def test_the_congestion_window_closing_asks() -> None:
@@ -263,19 +198,6 @@ def test_the_congestion_window_closing_asks() -> None:
 # ---- repair
 
 
-def test_a_lost_packet_is_repaired_by_three_later_ones() -> None:
-    """Under the same number, in the moment of the evidence, inside the session."""
-    pair = Pair.opened()
-    start_ns = pair.now_ns
-    pair.lose = lambda _end, sent: sent.packet is not None and sent.packet.number == 2 and sent.packet.sends == 1
-    pair.send("a", 5)
-    pair.run(2 * SECOND)
-    assert pair.packets("a")[5:] == [(start_ns + RTT_NS, 2)]
-    assert sorted(pair.fresh("b")) == [b"1", b"2", b"3", b"4", b"5"]
-    assert pair.unacked["a"] == set()
-    assert closes(pair) == []
-
-
 def test_a_lost_packet_is_repaired_by_time() -> None:
     """One later packet acknowledged, and 9/8 of the round trip since it was sent."""
     pair = Pair.opened()
@@ -285,20 +207,6 @@ def test_a_lost_packet_is_repaired_by_time() -> None:
     pair.run(2 * SECOND)
     assert pair.packets("a")[2:] == [(start_ns + 9 * RTT_NS // 8, 1)]
     assert pair.unacked["a"] == set()
-
-
-def test_a_lost_tail_is_repaired_by_a_probe_that_asks() -> None:
-    """No later packet tells of it: after the probe time and the peer's delay it goes again, and asks."""
-    pair = Pair.opened()
-    start_ns = pair.now_ns
-    pair.lose = lambda _end, sent: sent.packet is not None and sent.packet.sends == 1
-    pair.send("a", 1)
-    pair.run(start_ns + 2 * SECOND)
-    probed_ns = start_ns + PROBE_NS + 500 * MS
-    assert pair.packets("a")[1:] == [(probed_ns, 1)]
-    assert ack_requested(pair) == [1]
-    assert pair.acks("b") == [(probed_ns + RTT_NS // 2, "request", 1)]
-    assert closes(pair) == []
 
 
 def test_a_probe_for_what_was_acked_meanwhile_is_not_sent() -> None:
@@ -312,51 +220,6 @@ def test_a_probe_for_what_was_acked_meanwhile_is_not_sent() -> None:
     assert pair.a.window.in_flight == 0
 
 
-def test_a_ping_survives_a_probe_that_has_nothing_to_ask() -> None:
-    """An ack that the owner asked for is asked for, whichever timer runs out first."""
-    pair = Pair.opened(store_ns=50 * MS)
-    pair.send("a", 1, Delivery.RECOVERABLE, ack_requested=True)
-    pair.run(75 * MS)
-    pair.run(10 * MS)
-    pair.a.ping()
-    pair.a.handle_timer(pair.now_ns + 250 * MS)
-    sent = pair.a.poll_transmit(pair.now_ns + 250 * MS)
-    assert sent is not None
-    assert PingFrame() in BINARY.decode(sent.payload)
-
-
-def test_three_probe_times_in_a_row_shrink_the_congestion_window() -> None:
-    """Persistent congestion: four datagrams are left (RFC 9002 7.6). Each time the two oldest packets go again."""
-    pair = Pair.opened()
-    cut(pair)
-    pair.send("a", 5, ack_requested=True)
-    reno = pair.a.window.congestion
-    assert reno is not None
-    for sent in (7, 9, 11):
-        assert reno.window_bytes == 12_000
-        pair.run_until(lambda sent=sent: len(pair.packets("a")) >= sent)  # type: ignore[misc]
-    assert [number for _, number in pair.packets("a")[5:]] == [1, 2] * 3
-    assert reno.window_bytes == 4_800
-
-
-def test_the_pacer_spreads_a_large_window() -> None:
-    """After the burst, packets leave one by one, at the times the session asks to be woken."""
-    pair = Pair.opened(SessionSettings(congestion="newreno"), rtt_ns=100 * MS)
-    congestion = pair.a.window.congestion
-    assert congestion is not None
-    congestion.window_bytes = 40 * 1_200
-    content = bytes(content_limit_bytes(BINARY, 1_200, OVERHEAD_BYTES))
-    start_ns = pair.now_ns
-    for _ in range(30):
-        pair.a.send_packet(Delivery.EXPRESS, content, None)
-    pair.drain()
-    assert len(pair.packets("a")) == 10
-    pair.run(49 * MS)
-    times = [at_ns - start_ns for at_ns, _ in pair.packets("a")[10:]]
-    assert len(times) == 20
-    assert all(MS < later - earlier < 3 * MS for earlier, later in pairwise(times))
-
-
 # ---- datagrams
 
 
@@ -366,19 +229,6 @@ def test_a_store_ack_costs_what_waits_for_it() -> None:
     pair.a.window.highest_sent = 10**12
     pair.inject("a", BINARY.encode(StoreAckFrame.of(NumberSet(10**12))))
     assert pair.a.state is SessionState.OPEN
-
-
-def test_an_ack_with_many_ranges_fits_the_smallest_datagram() -> None:
-    """The lowest ranges go, in a datagram of the allowed size, and the sender of acks falls silent."""
-    pair = Pair.opened(SessionSettings(max_datagram_bytes=DATAGRAM_MIN_BYTES), udp=False)
-    for number in range(2, 129, 2):
-        pair.inject("b", BINARY.encode(PacketFrame(number, Delivery.EXPRESS, False, b"")))
-    sent = pair.b.poll_transmit(pair.now_ns)
-    assert sent is not None
-    assert sent.ack is not None
-    assert sent.ack.ranges[0] == (2, 2)
-    assert 0 < len(sent.payload) <= DATAGRAM_MIN_BYTES - OVERHEAD_BYTES
-    assert pair.b.poll_transmit(pair.now_ns) is None
 
 
 def test_a_packet_and_both_acks_share_or_split_datagrams_within_the_limit() -> None:
@@ -419,25 +269,6 @@ def test_a_content_that_no_datagram_holds_is_the_callers_mistake() -> None:
     with pytest.raises(ValueError, match="does not fit"):
         pair.a.send_packet(Delivery.EXPRESS, bytes(0xFFFF), None)
     assert pair.a.window.unacked == 0
-
-
-@pytest.mark.parametrize("udp", [True, False])
-@pytest.mark.parametrize("size", [1_200, 5_000, 60_000])
-def test_a_content_made_under_a_larger_setting_goes_out_all_the_same(size: int, udp: bool) -> None:
-    """In pieces, once, whatever acks are owed and however small the congestion window is."""
-    pair = Pair.opened(udp=udp)
-    pair.by_run = True
-    pair.b.send_packet(Delivery.EXPRESS, b"", None, ack_requested=True)
-    asking = pair.b.poll_transmit(pair.now_ns)
-    assert asking is not None
-    pair.inject("a", asking.payload)
-    pair.a.send_packet(Delivery.EXPRESS, bytes(size), None)
-    pair.drain()
-    pair.run(2 * SECOND)
-    assert [len(content) for content in pair.fresh("b")] == [size]
-    assert pair.unacked["a"] == set()
-    numbers = [number for _, number in pair.packets("a")]
-    assert numbers == [1] * -(-size // (1_200 - OVERHEAD_BYTES - BINARY.piece_header_bytes))
 
 
 # The snapshot of a session.

@@ -1,7 +1,6 @@
 """Session acks, store acks, and probes for missing ones."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -12,7 +11,6 @@ from tests.session.pair import Pair, cut
 from triack.base.ack_debt import AckDebt, AckState, Cause
 from triack.base.ack_trigger import AckTrigger, terms_of
 from triack.base.delivery import DURABLE, Delivery
-from triack.base.ranges import NumberSet
 from triack.base.units import MS, SECOND
 from triack.session.acknowledgements.ack_sender import AckSender
 from triack.session.acknowledgements.probing import Probing
@@ -20,13 +18,12 @@ from triack.session.acknowledgements.session_ack import PATIENCE_NS
 from triack.session.acknowledgements.store_ack import StoreAck
 from triack.session.acknowledgements.store_ack_waiter import StoreAckWaiter
 from triack.session.protocol.binary import BINARY
-from triack.session.protocol.events import AckSent, PacketsStored, StoreAckSent
+from triack.session.protocol.events import AckSent, StoreAckSent
 from triack.session.protocol.frames import AckFrame, Ask, PacketFrame, PingFrame, StoreAckFrame
 from triack.session.protocol.packets import PacketState, SessionPacket
 from triack.session.protocol.policy import Policy
 from triack.session.protocol.settings import SessionSettings
-from triack.session.protocol.states import SessionState
-from triack.session.protocol.timers import Timer, Timers
+from triack.session.protocol.timers import Timer
 
 # A store ack covers packets on the disk, and no others.
 
@@ -109,49 +106,6 @@ def stored_at(pair: Pair) -> list[tuple[int, int]]:
     return [(at_ns, sent.store_ack.cumulative) for at_ns, sent in pair.sent["b"] if sent.store_ack is not None]
 
 
-def test_it_leaves_with_the_commit() -> None:
-    """The packet arrives at 10 ms; the disk takes 70 ms; the ack of its arrival does not wait for the disk."""
-    pair = Pair.opened(store_ns=70 * MS)
-    start_ns = pair.now_ns
-    pair.send("a", 1, Delivery.RECOVERABLE, ack_requested=True)
-    pair.run(200 * MS)
-    assert pair.acks("b")[0][0] == start_ns + 10 * MS
-    assert stored_at(pair) == [(start_ns + 80 * MS, 1)]
-    told = [event for event in pair.events["a"] if isinstance(event, PacketsStored)]
-    assert [[packet.context for packet in event.packets] for event in told] == [[1]]
-
-
-def test_express_brings_no_store_ack() -> None:
-    """The peer awaits none."""
-    pair = Pair.opened()
-    pair.send("a", 5)
-    pair.run(2 * SECOND)
-    assert stored_at(pair) == []
-
-
-def test_a_lost_store_ack_is_asked_for() -> None:
-    """The sender does not wait for its timeout: it asks, and the receiver repeats itself."""
-    pair = Pair.opened()
-    pair.lose = lambda end, sent: sent.store_ack is not None and len(stored_at(pair)) == 1
-    pair.send("a", 1, Delivery.TRANSACTIONAL, ack_requested=True)
-    pair.run(5 * SECOND)
-    assert [cumulative for _, cumulative in stored_at(pair)] == [1, 1]
-    assert pair.a.state is SessionState.OPEN
-    pair.run(30 * SECOND)
-    assert pair.a.state is SessionState.OPEN
-
-
-def test_a_duplicate_of_what_is_stored_repeats_the_store_ack() -> None:
-    """Its sender may have missed it; the answer does not wait for a ping."""
-    pair = Pair.opened()
-    pair.send("a", 1, Delivery.RECOVERABLE)
-    pair.run(100 * MS)
-    before = len(stored_at(pair))
-    pair.inject("b", pair.sent["a"][-1][1].payload)
-    pair.drain()
-    assert stored_at(pair)[before:] == [(pair.now_ns, 1)]
-
-
 def test_no_commit_no_store_ack_whatever_is_asked() -> None:
     """An arrival, a duplicate and a ping do not make it due."""
     pair = Pair.opened(store_ns=None)
@@ -166,24 +120,6 @@ def test_no_commit_no_store_ack_whatever_is_asked() -> None:
     assert pair.sent["b"][-1][1].store_ack is not None
     assert pair.sent["b"][-1][1].store_ack.cumulative == 0
     assert pair.sent["b"][-1][1].store_ack.ranges == [(2, 2)]
-
-
-def test_a_packet_is_reported_stored_once() -> None:
-    """Although it is sent again after its store ack, because the session ack of it was lost."""
-    pair = Pair.opened(store_ns=None)
-    pair.send("a", 2, Delivery.RECOVERABLE)
-    pair.inject("a", BINARY.encode(StoreAckFrame.of(NumberSet(0, [(2, 2)]))))
-    pair.run(SECOND)
-    assert [number for _, number in pair.packets("a")].count(2) == 1
-    cut(pair)
-    third = pair.send("a", 2, Delivery.RECOVERABLE)[-1]
-    pair.inject("a", BINARY.encode(StoreAckFrame.of(NumberSet(1, [(third, third)]))))
-    pair.run(SECOND)
-    assert [number for _, number in pair.packets("a")].count(third) > 1
-    pair.inject("a", BINARY.encode(StoreAckFrame.of(NumberSet(third))))
-    pair.drain()
-    told = [event for event in pair.events["a"] if isinstance(event, PacketsStored)]
-    assert [packet.context for event in told for packet in event.packets] == [2, 1, 4, 3]
 
 
 ARRIVAL = st.tuples(st.just("arrive"), st.integers(1, 30), st.sampled_from(Delivery))
@@ -248,38 +184,6 @@ def arrive(ack_sender: AckSender, *numbers: int, now_ns: int = 0) -> None:
         ack_sender.session_ack.handle_packet(number, 100, counter=number, ack_requested=False, now_ns=now_ns)
         ack_sender.store_ack.handle_packet(number, 100, ack_requested=False)
         ack_sender.store_ack.handle_stored([number], now_ns)
-
-
-def test_each_ack_leaves_by_its_own_terms() -> None:
-    """Session acks at half of the window, store acks at a quarter; alone only what is due."""
-    ack_sender = ack_sender_of(AckTrigger(piggyback_after=None), AckTrigger(window_share=0.25, piggyback_after=None))
-    arrive(ack_sender, 1)
-    assert ack_sender.leaving(0, with_packet=True) == (False, False)
-    arrive(ack_sender, 2)
-    assert ack_sender.leaving(0, with_packet=False) == (False, True)
-    arrive(ack_sender, 3, 4)
-    assert ack_sender.leaving(0, with_packet=False) == (True, True)
-
-
-def test_a_packet_takes_along_what_may_ride() -> None:
-    """A session ack at any time, a store ack after three quarters of its delay."""
-    ack_sender = ack_sender_of(AckTrigger(), AckTrigger(piggyback_after=0.75))
-    arrive(ack_sender, 1)
-    assert ack_sender.leaving(0, with_packet=False) == (False, False)
-    assert ack_sender.leaving(374 * MS, with_packet=True) == (True, False)
-    assert ack_sender.leaving(375 * MS, with_packet=True) == (True, True)
-
-
-def test_the_earliest_wait_of_each_ack_has_a_timer() -> None:
-    """It goes when the ack is due or has left."""
-    ack_sender, timers = ack_sender_of(AckTrigger(), AckTrigger(delay_s=2)), Timers()
-    arrive(ack_sender, 1, now_ns=SECOND)
-    ack_sender.arm(timers)
-    assert stillness.running(timers) == [Timer.ACK_DELAY, Timer.STORE_ACK_DELAY]
-    assert timers.next_deadline() == 1_500 * MS
-    ack_sender.handle_timer(1_500 * MS)
-    ack_sender.arm(timers)
-    assert (stillness.running(timers), timers.next_deadline()) == ([Timer.STORE_ACK_DELAY], 3 * SECOND)
 
 
 def test_what_a_datagram_says() -> None:
@@ -355,21 +259,6 @@ def test_a_run_ends_at_what_a_correct_sender_could_send() -> None:
     assert ack_sender.read_run(BINARY, [BINARY.encode(PacketFrame(18, Delivery.EXPRESS, False, b""))]) is None
 
 
-def test_a_session_ack_waits_for_the_store_ack_that_is_asked_for_with_it() -> None:
-    """For some milliseconds; then, and for what no commit will hold, it leaves by itself."""
-    frame = PacketFrame(1, Delivery.TRANSACTIONAL, Ask.WITH_STORE, b"12")
-    stored, late, express = (ack_sender_of(AckTrigger(piggyback_after=None)) for _ in range(3))
-    for ack_sender in (stored, late):
-        ack_sender.handle_packet(frame, 1, 0)
-        assert ack_sender.leaving(0, with_packet=False) == (False, False)
-    stored.handle_stored([1], MS)
-    assert stored.leaving(MS, with_packet=False) == (True, True)
-    late.handle_timer(PATIENCE_NS)
-    assert late.leaving(PATIENCE_NS, with_packet=False) == (True, False)
-    express.handle_packet(replace(frame, delivery=Delivery.EXPRESS), 1, 0)
-    assert express.leaving(0, with_packet=False) == (True, False)
-
-
 def test_a_run_asks_as_its_most_urgent_packet_does() -> None:
     """One that cannot wait is enough."""
     for ack_requested, due in (
@@ -409,16 +298,6 @@ def numbers(packets: list[SessionPacket]) -> list[int]:
     return [packet.number for packet in packets]
 
 
-def test_each_packet_is_reported_once() -> None:
-    """Whatever later store acks say of it; numbers that do not wait are passed over."""
-    wait = waiting(sent(1), sent(3), sent(4))
-    assert numbers(wait.handle_ack(1, [(4, 9)], 10)) == [1, 4]
-    assert wait
-    assert numbers(wait.handle_ack(4, [], 10)) == [3]
-    assert not wait
-    assert wait.handle_ack(9, [], 10) == []
-
-
 def test_what_is_forgotten_is_waited_for_no_more() -> None:
     """Numbers that never waited do no harm."""
     wait = waiting(sent(1), sent(2))
@@ -426,17 +305,6 @@ def test_what_is_forgotten_is_waited_for_no_more() -> None:
     assert wait
     wait.forget([1])
     assert not wait
-
-
-def test_only_durable_packets_wait_and_only_from_the_first_time_that_they_leave() -> None:
-    """A packet that was freed before it left never waits."""
-    again, freed, express = sent(1), sent(2), sent(3, delivery=Delivery.EXPRESS)
-    again.sends, freed.is_freed = 2, True
-    wait = StoreAckWaiter(Policy.of(SessionSettings()))
-    assert not wait.add([again, freed, express])
-    assert not wait
-    assert wait.add([express, sent(4)])
-    assert numbers(wait.handle_ack(9, [], 0)) == [4]
 
 
 def test_the_timeout_and_the_probe_adapt_to_the_disk() -> None:
@@ -455,16 +323,6 @@ def test_a_fast_disk_is_not_asked_all_the_time() -> None:
     wait = waiting(sent(1))
     wait.handle_ack(1, [], MS)
     assert (wait.timeout_ns, wait.probe_ns) == (10 * SECOND, 100 * MS)
-
-
-def test_a_packet_that_was_sent_twice_tells_nothing_of_the_disk() -> None:
-    """It may be the ack of either sending."""
-    packet = sent(1)
-    wait = waiting(packet)
-    packet.sends = 2
-    before_ns = wait.probe_ns
-    wait.handle_ack(1, [], 50 * SECOND)
-    assert wait.probe_ns == before_ns
 
 
 def test_a_fixed_timeout_does_not_adapt() -> None:
@@ -508,26 +366,6 @@ def test_the_wait_doubles_and_progress_begins_again() -> None:
     for _ in range(5_000):
         probing.handle_timer([], awaits=True)
     assert probing.wait_ns(10, 10**9) == 10 << 10
-
-
-def test_where_probes_are_lost_all_the_time_the_wait_doubles_as_much_later() -> None:
-    """If four probes are usual, three are no sign of congestion; on a path that got well, one is."""
-    probing = Probing()
-    for _ in range(100):
-        for _ in range(4):
-            probing.handle_timer([], awaits=True)
-        probing.handle_progress()
-    waits, persists = [], []
-    for _ in range(12):
-        waits.append(probing.wait_ns(10, 1_000))
-        probing.handle_timer([], awaits=True)
-        persists.append(probing.poll_persistent())
-    assert waits == [10, 10, 10, 10, 20, 20, 20, 40, 40, 40, 40, 80]
-    assert persists.index(True) == 10
-    for _ in range(20):
-        probing.handle_progress()
-        probing.handle_timer([], awaits=True)
-    assert probing.wait_ns(10, 1_000) == 20
 
 
 def test_a_peer_that_never_answers_is_asked_as_rarely_as_any() -> None:

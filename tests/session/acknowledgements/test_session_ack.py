@@ -1,18 +1,12 @@
 """When a session ack leaves: the machine alone, then between two sessions."""
 
-import pytest
-
 from tests.session.pair import Pair
 from triack.base.ack_debt import AckState, Cause
 from triack.base.ack_trigger import AckTrigger, terms_of
-from triack.base.delivery import Delivery
-from triack.base.reasons import DropReason
 from triack.base.units import MS, SECOND
 from triack.session.acknowledgements.session_ack import WITHHELD_MAX, SessionAck
 from triack.session.protocol.binary import BINARY
-from triack.session.protocol.events import PacketDropped
-from triack.session.protocol.frames import AckFrame, PacketFrame, PingFrame
-from triack.session.protocol.settings import SessionSettings
+from triack.session.protocol.frames import AckFrame
 
 BYTES = 100
 
@@ -150,95 +144,3 @@ def test_a_lone_packet_is_acknowledged_after_the_idle_delay() -> None:
     assert pair.acks("b") == [(arrives_ns + 500 * MS, "delay", 1)]
     assert ack_frames(pair) == [AckFrame(1, [], 64, pair.sent["a"][-1][1].counter, 500 * MS)]
     assert pair.unacked["a"] == set()
-
-
-def test_an_ack_rides_on_data_that_goes_the_other_way() -> None:
-    """No datagram of its own, and no second ack when the delay would have run out."""
-    pair = Pair.opened()
-    pair.send("a", 1)
-    pair.run(30 * MS)
-    pair.send("b", 1)
-    assert pair.acks("b") == [(pair.now_ns, "piggyback", 1)]
-    assert pair.sent["b"][-1][1].packet is not None
-    pair.run(2 * SECOND)
-    assert len(pair.acks("b")) == 1
-
-
-def test_without_piggyback_the_ack_waits_for_its_delay() -> None:
-    """The policy is a setting."""
-    pair = Pair.opened(SessionSettings(ack_trigger=AckTrigger(piggyback_after=None)))
-    pair.send("a", 1)
-    pair.run(30 * MS)
-    pair.send("b", 1)
-    pair.run(2 * SECOND)
-    assert [trigger for _, trigger, _ in pair.acks("b")] == ["delay"]
-
-
-@pytest.mark.parametrize(
-    ("lost", "ack_requested", "trigger"), [({2}, False, "gap"), (set(), True, "request")], ids=["gap", "request"]
-)
-def test_at_once_between_two_sessions(lost: set[int], ack_requested: bool, trigger: str) -> None:
-    """A gap and a packet that asks bring the ack in the moment of their arrival."""
-    pair = Pair.opened()
-    pair.lose = lambda end, sent: sent.packet is not None and sent.packet.number in lost
-    pair.send("a", 3, ack_requested=ack_requested)
-    arrives_ns = pair.now_ns + 10 * MS
-    pair.run(10 * MS)
-    assert pair.acks("b")[0][:2] == (arrives_ns, trigger)
-    if lost:
-        assert ack_frames(pair)[0].ranges == [(3, 3)]
-
-
-def test_a_duplicate_is_acknowledged_at_once_and_reported() -> None:
-    """The owner sees it marked, because its own layers may have to answer too."""
-    pair = Pair.opened()
-    pair.send("a", 1)
-    pair.run(SECOND)
-    before = len(pair.acks("b"))
-    pair.inject("b", pair.sent["a"][-1][1].payload)
-    pair.drain()
-    assert pair.acks("b")[before:] == [(pair.now_ns, "duplicate", 0)]
-    assert pair.fresh("b") == [b"1"]
-    assert "duplicate=True" in repr(pair.events["b"][-1])
-
-
-def test_a_ping_is_answered_at_once() -> None:
-    """Even by an end to which nothing was ever sent."""
-    pair = Pair.opened()
-    pair.inject("b", BINARY.encode(PingFrame()))
-    pair.drain()
-    assert pair.acks("b") == [(pair.now_ns, "request", 0)]
-    assert "AcksRequested" in repr(pair.events["b"][-1])
-
-
-def test_a_third_of_the_window_or_a_second() -> None:
-    """The other systems' policy is a setting: window 255, 85 arrive, one ack for 85 (seed systems, section 2)."""
-    pair = Pair.opened(
-        SessionSettings(max_unacked_packet=255, ack_trigger=AckTrigger(window_share=1 / 3, delay_s=1.0)), udp=False
-    )
-    pair.send("a", 85)
-    pair.run(5 * SECOND)
-    assert [ack[1:] for ack in pair.acks("b")] == [("count", 85)]
-
-
-def test_less_than_a_third_waits_for_the_second() -> None:
-    """Window 50, 3 arrive, nothing more: one ack, a second after the first arrived."""
-    trigger = AckTrigger(window_share=1 / 3, delay_s=1.0)
-    pair = Pair.opened(SessionSettings(max_unacked_packet=50, ack_trigger=trigger), udp=False)
-    arrives_ns = pair.now_ns + 10 * MS
-    pair.send("a", 1)
-    pair.run(300 * MS)
-    pair.send("a", 2)
-    pair.run(5 * SECOND)
-    assert pair.acks("b") == [(arrives_ns + SECOND, "delay", 3)]
-
-
-def test_a_packet_beyond_the_window_is_dropped_by_name() -> None:
-    """It is counted, not acknowledged, and not delivered."""
-    pair = Pair.opened()
-    pair.inject("b", BINARY.encode(PacketFrame(128, Delivery.EXPRESS, False, b"in")))
-    pair.inject("b", BINARY.encode(PacketFrame(129, Delivery.EXPRESS, False, b"out")))
-    pair.drain()
-    dropped = [event.reason for event in pair.events["b"] if isinstance(event, PacketDropped)]
-    assert dropped == [DropReason.BEYOND_WINDOW]
-    assert pair.fresh("b") == [b"in"]

@@ -64,19 +64,6 @@ def test_numbers_start_at_one() -> None:
     assert [sent.number for sent in push(make(), 3)] == [1, 2, 3]
 
 
-def test_room_ends_exactly_at_the_window() -> None:
-    """Queued and sent packets take room; an ack gives it back."""
-    window = make(8)
-    assert window.room == 8
-    send(window, 4)
-    push(window, 3)
-    assert window.room == 1
-    push(window, 1)
-    assert window.room == 0
-    ack(window, 2, [], RTT_NS)
-    assert (window.room, window.unacked) == (2, 6)
-
-
 def test_what_the_peer_has_room_for_may_be_less_than_the_window() -> None:
     """It counts whether it has left or not, until it is acknowledged."""
     window = make(8)
@@ -187,17 +174,6 @@ def test_lost_packets_go_first_and_keep_their_numbers() -> None:
     assert [packet.sends for packet in sent[:2]] == [2, 2]
 
 
-def test_a_lost_packet_that_arrives_after_all_is_not_sent() -> None:
-    """An ack that comes before the resend ends it."""
-    window = make(8)
-    send(window, 4)
-    ack(window, 0, [(2, 4)], RTT_NS)
-    window.detect_losses(RTT_NS)
-    ack(window, 4, [], RTT_NS)
-    assert window.peek() is None
-    assert (window.unacked, window.in_flight, window.in_flight_bytes) == (0, 0, 0)
-
-
 def test_the_echo_tells_which_sending_arrived() -> None:
     """Of a packet sent twice: that of the second gives its round trip, and evidence against what went before it."""
     window = make(8)
@@ -277,25 +253,6 @@ def test_a_probe_counts_once_in_flight() -> None:
     assert (window.in_flight, window.in_flight_bytes) == (1, 100)
 
 
-def test_credit_ends_with_the_congestion_window() -> None:
-    """Ten datagrams of 100 bytes are let go, the next waits."""
-    window = make(64, NewReno(100))
-    send(window, 9)
-    tenth, eleventh = push(window, 2)
-    assert window.has_credit(tenth)
-    transmit(window, tenth, 0)
-    assert not window.has_credit(eleventh)
-
-
-def test_what_is_left_of_the_congestion_window_is_spare_when_nothing_waits() -> None:
-    """Of ten datagrams of 100 bytes, two are in flight; without such a window there is nothing to spare."""
-    window = make(64, NewReno(100))
-    send(window, 2)
-    assert window.spare_bytes == 800
-    push(window, 1)
-    assert (window.spare_bytes, make().spare_bytes) == (0, 0)
-
-
 @pytest.mark.parametrize("waiting", [1, 7, 30])
 @pytest.mark.plain
 def test_a_run_ends_with_the_credit(waiting: int) -> None:
@@ -319,30 +276,6 @@ def test_a_run_ends_with_the_credit(waiting: int) -> None:
     assert by_run.in_flight == min(waiting, 10)
 
 
-class Listening(NewReno):
-    """A controller that records its calls about acknowledgements."""
-
-    def __init__(self) -> None:
-        super().__init__(100)
-        self.told: list[tuple[int, int]] = []
-
-    def handle_acked(self, packets: int, size_bytes: int, sending: tuple[int, bool]) -> None:
-        self.told.append((packets, size_bytes))
-        super().handle_acked(packets, size_bytes, sending)
-
-
-@pytest.mark.plain
-def test_a_controller_hears_once_of_all_that_left_together() -> None:
-    """A run of four of which one is missing, and a packet that left later: two sendings, three packets and one."""
-    controller = Listening()
-    window = make(64, controller)
-    push(window, 4)
-    window.handle_run_sent(window.next_run(UNBOUNDED_BYTES, UNBOUNDED_BYTES), 10, 9)
-    send(window, 1, 20)
-    ack(window, 1, [(3, 5)], RTT_NS)
-    assert controller.told == [(3, 300), (1, 100)]
-
-
 def test_a_run_has_no_more_than_the_pacer_lets_go_but_for_its_first_packet() -> None:
     """Three of 100 bytes fit into 399; the first one has been let go already, however large it is."""
     window = make(64)
@@ -360,22 +293,6 @@ def test_what_is_freed_before_it_leaves_is_known_by_then() -> None:
     assert window.peek() is second
 
 
-def test_what_is_queued_awaits_no_ack() -> None:
-    """Only what has left does, lost or not."""
-    window = make(64)
-    first, *_ = push(window, 5)
-    assert not window.awaits_ack
-    transmit(window, first, 0)
-    assert window.awaits_ack
-    for sent in list(window._packets.values())[1:4]:  # noqa: SLF001
-        transmit(window, sent, 0)
-    ack(window, 0, [(2, 4)], 1)
-    assert losses(window, 1) == 1
-    assert (window.in_flight, window.awaits_ack) == (0, True)
-    ack(window, 1, [], 2)
-    assert (window.unacked, window.awaits_ack) == (1, False)
-
-
 def snapshot(window: SendWindow) -> list[object]:
     """All that it has."""
     return [
@@ -383,30 +300,6 @@ def snapshot(window: SendWindow) -> list[object]:
         for name in SendWindow.__slots__
         if name not in ("congestion", "_rtt", "undecided", "_acked")
     ]
-
-
-def test_losses_of_one_ack_halve_the_congestion_window_once() -> None:
-    """However many packets are lost in an episode."""
-    congestion = NewReno(100)
-    window = make(64, congestion)
-    send(window, 10)
-    before = congestion.window_bytes
-    ack(window, 0, [(7, 10)], RTT_NS)
-    grown = congestion.window_bytes
-    assert losses(window, RTT_NS) == 6
-    assert congestion.window_bytes == grown // 2 >= before // 2
-
-
-def test_the_congestion_window_grows_only_when_it_is_used() -> None:
-    """A packet sent into a mostly empty window says nothing about a larger one."""
-    congestion = NewReno(100)
-    window = make(64, congestion)
-    send(window, 4)
-    ack(window, 4, [], RTT_NS)
-    assert congestion.window_bytes == 1_000
-    send(window, 10)
-    ack(window, 14, [], 2 * RTT_NS)
-    assert congestion.window_bytes > 1_000
 
 
 # ---- the states of a packet
@@ -418,39 +311,6 @@ def test_the_table_of_packets_is_whole() -> None:
     assert not TRANSITIONS[PacketState.ACKED]
     assert set(TRANSITIONS[PacketState.QUEUED]) == {PacketEvent.SENT}
     assert PacketEvent.LOST not in TRANSITIONS[PacketState.LOST]
-
-
-def test_a_packet_goes_through_its_states_and_takes_room_on_the_wire_in_one() -> None:
-    """Queued, in flight, lost, in flight, probed, acknowledged: only what is in flight counts as such."""
-    window, seen = make(), []
-
-    def look() -> None:
-        seen.append((packet.state.name, window.in_flight, window.in_flight_bytes))
-
-    (packet,) = push(window, 1)
-    look()
-    transmit(window, packet, 0)
-    look()
-    later = send(window, 3)
-    ack(window, 0, [(2, 4)], RTT_NS)
-    assert all(other.state is PacketState.ACKED for other in later)
-    window.detect_losses(RTT_NS)
-    look()
-    assert window.peek() is packet
-    transmit(window, packet, RTT_NS)
-    look()
-    transmit(window, packet, 2 * RTT_NS)
-    look()
-    ack(window, 4, [], 3 * RTT_NS)
-    look()
-    assert seen == [
-        ("QUEUED", 0, 0),
-        ("IN_FLIGHT", 1, 100),
-        ("LOST", 0, 0),
-        ("IN_FLIGHT", 1, 100),
-        ("IN_FLIGHT", 1, 100),
-        ("ACKED", 0, 0),
-    ]
 
 
 def test_for_a_search_time_passes_as_it_likes() -> None:

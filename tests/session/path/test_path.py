@@ -17,21 +17,18 @@ from triack.session.path.path_mtu import (
     ETHERNET_BYTES,
     JUMBO_BYTES,
     MAX_PROBES,
-    PROBE_NS,
     RAISE_NS,
-    STEP_BYTES,
     TRANSITIONS,
     MtuEvent,
     MtuState,
     PathMtu,
-    SizeProbe,
 )
 from triack.session.path.path_size import FLIGHT_PACKETS, PathSize
 from triack.session.path.pieces import PIECE_COST_BYTES, PIECES_BYTES_MAX, Pieces, count, cut
 from triack.session.protocol.events import Event, ProbeAnswered, ProbeArrived, SizeChanged
 from triack.session.protocol.frames import Ask, PacketFrame, PieceFrame, ProbedFrame, ProbeFrame
 from triack.session.protocol.packets import SessionPacket
-from triack.session.protocol.path_traits import MEMORY, TCP, UDP, PathTraits
+from triack.session.protocol.path_traits import UDP, PathTraits
 from triack.session.protocol.settings import SessionSettings
 from triack.session.protocol.timers import Timer, Timers
 
@@ -67,26 +64,6 @@ def test_the_table_has_every_state_and_move() -> None:
     assert {after for row in TRANSITIONS.values() for after in row.values()} == set(MtuState) - {MtuState.DISABLED}
 
 
-@pytest.mark.parametrize("carried", [1_200, 1_215, 1_300, 1_452, 1_472, 8_972, 8_999, 9_000, 60_000])
-@pytest.mark.parametrize("ceiling", [9_000, 1_300, 65_535])
-def test_the_search_finds_what_is_carried(carried: int, ceiling: int) -> None:
-    """To a few bytes, never more, and with no probe longer than is wanted."""
-    path = wanting(ceiling)
-    tried = search(path, carried)
-    assert path.state is MtuState.SEARCH_COMPLETE
-    limit = min(carried, ceiling)
-    assert path.size_bytes <= limit
-    assert limit - path.size_bytes < STEP_BYTES + 1
-    assert tried[0] == BASE
-    assert max(tried) <= ceiling
-
-
-def test_ethernet_and_loopback_are_found_at_once() -> None:
-    assert search(wanting(), 60_000) == [BASE, ETHERNET_BYTES, 9_000]
-    path = wanting()
-    assert search(path, 1_460)[:2] == [BASE, ETHERNET_BYTES]
-
-
 def test_jumbo_frames_are_used_at_once() -> None:
     """And not after a search up to the most that is wanted: each size that is too large takes three seconds."""
     path = wanting(32_000)
@@ -107,42 +84,6 @@ def test_nothing_is_probed_before_something_is_sent_nor_where_nothing_more_is_wa
     small = wanting(1_200)
     assert (small.state, small.poll_probe(), small.size_bytes) == (MtuState.DISABLED, None, BASE)
     assert PathMtu(BASE, 576).size_bytes == 576
-
-
-def test_a_size_is_in_force_only_when_a_probe_of_it_was_answered() -> None:
-    """Not because one of it has left, nor because another one was answered."""
-    path = wanting()
-    base = path.poll_probe()
-    assert base == SizeProbe(1, BASE)
-    path.handle_answer(99, 0)
-    assert path.state is MtuState.BASE
-    path.handle_answer(1, 0)
-    probe = path.poll_probe()
-    assert probe == SizeProbe(2, ETHERNET_BYTES)
-    path.handle_answer(1, 0)
-    assert path.size_bytes == BASE
-    path.handle_answer(2, 0)
-    assert path.size_bytes == ETHERNET_BYTES
-
-
-def test_a_size_is_too_large_after_three_probes_and_a_late_answer_counts_all_the_same() -> None:
-    path = wanting()
-    for _ in range(2):
-        probe = path.poll_probe()
-        assert probe is not None
-        path.handle_answer(probe.number, 0)
-    numbers = []
-    for _ in range(MAX_PROBES):
-        probe = path.poll_probe()
-        assert probe is not None
-        assert probe.size_bytes == 9_000
-        numbers.append(probe.number)
-        path.handle_timer(0)
-    smaller = path.poll_probe()
-    assert smaller is not None
-    assert smaller.size_bytes < 9_000
-    path.handle_answer(numbers[0], 0)
-    assert path.size_bytes == 9_000
 
 
 def test_a_peer_that_answers_nothing_is_asked_again_after_ten_minutes_of_use() -> None:
@@ -188,14 +129,6 @@ def test_large_ones_that_are_lost_in_a_row_are_a_black_hole() -> None:
     assert search(path, 1_472)[:2] == [BASE, ETHERNET_BYTES]
 
 
-def test_what_left_in_pieces_says_nothing_of_large_datagrams() -> None:
-    path = wanting()
-    search(path, 1_472)
-    for _ in range(2 * BLACK_HOLE_LOSSES):
-        path.handle_lost(5_000)
-    assert path.state is MtuState.SEARCH_COMPLETE
-
-
 @pytest.mark.parametrize(("again", "carried"), list(product(["moved", "silence"], [1_200, 9_000])))
 def test_another_path_is_searched_from_the_base(again: str, carried: int) -> None:
     """Answers to what was sent before prove nothing of it."""
@@ -211,12 +144,6 @@ def test_another_path_is_searched_from_the_base(again: str, carried: int) -> Non
     assert path.state is MtuState.BASE
     search(path, carried)
     assert path.size_bytes == carried
-
-
-def test_silence_on_a_path_of_the_base_is_no_black_hole() -> None:
-    path = wanting()
-    path.handle_silence()
-    assert path.poll_probe() == SizeProbe(1, BASE)
 
 
 def test_no_probe_is_longer_than_all_that_was_sent_before_it() -> None:
@@ -271,17 +198,6 @@ def packet(size: int) -> SessionPacket:
     return SessionPacket(1, Delivery.EXPRESS, b"", None, False, size)
 
 
-@pytest.mark.parametrize(("traits", "size"), [(UDP, 1_200), (TCP, 9_000), (MEMORY, 9_000)])
-def test_only_udp_begins_with_the_base(traits: PathTraits, size: int) -> None:
-    """The bytes in a session are bounded everywhere: by 64 of its datagrams, or by a window of those of the base."""
-    told = Told(traits)
-    assert told.path_size.size_bytes == size
-    assert told.window.most_bytes == FLIGHT_PACKETS * size
-    assert Told(traits, window=1_024).window.most_bytes == max(FLIGHT_PACKETS * size, 1_024 * 1_200)
-    told.path_size.handle_departed([packet(9_000)], 0)
-    assert (told.path_size.poll_probe(0) is not None) == (traits is UDP)
-
-
 def test_of_large_packets_fewer_wait_than_the_window_takes() -> None:
     """Queued packets leave even when the peer has no room left; with small packets the bytes stay within its room."""
     told = Told(window=1_024, limit=32_000)
@@ -306,14 +222,6 @@ def test_everyone_hears_of_a_proved_size() -> None:
     assert told.path_size.piece_room_bytes == 1_200 - 36
     assert told.path_size.fits(packet(9_000))
     assert not told.path_size.fits(packet(9_001))
-
-
-def test_a_probe_has_a_second_to_be_answered() -> None:
-    told = Told()
-    told.path_size.handle_departed([packet(9_000)], 0)
-    assert told.path_size.poll_probe(5 * SECOND) is not None
-    assert told.timers.next_deadline() == 5 * SECOND + PROBE_NS
-    assert told.path_size.poll_probe(5 * SECOND) is None
 
 
 def test_a_probe_of_the_peer_is_to_be_answered() -> None:
@@ -379,16 +287,6 @@ def test_only_the_last_piece_asks() -> None:
     assert not any(frame.ask for frame in cut(packet_of(bytes(3_000)), 1_000, 0, ack_requested=Ask.NO))
 
 
-def test_what_came_is_kept_until_the_rest_comes_with_another_sending() -> None:
-    pieces, sent = Pieces(), cut(packet_of(bytes(range(200)) * 20), 1_000, 0, ack_requested=Ask.NO)
-    for frame in sent[::2]:
-        assert pieces.handle_piece(frame) is None
-    whole = [pieces.handle_piece(frame) for frame in sent[1::2]]
-    assert whole[-1] is not None
-    assert whole[-1].content == bytes(range(200)) * 20
-    assert pieces.cost_bytes == 0
-
-
 def test_pieces_that_make_no_packet_are_refused_and_forgotten() -> None:
     """They overlap, or do not begin at the beginning."""
     pieces = Pieces()
@@ -406,14 +304,6 @@ def test_unfinished_packets_are_bounded_and_the_lowest_numbers_stay() -> None:
         assert pieces.cost_bytes <= PIECES_BYTES_MAX
     assert pieces.handle_piece(piece(1, length + 1, length, b"x")) is not None
     assert pieces.handle_piece(piece(2 * limit, length + 1, length, b"x")) is None
-
-
-def test_what_came_whole_is_forgotten() -> None:
-    pieces = Pieces()
-    pieces.handle_piece(piece(4, 100, 0, b"half"))
-    pieces.forget(4)
-    pieces.forget(5)
-    assert pieces.cost_bytes == 0
 
 
 def test_many_tiny_pieces_cost_what_they_take() -> None:

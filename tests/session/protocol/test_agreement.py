@@ -1,6 +1,5 @@
 """What both ends agree on: policy, settings, states, timers, events."""
 
-from dataclasses import replace
 from itertools import product
 from typing import get_args
 
@@ -23,8 +22,6 @@ from triack.session.protocol.events import (
     Event,
     PacketArrived,
     PacketDropped,
-    PacketsAcked,
-    PacketsStored,
     PieceArrived,
     RunArrived,
     SessionClosed,
@@ -33,7 +30,7 @@ from triack.session.protocol.events import (
     SizeChanged,
     WindowChanged,
 )
-from triack.session.protocol.frames import AckFrame, Ask, CloseFrame, PacketFrame, PieceFrame, PingFrame, ProbeFrame
+from triack.session.protocol.frames import Ask, CloseFrame, PacketFrame, PieceFrame, ProbeFrame
 from triack.session.protocol.path_traits import MEMORY, TCP, UDP, PathTraits
 from triack.session.protocol.policy import POLICY_BYTES, Policy
 from triack.session.protocol.settings import SessionSettings
@@ -115,23 +112,6 @@ def test_damage_is_read_or_refused() -> None:
     assert refused == {"bad-hello"}
 
 
-def test_the_initiator_says_how_and_each_end_keeps_its_timeouts() -> None:
-    """A third and a second are in force against half and half a second; patience stays each end's own."""
-    stated = Policy.of(SessionSettings(max_unacked_packet=50, ack_trigger=THIRD, ack_timeout_s=20.0))
-    accepted = DEFAULT.agreed(stated)
-    assert (accepted.window, accepted.session_ack, accepted.store_ack) == (50, THIRD, THIRD)
-    assert (accepted.ack_timeout_min_ns, accepted.ack_timeout_max_ns) == (2 * SECOND, 120 * SECOND)
-    assert stated.agreed(accepted).ack_timeout_min_ns == 20 * SECOND
-
-
-def test_the_timeouts_of_either_end_bound_the_delays() -> None:
-    """A tenth of a second for store acks, stated or not."""
-    hasty = Policy.of(SessionSettings(store_ack_timeout_s=0.1))
-    for policy in (hasty.agreed(DEFAULT), DEFAULT.agreed(hasty)):
-        assert (policy.session_ack.delay_s, policy.store_ack.delay_s) == (0.5, 0.05)
-    assert replace(hasty, window=1).bounded(hasty).window == 1
-
-
 # ---- between two sessions
 
 
@@ -157,19 +137,6 @@ def test_a_healthy_link_stays_up(sender: SessionSettings, receiver: SessionSetti
     assert pair.unacked[end] == set()
     assert pair.a.ack_sender.terms == pair.b.ack_sender.terms
     assert pair.a.ack_sender.terms.delay_ns == delay_ns
-
-
-def test_half_of_the_window_that_both_can_bear() -> None:
-    """A sender with 16 against a receiver with 64: an ack for every 8, none of them asked for."""
-    pair = Pair.opened(
-        SessionSettings(max_unacked_packet=16), peer_settings=SessionSettings(max_unacked_packet=64), udp=False
-    )
-    for _ in range(160):
-        pair.run_until(lambda: pair.a.room > 0)
-        pair.send("a", 1)
-        pair.run(MS)
-    pair.run(5 * SECOND)
-    assert [ack[1:] for ack in pair.acks("b")] == [("count", 8)] * 20
 
 
 @pytest.mark.gate
@@ -213,33 +180,6 @@ def test_the_numbers_of_solace_on_udp_as_on_tcp(
         pair.run(MS)
     pair.run(5 * SECOND)
     assert [ack[1:] for ack in pair.acks("b")[before:]] == expected
-
-
-def test_large_packets_are_asked_for_until_the_congestion_window_has_grown() -> None:
-    """A kilobyte every 5 ms: its ten datagrams do not hold twice sixteen, and after a hundred packets they do."""
-    pair = Pair.opened(SessionSettings(max_unacked_packet=50, ack_trigger=THIRD, congestion="newreno"))
-    for _ in range(400):
-        pair.backlog["a"].append((Delivery.EXPRESS, b"x" * 1_000))
-        pair.drain()
-        pair.run(5 * MS)
-    acks = [ack[1:] for ack in pair.acks("b")]
-    asked = [pending for trigger, pending in acks if trigger == "request"]
-    assert sum(asked) <= 100
-    assert acks[len(asked) :] == [("count", 16)] * (len(acks) - len(asked))
-    assert len(acks) - len(asked) > 18
-
-
-@pytest.mark.parametrize("udp", [True, False])
-def test_a_trigger_governs_store_acks_as_well(udp: bool) -> None:
-    """16 recoverable packets under a third of 50: one session ack, and one store ack."""
-    pair = Pair.opened(SessionSettings(max_unacked_packet=50, ack_trigger=THIRD), udp=udp, store_ns=3 * MS)
-    for _ in range(16):
-        pair.send("a", 1, Delivery.RECOVERABLE)
-        pair.run(5 * MS)
-    pair.run(10 * SECOND)
-    stored = [(sent.store_ack.trigger, sent.store_ack.pending) for _, sent in pair.sent["b"] if sent.store_ack]
-    assert [ack[1:] for ack in pair.acks("b")] == [("count", 16)]
-    assert stored == [("count", 16)]
 
 
 def test_three_quarters_of_the_timer_before_an_ack_rides() -> None:
@@ -497,66 +437,11 @@ def test_every_kind_of_event_happens() -> None:
         assert pair.events[end].count(SessionOpened()) == 1
 
 
-def test_what_arrives_is_reported_as_it_came() -> None:
-    """A copy is marked as a duplicate; a number that is too far ahead is dropped and reported with its reason."""
-    told = [event for event in full_life().events["b"] if isinstance(event, PacketArrived | PacketDropped)]
-    assert told == [
-        PacketArrived(1, Delivery.RECOVERABLE, b"1", duplicate=False),
-        PacketArrived(2, Delivery.RECOVERABLE, b"2", duplicate=False),
-        PacketArrived(2, Delivery.RECOVERABLE, b"2", duplicate=True),
-        PacketDropped(DropReason.BEYOND_WINDOW),
-    ]
-
-
-def test_acks_are_reported_with_what_they_newly_cover() -> None:
-    """With what the owner gave along; an ack that says nothing new covers nothing."""
-    pair = full_life()
-    covered = [
-        [sent.context for sent in event.packets] for event in pair.events["a"] if isinstance(event, PacketsAcked)
-    ]
-    assert covered[0] == [1, 2]
-    assert [contexts for contexts in covered if contexts] == [[1, 2]]
-    assert len(covered) > 1
-    stored = [event.packets for event in pair.events["a"] if isinstance(event, PacketsStored)]
-    assert [sent.number for packets in stored for sent in packets] == [1, 2]
-
-
 def test_a_ping_and_the_end_are_reported() -> None:
     """The end with the number of unacknowledged packets."""
     pair = full_life()
     assert pair.events["b"].count(AcksRequested()) == 1
     assert pair.events["a"][-1] == SessionClosed(CloseReason.LOCAL_STOP, unacked=3)
-
-
-def test_a_datagram_says_what_is_in_it() -> None:
-    """For the session log: the packet and both acks, as they are in its frames, and nothing that is not."""
-    pair = Pair.opened(udp=False)
-    pair.send("a", 1, Delivery.RECOVERABLE)
-    pair.run(5 * MS)
-    pair.send("b", 1, Delivery.RECOVERABLE)
-    pair.run(3 * SECOND)
-    seen = set()
-    for _, sent in pair.sent["a"] + pair.sent["b"]:
-        if sent.kind.name != "DATA":
-            continue
-        frames = {type(frame).__name__: frame for frame in BINARY.decode(sent.payload)}
-        said = {"PacketFrame": sent.packet, "AckFrame": sent.ack, "StoreAckFrame": sent.store_ack}
-        assert {name for name in said if name in frames} == {name for name, what in said.items() if what is not None}
-        for frame in frames.values():
-            if isinstance(frame, AckFrame):
-                assert sent.ack is not None
-                assert (sent.ack.cumulative, sent.ack.ranges) == (frame.cumulative, frame.ranges)
-        seen |= {name for name, what in said.items() if what is not None}
-    assert len(seen) == 3
-
-
-def test_nothing_is_reported_twice() -> None:
-    """Every event is polled once."""
-    pair = Pair.opened()
-    assert pair.b.poll_event() is None
-    pair.b.handle_datagram(BINARY.encode(PingFrame()), 99, pair.now_ns)
-    assert pair.b.poll_event() == AcksRequested()
-    assert pair.b.poll_event() is None
 
 
 def test_packets_that_came_together_are_reported_together() -> None:

@@ -47,18 +47,6 @@ def ack_bytes(*ranges: tuple[int, int], kind: int = 2) -> bytes:
     return pack("!BBHIQQ", kind, len(ranges), 64, 0, 0, 10) + b"".join(pack("!II", *bounds) for bounds in ranges)
 
 
-def test_a_datagram_reads_back() -> None:
-    """Every kind of frame comes out as it went in, in its place."""
-    assert BINARY.decode(DATAGRAM) == [
-        AckFrame(3, [(5, 5), (8, 10)], 64, 77, 7_000),
-        StoreAckFrame(3, [(5, 5), (8, 10)]),
-        PingFrame(),
-        CloseFrame(CloseReason.DRAINED),
-        PacketFrame(9, Delivery.TRANSACTIONAL, True, b"body"),
-    ]
-    assert BINARY.decode(b"") == []
-
-
 ONE_OF_EACH = [
     BINARY.encode(frames.AckFrame.of(SOME, 64, 77, 7_000)),
     BINARY.encode(frames.StoreAckFrame.of(SOME)),
@@ -69,16 +57,6 @@ ONE_OF_EACH = [
     BINARY.encode(PieceFrame(4, Delivery.EXPRESS, Ask.NO, 8, 0, b"four")),
     BINARY.encode(frames.PacketFrame(9, Delivery.EXPRESS, False, b"")),
 ]
-
-
-@pytest.mark.parametrize("frame", ONE_OF_EACH)
-def test_no_datagram_has_two_frames_of_a_kind(frame: bytes) -> None:
-    """So none asks for more work than a few frames: what follows the second one is not even read."""
-    for others in (b"", *(other for other in ONE_OF_EACH if other is not frame)):
-        with pytest.raises(ProtocolError) as caught:
-            BINARY.decode(frame + others + frame + b"\xff")
-        assert caught.value.reason == "repeated-frame"
-    assert len(BINARY.decode(b"".join(ONE_OF_EACH))) == len(ONE_OF_EACH)
 
 
 def test_a_round_trip_reads_back() -> None:

@@ -6,32 +6,13 @@ import pytest
 
 from proof.search import stillness
 from tests.house import code
-from tests.session.pair import OVERHEAD_BYTES, Pair, make_hello
-from triack.base.delivery import Delivery
+from tests.session.pair import make_hello
 from triack.base.ranges import NumberSet
 from triack.base.units import MS
-from triack.session.protocol.binary import BINARY
-from triack.session.protocol.codec import content_limit_bytes
-from triack.session.protocol.events import PacketsAcked
-from triack.session.protocol.frames import MAX_ACK_RANGES, AckFrame, Hello, StoreAckFrame
+from triack.session.protocol.frames import MAX_ACK_RANGES, AckFrame, StoreAckFrame
 from triack.session.protocol.opening import Opening
-from triack.session.protocol.packets import PacketState
-from triack.session.protocol.policy import Policy
-from triack.session.protocol.settings import SessionSettings
 
 # How a session depends on its codec, whatever the codec's layout is.
-
-
-def test_the_largest_content_leaves_room_for_an_ack() -> None:
-    """The acceptor opens with a packet that fills its datagram, and owes the ack of another."""
-    pair = Pair.opened(SessionSettings(max_datagram_bytes=1_200))
-    content = bytes(content_limit_bytes(BINARY, 1_200, OVERHEAD_BYTES))
-    pair.b.ack_sender.session_ack.debt.handle_request()
-    pair.b.send_packet(Delivery.EXPRESS, content, None)
-    pair.run_until(lambda: content in pair.fresh("a"))
-    (sent,) = [sent for _, sent in pair.sent["b"] if sent.packet is not None]
-    assert len(sent.payload) + OVERHEAD_BYTES == 1_200
-    assert sent.ack is not None
 
 
 @pytest.mark.gate
@@ -56,44 +37,9 @@ def test_an_ack_has_the_lowest_ranges_and_fewer_when_it_names_refused_packets() 
     assert plain.cumulative == refusing.cumulative == 3
 
 
-def test_a_hello_says_what_its_settings_are() -> None:
-    """The largest datagram and the policy are what the peer must know of them."""
-    settings = SessionSettings(max_unacked_packet=5, max_datagram_bytes=600, idle_ack_delay_s=0.000000007)
-    hello = Hello.of(settings, session_id=1, connection_id=2, sent_at_ns=3, introduction=b"x")
-    assert hello == Hello(1, 2, 3, 600, Policy.of(settings), b"x")
-
-
-# The record that a session keeps of a packet.
-
-
-def test_an_ack_brings_back_the_packet_with_its_context_and_its_sendings() -> None:
-    """The first datagram of the packet is lost, so that it is sent twice under one number."""
-    pair = Pair.opened()
-    pair.lose = lambda end, sent: sent.packet is not None and sent.packet.sends == 1
-    context = object()
-    number = pair.a.send_packet(Delivery.EXPRESS, b"x", context)
-    pair.run_until(lambda: any(isinstance(event, PacketsAcked) and event.packets for event in pair.events["a"]))
-    (packet,) = [sent for event in pair.events["a"] if isinstance(event, PacketsAcked) for sent in event.packets]
-    assert (packet.number, packet.sends, packet.state) == (number, 2, PacketState.ACKED)
-    assert packet.context is context
-
-
 # The hellos before a session is open: which end sends them, how often, and with which time in them.
 
 CONNECT = make_hello(1, sent_at_ns=100)
-
-
-def test_an_initiator_speaks_at_once_and_more_and_more_patiently() -> None:
-    """Its hello says when it leaves; the wait grows, up to half a second, and stays there."""
-    opening, waits = Opening(make_hello(1), None), list[int | None]()
-    assert opening.initiator
-    for at_ns in range(18):
-        assert opening.due
-        assert opening.say(at_ns).sent_at_ns == at_ns
-        assert not opening.due
-        waits.append(opening.wait_ns)
-        opening.repeat()
-    assert waits == [*range(200 * MS, 500 * MS, 20 * MS), 500 * MS, 500 * MS, 500 * MS]
 
 
 def test_an_initiator_whose_peer_was_away_for_long_waits_longer_from_the_first() -> None:
@@ -103,18 +49,6 @@ def test_an_initiator_whose_peer_was_away_for_long_waits_longer_from_the_first()
         opening.say(at_ns)
         short.say(at_ns)
         assert (opening.wait_ns, short.wait_ns) == (3_000 * MS, (200 + 20 * at_ns) * MS)
-
-
-def test_an_acceptor_answers_each_connect_once() -> None:
-    """With the time of that one, and never unasked: nobody else's wait is its own."""
-    opening = Opening(make_hello(2), CONNECT)
-    assert not opening.initiator
-    for sent_at_ns in (100, 300, 200):
-        assert opening.due
-        assert opening.say(5_000).sent_at_ns == sent_at_ns
-        assert not opening.due
-        assert opening.wait_ns is None
-        opening.handle_connect(make_hello(1, sent_at_ns={100: 300}.get(sent_at_ns, 200)))
 
 
 def test_an_acceptor_keeps_what_is_new_until_it_is_asked() -> None:
