@@ -34,7 +34,8 @@ def quick(**changes: Any) -> triack.NodeSettings:
         "session": SessionSettings(ack_timeout_min_s=0.2, drain_timeout_s=0.3),
         "order": OrderSettings(order_ack_idle_s=0.02, seq_resend_13_s=0.5),
         "reconnect": triack.Reconnect(first_s=0.01, most_s=0.05),
-        "close_timeout_s": 0.5,
+        "redelivery": triack.Redelivery(first_wait_s=0.02, max_wait_s=0.1),
+        "close_timeout_s": 0.02,
         **changes,
     }
     return triack.NodeSettings(**wanted)

@@ -84,7 +84,7 @@ async def test_a_handler_is_called_with_one_after_the_other() -> None:
 async def test_a_handler_hears_of_all_before_its_node_has_closed() -> None:
     """The program need not sleep before its end: events that the interval holds back come before the close returns."""
     told: list[AckEvent] = []
-    rarely = quick(ack_events=triack.AckTrigger(window_share=None, delay_s=60.0))
+    rarely = quick(ack_events=triack.AckTrigger(window_share=None, delay_s=60.0), close_timeout_s=WAIT)
     async with make("b", scheme="udp") as b, make("a", settings=rarely) as a:
         a.acknowledgements(f"{b.address}/q", handler=told.append)
         await a.send_many(f"{b.address}/q", [b"x"] * 50)

@@ -432,7 +432,7 @@ async def test_a_reader_in_the_middle_of_a_packet_hears_that_the_node_has_ended(
 
 async def test_a_failing_handler_is_asked_again_later_and_loses_nothing() -> None:
     """By default: one attempt now, the next after a second, and nothing is dead meanwhile; the order is kept."""
-    async with make() as node:
+    async with make(settings=quick(redelivery=triack.Redelivery())) as node:
         await fill(node, *(b"%d" % number for number in range(20)))
         attempts: list[triack.Message] = []
         end = asyncio.get_running_loop().time() + 0.5
