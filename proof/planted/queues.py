@@ -85,7 +85,7 @@ def _forgotten(patch: Patch) -> None:
         self: Inbox, conversation: Conversation, header: SequenceHeader, delivery: Delivery
     ) -> IncomingStream | RejectReason:
         streams = self._streams.get(header.origin, {})
-        if header.stream not in streams and self.admission.has_streams_enough(header.origin):
+        if header.stream not in streams and self._has_streams_enough(conversation, header, header.queue):
             live = (it for it in streams.values() if it.ordered and not it.has_ended)
             at_rest = (it for it in live if it.sequence.committed == it.sequence.position)
             for stream in list(at_rest)[:1]:
