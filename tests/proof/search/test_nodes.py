@@ -410,6 +410,8 @@ def bodies(disk: Disk | Store, content: StoreContent) -> list[dict[int, bytes]]:
     return [read.bodies for read in reads]
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 @pytest.mark.parametrize("seed", range(4))
 def test_it_keeps_what_the_store_keeps(tmp_path: Path, seed: int) -> None:
     """Start after start, whether the last one ended in good order or not."""

@@ -21,7 +21,7 @@ IDLE_POLL_CALLS = 76
 """Of a node that has nothing to do."""
 MORE = 1.05
 """What a change may add to a count. One that adds more has to say why here."""
-MESSAGES = 100
+MESSAGES = 25
 
 
 def _is_ours(code: CodeType) -> bool:
