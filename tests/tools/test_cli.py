@@ -15,7 +15,6 @@ import pytest
 
 import triack as library
 from tests.tools.processes import SECONDS, TRIACK, Server, message_of, numbered, start, text, triack, wait_until
-from triack.node.control.control_frames import VERSION, dial
 from triack.tools.cli import main
 from triack.tools.commands.tally import stored_but
 from triack.tools.ports import free_port
@@ -267,12 +266,6 @@ def test_what_is_asked_wrongly_is_said_before_anything_is_read(tmp_path: Path, a
     asked.communicate()
 
 
-def test_nobody_would_reach_a_server_in_memory(tmp_path: Path) -> None:
-    refused = triack("serve", "--name", "x", "--listen", "memory://x", "--data", tmp_path / "x", "--insecure")
-    assert (refused.returncode, refused.stdout) == (2, b"")
-    assert message_of(refused) == "listen on memory://x: other processes cannot reach memory"
-
-
 def test_a_directory_has_one_server(server: Server) -> None:
     second = triack("serve", "--name", "c", "--listen", "udp://127.0.0.1:0", "--data", server.data, "--insecure")
     assert second.returncode == 1
@@ -390,14 +383,6 @@ def test_an_interrupted_send_says_what_is_missing(tmp_path: Path) -> None:
     ]
 
 
-async def test_other_versions_are_refused(server: Server) -> None:
-    link = await dial(Path(json.loads((server.data / "node.json").read_text())["control"]))
-    await link.send("hello", v=VERSION + 1)
-    with pytest.raises(library.TriackError, match=f"speaks version {VERSION}"):
-        await link.receive()
-    await link.close()
-
-
 def test_version_and_help() -> None:
     """By the command as it is started everywhere but in tests."""
     version = subprocess.run([*TRIACK, "--version"], capture_output=True, check=True, timeout=SECONDS)
@@ -497,14 +482,3 @@ def test_a_file_is_sent_whole_with_all_that_was_said_of_it(tmp_path: Path, serve
     assert first["receive_by"] > first["sent_at"]
     told = {"label": "spring", "reply_to": "a/answers", "headers": {"kind": "picture", "n": "1"}}
     assert first["properties"] == told
-
-
-def test_a_server_says_where_it_listens_as_json(tmp_path: Path) -> None:
-    serving = start("serve", "--name", "x", "--listen", "udp://127.0.0.1:0", "--data", tmp_path, "--insecure", "--json")
-    assert serving.stdout is not None
-    ready = json.loads(serving.stdout.readline())
-    assert ready["name"] == "x"
-    assert ready["listening"].startswith("udp://127.0.0.1:")
-    assert len(ready["node_id"]) == 32
-    serving.terminate()
-    serving.communicate(timeout=SECONDS)

@@ -360,8 +360,9 @@ async def test_a_node_begins_behind_one_that_only_looks(tmp_path: Path) -> None:
         pass
     looking = await open_at_rest(tmp_path).start()
     asyncio.get_running_loop().call_later(0.2, asyncio.create_task, looking.close())
-    async with make("a", tmp_path):
-        pass
+    async with make("a", tmp_path) as node:
+        await node.send("q", b"x", until="stored")
+        assert node.queue_lengths()["q"] == 1
 
 
 async def test_a_directory_that_nobody_speaks_for_is_in_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -178,42 +179,24 @@ async def test_a_waiting_consumer_is_woken_by_what_arrives(node: triack.Node) ->
     assert (await waiting).body == b"1"
 
 
-async def test_a_cancelled_wait_loses_nothing(node: triack.Node) -> None:
-    """At whatever moment: before the message, with it, and many times over."""
+@pytest.mark.parametrize("count", [1, 300])
+async def test_a_cancelled_wait_loses_nothing(node: triack.Node, count: int) -> None:
+    """Of one message or of a list, at whatever moment: before it, with it, and many times over."""
     consumer = node.receive("q", ack="manual")
     for number in range(20):
-        waiting = asyncio.create_task(consumer.get())
+        waiting: asyncio.Task[Any] = asyncio.create_task(consumer.get() if count == 1 else consumer.get_many())
         for _ in range(number % 5):
             await asyncio.sleep(0)
-        sending = asyncio.create_task(fill(node, b"%d" % number))
-        for _ in range(number % 3):
-            await asyncio.sleep(0)
-        waiting.cancel()
-        result = (await asyncio.gather(waiting, return_exceptions=True))[0]
-        await sending
-        message = result if isinstance(result, triack.Message) else await consumer.get(WAIT)
-        assert message.body == b"%d" % number
-        message.ack()
-    consumer.close()
-
-
-async def test_a_cancelled_wait_for_a_list_loses_nothing(node: triack.Node) -> None:
-    """At whatever moment, as for one message."""
-    consumer = node.receive("q", ack="manual")
-    for number in range(20):
-        waiting = asyncio.create_task(consumer.get_many())
-        for _ in range(number % 5):
-            await asyncio.sleep(0)
-        sending = asyncio.create_task(node.send_many("q", [b"%d" % number] * 300))
+        sending = asyncio.create_task(node.send_many("q", [b"%d" % number] * count))
         for _ in range(number % 7):
             await asyncio.sleep(0)
         waiting.cancel()
         result = (await asyncio.gather(waiting, return_exceptions=True))[0]
         await (await sending).ordered(WAIT)
-        got = [] if isinstance(result, BaseException) else list(result)
-        while len(got) < 300:
+        got = [] if isinstance(result, BaseException) else [result] if count == 1 else list(result)
+        while len(got) < count:
             got += await consumer.get_many(timeout=WAIT)
-        assert [message.body for message in got] == [b"%d" % number] * 300
+        assert [message.body for message in got] == [b"%d" % number] * count
         assert not any(message.redelivered for message in got)
         for message in got:
             message.ack()

@@ -85,8 +85,8 @@ async def test_closing_twice_is_closing_once(triack_world: World, a: Machine, de
         await triack_world.advance(delay_ms / 1_000)
         await node.close()
         await first
-        async with triack.open("a", data="a", listen=B, insecure=True):
-            pass
+        async with triack.open("a", data="a", listen=B, insecure=True) as again:
+            assert [it.messages for it in again.stats().outgoing] == [1]
 
 
 @pytest.mark.slow
