@@ -350,7 +350,7 @@ async def test_closing_says_what_stays_behind_and_for_whom(tmp_path: Path, caplo
             await a.send("udp://127.0.0.1:9/orders", b"%d" % number)
         await a.send("udp://127.0.0.1:9/news", b"x", delivery=triack.EXPRESS)
         began = loop.time()
-    assert 0.3 < loop.time() - began < 5
+    assert loop.time() - began > 0.3
     (line,) = [record.getMessage() for record in caplog.records if "closes before" in record.getMessage()]
     assert line == (
         "node a closes before all has arrived; "

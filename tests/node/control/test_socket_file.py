@@ -20,6 +20,12 @@ from triack.node.files.notes import folder_of, read_note, write_note
 __all__ = ["commons"]
 
 
+@pytest.fixture(autouse=True)
+def no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody is about to serve any of these directories."""
+    monkeypatch.setattr(handover, "SOON_S", 0.02)
+
+
 @contextmanager
 def listening(path: Path, user: int = 0) -> Iterator[socket.socket]:
     """A process of a user that serves a socket, and says nothing."""

@@ -32,25 +32,27 @@ async def test_each_message_has_its_event_in_the_order_of_sending(scheme: str) -
         assert [receipt.number for receipt in receipts] == list(range(1, 101))
 
 
-async def test_solace_speaks_to_msmq_and_its_events_are_the_documented_ones() -> None:
+async def test_solace_speaks_to_msmq_and_its_events_are_the_documented_ones(triack_world: World) -> None:
     """One of sixteen is not delivered: 6, -7, 16 ranged, fifteen and a failure else; three alone wait for a second."""
-    solace, third = triack.policies.SOLACE, triack.AckTrigger(window_share=1 / 3, delay_s=1.0)
-    msmq = replace(triack.policies.MSMQ, close_timeout_s=1)
-    async with make("a", settings=replace(solace, close_timeout_s=1)) as a:
-        async with make("b", scheme="udp", settings=msmq) as b:
-            to = f"{b.address}/q"
-        ranged, single = a.acknowledgements(to, every=third), a.acknowledgements(to)
-        await a.send_many(to, [b"x"] * 6)
-        await a.send(to, b"too late", time_to_reach_queue=0.1)
-        await a.send_many(to, [b"y"] * 9)
-        await until(lambda: a.queue_lengths().get("dead-letter") == 1)
-        async with triack.open("b", data=None, listen=to.rpartition("/")[0], insecure=True, settings=msmq) as b:
-            assert await take_acknowledgements(ranged, 16) == [6, -7, 16]
-            assert await take_acknowledgements(single, 16) == [*range(1, 7), -7, *range(8, 17)]
-            began = asyncio.get_running_loop().time()
-            await a.send_many(to, [b"z"] * 3)
-            assert await take_acknowledgements(ranged, 19) == [19]
-            assert asyncio.get_running_loop().time() - began >= 0.9
+    listen, third = "udp://127.0.0.1:7800", triack.AckTrigger(window_share=1 / 3, delay_s=1.0)
+    to = f"{listen}/q"
+    with triack_world.machine("a"):
+        a = await triack.open("a", data="a", insecure=True, settings=triack.policies.SOLACE).start()
+    ranged, single = a.acknowledgements(to, every=third), a.acknowledgements(to)
+    await a.send_many(to, [b"x"] * 6)
+    await a.send(to, b"too late", time_to_reach_queue=0.1)
+    await a.send_many(to, [b"y"] * 9)
+    await triack_world.until(lambda: a.queue_lengths().get("dead-letter") == 1)
+    with triack_world.machine("b"):
+        b = await triack.open("b", data="b", listen=listen, insecure=True, settings=triack.policies.MSMQ).start()
+    assert await take_acknowledgements(ranged, 16) == [6, -7, 16]
+    assert await take_acknowledgements(single, 16) == [*range(1, 7), -7, *range(8, 17)]
+    began = triack_world.now
+    await a.send_many(to, [b"z"] * 3)
+    assert await take_acknowledgements(ranged, 19) == [19]
+    assert 1 <= triack_world.now - began < 1.1
+    await a.close()
+    await b.close()
 
 
 async def test_a_handler_is_called_with_one_after_the_other() -> None:
