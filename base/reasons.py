@@ -323,6 +323,16 @@ class Trouble(StrEnum):
         "messages for {about} wait, and its node may not have these topics: {detail}",
         "trust add --may-subscribe lets the node have them; triack topic unsubscribe {about} ends the subscription",
     )
+    SUBSCRIPTION_DENIED = (
+        "subscription-denied",
+        "subscription {about} gets nothing: {detail}",
+        "at the node with the topics, triack trust add --may-subscribe; triack topic unsubscribe {about} ends it",
+    )
+    ANSWER_REFUSED = (
+        "answer-refused",
+        "subscription {about} has no answer, as this node refuses what the node with the topics says: {detail}",
+        "trust that node with its key (triack trust add NAME KEY), and let a relay bring its messages (--relays-for)",
+    )
     NO_ADDRESS = (
         "no-address",
         "messages for {about} wait, its address is unknown, and it does not call",

@@ -777,6 +777,12 @@ class EngineHandle:
         found = (self.cause_of(it) for it in self._engine.outbox.streams if it.peer == peer and it.busy)
         return next((cause for cause in found if cause), "")
 
+    def cause_of_silence(self, peer: str) -> str:
+        """Why a node that can be reached has not answered, as far as is known here."""
+        via = next((it.via for it in self._engine.outbox.streams if it.peer == peer and it.busy), None)
+        where = f"{peer} has the request" if via is None else f"the request waits at {via}"
+        return f"{where}; triack status there says what waits"
+
     def _check_new(self, queue: str) -> None:
         """Check that a queue may be made. Raises AddressError for a wrong name, QueueNotFound if the set is fixed."""
         check_queue(queue)

@@ -420,7 +420,7 @@ def gather(engine: Engine, drops: Mapping[str, int], disk: DiskFigures, holding:
             if _is_shown(name, mailbox)
         },
         topics=gather_topics(engine.topics, holding, now_ms, partial(_passing, engine)),
-        subscriptions=gather_remote(engine.remote.own),
+        subscriptions=gather_remote(engine.remote.own, now_ns),
         outgoing=[_outgoing(engine, outgoing, now_ms, now_ns) for outgoing in engine.outbox.streams if outgoing.peer],
         links={peer: _link(link, engine) for peer, link in engine.outbox.links.items()},
         holds=[

@@ -4,10 +4,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from triack.base.reasons import Trouble
 from triack.base.units import MS, SECOND
 from triack.node.shell.holding import Holding
 from triack.queues.node_settings import Strategy
-from triack.queues.remote.remote_subscriptions import RemoteSubscriptions
+from triack.queues.remote.remote_subscriptions import RemoteState, RemoteSubscription, RemoteSubscriptions
 from triack.queues.topics.subscription import Subscription
 from triack.queues.topics.topic_root import TopicRoot
 from triack.queues.topics.topics import Topics
@@ -83,6 +84,9 @@ class RemoteSubscriptionStats:
         queue: the queue of this node in which its messages wait.
         readers: how many it has.
         pending: messages that wait there, those in hand included.
+        waits_for: why it gets nothing: ``answer`` until that node has answered, ``answer-refused`` when this node
+            refuses the answer, ``may_subscribe`` when it may not have it any more; None when nothing is known.
+        since_s: seconds since its state, or what it waits for, became as it is, or the node was started.
     """
 
     name: str
@@ -94,6 +98,8 @@ class RemoteSubscriptionStats:
     queue: str
     readers: int
     pending: int
+    waits_for: str | None = None
+    since_s: float = 0.0
 
 
 class Passing(NamedTuple):
@@ -138,7 +144,7 @@ def gather_topics(
     return {root.topic: _topic(root, holding, now_ms, passing) for root in found}
 
 
-def gather_remote(own: RemoteSubscriptions) -> list[RemoteSubscriptionStats]:
+def gather_remote(own: RemoteSubscriptions, now_ns: int) -> list[RemoteSubscriptionStats]:
     """The subscriptions of this node to topics of others."""
     return [
         RemoteSubscriptionStats(
@@ -151,9 +157,19 @@ def gather_remote(own: RemoteSubscriptions) -> list[RemoteSubscriptionStats]:
             one.queue,
             0 if one.mailbox is None else len(one.mailbox.listeners),
             0 if one.mailbox is None else one.mailbox.length,
+            _waits_for(one),
+            (now_ns - one.since_ns) / SECOND,
         )
         for one in own.subscriptions.values()
     ]
+
+
+def _waits_for(one: RemoteSubscription) -> str | None:
+    if one.trouble is Trouble.SUBSCRIPTION_DENIED:
+        return "may_subscribe"
+    if one.trouble is not None:
+        return one.trouble.value
+    return "answer" if one.state is RemoteState.ASKED else None
 
 
 def _topic(root: TopicRoot, holding: Holding, now_ms: int, passing: Callable[[Subscription], Passing]) -> TopicStats:

@@ -69,6 +69,7 @@ def find_troubles(engine: Engine, now_ns: int) -> list[TroubleStats]:
         *_links(engine, now_ns),
         *_seals(engine),
         *_denied(engine),
+        *_subscriptions(engine, now_ns),
         *_rollbacks(engine),
         *_room(engine, now_ns),
         *_holds(engine),
@@ -107,6 +108,14 @@ def _denied(engine: Engine) -> Iterator[TroubleStats]:
     """Subscriptions of other nodes that get nothing, as the rights of their nodes have changed."""
     for it in engine.remote.of_peers.denied:
         yield _row(Trouble.MAY_NOT_SUBSCRIBE, it.title, it.pattern)
+
+
+def _subscriptions(engine: Engine, now_ns: int) -> Iterator[TroubleStats]:
+    """Subscriptions of this node to topics of others that get nothing."""
+    for it in engine.remote.own.subscriptions.values():
+        if it.trouble is not None:
+            about = it.name if it.ask.durable else it.destination
+            yield _row(it.trouble, about, it.why, (now_ns - it.since_ns) / SECOND)
 
 
 def _since_s(link: Link, now_ns: int) -> float | None:

@@ -183,6 +183,7 @@ class Engine(Steering):
         self.transits = self._make_transits(name)
         self.desk, self.jobs = self._make_desk()
         self.remote = self._make_subscription_desk(content)
+        self.inbox.on_refused = self.remote.handle_refused
         self._router = self._make_router()
         self._transmitter = self._make_transmitter()
         # Whether gathering what to send has perhaps found work for the disk.

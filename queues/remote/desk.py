@@ -12,7 +12,7 @@ from triack.base.delivery import Delivery
 from triack.base.errors import ProtocolError
 from triack.base.names import StreamId
 from triack.base.peers import Directory
-from triack.base.reasons import DropReason
+from triack.base.reasons import DropReason, RejectReason
 from triack.queues.mailboxes.local_queues import LocalQueues
 from triack.queues.mailboxes.mailbox import Mailbox
 from triack.queues.mailboxes.queued_packet import QueuedPacket, bits_of
@@ -269,6 +269,12 @@ class SubscriptionDesk:
     def handle_directory_changed(self) -> None:
         """Permissions, or the names of nodes, are others."""
         self.of_peers.handle_directory_changed()
+        self.own.handle_directory_changed()
+
+    def handle_refused(self, queue: str, sender: str, reason: RejectReason, now_ns: int) -> None:
+        """This node has refused what another one has sent."""
+        if queue == SUBSCRIPTIONS_QUEUE:
+            self.own.handle_refused(lambda peer: self._is_at(sender, peer), reason, now_ns)
 
     def handle_routes_changed(self) -> None:
         """Requests may go by another way, and so may what is asked for: let the nodes with the topics hear of it."""

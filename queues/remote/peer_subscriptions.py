@@ -229,8 +229,11 @@ class PeerSubscriptions:
             if not reason:
                 self._subscribe(ask, who, known, turn)
         except SubscriptionMismatch as error:
-            reason, why = RefusalReason.MISMATCH, str(error)
-        if reason:
+            known, reason, why = None, RefusalReason.MISMATCH, str(error)
+        known_number = None if known is None or known.peer is None else known.peer.number
+        if known is not None and known_number == ask.number and reason == RefusalReason.ACCESS_DENIED:
+            self._tell_again(self._pumps[known])  # it has this one, and gets nothing until it may
+        elif reason:
             self._drops[DropReason.SUBSCRIPTION_REFUSED] += 1
             self._reply(who.name, Answer("refused", ask.name, ask.number, reason, why), turn)
         else:
@@ -350,8 +353,26 @@ class PeerSubscriptions:
         for name, subscription in list(self._by_node.get(who.node, {}).items()):
             if name not in ask.names:
                 self._topics.end(subscription, "unsubscribed", turn.now_ns)
+            elif not self._pumps[subscription].is_allowed:
+                self._tell_again(self._pumps[subscription])
         if unknown:
             self._reply(who.name, Unknown(unknown), turn)
+
+    def _tell_again(self, pump: Pump) -> None:
+        """The node may have forgotten that it gets nothing of a subscription."""
+        pump.is_told = True
+        self._stir(pump)
+
+    def _tell_right(self, pump: Pump, turn: Turn) -> None:
+        """The right to a subscription was taken back, or given again: let its node know, unless nothing leads there."""
+        peer = pump.subscription.peer
+        if peer is None or pump.subscription.has_ended or self._directory.named(_payer(peer.name)) is None:
+            return
+        pump.is_told = pump.is_allowed
+        denied = not pump.is_allowed
+        reason = RefusalReason.ACCESS_DENIED.value if denied else ""
+        why = f"{peer.name} may not subscribe to {pump.subscription.pattern} any more" if denied else ""
+        self._reply(peer.name, Answer("accepted", peer.subscription, peer.number, reason, why), turn)
 
     # ---- ends
 
@@ -403,6 +424,8 @@ class PeerSubscriptions:
         stirred, self._stirred = self._stirred, {}
         for pump in stirred:
             pump.go(turn)
+            if pump.is_told is not pump.is_allowed:
+                self._tell_right(pump, turn)
         if stirred:
             self._topics.note(turn.now_ns)  # before the records of express packets, which need no commit
         return bool(stirred)

@@ -94,9 +94,10 @@ class Pump:
     Attributes:
         subscription: as given.
         is_allowed: whether its node may have it, by the permissions of now.
+        is_told: the same, as its node has heard it.
     """
 
-    __slots__ = ("_done", "_draw", "_node_id", "_outbox", "_stir", "_ways", "is_allowed", "subscription")
+    __slots__ = ("_done", "_draw", "_node_id", "_outbox", "_stir", "_ways", "is_allowed", "is_told", "subscription")
 
     def __init__(
         self,
@@ -107,7 +108,7 @@ class Pump:
         node_id: bytes,
     ) -> None:
         self.subscription = subscription
-        self.is_allowed = True
+        self.is_allowed = self.is_told = True
         self._outbox = outbox
         self._draw = draw
         self._node_id = node_id

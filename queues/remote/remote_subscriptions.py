@@ -9,6 +9,7 @@ which subscriptions there are, so that each half that was lost on one side is me
     ASKED, LIVE --unsubscribed, or nobody reads one that is not durable--> ENDING --ended--> OVER
     ASKED, LIVE --ended there--> OVER
 
+A LIVE one may get nothing: its node may not have it any more. The node with the topics says so, and when it may again.
 When it is OVER its queue goes, with all that waits in it.
 """
 
@@ -21,7 +22,7 @@ from triack.base.commit import OWN_STATE, Commit, StoreContent
 from triack.base.delivery import Delivery
 from triack.base.errors import StoreDamaged, SubscriptionBusy, SubscriptionMismatch, SubscriptionRefused
 from triack.base.news import SubscriptionLost
-from triack.base.reasons import RefusalReason
+from triack.base.reasons import Reason, RefusalReason, RejectReason, Trouble
 from triack.base.transitions import next_state
 from triack.base.units import SECOND
 from triack.queues.mailboxes.local_queues import LocalQueues
@@ -97,6 +98,9 @@ class RemoteSubscription:
         state: as it is.
         node: the id of the node that has accepted it, in hexadecimal digits; empty until then.
         error: why it was refused.
+        trouble: why it has no answer or gets nothing, although it was not refused; None if nothing is known.
+        why: the same in words.
+        since_ns: when its state, or its trouble, became as it is.
         mailbox: its queue; None when that has gone.
         waiters: called when the state has changed.
     """
@@ -107,6 +111,9 @@ class RemoteSubscription:
     state: RemoteState = RemoteState.ASKED
     node: str = ""
     error: SubscriptionRefused | None = None
+    trouble: Trouble | None = None
+    why: str = ""
+    since_ns: int = 0
     mailbox: SubscribedQueue | None = None
     waiters: list[Callable[[], None]] = field(default_factory=list)
 
@@ -119,6 +126,12 @@ class RemoteSubscription:
     def queue(self) -> str:
         """The name of its queue."""
         return subscribed_queue(self.ask.name)
+
+    def note(self, trouble: Trouble | None, why: str, now_ns: int) -> None:
+        """This stops it from now on, or nothing does."""
+        if trouble is not self.trouble:
+            self.trouble, self.since_ns = trouble, now_ns
+        self.why = why
 
     @property
     def destination(self) -> str:
@@ -235,6 +248,7 @@ class RemoteSubscriptions:
         """The queues are restored. Those of subscriptions that ended with the process before go."""
         known = {found.queue for found in self.subscriptions.values()}
         for found in self.subscriptions.values():
+            found.since_ns = turn.now_ns
             self._bind(found, turn.commit)
             self._live[found.peer] = None
         for name in self._queues.mailboxes:
@@ -303,7 +317,7 @@ class RemoteSubscriptions:
         number = self._incarnation << START_BITS | self._numbered
         name = durable or f"${self._incarnation}.{self._numbered}"
         ask = Subscribe(name, number, pattern, durable is not None, delivery, max_unacked)
-        found = self.subscriptions[name] = RemoteSubscription(peer, ask, shared)
+        found = self.subscriptions[name] = RemoteSubscription(peer, ask, shared, since_ns=turn.now_ns)
         self._bind(found, turn.commit)
         self._recheck()
         self._keep(found, turn.commit)
@@ -314,7 +328,7 @@ class RemoteSubscriptions:
 
     def unsubscribe(self, found: RemoteSubscription, turn: Turn) -> None:
         """End a subscription: its request goes with the next commit, and its queue when the answer has come."""
-        self._handle(found, RemoteEvent.LEFT, turn.commit)
+        self._handle(found, RemoteEvent.LEFT, turn)
         if found.state is RemoteState.ENDING:
             self._tell(found.peer, Unsubscribe(found.name, found.ask.number), [found.name], turn)
 
@@ -347,8 +361,17 @@ class RemoteSubscriptions:
         elif answer.do == "accepted" and found.node != node:
             found.node = node
             self._keep(found, turn.commit)
-        self._handle(found, RemoteEvent(answer.do), turn.commit)
+        self._handle(found, RemoteEvent(answer.do), turn)
+        if answer.do == "accepted":
+            trouble = Trouble.SUBSCRIPTION_DENIED if answer.reason else None
+            found.note(trouble, _said(answer.reason, answer.why), turn.now_ns)
         return True
+
+    def handle_refused(self, sender: Callable[[str], bool], reason: RejectReason, now_ns: int) -> None:
+        """This node has refused what the node with some topics says of subscriptions."""
+        for found in self.subscriptions.values():
+            if found.state is RemoteState.ASKED and sender(found.peer):
+                found.note(Trouble.ANSWER_REFUSED, _said(reason), now_ns)
 
     def handle_unknown(self, peer: str, unknown: Unknown, turn: Turn) -> None:
         """A node does not have some subscriptions: ask for them again."""
@@ -357,7 +380,7 @@ class RemoteSubscriptions:
             if found is not None and found.peer == peer and found.ask.number == number:
                 if found.state is RemoteState.LIVE:
                     self._queues.notices.news.append(SubscriptionLost(found.destination, name))
-                self._handle(found, RemoteEvent.UNKNOWN, turn.commit)
+                self._handle(found, RemoteEvent.UNKNOWN, turn)
                 if found.state is RemoteState.ASKED:
                     self._tell(peer, found.ask, [name], turn)
 
@@ -368,18 +391,16 @@ class RemoteSubscriptions:
             self._live[peer] = None  # a request of the process before, perhaps for one that waits
 
     def _refuse(self, found: RemoteSubscription, reason: str, why: str = "") -> None:
-        known = {it.value: it for it in RefusalReason}
-        named = known.get(reason, RefusalReason.UNKNOWN)
-        said = why or named.sentence
-        text = f"subscribe to {found.destination}: {found.peer} refuses it ({reason}): {said}"
+        text = f"subscribe to {found.destination}: {found.peer} refuses it ({reason}): {why or _sentence(reason)}"
         found.error = SubscriptionRefused(text, reason=reason)
 
-    def _handle(self, found: RemoteSubscription, event: RemoteEvent, commit: Commit) -> None:
+    def _handle(self, found: RemoteSubscription, event: RemoteEvent, turn: Turn) -> None:
         before = found.state
         found.state = next_state(TRANSITIONS, before, event)
         if found.state is before:
             return
-        self._keep(found, commit)
+        found.trouble, found.why, found.since_ns = None, "", turn.now_ns
+        self._keep(found, turn.commit)
         if found.state is RemoteState.OVER:
             del self.subscriptions[found.name]
             del self._queues.windows[found.queue]
@@ -409,6 +430,10 @@ class RemoteSubscriptions:
     def handle_routes_changed(self) -> None:
         """Requests may go by another way: name the subscriptions to each node there."""
         self._live |= {found.peer: None for found in self.subscriptions.values()}
+
+    def handle_directory_changed(self) -> None:
+        """Answers that were refused may be taken now: ask again."""
+        self._live |= {found.peer: None for found in self.subscriptions.values() if found.state is RemoteState.ASKED}
 
     def handle_timer(self, now_ns: int) -> None:
         """Name the subscriptions that are not durable."""
@@ -451,15 +476,30 @@ class RemoteSubscriptions:
         found = self.subscriptions.get(name)
         if found is not None and found.state is RemoteState.ASKED:
             self._refuse(found, reason)
-            self._handle(found, RemoteEvent.REFUSED, turn.commit)
+            self._handle(found, RemoteEvent.REFUSED, turn)
         elif found is not None and found.state is RemoteState.ENDING:
-            self._handle(found, RemoteEvent.ENDED, turn.commit)
+            self._handle(found, RemoteEvent.ENDED, turn)
+        elif found is not None:
+            found.note(Trouble.SUBSCRIPTION_DENIED, f"{found.peer} refuses its requests: {_said(reason)}", turn.now_ns)
 
     def _tell_live(self, peer: str, turn: Turn) -> None:
         mine = [found for found in self.subscriptions.values() if found.peer == peer]
         for found in mine:
             if found.state is RemoteState.ENDING:
                 self._tell(peer, Unsubscribe(found.name, found.ask.number), [found.name], turn)
+            elif found.state is RemoteState.ASKED or found.trouble is not None:
+                self._tell(peer, found.ask, [found.name], turn)  # the answer was refused here, or is another by now
         names = {found.name: found.ask.number for found in mine if found.state is not RemoteState.ENDING}
         if names:
             self._tell(peer, Live(names), list(names), turn)
+
+
+def _said(reason: str, why: str = "") -> str:
+    """A reason by its name, and in words; nothing for none."""
+    return f"{why or _sentence(reason)} ({reason})" if reason else ""
+
+
+def _sentence(reason: str) -> str:
+    """What a name of a reason means, of a node that refuses a subscription or the packet with the request."""
+    known: dict[str, Reason] = {it.value: it for kind in (RejectReason, RefusalReason) for it in kind}
+    return known.get(reason, RefusalReason.UNKNOWN).sentence

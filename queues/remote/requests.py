@@ -5,7 +5,8 @@
     unsubscribe: name, number                                    ended
     live: the names and numbers of all its subscriptions here    unknown: those that it does not have
 
-``ended`` comes without a question when an operator there ended the subscription. ``live`` ends each subscription that
+``ended`` comes without a question when an operator there ended the subscription, ``accepted`` with a reason when its
+node may not have it any more, and without one when it may again. ``live`` ends each subscription that
 it does not name.
 """
 
@@ -95,7 +96,7 @@ class Answer:
     """What has become of a subscription: ``accepted``, ``refused`` or ``ended``.
 
     Attributes:
-        reason: why it was refused, by the names of ``RefusalReason``.
+        reason: why it was refused, or why one that was accepted gets nothing now, by the names of ``RefusalReason``.
         why: the same in words.
     """
 

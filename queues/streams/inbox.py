@@ -40,6 +40,7 @@ from triack.queues.peers.control import Control
 from triack.queues.peers.link import Conversation
 from triack.queues.peers.origins import Origins
 from triack.queues.peers.sealing import Refused, Sealing
+from triack.queues.routes import BY_HAND
 from triack.queues.streams.admission import Admission
 from triack.queues.streams.arrival_records import (
     Record,
@@ -82,6 +83,7 @@ class Inbox:
         awaited: those of which packets may still be at relays.
         order_acks: the order acks that are owed.
         sealing: as given.
+        on_refused: called with the queue, the sender, the reason and the time when a packet is refused for good.
     """
 
     def __init__(
@@ -100,6 +102,7 @@ class Inbox:
         sealing: Sealing,
     ) -> None:
         self.sealing = sealing
+        self.on_refused: Callable[[str, str, RejectReason, int], None] = lambda *_: None
         self._node_id = node_id
         self._origins = origins
         # Those that come by a relay, by its name; they are in ``_streams``, too.
@@ -293,6 +296,7 @@ class Inbox:
         if reason is None:
             return False
         record_rejected(self._record, header, delivery, reason, turn.now_ns)
+        self.on_refused(header.queue, _sender(header, conversation), reason, turn.now_ns)
         conversation.withhold(delivery, packet)
         self._tell_rejected((conversation, packet), header, reason)
         return True
@@ -325,6 +329,7 @@ class Inbox:
             self._refuse_passed(stream, header, (conversation, packet), turn.now_ns)
             return True
         record_rejected(self._record, header, delivery, refused.reason, turn.now_ns)
+        self.on_refused(header.queue, _sender(header, conversation), refused.reason, turn.now_ns)
         conversation.withhold(delivery, packet)
         self._tell_rejected((conversation, packet), header, refused.reason, refused.key)
         return True
@@ -698,6 +703,7 @@ class Inbox:
         turn.arrivals.accepted.setdefault(stream, []).append(refused)
         turn.arrivals.refused.append((arrival, header, reason))
         record_rejected(self._record, header, stream.delivery, reason, turn.now_ns)
+        self.on_refused(header.queue, _sender(header, arrival[0]), reason, turn.now_ns)
 
     def _reject_again(self, stream: IncomingStream, header: SequenceHeader, arrival: Arrival, turn: Turn) -> bool:
         """Reject a duplicate if it was rejected before. Returns whether it was."""
@@ -838,3 +844,10 @@ class Inbox:
             return at_ns
         held_ns = self._held.earliest()
         return at_ns if held_ns is None else held_ns if at_ns is None else min(at_ns, held_ns)
+
+
+def _sender(header: SequenceHeader, conversation: Conversation) -> str:
+    """The node that has sent a packet, as its neighbour, or the relay that brings it, calls it."""
+    if isinstance(header, RelayedHeader):
+        return f"{header.from_name}{BY_HAND}{conversation.link_name}"
+    return conversation.link_name

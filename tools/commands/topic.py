@@ -87,15 +87,17 @@ def list_topics(*, data: Path, as_json: bool) -> int:
 
 def _write_remote(subscriptions: list[triack.RemoteSubscriptionStats]) -> None:
     write_table(
-        ("SUBSCRIPTION", "TOPICS", "", "STATE", "READERS", "PENDING"),
+        ("SUBSCRIPTION", "TOPICS", "", "STATE", "SINCE", "READERS", "PENDING", "WAITS FOR"),
         [
             [
                 one.name,
                 f"{one.peer}/topic:{one.pattern}",
                 ("shared" if one.shared else "durable") if one.durable else "-",
                 one.state,
+                age_of(one.since_s),
                 str(one.readers),
                 str(one.pending),
+                one.waits_for or "-",
             ]
             for one in subscriptions
         ],
@@ -217,7 +219,7 @@ def subscribe(
                 f"subscribe to {pattern}: no process runs the node, so nothing arrives; say --durable NAME"
             )
         written = 0
-        patience = asyncio.create_task(_say_why(node, pattern))
+        patience = asyncio.create_task(_say_why(node, pattern, durable))
         async with node.subscribe(pattern, durable=durable, shared=shared, max_unacked=max_unacked) as messages:
             patience.cancel()
             while count is None or written < count:
@@ -235,13 +237,13 @@ def subscribe(
     return run(visit(data, work))
 
 
-async def _say_why(node: Host, pattern: str) -> None:
+async def _say_why(node: Host, pattern: str, durable: str | None) -> None:
     """Say that the other node has not answered for a while, and why, as far as this one knows."""
     await asyncio.sleep(ANSWER_S)
     stats, peer = await stats_of(node), pattern.partition("/topic:")[0]
     via = next((it.via for it in stats.outgoing if it.peer == peer and it.messages), peer)
     by = "" if via == peer else f", by {via}"
-    why = next((f": {it.cause}; {it.remedy}" for it in stats.troubles if it.about in (via, peer)), "")
+    why = next((f": {it.cause}; {it.remedy}" for it in stats.troubles if it.about in (via, peer, durable, pattern)), "")
     click.echo(printable(f"subscribe to {pattern}: no answer yet{by}{why}; waiting"), err=True)
 
 
