@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         StreamsNearLimit,
         SubscriptionLost,
         TransitOverQuota,
+        WayChanged,
     )
     from triack.node.client.client import Client
     from triack.node.client.client import connect_to as connect
@@ -71,6 +72,7 @@ if TYPE_CHECKING:
         QueueStats,
         SessionStats,
         TransitStats,
+        WayStats,
     )
     from triack.node.shell.stream_stats import (
         IncomingStreamStats,
@@ -199,6 +201,8 @@ __all__ = [
     "TransitStats",
     "TransitStreamStats",
     "TroubleStats",
+    "WayChanged",
+    "WayStats",
     "connect",
     "msmq_name",
     "open",
@@ -287,6 +291,8 @@ _HOMES = {
     "SubscriptionLost": "triack.base.news:SubscriptionLost",
     "SubscriptionStats": "triack.node.shell.topic_stats:SubscriptionStats",
     "TransitOverQuota": "triack.base.news:TransitOverQuota",
+    "WayChanged": "triack.base.news:WayChanged",
+    "WayStats": "triack.node.shell.stats:WayStats",
     "Tls": "triack.transport.endpoint:Tls",
     "Topic": "triack.queues.node_settings:Topic",
     "TopicStats": "triack.node.shell.topic_stats:TopicStats",

@@ -26,6 +26,7 @@ __all__ = [
     "StreamsNearLimit",
     "SubscriptionLost",
     "TransitOverQuota",
+    "WayChanged",
 ]
 
 
@@ -86,6 +87,21 @@ class LinkUpgraded:
     """
 
     peer: str
+
+
+@dataclass(frozen=True, slots=True)
+class WayChanged:
+    """Messages of routes that have several neighbours go by another one of them from now on.
+
+    Attributes:
+        ways: the neighbours, the one to prefer first.
+        via: the one that takes the messages now.
+        before: the one that took them before.
+    """
+
+    ways: tuple[str, ...]
+    via: str
+    before: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -381,6 +397,7 @@ NodeEvent = (
     | LinkDown
     | LinkDowngraded
     | LinkUpgraded
+    | WayChanged
     | NoRoute
     | TransitOverQuota
     | PeerSilent

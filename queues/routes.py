@@ -1,11 +1,11 @@
 """Routes: by which neighbour messages for a node go, when this node holds no session with that node itself.
 
-Static, as of MSMQ without a directory: a route names destinations by a pattern, and one neighbour. Each relay on the
-way decides with routes of its own.
+Static, as of MSMQ without a directory: a route names destinations by a pattern, and one neighbour, or several of which
+the first that answers is used (``triack.queues.ways``). Each relay on the way decides with routes of its own.
 """
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Literal
 
@@ -16,7 +16,7 @@ from triack.base.peers import Directory
 from triack.base.units import SECOND
 from triack.ordering.onward import OnwardSettings
 
-__all__ = ["BY_HAND", "LinkName", "Route", "Routes", "Way", "check_routes"]
+__all__ = ["BY_HAND", "LinkName", "Route", "RouteChoice", "Routes", "Way", "check_routes"]
 
 BY_HAND = "@"
 """In a destination ``plant-b@hub``: to plant-b by way of hub, whatever the routes say. No name has it."""
@@ -24,6 +24,11 @@ PATTERN_LETTERS_MAX = 256
 """Twice as many as in a name."""
 ONWARD_INTERVAL_S = 0.5
 """Between two words about what was passed on: as long as an order ack waits for others by default."""
+SWITCH_AFTER_S = 10.0
+"""Longer than a restart of a process takes, and than the connect timeout. It is short beside the minutes for which a
+relay that has failed is missing."""
+WAYS_MAX = 8
+"""Neighbours of one route: each that comes before the one in use is called all the time."""
 LinkName = Literal["async", "sync"]
 """How a link frees packets, by its name."""
 
@@ -35,7 +40,8 @@ class Route:
     Attributes:
         to: the destinations that it is for: a name, or a pattern as of ``fnmatch``. ``*`` is for all of them, and makes
             a default route when it comes last.
-        via: the neighbour that takes the messages, a peer of this node.
+        via: the neighbour that takes the messages, a peer of this node. Of a list of them the first is used; while that
+            is silent, the next.
         rename: how that neighbour calls the destination; empty when it uses the same name. Only for a ``to`` that is a
             name.
         link: ``async``: this node lets go of a recoverable message when the neighbour has stored it, as MSMQ does.
@@ -48,13 +54,15 @@ class Route:
         onward_interval_s: how long this node gathers what it has passed on by this link before it tells those that wait
             for that.
         seal: whether messages of this node that go by it are sealed for their destinations. Not with ``rename``.
+        switch_after_s: with several neighbours: the next one is used when the one in use has been silent for that long,
+            and an earlier one again when it has been back for that long.
 
     Raises:
         UsageError, AddressError: a name or a pattern is not valid, or what is said of the link.
     """
 
     to: str
-    via: str
+    via: str | Sequence[str]
     rename: str = ""
     link: LinkName = "async"
     downgrade_after_s: float | None = None
@@ -62,6 +70,7 @@ class Route:
     grace_s: float = 0.0
     onward_interval_s: float = ONWARD_INTERVAL_S
     seal: bool = False
+    switch_after_s: float = SWITCH_AFTER_S
 
     def __post_init__(self) -> None:
         check_kind("Route: to", self.to, str)
@@ -69,7 +78,7 @@ class Route:
             raise UsageError(f"Route: to is {self.to!r}, no name of a node and no pattern of names, such as plant-*")
         if BY_HAND in self.to or "/" in self.to:
             raise UsageError(f"Route: to is {self.to!r}: a route is for nodes, without queues and without {BY_HAND}")
-        for name, value in (("to", composed(self.to)), ("via", check_name(self.via))):
+        for name, value in (("to", composed(self.to)), ("via", _check_via(self.via))):
             object.__setattr__(self, name, value)
         if self.rename:
             object.__setattr__(self, "rename", check_name(self.rename))
@@ -87,7 +96,7 @@ class Route:
         if self.link not in ("async", "sync"):
             raise UsageError(f"Route: link is {self.link!r}: write async or sync")
         check_settings(self, may_be_zero=("grace_s",))
-        for name in ("grace_s", "onward_interval_s"):
+        for name in ("grace_s", "onward_interval_s", "switch_after_s"):
             check_kind(f"Route: {name}", getattr(self, name), int | float)
         after_s, below_s = self.downgrade_after_s, self.upgrade_below_s
         if self.link == "async":
@@ -101,6 +110,11 @@ class Route:
             )
         elif below_s is not None and below_s > after_s:
             raise UsageError(f"Route: upgrade_below_s is {below_s}, more than downgrade_after_s, {after_s}")
+
+    @property
+    def ways(self) -> tuple[str, ...]:
+        """The neighbours, the one to prefer first."""
+        return (self.via,) if isinstance(self.via, str) else tuple(self.via)
 
     @property
     def about_link(self) -> tuple[object, ...]:
@@ -122,6 +136,16 @@ class Route:
         return any(char in self.to for char in "*?[")
 
 
+def _check_via(via: object) -> str | tuple[str, ...]:
+    """The neighbour of a route, or its neighbours."""
+    if isinstance(via, str) or not isinstance(via, Sequence):
+        return check_name(via)
+    names = tuple(map(check_name, via))
+    if not 0 < len(names) <= WAYS_MAX or len(set(names)) < len(names):
+        raise UsageError(f"Route: via is {via!r}: name 1 to {WAYS_MAX} neighbours, each once")
+    return names if len(names) > 1 else names[0]
+
+
 def check_routes(operation: str, routes: object) -> tuple[Route, ...]:
     """The routes of a caller. Raises UsageError when these are no routes."""
     if not isinstance(routes, Iterable) or isinstance(routes, str | bytes):
@@ -131,13 +155,36 @@ def check_routes(operation: str, routes: object) -> tuple[Route, ...]:
         check_kind(f"{operation}: a route", route, Route)
     first: dict[str, Route] = {}
     for route in found:
-        other = first.setdefault(route.via, route)
-        if other.about_link != route.about_link:
-            raise UsageError(
-                f"{operation}: the routes to {other.to} and to {route.to} go by {route.via}, "
-                "and say different things of that link"
-            )
+        for via in route.ways:
+            other = first.setdefault(via, route)
+            if other.about_link != route.about_link:
+                raise UsageError(
+                    f"{operation}: the routes to {other.to} and to {route.to} go by {via}, "
+                    "and say different things of that link"
+                )
     return found
+
+
+@dataclass(slots=True)
+class RouteChoice:
+    """Which of several neighbours is in use; all routes with the same ones have it together.
+
+    Attributes:
+        ways: the neighbours, the one to prefer first.
+        after_ns: the time that counts, as ``Route.switch_after_s``.
+        index: of the one in use.
+        ask_at_ns: when to ask those before it whether they are still there.
+    """
+
+    ways: tuple[str, ...]
+    after_ns: int
+    index: int = 0
+    ask_at_ns: int = 0
+
+    @property
+    def via(self) -> str:
+        """The one in use."""
+        return self.ways[self.index]
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +197,7 @@ class Way:
         why: the rule that says so, for people.
         renamed: whether the neighbour calls the destination by another name, as the route says.
         seal: whether messages of this node that go this way are sealed, as the route says.
+        choice: of which neighbours that one is in use, if the route has several.
     """
 
     via: str
@@ -157,6 +205,7 @@ class Way:
     why: str
     renamed: bool = False
     seal: bool = False
+    choice: RouteChoice | None = field(default=None, compare=False)
 
     @property
     def is_direct(self) -> bool:
@@ -172,21 +221,28 @@ class Routes:
         routes: in the order in which they are tried.
 
     Attributes:
+        all: the routes.
+        choices: which neighbours are in use of routes that have several, by those and their time.
         has_met: whether a peer has ever had a session with this node, as far as is known.
     """
 
-    __slots__ = ("_by_via", "_directory", "_exact", "_patterns", "all", "has_met")
+    __slots__ = ("_by_via", "_directory", "_exact", "_patterns", "all", "choices", "has_met")
 
     def __init__(self, directory: Directory, routes: Iterable[Route] = ()) -> None:
         self.has_met: Callable[[str], bool] = lambda _: True
         self._directory = directory
+        self.choices: dict[tuple[tuple[str, ...], float], RouteChoice] = {}
         self.replace(routes)
 
     def replace(self, routes: Iterable[Route]) -> None:
-        """Have these, and no others."""
+        """Have these, and no others. Of neighbours that were there before, the same one stays in use."""
         self.all = tuple(routes)
+        several = {(it.ways, it.switch_after_s) for it in self.all if len(it.ways) > 1}
+        self.choices = {
+            key: self.choices.get(key) or RouteChoice(key[0], round(key[1] * SECOND)) for key in sorted(several)
+        }
         self._exact = {route.to: route for route in reversed(self.all) if not route.is_pattern}
-        self._by_via = {route.via: route for route in self.all}
+        self._by_via = {via: route for route in self.all for via in route.ways}
         self._patterns = [route for route in self.all if route.is_pattern]
 
     def way(self, final: str) -> Way | None:
@@ -208,9 +264,10 @@ class Routes:
         route = self._by_via.get(via)
         return round((ONWARD_INTERVAL_S if route is None else route.onward_interval_s) * SECOND)
 
-    def explain(self, final: str) -> list[str]:
+    def explain(self, final: str, why_in_use: Callable[[RouteChoice], str]) -> list[str]:
         """Every rule that has something to say about a destination, the one that counts first."""
-        return [way.why for way in self._decisions(final)]
+        ways = self._decisions(final)
+        return [f"{it.why}: {why_in_use(it.choice)}" if it.choice is not None else it.why for it in ways]
 
     def way_of(self, final: str) -> Way:
         """The same for senders: what nothing names waits for a peer of that name."""
@@ -232,10 +289,15 @@ class Routes:
         if peer is not None and not is_near:
             yield Way(final, "", f"{final} is a peer without an address, which has not called yet")
 
-    @staticmethod
-    def _by(route: Route, final: str) -> Way:
-        if route.via == final and not route.rename:
-            return Way(final, "", f"the route for {route.to} leads to it directly", seal=route.seal)
+    def choice_of(self, route: Route) -> RouteChoice | None:
+        """Which neighbour of a route that has several is in use; None when it has one."""
+        return None if isinstance(route.via, str) else self.choices[route.ways, route.switch_after_s]
+
+    def _by(self, route: Route, final: str) -> Way:
+        choice = self.choice_of(route)
+        via = route.ways[0] if choice is None else choice.via
+        if via == final and not route.rename:
+            return Way(final, "", f"the route for {route.to} leads to it directly", seal=route.seal, choice=choice)
         called = f", which calls it {route.rename}" if route.rename else ""
-        why = f"the route for {route.to} leads by {route.via}{called}"
-        return Way(route.via, route.rename or final, why, bool(route.rename), route.seal)
+        why = f"the route for {route.to} leads by {via}{called}"
+        return Way(via, route.rename or final, why, bool(route.rename), route.seal, choice)

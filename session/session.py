@@ -219,6 +219,11 @@ class Session:
         return self.rtt.smoothed_ns // 2 if self.rtt.measured else 0
 
     @property
+    def heard_at_ns(self) -> int:
+        """When a datagram of the peer came last."""
+        return self._probing.heard_at_ns
+
+    @property
     def is_unanswered(self) -> bool:
         """Whether this end has tried to connect for a while without an answer."""
         return self.state is SessionState.CONNECTING and self._opening.is_unanswered

@@ -6,7 +6,7 @@ name of a key. In the paths of queues and peers, ``*`` stands for the name of on
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from fractions import Fraction
 from functools import cache
@@ -152,7 +152,11 @@ _ABOUT: Mapping[KeyPath, str] = {
     ("topics", "*"): "Topics below one root, the first level of their names; those of `*` are for all others.",
     ("topics", "*", "quota"): "Limits of the messages that subscriptions want; otherwise as in [limits.quota].",
     ("peers", "*"): "One peer: only its address. Its keys and permissions are in trust.json.",
-    ("routes", "*"): "One route: messages for the nodes `to` go by the peer `via`. The first route that fits counts.",
+    (
+        "routes",
+        "*",
+    ): "One route: messages for the nodes `to` go by the peer `via`, or the first of several that answers. The first "
+    "route that fits counts.",
 }
 """The tables, in the order in which pages and files show them. One that is not here comes last."""
 
@@ -182,6 +186,8 @@ def _key(path: KeyPath, type_: Any, default: Any, description: str) -> Key:
         type_ = StageName | None  # a file has no other way to write them
     elif Fraction in members:
         type_ = float | None
+    elif Sequence[str] in members:
+        type_ = str | list[str]
     units: Mapping[str, float] | None = None
     if path[-1].endswith("_s"):
         units = SECONDS

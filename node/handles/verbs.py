@@ -65,8 +65,8 @@ class Verbs(Sending, StreamSending, Acknowledging, Trusting, Requesting, Reloadi
         """The events of this node from now on, until it ends: ``async for event in node.events()``.
 
         Returns:
-            An iterator over ``LinkUp``, ``LinkDown``, ``LinkDowngraded``, ``LinkUpgraded``, ``PeerSilent``,
-            ``PeerUnknown``, ``PeerHalted``, ``GapFound``, ``CallRefused``, ``CanSend``, ``NoRoute``,
+            An iterator over ``LinkUp``, ``LinkDown``, ``LinkDowngraded``, ``LinkUpgraded``, ``WayChanged``,
+            ``PeerSilent``, ``PeerUnknown``, ``PeerHalted``, ``GapFound``, ``CallRefused``, ``CanSend``, ``NoRoute``,
             ``QueueOverQuota``, ``DeadLettersWaiting``, ``StoreLow``, ``StreamHeld``, ``StreamsNearLimit``,
             ``TransitOverQuota``, ``MessagesDiscarded``, ``AckWaitOver`` and ``SubscriptionLost``.
 

@@ -37,6 +37,7 @@ from triack.base.news import (
     StreamsNearLimit,
     SubscriptionLost,
     TransitOverQuota,
+    WayChanged,
 )
 from triack.base.printable import counted
 from triack.base.reasons import DropReason, HoldReason
@@ -249,7 +250,7 @@ class Driver:
     def _tell(self, event: NodeEvent) -> None:
         """Tell the program, and the operator."""
         match event:
-            case LinkUp() | LinkDown() | LinkDowngraded() | LinkUpgraded():
+            case LinkUp() | LinkDown() | LinkDowngraded() | LinkUpgraded() | WayChanged():
                 self._tell_link(event)
             case PeerSilent(address, cause):
                 operator_log.warning(f"{cause}; trying on", node=self._name, to=address, drops=self.drops)
@@ -281,7 +282,7 @@ class Driver:
                 self._tell_held(event)
         self.events.put(event)
 
-    def _tell_link(self, event: LinkUp | LinkDown | LinkDowngraded | LinkUpgraded) -> None:
+    def _tell_link(self, event: LinkUp | LinkDown | LinkDowngraded | LinkUpgraded | WayChanged) -> None:
         match event:
             case LinkUp(address, peer):
                 operator_log.info(f"link to {peer} at {address} is up", node=self._name, peer=peer, to=address)
@@ -293,6 +294,10 @@ class Driver:
                 operator_log.warning(f"{behind}: its link is asynchronous for now", node=self._name, peer=peer)
             case LinkUpgraded(peer):
                 operator_log.info(f"link to {peer} is synchronous again", node=self._name, peer=peer)
+            case WayChanged(ways, via, before):
+                is_back = ways.index(via) < ways.index(before)
+                why = f"{via} is back" if is_back else f"{before} is silent"
+                operator_log.warning(f"{why}: messages go by {via} now", node=self._name, peer=via, ways=",".join(ways))
 
     def _tell_transit(self, event: NoRoute | TransitOverQuota) -> None:
         peer = event.came_by

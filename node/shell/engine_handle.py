@@ -280,7 +280,8 @@ class EngineHandle:
         """The rules about the way to a node. Raises AddressError."""
         self.check_alive()
         parsed = Destination.parse(f"{name}/queue")
-        return self._engine.routes.explain(parsed.peer or str(parsed.address))
+        now_ns, ways = self.clock(), self._engine.ways
+        return self._engine.routes.explain(parsed.peer or str(parsed.address), lambda it: ways.explain(it, now_ns))
 
     async def purge_transit(self, final: str, queue: str | None = None) -> int:
         """Remove what waits here for a node, or for one queue of it; durable when this returns.

@@ -337,6 +337,23 @@ class LinkStats:
 
 
 @dataclass(frozen=True, slots=True)
+class WayStats:
+    """A route that has several neighbours.
+
+    Attributes:
+        to: the destinations that it is for.
+        ways: the neighbours, the one to prefer first.
+        via: the one that takes the messages now.
+        why: why that one does: how those before it are.
+    """
+
+    to: str
+    ways: tuple[str, ...]
+    via: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class NodeStats:
     """A node at one moment.
 
@@ -369,6 +386,7 @@ class NodeStats:
         acks: acks that left, by kind (``session``, ``store``, ``order``) and by trigger.
         tier_resends: packets that were sent again for want of an order ack, by resend tier.
         streams: the state of its streams, a thousand of each kind at most; ``Node.streams`` has any of them.
+        ways: the routes that have several neighbours, and which of these is in use.
         declined_letters: messages that ended without a dead letter, as their senders want none, by reason.
         admin_acks: administration messages that this node has queued since it started, by class.
     """
@@ -398,6 +416,7 @@ class NodeStats:
     acks: dict[str, dict[str, int]] = field(default_factory=dict)
     tier_resends: dict[str, int] = field(default_factory=dict)
     streams: StreamsStats = field(default_factory=StreamsStats)
+    ways: list[WayStats] = field(default_factory=list)
 
 
 def gather(engine: Engine, drops: Mapping[str, int], disk: DiskFigures, holding: Holding, now_ns: int) -> NodeStats:
@@ -451,6 +470,11 @@ def gather(engine: Engine, drops: Mapping[str, int], disk: DiskFigures, holding:
         acks=_by_kind(engine.acks),
         tier_resends=dict(engine.outbox.resends),
         streams=gather_streams(engine, now_ns),
+        ways=[
+            WayStats(it.to, it.ways, choice.via, engine.ways.explain(choice, now_ns))
+            for it in engine.routes.all
+            if (choice := engine.routes.choice_of(it)) is not None
+        ],
     )
 
 
@@ -482,6 +506,7 @@ def describe_stats(stats: NodeStats) -> dict[str, Any]:
     found["topics"] = describe_topics(stats.topics)
     found["subscriptions"] = [_fields(it) for it in stats.subscriptions]
     found["sessions"] = [_describe_session(session) for session in stats.sessions]
+    found["ways"] = [_fields(it) for it in stats.ways]
     found["troubles"] = [_fields(trouble) for trouble in stats.troubles]
     found["streams"] = describe_streams(stats.streams)
     found |= {name: _fields(getattr(stats, name)) for name in _HISTOGRAMS}
@@ -532,6 +557,7 @@ def read_stats(found: dict[str, Any]) -> NodeStats:
         acks=found["acks"],
         tier_resends=found["tier_resends"],
         streams=read_streams(found["streams"]),
+        ways=[WayStats(**it | {"ways": tuple(it["ways"])}) for it in found.get("ways", [])],
         **{name: HistogramStats(**found[name]) for name in _HISTOGRAMS},
     )
 

@@ -66,6 +66,7 @@ from triack.queues.transit.transit_purge import TransitPurge
 from triack.queues.transit.transit_records import TransitRecords
 from triack.queues.transit.transit_words import TransitWords
 from triack.queues.transit.transits import Transits
+from triack.queues.ways import Contact, Ways
 from triack.session.protocol.codec import content_limit_bytes
 from triack.session.protocol.states import CloseReason, SessionState
 
@@ -117,6 +118,7 @@ class Engine(Steering):
         jobs: the store's current job, and the next commit.
         queues: the queues of this node.
         routes: the way to each destination; change them with ``set_routes``.
+        ways: which neighbours are in use of routes that have several.
         transits: the streams of other nodes that pass through this one.
         desk: administration messages.
         remote: subscriptions of other nodes to topics of this one, and of this node to theirs.
@@ -161,6 +163,7 @@ class Engine(Steering):
         )
         self.inbox = self._make_inbox(channels)
         self.outbox = self._make_outbox(content, random, now_ns)
+        self.ways = Ways(self.routes, self._contact_of, self.outbox.links.call, self._ask)
         self.publish_windows = PublishWindows(settings.publish_window, self.outbox)
         self.handshakes = Handshakes(
             content,
@@ -401,6 +404,7 @@ class Engine(Steering):
             self.jobs.journals,
             self.callers,
             outbox.sync_links,
+            self.ways,
             self.publish_windows,
         )
 
@@ -461,7 +465,22 @@ class Engine(Steering):
         """Have these routes, and no others: what has not arrived yet goes by them from now on."""
         self._look(now_ns)
         self.routes.replace(routes)
+        self.ways.handle_routes_changed()
         self._handle_routes_changed(now_ns)
+
+    def _contact_of(self, peer: str) -> Contact | None:
+        link = self.outbox.links.get(peer)
+        if link is None:
+            return None
+        if link.conversation is not None and link.conversation.is_open:
+            link.contact.heard_at_ns = link.conversation.session.heard_at_ns
+        return link.contact
+
+    def _ask(self, peer: str) -> None:
+        conversation = self.outbox.links[peer].conversation
+        if conversation is not None and conversation.is_open:
+            conversation.session.ping()
+            conversation.wake()
 
     def _handle_routes_changed(self, now_ns: int) -> None:
         self.outbox.handle_routes_changed(self.jobs.turn(now_ns))
@@ -836,6 +855,8 @@ class Engine(Steering):
                 for peer in self.outbox.sync_links.handle_time(now_ns):
                     self.outbox.handle_link_mode(peer, turn)
                     self.transits.handle_link_mode(peer, turn)
+            if self.routes.choices and not self.draining and self.ways.handle_time(now_ns):
+                self._handle_routes_changed(now_ns)
 
     def next_deadline(self) -> int | None:
         """When ``poll`` must be called at the latest, or None. The host is idle until then."""
@@ -860,6 +881,7 @@ class Engine(Steering):
             self.outbox.next_deadline(),
             self.transits.next_deadline() if self.transits.is_used else None,
             self.outbox.sync_links.next_deadline() if self.outbox.sync_links.changed else None,
+            self.ways.next_deadline() if self.routes.choices and not self.draining else None,
             self.watching.next_deadline(),
             self.topics.next_deadline() if self.queues.notices.has_topics else None,
             self.jobs.next_deadline(),

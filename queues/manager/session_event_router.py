@@ -202,6 +202,7 @@ class SessionEventRouter:
                 idle=event.reason is CloseReason.IDLE,
                 not_stored=event.reason is CloseReason.STORE_ACK_TIMEOUT,
                 lost=event.reason in IN_DOUBT,
+                silent=event.reason is CloseReason.ACK_TIMEOUT,
             )
             self._transits.handle_link_closed(link, now_ns, not_stored=event.reason is CloseReason.STORE_ACK_TIMEOUT)
 

@@ -1,7 +1,7 @@
 """Sessions with their paths (conversations), and the way to one peer (links)."""
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -23,6 +23,7 @@ from triack.queues.peers.resuming import Resuming
 from triack.queues.peers.session_port import SessionPort
 from triack.queues.peers.turns import LOWEST_SHARE_PACKETS, Sending, Turns
 from triack.queues.streams.outgoing_stream import OutgoingStream
+from triack.queues.ways import Contact
 from triack.session.protocol.settings import WINDOW_MAX
 from triack.session.protocol.states import SessionState
 
@@ -272,6 +273,8 @@ class Link:
 
     Attributes:
         streams: all outgoing queues to the peer.
+        contact: whether the peer answers.
+        is_awaited: whether a route waits until the peer is back, so that it is called even if nothing is sent.
         dialer: chooses the address and time of the next call.
         patience: the waits between sessions, and in them for the peer's disk.
         peer_id: the node that was found there last, so that the next connect can name what is remembered of it.
@@ -290,9 +293,11 @@ class Link:
         "_awake",
         "_told",
         "_turns",
+        "contact",
         "conversation",
         "dialer",
         "idle",
+        "is_awaited",
         "keeps_touch",
         "missing",
         "patience",
@@ -319,6 +324,8 @@ class Link:
         away: set[Dialer] | None = None,
     ) -> None:
         self.peer = peer
+        self.contact = Contact()
+        self.is_awaited = False
         self.dialer = Dialer(reconnect, away)
         self.streams: list[OutgoingStream] = []
         self.conversation: Conversation | None = None
@@ -341,11 +348,12 @@ class Link:
     def busy(self) -> bool:
         """Whether there is a reason to connect.
 
-        That is something to send, a ping, a peer that cannot call, or a rollback that the peer may not know of yet.
+        That is something to send, a ping, a peer that cannot call, or that a route waits for, or a rollback that the
+        peer may not know of yet.
         """
         if self.suspended is not None:
             return not self._told
-        return self.keeps_touch or self.pings > 0 or self.is_sending
+        return self.keeps_touch or self.is_awaited or self.pings > 0 or self.is_sending
 
     @property
     def is_sending(self) -> bool:
@@ -436,11 +444,14 @@ class Link:
         """A session is open."""
         self.patience.handle_opened(now_ns)
         self.dialer.handle_opened()
+        self.contact.handle_opened(now_ns)
         self.silent = ""
         self.idle = False
         self.sessions += 1
 
-    def handle_closed(self, now_ns: int, *, unanswered: bool, idle: bool = False, not_stored: bool = False) -> None:
+    def handle_closed(
+        self, now_ns: int, *, unanswered: bool, idle: bool = False, not_stored: bool = False, silent: bool = False
+    ) -> None:
         """The session is gone; wait a little longer each time in a row, unless it had ended as idle.
 
         Args:
@@ -449,13 +460,16 @@ class Link:
                 comes back must not wait for ours.
             idle: it ended because there was nothing to send.
             not_stored: it ended because packets had arrived but were not stored.
+            silent: it ended because the peer was silent for the ack timeout.
         """
-        settled, spacing_ns, spaced_ns = idle, 0, now_ns
+        settled, spacing_ns, spaced_ns, heard_ns = idle, 0, now_ns, now_ns
         if self.conversation is not None:
             ended = self.conversation.session.stats()
             self.resends += ended.resends
             # A peer may call a session idle that has packets which the peer has not seen.
             settled = idle and not ended.unacked
+            if silent:
+                heard_ns -= ended.policy.ack_timeout_ns(ended.probe_ns or 0)
             if self.conversation.known is None:
                 spacing_ns = self.dialer.spacing_ns(now_ns)
                 spaced_ns = self.conversation.session.said_at_ns + spacing_ns
@@ -463,6 +477,8 @@ class Link:
             else:
                 self.idle = idle
         self.conversation = None
+        if not settled:
+            self.contact.handle_lost(heard_ns)
         wait_ns = self.patience.handle_closed(now_ns, unanswered=unanswered, settled=settled, not_stored=not_stored)
         self.retry_at_ns = end_ns(max(now_ns + wait_ns, spaced_ns), spacing_ns)
         if not self.busy:
@@ -506,6 +522,13 @@ class Links(dict[str, Link]):
             self[peer].wake()
         for name, link in self.items():
             link.keeps_touch = self.calls or name in wanted
+
+    def call(self, peers: Collection[str]) -> None:
+        """Routes wait until these peers are back, and for no others."""
+        for peer in peers:
+            self[peer].wake()
+        for name, link in self.items():
+            link.is_awaited = name in peers
 
     def handle_opened(self, link: Link, now_ns: int) -> None:
         """A session serves a link; suspend it if the node lacks acknowledged messages and the setting is "error"."""

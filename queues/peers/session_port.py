@@ -52,6 +52,10 @@ class SessionPort(Protocol):
         """How long a datagram is on its way to the peer, as far as is known."""
 
     @property
+    def heard_at_ns(self) -> int:
+        """When a datagram of the peer came last."""
+
+    @property
     def is_unanswered(self) -> bool:
         """Whether this end has been trying to connect for a while."""
 

@@ -540,7 +540,9 @@ class Outbox:
         for link in awake:
             if link.conversation is not None:
                 link.conversation.wake()
-            elif link.busy and now_ns >= link.retry_at_ns:
+                continue
+            link.contact.handle_wanted(now_ns, wanted=link.busy or link.suspended is not None)
+            if link.busy and now_ns >= link.retry_at_ns:
                 wanting.append(link)
             elif link.busy:
                 self._deadlines.set(link, link.retry_at_ns)
@@ -944,14 +946,15 @@ class Outbox:
         idle: bool = False,
         not_stored: bool = False,
         lost: bool = False,
+        silent: bool = False,
     ) -> None:
         """The session of a link is gone: packets that are not freed are resent; see ``Link``.
 
         ``unanswered``: it was never open because there was no answer. ``idle``: there was nothing to send, and streams
         that wait for an order ack go on waiting. ``not_stored``: packets had arrived but were not stored. ``lost``: the
-        fate of sent packets is in doubt.
+        fate of sent packets is in doubt. ``silent``: nothing came for the ack timeout.
         """
-        link.handle_closed(now_ns, unanswered=unanswered, idle=idle, not_stored=not_stored)
+        link.handle_closed(now_ns, unanswered=unanswered, idle=idle, not_stored=not_stored, silent=silent)
         self.handle_size(link)
         self.retirement.handle_room(link.peer)
         hands_back = lost and self._settings.reconnect.after_session_lost == "hand back"

@@ -116,7 +116,7 @@ def test_without_any_rule_messages_wait_for_a_peer_of_that_name() -> None:
 
 def test_every_rule_that_applies_is_explained() -> None:
     """The first one counts."""
-    assert Routes(PEERS, ROUTES).explain("plant-c") == [
+    assert Routes(PEERS, ROUTES).explain("plant-c", str) == [
         "the route for plant-c leads by hub, which calls it c.acme",
         "the route for plant-* leads by hub",
         "the route for * leads by gateway",

@@ -190,11 +190,16 @@ class HostPlan:
 
 @dataclass(frozen=True, slots=True)
 class RoutePlan:
-    """The way of one host to another, by indices: messages for ``to`` (-1: for any) go to ``via`` first."""
+    """The way of one host to another, by indices: messages for ``to`` (-1: for any) go to ``via`` first.
+
+    While ``via`` is silent for ``switch_s``, they go to the first of ``others`` that is not.
+    """
 
     host: int
     to: int
     via: int
+    others: tuple[int, ...] = ()
+    switch_s: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,6 +320,7 @@ class Plan:
             ),
             **({"links": [f"{one}-{other}" for one, other in self.links]} if self.links else {}),
             **({"sync": list(self.sync.hosts)} if self.sync.hosts else {}),
+            **({"several_ways": several} if (several := [it.host for it in self.routes if it.others]) else {}),
             "streams": [stream.describe() for stream in self.streams],
             **({"subscribers": [one.describe() for one in self.subscribers]} if self.subscribers else {}),
             **({"away": [one.describe() for one in self.away]} if self.away else {}),

@@ -152,14 +152,21 @@ class _Scene:
         """The routes of a host; one for any destination comes last."""
         mine = sorted((route for route in routes if route.host == host), key=lambda route: route.to < 0)
         names = [host.name for host in self.plan.hosts]
-        return tuple(self._route(host, names[route.to] if route.to >= 0 else "*", names[route.via]) for route in mine)
+        return tuple(
+            self._route(
+                host,
+                names[route.to] if route.to >= 0 else "*",
+                [names[via] for via in (route.via, *route.others)],
+                route.switch_s,
+            )
+            for route in mine
+        )
 
-    def _route(self, host: int, to: str, via: str) -> Route:
+    def _route(self, host: int, to: str, via: str | list[str], switch_s: float = 1.0) -> Route:
         """A route of a host, with a synchronous link if the plan says so."""
         sync = self.plan.sync
-        if host not in sync.hosts:
-            return Route(to, via, onward_interval_s=sync.interval_s)
-        return Route(to, via, link="sync", downgrade_after_s=sync.age_s, onward_interval_s=sync.interval_s)
+        route = Route(to, via, onward_interval_s=sync.interval_s, switch_after_s=switch_s)
+        return replace(route, link="sync", downgrade_after_s=sync.age_s) if host in sync.hosts else route
 
     def _lose_notes(self, index: int) -> None:
         """A machine was without power: nobody knows which messages were in hand there."""

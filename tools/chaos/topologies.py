@@ -38,6 +38,8 @@ COUNT_MAX: Final = 40
 """Messages of a stream: each passes several disks."""
 RETIRE_S: Final = (0.01, 0.3, 3.0)
 """Less than the pauses between the messages of most streams, as long, and longer."""
+SWITCH_S: Final = (0.05, 0.5, 2.0)
+"""Less than the absences of gateways, as long as most, and longer than many."""
 _ENDS_S = (2, 4, 4, 8)
 _CRASHES = ("kill", "kill", "power-loss")
 
@@ -54,6 +56,7 @@ class Topology:
         relays: hosts that pass messages on.
         switches: routes that replace others of the same host and destination, while messages are on their way.
         lost: senders to a host that no way leads to, and that host.
+        gateways: relays of which each leads everywhere.
     """
 
     hosts: int
@@ -63,6 +66,7 @@ class Topology:
     relays: tuple[int, ...]
     switches: tuple[RoutePlan, ...] = ()
     lost: tuple[tuple[int, int], ...] = ()
+    gateways: tuple[int, ...] = ()
 
 
 def _line(hosts: int) -> Topology:
@@ -79,7 +83,7 @@ def _diamond() -> Topology:
     """0 reaches 3 by 1, and by 2 after the switch; answers go the other way."""
     return Topology(
         4, ((0, 1), (0, 2), (1, 3), (2, 3)), (RoutePlan(0, 3, 1), RoutePlan(3, 0, 2)), ((0, 3), (3, 0)), (1, 2),
-        switches=(RoutePlan(0, 3, 2), RoutePlan(0, 3, 1), RoutePlan(3, 0, 1)),
+        switches=(RoutePlan(0, 3, 2), RoutePlan(0, 3, 1), RoutePlan(3, 0, 1)), gateways=(1, 2),
     )  # fmt: skip
 
 
@@ -124,7 +128,7 @@ def draw_relayed(seed: int, random: Random) -> Plan:
         tuple(sorted(faults, key=lambda fault: fault.at_ns)), end_ns, routes=topology.routes, links=topology.links,
         sync=_draw_sync(topology, random),
     )  # fmt: skip
-    return _end_soon(plan, random)
+    return _draw_ways(topology, _end_soon(plan, random), random)
 
 
 def _end_soon(plan: Plan, random: Random) -> Plan:
@@ -134,6 +138,27 @@ def _end_soon(plan: Plan, random: Random) -> Plan:
     retire_s = random.choice(RETIRE_S)
     hosts = [replace(host, settings=replace(host.settings, retire_after_s=retire_s)) for host in plan.hosts]
     return replace(plan, hosts=tuple(hosts))
+
+
+def _draw_ways(topology: Topology, plan: Plan, random: Random) -> Plan:
+    """In half of the plans with gateways each is a way of every route, and they die in turn; drawn last, as above."""
+    if not topology.gateways or random.random() >= KIND_SHARE:
+        return plan
+    switch_s = random.choice(SWITCH_S)
+    routes = [
+        replace(it, others=tuple(one for one in topology.gateways if one != it.via), switch_s=switch_s)
+        for it in plan.routes
+    ]
+    faults = [fault for fault in plan.faults if fault.kind != "reroute"]
+    at_ns = random.randrange(SECOND)
+    for turn in range(random.randint(2, 6)):
+        down_ns = random.randrange(MS, 3 * SECOND)
+        gateway = topology.gateways[turn % len(topology.gateways)]
+        faults.append(Fault(at_ns, random.choice(_CRASHES), gateway, for_ns=down_ns))
+        # The next dies before this one is back, as it comes back, or later.
+        at_ns += round(down_ns * random.choice([0.5, 1.0, 2.0]))
+    faults = [fault for fault in faults if fault.at_ns < plan.faults_end_ns]
+    return replace(plan, routes=tuple(routes), faults=tuple(sorted(faults, key=lambda fault: fault.at_ns)))
 
 
 def _draw_sync(topology: Topology, random: Random) -> SyncPlan:

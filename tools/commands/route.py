@@ -1,5 +1,6 @@
 """``triack route``: by which neighbours messages of a node, and of others that it relays for, go."""
 
+import re
 from dataclasses import asdict
 from pathlib import Path
 
@@ -38,7 +39,7 @@ def list_routes(*, data: Path, as_json: bool) -> int:
             for it in routes:
                 click.echo(json_line(asdict(it)))
         elif routes:
-            rows = [[it.to, it.via, it.link, it.rename or "-"] for it in routes]
+            rows = [[it.to, ", ".join(it.ways), it.link, it.rename or "-"] for it in routes]
             write_table(("TO", "VIA", "LINK", "WHICH CALLS IT"), rows)
         return 0
 
@@ -79,8 +80,10 @@ def _refusal(peer: Peer, name: str, reasons: list[str], routes: list[Route]) -> 
         return f"access-denied: {peer.name} may send by way of this node to {allowed} (triack trust add --may-relay)"
     if not reasons:
         return f"no-route: no peer has the name {name}, and no route is for it"
-    leads_back = any(it.via == peer.name and reasons[0].startswith(f"the route for {it.to} leads by") for it in routes)
-    return f"route-loop: {reasons[0]}, which sent it" if leads_back else ""
+    # No name has a comma or a colon.
+    leads_by = [re.split("[,:]", reasons[0].partition(f"the route for {it.to} leads by ")[2])[0] for it in routes]
+    leads_back = peer.name in leads_by
+    return f"route-loop: {reasons[0].partition(': ')[0]}, which sent it" if leads_back else ""
 
 
 async def _routes_of(node: Host) -> list[Route]:
@@ -106,12 +109,16 @@ def purge(*, data: Path, name: str) -> int:
 
 
 def read_routes(values: tuple[str, ...]) -> list[Route]:
-    """The routes of ``--route``, such as ``plant-*=hub`` or ``plant-*=hub,seal``. Raises UsageError."""
+    """The routes of ``--route``, such as ``plant-*=hub``, ``plant-*=hub,seal`` or ``plant-*=hub+hub-2``.
+
+    Raises:
+        UsageError: such a value is no route.
+    """
     routes = []
     for value in values:
         to, separator, way = value.rpartition("=")
         via, comma, seal = way.partition(",")
         if not separator or seal != ("seal" if comma else ""):
-            raise UsageError(f"--route {value}: write it as TO=VIA or TO=VIA,seal, such as --route 'plant-*=hub'")
-        routes.append(Route(to, via, seal=bool(comma)))
+            raise UsageError(f"--route {value}: write it as TO=VIA[+VIA][,seal], such as --route 'plant-*=hub'")
+        routes.append(Route(to, via.split("+") if "+" in via else via, seal=bool(comma)))
     return routes

@@ -68,8 +68,8 @@ _APART = ("window",)
     "--route",
     "routes",
     multiple=True,
-    metavar="TO=VIA[,seal]",
-    help="Messages for TO go by the peer VIA, perhaps sealed; in order.",
+    metavar="TO=VIA[+VIA][,seal]",
+    help="Messages for TO go by the peer VIA, or the first that answers, perhaps sealed; in order.",
 )
 @click.option("--policy", metavar="POLICY", help="Acknowledge as `triack policy list` has it.")
 @click.option("--window", metavar="PACKETS", help='Packets of a session without acknowledgement; or "auto".')

@@ -77,6 +77,9 @@ def _write(node: Host, stats: triack.NodeStats, sort: str) -> None:
         rows.sort(key=(lambda row: -int(row[3])) if sort == "waiting" else (lambda row: row[1]))
     if rows:
         write_table(("PEER", "LINK", "ADDRESS", "ON THE WAY", "OLDEST", "WAITS FOR"), rows)
+    if stats.ways:
+        ways = [[it.to, it.via, ", ".join(it.ways), it.why] for it in stats.ways]
+        write_table(("ROUTE FOR", "GOES BY", "OF", "WHY"), ways)
     if stats.holds:
         held = [[it.peer, it.queue, it.delivery.label, it.reason] for it in stats.holds]
         write_table(("NO ROOM FOR", "TO QUEUE", "CLASS", "AS"), held)

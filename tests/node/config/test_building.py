@@ -171,6 +171,14 @@ def test_routes_are_in_their_order_and_each_mistake_has_its_line(tmp_path: Path)
     ]
 
 
+def test_a_route_may_have_several_neighbours(tmp_path: Path) -> None:
+    """As a list; each of them is checked."""
+    text = '[[routes]]\nto = "cloud"\nvia = ["gw1", "gw2"]\nswitch_after_s = "2 s"\n'
+    assert read(tmp_path, text).routes == (Route("cloud", ["gw1", "gw2"], switch_after_s=2),)
+    (said,) = problems_of(tmp_path, text.replace("gw2", "gw1"))
+    assert said.startswith("triack.toml:3: routes.0.via: is ['gw1', 'gw1']: name 1 to 8 neighbours, each once")
+
+
 def test_a_part_that_its_owner_refuses_is_told_at_the_part(tmp_path: Path) -> None:
     (told,) = problems_of(tmp_path, "[limits]\nmemory_bytes = 5\n[limits.transit_quota]\nwhen_full = 'reject'\n")
     assert told.startswith("triack.toml:4: limits.transit_quota: when_full must be hold")

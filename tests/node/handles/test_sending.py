@@ -299,6 +299,12 @@ async def test_another_process_has_the_same_verbs(tmp_path: Path) -> None:
         await client.set_routes([triack.Route("c*", via="gateway")])
         assert sensor.routes() == [triack.Route("c*", via="gateway")]
         assert await client.explain_route("cloud") == ["the route for c* leads by gateway"]
+        both = triack.Route("d*", via=["gateway", "cloud"])
+        await client.set_routes([triack.Route("c*", via="gateway"), both])
+        assert await client.routes() == sensor.routes() == [triack.Route("c*", via="gateway"), both]
+        assert await client.explain_route("d") == ["the route for d* leads by gateway: gateway comes first"]
+        assert (await client.stats()).ways == sensor.stats().ways
+        assert sensor.stats().ways == [triack.WayStats("d*", ("gateway", "cloud"), "gateway", "gateway comes first")]
         assert await client.purge_transit("cloud") == 0
         assert (await client.stats()).transit == []
 

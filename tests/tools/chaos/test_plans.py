@@ -201,6 +201,16 @@ def test_every_promise_is_kept_over_synchronous_links() -> None:
         assert outcome.violations == [], seed
 
 
+@pytest.mark.slow
+def test_every_promise_is_kept_while_gateways_die_in_turn() -> None:
+    """Of the diamonds whose routes have both gateways; messages go by the other one in some of them."""
+    plans = [plan for plan in map(draw, SEEDS) if any(route.others for route in plan.routes)]
+    assert 35 <= len(plans) <= 65
+    outcomes = [run_seed(plan.seed) for plan in plans[:2]]
+    assert [outcome.violations for outcome in outcomes] == [[], []]
+    assert all(b'"rerouted"' in b"".join(outcome.logs.values()) for outcome in outcomes)
+
+
 # Rarities: a share of the seeds has some, each of them comes, and the rest of a plan stays as it was.
 
 RARE_KINDS = {"move", "rotate", "revoke", *STRANGE}

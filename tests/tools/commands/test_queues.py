@@ -342,9 +342,14 @@ def test_a_route_that_leads_back_is_named(tmp_path: Path) -> None:
     at = ("--data", tmp_path / "hub")
     key = run_route("keygen", "--data", tmp_path / "sensor")[0]
     run_route("trust", "add", "sensor", key, "--may-relay", "*", *at)
-    with triack.sync.open("hub", data=tmp_path / "hub", routes=[triack.Route("*", via="sensor")]):
+    with triack.sync.open("hub", data=tmp_path / "hub", routes=[triack.Route("*", via="sensor")]) as hub:
         looped = run_route("route", "test", "cloud", "--from", "sensor", *at, code=1)
         assert looped == ["route-loop: the route for * leads by sensor, which sent it"]
+        hub.set_routes([triack.Route("*", via=["sensor", "other"])])
+        assert run_route("route", "test", "cloud", "--from", "sensor", *at, code=1) == looped
+        hub.set_routes([triack.Route("*", via=["other", "sensor"])])
+        assert run_route("route", "test", "cloud", "--from", "sensor", *at)
+        assert "*   other, sensor  async  -" in run_route("route", "list", *at)
         failed = command("route", "test", "cloud", "--from", "nobody", *at)
         assert "the node has no such peer" in message_of(failed)
 
@@ -354,6 +359,7 @@ def test_routes_are_read_as_they_are_written() -> None:
         triack.Route("plant-*", via="hub"),
         triack.Route("*", "gateway"),
     ]
+    assert read_routes(("cloud=gw1+gw2,seal",)) == [triack.Route("cloud", ["gw1", "gw2"], seal=True)]
     assert read_routes(("plant-*=hub,seal",)) == [triack.Route("plant-*", "hub", seal=True)]
     for value in ("hub", "plant-*=hub,", "plant-*=hub,sealed"):
         with pytest.raises(UsageError, match="write it as TO=VIA"):

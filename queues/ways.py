@@ -1,0 +1,187 @@
+"""Which of the neighbours of a route takes its messages: the first that answers.
+
+Promise: a neighbour that has been silent for the time of the route gives way to the next, and takes its messages back
+when it has been well for as long. So one that comes and goes more often than that changes nothing, and no route changes
+more often than once in that time, unless the neighbour in use is silent and another one answers.
+
+    USED --silent for the time--> LEFT (called all the time) --well for the time--> USED
+
+A neighbour is silent while this node wants a session with it and has none. Nothing is known of one that this node does
+not want to talk to; it counts as one that may answer. What is behind a neighbour does not matter: one that answers, and
+cannot pass anything on, is not silent.
+
+Nothing of this outlives the process: a start begins with the first neighbour.
+"""
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+
+from triack.base.news import WayChanged
+from triack.base.units import SECOND
+from triack.queues.routes import RouteChoice, Routes
+
+__all__ = ["Contact", "Ways", "choose"]
+
+
+@dataclass(slots=True)
+class Contact:
+    """What this node knows of a neighbour: whether it answers.
+
+    Attributes:
+        well_since_ns: since when each session with it was good, or ended because there was nothing to send; or None.
+        silent_since_ns: since when a session with it is wanted and there is none; None if there is one, or none is
+            wanted.
+        heard_at_ns: when something came from it last.
+    """
+
+    well_since_ns: int | None = None
+    silent_since_ns: int | None = None
+    heard_at_ns: int = 0
+
+    def handle_opened(self, now_ns: int) -> None:
+        """A session is open."""
+        self.silent_since_ns, self.heard_at_ns = None, now_ns
+        if self.well_since_ns is None:
+            self.well_since_ns = now_ns
+
+    def handle_lost(self, since_ns: int) -> None:
+        """A session is over, and not because there was nothing to send; or a call got no answer."""
+        self.well_since_ns = None
+        if self.silent_since_ns is None:
+            self.silent_since_ns = since_ns
+
+    def handle_wanted(self, now_ns: int, *, wanted: bool) -> None:
+        """There is no session with it; is one wanted?"""
+        if not wanted:
+            self.silent_since_ns = None
+        elif self.silent_since_ns is None:
+            self.silent_since_ns = now_ns
+
+    def is_silent(self, after_ns: int, now_ns: int) -> bool:
+        """Whether it has been silent for that long."""
+        return self.silent_since_ns is not None and now_ns - self.silent_since_ns >= after_ns
+
+    def is_well(self, after_ns: int) -> bool:
+        """Whether it has answered for that long, and not only been silent without notice."""
+        since_ns = self.well_since_ns
+        return since_ns is not None and self.silent_since_ns is None and self.heard_at_ns - since_ns >= after_ns
+
+
+ASKS = 4
+"""Questions in the time that counts: one that comes and goes within it is found out, as it does not answer one."""
+_UNKNOWN = Contact()
+"""Of a neighbour with which this node has had nothing to do."""
+
+
+def choose(index: int, contacts: Sequence[Contact], after_ns: int, now_ns: int) -> int:
+    """The neighbour to use from now on, by its index.
+
+    Args:
+        index: of the one in use.
+        contacts: what is known of each, the one to prefer first.
+        after_ns: the time that counts.
+        now_ns: the clock.
+    """
+    for earlier in range(index):
+        if contacts[earlier].is_well(after_ns):
+            return earlier
+    if not contacts[index].is_silent(after_ns, now_ns):
+        return index
+    for other, contact in enumerate(contacts):
+        if contact.is_well(0):
+            return other
+    # All before it are called already, without success.
+    for later in range(index + 1, len(contacts)):
+        if not contacts[later].is_silent(after_ns, now_ns):
+            return later
+    return index
+
+
+class Ways:
+    """The neighbours in use of all routes that have several.
+
+    Args:
+        routes: the routes, and which neighbours are in use.
+        contact_of: what is known of a neighbour; None for nothing.
+        call: from now on, call these neighbours, and no others, even if there is nothing to send to them.
+        ask: ask a neighbour whether it is still there, if there is a session with it.
+
+    Attributes:
+        news: see ``take_news``.
+    """
+
+    __slots__ = ("_ask", "_call", "_contact_of", "_looked_ns", "_routes", "news")
+
+    def __init__(
+        self,
+        routes: Routes,
+        contact_of: Callable[[str], Contact | None],
+        call: Callable[[Collection[str]], None],
+        ask: Callable[[str], None],
+    ) -> None:
+        self._routes = routes
+        self._contact_of = contact_of
+        self._call = call
+        self._ask = ask
+        self._looked_ns = 0
+        self.news: list[WayChanged] = []
+
+    def handle_routes_changed(self) -> None:
+        """The routes are others: call what is preferred to what is in use, and nothing else."""
+        choices = self._routes.choices.values()
+        self._call({via for choice in choices for via in choice.ways[: choice.index]})
+
+    def handle_time(self, now_ns: int) -> bool:
+        """Look at all of them. Returns whether another neighbour is in use of some route."""
+        changed, self._looked_ns = False, now_ns
+        for choice in self._routes.choices.values():
+            index = choose(choice.index, self._contacts(choice), choice.after_ns, now_ns)
+            if index != choice.index:
+                before, choice.index = choice.via, index
+                self.news.append(WayChanged(choice.ways, choice.via, before))
+                changed = True
+            if choice.index and now_ns >= choice.ask_at_ns:
+                choice.ask_at_ns = now_ns + choice.after_ns // ASKS
+                for via in choice.ways[: choice.index]:
+                    self._ask(via)
+        if changed:
+            self.handle_routes_changed()
+        return changed
+
+    def next_deadline(self) -> int | None:
+        """When ``handle_time`` must be called at the latest, or None."""
+        earliest: int | None = None
+        for choice in self._routes.choices.values():
+            contacts = self._contacts(choice)
+            silent_ns = contacts[choice.index].silent_since_ns
+            over_ns = 0 if silent_ns is None else silent_ns + choice.after_ns
+            for at_ns in (over_ns, choice.ask_at_ns if choice.index else 0):
+                if at_ns > self._looked_ns:
+                    earliest = at_ns if earliest is None else min(earliest, at_ns)
+        return earliest
+
+    def _contacts(self, choice: RouteChoice) -> list[Contact]:
+        return [self._contact_of(via) or _UNKNOWN for via in choice.ways]
+
+    def explain(self, choice: RouteChoice, now_ns: int) -> str:
+        """Why the neighbour that is in use is that one."""
+        contacts = self._contacts(choice)
+        told = [_say(via, it, choice.after_ns, now_ns) for via, it in zip(choice.ways, contacts, strict=True)]
+        if choice.index:
+            return ", ".join(told[: choice.index])
+        return told[0] if contacts[0].silent_since_ns is not None else f"{choice.via} comes first"
+
+    def take_news(self) -> list[WayChanged]:
+        """The events since the last call."""
+        news, self.news = self.news, []
+        return news
+
+
+def _say(via: str, contact: Contact, after_ns: int, now_ns: int) -> str:
+    """How a neighbour is, in words."""
+    if contact.silent_since_ns is not None:
+        return f"{via} has been silent for {(now_ns - contact.silent_since_ns) / SECOND:.0f} s"
+    if contact.well_since_ns is not None:
+        back_s = (contact.heard_at_ns - contact.well_since_ns) / SECOND
+        return f"{via} has been back for {back_s:.0f} s of {after_ns / SECOND:g} s"
+    return f"{via} has not answered yet"
