@@ -25,6 +25,8 @@ from triack.node.config.reload import may_change
 from triack.node.config.values import write_value
 from triack.session.protocol.states import FAILURES, CloseReason
 from triack.tools.commands.config import header_of
+from triack.tools.replay.causes.cause import Cause, Some
+from triack.tools.replay.causes.table import CAUSES
 from triack.tools.replay.checks.catalogue import CHECKS, MACHINES
 
 __all__ = ["pages"]
@@ -107,6 +109,14 @@ code.
 
 {checks}
 
+## Causes
+
+Each record here says something that must have a cause. `triack replay` looks for another record about the same packets,
+of one of these kinds. *Now* stands for the same moment, in which one commit is written in any order. A finding counts
+only if no log is missing, and none is cut short, that could have the cause.
+
+{causes}
+
 ## Machines
 
 Each state machine that makes a promise, and the checks that watch what it did. A machine that is added must be added
@@ -176,6 +186,10 @@ def _checks() -> str:
     kinds = [(f"`{name}`", kind.why) for name, kind in HARMLESS.items()]
     return CHECKS_PAGE.format(
         checks=_table(("check", "what must hold", "why it matters", "the rule is from", "a violation shows"), found),
+        causes=_table(
+            ("record", "needs", "where and when", "check", "a violation says"),
+            [(_some(it.says), _facts(it), it.where, f"`{it.check}`", it.evidence) for it in CAUSES],
+        ),
         machines=_table(("machine", "watched by"), machines),
         rules=_table(("machine", "rules", "watched by, or why not"), rules),
         harmless=_table(("kind", "why no promise depends on it"), kinds),
@@ -184,6 +198,24 @@ def _checks() -> str:
 
 def _codes(names: Iterable[str]) -> str:
     return ", ".join(f"`{name}`" for name in names)
+
+
+def _facts(cause: Cause) -> str:
+    return ", or ".join(f"{it.words}: {'; '.join(map(_some, it.by))}" for it in cause.needs)
+
+
+def _some(some: Some) -> str:
+    """Say which records of an event are meant."""
+    said = [f"`{name}` {_values(name, values)}" for name, values in some.fields.items()]
+    said += [f"`{name}` not {_values(name, values)}" for name, values in some.but.items()]
+    said += [{"origin": "at its origin", "other": "not at its origin"}[some.at]] if some.at else []
+    event = {"~acked": "ack_received", "~stored": "store_ack_received"}.get(some.event, some.event)
+    return f"`{event}`" + (f" ({', '.join(said)})" if said else "")
+
+
+def _values(name: str, values: Iterable[object]) -> str:
+    shown = sorted(f"{it:#06x}" if name == "message_class" else str(it).lower() for it in values)
+    return " or ".join(shown)
 
 
 def _by_watch(rules: dict[str, Watch]) -> dict[Watch, list[str]]:

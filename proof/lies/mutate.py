@@ -49,7 +49,7 @@ def lies_about(log: Log, start: tuple[str, int], at: int) -> Iterator[Lie]:
     truth = mine[at]
 
     def lie(kind: str, part: list[Record], said: Record, field: str = "", *, renumber: bool = True) -> Lie:
-        told = _renumbered(part) if renumber else part
+        told = renumbered(part) if renumber else part
         records = [record for key, some in log.items() for record in (told if key == start else some)]
         return Lie(kind, truth["event"], field, start, at, records, truth, said)
 
@@ -80,7 +80,7 @@ def splices(log: Log, other: Log) -> Iterator[Lie]:
                 shift = mine[at - 1]["at_ns"] - rest[0]["at_ns"] + 1
                 offset = mine[0]["wall_ns"] - mine[0]["at_ns"]
                 rest = [{**it, "at_ns": it["at_ns"] + shift, "wall_ns": it["at_ns"] + shift + offset} for it in rest]
-                told = _renumbered(mine[:at] + rest)
+                told = renumbered(mine[:at] + rest)
                 records = [record for key, some in log.items() for record in (told if key == start else some)]
                 yield Lie("splice", rest[0]["event"], "", start, at, records, mine[at], rest[0])
 
@@ -97,7 +97,7 @@ def claims(log: Log) -> Iterator[Lie]:
             kept = {name: last[name] for name in _PLACE}
             common = {name: mine[1][name] for name in KEPT if name in mine[1]}
             said = {**common, **kept, "event": "position_recovered", "number": last["last"]}
-            told = _renumbered([*mine[:2], said, *mine[2:]])
+            told = renumbered([*mine[:2], said, *mine[2:]])
             records = [record for key, some in log.items() for record in (told if key == start else some)]
             yield Lie("claim", "position_recovered", "", start, 1, records, mine[1], said)
 
@@ -155,7 +155,8 @@ def _cut(counts: list[list[int]], begin: int, end: int) -> list[list[int]]:
     return found
 
 
-def _renumbered(records: list[Record]) -> list[Record]:
+def renumbered(records: list[Record]) -> list[Record]:
+    """The records with serials that have no gaps."""
     first = records[0]["n"] if records[0]["n"] == 1 or not records else 1
     return [record if record["n"] == n else {**record, "n": n} for n, record in enumerate(records, start=first)]
 

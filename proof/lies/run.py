@@ -134,7 +134,7 @@ RIGHT: dict[str, set[str]] = {
     "queue_paused": set(),
     "queue_resumed": set(),
     "queue_quota_set": set(),
-    "journaled": {"journal_complete", "journal_twice", "claims"},
+    "journaled": {"journal_complete", "journal_early", "journal_twice", "claims"},
     "journal_asked": {"journal_complete", "journal_twice", "claims"},
 }  # fmt: skip
 """By event, the checks that may find a lie about it: those of what it says. Checks of the whole record come on top."""

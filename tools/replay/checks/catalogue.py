@@ -126,6 +126,12 @@ CHECKS: Final[dict[str, Check]] = {
         "decisions/0097",
         "the message",
     ),
+    "journal_early": Check(
+        "A copy is of a message that a reader was handed, or that an acknowledgement of its class has freed.",
+        "An audit would show as delivered what is lost if the node dies now.",
+        "decisions/0097",
+        "the message",
+    ),
     # Administration messages.
     "admin_ack_missing": Check(
         "Each message in its queue, and each settled one, is told of to a sender that asked for that.",
@@ -140,7 +146,7 @@ CHECKS: Final[dict[str, Check]] = {
         "the message, and what was told again",
     ),
     "admin_ack_made_up": Check(
-        "A sender is told only what it asked for, and that a message was received only if it was handed out.",
+        "A sender is told only what it asked for, and only what has happened at the node that tells of it.",
         "It would take work for done that nobody has begun.",
         "MS-MQQB 3.1.7.15",
         "the packet, and what was told",
@@ -534,8 +540,8 @@ MACHINES: Final[dict[str, tuple[str, ...]]] = {
     "queues/remote/peer_subscriptions": ("subscriber_twice",),
     "queues/streams/group_commit": ("store_ack_before_commit", "order_ack_before_commit"),
     "queues/mailboxes/expiry": ("expired",),
-    "queues/journals/journals": ("journal_complete", "journal_twice"),
-    "queues/streams/sent_copies": ("journal_complete", "journal_twice"),
+    "queues/journals/journals": ("journal_complete", "journal_early", "journal_twice"),
+    "queues/streams/sent_copies": ("journal_complete", "journal_early", "journal_twice"),
     "queues/manager/admin_desk": ("admin_ack_missing", "admin_ack_twice", "admin_ack_made_up"),
     "queues/mailboxes/mailbox": ("not_handed", "unmarked", "duplicates_delivered", "order", "priority_order"),
     "session/congestion/send_window": ("window", "wire", "ack_unreceived", "ack_timeout", "silence"),

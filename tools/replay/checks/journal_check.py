@@ -10,19 +10,24 @@ acknowledgement, and its session went on, so its store had not failed.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
 from triack.tools.replay.checks.findings import UNSENT_NS, Due, LaneReporter, Output, Record, awake, settled
 from triack.tools.replay.checks.incoming_check import Receiver
 from triack.tools.replay.log.ranges import RangeSet
-from triack.tools.replay.log.schema import EXPRESS
+from triack.tools.replay.log.schema import EXPRESS, RECOVERABLE
 from triack.tools.replay.log.weights import Weights
 
 __all__ = ["SENT_JOURNAL", "Copies"]
 
 SENT_JOURNAL: Final = "$journal"
 """The queue that records of copies of sent messages name."""
+
+Behind = Mapping[int, Collection[tuple[RangeSet, int]]]
+"""By sequence, packets that a relay has passed on, and when it did so last, by the wall clock."""
+BODY_NS: Final = 1_000_000_000
+"""Within this time a node has read the body of a packet from its disk, which a copy may have to wait for."""
 
 Packet = tuple[int, int]
 """A sequence, and a number in it."""
@@ -37,11 +42,6 @@ class Copies(LaneReporter):
         copied: the same of those that are: the start that said so last, what that said, and what earlier ones did.
         is_relayed: whether relays pass its packets on.
     """
-
-    # The defaults of states that an earlier version wrote. Packets that an acknowledgement has freed in this start, by
-    # its record.
-    is_relayed = False
-    _freed: dict[Packet, Record] | None = None
 
     def __init__(self, node: str, origin: str, stream: int, out: Output) -> None:
         super().__init__(origin, stream, out)
@@ -59,6 +59,11 @@ class Copies(LaneReporter):
         # Packets with a copy of which this start has settled messages: then the commit of that copy did not return.
         self._settled_now: set[tuple[str, int, int]] = set()
         self._start = 0
+        self.is_relayed = False
+        # Packets that an acknowledgement has freed in this start, by its record; and store acks of a relay, which
+        # may free them.
+        self._freed: dict[Packet, Record] | None = None
+        self._stored: list[Record] = []
         # Whether a relay answers for packets: what ends there is freed here without a copy.
         self._excused = False
 
@@ -76,6 +81,7 @@ class Copies(LaneReporter):
         self._recovered = {}
         self._settled_now = set()
         self._freed = None
+        self._stored = []
 
     def handle_other(self, record: Record) -> None:
         """The start has said all that it found."""
@@ -84,28 +90,46 @@ class Copies(LaneReporter):
             gone, self._there = self._there - found, self._there & found
             self._judge_gone(record, gone, settled(self._node, 1, self._start))
 
-    def finish(self, record: Record, later: Due, peers: Collection[str]) -> None:
+    def finish(self, record: Record, later: Due, peers: Collection[str], behind: Behind) -> None:
         """Judge what a later start did not find, if there is one, and what the last one freed; more records may follow.
 
         Args:
             record: the last one of the node.
             later: holds if the node has started again after it.
             peers: the nodes to which it has sent packets.
+            behind: what relays have passed on.
         """
+        for it in self._stored:
+            self._judge_passed(it, behind.get(it["sequence"], ()))
         # Of several peers it is not known whose session says that the store has not failed.
         peer = next(iter(peers)) if len(peers) == 1 else ""
-        for (sequence, number), freed in (self._freed or {}).items() if peer and not self._excused else ():
+        for (sequence, number), freed in (self._freed or {}).items() if not self._excused else ():
             if (sequence, number) in self._there and self._is_silent(sequence, number):
-                begin_ns, end_ns = freed["at_ns"], freed["at_ns"] + UNSENT_NS
-                had = Due("open", self._node, self._start, peer, begin_ns, end_ns)
-                dues = had, awake(freed, begin_ns, end_ns), settled(self._node, self._start, self._start)
-                evidence = "freed long ago, and its sender asked for a copy, of which nothing is said"
-                self._at(freed, "journal_complete", evidence, sequence, *dues, number=number)
+                self._judge_silent(freed, sequence, number, peer)
         if self._found is not None:
             self._judge_gone(record, self._there - self._found, later, settled(self._node, 1, self._start))
         # A later start, which has no record of the stream, has found nothing of it, unless its log has lost its end.
         later = later._replace(incarnation=later.incarnation + 1)
         self._judge_gone(record, self._there, later, settled(self._node))
+
+    def _judge_passed(self, record: Record, passed: Collection[tuple[RangeSet, int]]) -> None:
+        """Relays have passed on what a store ack is about, and said nothing of it: the link is not synchronous."""
+        for numbers, wall_ns in passed:
+            at_ns = max(record["at_ns"], wall_ns - record["wall_ns"] + record["at_ns"])
+            for span in numbers.overlap(record["first"], record["last"]):
+                self.handle_freed({**record, "at_ns": at_ns, "passed": True}, *span)
+
+    def _judge_silent(self, freed: Record, sequence: int, number: int, peer: str) -> None:
+        """Nothing is said of a copy of what was freed: it must be said in time, and before a stop in good order."""
+        begin_ns, own = freed["at_ns"], (self._node, self._start)
+        stopped = Due("stopped", *own), Due("log", *own, end_ns=begin_ns + BODY_NS)
+        had = Due("open", *own, peer, begin_ns, begin_ns + UNSENT_NS), awake(freed, begin_ns, begin_ns + UNSENT_NS)
+        # That a link waits for no word of its relay is known when none has come in all that time.
+        ways = (*((had,) if peer else ()), *(() if freed.get("passed") else (stopped,)))
+        for way in ways:
+            evidence = "freed long ago, and its sender asked for a copy, of which nothing is said"
+            dues = *way, settled(self._node, self._start, self._start)
+            self._at(freed, "journal_complete", evidence, sequence, *dues, number=number)
 
     def _judge_gone(self, record: Record, gone: set[Packet], *dues: Due) -> None:
         """Packets are not on the disk of their origin any more: their copies are in its journal."""
@@ -181,8 +205,19 @@ class Copies(LaneReporter):
     def handle_stored(self, record: Record, weights: Weights) -> None:
         """A store ack frees recoverable packets. That of a relay may not, nor that of a part."""
         first, last = record["first"], record["last"]
-        if not self.is_relayed and weights.get(first - 1) != 0:
+        if weights.get(first - 1) == 0:
+            return
+        if self.is_relayed:
+            self._stored.append(record)
+        else:
             self.handle_freed(record, first, last)
+
+    def _free_stored(self, record: Record) -> None:
+        """A store ack of a relay has freed what is copied now, so the link waits for no more, and all others are."""
+        for it in self._stored:
+            if it["sequence"] == record["sequence"]:
+                self.handle_freed(record, it["first"], it["last"])
+        self._stored = [it for it in self._stored if it["sequence"] != record["sequence"]]
 
     def _is_silent(self, sequence: int, number: int) -> bool:
         """Whether nothing is said of a copy that a message of a packet asks for."""
@@ -209,6 +244,8 @@ class Copies(LaneReporter):
         queue, sequence, number, place = record["queue"], record["sequence"], record["number"], record["place"]
         if queue == SENT_JOURNAL and not self.is_origin:
             self._at(record, "claims", "copied another node's messages as sent by itself", sequence, number=number)
+        elif queue == SENT_JOURNAL and record["kept"] and record["class"] == RECOVERABLE and self._stored:
+            self._free_stored(record)
         for packets, messages in record["counts"]:
             for each in range(number, number + packets):
                 span = place, place + messages - 1

@@ -67,6 +67,13 @@ class Messages:
             del self.parts[number]
         return taken
 
+    def missing(self, first: int, last: int) -> list[Span]:
+        """Return the packets from first to last that have no message here."""
+        left = RangeSet(self.whole.missing(first, last))
+        for number in self.parts:
+            left.take(number, number)
+        return list(left)
+
     def numbers(self) -> Iterator[int]:
         """Yield the packets that have any message here."""
         yield from self.parts

@@ -22,7 +22,7 @@ from triack.tools.replay.checks.findings import Output
 
 State = TypeVar("State")
 
-_LAYOUT: Final = 11
+_LAYOUT: Final = 12
 """The format of a checkpoint; goes up when what is kept, or in which files, changes within a version."""
 _HEAD: Final = f"triack replay checkpoint, version {__version__}, layout {_LAYOUT}\n".encode()
 """Another version may have other judges: it judges everything again."""
@@ -184,6 +184,7 @@ class _PartReader(_Reader):
 
     ROOMS = (
         "triack.tools.replay.judges.",
+        "triack.tools.replay.causes.",
         "triack.tools.replay.checks.",
         "triack.tools.replay.topics.",
         "triack.tools.replay.transit.",

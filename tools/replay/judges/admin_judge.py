@@ -157,12 +157,6 @@ def judge_asking(
                 evidence = f"told {message_class:#06x}, for which no message of the packet asked"
                 dues = of_origin(origin, record)
                 it.report(record, "admin_ack_made_up", evidence, sequence, number, *dues)
-            known = receivers[it.node].sequences.get(sequence) if it.node in receivers else None
-            was_handed = known is not None and bool(known.out.any.overlap(number, number))
-            # Express streams are forgotten while their messages wait.
-            if message_class == RECEIVED and record["class"] != EXPRESS and not was_handed:
-                evidence = "told that a message was received, and never handed it out"
-                it.report(record, "admin_ack_made_up", evidence, sequence, number, settled(it.node))
     for node, incoming in receivers.items() if asked else ():
         if node in last:
             _judge_missing(asking.get(node) or asking[origin].of(node), incoming, asked, last[node], given_up)

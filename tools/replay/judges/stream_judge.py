@@ -14,6 +14,8 @@ from typing import ClassVar, Final, TypeVar
 from triack.base.printable import counted
 from triack.base.printable import printable as _shown
 from triack.base.session_log import SETTINGS
+from triack.tools.replay.causes.engine import Causes, Sides
+from triack.tools.replay.causes.table import CAUSES_OF, FACTS_BY
 from triack.tools.replay.checks.commits import Commit, Commits
 from triack.tools.replay.checks.findings import (
     EVER,
@@ -89,6 +91,7 @@ class StreamJudge(LaneReporter):
         self._relays: dict[str, Passing] = {}
         self._asking: dict[str, Asking] = {}
         self._copies: dict[str, Copies] = {}
+        self._causes = Causes(origin, stream, out)
         self._stories: defaultdict[int, Story] = defaultdict(Story)
         self._starts: dict[str, int] = {}
         self._lives: dict[str, Record] = {}
@@ -155,6 +158,7 @@ class StreamJudge(LaneReporter):
     def see(self, record: Record) -> None:
         """Look at the next record."""
         node, event = record["node"], record["event"]
+        self._causes.handle_time(node, record["at_ns"], self._sides)
         if event == "life":
             self._on_life(record)
             return
@@ -166,9 +170,16 @@ class StreamJudge(LaneReporter):
             self._note_names(record)
             if node in self._recovering:
                 self._end_recovery(record)
+        if event in CAUSES_OF:
+            self._causes.judge(record, self._sides())
         self._SEES[event](self, record)
+        if event in FACTS_BY:
+            self._causes.note(record)
         if node == self._origin:
             self._sender(node).look(record)
+
+    def _sides(self) -> Sides:
+        return Sides(self._receivers, self._relays, self._senders)
 
     def _end_recovery(self, record: Record) -> None:
         """A start has reported all that it found once it logs anything else."""
@@ -372,8 +383,9 @@ class StreamJudge(LaneReporter):
 
     def _on_onward_ack_sent(self, record: Record) -> None:
         self._told.setdefault((record["node"], record["peer"]), record)
-        if record["ranges"]:
-            self._relay(record["node"]).handle_onward_ack_sent(record)
+        relay = self._relay(record["node"])
+        relay.tells_onward = True
+        relay.handle_onward_ack_sent(record)
 
     def _on_onward_ack_received(self, record: Record) -> None:
         if record["node"] == self._origin:
@@ -485,6 +497,7 @@ class StreamJudge(LaneReporter):
         """Merge another judge of the stream, of nodes that follow this one's in order."""
         self._senders |= other._senders
         self._receivers |= other._receivers
+        self._causes.join(other._causes)
         self._asking |= other._asking
         self._copies |= other._copies
         self._relays |= other._relays
@@ -530,6 +543,7 @@ class StreamJudge(LaneReporter):
         """Take over what a judge of all nodes knows of one, and perhaps what no single node has said."""
         self._senders, self._receivers = _only(node, whole._senders), _only(node, whole._receivers)
         self._relays = _only(node, whole._relays)
+        self._causes.only(node, whole._causes)
         self._asking = _only(node, whole._asking)
         self._copies = _only(node, whole._copies)
         self._starts, self._lives = _only(node, whole._starts), _only(node, whole._lives)
@@ -560,7 +574,8 @@ class StreamJudge(LaneReporter):
         for node, copies in self._copies.items():
             if node in self._last:
                 peers = {peer for sender, peer in self._hops if sender == node}
-                copies.finish(self._last[node], self._later(node), peers)
+                copies.finish(self._last[node], self._later(node), peers, self._behind())
+        self._causes.finish(self._sides(), self._takers)
         self._judge_names()
         self._judge_ends()
         self._judge_removals()
@@ -575,6 +590,14 @@ class StreamJudge(LaneReporter):
             removals[removal["sequence"]].append(removal)
         since_ns = [self._judge_story(sequence, story, removals[sequence]) for sequence, story in self._stories.items()]
         self._count_flow(min(filter(None, since_ns), default=0))
+
+    def _behind(self) -> dict[int, list[tuple[RangeSet, int]]]:
+        """What relays have passed on of each sequence, and when; nothing if one tells its neighbour of it."""
+        behind = defaultdict[int, list[tuple[RangeSet, int]]](list)
+        for relay in self._relays.values() if not any(it.tells_onward for it in self._relays.values()) else ():
+            for sequence, known in relay.sequences.items():
+                behind[sequence].append((known.onward, known.onward_ns))
+        return behind
 
     def _judge_ends(self) -> None:
         """Check that nothing was forgotten that its origin had not ended."""

@@ -34,11 +34,13 @@ class Passed:
         held: what is here.
         given_up: what goes no further from here.
         onward: what is stored behind here, in this start.
+        onward_ns: when that was known last, by the wall clock.
         heard: what the next hop of a synchronous link has passed on, in this start.
     """
 
     __slots__ = (
-        "acked", "again", "beyond", "brought", "cls", "given_up", "heard", "held", "onward", "sent", "since", "taken",
+        "acked", "again", "beyond", "brought", "cls", "given_up", "heard", "held", "onward", "onward_ns", "sent",
+        "since", "taken",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -48,6 +50,7 @@ class Passed:
         self.held = RangeSet()
         self.given_up = RangeSet()
         self.onward = RangeSet()
+        self.onward_ns = 0
         self.heard = RangeSet()
         # By session: what it carried to the next hop, and of which the ack has come that frees.
         self.sent: defaultdict[str, RangeSet] = defaultdict(RangeSet)
@@ -93,6 +96,8 @@ class Passing(Side[Passed]):
         # The last start before this one whose log mentions the stream, and what this one has found on its disk.
         self._before = 0
         self._found: dict[int, RangeSet] | None = None
+        # Whether it has told a neighbour what is stored behind it, as it does over synchronous links alone.
+        self.tells_onward = False
 
     def _begin(self) -> Passed:
         return Passed()
@@ -278,6 +283,7 @@ class Passing(Side[Passed]):
             self._judge_ack(record, known)
             if not record.get("sync"):
                 known.onward.add(first, last)
+                known.onward_ns = record["wall_ns"]
         if reason in GIVEN_UP:
             known.given_up.add(first, last)
         for low, high, since_ns in known.drop(first, last):

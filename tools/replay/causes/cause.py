@@ -1,0 +1,92 @@
+"""The words of the table of causes: facts, which records establish, and causes, which say what a record needs.
+
+A fact is a set of packets of one stream at one node. The sides of a stream keep those that they need anyway; a ``Book``
+(``engine.py``) keeps the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Final, NamedTuple
+
+from triack.tools.replay.checks.findings import Record
+from triack.tools.replay.log.ranges import Span
+
+__all__ = ["ANYWHERE", "HERE", "NOW", "Cause", "Fact", "Some", "spans_of"]
+
+HERE: Final = "before, at the same node"
+NOW: Final = "before or now, at the same node"
+ANYWHERE: Final = "before, at the same node"
+
+
+class Some(NamedTuple):
+    """Some of the records of an event.
+
+    Attributes:
+        event: which.
+        fields: by field, the values of which it has one; None stands for a field that is not there.
+        but: the same, of records that are not meant.
+        at: of which nodes: ``origin``, ``other``, or all.
+    """
+
+    event: str
+    fields: Mapping[str, Collection[object]] = {}
+    but: Mapping[str, Collection[object]] = {}
+    at: str = ""
+
+    def has(self, record: Record) -> bool:
+        """Whether a record of the event is one of these."""
+        if self.at and (record["node"] == record["origin"]) != (self.at == "origin"):
+            return False
+        if any(record.get(name) in values for name, values in self.but.items()):
+            return False
+        return all(record.get(name) in values for name, values in self.fields.items())
+
+
+class Fact(NamedTuple):
+    """Something that is true of packets at a node.
+
+    Attributes:
+        words: what, for the page of checks.
+        by: the records that establish it.
+        side: which side of a stream keeps it: ``receivers``, ``relays`` or ``senders``; empty: a book does.
+        kept: the names of what that side keeps for a sequence.
+        up_to: whether a record says it of all packets up to its own.
+        passes: whether it is true at the moment of its record alone.
+    """
+
+    words: str
+    by: tuple[Some, ...]
+    side: str = ""
+    kept: tuple[str, ...] = ()
+    up_to: bool = False
+    passes: bool = False
+
+
+class Cause(NamedTuple):
+    """What a record needs.
+
+    Attributes:
+        says: the records.
+        needs: facts, of which one must be true of each of its packets.
+        where: ``HERE``, ``NOW`` or ``ANYWHERE``.
+        check: the check that is broken without one.
+        evidence: what a violation says.
+    """
+
+    says: Some
+    needs: tuple[Fact, ...]
+    where: str
+    check: str
+    evidence: str
+
+
+def spans_of(record: Record) -> list[Span]:
+    """The packets that a record is about."""
+    if "ranges" in record:
+        return [(first, last) for first, last in record["ranges"]]
+    if "first" in record:
+        return [(record["first"], record["last"])]
+    number = record["number"]
+    packets = sum(packets for packets, _ in record["counts"]) if "counts" in record else 1
+    return [(number, number + packets - 1)]

@@ -1,0 +1,160 @@
+"""Compares the records of one stream with the table of causes, as they are read.
+
+A cause is looked at when its record is read, if the same node must have shown it before; with the node's next moment,
+where one commit holds both, in any order; and at the end, where any node may show it. Facts are kept as ranges of
+packets, and so is all that waits for the end but the records of single words, as order acks are.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+from triack.tools.replay.causes.cause import HERE, NOW, Cause, Fact, spans_of
+from triack.tools.replay.causes.table import CAUSES_NAMED, CAUSES_OF, FACTS_BY
+from triack.tools.replay.checks.findings import Due, LaneReporter, Output, Record, settled
+from triack.tools.replay.log.ranges import RangeSet, Span
+
+__all__ = ["Causes", "Sides"]
+
+
+class Sides(NamedTuple):
+    """What the sides of a stream keep, by node."""
+
+    receivers: Mapping[str, Any]
+    relays: Mapping[str, Any]
+    senders: Mapping[str, Any]
+
+
+class Book:
+    """What one node has said of one stream.
+
+    Attributes:
+        at_ns: when it said something last of what passes.
+        facts: packets, by the words of a fact and the sequence.
+        passing: the same of what is true at that moment alone.
+        moment: records of this moment, each with the evidence of a cause.
+        words: records whose cause any node may show, by its evidence, and their sequence and packets.
+    """
+
+    __slots__ = ("at_ns", "facts", "moment", "passing", "words")
+
+    def __init__(self) -> None:
+        self.at_ns = 0
+        self.facts: dict[tuple[str, int], RangeSet] = {}
+        self.passing: dict[tuple[str, int], RangeSet] = {}
+        self.moment: list[tuple[str, Record]] = []
+        self.words: dict[tuple[str, int, int, int], Record] = {}
+
+
+class Causes(LaneReporter):
+    """Judges what the records of one stream need."""
+
+    def __init__(self, origin: str, stream: int, out: Output) -> None:
+        super().__init__(origin, stream, out)
+        self._books: defaultdict[str, Book] = defaultdict(Book)
+
+    def handle_time(self, node: str, at_ns: int, sides: Callable[[], Sides]) -> None:
+        """A record of a node is written: the moment before may be over."""
+        book = self._books.get(node)
+        if book is None:
+            return
+        if book.moment and book.moment[0][1]["at_ns"] != at_ns:
+            self._judge_moment(book, sides())
+            book.moment.clear()
+        if book.passing and book.at_ns != at_ns:
+            book.passing.clear()
+
+    def judge(self, record: Record, sides: Sides) -> None:
+        """Find what a record needs and its node has not shown, or keep it until that is known."""
+        for cause in CAUSES_OF[record["event"]]:
+            if not cause.says.has(record):
+                continue
+            if cause.where == HERE:
+                self._judge_cause(cause, record, sides)
+            elif cause.where == NOW:
+                self._books[record["node"]].moment.append((cause.evidence, record))
+            else:
+                for span in spans_of(record):
+                    self._books[record["node"]].words.setdefault((cause.evidence, record["sequence"], *span), record)
+
+    def note(self, record: Record) -> None:
+        """Keep what causes may need."""
+        for fact, some in FACTS_BY[record["event"]]:
+            if some.has(record):
+                book = self._books[record["node"]]
+                book.at_ns = record["at_ns"]
+                facts = book.passing if fact.passes else book.facts
+                known = facts.setdefault((fact.words, record["sequence"]), RangeSet())
+                for first, last in spans_of(record):
+                    known.add(1 if fact.up_to else first, last)
+
+    def _judge_moment(self, book: Book, sides: Sides) -> None:
+        for evidence, record in book.moment:
+            # A process that dies in the midst of it has not written all.
+            due = Due("log", record["node"], record["incarnation"], end_ns=record["at_ns"])
+            self._judge_cause(CAUSES_NAMED[evidence], record, sides, due)
+
+    def _judge_cause(self, cause: Cause, record: Record, sides: Sides, *dues: Due) -> None:
+        node, sequence = record["node"], record["sequence"]
+        dues = *dues, settled(node, last=record["incarnation"])
+        for span in spans_of(record):
+            for low, high in self._lacking(cause.needs, (node,), sequence, span, sides):
+                self._at(record, cause.check, cause.evidence, sequence, *dues, number=low, last=high)
+
+    def _lacking(
+        self, needs: Iterable[Fact], nodes: Iterable[str], sequence: int, span: Span, sides: Sides
+    ) -> list[Span]:
+        """Return the packets of a span of which no fact is true at any of these nodes."""
+        left = [span]
+        for fact in needs:
+            for node in nodes:
+                for known in self._known(fact, node, sequence, sides):
+                    left = [part for some in left for part in known.missing(*some)]
+                    if not left:
+                        return left
+        return left
+
+    def _known(self, fact: Fact, node: str, sequence: int, sides: Sides) -> Iterator[RangeSet]:
+        if not fact.side:
+            book = self._books.get(node)
+            if book is not None:
+                known = (book.passing if fact.passes else book.facts).get((fact.words, sequence))
+                yield from () if known is None else (known,)
+            return
+        side = getattr(sides, fact.side).get(node)
+        state = side.sequences.get(sequence) if side is not None else None
+        yield from () if state is None else (attrgetter(name)(state) for name in fact.kept)
+
+    # ---- the whole stream
+
+    def finish(self, sides: Sides, takers: Callable[[Record], tuple[Due, ...]]) -> None:
+        """Judge what only all records show; more of them may follow.
+
+        Args:
+            sides: what the sides of the stream keep.
+            takers: the dues that no log lacks what happened behind the node of a record, before that.
+        """
+        for book in self._books.values():
+            self._judge_moment(book, sides)
+            for key in [key for key in book.words if not self._unproven(key, sides)]:
+                del book.words[key]
+            for key, record in book.words.items():
+                for low, high in self._unproven(key, sides):
+                    cause = CAUSES_NAMED[key[0]]
+                    self._at(record, cause.check, *key[:2], *takers(record), number=low, last=high)
+
+    def _unproven(self, key: tuple[str, int, int, int], sides: Sides) -> list[Span]:
+        evidence, sequence, first, last = key
+        return self._lacking(CAUSES_NAMED[evidence].needs, self._books, sequence, (first, last), sides)
+
+    def join(self, other: Causes) -> None:
+        """Take over what is known of other nodes."""
+        self._books |= other._books
+
+    def only(self, node: str, whole: Causes) -> None:
+        """Take over what is known of one node."""
+        if node in whole._books:
+            self._books[node] = whole._books[node]

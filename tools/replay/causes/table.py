@@ -1,0 +1,107 @@
+"""The table of causes: what each record that says something needs, where, and what excuses that it is not there.
+
+``docs/checks.md`` prints it. A row costs nothing but for records of its event.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from triack.tools.replay.causes.cause import HERE, NOW, Cause, Fact, Some
+from triack.tools.replay.log.schema import EXPRESS, RECOVERABLE, TRANSACTIONAL
+
+__all__ = ["CAUSES", "CAUSES_NAMED", "CAUSES_OF", "FACTS_BY"]
+
+ARRIVED_CLASS: Final = 0x0002
+RECEIVED_CLASS: Final = 0x4000
+EXPIRED_ON_THE_WAY: Final = 0x8002
+PURGED_CLASS: Final = 0xC001
+EXPIRED_CLASS: Final = 0xC002
+REFUSED_CLASS: Final = 0xC004
+"""Message classes of [MS-MQMQ] 2.2.18.1.6."""
+ON_THE_WAY: Final = frozenset({*range(0x8000, 0x8008), *range(0x8009, 0x800C)})
+"""Those that say that a message did not come to its queue."""
+
+ARRIVED: Final = Fact("it has arrived", (Some("packet_received"),), "receivers", ("arrived",))
+HANDED: Final = Fact("it was handed out", (Some("handed"),), "receivers", ("out.any", "out.chosen"))
+SETTLED: Final = Fact("its reader was done with it", (Some("settled"),), "receivers", ("settling.done",))
+EXPIRED: Final = Fact("it has expired in its queue", (Some("expired"),))
+PURGED: Final = Fact("it was purged from its queue", (Some("purged"),))
+TOO_LATE: Final = Fact(
+    "it was given up as expired",
+    tuple(Some(event, {"reason": ("expired",)}) for event in ("removed", "transit_freed")),
+)
+GIVEN_UP: Final = Fact(
+    "it was given up", (Some("removed"), Some("transit_freed", {"reason": ("rejected", "expired", "purged")}))
+)
+REFUSED: Final = Fact("it was refused", (Some("rejected"), Some("route_refused")), "receivers", ("refused_ever",))
+FREED: Final = Fact(
+    "an acknowledgement of its class has freed it",
+    (Some("~acked", {"class": (EXPRESS,)}), Some("~stored", {"class": (RECOVERABLE,)}), Some("onward_ack_received")),
+)
+ORDERED: Final = Fact("an order ack has freed it", (Some("order_ack_received"),), up_to=True)
+LOCAL: Final = Fact("it is in a queue of its own node", (Some("committed", at="origin"),))
+ASKED_NOW: Final = Fact(
+    "its sender has asked at the same moment, for a queue of its own node", (Some("journal_asked"),), passes=True
+)
+
+CAUSES: Final[tuple[Cause, ...]] = (
+    # Administration messages.
+    Cause(
+        Some("admin_ack_queued", {"message_class": (ARRIVED_CLASS,)}, at="other"), (ARRIVED,), HERE,
+        "admin_ack_made_up", "told that a message is in its queue, and it had not arrived",
+    ),
+    Cause(
+        Some("admin_ack_queued", {"message_class": (RECEIVED_CLASS,)}), (HANDED,), NOW,
+        "admin_ack_made_up", "told that a message was received, and never handed it out",
+    ),
+    Cause(
+        Some("admin_ack_queued", {"message_class": (RECEIVED_CLASS,), "class": (RECOVERABLE, TRANSACTIONAL)}),
+        (SETTLED,), NOW,
+        "admin_ack_made_up", "told that a message was received, and its reader was not done with it",
+    ),
+    Cause(
+        Some("admin_ack_queued", {"message_class": (REFUSED_CLASS,)}), (HANDED,), NOW,
+        "admin_ack_made_up", "told that its reader has refused a message, and never handed it out",
+    ),
+    Cause(
+        Some("admin_ack_queued", {"message_class": (EXPIRED_CLASS,)}), (EXPIRED,), NOW,
+        "admin_ack_made_up", "told that a message has expired in its queue, and it had not",
+    ),
+    Cause(
+        Some("admin_ack_queued", {"message_class": (PURGED_CLASS,)}), (PURGED,), NOW,
+        "admin_ack_made_up", "told that a message was purged from its queue, and it was not",
+    ),
+    Cause(
+        Some("admin_ack_queued", {"message_class": (EXPIRED_ON_THE_WAY,)}), (TOO_LATE,), NOW,
+        "admin_ack_made_up", "told that a message has expired on its way, and had not given it up for that",
+    ),
+    Cause(
+        Some("admin_ack_queued", {"message_class": ON_THE_WAY - {EXPIRED_ON_THE_WAY}}), (GIVEN_UP, REFUSED), NOW,
+        "admin_ack_made_up", "told that a message does not come to its queue, and had not given it up",
+    ),
+    # Journals.
+    Cause(
+        Some("journaled", {"queue": ("$journal",), "kept": (True,)}, at="origin"),
+        (FREED, ORDERED, LOCAL, ASKED_NOW), HERE,
+        "journal_early", "copied as sent, and no acknowledgement had freed it",
+    ),
+    Cause(
+        Some("journaled", {"kept": (True,)}, but={"queue": ("$journal",)}), (HANDED,), NOW,
+        "journal_early", "copied as taken from its queue, and nobody had been handed it",
+    ),
+)  # fmt: skip
+"""All of them, by kind."""
+
+CAUSES_OF: Final = {
+    event: [it for it in CAUSES if it.says.event == event] for event in {it.says.event for it in CAUSES}
+}
+"""By event."""
+CAUSES_NAMED: Final = {it.evidence: it for it in CAUSES}
+"""By their evidence."""
+_FACTS: Final = {fact.words: fact for cause in CAUSES for fact in cause.needs if fact.by and not fact.side}
+FACTS_BY: Final = {
+    event: [(fact, some) for fact in _FACTS.values() for some in fact.by if some.event == event]
+    for event in {some.event for fact in _FACTS.values() for some in fact.by}
+}
+"""By event, the facts that a book keeps."""
