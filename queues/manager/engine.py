@@ -189,8 +189,6 @@ class Engine(Steering):
         self.inbox.on_refused = self.remote.handle_refused
         self._router = self._make_router()
         self._transmitter = self._make_transmitter()
-        # Whether gathering what to send has perhaps found work for the disk.
-        self._stirred = False
         self._newsworthy = self._find_newsworthy()
         self._restore(content, now_ns)
 
@@ -784,7 +782,7 @@ class Engine(Steering):
 
     def _report(self, conversation: Conversation, now_ns: int) -> None:
         if self._router.take(conversation, now_ns):
-            self._stirred = True
+            self.jobs.stirred = True
 
     def _close(self, conversation: Conversation, reason: CloseReason, now_ns: int) -> None:
         conversation.session.close(reason)
@@ -902,13 +900,13 @@ class Engine(Steering):
             self._advance_topics(now_ns)
         # The disk takes longest, so its job starts first.
         self._start_job(effects, now_ns)
-        self._stirred = False
+        self.jobs.stirred = False
         sends = self._gather(now_ns)
         # Express messages may have come into topics meanwhile, and go on.
         if self.queues.notices.has_topics and self._advance_topics(now_ns):
             sends += self._gather(now_ns)
         self.watching.handle_time(now_ns)
-        if self._stirred or self.outbox.wanting:
+        if self.jobs.stirred or self.outbox.wanting:
             self._start_job(effects, now_ns)
         self._write_records(effects, now_ns)
         effects += self.news.take()
@@ -942,14 +940,14 @@ class Engine(Steering):
         """Everything to send now, with its address."""
         if self.failure is None:
             if self.outbox.unpacked:
-                self._stirred = True
+                self.jobs.stirred = True
                 self.outbox.pack_express(self.jobs.turn(now_ns))
             self.inbox.send_order_acks(self._transmitter.route, now_ns)
             if self.transits.is_used:
-                self._stirred = True
+                self.jobs.stirred = True
                 self.transits.go(now_ns)
             if not self.draining and (wanting := self.outbox.poll_links(now_ns)):
-                self._stirred = True
+                self.jobs.stirred = True
                 self._transmitter.connect(wanting, now_ns)
         return self._transmitter.poll(self._giving, now_ns)
 

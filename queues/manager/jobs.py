@@ -57,6 +57,7 @@ class Jobs:
         journals: as given.
         topics: as given.
         running: the store's current job, or None.
+        stirred: whether what happens after ``start`` has perhaps found work for the disk, so that it is asked again.
     """
 
     __slots__ = (
@@ -76,6 +77,7 @@ class Jobs:
         "group",
         "journals",
         "running",
+        "stirred",
         "topics",
     )
 
@@ -109,6 +111,7 @@ class Jobs:
         self._stops = False
         self._ended = False
         self._runs_adding = False
+        self.stirred = False
 
     def turn(self, now_ns: int) -> Turn:
         """The next commit, for a call at that moment."""
