@@ -42,6 +42,23 @@ def send(out: OutgoingSequence, now_ns: int = 0, limit: int = 1_000) -> list[tup
     return told
 
 
+def test_the_last_order_ack_is_kept_with_how_often_it_came() -> None:
+    """One that is older than another, or of another sequence, is none; resends are counted."""
+    out = make(4)
+    send(out)
+    assert (out.last_ack, out.resends) == (None, 0)
+    out.handle_order_ack(5, 2, 10)
+    assert out.last_ack == (2, 10, 1)
+    out.handle_order_ack(5, 2, 20)
+    out.handle_order_ack(5, 1, 30)
+    out.handle_order_ack(4, 3, 40)
+    assert out.last_ack == (2, 20, 2)
+    out.handle_session_ack(list(out.entries.values()))
+    assert len(out.handle_timer(3_600 * SECOND)) == out.resends == 2
+    out.handle_order_ack(5, 4, 50)
+    assert out.last_ack == (4, 50, 1)
+
+
 def test_a_run_ends_where_something_has_to_be_looked_at() -> None:
     """At a gap, at a body that is only on the disk, and with the first packet of a stream that goes slowly."""
     out = make(9)
