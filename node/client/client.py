@@ -131,8 +131,9 @@ class Client(Asking):
         if self._line.state not in (LineState.NEW, LineState.CLOSED):
             raise UsageError(f"start the client of {self._data}: it is connected already")
         if not PLATFORM.get().control_sockets:
-            why = "nodes have no sockets for other processes in a simulated world, nor on Windows"
-            raise UsageError(f"connect to the node of {self._data}: {why}")
+            raise UsageError(
+                f"connect to the node of {self._data}: nodes have no sockets for other processes on Windows"
+            )
         self._home = asyncio.get_running_loop()
         end = self._home.time() + self._start_timeout_s
         self._line.start()

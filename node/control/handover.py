@@ -21,6 +21,7 @@ from triack.node.control.control_frames import Link, call_once, dial
 from triack.node.files import operator_log
 from triack.node.files.notes import Note, read_note, read_signed_note, write_note
 from triack.node.files.ownership import why_refused
+from triack.node.shell.platform import PLATFORM
 
 __all__ = [
     "PASSING",
@@ -105,7 +106,7 @@ async def find(data: Path, told: Told = operator_log.warning) -> Link | None:
     here would keep it out. The file stays for the next process to remove: a live process may be out of our sight, with
     a ``/tmp`` of its own.
     """
-    if read_note(data, Served, told) is None:
+    if PLATFORM.get().doors is None and read_note(data, Served, told) is None:
         return None
     return await attempt(data, told) or await find_soon(data)
 
@@ -116,6 +117,10 @@ async def attempt(data: Path, told: Told = _tell_nobody) -> Link | None:
     Raises:
         TriackError: a process serves it, and does not accept.
     """
+    doors = PLATFORM.get().doors
+    if doors is not None:
+        streams = doors.dial(data)
+        return None if streams is None else Link(*streams)
     found = read_signed_note(data, Served)
     try:
         return None if found is None else await dial(Path(found[0].control), found[1])

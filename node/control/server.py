@@ -24,6 +24,7 @@ from triack.node.files import operator_log
 from triack.node.files.notes import folder_of
 from triack.node.files.ownership import trusted_users
 from triack.node.handles.verbs import Verbs
+from triack.node.shell.platform import PLATFORM
 
 __all__ = ["ControlServer", "converse"]
 
@@ -55,6 +56,8 @@ class ControlServer:
         self._served: Served | None = None
         self._watch: asyncio.Task[None] | None = None
         self._server: asyncio.Server | None = None
+        self._doors = PLATFORM.get().doors
+        self._retract: Callable[[], None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_closed = False
 
@@ -69,6 +72,9 @@ class ControlServer:
 
     async def _listen(self) -> None:
         """Listen at a new socket, and publish where it is."""
+        if self._doors is not None:
+            self._retract = self._doors.publish(self._data, self._begin)
+            return
         path = make_socket_path()
         server = None
         try:
@@ -96,7 +102,7 @@ class ControlServer:
         """Keep the socket there as long as the node works, and no longer: no process is to wait for a failed node."""
         failed = asyncio.create_task(self._node.failed())
         try:
-            while not (await asyncio.wait((failed,), timeout=LOOK_S))[0]:
+            while not (await asyncio.wait((failed,), timeout=LOOK_S if self._doors is None else None))[0]:
                 await self._listen_again()
         finally:
             failed.cancel()
@@ -121,6 +127,8 @@ class ControlServer:
 
     async def _close(self) -> None:
         self._is_closed = True
+        if self._retract is not None:
+            self._retract()
         if self._served is not None:
             retract(self._data, self._served)
             self._served = None
@@ -138,6 +146,9 @@ class ControlServer:
             operator_log.warning(f"control socket: a process was not served: {error.strerror}")
             writer.transport.abort()
             return
+        self._begin(reader, writer)
+
+    def _begin(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         link = Link(reader, writer)
         if self._is_closed:  # it came while the node closed: nobody would end it
             link.abort()

@@ -2,6 +2,7 @@
 
 from triack.base.checks import LONGEST_LIFE_S, check_between
 from triack.base.units import SECOND
+from triack.testing.doors import Doors
 from triack.testing.ground import Ground
 from triack.tools.sim.disk import Disk, DiskFaults
 from triack.tools.sim.world import WALL_NS
@@ -17,6 +18,7 @@ class Hardware:
         name: its name.
         random: its randomness.
         disk: its disk; ``disk.faults`` says how it misbehaves.
+        doors: its nodes that other processes can reach.
         logs_begun: how many session logs its processes have begun.
     """
 
@@ -25,6 +27,7 @@ class Hardware:
         self.name = name
         self.random = world.time.chance(f"machine {name}")
         self.disk = Disk(world.time.chance(f"disk {name}"))
+        self.doors = Doors(world.loop)
         self._disk_delay = 0.001
         self.logs_begun = 0
         self._wall_offset_ns = WALL_NS

@@ -32,14 +32,24 @@ class Machine(Hardware):
 
     ``with machine:`` lets the nodes that the test itself opens run on it.
 
+    Args:
+        world: its world.
+        name: its name.
+        beside: the machine of which this is a further process; None for a machine of its own.
+
     Attributes:
         name: its name.
         disk: its disk; ``disk.faults`` says how it misbehaves.
         services: its services, in the order of their start.
+        beside: its further processes, which lose power with it.
     """
 
-    def __init__(self, world: Ground, name: str) -> None:
+    def __init__(self, world: Ground, name: str, beside: "Machine | None" = None) -> None:
         super().__init__(world, name)
+        self.beside: list[Machine] = []
+        if beside is not None:
+            self.doors = beside.doors
+            beside.beside.append(self)
         self.services: list[Service] = []
         self.processes: list[SimProcess] = []
         self.works: list[Work] = []
@@ -180,6 +190,8 @@ class Machine(Hardware):
             self._die("power loss", self.disk.lose_power)
         else:
             self.disk.lose_power()
+        for other in self.beside:
+            other.lose_power()
 
     def crash_after(self, effects: int | None, *, power: bool = False) -> None:
         """Crash, or lose power, after this many more effects, before the next one. None: not any more.

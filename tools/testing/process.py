@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import apsw
 
@@ -18,6 +18,7 @@ from triack.base.errors import TriackError, UsageError
 from triack.base.paths import UdpSockets
 from triack.node.files.private_files import Files, MemoryFiles
 from triack.node.shell import platform as real
+from triack.node.shell.platform import Accept, Streams
 from triack.node.shell.stats import NodeStats
 from triack.node.shell.worker import Then, Worker
 from triack.store.store import Store
@@ -162,13 +163,12 @@ class SimProcess(Process, real.Platform):
         on_end: called when its effects end; it ends the process. May be replaced.
 
     Attributes:
-        context: its tasks are made in this context.
         effects: its effects on the outside, until one of them ends it.
         logs: the session logs of its nodes.
         nodes: its nodes by name, each with what gives its counters.
     """
 
-    control_sockets = False
+    control_sockets = True
 
     def __init__(self, machine: Hardware, on_end: Callable[[], None]) -> None:
         super().__init__()
@@ -264,6 +264,22 @@ class SimProcess(Process, real.Platform):
         """Keep it for descriptions of the world; a node that was opened again replaces itself."""
         self.nodes[name] = look
 
+    # ---- nodes for other processes
+
+    @property
+    def doors(self) -> "SimProcess":
+        """It is its own."""
+        return self
+
+    def publish(self, data: Path, accept: Accept) -> Callable[[], None]:
+        """This process serves a data directory. Returns what ends that."""
+        return self.machine.doors.publish(self, data, accept)
+
+    def dial(self, data: Path) -> Streams | None:
+        """Connect to the process of this machine that serves a directory; None when none does."""
+        self.machine.world.loop.check_inside(f"connect to the node of {data}")
+        return self.machine.doors.dial(self, data)
+
     # ---- effects
 
     def note(self, what: bytes) -> None:
@@ -301,6 +317,14 @@ class SimProcess(Process, real.Platform):
 
 class Nowhere(real.Platform):
     """The machine of code that runs in a simulated world, but on none of its machines."""
+
+    @property
+    def doors(self) -> NoReturn:
+        """Refused: raises UsageError."""
+        raise UsageError(
+            "connect to a node: this code runs on no machine of the simulated world; start it with machine.start(...) "
+            "or machine.run(...)"
+        )
 
     def worker(self) -> Worker:
         """Refused, before any other call: raises UsageError."""

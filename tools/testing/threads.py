@@ -62,7 +62,10 @@ class Process:
         is_dead: whether they never will.
         held: due events of the event loop that wait for it.
         belongings: what ends with it.
+        context: its tasks are made in this context.
     """
+
+    context: contextvars.Context
 
     def __init__(self) -> None:
         self.runs = True

@@ -107,16 +107,25 @@ class World(Ground):
         finally:
             self.close()
 
-    def machine(self, name: str) -> Machine:
+    def machine(self, name: str, beside: Machine | None = None) -> Machine:
         """The machine of that name; made when it is first asked for, and by no other call.
+
+        Args:
+            name: its name.
+            beside: a machine. The new one stands for a further process of it: ``triack.connect`` reaches the nodes of
+                that one by their data directories. It crashes and restarts by itself, and loses power with it.
 
         Raises:
             AddressError: others could not name it as a peer.
+            UsageError: it was made before, and beside no machine or another one.
         """
+        if beside is not None:
+            known = self._machines.get(name)
+            _check_beside(name, beside, known is None or known in beside.beside)
         if check_name(name) not in self._machines:
             self.links.hosts.add(name)
             self.keyring.add_machine(name)
-            self._machines[name] = Machine(self, name)
+            self._machines[name] = Machine(self, name, beside)
         return self._machines[name]
 
     @property
@@ -359,3 +368,10 @@ def _describe(error: object) -> str:
 
 def _is_users(task: "asyncio.Task[Any]") -> bool:
     return not task.get_name().startswith("triack-")
+
+
+def _check_beside(name: str, beside: object, fits: bool) -> None:
+    if not isinstance(beside, Machine):
+        raise UsageError(f"machine {name}: beside must be a machine of this world, not {beside!r}")
+    if not fits:
+        raise UsageError(f"machine {name}: it was made before, and not beside machine {beside.name}")

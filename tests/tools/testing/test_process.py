@@ -352,17 +352,6 @@ async def test_what_runs_nowhere_is_named(triack_world: World) -> None:
             triack_world.machine(name)  # type: ignore[arg-type]
 
 
-async def test_no_other_process_is_there_to_connect(triack_world: World, tmp_path: Path) -> None:
-    """A real directory of that name is none of the world's business."""
-
-    async def visit() -> None:
-        async with triack.open("a", data=tmp_path):
-            with pytest.raises(triack.UsageError, match="in a simulated world"):
-                await triack.connect(tmp_path).start()
-
-    await triack_world.machine("a").run(visit())
-
-
 async def test_a_paused_machine_is_late(triack_world: World) -> None:
     ticks: list[float] = []
 
