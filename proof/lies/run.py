@@ -39,8 +39,8 @@ _TOPIC = {
 """The checks of topics: what each record of a topic says decides which subscription gets what."""
 RIGHT: dict[str, set[str]] = {
     "ack_received": _ACKED,
-    "store_ack_received": _ACKED | {"close_without_full_resend", "lost"},
-    "order_ack_received": _ACKED | {"close_without_full_resend", "lost"},
+    "store_ack_received": _ACKED | {"close_without_full_resend", "journal_early", "lost"},
+    "order_ack_received": _ACKED | {"close_without_full_resend", "journal_early", "lost"},
     "ack_sent": _ACKS | {"ack_unsent"},
     "store_ack_sent": _ACKS | {"store_ack_unsent", "store_ack_before_commit", "store_ack_late"},
     "order_ack_sent": _ACKS | {"order_ack_before_commit", "order_ack_late"},
@@ -49,16 +49,20 @@ RIGHT: dict[str, set[str]] = {
         "order", "not_recovered", "express_twice", "order_ack_late", "previous", "rejected", "not_handed",
         "store_ack_late",
     },
-    "handed": {"not_handed", "queue", "claims", "duplicates_delivered", "order", "unmarked", "expired", *_TOPIC},
+    "handed": {
+        "admin_ack_made_up", "journal_early", "not_handed", "queue", "claims", "duplicates_delivered", "order",
+        "unmarked", "expired", *_TOPIC,
+    },
     "settled": {
         "not_handed", "queue", "claims", "duplicates_delivered", "ack_wait", "journal_complete", "journal_twice",
+        "admin_ack_made_up",
         *_TOPIC,
     },
     "returned": {"not_handed", "queue", "claims", "ack_wait", *_TOPIC},
-    "purged": {"not_handed", "queue", "claims"},
+    "purged": {"admin_ack_made_up", "not_handed", "queue", "claims"},
     "admin_ack_asked": {"admin_ack_missing", "admin_ack_made_up", "claims", "queue"},
     "admin_ack_queued": {"admin_ack_missing", "admin_ack_twice", "admin_ack_made_up", "claims", "queue"},
-    "expired": {"not_handed", "queue", "claims", "expired", *_TOPIC},
+    "expired": {"admin_ack_made_up", "not_handed", "queue", "claims", "expired", *_TOPIC},
     "node_started": {
         "claims", "node_life", "ack_timeout", "resend_tiers", "half_window", "order_ack_late", "window", "policy",
     },
@@ -69,7 +73,7 @@ RIGHT: dict[str, set[str]] = {
     "packet_received": {
         "ack_unsent", "store_ack_unsent", "wire", "queue", "claims", "rejected", "silent_end", "previous",
         "half_window", "idle_delay", "at_once", "store_ack_before_commit", "not_handed", "ack_timeout", "silence",
-        "store_ack_late", "idle_close", "idle_open", "hops_step", "previous_raised",
+        "store_ack_late", "idle_close", "idle_open", "hops_step", "previous_raised", "admin_ack_made_up",
     },
     "packet_sent": {
         "hops_step", "hop_limit", "previous_raised", "transit_unsent",
@@ -83,9 +87,12 @@ RIGHT: dict[str, set[str]] = {
         *_TOPIC, "claims", "queue", "forgotten", "ack_unreceived", "resend_tiers", "previous", "gaps", "lost",
         "close_without_full_resend",
     },
-    "rejected": {"rejected", "claims", "store_ack_before_commit", "order_ack_before_commit", "gaps"},
+    "rejected": {
+        "rejected", "rejection_made_up", "claims", "store_ack_before_commit", "order_ack_before_commit", "gaps",
+    },
     "removed": {
         "claims", "queue", "previous", "forgotten", "close_without_full_resend", "gaps", "lost", "resend_tiers",
+        "admin_ack_made_up", "rejection_made_up",
     },
     "ping_sent": {"ack_timeout", "silence", "silent_end"},
     "path_size": {"path_size", "silent_end"},
@@ -100,11 +107,13 @@ RIGHT: dict[str, set[str]] = {
     },
     "transit_freed": {
         "claims", "freed_too_early", "transit_unsent", "transit_forgotten", "lost", "previous_raised", "rejected",
-        "end_overtakes",
+        "end_overtakes", "admin_ack_made_up", "rejection_made_up",
     },
-    "control_relayed": {"claims", "order_ack_made_up", "word_astray", "end_overtakes"},
-    "word_refused": {"claims", "order_ack_made_up"},
-    "route_refused": {"claims", "rejected", "store_ack_before_commit"},
+    "control_relayed": {
+        "claims", "ack_from_nowhere", "order_ack_made_up", "rejection_made_up", "word_astray", "end_overtakes",
+    },
+    "word_refused": {"claims", "order_ack_made_up", "rejection_made_up"},
+    "route_refused": {"claims", "rejected", "rejection_made_up", "store_ack_before_commit"},
     "rerouted": {"resend_tiers", "claims"},
     "onward_sent": {"claims", "word_astray"},
     "onward_received": {"resend_tiers", "claims"},
@@ -135,7 +144,7 @@ RIGHT: dict[str, set[str]] = {
     "queue_resumed": set(),
     "queue_quota_set": set(),
     "journaled": {"journal_complete", "journal_early", "journal_twice", "claims"},
-    "journal_asked": {"journal_complete", "journal_twice", "claims"},
+    "journal_asked": {"journal_complete", "journal_early", "journal_twice", "claims"},
 }  # fmt: skip
 """By event, the checks that may find a lie about it: those of what it says. Checks of the whole record come on top."""
 ANY = {"clock", "clocks", "log_gap", "damaged", "incomplete"}

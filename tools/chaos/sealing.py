@@ -32,7 +32,7 @@ BEGINS_NS: Final = 100 * MS
 """When it begins to lie, at the latest. It goes on until the faults end."""
 HOSTILE: Final = "hostile"
 """The kind of the fault."""
-FINDINGS: Final = frozenset({"order_ack_made_up", "previous_raised"})
+FINDINGS: Final = frozenset({"order_ack_made_up", "previous_raised", "rejection_made_up"})
 """The checks of ``triack replay`` that see what a hostile relay does; it records its packets as it sends them."""
 SUSPECTED: Final = frozenset({"bad-seal", "relay-denied"})
 """Reasons for which messages may become dead letters where a relay is hostile."""

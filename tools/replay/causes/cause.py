@@ -16,7 +16,7 @@ __all__ = ["ANYWHERE", "HERE", "NOW", "Cause", "Fact", "Some", "spans_of"]
 
 HERE: Final = "before, at the same node"
 NOW: Final = "before or now, at the same node"
-ANYWHERE: Final = "before, at the same node"
+ANYWHERE: Final = "at any node"
 
 
 class Some(NamedTuple):
@@ -27,16 +27,20 @@ class Some(NamedTuple):
         fields: by field, the values of which it has one; None stands for a field that is not there.
         but: the same, of records that are not meant.
         at: of which nodes: ``origin``, ``other``, or all.
+        to_origin: whether it must be told to the origin itself.
     """
 
     event: str
     fields: Mapping[str, Collection[object]] = {}
     but: Mapping[str, Collection[object]] = {}
     at: str = ""
+    to_origin: bool = False
 
     def has(self, record: Record) -> bool:
         """Whether a record of the event is one of these."""
         if self.at and (record["node"] == record["origin"]) != (self.at == "origin"):
+            return False
+        if self.to_origin and record["peer"] != record["origin"]:
             return False
         if any(record.get(name) in values for name, values in self.but.items()):
             return False
@@ -72,6 +76,7 @@ class Cause(NamedTuple):
         where: ``HERE``, ``NOW`` or ``ANYWHERE``.
         check: the check that is broken without one.
         evidence: what a violation says.
+        of_one: whether it is enough if one of its packets has it, as of a large message that ends by one of its parts.
     """
 
     says: Some
@@ -79,6 +84,7 @@ class Cause(NamedTuple):
     where: str
     check: str
     evidence: str
+    of_one: bool = False
 
 
 def spans_of(record: Record) -> list[Span]:

@@ -147,8 +147,10 @@ class Causes(LaneReporter):
                     self._at(record, cause.check, *key[:2], *takers(record), number=low, last=high)
 
     def _unproven(self, key: tuple[str, int, int, int], sides: Sides) -> list[Span]:
-        evidence, sequence, first, last = key
-        return self._lacking(CAUSES_NAMED[evidence].needs, self._books, sequence, (first, last), sides)
+        evidence, sequence, *span = key
+        cause = CAUSES_NAMED[evidence]
+        left = self._lacking(cause.needs, self._books, sequence, (span[0], span[1]), sides)
+        return [] if cause.of_one and left != [(span[0], span[1])] else left
 
     def join(self, other: Causes) -> None:
         """Take over what is known of other nodes."""

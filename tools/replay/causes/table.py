@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from triack.tools.replay.causes.cause import HERE, NOW, Cause, Fact, Some
-from triack.tools.replay.log.schema import EXPRESS, RECOVERABLE, TRANSACTIONAL
+from triack.tools.replay.causes.cause import ANYWHERE, HERE, NOW, Cause, Fact, Some
+from triack.tools.replay.log.schema import EXPRESS, FOR_EVER, RECOVERABLE, ROUTE_REASONS, TRANSACTIONAL
 
 __all__ = ["CAUSES", "CAUSES_NAMED", "CAUSES_OF", "FACTS_BY"]
 
@@ -21,6 +21,9 @@ REFUSED_CLASS: Final = 0xC004
 """Message classes of [MS-MQMQ] 2.2.18.1.6."""
 ON_THE_WAY: Final = frozenset({*range(0x8000, 0x8008), *range(0x8009, 0x800C)})
 """Those that say that a message did not come to its queue."""
+
+REJECTIONS: Final = tuple(reason for reason in (*FOR_EVER, "stale-sequence") if reason not in ROUTE_REASONS)
+"""Reasons for which a packet ends only where it was sent to."""
 
 ARRIVED: Final = Fact("it has arrived", (Some("packet_received"),), "receivers", ("arrived",))
 HANDED: Final = Fact("it was handed out", (Some("handed"),), "receivers", ("out.any", "out.chosen"))
@@ -44,6 +47,18 @@ LOCAL: Final = Fact("it is in a queue of its own node", (Some("committed", at="o
 ASKED_NOW: Final = Fact(
     "its sender has asked at the same moment, for a queue of its own node", (Some("journal_asked"),), passes=True
 )
+ANSWERED: Final = Fact("an order ack was given", (Some("order_ack_sent"),))
+TOLD_ORIGIN: Final = Fact(
+    "its origin was told so",
+    (Some("order_ack_sent", to_origin=True), Some("control_relayed", {"kind": ("order-ack",)}, to_origin=True)),
+)
+DECLINED: Final = Fact(
+    "a node does not want it",
+    (
+        Some("rejected", but={"reason": ("duplicate", "hold-full", "held-back")}), Some("route_refused"),
+        Some("transit_freed", {"reason": ("expired", "purged")}),
+    ),
+)  # fmt: skip
 
 CAUSES: Final[tuple[Cause, ...]] = (
     # Administration messages.
@@ -89,6 +104,31 @@ CAUSES: Final[tuple[Cause, ...]] = (
     Cause(
         Some("journaled", {"kept": (True,)}, but={"queue": ("$journal",)}), (HANDED,), NOW,
         "journal_early", "copied as taken from its queue, and nobody had been handed it",
+    ),
+    # Words of a destination, and what relays make of them.
+    Cause(
+        Some("order_ack_received"), (TOLD_ORIGIN,), ANYWHERE,
+        "ack_from_nowhere", "an order ack came to its origin, which no node told it",
+    ),
+    Cause(
+        Some("control_relayed", {"kind": ("order-ack",)}), (ANSWERED,), ANYWHERE,
+        "order_ack_made_up", "passed on an order ack that no destination gave",
+    ),
+    Cause(
+        Some("word_refused", {"kind": ("order-ack",)}), (ANSWERED,), ANYWHERE,
+        "order_ack_made_up", "an order ack came that no destination gave",
+    ),
+    Cause(
+        Some("control_relayed", {"kind": ("reject",)}), (DECLINED,), ANYWHERE,
+        "rejection_made_up", "passed on a rejection that no node wrote",
+    ),
+    Cause(
+        Some("word_refused", {"kind": ("reject",)}), (DECLINED,), ANYWHERE,
+        "rejection_made_up", "a rejection came that no node wrote",
+    ),
+    Cause(
+        Some("removed", {"reason": REJECTIONS}), (DECLINED,), ANYWHERE,
+        "rejection_made_up", "given up as rejected, and no node has rejected it", of_one=True,
     ),
 )  # fmt: skip
 """All of them, by kind."""

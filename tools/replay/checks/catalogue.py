@@ -201,6 +201,12 @@ CHECKS: Final[dict[str, Check]] = {
         "MS-MQQB 3.1.1.6.2; ordering/wire.py",
         "the packets, and what they say",
     ),
+    "rejection_made_up": Check(
+        "A relay passes on only rejections that a node gave, and an origin gives packets up as rejected only for one.",
+        "The messages become dead letters though their destination would have taken them.",
+        "MS-MQQB 3.1.5.8.6",
+        "which packet, and by which node",
+    ),
     "order_ack_made_up": Check(
         "A relay passes on only order acks that a destination gave.",
         "The origin deletes its only copy on that word.",
@@ -517,7 +523,7 @@ MACHINES: Final[dict[str, tuple[str, ...]]] = {
     "ordering/incoming": ("order", "gaps", "previous", "rejected", "recovered_from_nowhere"),
     "ordering/order_ack": ("order_ack_before_commit", "order_ack_late", "ack_taken_back"),
     "ordering/outgoing": ("close_without_full_resend", "queue", "unsent"),
-    "ordering/rejections": ("rejected",),
+    "ordering/rejections": ("rejected", "rejection_made_up"),
     "ordering/tiers": ("resend_tiers",),
     "ordering/onward": ("downgrade_rule", "onward_early"),
     "ordering/transit": (
@@ -529,7 +535,7 @@ MACHINES: Final[dict[str, tuple[str, ...]]] = {
         "previous_raised",
     ),
     "queues/transit/transit_onward": ("onward_early", "word_astray"),
-    "queues/transit/transit_words": ("order_ack_made_up", "word_astray"),
+    "queues/transit/transit_words": ("order_ack_made_up", "rejection_made_up", "word_astray"),
     "queues/transit/transit_ends": ("end_overtakes",),
     "queues/topics/strategies": ("none_rule", "slowest_rule", "discard_rule"),
     "queues/topics/subscription": ("topic_twice", "topic_order", "topic_lost", "ack_wait"),

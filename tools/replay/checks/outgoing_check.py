@@ -18,6 +18,10 @@ from triack.tools.replay.log.schema import EXPRESS, FAILURE_REASONS, RECOVERABLE
 RESEND_LATE_NS: Final = 10_000_000_000
 """A session that has been open for this long has sent what the session before it left behind, whatever else waits."""
 
+SWITCHED_NS: Final = 50_000_000_000
+"""For this long a stream keeps to the way that it was switched to: a relay forgets one that is idle for a minute, and
+then it may go another way again, without a word."""
+
 
 class Sender:
     """One sequence as its sender knows it."""
@@ -67,6 +71,8 @@ class Outgoing(Side[Sender]):
         self._former: set[str] = set()
         # The neighbour by which the stream goes since then, and the other ends of its sessions.
         self._way, self._ends = "", dict[str, tuple[str, str]]()
+        # Its sequence then, and what of that was to be sent from then on: another one may go another way again.
+        self._switched, self._news = 0, RangeSet()
         self._again: dict[int, RangeSet] | None = None
         # The last session that failed, and by sequence what failed sessions carried and no later one did.
         self._last_failed: Record | None = None
@@ -138,6 +144,7 @@ class Outgoing(Side[Sender]):
         self._former.clear()
         self._ends.clear()
         self._rerouted_ns, self._way = 0, ""
+        self._news = RangeSet()
         self._held, self._unsent = False, None
         self._parked.clear()
         self._last_failed = self._last_ended = None
@@ -197,10 +204,24 @@ class Outgoing(Side[Sender]):
             for low, high in sender.queued.overlap(first, last):
                 self._at(record, "queue", "queued again", record["sequence"], number=low, last=high)
             news = [(first, last)]
+            self.handle_news(record)
         sender.queued.add(first, last)
         for span in [(first, last)] if record.get("recovered") else news:
             sender.wanted.add(*span)
         self._tiers.handle_queued(record)
+
+    def handle_news(self, record: Record) -> None:
+        """There are packets to be sent: by the neighbour to which the stream was switched before that, if it was."""
+        is_soon = record["at_ns"] - self._rerouted_ns < SWITCHED_NS
+        if self._way and is_soon and record["sequence"] == self._switched and not record.get("recovered"):
+            self._news.add(record["first"], record["last"])
+
+    def _judge_way(self, record: Record, first: int, last: int) -> None:
+        """Packets left in a session: with the neighbour to which the stream was switched before they were there."""
+        name = self._ends.get(record["session"], ("", self._way))[1]
+        for low, high in self._news.overlap(first, last) if name != self._way else ():
+            evidence = f"sent to {name}, and its stream was switched to {self._way} before it was there"
+            self._at(record, "claims", evidence, record["sequence"], number=low, last=high)
 
     def handle_removed(self, record: Record) -> None:
         """The origin gave packets up."""
@@ -246,6 +267,8 @@ class Outgoing(Side[Sender]):
         if self.is_origin:
             self._judge_send(record, sender, last, carried)
         carried.add(first, last)
+        if self._news and sequence == self._switched:
+            self._judge_way(record, first, last)
         if sequence in self._left:
             self._left[sequence].take(first, last)
         if self.is_origin and record["class"] == TRANSACTIONAL:
@@ -322,6 +345,7 @@ class Outgoing(Side[Sender]):
         self._held, self._rerouted_ns = False, record["at_ns"]
         self._former.update(self._carried)
         self._way = record["peer_name"]
+        self._switched, self._news = record["sequence"], RangeSet()
         if self.is_origin and record["class"] == TRANSACTIONAL:
             self._tiers.handle_rerouted(record["at_ns"], self._sequence(record).wanted)
 

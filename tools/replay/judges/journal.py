@@ -208,6 +208,9 @@ class Journal:
         """A synchronous link changed its mode: only for the age of its oldest packet, and not in the grace."""
         peer, oldest_ns = record["peer_name"], record["oldest_ns"]
         is_down = record["event"] == "link_downgraded"
+        begin_ns = self._first["at_ns"] if self._first["event"] == "node_started" else 0
+        if oldest_ns > record["at_ns"] - begin_ns:
+            self._out.report(record, "claims", f"waits for {oldest_ns} ns, and the node has not run for so long")
         if is_down and oldest_ns <= record["downgrade_after_ns"]:
             said = f"downgraded when its oldest packet had waited for {oldest_ns} ns, of {record['downgrade_after_ns']}"
         elif (

@@ -280,7 +280,8 @@ class SessionJudge(SessionReporter):
         end.takes.add((origin, stream))
         terms = {"threshold": opened["store_ack_threshold"], "most_bytes": opened["store_ack_bytes"]}
         terms["delay_ns"] = opened["store_ack_delay_ns"]
-        self._fact("~taking", record, origin, stream, session=self._session, peer=opened["peer"], **terms)
+        who = {name: opened[name] for name in ("session", "peer", "peer_name")}
+        self._fact("~taking", record, origin, stream, **who, **terms)
 
     def _end_taking(self, end: End, record: Record) -> None:
         for origin, stream in sorted(end.takes or ()):

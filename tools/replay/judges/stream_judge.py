@@ -60,15 +60,15 @@ from triack.tools.replay.transit.transit_check import Passing
 
 Value = TypeVar("Value")
 
-Place = tuple[str, int, int, int]
-
+WORDS: Final = ("order-ack", "reject")
+"""What a relay passes on of a packet."""
 LEAVING: Final = ("handed", "settled", "journaled", "returned", "purged", "expired")
 """Events of messages in a queue, dead letters among them."""
 
 
 NAMELESS: Final = ("admin_ack_asked", "journal_asked", "journaled", "rerouted")
 """Events that say nothing of the names of a stream."""
-TELLS_PRIORITY: Final = ("queued", "committed")
+TELLS_PRIORITY: Final = ("queued", "committed", "handed")
 """Events that say which priority the messages of a stream have."""
 
 
@@ -101,19 +101,14 @@ class StreamJudge(LaneReporter):
         self._hops: set[tuple[str, str]] = set()
         self._brought: set[tuple[str, str]] = set()
         self._removals: list[Record] = []
-        self._order_acks: defaultdict[int, RangeSet] = defaultdict(RangeSet)
-        # (sequence, number) -> node, start, serial and time of the record of an order ack that arrived.
-        self._order_acked: dict[tuple[int, int], Place] = {}
         # (node, peer) -> the first order ack for that peer.
         self._answered: dict[tuple[str, str], Record] = {}
-        # The order acks that relays passed on, as (sequence, number, relay); and (relay, peer) -> the first word passed
-        # on to that peer.
-        self._passed_on: dict[tuple[int, int, str], Record] = {}
+        # (relay, peer) -> the first word passed on to that peer.
         self._told: dict[tuple[str, str], Record] = {}
         # (name, sequence) -> node -> value -> the first record that has it.
         self._said: defaultdict[tuple[str, int], dict[str, dict[object, Record]]] = defaultdict(dict)
         # All names of a record together; most records repeat known ones.
-        self._named: set[tuple[str, int, str | None, str | None, str | None, int | None]] = set()
+        self._named: set[tuple[str | int | None, ...]] = set()
         # The sequences that their origin has ended, and the first record of each that its destination has forgotten.
         self._ended: set[int] = set()
         self._forgotten: dict[int, Record] = {}
@@ -201,7 +196,7 @@ class StreamJudge(LaneReporter):
         # At a relay the name of a peer is that of a neighbour.
         peer_name = get("peer_name") if record["event"] == "queued" else None
         priority = priority_in(record) if record["event"] in TELLS_PRIORITY else None
-        names = record["node"], record["sequence"], get("class"), get("queue"), peer_name, priority
+        names = record["node"], record["sequence"], get("class"), get("queue"), get("final"), peer_name, priority
         if names in self._named or self._stream == DEAD_LETTER_STREAM or record["event"] in NAMELESS:
             # What is asked for is written before the commit that begins the stream, which may never be; what is copied
             # may be in another queue, and so is an old name.
@@ -211,7 +206,7 @@ class StreamJudge(LaneReporter):
             # Nothing of it was ever on the disk, so another stream gets its number if the process dies now.
             return
         self._named.add(names)
-        for name in ("class", "queue", "peer_name"):
+        for name in ("class", "queue", "final", "peer_name"):
             if name in record and (name != "peer_name" or peer_name is not None):
                 values = self._said[(name, record["sequence"])].setdefault(record["node"], {})
                 if record[name] not in values:
@@ -220,7 +215,7 @@ class StreamJudge(LaneReporter):
             self._said[("priority", record["sequence"])].setdefault(record["node"], {}).setdefault(priority, record)
 
     def _judge_names(self) -> None:
-        """Check that all nodes have the same class, queue, address and priority for the stream."""
+        """Check that all nodes have the same class, queue, destination, address and priority for the stream."""
         for (name, sequence), by_node in self._said.items():
             said = [(value, record) for node in sorted(by_node) for value, record in by_node[node].items()]
             for value, record in said[1:]:
@@ -349,6 +344,7 @@ class StreamJudge(LaneReporter):
         if record["node"] in self._asking:
             self._asking[record["node"]].handle_transit(record)
         self._relay(record["node"]).handle_committed(record)
+        self._sender(record["node"]).handle_news(record)
         self._receiver(record["node"]).handle_transit(record)
 
     def _on_transit_freed(self, record: Record) -> None:
@@ -362,21 +358,19 @@ class StreamJudge(LaneReporter):
             if record["kind"] == "end" and node in self._relays:
                 self._relays[node].handle_end_passed(record)
             return
-        if record["kind"] == "order-ack":
-            self._passed_on.setdefault((sequence, record["number"], node), record)
-        elif record["kind"] != "reject":
+        if record["kind"] not in WORDS:
             self._at(record, "claims", f"passed on {record['kind']!r}, which is no word", sequence)
         self._told.setdefault((node, record["peer"]), record)
 
     def _on_refused(self, record: Record) -> None:
         """The origin of sealed packets got a word about them that their destination had not proved."""
-        if record["kind"] == "order-ack":
-            self._passed_on.setdefault((record["sequence"], record["number"], record["node"]), record)
-        elif record["kind"] != "reject":
+        if record["kind"] not in WORDS:
             self._at(record, "claims", f"refused {record['kind']!r}, which is no word", record["sequence"])
 
     def _on_onward_sent(self, record: Record) -> None:
         self._told.setdefault((record["node"], record["peer"]), record)
+        if record["here"]:
+            self._relay(record["node"]).handle_onward_sent(record)
 
     def _on_onward_received(self, record: Record) -> None:
         self._sender(record["node"]).handle_onward(record)
@@ -416,7 +410,6 @@ class StreamJudge(LaneReporter):
         self._receiver(record["node"]).handle_recovered(record)
 
     def _on_order_ack_sent(self, record: Record) -> None:
-        self._order_acks[record["sequence"]].add(record["number"], record["number"])
         self._answered.setdefault((record["node"], record["peer"]), record)
         self._receiver(record["node"]).handle_order_ack(record)
 
@@ -426,8 +419,6 @@ class StreamJudge(LaneReporter):
         if record["node"] in self._copies:
             self._copies[record["node"]].handle_freed(record, story.acked + 1, record["number"])
         story.forget(record["number"], record["incarnation"], record["n"])
-        place = record["node"], record["incarnation"], record["n"], record["wall_ns"]
-        self._order_acked.setdefault((sequence, record["number"]), place)
         if record["node"] != self._origin:
             self._at(record, "claims", "an order ack that arrived at another node", sequence, number=record["number"])
         self._sender(record["node"]).handle_order_ack(record)
@@ -486,6 +477,8 @@ class StreamJudge(LaneReporter):
     def _on_taking(self, record: Record) -> None:
         self._brought.add((record["peer"], record["node"]))
         self._receiver(record["node"]).handle_taking(record)
+        if record["node"] in self._relays:
+            self._relays[record["node"]].handle_taking(record)
 
     # ---- the whole stream
 
@@ -512,14 +505,10 @@ class StreamJudge(LaneReporter):
             self._latencies[sequence].join(latencies, self._out)
         self._hops |= other._hops
         self._brought |= other._brought
-        self._passed_on |= other._passed_on
         self._told |= other._told
         self._removals += other._removals
-        for sequence, numbers in other._order_acks.items():
-            self._order_acks[sequence].join(numbers)
         self._ended |= other._ended
         self._forgotten = {**other._forgotten, **self._forgotten}
-        self._order_acked = {**other._order_acked, **self._order_acked}
         self._answered |= other._answered
         for name, by_node in other._said.items():
             self._said[name] |= by_node
@@ -556,8 +545,7 @@ class StreamJudge(LaneReporter):
             self._stories[sequence] = story.part(node, common=common)
         if common:
             self._hops, self._removals = whole._hops, whole._removals
-            self._brought, self._passed_on, self._told = whole._brought, whole._passed_on, whole._told
-            self._order_acks, self._order_acked, self._answered = whole._order_acks, whole._order_acked, whole._answered
+            self._brought, self._told, self._answered = whole._brought, whole._told, whole._answered
             self._ended, self._forgotten = whole._ended, whole._forgotten
 
     def finish(self) -> None:
@@ -575,7 +563,7 @@ class StreamJudge(LaneReporter):
             if node in self._last:
                 peers = {peer for sender, peer in self._hops if sender == node}
                 copies.finish(self._last[node], self._later(node), peers, self._behind())
-        self._causes.finish(self._sides(), self._takers)
+        self._causes.finish(self._sides(), self._tellers)
         self._judge_names()
         self._judge_ends()
         self._judge_removals()
@@ -718,14 +706,6 @@ class StreamJudge(LaneReporter):
             self._at(record, "previous", evidence, sequence, number=record["first"])
 
     def _judge_order_acks(self) -> None:
-        known = [key for key in self._order_acked if key[1] in self._order_acks[key[0]]]
-        for key in known:
-            del self._order_acked[key]
-        for (sequence, number), place in self._order_acked.items():
-            record: Record = dict(zip(("node", "incarnation", "n", "wall_ns"), place, strict=True))
-            last = ", ".join(str(high) for _, high in list(self._order_acks[sequence])[-3:])
-            evidence = f"order ack of {number}, {f'the last given were {last}' if last else 'none was given'}"
-            self._at(record, "ack_from_nowhere", evidence, sequence, *self._takers(record), number=number)
         for (node, peer), record in self._answered.items():
             if peer != self._origin and (peer, node) not in self._brought | self._hops:
                 evidence = f"an order ack for packets of {self._origin}, for {peer or 'nobody'}"
@@ -738,14 +718,7 @@ class StreamJudge(LaneReporter):
                 self._at(record, "claims", evidence, record["sequence"], *dues, number=record["number"])
 
     def _judge_words(self) -> None:
-        """Check that relays passed on what a destination had said, and to neighbours that it concerns."""
-        known = [key for key in self._passed_on if key[1] in self._order_acks[key[0]]]
-        for key in known:
-            del self._passed_on[key]
-        for (sequence, number, _), record in self._passed_on.items():
-            who = f"{record['peer']} brought" if record["event"] == "word_refused" else "passed on"
-            evidence = f"{who} an order ack of {number}, which no destination gave"
-            self._at(record, "order_ack_made_up", evidence, sequence, *self._takers(record), number=number)
+        """Check that relays tell neighbours that it concerns."""
         for (node, peer), record in self._told.items():
             if (peer, node) not in self._brought | self._hops:
                 evidence = f"told {peer or 'nobody'} of a stream of which no packet came from there"
@@ -758,6 +731,12 @@ class StreamJudge(LaneReporter):
         if any(relay.relays for relay in self._relays.values()):
             for node, peer in self._hops | self._brought:
                 self._out.count(f"way\t{self._origin}\t{self._stream}\t{node}\t{peer}", 1)
+
+    def _tellers(self, record: Record) -> tuple[Due, ...]:
+        """The dues that no log of a node behind that of a record lacks what it had told by then."""
+        senders = {node for node, _ in self._hops}
+        next_hops = sorted(peer for node, peer in self._hops if node == record["node"] and peer in senders)
+        return *self._takers(record), *(whole(peer, record) for peer in next_hops)
 
     def _takers(self, record: Record, *, found: int | None = None) -> tuple[Due, ...]:
         """The dues that no log of a destination lacks what precedes a record.

@@ -215,6 +215,8 @@ class Subscription:
         for first, last in record["ranges"]:
             self._revive(first, last)
             foreign += self._foreign(first, last, limit)
+            for low, high in self._ahead.overlap(first, last) if record.get("event") == "settled" else ():
+                self._report(record, "claims", "settled, and never handed out, expired or passed on", low, high)
             taken = self._drop(first, last)
             self.settled += size(taken)
             self._unsure += [(record["at_ns"], span) for span in taken] if self.durable else []

@@ -96,6 +96,8 @@ class Passing(Side[Passed]):
         # The last start before this one whose log mentions the stream, and what this one has found on its disk.
         self._before = 0
         self._found: dict[int, RangeSet] | None = None
+        # The sessions that packets came by in this start, each with the name of the neighbour, if that is known.
+        self._came_by: dict[str, str] = {}
         # Whether it has told a neighbour what is stored behind it, as it does over synchronous links alone.
         self.tells_onward = False
 
@@ -128,6 +130,7 @@ class Passing(Side[Passed]):
         self._end_recovery(record)
         self._before = int(self._life["incarnation"] if self._life else record["incarnation"])
         self._found = {}
+        self._came_by.clear()
         for known in self.sequences.values():
             known.restart()
 
@@ -172,6 +175,11 @@ class Passing(Side[Passed]):
                 else:
                     known.beyond.take(number, number)
         known.brought.take(record)
+        self._came_by.setdefault(record["session"], "")
+
+    def handle_taking(self, record: Record) -> None:
+        """A session brings packets of the stream."""
+        self._came_by[record["session"]] = record["peer_name"]
 
     def handle_rejected(self, record: Record) -> None:
         """A packet was not taken: a copy that has passed more relays than the one that is here is no duplicate.
@@ -196,6 +204,9 @@ class Passing(Side[Passed]):
             for low, high in known.brought.numbers.missing(first, last):
                 evidence = "taken into transit, and had not arrived"
                 self._at(record, "queue", evidence, record["sequence"], number=low, last=high)
+            if record["peer_name"] not in self._came_by.values() and "" not in self._came_by.values():
+                evidence = f"said to have come by {record['peer_name']}, and no session with that has brought any"
+                self._at(record, "claims", evidence, record["sequence"], number=first, last=last)
             for low, high in known.held.overlap(first, last):
                 evidence = "taken into transit, and was there"
                 self._at(record, "claims", evidence, record["sequence"], number=low, last=high)
@@ -308,6 +319,13 @@ class Passing(Side[Passed]):
                 self._at(record, "claims", evidence, record["sequence"], due, number=low, last=high)
             known.heard.add(first, last)
             known.onward.add(first, last)
+
+    def handle_onward_sent(self, record: Record) -> None:
+        """The relay told a neighbour how far it has a sequence."""
+        known, here = self._sequence(record), record["here"]
+        if here > max([0, *known.brought.numbers.lasts[-1:], *known.taken.lasts[-1:]]):
+            due = settled(self.node, last=record["incarnation"])
+            self._at(record, "claims", "told to be here, and had never come", record["sequence"], due, number=here)
 
     def handle_onward_ack_sent(self, record: Record) -> None:
         """The relay told a neighbour which packets are stored behind it."""

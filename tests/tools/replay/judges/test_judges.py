@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +9,7 @@ import pytest
 from tests.queues.admin import ask
 from tests.queues.world import World as SimWorld
 from tests.queues.world import numbered
-from tests.tools.replay.builder import PER_PACKET, World, healthy, place
+from tests.tools.replay.builder import PER_PACKET, World, place
 from tests.tools.replay.faults import ready, restarted
 from tests.tools.replay.harmless import HARMLESS
 from tests.tools.replay.judging import plant, verdict_of
@@ -24,7 +23,6 @@ from triack.tools.replay.judges.journal import Journal, Segment, join_segments
 from triack.tools.replay.judges.judge import Judge, order_of
 from triack.tools.replay.judges.queue_judge import QueueJudge, is_judged, queue_unit
 from triack.tools.replay.judges.starts import Starts
-from triack.tools.replay.run import replay
 
 # The judge: what is unusual but right passes, and the numbers are those of the messages.
 
@@ -109,13 +107,6 @@ def test_judging_changes_nothing() -> None:
 
 
 # What a stream promises over all its nodes.
-
-
-def test_an_order_ack_from_nowhere_is_shown_beside_those_that_were_given(tmp_path: Path) -> None:
-    world = healthy()
-    world.alpha.one("order_ack_received", number=10).update(number=9)
-    (found,) = replay(world.save(tmp_path), engine="local").findings
-    assert (found.check, found.evidence) == ("ack_from_nowhere", "order ack of 9, the last given were 12, 15, 55")
 
 
 # What a start of a node promises of its record.
