@@ -168,24 +168,6 @@ async def test_the_largest_message(pair: tuple[triack.Node, triack.Node], delive
         a.send_nowait(f"{b.address}/q", body + b"x", delivery=delivery)
 
 
-async def test_both_directions_share_a_session() -> None:
-    """Request and reply, by the ``reply_to`` of the request."""
-    async with make("b", scheme="tcp") as b, make("a", scheme="tcp") as a:
-
-        async def serve() -> None:
-            async for message in b.receive("requests"):
-                assert message.reply_to is not None
-                await b.send(message.reply_to, message.body.upper(), correlation_id=message.correlation_id or "")
-
-        serving = asyncio.create_task(serve())
-        for number in range(10):
-            await a.send(f"{b.address}/requests", b"ping", reply_to=f"{a.address}/replies", correlation_id=str(number))
-        async with a.receive("replies") as consumer:
-            replies = [await consumer.get(WAIT) for _ in range(10)]
-        assert [(reply.body, reply.correlation_id) for reply in replies] == [(b"PING", str(n)) for n in range(10)]
-        serving.cancel()
-
-
 # What cannot be sent.
 
 
@@ -242,13 +224,6 @@ async def test_properties_over_the_limit_are_refused(alone: triack.Node, label: 
     """The limit is in bytes."""
     with pytest.raises(triack.MessageTooLarge, match="properties"):
         await alone.send("q", b"x", label=label)
-
-
-@pytest.mark.parametrize(("destination", "delivery"), [(None, 2), (5, 2), (b"q", 2), ("q", "transactional"), ("q", 7)])
-async def test_arguments_of_a_wrong_type_are_refused(alone: triack.Node, destination: object, delivery: object) -> None:
-    """With an error of ours that names them."""
-    with pytest.raises(triack.UsageError):
-        await alone.send(destination, b"x", delivery=delivery)  # type: ignore[arg-type]
 
 
 # What cannot arrive.

@@ -12,11 +12,9 @@ import pytest
 import triack
 import triack.sync
 from tests.node.nodes import SOON, WAIT, alive, cancel_at_every_turn, make, quick, until
-from tests.tools.commands.serving import serving
 from triack.node.client import connection
 from triack.node.client.client import Client
 from triack.node.control import calls, control_frames
-from triack.node.control.control_frames import Link
 from triack.node.handles.consumer import Consumer
 from triack.node.handles.message import Message
 from triack.node.node import port_of
@@ -126,18 +124,6 @@ async def test_questions_and_answers(node: triack.Node, client: Client, tmp_path
             await client.request("nobody", b"3", timeout=0.05)
 
 
-async def test_a_client_that_goes_leaves_nothing_half_done(node: triack.Node, client: Client, tmp_path: Path) -> None:
-    """Its transactions roll back without a failure."""
-    await node.send("orders", b"x")
-    async with triack.connect(tmp_path / "a") as other:
-        tx = other.transaction()
-        await tx.receive("orders", WAIT)
-        await tx.send("invoices", b"never")
-    message = await node.receive("orders").get(WAIT)
-    assert (message.failures, message.redelivered) == (0, True)
-    assert node.queue_lengths() == {"dead-letter": 0, "invoices": 0, "orders": 1}
-
-
 @pytest.mark.slow
 @pytest.mark.gate
 async def test_errors_are_those_of_the_node(tmp_path: Path) -> None:
@@ -242,16 +228,6 @@ async def test_a_node_that_ends_ends_every_call(tmp_path: Path) -> None:
         await client.send("q", b"x")
     await client.close()
     await client.close()
-
-
-async def test_a_process_of_another_version_is_named(tmp_path: Path) -> None:
-    async def complain(link: Link) -> None:
-        await link.receive()
-        await link.send("error", message="this process speaks version 8")
-
-    async with serving(tmp_path / "a", complain):
-        with pytest.raises(triack.TriackError, match="speaks version 8"):
-            await triack.connect(tmp_path / "a").start()
 
 
 @pytest.mark.slow
@@ -401,25 +377,6 @@ async def test_a_call_that_is_cancelled_at_once_leaves_no_reader_behind(node: tr
     await until(lambda: alive(Consumer) <= before)
 
 
-async def test_a_wait_that_is_given_up_takes_no_message_along(node: triack.Node, client: Client) -> None:
-    """Cancelled or timed out: what comes later is for others."""
-    reader = client.receive("q")
-    with pytest.raises(triack.WaitTimeout, match=r"no message in queue q after 0\.01 s"):
-        await reader.get(0.01)
-    for _ in range(20):
-        waiting = asyncio.create_task(reader.get())
-        await asyncio.sleep(0.005)
-        node.send_nowait("q", b"x")
-        await asyncio.sleep(0)
-        waiting.cancel()
-        await asyncio.gather(waiting, return_exceptions=True)
-        async with node.receive("q", ack="manual") as other:
-            message = waiting.result() if not waiting.cancelled() else await other.get(WAIT)
-            message.ack()
-        await client.flush()
-        assert node.queue_lengths()["q"] == 0
-
-
 async def test_an_answer_for_which_nobody_waits_any_more_goes_to_the_next(node: triack.Node, client: Client) -> None:
     """At whatever turn of the loop the wait is cancelled, and while its reader goes on."""
     reader = client.receive("q", ack="manual")
@@ -460,15 +417,6 @@ async def test_a_message_keeps_the_reader_that_nobody_else_keeps(node: triack.No
     again.ack()
     await client.flush()
     assert node.queue_lengths()["q"] == 1
-
-
-async def test_a_loop_that_is_left_gives_its_message_back(node: triack.Node, client: Client) -> None:
-    """As on the node itself: at once, and not with the end of the client."""
-    await node.send("q", b"1")
-    async for _message in client.receive("q"):
-        break
-    again = await node.receive("q").get(WAIT)
-    assert (again.body, again.redelivered) == (b"1", True)
 
 
 @pytest.mark.slow

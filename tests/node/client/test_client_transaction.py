@@ -44,14 +44,6 @@ async def test_a_transaction_is_all_or_nothing(node: triack.Node, client: Client
     assert (await node.receive("invoices").get(WAIT)).id == receipt.id
 
 
-async def test_a_transaction_takes_only_classes_that_are_on_disk(client: Client) -> None:
-    tx = client.transaction()
-    with pytest.raises(triack.UsageError, match="express messages cannot be part of one"):
-        await tx.send_many("q", [b"x"], delivery=triack.EXPRESS)
-    await tx.commit()
-    assert (await client.queue_lengths()).get("q", 0) == 0
-
-
 async def test_a_transaction_that_nobody_used_asks_the_node_nothing(node: triack.Node, client: Client) -> None:
     tx = client.transaction()
     await tx.rollback()

@@ -12,7 +12,7 @@ import pytest
 import triack
 from tests.node.nodes import SOON, WAIT, make, open_sync, quick, take_acknowledgements, until
 from triack import AckEvent, AckKind
-from triack.base.news import LinkDown, LinkUp, PeerSilent
+from triack.base.news import PeerSilent
 from triack.node.client.client import Client
 from triack.node.control.control_frames import Header
 from triack.node.node import port_of
@@ -87,18 +87,6 @@ async def test_who_waits_no_longer_takes_no_event_along(node: triack.Node, clien
             assert sorted([event.last for event in await asyncio.gather(*both)]) == [6, 7]
 
 
-async def test_many_are_read_at_once(node: triack.Node, client: Client) -> None:
-    async with make("b", scheme="udp") as b:
-        to = f"{b.address}/q"
-        events = await client.acknowledgements(to, every="message")
-        await client.send_many(to, [b"x"] * 2_500, until="ordered", timeout=WAIT)
-        told: list[AckEvent] = []
-        async with asyncio.timeout(WAIT):
-            while len(told) < 2_500:
-                told += await events.get_many(700)
-        assert [event.first for event in told] == list(range(1, 2_501))
-
-
 async def test_a_handler_is_called_in_this_process(node: triack.Node, client: Client) -> None:
     """Its exceptions go to the event loop of this process, and the next event goes to the handler."""
     told: list[int] = []
@@ -117,19 +105,6 @@ async def test_a_handler_is_called_in_this_process(node: triack.Node, client: Cl
         await until(lambda: len(told) == 4)
     assert told == [1, 2, 3, 4]
     assert [str(error["exception"]) for error in errors] == ["of the application"]
-
-
-async def test_a_handler_in_this_process_hears_as_often_as_every_says(node: triack.Node, client: Client) -> None:
-    """An event for five of seven messages, where the node's own default is one for each."""
-    told: list[AckEvent] = []
-    five = triack.AckTrigger(window_share=None, count=5, delay_s=100.0)
-    async with make("b", scheme="udp") as b:
-        to = f"{b.address}/q"
-        await client.acknowledgements(to, every=five, handler=told.append)
-        for _ in range(7):
-            await client.send(to, b"x", until="ordered", timeout=WAIT)
-        await until(lambda: len(told) > 0)
-    assert told == [AckEvent(AckKind.ACK, 1, 5)]
 
 
 async def test_events_that_are_closed_tell_what_is_unread_and_end(node: triack.Node, client: Client) -> None:
@@ -204,18 +179,6 @@ def tell(node: triack.Node, *numbers: int) -> None:
     """As the node's driver does when nobody answers."""
     for number in numbers:
         feed_of(node).put(PeerSilent(f"udp://b:{number}", "silent"))
-
-
-async def test_a_client_hears_of_a_link(node: triack.Node, client: Client) -> None:
-    """When it comes up, and when the other node goes; two readers hear the same."""
-    events, others = await client.events(), await client.events()
-    async with make("b", scheme="udp") as b:
-        await client.send(f"{b.address}/q", b"x", until="ordered", timeout=WAIT)
-        async with asyncio.timeout(WAIT):
-            assert await anext(events) == LinkUp(b.address, "b", b.node_id)
-    async with asyncio.timeout(WAIT):
-        assert await anext(events) == LinkDown(b.address, "b", b.node_id, "peer-closed")
-        assert [type(await anext(others)) for _ in range(2)] == [LinkUp, LinkDown]
 
 
 async def test_a_slow_reader_loses_the_oldest_and_can_see_it(node: triack.Node, client: Client) -> None:

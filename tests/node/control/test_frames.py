@@ -212,16 +212,6 @@ async def test_each_line_has_a_key_of_its_own(node: triack.Node) -> None:
     assert await length(node, 2) == 2
 
 
-async def test_lines_after_a_gap_are_refused(node: triack.Node) -> None:
-    """Nothing of them enters."""
-    intake = intake_of(node)
-    await intake.accept(chunk(1, b"1"))
-    with pytest.raises(ProtocolError, match=r"^bad-frame: line 3 after line 1$"):
-        await intake.accept(chunk(3, b"3"))
-    await intake.accept(chunk(2, b"2"))
-    assert await length(node, 2) == 2
-
-
 async def test_what_was_accepted_is_known_to_the_next_process(tmp_path: Path) -> None:
     """With the messages, and told as finished when they are; a producer that has ended is forgotten."""
     told: Told = []
@@ -363,13 +353,6 @@ def test_bodies_share_a_frame_up_to_its_limits() -> None:
         frames_of("q", [b"1", b"2"], ["a"])
     with pytest.raises(triack.UsageError, match="a body is bytes"):
         frames_of("q", [b"x", "text"])  # type: ignore[list-item]
-
-
-def test_a_message_is_what_it_is_at_the_node() -> None:
-    message = arrived(Teller())
-    assert (message.body, message.label, message.queue, message.sender) == (b"12 valves", "l", "q", "shop")
-    assert (message.redelivered, message.failures) == (True, 2)
-    assert message.id.startswith("ab" * 16)
 
 
 def test_the_fate_of_a_message_is_sent_once() -> None:

@@ -50,24 +50,11 @@ async def test_leaving_the_loop_gives_the_last_message_back(node: triack.Node) -
     assert (again.body, again.redelivered, again.failures) == (b"2", True, 0)
 
 
-async def fail_at_first(node: triack.Node) -> None:
-    async for _ in node.receive("q"):
-        raise KeyError
-
-
 async def fail_within(node: triack.Node, failures: int) -> None:
     async with node.receive("q") as consumer:
         async for message in consumer:
             assert message.failures == failures
             raise KeyError
-
-
-async def test_a_loop_body_that_raises_loses_nothing(node: triack.Node) -> None:
-    """The message comes again."""
-    await fill(node, b"1")
-    with pytest.raises(KeyError):
-        await fail_at_first(node)
-    assert await bodies(node, "q", 1) == [b"1"]
 
 
 async def test_a_message_that_always_raises_ends_in_the_dead_letter_queue(node: triack.Node) -> None:
@@ -99,20 +86,6 @@ async def test_manual_leaves_it_to_the_caller(node: triack.Node) -> None:
         assert (again.body, again.redelivered, again.failures) == (b"1", True, 1)
         again.ack()
     assert node.queue_lengths()["q"] == 0
-
-
-async def test_what_was_given_back_is_out_of_its_old_hands(node: triack.Node) -> None:
-    """It is another message when it comes again: calls on the old one change nothing."""
-    await fill(node, b"1")
-    async with node.receive("q", ack="manual") as consumer:
-        old = await consumer.get(WAIT)
-        old.reject(failed=False)
-        again = await consumer.get(WAIT)
-        old.ack()
-        old.reject()
-        assert (node.queue_lengths()["q"], again.failures) == (1, 0)
-        again.ack()
-        assert node.queue_lengths()["q"] == 0
 
 
 @pytest.mark.parametrize("delivery", list(triack.Delivery))
@@ -151,17 +124,6 @@ async def test_a_later_reader_gets_what_the_first_has_not_read(node: triack.Node
         third = await tx.receive("q", 1)
         assert (third.body, third.redelivered) == (b"3", False)
     first.close()
-
-
-async def test_closing_marks_only_what_was_handed_out(node: triack.Node) -> None:
-    """A message that the application never saw is not redelivered."""
-    for text in (b"1", b"2", b"3"):
-        await node.send("q", text)
-    await node.flush()
-    async with node.receive("q", ack="manual") as consumer:
-        await consumer.get(WAIT)
-    async with node.receive("q") as consumer:
-        assert [(await consumer.get(WAIT)).redelivered for _ in range(3)] == [True, False, False]
 
 
 async def test_a_waiting_consumer_is_woken_by_what_arrives(node: triack.Node) -> None:
@@ -213,15 +175,6 @@ async def test_a_wait_ends_in_time(node: triack.Node) -> None:
         await consumer.get(0)
     await fill(node, b"1")
     assert (await consumer.get(0)).body == b"1"
-
-
-async def test_polling_sees_everything_that_waits(node: triack.Node) -> None:
-    """``get(0)`` ends when the queue is empty and not before."""
-    await fill(node, *(b"%d" % number for number in range(1_000)))
-    consumer = node.receive("q")
-    assert [(await consumer.get(0)).body for _ in range(1_000)] == [b"%d" % number for number in range(1_000)]
-    with pytest.raises(triack.WaitTimeout):
-        await consumer.get(0)
 
 
 @pytest.mark.parametrize("way", ["one", "list", "transaction"])
@@ -374,18 +327,6 @@ async def test_what_was_acknowledged_before_closing_does_not_come_again(
             again = [await consumer.get(WAIT) for _ in range(6)]
         assert [message.body for message in again] == [b"1", b"3", b"5", b"7", b"8", b"9"]
         assert all(message.redelivered for message in again)
-
-
-async def test_messages_that_came_too_late_are_not_handed_out(node: triack.Node) -> None:
-    """``time_to_be_received``: they go to the dead-letter queue with the reason, without that deadline."""
-    await node.send("q", b"late", time_to_be_received=0.05, label="l")
-    await node.send("q", b"fine", time_to_be_received=60)
-    await node.flush()
-    await asyncio.sleep(SOON)
-    async with node.receive("q") as consumer:
-        assert (await consumer.get(WAIT)).body == b"fine"
-    dead = await node.receive("dead-letter").get(WAIT)
-    assert (dead.body, dead.label, dead.properties["dead_reason"]) == (b"late", "l", "receive-timeout")
 
 
 async def test_messages_with_a_deadline_are_looked_at_one_by_one(node: triack.Node) -> None:

@@ -151,18 +151,6 @@ async def test_a_request_may_be_urgent() -> None:
 # The messages that a transaction has in hand.
 
 
-async def test_a_step_that_is_undone_is_in_hand_no_more() -> None:
-    async with make() as node:
-        await node.send("q", b"1")
-        transaction = node.transaction()
-        await transaction.receive("q", WAIT)
-        assert node.stats().queues["q"].in_hand == 1
-        transaction.undo(transaction.last_step)
-        assert node.stats().queues["q"].in_hand == 0
-        assert await node.release("q") == 0
-        await transaction.commit()
-
-
 @pytest.mark.parametrize("end", ["commit", "rollback"])
 async def test_what_has_ended_holds_nothing(end: str) -> None:
     async with make() as node:
@@ -501,14 +489,6 @@ async def test_one_that_comes_later_is_waited_for() -> None:
         assert (await waiting).body == b"this"
 
 
-async def test_an_expired_message_is_not_there() -> None:
-    async with make() as node:
-        id_ = (await node.send("q", b"x", time_to_be_received=0.05)).id
-        await until(lambda: node.queue_lengths()["dead-letter"] == 1)
-        with pytest.raises(triack.WaitTimeout):
-            await node.receive("q").get_by_id(id_)
-
-
 async def test_a_rollback_puts_it_back_in_its_place_and_a_commit_takes_it() -> None:
     async with make() as node:
         ids = await fill(node, 5)
@@ -552,17 +532,6 @@ async def test_with_a_full_index_the_queue_is_read(monkeypatch: pytest.MonkeyPat
         assert (await reader.get_by_correlation_id("c98")).body == b"98"
 
 
-async def test_with_auto_the_message_is_acknowledged_by_the_next_call() -> None:
-    async with make() as node:
-        ids = await fill(node, 3)
-        async with node.receive("q") as reader:
-            assert (await reader.get(WAIT)).body == b"0"
-            await reader.get_by_id(ids[2])
-            assert (await reader.get(WAIT)).body == b"1"
-        await node.flush()
-        assert node.queue_lengths()["q"] == 0
-
-
 async def test_a_closed_reader_and_an_ended_transaction_take_nothing() -> None:
     async with make() as node:
         (id_,) = await fill(node, 1)
@@ -591,18 +560,6 @@ async def test_a_client_takes_messages_by_id_and_peeks(tmp_path: Path) -> None:
             await reader.get_by_correlation_id("c3")
         assert [it.body async for it in client.browse("q", after=1)] == [b"4"]
         await client.close()
-
-
-def test_callers_that_wait_have_the_same() -> None:
-    with triack.sync.open("a", data=None, insecure=True, settings=quick()) as node:
-        ids = [node.send("q", b"%d" % at, correlation_id=f"c{at}").id for at in range(4)]
-        assert node.peek("q", WAIT).place == 1
-        with node.receive("q", ack="manual") as reader:
-            reader.get_by_id(ids[2], WAIT).ack()
-            reader.get_by_correlation_id("c3").ack()
-        with node.transaction() as tx:
-            assert tx.receive_by_id("q", ids[1]).body == b"1"
-        assert [it.body for it in node.browse("q")] == [b"0"]
 
 
 async def test_peek_waits_for_the_first_message_and_leaves_it() -> None:

@@ -214,17 +214,6 @@ async def test_a_loop_that_is_left_gives_its_list_back() -> None:
             assert {message.failures for message in again} == {0}
 
 
-async def test_readers_share_a_queue_by_the_list() -> None:
-    """A message in the hands of one reader does not go to the other."""
-    async with make() as node:
-        await fill(node, 100)
-        one, other = node.receive("q"), node.receive("q")
-        taken = [numbers(await reader.get_many(30)) for reader in (one, other, one, other)]
-        assert taken == [list(range(30)), list(range(30, 60)), list(range(60, 90)), list(range(90, 100))]
-        one.close()
-        assert numbers(await other.get_many()) == list(range(60, 90))
-
-
 async def test_a_list_is_as_long_as_it_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
     """By its number, or by the bytes that end it; a number that is none is refused."""
     monkeypatch.setattr(consumer, "BATCH_BYTES", 10)

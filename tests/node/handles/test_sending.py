@@ -61,10 +61,6 @@ def test_solace_acknowledges_a_third_of_the_window_rounded_down(window: int, sha
     assert settings.order.order_ack_every == share
 
 
-def test_solace_acknowledges_three_of_fifty_after_a_second() -> None:
-    assert acks(SOLACE, 3) == [(1.0, "delay", 3)]
-
-
 def test_msmq_acknowledges_half_the_window_or_after_half_a_second() -> None:
     assert acks(MSMQ, 32) == [(0.0, "count", 32)]
     assert acks(MSMQ, 31) == [(0.5, "delay", 31)]

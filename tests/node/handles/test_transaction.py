@@ -305,20 +305,6 @@ async def test_a_cancelled_commit_happened_or_did_not(node: triack.Node) -> None
     assert lengths["in"] + lengths.get("out", 0) + lengths["dead-letter"] == 10
 
 
-async def test_a_transaction_waits_for_a_message_from_afar(node: triack.Node) -> None:
-    """It is woken by the arrival, and takes only what is committed here."""
-    async with make("far", scheme="tcp") as far, make("work", scheme="tcp") as work:
-        tx = work.transaction()
-        waiting = asyncio.create_task(tx.receive("in", WAIT))
-        receipt = await node.send(f"{work.address}/in", b"x")
-        assert (await waiting).body == b"x"
-        await receipt.stored(WAIT)
-        await tx.send(f"{far.address}/out", b"y")
-        await tx.commit()
-        assert await bodies(far, "out", 1) == [b"y"]
-        await until(lambda: work.queue_lengths()["in"] == 0)
-
-
 async def test_a_list_that_was_received_comes_again_after_a_rollback(node: triack.Node) -> None:
     """Each of its messages with a failure of its own, in order, over packets; a commit takes just these."""
     many = [b"%d" % number for number in range(300)]

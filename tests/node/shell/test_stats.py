@@ -28,7 +28,7 @@ from triack.base.survival import Survives
 from triack.base.units import MS, SECOND
 from triack.node.files.keys import KeyKind, encode_key
 from triack.node.shell import stream_stats
-from triack.node.shell.link_events import EVENTS_MAX, EventFeed
+from triack.node.shell.link_events import EventFeed
 from triack.node.shell.ping_answer import PingAnswer
 from triack.node.shell.queue_states import QueueState
 from triack.node.shell.stats import describe_stats, read_stats
@@ -617,18 +617,6 @@ async def test_an_outgoing_queue_is_connected_or_says_what_it_waits_for(tmp_path
         await until(lambda: outgoing(a) == ("waiting", "answer"))
 
 
-async def test_a_peer_without_a_key_and_one_without_an_address_are_waited_for() -> None:
-    async with (
-        triack.open("a", data=None, listen="udp://127.0.0.1:0", settings=quick()) as a,
-        triack.open("b", data=None, listen="udp://127.0.0.1:0", settings=quick()) as b,
-    ):
-        await a.trust("b", b.key)
-        await a.send("b/q", b"x")
-        await until(lambda: outgoing(a) == ("waiting", "address"))
-        await a.revoke("b")
-        await until(lambda: outgoing(a) == ("waiting", "key"))
-
-
 async def test_a_full_destination_holds_the_queue_and_its_own_is_full() -> None:
     limits = triack.Limits(quota=triack.Quota(messages=1))
     async with make("b", scheme="udp", settings=quick(limits=limits)) as b, make("a") as a:
@@ -699,16 +687,6 @@ async def test_the_cause_of_silence_is_said_soon_and_once(
     assert [event async for event in events] == []
     said, closing = [record.getMessage() for record in caplog.records]
     assert (said, "lost" in closing) == (f"{event.cause}; trying on", True)
-
-
-async def test_a_slow_reader_loses_the_oldest_and_can_see_it() -> None:
-    feed = EventFeed()
-    reader = feed.read()
-    for number in range(EVENTS_MAX + 3):
-        feed.put(PeerSilent(f"udp://b:{number}", "silent"))
-    feed.end()
-    got = [event async for event in reader]
-    assert (len(got), reader.missed, got[0]) == (EVENTS_MAX, 3, PeerSilent("udp://b:3", "silent"))
 
 
 async def test_a_reader_that_is_gone_costs_nothing() -> None:

@@ -240,24 +240,6 @@ def test_nodes_come_to_know_each_other(tmp_path: Path) -> None:
                 withdrawn.enrolled()
 
 
-def test_a_thread_gets_acknowledgements(tmp_path: Path) -> None:
-    """By the same events, of a node of its own as of one that another process may run."""
-    with open_sync("shop", tmp_path) as shop, triack.sync.connect(tmp_path) as client:
-        faces = (shop, client)
-        told = [face.acknowledgements("q", every=triack.AckTrigger(window_share=None, delay_s=0.01)) for face in faces]
-        for number in range(1, 5):
-            receipt = faces[number % 2].send("q", b"x")
-            receipt.ordered(WAIT)
-            assert receipt.number == number
-        for events in told:
-            last = 0
-            for event in events:
-                assert (event.first, event.kind) == (last + 1, triack.AckKind.ACK)
-                last = event.last
-                if last == 4:
-                    break
-
-
 def test_an_interrupted_reader_of_events_misses_none(tmp_path: Path) -> None:
     with open_sync("shop", tmp_path) as shop, triack.sync.connect(tmp_path) as client:
         for face in (shop, client):
@@ -350,20 +332,6 @@ def test_threads_share_a_node() -> None:
         assert node.queue_lengths()["q"] == 0
 
 
-def test_a_message_keeps_its_reader(tmp_path: Path) -> None:
-    """Received in one line, and settled later; the node has it back when it is dropped, in whatever thread that is."""
-    with open_sync("a", tmp_path) as node, triack.sync.connect(tmp_path) as client:
-        for face in (node, client):
-            face.send_many("q", [b"1", b"2"])
-            face.receive("q", ack="manual").get(WAIT).ack()
-            assert face.receive("q", ack="manual").get(WAIT).body == b"2"
-            again = face.receive("q", ack="manual").get(WAIT)
-            assert (again.body, again.redelivered) == (b"2", True)
-            again.ack()
-            face.flush()
-            assert face.queue_lengths()["q"] == 0
-
-
 def test_lists_are_sent_and_received(tmp_path: Path) -> None:
     """By the node in this process and by a client of it, in transactions and without."""
     many = [b"%d" % number for number in range(300)]
@@ -415,41 +383,6 @@ def test_an_interrupted_call_has_acknowledged_nothing_unseen(tmp_path: Path, ack
 # Transactions that wait.
 
 
-def test_a_transaction_is_all_or_nothing(tmp_path: Path) -> None:
-    """Of a node of its own as of one that another process may run."""
-    with open_sync("a", tmp_path) as node, triack.sync.connect(tmp_path) as client:
-        for face in (node, client):
-            node.send("orders", b"12 valves").ordered(WAIT)
-
-            def fail(face: triack.sync.SyncNode | triack.sync.SyncClient = face) -> None:
-                with face.transaction() as tx:
-                    assert tx.receive("orders", WAIT).body == b"12 valves"
-                    tx.send("invoices", b"never")
-                    raise LookupError
-
-            with pytest.raises(LookupError):
-                fail()
-            with face.transaction() as tx:
-                assert tx.receive("orders", WAIT).failures == 1
-                tx.send("invoices", b"for 12 valves")
-                (receipt,) = tx.commit(until="ordered", timeout=WAIT)
-            receipt.ordered(0)
-            with pytest.raises(triack.NodeClosed):
-                tx.send("invoices", b"late")
-        assert node.queue_lengths() == {"dead-letter": 0, "invoices": 2, "orders": 0}
-
-
-def test_a_forgotten_transaction_keeps_no_message(tmp_path: Path) -> None:
-    with open_sync("a", tmp_path) as node, triack.sync.connect(tmp_path) as client:
-        node.send("orders", b"12 valves").ordered(WAIT)
-        for face in (node, client):
-            tx = face.transaction()
-            tx.receive("orders", WAIT)
-            del tx
-            with face.receive("orders", ack="manual") as reader:
-                assert reader.get(WAIT).failures == 0
-
-
 def test_an_interrupted_call_has_neither_sent_nor_received(tmp_path: Path) -> None:
     """A commit then takes nothing that nobody has seen, and what is sent again is not sent twice."""
     with open_sync("a", tmp_path) as node, triack.sync.connect(tmp_path) as client:
@@ -470,18 +403,3 @@ def test_an_interrupted_call_has_neither_sent_nor_received(tmp_path: Path) -> No
             assert node.receive("orders").get(WAIT).failures == 0
             for queue in ("orders", "invoices"):
                 node.purge(queue)
-
-
-# Receipts that wait.
-
-
-def test_a_call_waits_for_the_stage_that_it_names(tmp_path: Path) -> None:
-    """Of a node of its own as of one that another process may run."""
-    data = tmp_path / "a"
-    with open_sync("b", listen=True) as b, open_sync("a", data) as a, triack.sync.connect(data) as it:
-        for sender in (a, it):
-            sender.send(f"{b.address}/q", b"1", until="ordered", timeout=WAIT)
-            sender.send_many(f"{b.address}/q", [b"2", b"3"], until="stored", timeout=WAIT)
-        assert b.queue_lengths()["q"] == 6
-        with pytest.raises(triack.WaitTimeout):
-            a.send("udp://127.0.0.1:9/q", b"x", until="received", timeout=0.1)

@@ -261,15 +261,6 @@ async def test_a_directory_that_nobody_serves_and_somebody_has_is_said_to_be_in_
     store.close()
 
 
-async def test_a_receiver_of_another_version_is_refused(tmp_path: Path, reader: int) -> None:
-    async def other(link: Link) -> None:
-        await welcome(link, v=VERSION + 1)
-
-    async with serving(tmp_path / "b", other):
-        with pytest.raises(ProtocolError, match=rf"^bad-hello: the serving process speaks version {VERSION + 1}$"):
-            await run_receive(tmp_path / "b")
-
-
 async def test_a_node_that_goes_away_before_a_message_came_is_reported(tmp_path: Path, reader: int) -> None:
     async with serving(tmp_path / "b", welcome):
         with pytest.raises(WaitTimeout) as failed:

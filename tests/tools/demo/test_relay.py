@@ -47,22 +47,6 @@ def fates(seed: str, **shares: float) -> list[list[tuple[int, bytes]]]:
     return [way.fates.decide(way.faults, data) for data in DATAGRAMS]
 
 
-def test_same_seed_same_fates() -> None:
-    """A seed decides everything, and another one decides otherwise."""
-    first, same, other = (fates(seed, loss=0.3, duplicate=0.2, reorder=0.1) for seed in ("1", "1", "2"))
-    assert first == same != other
-
-
-def test_shares() -> None:
-    """Each fate is about as frequent as asked for; loss does not change what else happens."""
-    lossy, lossless = (fates("5", loss=loss, duplicate=0.2, reorder=0.1) for loss in (0.3, 0))
-    copies = sum(map(len, lossless))
-    assert 0.25 < 1 - sum(map(len, lossy)) / copies < 0.35
-    assert 0.15 < sum(len(arriving) == 2 for arriving in lossless) / len(lossless) < 0.25
-    assert 0.05 < sum(delay_ns > 0 for arriving in lossless for delay_ns, _ in arriving) / copies < 0.15
-    assert all(set(some) <= set(whole) for some, whole in zip(lossy, lossless, strict=True))
-
-
 def test_share_out_of_range() -> None:
     """A share is a number from 0 to 1."""
     with pytest.raises(ValueError, match="loss must be between 0 and 1"):

@@ -57,76 +57,6 @@ def test_a_good_network_carries_everything_once_in_order() -> None:
     assert net.got[B][0][1] == A
 
 
-@pytest.mark.parametrize(
-    ("faults", "fewest", "most"),
-    [(Faults(loss=0.3), 620, 780), (Faults(duplicate=0.3), 1220, 1380), (Faults(burst=0.05), 700, 920)],
-    ids=["loss", "duplicates", "bursts"],
-)
-def test_chances_are_about_what_was_asked(faults: Faults, fewest: int, most: int) -> None:
-    """Of a thousand datagrams."""
-    net = Net(faults)
-    net.send(1_000)
-    net.world.run(SECOND)
-    assert fewest <= len(net.got[B]) <= most
-
-
-def test_bursts_lose_runs_and_single_losses_do_not() -> None:
-    """As many losses come in far fewer runs."""
-
-    def runs(faults: Faults) -> tuple[int, int]:
-        net = Net(faults)
-        net.send(2_000)
-        net.world.run(SECOND)
-        lost = sorted(set(range(2_000)) - set(net.numbers()))
-        return len(lost), sum(number - 1 not in lost for number in lost)
-
-    burst_lost, burst_runs = runs(Faults(burst=0.02, burst_length=10))
-    lost, single_runs = runs(Faults(loss=0.17))
-    assert burst_lost / burst_runs > 3 * lost / single_runs
-
-
-def test_reordering_and_spikes_let_others_pass() -> None:
-    """Nothing is lost, and not everything is in order."""
-    for faults in (Faults(reorder=0.3), Faults(spike=0.05, spike_ns=50 * MS)):
-        net = Net(faults)
-        net.send(200)
-        net.world.run(SECOND)
-        assert sorted(net.numbers()) == list(range(200))
-        assert net.numbers() != list(range(200))
-
-
-def test_late_duplicates_come_much_later() -> None:
-    """Up to the time that was asked."""
-    net = Net(Faults(late_duplicate=1.0, late_ns=100 * SECOND))
-    net.send(20)
-    net.world.run(SECOND)
-    soon = len(net.got[B])
-    net.world.run(110 * SECOND)
-    assert 20 <= soon < 40 == len(net.got[B])
-
-
-def test_corruption_flips_one_bit_and_truncation_cuts_the_end() -> None:
-    """Of what was sent nothing else changes."""
-    net = Net(Faults(corrupt=1.0))
-    net.network.send(bytes(50), A, B)
-    net.world.run(SECOND)
-    assert sum(byte.bit_count() for byte in net.got[B][0][0]) == 1
-    net = Net(Faults(truncate=1.0))
-    net.send(20)
-    net.world.run(SECOND)
-    assert len({len(data) for data, _ in net.got[B]}) > 5
-    assert all(0 < len(data) <= 106 for data, _ in net.got[B])
-
-
-def test_what_is_too_large_is_lost() -> None:
-    """As with a path whose MTU is smaller."""
-    net = Net(Faults(mtu_bytes=500))
-    net.send(1, size_bytes=494)
-    net.send(1, size_bytes=495)
-    net.world.run(SECOND)
-    assert len(net.got[B]) == 1
-
-
 @pytest.mark.parametrize(("a", "b", "arrived"), [(A, B, 3), (TCP_A, TCP_B, 5)])
 def test_a_slow_link_takes_its_time_and_loses_what_finds_its_queue_full(a: str, b: str, arrived: int) -> None:
     """A second for each datagram, with its headers; a TCP connection waits for its turn."""
@@ -261,17 +191,6 @@ def test_a_stream_survives_a_short_cut_and_ends_with_a_long_one() -> None:
     net.network.heal()
     net.world.run(SECOND)
     assert net.numbers(TCP_B) == [0, 1, 2]
-
-
-def test_the_same_seed_loses_the_same() -> None:
-    """And another one does not."""
-    outcomes = []
-    for seed in (1, 1, 2):
-        net = Net(Faults(loss=0.5, reorder=0.5, corrupt=0.5), seed=seed)
-        net.send(100)
-        net.world.run(SECOND)
-        outcomes.append(net.got[B])
-    assert outcomes[0] == outcomes[1] != outcomes[2]
 
 
 # Addresses of both transports.
@@ -466,12 +385,6 @@ def test_a_lying_sync_makes_nothing_durable(disk: Disk) -> None:
 INSIDE, OUTSIDE, OTHER = "udp://a:1", "udp://b:1", "udp://c:1"
 
 
-def test_a_host_that_is_not_hidden_is_where_it_is() -> None:
-    flows = FlowTable()
-    assert flows.handle_leaving(INSIDE, OUTSIDE, 0) == ""
-    assert flows.inside_of(INSIDE, OUTSIDE, 0) == INSIDE
-
-
 def test_a_flow_lets_in_answers_from_where_it_goes_until_it_is_forgotten() -> None:
     flows = FlowTable()
     flows.hide(INSIDE, 100)
@@ -618,10 +531,3 @@ def test_a_planned_end_comes_once() -> None:
     effects = Effects()
     effects.left = 1
     assert [effects.end_process() for _ in range(5)] == [False, True, False, False, False]
-
-
-def test_nothing_ends_that_was_not_planned() -> None:
-    """However many effects there are."""
-    effects = Effects()
-    assert not any(effects.end_process() for _ in range(1_000))
-    assert effects.count == 1_000
