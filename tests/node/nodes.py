@@ -15,6 +15,8 @@ import pytest
 import triack
 from tests.machine import PATIENCE_S
 from triack.base.units import SECOND
+from triack.node.control.handover import Served
+from triack.node.files.notes import read_note
 from triack.node.node import port_of
 from triack.node.shell.worker import DiskFigures
 from triack.ordering.order_settings import OrderSettings
@@ -46,6 +48,13 @@ def make(name: str = "node", data: Path | None = None, scheme: str | None = None
     listen = {None: None, "memory": f"memory://{name}"}.get(scheme, f"{scheme}://127.0.0.1:{free_port()}")
     more.setdefault("settings", quick())
     return triack.open(name, data=data, listen=listen, insecure=True, **more)
+
+
+def control_of(data: Path) -> Path:
+    """The control socket of the node that serves a directory."""
+    served = read_note(data, Served)
+    assert served is not None
+    return Path(served.control)
 
 
 class HangingDisk(DiskFigures):

@@ -11,12 +11,10 @@ import pytest
 
 import triack
 from tests.machine import PATIENCE_S
-from tests.node.nodes import make, until
+from tests.node.nodes import control_of, make, until
 from triack.base.errors import TriackError
 from triack.node.control import calls, control_frames
 from triack.node.control.control_frames import CALLS_MAX, ERROR_CHARS_MAX, Link, dial, greet
-from triack.node.control.handover import Served
-from triack.node.files.notes import read_note
 from triack.node.handles.queue_admin import QueueAdmin
 from triack.node.handles.verbs import Verbs
 from triack.queues.manager.browse import BrowsedMessage, Position
@@ -32,9 +30,7 @@ PLAIN: dict[str, Any] = {"delivery": "RECOVERABLE", "properties": {}}
 async def link(tmp_path: Path) -> AsyncIterator[Link]:
     """A conversation of calls, begun."""
     async with make("a", tmp_path / "a"):
-        served = read_note(tmp_path / "a", Served)
-        assert served is not None
-        link = await dial(Path(served.control))
+        link = await dial(control_of(tmp_path / "a"))
         welcome = await greet(link)
         assert (welcome["op"], welcome["name"], welcome["passing"]) == ("welcome", "a", False)
         yield link
@@ -328,9 +324,7 @@ async def test_what_came_for_a_call_that_had_ended_is_not_kept(
 async def test_an_invitation_that_came_for_a_call_that_had_ended_is_withdrawn(tmp_path: Path) -> None:
     """Nobody knows its code. Those that are over are forgotten, too."""
     async with triack.open("a", data=tmp_path, listen="udp://127.0.0.1:0"):
-        served = read_note(tmp_path, Served)
-        assert served is not None
-        link = await dial(Path(served.control))
+        link = await dial(control_of(tmp_path))
         await greet(link)
         for number in range(40):  # a node has 16 open ones
             await link.send("call", n=number, do="invite", name="b", send=None)

@@ -11,7 +11,7 @@ import pytest
 
 import triack
 from tests.machine import PATIENCE_S
-from tests.node.nodes import make, until
+from tests.node.nodes import control_of, make, until
 from triack.base.errors import StoreInUse, TriackError
 from triack.node.at_rest import open_at_rest
 from triack.node.control import control_frames, handover, server
@@ -33,9 +33,7 @@ READ |= {"in_order": True}
 async def control(tmp_path: Path) -> AsyncIterator[Path]:
     """The control socket of a node."""
     async with triack.open("a", data=tmp_path / "a", insecure=True):
-        served = read_note(tmp_path / "a", Served)
-        assert served is not None
-        yield Path(served.control)
+        yield control_of(tmp_path / "a")
 
 
 async def connect(control: Path) -> Link:
@@ -121,9 +119,7 @@ async def test_a_receiver_has_as_many_messages_in_hand_as_it_wants(tmp_path: Pat
     """All others stay available to other readers, as new."""
     async with triack.open("b", data=tmp_path / "b", insecure=True) as node:
         await (await node.send_many("orders", [b"%d" % number for number in range(9)])).ordered(PATIENCE_S)
-        served = read_note(tmp_path / "b", Served)
-        assert served is not None
-        link = await connect(Path(served.control))
+        link = await connect(control_of(tmp_path / "b"))
         reader = (await call(link, **READ))[0]["reader"]
         header, bodies = await drawn(link, reader, 2)
         assert bodies == [b"0", b"1"]
@@ -139,9 +135,7 @@ async def test_a_receiver_that_dies_has_failed_with_the_message_that_it_had_befo
     """Messages that it had not come to yet come again as they were."""
     async with triack.open("b", data=tmp_path / "b", insecure=True) as node:
         await (await node.send_many("orders", [b"0", b"1", b"2"])).ordered(PATIENCE_S)
-        served = read_note(tmp_path / "b", Served)
-        assert served is not None
-        link = await connect(Path(served.control))
+        link = await connect(control_of(tmp_path / "b"))
         reader = (await call(link, **READ | {"redelivery": {"first_wait_s": 0}}))[0]["reader"]
         header, _ = await drawn(link, reader, 3)
         await link.send("ack", message=header["message"], count=1)
@@ -161,9 +155,7 @@ async def test_a_client_that_does_not_read_holds_no_node_that_closes(
     monkeypatch.setattr(control_frames, "CLOSE_S", 0.01)
     async with triack.open("b", data=tmp_path / "b", insecure=True) as node:
         await node.send("orders", bytes(4_000_000))
-        served = read_note(tmp_path / "b", Served)
-        assert served is not None
-        link = await connect(Path(served.control))
+        link = await connect(control_of(tmp_path / "b"))
         reader = (await call(link, **READ))[0]["reader"]
         await link.send("call", n=1, do="draw", reader=reader, most=1, timeout=None, about=False)
         async with asyncio.timeout(PATIENCE_S):
@@ -185,9 +177,7 @@ async def test_a_process_that_asks_for_properties_gets_frames_all_the_same(tmp_p
     async with triack.open("b", data=tmp_path / "b", insecure=True) as node:
         await node.send_many("orders", [b"hi"] * 1_000, headers={f"h{at}": "x" * 1_000 for at in range(10)})
         await node.flush()
-        served = read_note(tmp_path / "b", Served)
-        assert served is not None
-        link = await connect(Path(served.control))
+        link = await connect(control_of(tmp_path / "b"))
         reader = (await call(link, **READ))[0]["reader"]
         told = 0
         while told < 1_000:
@@ -202,9 +192,7 @@ async def test_a_socket_that_was_removed_is_made_again(
     monkeypatch.setattr(server, "LOOK_S", 0.01)
     caplog.set_level("INFO", "triack")
     async with triack.open("a", data=tmp_path, insecure=True), triack.connect(tmp_path) as before:
-        served = read_note(tmp_path, Served)
-        assert served is not None
-        control = Path(served.control)
+        served, control = read_note(tmp_path, Served), control_of(tmp_path)
         remove(control)
         await until(lambda: read_note(tmp_path, Served) not in (served, None))
         async with triack.connect(tmp_path) as client:
