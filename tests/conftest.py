@@ -77,10 +77,11 @@ def pytest_xdist_auto_num_workers() -> int:
     return len(os.sched_getaffinity(0)) + 2
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """With several processes what takes long begins first, and what takes no time fills the gaps at the end.
+    """What is marked for the gate is slow, too: this comes before ``-m`` chooses.
 
-    What is marked gate is slow.
+    With several processes what takes long begins first, and what takes no time fills the gaps at the end.
     """
     for item in items:
         if item.get_closest_marker("gate") is not None:

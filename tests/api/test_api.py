@@ -312,7 +312,6 @@ async def test_a_transfer_larger_than_every_buffer(tmp_path: Path) -> None:
 # Restarts.
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @pytest.mark.parametrize("scheme", ["udp", "tcp"])
 async def test_exactly_once_over_restarts_of_both(tmp_path: Path, scheme: str) -> None:

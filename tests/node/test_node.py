@@ -154,7 +154,6 @@ def test_a_node_that_outlives_its_event_loop_says_so() -> None:
             asyncio.run(use(call))
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 async def test_a_lost_key_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Peers give a stranger no answer, so nothing else would say why they are silent; a first start says nothing."""
@@ -189,7 +188,6 @@ async def test_a_taken_address_leaves_the_store_free(tmp_path: Path) -> None:
             pass
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 async def test_a_second_node_on_the_same_data_is_refused(tmp_path: Path) -> None:
     """In this process and in another; the first goes on."""
@@ -327,7 +325,6 @@ async def test_closing_drains_what_only_memory_has(delivery: triack.Delivery) ->
         await until(lambda: b.queue_lengths().get("q", 0) == 300)
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @pytest.mark.parametrize("delivery", [triack.RECOVERABLE, triack.TRANSACTIONAL])
 async def test_closing_lets_go_what_is_on_its_way(tmp_path: Path, delivery: triack.Delivery) -> None:
@@ -359,7 +356,6 @@ async def test_closing_says_what_stays_behind_and_for_whom(tmp_path: Path, caplo
     )
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 async def test_what_close_could_not_deliver_goes_out_after_the_next_start(tmp_path: Path) -> None:
     """Everything accepted is durable when close returns."""
@@ -385,7 +381,6 @@ def open_files() -> set[str]:
     return found
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @pytest.mark.parametrize("scheme", SCHEMES)
 async def test_a_closed_node_leaves_no_task_and_no_file(tmp_path: Path, scheme: str) -> None:
@@ -429,7 +424,6 @@ def take_store(data: Path) -> None:
     subprocess.run([sys.executable, "-c", script, str(data)], check=True, timeout=WAIT)
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 async def test_a_node_that_lost_its_store_ends_and_tells_nobody(tmp_path: Path) -> None:
     """Receipts that were given before hold for the other process; anything after them is durable nowhere."""
@@ -445,7 +439,6 @@ async def test_a_node_that_lost_its_store_ends_and_tells_nobody(tmp_path: Path) 
         assert node.queue_lengths()["q"] == 0
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 async def test_a_node_that_does_nothing_finds_that_it_lost_its_store(tmp_path: Path) -> None:
     """It would go on as the same node beside the other process."""
@@ -454,7 +447,6 @@ async def test_a_node_that_does_nothing_finds_that_it_lost_its_store(tmp_path: P
         assert isinstance(await asyncio.wait_for(node.failed(), WAIT), triack.StoreLost)
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 async def test_a_service_may_back_up_its_own_directory(tmp_path: Path) -> None:
     """A second node that is started on it by mistake is refused, and nothing is lost."""
@@ -574,7 +566,6 @@ def segments(folder: Path) -> list[Path]:
     return sorted(folder.iterdir())
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 async def test_the_log_of_a_real_node_is_whole(tmp_path: Path) -> None:
     """Closed segments without ``.open``, named by node and incarnation, serials without gaps."""
@@ -614,7 +605,6 @@ async def test_records_reach_the_file_before_the_ack_is_seen(tmp_path: Path) -> 
 # Waiting for everything.
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 async def test_drain_waits_for_everything_that_was_sent(tmp_path: Path) -> None:
     """In every class, by one call or many, what another process had sent before included."""
@@ -756,7 +746,6 @@ async def test_a_name_is_one_however_it_is_written(tmp_path: Path, *, by_client:
         assert set(node.queue_lengths()) == {WHOLE, f"{WHOLE}.2", "dead-letter"}
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 async def test_a_peer_is_one_however_it_is_written(tmp_path: Path) -> None:
     """In the trust file, its rights, routes and destinations."""
@@ -775,7 +764,6 @@ async def test_a_peer_is_one_however_it_is_written(tmp_path: Path) -> None:
         assert json.loads((tmp_path / "n" / "trust.json").read_text())["peers"] == {}
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 async def test_a_store_with_old_names_opens(tmp_path: Path) -> None:
     """A name that was not composed becomes so; of two that look the same, each still has its messages."""
@@ -828,7 +816,6 @@ async def test_what_is_looked_at_is_missing_in_no_replay(tmp_path: Path) -> None
     assert (verdict.verdict, verdict.missing) == ("pass", [])
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 async def test_what_recorded_nothing_goes_on_with_nothing(tmp_path: Path) -> None:
     """The last start was without a log, or its log has been removed: no folder is made for a look."""
@@ -845,7 +832,6 @@ async def test_what_recorded_nothing_goes_on_with_nothing(tmp_path: Path) -> Non
     assert not log.exists()
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 async def test_a_copy_leaves_the_log_of_the_original_alone(tmp_path: Path) -> None:
     """Its starts are others with the same numbers."""

@@ -152,7 +152,6 @@ def test_a_node_that_remembers_strangers_is_found(monkeypatch: pytest.MonkeyPatc
     assert flood(5_000).memory_bytes > flooding.MEMORY_BYTES_MAX
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_answers_that_are_too_long_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """By one byte."""
@@ -161,7 +160,6 @@ def test_answers_that_are_too_long_are_found(monkeypatch: pytest.MonkeyPatch) ->
     assert flood(2_000).violations == 1
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_peers_that_are_kept_out_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """A node that gives up when it is loaded."""
@@ -228,7 +226,6 @@ def test_a_window_of_another_length_is_found(length: int, monkeypatch: pytest.Mo
     assert compare_windows(100_000).violations > 0
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_counters_that_are_not_missed_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those that were skipped would be refused."""

@@ -70,7 +70,6 @@ PARTS = {"AckTrigger", "Blocking", "Limits", "Reconnect", "Redelivery", "Topic"}
 """What settings are put together from."""
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_every_rule_of_a_machine_is_watched() -> None:
     """Each move, reason and setting has its check, or a sentence why there is none."""

@@ -91,7 +91,6 @@ def loaded_by(first_use: str) -> tuple[float, set[str]]:
     return float(spent), set(loaded)
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_the_import_is_light() -> None:
     """It takes little time, as nothing comes with it that only a node needs."""

@@ -48,7 +48,6 @@ async def refused(node: triack.Node, queue: str, body: bytes, **more: object) ->
         return caught.value.reason, await consumer.get(WAIT)
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @pytest.mark.parametrize("delivery", [triack.Delivery.RECOVERABLE, triack.Delivery.TRANSACTIONAL])
 async def test_a_peer_sends_to_its_queues_and_no_others(delivery: triack.Delivery) -> None:
@@ -244,7 +243,6 @@ async def life(data: Path, log: Path) -> str:
     return "\n".join(said)
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 async def test_no_payload_and_no_key_is_in_any_log_error_or_figure(
     tmp_path: Path, caplog: pytest.LogCaptureFixture

@@ -128,7 +128,6 @@ async def pair() -> AsyncIterator[triack.Node]:
 # Sending
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 async def test_a_send_that_takes_its_turn() -> None:
     """Cancelled it has sent nothing, else once."""
@@ -162,7 +161,6 @@ async def test_a_send_that_waits_for_room() -> None:
     await at_every_await(node_with(settings=settings), act, after)
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @pytest.mark.parametrize(("stage", "timeout"), list(zip(triack.Stage, cycle([None, WAIT]), strict=False)))
 async def test_a_wait_for_a_receipt(stage: triack.Stage, timeout: float | None) -> None:
@@ -269,7 +267,6 @@ async def work(node: triack.Node) -> object:
     return True
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 async def test_a_transaction() -> None:
     async def after(node: triack.Node, result: object) -> None:
@@ -347,7 +344,6 @@ async def test_closing(tmp_path: Path, scheme: str) -> None:
         assert await bodies(node, "q", accepted) == [b"%d" % number for number in range(accepted)]
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 async def test_leaving_the_block_of_a_node(tmp_path: Path) -> None:
     """If the block is cancelled while it closes its node, it does not close it again: the node ends all the same."""
@@ -374,7 +370,6 @@ def small_disk() -> Iterator[None]:
     apsw.connection_hooks.remove(limit)
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @pytest.mark.usefixtures("small_disk")
 async def test_waiting_for_a_failure(tmp_path: Path) -> None:

@@ -106,7 +106,6 @@ def ends(triack_world: World) -> Ends:
     return Ends(triack_world)
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 async def test_a_large_body_is_one_message(ends: Ends) -> None:
     await ends.start()
@@ -128,7 +127,6 @@ async def test_a_large_body_is_one_message(ends: Ends) -> None:
     assert ends.bodies == ends.receiver.stats().queues["q"].bytes == 0
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 async def test_order_holds_between_large_and_small_messages(ends: Ends) -> None:
     """What is sent after a large message comes after it; what is sent meanwhile does not wait for it."""
@@ -194,7 +192,6 @@ async def test_a_sender_that_dies_leaves_nothing(ends: Ends, how: str) -> None:
     assert ends.receiver.queue_lengths()["q"] == 0
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 async def test_a_destination_that_dies_gets_the_rest(ends: Ends) -> None:
     await ends.start()
@@ -213,7 +210,6 @@ async def test_a_destination_that_dies_gets_the_rest(ends: Ends) -> None:
     assert not port_of(ends.receiver).engine.queues.bodies.deletes_any
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 async def test_a_reader_that_stops_half_way_begins_anew(ends: Ends) -> None:
     await ends.start()
@@ -228,7 +224,6 @@ async def test_a_reader_that_stops_half_way_begins_anew(ends: Ends) -> None:
     assert await read(ends.receiver) == BODY
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 async def test_two_bodies_and_room_for_one(triack_world: World) -> None:
     """The second one waits until the first was read; a small message between them goes in."""
@@ -280,7 +275,6 @@ async def test_time_that_runs_out_in_the_middle(ends: Ends) -> None:
     await ends.world.until(lambda: ends.bodies == ends.coming == 0)
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @pytest.mark.parametrize("letters", [True, "letters"])
 async def test_a_message_that_dies_on_its_way_frees_its_body(ends: Ends, letters: bool | str) -> None:
@@ -302,7 +296,6 @@ async def test_a_message_that_dies_on_its_way_frees_its_body(ends: Ends, letters
             await anext(letter.stream())
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 async def test_a_dead_letter_at_the_destination_has_the_body(ends: Ends) -> None:
     await ends.start()
@@ -319,7 +312,6 @@ async def test_a_dead_letter_at_the_destination_has_the_body(ends: Ends) -> None
     assert ends.bodies == 0
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 async def test_dead_letters_are_browsed_moved_and_sent_again(ends: Ends) -> None:
     """A look at them shows sizes, not bodies. A body is sent once more, to a queue of this node or another one."""
@@ -337,7 +329,6 @@ async def test_dead_letters_are_browsed_moved_and_sent_again(ends: Ends) -> None
     assert ends.bodies == ends.coming == 0
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 async def test_a_purge_in_the_middle_leaves_what_is_coming(ends: Ends) -> None:
     await ends.start()
@@ -350,7 +341,6 @@ async def test_a_purge_in_the_middle_leaves_what_is_coming(ends: Ends) -> None:
     assert await read(ends.receiver) == BODY
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 async def test_a_transaction_sends_a_body_or_frees_it(ends: Ends) -> None:
     await ends.start()
@@ -381,7 +371,6 @@ async def test_a_journal_keeps_the_body() -> None:
         assert not port_of(node).engine.queues.bodies.by_id
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 async def test_a_higher_priority_comes_first(ends: Ends) -> None:
     await ends.start()
@@ -473,7 +462,6 @@ async def swarm(world: World) -> None:
     assert ends.receiver.queue_lengths() == {"dead-letter": 0, "q": 0}
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 async def test_a_body_goes_by_a_relay(triack_world: World) -> None:
     """Part by part; as one message that only a transaction can be."""
@@ -495,7 +483,6 @@ async def test_a_body_goes_by_a_relay(triack_world: World) -> None:
             await here.send_stream("b/q", BODY, delivery=triack.RECOVERABLE)
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 async def test_permissions_are_those_of_the_queue(ends: Ends) -> None:
     """A peer that may send to a queue may send large messages there, and to no other."""
@@ -550,7 +537,6 @@ async def test_a_body_is_freed_when_its_sender_may_send_no_more(ends: Ends) -> N
     await ends.world.until(lambda: ends.bodies == ends.coming == 0)
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @pytest.mark.parametrize("name", ["a", "b"])
 async def test_a_disk_that_is_full_in_the_middle(ends: Ends, name: str) -> None:
@@ -579,7 +565,6 @@ async def test_a_disk_that_is_full_in_the_middle(ends: Ends, name: str) -> None:
     await ends.world.until(lambda: ends.bodies == ends.coming == 0)
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 async def test_a_slow_reader_holds_a_body_and_its_room(triack_world: World) -> None:
     """The next body waits at its sender, which says so; small messages go in; it comes when the reader is done."""
@@ -642,7 +627,6 @@ async def test_a_body_larger_than_the_disk_is_refused_before_its_first_part(ends
         await ends.receiver.send_stream("q", BODY)
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 async def test_two_bodies_and_a_disk_for_one(ends: Ends) -> None:
     """They count together, in any queues; small messages go on; the second one begins when the disk has room for it."""
@@ -734,7 +718,6 @@ async def test_a_body_that_is_given_up_while_it_waits_stops_no_other(ends: Ends)
     assert ends.bodies == ends.coming == 0
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 async def test_a_body_by_a_relay_waits_for_the_disk_of_its_destination(triack_world: World) -> None:
     at_relay, machine = "udp://127.0.0.1:7803", triack_world.machine("b")
@@ -817,7 +800,6 @@ def rows_of(ends: Ends) -> int:
     return len(read.bodies)
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 async def test_queues_that_are_used_once_make_room_for_others(triack_world: World) -> None:
     """A peer may have two pairs of them: for messages, and for parts. While bodies are here, none of theirs goes."""

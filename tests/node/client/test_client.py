@@ -34,7 +34,6 @@ async def test_a_client_knows_its_node(node: triack.Node, client: Client) -> Non
     assert await client.queue_lengths() == node.queue_lengths()
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 async def test_more_queues_than_a_frame_takes_are_listed(
     node: triack.Node, client: Client, monkeypatch: pytest.MonkeyPatch
@@ -124,7 +123,6 @@ async def test_questions_and_answers(node: triack.Node, client: Client, tmp_path
             await client.request("nobody", b"3", timeout=0.05)
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 async def test_errors_are_those_of_the_node(tmp_path: Path) -> None:
     """By class, text and attributes."""
@@ -230,7 +228,6 @@ async def test_a_node_that_ends_ends_every_call(tmp_path: Path) -> None:
     await client.close()
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 async def test_peers_are_the_nodes(tmp_path: Path) -> None:
     """A client trusts, revokes, invites and enrols for its node; a code outlives the client that asked for it."""
@@ -325,7 +322,6 @@ async def test_a_message_has_the_place_that_it_has_at_the_node(node: triack.Node
         assert (await tx.receive("q", WAIT)).place in places
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @pytest.mark.parametrize("most", [1, 3])
 async def test_a_wait_that_ends_as_a_message_comes_lets_nothing_overtake(client: Client, most: int) -> None:
@@ -455,7 +451,6 @@ async def read(message: triack.Message) -> bytes:
     return b"".join([chunk async for chunk in message.stream()])
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 async def test_a_client_sends_and_reads_a_large_message(tmp_path: Path) -> None:
     async with triack.open("a", data=tmp_path / "a") as node, triack.connect(tmp_path / "a") as client:
@@ -477,7 +472,6 @@ async def test_a_client_sends_and_reads_a_large_message(tmp_path: Path) -> None:
         assert not port_of(node).engine.queues.bodies.by_id
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 async def test_a_client_that_fails_or_leaves_frees_what_has_arrived(tmp_path: Path) -> None:
     async with triack.open("a", data=tmp_path / "a") as node:
@@ -497,7 +491,6 @@ async def test_a_client_that_fails_or_leaves_frees_what_has_arrived(tmp_path: Pa
             await node.flush()
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_the_same_without_async(tmp_path: Path) -> None:
     with triack.sync.open("a", data=tmp_path / "a") as node:

@@ -98,7 +98,6 @@ async def test_who_is_cancelled_at_once_leaves_no_transaction_behind(node: triac
     await until(lambda: alive(Transaction) <= before)
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 async def test_who_is_cancelled_while_it_receives_has_taken_nothing(node: triack.Node, client: Client) -> None:
     """At whatever turn that is: also when the answer is on its way, and the transaction is committed."""
@@ -125,7 +124,6 @@ async def test_who_is_cancelled_while_it_sends_has_sent_nothing(node: triack.Nod
     assert node.queue_lengths()["orders"] == sent
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 async def test_a_list_of_many_frames_that_is_cancelled_is_sent_by_no_part(node: triack.Node, client: Client) -> None:
     sent = 0

@@ -278,7 +278,6 @@ async def test_a_send_that_had_not_begun_waits_for_the_node(restarts: Restart, c
     await (await sending).ordered(WAIT)
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 async def test_a_receipt_of_a_message_with_a_key_goes_on(restarts: Restart, client: Client) -> None:
     """Also in a list, and when it was waited for; others say that the outcome is unknown."""
@@ -300,7 +299,6 @@ async def test_a_receipt_of_a_message_with_a_key_goes_on(restarts: Restart, clie
     waiting.cancel()
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 async def test_a_flush_does_not_vouch_for_what_another_process_had_accepted(restarts: Restart, client: Client) -> None:
     """It may be lost; the next one is about what this process has accepted."""
@@ -546,7 +544,6 @@ async def test_who_stops_while_the_node_is_away_does_not_wait_to_say_why_message
     assert handling.done()
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 async def test_events_that_begin_anew_keep_nothing_of_before(restarts: Restart, client: Client) -> None:
     """At the client, for each process of the node."""

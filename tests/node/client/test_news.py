@@ -264,7 +264,6 @@ def test_they_are_heard_without_async(tmp_path: Path) -> None:
 # Lists that another process sends and receives, by the node.
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 async def test_lists_of_a_client_are_those_of_the_node(tmp_path: Path) -> None:
     """Over several frames, in order, with the ids that the receipts say; acknowledged as one."""

@@ -358,7 +358,6 @@ def rows_of(config: Config) -> dict[KeyPath, object]:
     return {row.path: row.value for row in config.rows()}
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_each_key_is_in_force_or_needs_a_restart_as_it_is_said(tmp_path: Path) -> None:
     """Whatever a reload says of a key is what it does with the value."""

@@ -144,7 +144,6 @@ def leaves(kind: Any, before: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]
             yield (*before, one.name)
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_settings_have_no_descriptions_without_docstrings() -> None:
     """``python -OO`` leaves them out."""
@@ -339,7 +338,6 @@ VALUES = st.recursive(
 )
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @given(st.dictionaries(SOME_KEYS, VALUES, max_size=5), st.integers(0, 3))
 def test_whatever_a_file_has_each_key_is_found_at_its_line(table: dict[str, Any], gap: int) -> None:
@@ -514,7 +512,6 @@ def test_a_file_that_no_person_wrote_is_refused_like_another_mistake(text: str, 
     assert problems_of(tmp_path, text) == [told]
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_after_a_hundred_mistakes_the_rest_is_not_read(tmp_path: Path) -> None:
     """Each costs a search for the name that was meant, and nobody reads more."""

@@ -73,7 +73,6 @@ async def test_another_frame_ends_the_conversation(link: Link) -> None:
         await link.receive()
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 async def test_calls_that_are_cancelled_at_once_leave_room_for_others(link: Link) -> None:
     """Call and cancel arrive together, so none of them begins."""
@@ -126,7 +125,6 @@ async def test_an_answer_that_is_too_long_is_said_to_be(link: Link, monkeypatch:
     assert (await link.receive())[0] == {"op": "done", "n": 2}
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 async def test_an_error_repeats_no_more_than_anybody_reads(link: Link) -> None:
     """In an argument as long as a frame, each letter may take six."""
@@ -138,7 +136,6 @@ async def test_an_error_repeats_no_more_than_anybody_reads(link: Link) -> None:
 # ---- a caller that does not read
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 async def test_nothing_is_looked_up_for_who_does_not_read(
     tmp_path: Path, link: Link, monkeypatch: pytest.MonkeyPatch
@@ -165,7 +162,6 @@ async def test_nothing_is_looked_up_for_who_does_not_read(
     assert answers == list(range(300))
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 async def test_who_begins_much_and_hangs_up_is_no_line_of_the_log(
     tmp_path: Path, link: Link, caplog: pytest.LogCaptureFixture
@@ -235,7 +231,6 @@ async def test_messages_in_hand_have_a_limit(tmp_path: Path, link: Link, monkeyp
     assert (await link.receive())[0]["op"] == "done"
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 async def test_what_came_for_who_does_not_read_goes_back(
     tmp_path: Path, link: Link, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
@@ -257,7 +252,6 @@ async def test_what_came_for_who_does_not_read_goes_back(
                 assert len((await reader_of_other.get(PATIENCE_S)).body) == 1024 * 1024
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 async def test_a_message_whose_answer_was_cancelled_before_it_was_sent_goes_back(tmp_path: Path, link: Link) -> None:
     """Its caller does not read, and has not heard of it."""

@@ -283,7 +283,6 @@ async def test_what_was_on_its_way_behind_refused_lines_is_refused_too(node: tri
     producer.close()
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 async def test_a_producer_hears_how_far_its_lines_have_come(node: triack.Node) -> None:
     """When the node has ended, it hears that, and can go elsewhere."""

@@ -146,7 +146,6 @@ async def test_a_receiver_that_dies_has_failed_with_the_message_that_it_had_befo
         assert sorted((message.body, message.failures) for message in got) == [(b"1", 1), (b"2", 0)]
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 async def test_a_client_that_does_not_read_holds_no_node_that_closes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -224,7 +224,6 @@ def test_receipts_are_the_same(told: list[tuple[int, int | None]]) -> None:
     assert read == {"ids": [it.id for it in receipts], "numbers": [it.number for it in receipts]}
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_receipts_of_one_queue_are_described_as_one() -> None:
     receipts = [Given(ordinal, ordinal - 7) for ordinal in range(10, 100_010)]

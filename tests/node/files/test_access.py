@@ -123,7 +123,6 @@ async def test_with_and_without_keys_do_not_mix(tmp_path: Path) -> None:
         )
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 async def test_a_node_keeps_its_key_and_its_peers(tmp_path: Path) -> None:
     """In its data directory; without one they end with it."""

@@ -35,7 +35,6 @@ def test_peers_survive_their_text() -> None:
     assert decode_trust(encode_trust(peers), "f") == peers
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_keys_of_a_long_list_are_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """The slow check is not repeated for all of them when one changes."""

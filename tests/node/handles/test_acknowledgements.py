@@ -133,7 +133,6 @@ async def test_a_reader_that_is_dropped_in_a_thread_is_closed_in_its_loop(monkey
     assert ended[0] == threading.get_ident()
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 async def test_senders_go_on_when_a_full_reader_reads() -> None:
     """A thousand ranges that alternate are as many as it keeps."""

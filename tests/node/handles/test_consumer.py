@@ -399,7 +399,6 @@ async def test_a_rollback_waits_too() -> None:
         assert (await node.transaction().receive("q", WAIT)).failures == 1
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 async def test_an_acknowledgement_can_be_waited_for(tmp_path: Path) -> None:
     """HornetQ's BlockOnAcknowledge: with the next message in hand, the one before it is gone from the disk."""

@@ -337,7 +337,6 @@ async def test_a_late_answer_is_dropped_and_counted() -> None:
         await until(lambda: asker.queue_lengths() == {"$replies": 0, "dead-letter": 0})
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 async def test_a_cancelled_request_leaves_nothing_behind() -> None:
     """It is sent no more when its time is over, and is no dead letter."""

@@ -90,7 +90,6 @@ async def test_what_was_moved_to_the_dead_letters_stays_when_they_are_sent_again
         await node.requeue([moved.id])
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 async def test_what_may_have_arrived_is_sent_again_only_on_demand(tmp_path: Path) -> None:
     """Its acknowledgement is missing as its time ends: it has arrived, and would arrive twice."""
@@ -240,7 +239,6 @@ async def test_nothing_is_done_with_names_that_do_not_exist(node: triack.Node) -
         make().browse("orders")
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 async def test_another_process_looks_and_steers_in_the_same_way(tmp_path: Path) -> None:
     async with make("a", tmp_path, settings=quick(max_redeliveries=0)) as node, triack.connect(tmp_path) as client:
@@ -255,7 +253,6 @@ async def test_another_process_looks_and_steers_in_the_same_way(tmp_path: Path) 
             await seen(client, "ordres")
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 async def test_a_directory_at_rest_is_steered_and_sends_nothing(tmp_path: Path) -> None:
     """Dead letters that are sent again there go out when the node runs."""
@@ -387,7 +384,6 @@ async def test_what_cannot_be_paused_is_named(node: triack.Node) -> None:
             await work
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 async def test_all_messages_to_a_peer_are_paused_by_its_name(tmp_path: Path) -> None:
     """A queue of the node with the name of the peer goes first; a stroke behind it says that the peer is meant."""

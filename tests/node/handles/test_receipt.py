@@ -136,7 +136,6 @@ async def test_what_nobody_can_read_in_time_is_dead_on_its_way(alone: triack.Nod
     assert dead.properties["dead_destination"] == NOWHERE
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 async def test_many_failed_messages_all_say_so(alone: triack.Node) -> None:
     """Thousands that expired: no receipt claims delivery, whenever it is asked."""
@@ -188,7 +187,6 @@ async def test_a_message_with_a_key_is_accepted_once(tmp_path: Path) -> None:
     assert [len(found) for found in ids.values()] == [1, 1, 1]
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 async def test_a_large_message_with_a_key_is_found_again(tmp_path: Path) -> None:
     """Among others; it is in many packets."""

@@ -254,7 +254,6 @@ async def test_the_log_says_which_messages_were_handed_out(tmp_path: Path) -> No
     assert sum(packets * count for record in handed for packets, count in record["counts"]) == 500
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 async def test_after_kill_9_what_was_not_acknowledged_comes_again(tmp_path: Path) -> None:
     """The first list was acknowledged by asking for the second, and is gone; the second comes again, marked."""

@@ -213,7 +213,6 @@ async def line(tmp_path: Path) -> AsyncIterator[Line]:
         yield Line(sensor, gateway, cloud)
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 async def test_a_message_passes_a_relay_with_all_that_it_says(tmp_path: Path) -> None:
     """Its sender, its id, its headers and its time are those of the origin; ``ordered`` means that the cloud has it."""
@@ -270,7 +269,6 @@ async def test_what_is_no_route_is_refused_at_once(tmp_path: Path) -> None:
             await node.set_routes(["*"])  # type: ignore[list-item]
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 async def test_what_waits_at_a_relay_is_seen_and_can_be_removed(tmp_path: Path) -> None:
     """A recoverable message is a dead letter at the relay, which has acknowledged it; a transactional one at home."""
@@ -305,7 +303,6 @@ async def test_another_process_has_the_same_verbs(tmp_path: Path) -> None:
         assert (await client.stats()).transit == []
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 async def test_a_message_is_sealed_for_its_destination(tmp_path: Path) -> None:
     """Once the ends know each other's keys; its reader sees that, in another process as well."""

@@ -58,7 +58,6 @@ async def test_a_durable_subscription_gets_all_that_came_while_nobody_read_it(tm
         assert node.stats().topics["Games"].messages == 0
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 async def test_failures_of_a_durable_subscription_count_over_restarts(tmp_path: Path) -> None:
     """So a message that fails after each start becomes a dead letter, as in a queue."""

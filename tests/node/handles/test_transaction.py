@@ -130,7 +130,6 @@ async def test_a_transaction_that_has_ended_gives_nothing_back_when_it_is_forgot
     assert (again.body, again.failures) == (b"2", 1)
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 async def test_receive_and_send_is_exactly_once_over_restarts(tmp_path: Path) -> None:
     """A worker that dies between its transactions: every input has one output, and the count that it remembers fits."""
@@ -325,7 +324,6 @@ async def test_a_list_that_was_received_comes_again_after_a_rollback(node: triac
     assert node.queue_lengths()["in"] == 20
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 async def test_lists_of_a_transaction_have_a_limit(node: triack.Node, tmp_path: Path) -> None:
     """All of them together, and the message that goes beyond is taken; the list that is too long is left out whole."""

@@ -52,7 +52,6 @@ async def test_two_nodes_know_each_other_by_one_code(scheme: str) -> None:
         assert await bodies(b, "q", 1) + await bodies(a, "q", 1) == [b"there", b"and back"]
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 async def test_who_only_calls_enrols_as_well(tmp_path: Path) -> None:
     """It has no address, and may send where it was said to; all of it is there after a restart of both."""

@@ -126,7 +126,6 @@ async def test_a_second_death_has_its_wait(tmp_path: Path) -> None:
         assert message.wait_until is not None
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 async def test_an_orderly_end_is_no_death(tmp_path: Path) -> None:
     await put(tmp_path, b"1")
@@ -160,7 +159,6 @@ def handle_in_a_thread(data: Path) -> None:
                 return
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @pytest.mark.parametrize("waits", [True, False], ids=["async", "sync"])
 async def test_an_error_that_ends_the_program_is_a_failure(tmp_path: Path, *, waits: bool) -> None:

@@ -68,7 +68,6 @@ async def test_a_queue_has_depth_bytes_and_age() -> None:
         )
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 async def test_what_came_and_what_left_is_counted_from_the_start_of_the_process(tmp_path: Path) -> None:
     """Messages that were there already count in the depth alone."""
@@ -252,7 +251,6 @@ def test_a_stream_without_an_order_ack_says_its_tier_and_when_it_goes_out_again(
     assert (out(a).acked, out(a).attempts, out(a).resends) == (1, 0, 6)
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_a_peer_that_is_away_is_called_again_at_a_time_that_is_told() -> None:
     world = World(3)
@@ -429,7 +427,6 @@ async def event_of(events: triack.Events, kind: type[NodeEvent]) -> Any:
         return await anext(event async for event in events if isinstance(event, kind))
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 async def test_trust_on_one_side_only_is_seen_at_the_other(caplog: pytest.LogCaptureFixture) -> None:
     """With the key that is to be trusted; once it is, the row is gone."""
@@ -504,7 +501,6 @@ async def test_a_code_that_is_over_is_seen_where_it_was_made() -> None:
         assert [row.about for row in rows(b, Trouble.CODE_EXPIRED)] == ["127.0.0.1"]
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 async def test_addresses_that_lead_nowhere_have_rows_with_the_cause() -> None:
     """A port that is closed, a name that nobody knows, and a peer without an address."""
@@ -708,7 +704,6 @@ async def test_events_end_with_the_node() -> None:
     assert [event async for event in node.events()] == []
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @pytest.mark.parametrize("scheme", ["udp", "tcp"])
 @pytest.mark.parametrize("gap", ["warn", "error"])

@@ -233,7 +233,6 @@ def test_the_real_machine_has_real_parts(tmp_path: Path) -> None:
     store.close()
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have one clock for both")
 def test_its_clock_goes_on_while_the_machine_is_suspended() -> None:

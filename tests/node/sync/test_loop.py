@@ -224,7 +224,6 @@ def test_a_cancellation_in_a_thread_is_a_failure(tmp_path: Path, kind: type[Base
 # Messages that threads send one by one, and that the event loop takes as a list.
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_a_send_takes_no_turn_of_the_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first one does, as its destination is new. All are accepted in order, before what is asked for later."""

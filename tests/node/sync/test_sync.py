@@ -27,7 +27,6 @@ with triack.sync.open("shop", data={data!r}, insecure=True) as shop:
 """
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_a_script_of_five_lines_ends_when_its_message_has_arrived(tmp_path: Path) -> None:
     """No event loop in it, no thread left at its end."""
@@ -92,7 +91,6 @@ def test_send_receive_and_transactions(tmp_path: Path) -> None:
         assert b.node_id in receipt.id
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_a_key_makes_a_send_safe_to_repeat(tmp_path: Path) -> None:
     """A script that does not know whether it came through runs again."""

@@ -28,7 +28,6 @@ from triack.tools.replay.log.files import find_logs, parse_records
 # Many lies in one directory; tests/tools/replay/engines/test_spark_engine.py has both engines judge them.
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_each_lie_has_a_log_of_its_own(tmp_path: Path) -> None:
     """So that what is found in one says nothing of another, and what cannot be read stops no replay."""

@@ -119,7 +119,6 @@ def test_no_character_is_missed() -> None:
     assert len(told.caught) > 5
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_each_is_one_character(files: Files) -> None:
     for slip, known, _ in slips(30, logs=1, wide=0):
@@ -130,7 +129,6 @@ def test_each_is_one_character(files: Files) -> None:
         assert slip.where.startswith(f"{name} line ")
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_what_becomes_of_some(files: Files) -> None:
     assert told_of(changed(files, '"packets":', '"packetx":'), files).caught == {"damaged": 1}

@@ -150,7 +150,6 @@ def test_nothing_is_wrong_in_a_story_where_nothing_is_planted(story: Story) -> N
     assert story.run() == ""
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @pytest.mark.parametrize("bug", [bug for bug in BUGS if isinstance(bug.scope, Story)], ids=lambda bug: bug.name)
 @pytest.mark.plain

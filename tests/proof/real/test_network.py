@@ -21,7 +21,6 @@ EFFICIENT = 1.3
 """Bytes that may be sent for a byte of payload, times what the loss makes necessary."""
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @pytest.mark.parametrize("udp", UDP_SOCKETS)
 @pytest.mark.parametrize("loss", [0.02, 0.1])
@@ -70,7 +69,6 @@ async def test_an_outage_longer_than_a_session(tmp_path: Path, scheme: str, both
     assert found.first_delivery_s < 20
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 async def test_who_loses_everything_delivers_nothing(tmp_path: Path) -> None:
     """The checks of a crossing bite."""

@@ -296,7 +296,6 @@ def test_no_promise_breaks_in_the_first_states(scope: RelayScope) -> None:
     assert result.fair_runs >= 60
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_a_small_world_is_searched_to_its_end() -> None:
     """One packet, and the relay dies: every order of events."""
@@ -306,7 +305,6 @@ def test_a_small_world_is_searched_to_its_end() -> None:
         assert result.states > 50
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_a_relay_that_frees_too_early_loses_a_packet(monkeypatch: pytest.MonkeyPatch) -> None:
     """It deletes what is on its way."""
@@ -410,7 +408,6 @@ def bodies(disk: Disk | Store, content: StoreContent) -> list[dict[int, bytes]]:
     return [read.bodies for read in reads]
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @pytest.mark.parametrize("seed", range(4))
 def test_it_keeps_what_the_store_keeps(tmp_path: Path, seed: int) -> None:

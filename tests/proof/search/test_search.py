@@ -241,7 +241,6 @@ def test_no_pair_of_faults_breaks_a_promise(scope: ChainScope) -> None:
     assert result.states > 10
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_deaths_that_count_as_one_end_in_the_same_way() -> None:
     """What all three nodes record after them is the same, byte for byte; but a store in the making draws other ids."""

@@ -159,7 +159,6 @@ def test_a_sender_that_waits_for_each_message_sends_one_in_a_round_trip() -> Non
     assert blocking_rate(MS // 4, MS // 4) < 2_000
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_a_window_of_messages_is_all_that_goes_in_a_round_trip() -> None:
     """Solace's blog: throughput is the window by the round trip, with 50 messages and 50 ms a thousand a second."""
@@ -531,7 +530,6 @@ def test_without_matplotlib_it_says_so(tmp_path: Path, monkeypatch: pytest.Monke
     assert "<svg" not in text
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_a_report_that_cannot_be_written_raises(tmp_path: Path) -> None:
     with pytest.raises(TriackError, match=f"cannot write the report {tmp_path}"):

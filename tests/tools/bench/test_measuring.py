@@ -446,7 +446,6 @@ def test_a_process_sees_itself() -> None:
 # A process of a run follows its options.
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_a_sender_without_a_receiver_says_so_and_ends() -> None:
     options = {"role": "sender", "system": "tcp", "work": Work().to_json(), "found": {"host": "127.0.0.1", "port": 1}}
@@ -461,7 +460,6 @@ def test_a_sender_without_a_receiver_says_so_and_ends() -> None:
     assert "error" in json.loads(ended.stdout)
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_a_receiver_says_where_it_is_and_what_it_saw() -> None:
     options = {"role": "receiver", "system": "tcp", "work": Work().to_json()}

@@ -84,7 +84,6 @@ def test_a_seed_always_draws_the_same_plan() -> None:
     assert draw(7) != draw(8)
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_a_swarm_covers_every_option() -> None:
     """In a few hundred seeds every kind of fault, of message and of network has been drawn, and has been left out."""
@@ -166,7 +165,6 @@ def test_seeds_below_have_no_relays() -> None:
     assert not any(draw(seed).routes or draw(seed).links for seed in range(50))
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_each_fault_comes_to_a_share_of_the_seeds() -> None:
     plans = [draw(seed) for seed in SEEDS]
@@ -181,7 +179,6 @@ def test_each_fault_comes_to_a_share_of_the_seeds() -> None:
                and (1, 3) in plan.links) for plan in plans)  # fmt: skip
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @pytest.mark.parametrize("name", TOPOLOGIES)
 def test_every_promise_is_kept(name: str) -> None:
@@ -227,7 +224,6 @@ def traits(plan: Plan) -> set[str]:
     return found | ({"crowd"} if len(plan.hosts) > 3 else set())
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_a_share_of_the_seeds_has_some_and_each_comes() -> None:
     """A block of 250 seeds has each several times."""
@@ -239,7 +235,6 @@ def test_a_share_of_the_seeds_has_some_and_each_comes() -> None:
     assert {len(plan.hosts) for plan in plans} == {2, 3, 4, 5}
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_whose_fault_a_loss_is_stays_known() -> None:
     """A store that deceives comes without them; without keys nobody has a name to be moved or revoked by."""
@@ -272,7 +267,6 @@ def test_the_rest_of_a_plan_does_not_depend_on_them() -> None:
         assert replace(plan.hosts[0], **same) == replace(plain.hosts[0], **same)
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_what_a_cramped_receiver_refuses_comes_again_soon() -> None:
     """A large message in many packets for a full queue, and room for few that came too early: 222751 was such a one."""
@@ -297,7 +291,6 @@ def schemes(plan: Plan) -> set[str]:
     return {address.partition(":")[0] for host in plan.hosts for address in host.addresses}
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_a_share_of_the_seeds_has_each() -> None:
     """Peers at addresses of both transports, narrow paths, and changing permissions, in a block of 350 seeds."""
@@ -315,7 +308,6 @@ def test_a_share_of_the_seeds_has_each() -> None:
             assert [fault.at_ns for fault in plan.faults] == sorted(fault.at_ns for fault in plan.faults)
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_some_stores_are_opened_a_second_time_and_some_clocks_are_set() -> None:
     """Where clocks are set, no other clock jumps, and what is sent lives for an hour."""
@@ -331,7 +323,6 @@ def test_some_stores_are_opened_a_second_time_and_some_clocks_are_set() -> None:
         assert [fault.at_ns for fault in plan.faults] == sorted(fault.at_ns for fault in plan.faults)
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_some_links_are_slow_with_relays_too() -> None:
     """Each rate with each queue, and most plans have none; where the faults end, the link is fast again."""
@@ -343,7 +334,6 @@ def test_some_links_are_slow_with_relays_too() -> None:
     assert not run_plan(late).violations
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_narrow_paths_differ_each_way_and_change_in_the_middle() -> None:
     """Each carries the base at least, and there are ends that want more than that, and disagree."""
@@ -358,7 +348,6 @@ def test_narrow_paths_differ_each_way_and_change_in_the_middle() -> None:
     assert min(changing, unlike) > len(plans) // 3
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_many_names_and_few_places() -> None:
     """Queues that get a few messages each, and streams that end soon; with few places, and with many."""
@@ -373,7 +362,6 @@ def test_many_names_and_few_places() -> None:
         assert not any(fault.kind in DISHONEST for fault in plan.faults)
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_streams_have_several_priorities_and_queues_are_paused() -> None:
     """Also those that go by relays; what is transactional has none."""
@@ -412,7 +400,6 @@ def test_the_rest_of_a_plan_stays() -> None:
         ]
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_some_plans_have_bodies_in_parts() -> None:
     """Of durable streams of honest plans, around the size of a part; the rest of such a plan stays as it was."""
@@ -443,7 +430,6 @@ def test_a_seed_keeps_its_plan() -> None:
     assert not any(draw(seed).subscribers for seed in range(20))
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_each_strategy_and_subscriber_comes_to_a_share_of_the_seeds() -> None:
     plans = [draw(seed) for seed in TOPIC_SEEDS]
@@ -476,7 +462,6 @@ def test_disks_fail_at_both_ends_of_subscriptions_from_another_node() -> None:
     assert at_subscriber >= 15
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @pytest.mark.parametrize("seed", range(TOPICS_FROM, TOPICS_FROM + 8))
 def test_every_promise_of_topics_is_kept(seed: int) -> None:
@@ -515,7 +500,6 @@ def test_a_key_is_exchanged_while_messages_flow(make: Callable[[Plan], Trusting]
     assert scene.trust.violations == []
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_what_a_revoked_peer_has_waits_until_it_is_trusted_again(make: Callable[[Plan], Trusting]) -> None:
     """Its session ends, nothing of it arrives, and then everything does."""
@@ -721,7 +705,6 @@ def test_a_subscriber_does_as_its_kind_says(kind: str) -> None:
 # Subscribers on other machines than the topics.
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_they_are_of_each_kind_and_never_on_the_machine_with_the_topics() -> None:
     drawn = [one for seed in range(200) for one in draw_away(Random(seed), 3, 2, PATTERNS)]
@@ -732,7 +715,6 @@ def test_they_are_of_each_kind_and_never_on_the_machine_with_the_topics() -> Non
     assert draw_away(Random(1), 1, 0, PATTERNS) == ()
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_a_run_with_some_keeps_all_promises() -> None:
     """The first seed that has them."""

@@ -56,7 +56,6 @@ def rules(outcome: Outcome) -> set[str]:
     return {rule for rule, _ in outcome.violations}
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @pytest.mark.parametrize("days", [0, 3])
 def test_the_logs_of_a_run_pass_the_replay(tmp_path: Path, days: int) -> None:
@@ -72,7 +71,6 @@ def test_the_logs_of_a_run_pass_the_replay(tmp_path: Path, days: int) -> None:
     assert verdict.records > 50
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_a_node_that_wakes_for_nothing_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each ten milliseconds, though all of its messages have arrived."""
@@ -105,7 +103,6 @@ def test_a_crash_before_each_of_the_first_effects(kind: str, host: int) -> None:
         assert outcome.seen["killed" if kind == "kill" else "power-loss"] > (kind != "kill")
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_a_pair_that_never_hears_of_each_other_does_not_hold_up_others() -> None:
     """A path that is dead one way, for good."""
@@ -142,7 +139,6 @@ def test_a_clone_ends_with_the_other_faults() -> None:
         assert not outcome.violations, f"cloned at {at_ms} ms: {outcome.violations[0]}"
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @pytest.mark.parametrize("delivery", ["recoverable", "transactional"])
 def test_what_a_lying_disk_loses_at_once_is_its_own_fault(delivery: str) -> None:
@@ -156,7 +152,6 @@ def test_what_a_lying_disk_loses_at_once_is_its_own_fault(delivery: str) -> None
     assert not run_plan(replace(plan, hosts=hosts, streams=streams, faults=faults)).violations
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_a_second_opener_of_a_store_is_refused_and_harms_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whenever it comes; and a file system whose locks keep nobody out is a broken promise."""
@@ -169,7 +164,6 @@ def test_a_second_opener_of_a_store_is_refused_and_harms_nobody(monkeypatch: pyt
     assert ("one-owner", "a second process has opened the store of a") in run_plan(plan).violations
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_what_lives_for_an_hour_outlives_clocks_that_are_set(monkeypatch: pytest.MonkeyPatch) -> None:
     """Between two starts, to the time of day and back to 1970; a node that goes by its clock alone loses messages."""
@@ -212,7 +206,6 @@ def test_a_body_that_nobody_frees_is_a_broken_promise(monkeypatch: pytest.Monkey
     assert rules(run_plan(plan)) == {"bodies"}
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @pytest.mark.parametrize(
     "seed",
@@ -427,7 +420,6 @@ def figures(result: Result) -> dict[str, object]:
     return found
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_one_seed_says_what_it_drew_and_what_came_of_it() -> None:
     """The seed first, the figures last; the same trace each time."""
@@ -456,7 +448,6 @@ def test_minutes_end_a_campaign() -> None:
     assert found["seeds"] >= 1
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_the_logs_are_written_for_the_replay(tmp_path: Path) -> None:
     """One file for each process of each host."""

@@ -63,7 +63,6 @@ def test_a_path_that_is_used_at_once_is_found_out(make: Callable[[], Scene], mon
     assert ("path", "udp://b:1 has a session at the address of a stranger") in strangers.violations
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @pytest.mark.parametrize("passed_on", [True, False])
 def test_who_passes_on_a_connect_and_its_accept_is_the_way(make: Callable[[], Scene], passed_on: bool) -> None:

@@ -132,7 +132,6 @@ def test_a_sender_goes_on_where_it_was_when_its_machine_died(make: Callable[...,
     assert scene.history.violations == []
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_what_is_read_is_forwarded_in_the_commit_that_acknowledges_it(make: Callable[..., Scene]) -> None:
     """With its number, and once, though the machine in the middle dies again and again."""

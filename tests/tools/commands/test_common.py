@@ -43,7 +43,6 @@ from triack.tools.replay.run import replay
 # What the commands share.
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_a_node_is_named_after_its_directory_if_that_can_be_a_name(tmp_path: Path) -> None:
     """A bad name that nobody asked for is no error."""
@@ -187,7 +186,6 @@ def test_each_command_looks_at_the_environment(tmp_path: Path, monkeypatch: pyte
 pytest.importorskip("pyarrow")
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_compact_says_what_it_did_and_where_it_went(tmp_path: Path) -> None:
     healthy().save(tmp_path / "logs")
@@ -214,7 +212,6 @@ def prune(*arguments: object) -> tuple[int, str]:
     return result.exit_code, result.output
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_prune_says_what_it_removed(tmp_path: Path) -> None:
     logs = saved(tmp_path)
@@ -567,7 +564,6 @@ def test_on_a_terminal_long_work_has_one_line_that_changes_and_goes(monkeypatch:
     assert text.endswith("\x1b[2K")  # the line is cleared
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @pytest.mark.parametrize(("name", "what"), [("compact", "compacting"), ("prune", "pruning")])
 def test_commands_on_logs_say_how_far_they_are(

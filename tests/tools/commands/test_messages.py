@@ -540,7 +540,6 @@ def test_what_is_stored_says_what_it_waits_for(tally: Tally, waits_for: str, wha
 LARGE_BODY = os.urandom(MAX_BODY_BYTES + 100_000)
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_a_large_file_goes_from_command_to_command(tmp_path: Path) -> None:
     """It is one message; it is refused as a line, and shown with its size."""
@@ -559,7 +558,6 @@ def test_a_large_file_goes_from_command_to_command(tmp_path: Path) -> None:
     assert b"0 waiting" in run_triack("queue", "show", "films", "--data", data).stdout
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_several_messages_are_saved_in_a_folder(tmp_path: Path) -> None:
     """Small ones, too, each under its id."""

@@ -262,7 +262,6 @@ def test_nothing_that_destroys_is_suggested(tmp_path: Path) -> None:
     assert b"remove" not in command("trust", "remov").stderr.replace(b"command remov;", b"")
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @pytest.mark.parametrize("running", [False, True])
 def test_messages_are_sent_with_priorities_and_counted_by_them(tmp_path: Path, *, running: bool) -> None:

@@ -93,7 +93,6 @@ async def until_it_runs(progress: Transfer) -> None:
             await asyncio.sleep(0.01)
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 async def test_a_node_that_cannot_open_is_reported(tmp_path: Path, processes: Processes) -> None:
     (tmp_path / "receiver").write_text("no directory")
@@ -151,7 +150,6 @@ run_child(work)
 """
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_a_child_works_until_its_input_ends() -> None:
     """Not when something comes in: only the end says that the parent is gone. It closes in good order then."""
@@ -174,7 +172,6 @@ def test_a_child_works_until_its_input_ends() -> None:
         assert process.wait(timeout=PATIENCE_S) == 0
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_a_process_that_fails_reports_it_and_ends_with_1(tmp_path: Path) -> None:
     (tmp_path / "data").write_text("no directory")

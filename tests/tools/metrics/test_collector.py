@@ -147,7 +147,6 @@ async def test_histograms_and_counters_are_those_of_the_stats() -> None:
         assert there.get_sample_value("triack_store_busy_seconds") == 0
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_the_dashboard_asks_for_metrics_that_there_are() -> None:
     """With labels that they have; and it shows nearly all of them."""

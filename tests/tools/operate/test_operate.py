@@ -210,7 +210,6 @@ def test_it_changes_nothing_at_rest(tmp_path: Path) -> None:
     assert {path.name: path.stat().st_mtime_ns for path in (tmp_path / "a").iterdir()} == before
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_a_node_that_does_not_run_costs_little() -> None:
     """No part of a node is loaded to find out that there is none."""
@@ -314,7 +313,6 @@ def run(*arguments: str | Path) -> tuple[int, dict[str, dict[str, Any]]]:
     return done.returncode, {it["what"]: it for it in found}
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_the_machine_and_its_network_are_examined() -> None:
     """Whatever is found, a line that is not ok has a remedy."""
@@ -331,7 +329,6 @@ def test_the_machine_and_its_network_are_examined() -> None:
     assert all(it.verdict in ("ok", "warn", "fail") and bool(it.remedy) == (it.verdict != "ok") for it in found)
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_what_is_too_old_or_too_little_has_a_remedy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(doctor, "PYTHON_LEAST", (99,))

@@ -92,7 +92,6 @@ async def test_it_looks_at_once_when_it_is_woken(sqlite: Connect, tmp_path: Path
             assert await bodies(node, "orders", 1) == [b"second"]
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 async def test_several_pumps_send_each_row_once(connect: Connect, tmp_path: Path) -> None:
     """Two beside the node, two in clients of it."""
@@ -206,7 +205,6 @@ async def test_a_row_that_cannot_be_sent_is_set_aside(
     assert "is set aside, as it cannot be sent: its time_to_reach_queue was over" in caplog.text
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 async def test_a_peer_that_is_not_known_yet_holds_only_its_own_messages(sqlite: Connect, tmp_path: Path) -> None:
     """They wait in the outbox, in order, and ``waits_for`` says why."""
@@ -284,7 +282,6 @@ async def sell(connect: Connect, sold: list[bytes], drained: dict[str, list[byte
         await pump
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_destinations_without_room_hold_back_only_themselves(tmp_path: Path) -> None:
     """However many there are, and in their order when there is room again."""
@@ -313,7 +310,6 @@ def test_destinations_without_room_hold_back_only_themselves(tmp_path: Path) -> 
         world.run(test(world))
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 async def test_it_knows_no_more_destinations_without_room_than_it_may(
     sqlite: Connect, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -119,7 +119,6 @@ async def test_a_crash_leaves_the_connections_of_others_alone(triack_world: Worl
     assert rows(file) == [1]
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 async def test_a_commit_is_an_effect_and_so_is_a_statement(triack_world: World, file: Path) -> None:
     """A machine may crash before each of them, and after a commit; what is committed by then is there."""
@@ -358,7 +357,6 @@ def test_a_coroutine_that_waits_for_a_thread_without_await_is_named(
         world.run(test(world))
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_threads_write_in_the_order_in_which_they_were_started(file: Path) -> None:
     """However fast they are, so that equal seeds give equal runs."""

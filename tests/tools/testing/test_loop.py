@@ -87,7 +87,6 @@ def test_a_test_that_will_not_be_ended_is_ended() -> None:
     world.close()
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_spinning_is_noticed() -> None:
     async def spin() -> None:

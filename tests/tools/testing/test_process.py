@@ -371,7 +371,6 @@ async def test_a_paused_machine_is_late(triack_world: World) -> None:
     assert ticks == [1.0, 101.5, 102.5]
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 async def test_a_pause_breaks_no_promise(triack_world: World) -> None:
     """Sessions end meanwhile, and everything arrives after it; being late is no finding."""
@@ -430,7 +429,6 @@ async def test_a_coroutine_is_no_service(triack_world: World) -> None:
 # The hardware of a machine: a disk that fails as planned, a clock that may be wrong, changing addresses.
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 async def test_a_full_disk_ends_the_service(triack_world: World) -> None:
     a = triack_world.machine("a")

@@ -214,7 +214,6 @@ def test_a_thread_that_does_not_end_is_named_with_its_stack(monkeypatch: pytest.
     assert any("the test waits at " in line for line in lines)
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_a_thread_that_computes_without_end_stops_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     """Python takes the processor from it, though seldom."""

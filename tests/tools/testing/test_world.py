@@ -36,7 +36,6 @@ from triack.transport.udp import MAX_DATAGRAM_BYTES
 TCP = B.replace("udp", "tcp")
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @pytest.mark.parametrize("address", [B, TCP])
 async def test_a_bad_network_loses_and_repeats_nothing(triack_world: World, address: str) -> None:
@@ -116,7 +115,6 @@ def exchange(seed: int) -> World:
     return world
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_a_seed_says_it_all() -> None:
     assert exchange(1).trace == exchange(1).trace
@@ -212,7 +210,6 @@ async def test_what_cannot_be_is_refused_by_name(triack_world: World) -> None:
 # Services of simulated machines: they start with them, end with them, and do not die unnoticed.
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 async def test_a_service_starts_again_with_its_machine(triack_world: World) -> None:
     """Its store is as it was, what it had in memory is gone, and nothing is lost or repeated."""
@@ -500,7 +497,6 @@ def test_a_seed_is_all_of_its_chance() -> None:
 # The session logs of a world are judged: errors name the broken promise; a machine that stood still may be late.
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_a_broken_promise_is_found() -> None:
     """The logs of a good run, but for one commit that the receiver did not write down."""
@@ -519,7 +515,6 @@ def whole_lines(log: bytes) -> list[bytes]:
     return [json.dumps(record).encode() + b"\n" for record in parse_records(log)]
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_no_more_is_listed_than_can_be_read() -> None:
     """The report has the number of all."""

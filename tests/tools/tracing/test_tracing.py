@@ -234,7 +234,6 @@ async def test_a_message_that_is_not_sampled_costs_two_calls(
     assert spans.names == []
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 async def test_a_context_is_read_once(shop: triack.Node, spans: Spans) -> None:
     """The spans of a receive and of the work that follows share it; work on another message reads its own."""

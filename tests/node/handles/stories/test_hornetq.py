@@ -11,7 +11,7 @@ import triack
 from triack import policies
 from triack.testing import World
 
-pytestmark = [pytest.mark.slow, pytest.mark.gate]
+pytestmark = pytest.mark.gate
 
 B = "udp://127.0.0.1:7802"
 Q = f"{B}/q"

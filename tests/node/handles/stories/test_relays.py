@@ -9,7 +9,7 @@ import pytest
 import triack
 from triack.testing import World
 
-pytestmark = [pytest.mark.slow, pytest.mark.gate]
+pytestmark = pytest.mark.gate
 
 HUB, CLOUD = "udp://127.0.0.1:7801", "udp://127.0.0.1:7802"
 SMALL = triack.NodeSettings(body_cache_bytes=0, messages_per_packet=1, close_timeout_s=0.01)

@@ -18,7 +18,7 @@ B = "udp://127.0.0.1:7802"
 Q = f"{B}/q"
 NOWHERE = "udp://127.0.0.1:9/q"
 FIVE = replace(triack.policies.solace(window=5), close_timeout_s=0.01)
-pytestmark = [pytest.mark.slow, pytest.mark.gate]
+pytestmark = pytest.mark.gate
 CLASSES = [triack.EXPRESS, triack.RECOVERABLE, triack.TRANSACTIONAL]
 
 

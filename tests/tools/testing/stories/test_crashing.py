@@ -18,7 +18,7 @@ import triack
 import triack.outbox
 from triack.testing import World
 
-pytestmark = [pytest.mark.slow, pytest.mark.gate]
+pytestmark = pytest.mark.gate
 
 Service = Callable[[Path], Coroutine[Any, Any, None]]
 ITEMS = ["valves", "pumps"]
