@@ -1,10 +1,11 @@
 """Writes the parts of docs/ that say what the code says: ``make docs``. A test compares them with the code.
 
-docs/reasons.md, docs/checks.md and docs/settings.md are written as a whole; of docs/session-log.md and
-docs/operations.md the tables that begin with one of the headings below.
+docs/reasons.md, docs/checks.md, docs/settings.md and docs/statements.md are written as a whole; of docs/session-log.md
+and docs/operations.md the tables that begin with one of the headings below.
 """
 
-from collections.abc import Iterable
+import ast
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from proof.lies.harmless import HARMLESS
@@ -101,6 +102,25 @@ failure the next session sends everything unacknowledged again.
 
 {closes}
 """
+STATEMENTS = """\
+# What five systems say
+
+MSMQ, Solace, HornetQ, AMPS and WSO2 Message Broker say in their documents when they acknowledge, when senders wait, and
+what is sent again. Each row is one such statement, and a test in simulated time that has its name: that
+of the first row is `{first}`, in `tests/mission`. The
+setting makes a node do the same, and the figure is what the test finds. [Policies](policies.md) says how to choose the
+settings. `make docs` writes this page from the tests.
+
+{systems}
+"""
+SYSTEMS = {
+    "msmq": "MSMQ",
+    "solace": "Solace guaranteed messages",
+    "hornetq": "HornetQ and ActiveMQ Artemis",
+    "amps": "60East AMPS",
+    "wso2": "WSO2 Message Broker",
+}
+"""The files of tests/mission, in the order of the page."""
 CHECKS_PAGE = """\
 # Checks
 
@@ -154,6 +174,7 @@ def pages() -> dict[Path, str]:
         ROOT / "docs" / "reasons.md": _reasons(),
         ROOT / "docs" / "checks.md": _checks(),
         ROOT / "docs" / "settings.md": SETTINGS.format(tables=_settings()),
+        ROOT / "docs" / "statements.md": _statements(),
         log: _with_tables(log.read_text(), _fields("field", COMMON), _fields("other field", FIELDS), _events()),
         operations: _with_tables(operations.read_text(), _troubles()),
     }
@@ -173,6 +194,26 @@ def _settings() -> str:
 def _default(key: Key) -> str:
     others = [f'`"{one}"`' for one in key.choices if one != key.default]
     return f"`{write_value(key, key.default)}`" + (f"; {', '.join(others)}" if others else "")
+
+
+def _statements() -> str:
+    """Return the page of what other systems say, by the names and marks of the tests of it."""
+    found = {title: list(_stated(ROOT / "tests" / "mission" / f"test_{name}.py")) for name, title in SYSTEMS.items()}
+    head = ("statement", "it is from", "setting", "figure")
+    tables = [f"## {title}\n\n{_table(head, (row for _, row in rows))}" for title, rows in found.items()]
+    return STATEMENTS.format(first=found["MSMQ"][0][0], systems="\n\n".join(tables))
+
+
+def _stated(file: Path) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield the tests of a file that are marked as statements: the name of each, and its row."""
+    for test in ast.parse(file.read_text()).body:
+        if not isinstance(test, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        for mark in test.decorator_list:
+            if isinstance(mark, ast.Call) and ast.unparse(mark.func) == "statement":
+                origin, setting, figure = map(ast.literal_eval, mark.args)
+                sentence = test.name.removeprefix("test_").replace("_", " ").capitalize()
+                yield test.name, (f"{sentence}.", origin, f"`{setting}`" if setting else "", figure)
 
 
 def _checks() -> str:

@@ -503,7 +503,7 @@ def place_rule(files: Iterable[str]) -> Iterator[str]:
     """Each room has its tests in its folder below ``tests``, and each file of tests is in the folder of a room.
 
     Stories of a whole room may be in its ``stories/``. What tests a machine of the tests themselves lies beside it;
-    ``tests/attacks`` is about all of the house.
+    ``tests/attacks`` and ``tests/mission`` are about all of the house.
     """
     files = set(files)
     rooms = {folder_of(file) for file in files if is_code(file)}
@@ -514,7 +514,8 @@ def place_rule(files: Iterable[str]) -> Iterator[str]:
     for test in sorted(tests):
         folder = folder_of(test)
         of = folder.removeprefix("tests/").removesuffix("/stories")
-        if folder not in ("tests", "tests/attacks") and of not in rooms and test.replace("/test_", "/") not in files:
+        anywhere = folder in ("tests", "tests/attacks", "tests/mission")
+        if not anywhere and of not in rooms and test.replace("/test_", "/") not in files:
             yield f"{test}:1: {of} is no room"
 
 

@@ -34,44 +34,6 @@ def feed(incoming: IncomingSequence[str], sequence: int, number: int, previous: 
     return outcome, [(header.sequence, header.number) for header, _ in accepted]
 
 
-@pytest.mark.parametrize(
-    ("sequence", "number", "previous", "outcome"),
-    [
-        (5, 8, 7, Outcome.ACCEPTED),
-        (5, 6, 5, Outcome.DUPLICATE),
-        (5, 7, 6, Outcome.DUPLICATE),
-        (5, 10, 9, Outcome.OUT_OF_ORDER),
-        (5, 10, 7, Outcome.ACCEPTED),
-        (5, 10, 0, Outcome.ACCEPTED),
-        (6, 1, 0, Outcome.ACCEPTED),
-        (6, 3, 0, Outcome.ACCEPTED),
-        (6, 2, 1, Outcome.OUT_OF_ORDER),
-        (4, 9, 0, Outcome.STALE_SEQUENCE),
-        (4, 8, 7, Outcome.STALE_SEQUENCE),
-    ],
-    ids=[
-        "next",
-        "duplicate",
-        "duplicate of the last",
-        "gap",
-        "gap bridged",
-        "gap bridged from the start",
-        "new sequence",
-        "new sequence, first expired",
-        "new sequence, middle",
-        "old sequence",
-        "old sequence, number that would fit",
-    ],
-)
-def test_the_accept_rule(sequence: int, number: int, previous: int, outcome: Outcome) -> None:
-    """The table of the specification, with (5, 7) accepted last. Only what is accepted moves the position."""
-    incoming = at(5, 7)
-    accepted = outcome is Outcome.ACCEPTED
-    assert feed(incoming, sequence, number, previous) == (outcome, [(sequence, number)] if accepted else [])
-    assert incoming.position == ((sequence, number) if accepted else (5, 7))
-    assert incoming.committed == (5, 7)
-
-
 def test_a_held_packet_that_comes_again_is_a_duplicate() -> None:
     """It comes out once."""
     incoming = at(1, 1)

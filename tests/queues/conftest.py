@@ -8,7 +8,7 @@ from tests.queues.world import WORLDS
 
 
 @pytest.fixture(autouse=True)
-def _close_worlds() -> Iterator[None]:
+def close_worlds() -> Iterator[None]:
     """SQLite must let go of the simulated disks before Python does."""
     yield
     while WORLDS:

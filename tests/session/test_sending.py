@@ -73,28 +73,6 @@ def test_the_ack_timeout_adapts_to_the_round_trip(rtt_ms: int, timeout_ms: int) 
     assert closes(pair) == [SessionClosed(CloseReason.ACK_TIMEOUT, 1)]
 
 
-def test_the_ack_timeout_may_be_fixed() -> None:
-    """MSMQ's AckTimeout: setting it turns the computation off."""
-    pair = Pair.opened(SessionSettings(ack_timeout_s=7.0))
-    start_ns = pair.now_ns
-    assert send_into_silence(pair) - start_ns == 7 * SECOND
-
-
-def test_any_datagram_keeps_the_session_alive() -> None:
-    """Although the packet stays unacknowledged: the way is there, so repair goes on. Then silence closes it."""
-    pair = Pair.opened()
-    cut(pair)
-    pair.send("a", 1)
-    for _ in range(7):
-        pair.run(1_900 * MS)
-        pair.inject("a", BINARY.encode(PingFrame()))
-        pair.drain()
-    start_ns = pair.now_ns
-    assert pair.a.state is SessionState.OPEN
-    pair.run_until(lambda: bool(closes(pair)))
-    assert pair.now_ns - start_ns == 2 * SECOND
-
-
 def test_progress_on_the_disk_starts_its_timeout_again() -> None:
     """A slow disk is not a dead one. With a fixed timeout of 3 s, a commit every 2 s keeps the session."""
     pair = Pair.opened(SessionSettings(store_ack_timeout_s=3.0), store_ns=None)

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -312,20 +311,6 @@ async def test_a_wait_that_ends_leaves_the_message_on_its_way() -> None:
             await tx.commit(until="stored", timeout=SOON)
         async with triack.open("b", data=None, listen=to.rpartition("/")[0], insecure=True, settings=quick()) as b:
             assert await bodies(b, "q", 2) == [b"x", b"y"]
-
-
-async def test_the_switches_of_hornetq() -> None:
-    """A durable send that blocks has reached the next disk when it returns, an express one the next node."""
-    switched = triack.policies.hornetq(
-        block_on_durable_send=True, block_on_non_durable_send=True, block_on_acknowledge=True
-    )
-    async with make("b", scheme="udp") as b, make("a", settings=replace(switched, close_timeout_s=1)) as a:
-        for delivery, stage in ((triack.TRANSACTIONAL, triack.Stage.STORED), (triack.EXPRESS, triack.Stage.RECEIVED)):
-            receipt = await a.send(f"{b.address}/q", b"x", delivery=delivery)
-            await receipt.reached(stage, timeout=0)
-        no_wait = a.send_nowait(f"{b.address}/q", b"x")
-        with pytest.raises(triack.WaitTimeout):
-            await no_wait.stored(timeout=0)
 
 
 async def test_a_receipt_shows_its_message_and_where_it_goes(alone: triack.Node) -> None:

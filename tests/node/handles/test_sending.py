@@ -12,10 +12,9 @@ from typing import Any, NamedTuple
 import pytest
 
 import triack
+from tests.mission.ends import acks
 from tests.node.nodes import SOON, WAIT, bodies, make, quick, until
-from tests.session.pair import Pair
 from triack.base.errors import UsageError
-from triack.base.units import MS, SECOND
 from triack.node.handles.policies import (
     AMPS,
     DEFAULT,
@@ -40,44 +39,6 @@ from triack.queues.streams.ordinals import ORDINALS_BLOCK
 # Presets of other systems: the numbers of their documents, under a fake clock and between nodes that differ.
 
 ACKS_OF_SOLACE_AND_MSMQ = triack.AckStats(16, None, 1.0, None)
-
-
-def acks(settings: NodeSettings, packets: int, *, peer: NodeSettings | None = None) -> list[tuple[float, str, int]]:
-    """Acks for ``packets`` packets that arrive at once, with nothing after: seconds since then, cause, count."""
-    pair = Pair.opened(settings.session, peer_settings=(peer or settings).session, udp=False)
-    arrive_ns = pair.now_ns + 10 * MS
-    pair.send("a", packets)
-    pair.run(10 * SECOND)
-    return [((at_ns - arrive_ns) / SECOND, cause, count) for at_ns, cause, count in pair.acks("b")]
-
-
-@pytest.mark.parametrize(("window", "share"), [(1, 1), (2, 1), (3, 1), (50, 16), (255, 85)])
-def test_solace_acknowledges_a_third_of_the_window_rounded_down(window: int, share: int) -> None:
-    """255: one ack for 85. One less, and it is the second that counts."""
-    settings = solace(window=window)
-    assert acks(settings, share) == [(0.0, "count", share)]
-    if share > 1:
-        assert acks(settings, share - 1) == [(1.0, "delay", share - 1)]
-    assert settings.order.order_ack_every == share
-
-
-def test_msmq_acknowledges_half_the_window_or_after_half_a_second() -> None:
-    assert acks(MSMQ, 32) == [(0.0, "count", 32)]
-    assert acks(MSMQ, 31) == [(0.5, "delay", 31)]
-    assert acks(msmq(max_unacked_packet=7), 3) == [(0.0, "count", 3)]
-
-
-def test_hornetq_acknowledges_bytes_or_at_its_flush() -> None:
-    """Packets 1 to 9 of one byte and three of two are fifteen bytes."""
-    assert acks(hornetq(confirmation_window_bytes=15), 12) == [(0.0, "bytes", 12)]
-    assert acks(hornetq(confirmation_window_bytes=15), 11) == [(2.0, "delay", 11)]
-    assert acks(HORNETQ, 500) == [(2.0, "delay", 500)]
-
-
-def test_amps_acknowledges_once_an_interval() -> None:
-    """However many there are; an interval without any is silent."""
-    assert acks(AMPS, 500) == [(1.0, "delay", 500)]
-    assert acks(amps(ack_conflation_s=0.25), 1) == [(0.25, "delay", 1)]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ import pytest
 
 import triack
 from tests.node.nodes import WAIT, make, quick
-from triack.testing import World
 
 
 async def read(subscriber: triack.Subscriber, count: int) -> list[bytes]:
@@ -113,21 +112,6 @@ async def test_a_subscription_may_end_while_its_reader_is_paused() -> None:
             await audit.pause()
 
 
-async def test_one_reader_at_a_time_unless_it_is_shared() -> None:
-    async with make() as node, node.subscribe("Games.#", durable="audit"):
-        with pytest.raises(triack.SubscriptionBusy):
-            node.subscribe("Games.#", durable="audit")
-        with pytest.raises(triack.SubscriptionMismatch):
-            node.subscribe("Games.*", durable="audit")
-        async with (
-            node.subscribe("Games.#", durable="work", shared=True) as one,
-            node.subscribe("Games.#", durable="work", shared=True) as other,
-        ):
-            await node.publish("Games.Cricket", b"1")
-            await node.publish("Games.Cricket", b"2")
-            assert {*await read(one, 1), *await read(other, 1)} == {b"1", b"2"}
-
-
 async def test_a_transaction_receives_from_a_subscription() -> None:
     async with make() as node, node.subscribe("Games.#", durable="audit"):
         await node.publish("Games.Cricket", b"1")
@@ -156,19 +140,6 @@ async def test_the_end_of_a_subscription_reaches_its_reader_and_its_transaction(
             await tx.commit()
         with pytest.raises(triack.QueueNotFound, match="there is no such subscription"):
             await node.unsubscribe("audit")
-
-
-async def test_a_message_in_hand_for_too_long_comes_again_and_its_late_ack_is_counted() -> None:
-    settings = quick(redelivery=triack.Redelivery(first_wait_s=0))
-    async with make(settings=settings) as node, node.subscribe("Games.#", ack="manual", ack_wait_s=0.05) as reader:
-        await node.publish("Games.Cricket", b"1")
-        first = await reader.get(WAIT)
-        again = await reader.get(WAIT)
-        first.ack()
-        assert again.redelivered
-        assert again.failures >= 1
-        (shown,) = node.stats().topics["Games"].subscriptions
-        assert shown.late_acks == 1
 
 
 async def test_a_dead_letter_of_a_subscription_is_moved_and_not_sent_again() -> None:
@@ -324,22 +295,3 @@ async def test_an_operator_of_the_node_with_the_topics_ends_a_subscription() -> 
         await hub.unsubscribe(shown.name)
         with pytest.raises(triack.SubscriptionEnded):
             await waiting
-
-
-async def test_wso2_acknowledges_in_place_of_a_subscriber_that_does_not_within_the_delivery_timeout(
-    triack_world: World,
-) -> None:
-    """DISCARD_ALLOWED: after 60 s, although nothing new comes and one message is far below the limit of 1,000."""
-    with triack_world.machine("a"):
-        node = await triack.open("a", data="a", settings=triack.policies.wso2(strategy="discard_allowed")).start()
-        subscriber = node.subscribe("Games.Chess", ack="manual")
-        await node.publish("Games.Chess", b"x")
-        message = await subscriber.get()
-        dispatched = triack_world.now
-        await triack_world.advance(59.9)
-        assert node.stats().topics["Games"].discarded == 0
-        await triack_world.until(lambda: node.stats().topics["Games"].discarded == 1)
-        assert 60 <= triack_world.now - dispatched + 0.1 < 60.2
-        assert node.stats().topics["Games"].messages == 0
-        message.ack()
-        await node.close()

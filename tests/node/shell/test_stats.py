@@ -22,7 +22,7 @@ from tests.queues.relays import line, post
 from tests.queues.rollbacks import both_know, deliver, put_back
 from tests.queues.world import WORLDS, SimNode, World, numbered
 from triack.base.delivery import Delivery
-from triack.base.news import GapFound, LinkDown, LinkUp, NodeEvent, PeerSilent
+from triack.base.news import LinkDown, LinkUp, NodeEvent, PeerSilent
 from triack.base.reasons import Trouble
 from triack.base.survival import Survives
 from triack.base.units import MS, SECOND
@@ -702,39 +702,6 @@ async def test_events_end_with_the_node() -> None:
         await asyncio.sleep(0)
     assert await waiting is None
     assert [event async for event in node.events()] == []
-
-
-@pytest.mark.gate
-@pytest.mark.parametrize("scheme", ["udp", "tcp"])
-@pytest.mark.parametrize("gap", ["warn", "error"])
-async def test_a_peer_that_was_replaced_is_noticed(gap: Any, scheme: str, tmp_path: Path) -> None:
-    """Its name leads to another key and an empty directory now: that is passed over, or an error by name."""
-    settings = quick(reconnect=triack.Reconnect(first_s=0.01, most_s=0.05, gap=gap), close_timeout_s=0.1)
-    listen = f"{scheme}://127.0.0.1:0"
-    async with triack.open("a", data=tmp_path / "a", settings=settings) as a:
-        async with triack.open("b", data=tmp_path / "b", listen=listen, settings=quick()) as b:
-            await a.trust("b", b.key, b.address)
-            await b.trust("a", a.key)
-            await (await a.send("b/orders", b"1")).ordered(WAIT)
-        waiting, events = await a.send("b/orders", b"2"), a.events()
-        async with triack.open("b", data=tmp_path / "new", listen=listen, settings=quick()) as b:
-            await b.trust("a", a.key)
-            await a.revoke("b")
-            await a.trust("b", b.key, b.address)
-            async with asyncio.timeout(WAIT):
-                found = await anext(event async for event in events if isinstance(event, GapFound))
-            assert (found.peer, found.node_id, found.queues) == ("b", b.node_id, ("orders",))
-            assert found.halts is (gap == "error")
-            assert a.stats().links["b"].gaps == 1
-            if gap == "warn":
-                await waiting.ordered(WAIT)
-                return
-            with pytest.raises(triack.GapDetected, match="and has none of them") as raised:
-                await waiting.ordered(WAIT)
-            assert (raised.value.peer, raised.value.rolled_back) == (b.node_id, "peer")
-            with pytest.raises(triack.GapDetected):
-                await a.drain(WAIT)
-            assert "orders" not in b.queue_lengths()
 
 
 # ``node.ping``: in seconds, through every face of a node.

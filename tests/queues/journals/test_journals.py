@@ -182,24 +182,6 @@ def test_the_oldest_copies_give_way_and_the_operator_hears_of_it_once() -> None:
     assert [(event.queue, event.when_full) for event in told] == [("$journal.q", "drop oldest")]
 
 
-def test_a_journal_that_stops_gets_no_more_copies_until_it_has_room() -> None:
-    """Reading goes on, as in MSMQ."""
-    world = World(9)
-    node = world.node("a", settings(Journal(messages=4, when_full="stop"), messages_per_packet=1))
-    drained(world, node, 8)
-    assert kept(node) == numbered(0, 4)
-    assert node.live.drops[DropReason.JOURNAL_FULL] == 4
-    assert [event.when_full for event in node.news if isinstance(event, JournalFull)] == ["stop"]
-    assert list(node.live.jobs.journals.full) == [("$journal.q", "stop")]
-    node.read("$journal.q", 1)
-    world.run(SECOND)
-    for body in (b"later", b"too late"):
-        fill(world, node, body)
-        node.read("q")
-        world.run(SECOND)
-    assert kept(node) == [*numbered(1, 4), b"later"]
-
-
 def test_a_journal_that_holds_lets_the_senders_of_its_queue_wait() -> None:
     """Both ends say why; they go on when somebody has read it."""
     world = World(10)

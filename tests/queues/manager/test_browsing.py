@@ -29,7 +29,7 @@ from triack.queues.manager.browse import (
 from triack.queues.manager.jobs import Look
 from triack.queues.message_classes import MessageClass
 from triack.queues.node_settings import STREAM_BYTES, NodeSettings, Quota
-from triack.queues.packing import Outgoing, Unpacked
+from triack.queues.packing import Unpacked
 from triack.queues.peers.session_settings import largest_window
 from triack.queues.streams.ack_events import AckEvents, AckKind
 
@@ -219,57 +219,6 @@ def test_every_message_of_every_class_is_reported_once(delivery: Delivery) -> No
     a.send(b, "q", *numbered(0, 50), b"x" * 20_000, *numbered(0, 9), delivery=delivery)
     world.run(30 * SECOND)
     assert told(events) == list(range(1, 61))
-
-
-def test_a_message_that_expires_among_sixteen_splits_them() -> None:
-    """Solace's numbers, between a node of SOLACE and one of MSMQ: ranged 6, -7, 16; all of the window is free again."""
-    world, a, b = pair(policies.SOLACE, policies.MSMQ)
-    ranged, single = watch(a, b, AckTrigger(window_share=1 / 3, delay_s=1)), watch(a, b, None)
-    world.cut(a, b)
-    bodies = numbered(0, 16)
-    a.send(b, "q", *bodies[:6])
-    a.send(b, "q", bodies[6], live_ms=100)
-    outgoing, _ = a.send(b, "q", *bodies[7:])
-    world.run(200 * MS)
-    assert told(ranged) == []
-    world.heal()
-    world.run(30 * SECOND)
-    assert told(ranged) == [6, -7, 16]
-    assert told(single) == [*range(1, 7), -7, *range(8, 17)]
-    assert (outgoing.unacknowledged, b.length("q")) == (0, 15)
-
-
-def test_the_intervals_of_link_and_client_add_up() -> None:
-    """AMPS: 1 s downstream and 0.5 s here; the event of a single message comes after 1.5 s and a round trip."""
-    world, a, b = pair(policies.AMPS)
-    a.send(b, "q", b"first")
-    world.run(10 * SECOND)
-    now_at_link, at_client = watch(a, b, ONE), watch(a, b, AckTrigger(window_share=None, delay_s=0.5))
-    a.send(b, "q", b"x")
-    began_ns, seen = world.now_ns, dict[str, float]()
-    for _ in range(300):
-        world.run(10 * MS)
-        for name, events in (("link", now_at_link), ("both", at_client)):
-            if told(events):
-                seen[name] = (world.now_ns - began_ns) / SECOND
-    assert seen["link"] == pytest.approx(1.0, abs=0.1)
-    assert seen["both"] == pytest.approx(seen["link"] + 0.5, abs=0.011)
-
-
-def test_ack_now_does_not_wait_for_the_second() -> None:
-    """A low-rate publisher of Solace's, who would wait a second for each acknowledgement."""
-    world, a, b = pair(policies.SOLACE)
-    a.send(b, "q", b"first")
-    world.run(10 * SECOND)
-    events = watch(a, b, AckTrigger(window_share=1 / 3, delay_s=1))
-    a.send(b, "q", b"x")
-    world.run(500 * MS)
-    assert told(events) == []
-    outgoing = a.live.outgoing_stream(b.address, "q", Delivery.TRANSACTIONAL)
-    a.live.submit(outgoing, Outgoing(b"y", ack_now=True), 1)
-    a.drain()
-    world.run(100 * MS)
-    assert told(events) == [3]
 
 
 def test_a_reader_that_comes_late_hears_of_what_is_not_settled() -> None:

@@ -529,18 +529,6 @@ def test_what_cannot_be_is_refused() -> None:
         Reconnect(first_s=5)
 
 
-@pytest.mark.parametrize("unanswered", [False, True])
-def test_waits_of_msmq_grow_by_half_a_minute_to_five(unanswered: bool) -> None:
-    """``WaitTime``: 60 s, 30 s more each time, at most 300 s; exactly, whether the peer has answered or not."""
-    msmq = Reconnect(first_s=60, step_s=30, most_s=300, unanswered_most_s=300, jitter=0)
-    assert waits_s(msmq, 11, unanswered=unanswered) == [60, 90, 120, 150, 180, 210, 240, 270, 300, 300, 300]
-
-
-def test_a_constant_wait_is_constant() -> None:
-    """MSMQ's ``TryConnectInterval``: 5 s, and not something between 2.5 and 5."""
-    assert waits_s(Reconnect(first_s=5, most_s=5, unanswered_most_s=5, jitter=0), 40) == [5.0] * 40
-
-
 def test_waits_double_when_no_step_is_set() -> None:
     assert waits_s(Reconnect(jitter=0), 6) == [0.1, 0.2, 0.4, 0.8, 1.0, 1.0]
     assert waits_s(Reconnect(jitter=0), 3, unanswered=True) == [0.1, 0.1, 0.1]

@@ -5,7 +5,7 @@ import pytest
 from tests.queues.admin import EVERYTHING, answers, ask, classes
 from tests.queues.relays import Relays, line
 from tests.queues.world import PlainWorld, SimNode, World, numbered
-from triack.base.delivery import DURABLE, Delivery
+from triack.base.delivery import Delivery
 from triack.base.reasons import DropReason
 from triack.base.units import SECOND
 from triack.node.shell.troubles import find_troubles
@@ -22,35 +22,6 @@ def two(seed: int = 1, settings: NodeSettings | None = None) -> tuple[SimNode, S
     """Two nodes that know each other by name."""
     world = World(seed)
     return world.node("a", settings), world.node("b", settings)
-
-
-@pytest.mark.parametrize("delivery", list(Delivery))
-def test_a_sender_hears_of_the_arrival_and_of_the_reader(delivery: Delivery) -> None:
-    """Each answer names the message, and comes in its class of delivery; a positive one has no body."""
-    a, b = two()
-    ask(a, "b", b"1", b"2", delivery=delivery, label="order")
-    a.world.run(2 * SECOND)
-    came = answers(a)
-    assert [it[:2] for it in came] == [(ARRIVED, b"")] * 2
-    assert [it[2]["label"] for it in came] == ["order"] * 2
-    assert came[0][2]["reply_to"] == "q"
-    first = int(came[0][2]["correlation_id"].rpartition("-")[2])
-    assert [it[2]["correlation_id"] for it in came] == [f"{a.live.node_id.hex()}-{first + at}" for at in (0, 1)]
-    b.read("q")
-    a.world.run(2 * SECOND)
-    assert [it[2]["correlation_id"] for it in answers(a)] == [it[2]["correlation_id"] for it in came]
-    assert b.live.desk.queued == {"ack-reach-queue": 2, "ack-receive": 2}
-    assert {stream.delivery for stream in b.outbox.streams if stream.queue == "acks"} <= {delivery}
-
-
-@pytest.mark.parametrize("acks", [Acks.POSITIVE_ARRIVAL, Acks.POSITIVE_RECEIVE, Acks.NOT_ACKNOWLEDGE_RECEIVE])
-def test_only_what_was_asked_for_is_said(acks: Acks) -> None:
-    a, b = two()
-    ask(a, "b", b"1", acks=acks)
-    a.world.run(SECOND)
-    b.read("q")
-    a.world.run(SECOND)
-    assert classes(a) == [it for it in (ARRIVED, RECEIVED) if it.asked_by & acks]
 
 
 def test_messages_of_a_node_to_itself_are_answered_there() -> None:
@@ -88,19 +59,6 @@ def test_a_large_message_is_told_of_once_it_is_whole() -> None:
     assert classes(a) == [RECEIVED]
 
 
-@pytest.mark.parametrize("delivery", sorted(DURABLE))
-def test_a_message_that_reaches_nobody_in_time_is_answered_at_its_origin(delivery: Delivery) -> None:
-    """With its body, and beside its dead letter."""
-    a, b = two()
-    a.world.cut(a, b)
-    ask(a, "b", b"1", reach_ms=500, delivery=delivery)
-    a.world.run(2 * SECOND)
-    ((message_class, body, properties),) = answers(a)
-    assert (message_class, body) == (MessageClass.REACH_QUEUE_TIMEOUT, b"1")
-    assert properties["reply_to"] == "b/q"
-    assert a.length("dead-letter") == 1
-
-
 def test_a_refused_message_is_answered() -> None:
     """As is one that finds its queue full."""
     world = World(1)
@@ -113,15 +71,6 @@ def test_a_refused_message_is_answered() -> None:
     world.run(2 * SECOND)
     assert classes(a) == [ARRIVED, MessageClass.QUEUE_EXCEEDS_QUOTA, MessageClass.ACCESS_DENIED]
     assert b.length("q") == 1
-
-
-def test_a_message_that_nobody_receives_in_time_is_answered_by_its_destination() -> None:
-    a, b = two()
-    ask(a, "b", b"1", receive_ms=2_000)
-    a.world.run(5 * SECOND)
-    assert [it[:2] for it in answers(a)] == [(ARRIVED, b""), (MessageClass.RECEIVE_TIMEOUT, b"1")]
-    assert b.length("dead-letter") == 1
-    assert a.length("dead-letter") == 0
 
 
 def test_a_message_that_its_reader_refuses_is_answered() -> None:

@@ -11,7 +11,7 @@ from triack.base.datagram import Kind, read_header
 from triack.base.delivery import Delivery
 from triack.base.reasons import DropReason
 from triack.base.units import MS, SECOND
-from triack.node.handles.policies import PRESETS, hornetq, solace
+from triack.node.handles.policies import PRESETS, solace
 from triack.queues.mailboxes.mailbox import Lease
 from triack.queues.mailboxes.redelivery import Return
 from triack.queues.manager.effects import Effect
@@ -381,12 +381,6 @@ def test_a_silent_peer_is_given_up_when_the_page_says_so(name: str, delivery: De
     """Whatever class of messages is on its way: a disk may be slow for a while, and silence is another matter."""
     taken_ns = given_up_after_ns(PRESETS[name], delivery)
     assert GIVEN_UP_S[name] * SECOND - 2 * SECOND < taken_ns <= GIVEN_UP_S[name] * SECOND + 50 * MS
-
-
-def test_a_longer_check_period_is_kept_as_well() -> None:
-    """Of HornetQ's settings the longest."""
-    settings = hornetq(client_failure_check_period_s=120)
-    assert given_up_after_ns(settings, Delivery.TRANSACTIONAL) > 118 * SECOND
 
 
 @pytest.mark.parametrize("rtt_ns", [200_000, 40 * MS])

@@ -547,17 +547,6 @@ def delays_ns(node: SimNode) -> set[int]:
     return {record["store_ack_delay_ns"] for record in node.log("session_opened")}
 
 
-@pytest.mark.parametrize("scheme", ["udp", "tcp"])
-@pytest.mark.parametrize("initiator", ["a", "b"])
-@pytest.mark.parametrize("rtt_ns", [20 * MS, 100 * MS, 200 * MS, 500 * MS, 1 * SECOND, 2 * SECOND, 5 * SECOND])
-def test_the_store_ack_delay_is_eight_round_trips(rtt_ns: int, scheme: str, initiator: str) -> None:
-    """At both ends, also where the connect is repeated before it can be answered: 16 s at a round trip of 2 s."""
-    first, second = talk(rtt_ns, scheme=scheme, initiator=initiator)
-    (delay_ns,) = delays_ns(first)
-    assert delays_ns(second) == {delay_ns}
-    assert max(8 * rtt_ns, LEAST_NS) <= delay_ns <= max(8.4 * rtt_ns, LEAST_NS)
-
-
 def test_a_lost_first_datagram_takes_no_figure_along() -> None:
     """Each says it until one has come; where connects are lost as well, the echo still tells which was answered."""
     first, second = talk(600 * MS, loss=0.3)

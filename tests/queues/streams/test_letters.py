@@ -125,19 +125,6 @@ def test_events_never_go_backwards() -> None:
     assert reader.settle(1, -2).wait(1).told() == []
 
 
-def test_a_window_of_255_has_one_event_for_85() -> None:
-    """Solace, Acknowledging Published Messages: a third of the window."""
-    reader = Reader(THIRD, 255).settle(*range(1, 85))
-    assert reader.told() == []
-    assert reader.settle(85).read() == [AckEvent(AckKind.ACK, 1, 85)]
-
-
-def test_three_of_a_window_of_50_come_after_a_second() -> None:
-    reader = Reader(THIRD, 50).settle(1, 2, 3).wait(0.999)
-    assert reader.told() == []
-    assert reader.wait(0.001).told() == [3]
-
-
 def test_one_of_sixteen_is_rejected_in_a_window_of_50() -> None:
     """Ranged: 6, -7, 16, without waiting for the second; per message: fifteen and one failure."""
     settled = [*range(1, 7), -7, *range(8, 17)]
@@ -152,15 +139,6 @@ def test_one_of_sixteen_is_rejected_in_a_window_of_50() -> None:
     assert [(event.first, event.last) for event in single] == [(number, number) for number in range(1, 17)]
 
 
-def test_bytes_make_an_event_due_or_the_flush() -> None:
-    """HornetQ: a confirmation window of 1,000 bytes, and a flush every two seconds."""
-    reader = Reader(AckTrigger(window_share=None, bytes_=1_000, delay_s=2.0))
-    assert reader.settle(*range(1, 10)).told() == []
-    assert reader.settle(10).told() == [10]
-    assert reader.settle(11).wait(1.999).told() == []
-    assert reader.wait(0.001).told() == [11]
-
-
 def test_a_large_message_counts_with_all_its_packets() -> None:
     """Its event comes once, when its last packet is freed."""
     reader = Reader(AckTrigger(window_share=None, bytes_=1_000, delay_s=2.0))
@@ -168,20 +146,6 @@ def test_a_large_message_counts_with_all_its_packets() -> None:
         reader.events.handle_acked(0, messages, 400)
     reader.events.handle_time(0)
     assert reader.told() == [1]
-
-
-def test_two_intervals_add_up() -> None:
-    """AMPS: the link reports once a second, the client every half: a second and a half at the most."""
-    link, client = Reader(INTERVAL), Reader(AckTrigger(window_share=None, delay_s=0.5))
-    link.settle(1)
-    told_at = []
-    for _ in range(30):
-        link.wait(0.1)
-        client.now_ns = link.now_ns - 1
-        client.settle(*link.told())
-        client.wait(1e-9)
-        told_at += [round(client.now_ns / (100 * MS))] * len(client.told())
-    assert told_at == [15]
 
 
 def test_a_message_that_asks_for_an_ack_has_its_event_at_once() -> None:

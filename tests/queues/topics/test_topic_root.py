@@ -21,22 +21,6 @@ PER_PACKET = pytest.mark.parametrize("per_packet", [1, 50])
 HOUR = 3_600 * SECOND
 
 
-@pytest.mark.gate
-@PER_PACKET
-def test_discard_none_gives_the_fast_one_all_and_the_slow_one_waits_in_constant_memory(per_packet: int) -> None:
-    bench = Bench(per_packet, max_unacked=3)
-    fast, slow = bench.subscribe(), bench.subscribe()
-    read: list[int] = []
-    for _ in range(20):
-        bench.publish(50)
-        read += bench.read(fast)
-    assert read == list(range(1_000))
-    assert slow.length == 1_000
-    assert not slow.reader.begun
-    assert slow.reader.done.gaps == 0
-    assert bench.read(slow) == list(range(1_000))
-
-
 class Unrecorded(Bench):
     """Neither a store nor a log: all memory that is counted is that of topics."""
 
@@ -95,57 +79,6 @@ def test_a_million_messages_for_a_stalled_subscription_add_less_than_a_mebibyte(
     assert added < 2**20 * messages / 1_000_000
 
 
-@PER_PACKET
-def test_the_slowest_subscription_stops_all_and_one_ack_lets_one_message_go(per_packet: int) -> None:
-    bench = Bench(per_packet, strategy="slowest_sub_rate", max_unacked=3)
-    fast, slow = bench.subscribe(), bench.subscribe()
-    bench.publish(10)
-    assert bench.read(fast) == [0, 1, 2]
-    assert slow.length == 3
-    assert bench.read(slow, 1) == [0]
-    assert bench.read(fast) == [3]
-    assert slow.length == 3
-    bench.topics.end(slow, "closed", bench.now_ns)
-    bench.step()
-    assert bench.read(fast) == [4, 5, 6, 7, 8, 9]
-
-
-@PER_PACKET
-@pytest.mark.parametrize("max_unacked", [3, 1_000])
-def test_discard_allowed_acknowledges_after_the_delivery_timeout_in_place_of_a_subscriber_that_does_not(
-    per_packet: int, max_unacked: int
-) -> None:
-    """However few are pending, and also when nothing new comes. What the subscriber says later is ignored."""
-    bench = Bench(per_packet, strategy="discard_allowed", max_unacked=max_unacked, delivery_timeout_s=60)
-    fast, slow = bench.subscribe(), bench.subscribe()
-    for second in (0, 20, 40, 59):
-        bench.now_ns = second * SECOND
-        bench.publish(1)
-        bench.read(fast)
-    first = bench.take(slow)
-    assert first is not None
-    assert bench.topics.next_deadline() == 60 * SECOND
-    bench.now_ns = 60 * SECOND - 1
-    bench.step()
-    assert (slow.length, slow.discarded) == (4, 0)
-    bench.now_ns = 60 * SECOND
-    bench.step()
-    assert (slow.length, slow.discarded) == (3, 1)
-    slow.acknowledge(first)
-    bench.step()
-    assert (slow.length, slow.late_acks) == (3, 1)
-    bench.publish(1)
-    assert bench.read(fast) == [4]
-    assert (slow.length, slow.discarded) == (4, 1)
-    bench.now_ns = 119 * SECOND
-    bench.step()
-    assert bench.read(slow) == [4]
-    bench.now_ns = HOUR
-    bench.step()
-    assert (slow.length, slow.discarded, bench.topics.next_deadline()) == (0, 4, None)
-    assert [(it["first"], it["last"]) for it in bench.of("discarded")] == [(1, 1), (2, 4)]
-
-
 def test_another_delivery_timeout_counts_for_what_is_pending() -> None:
     bench = Bench()
     slow = bench.subscribe()
@@ -167,28 +100,6 @@ def test_more_than_a_turn_takes_is_discarded_in_several(monkeypatch: pytest.Monk
     assert (slow.discarded, bench.topics.next_deadline()) == (2, SECOND)
     bench.rest()
     assert (slow.discarded, slow.length) == (5, 5)
-
-
-@PER_PACKET
-def test_when_all_are_at_their_limit_the_first_ack_of_any_goes_on(per_packet: int) -> None:
-    bench = Bench(per_packet, max_unacked=3)
-    one, other = bench.subscribe(), bench.subscribe()
-    bench.publish(5)
-    assert (one.length, other.length, bench.root.dispatched) == (3, 3, 3)
-    assert bench.read(other, 1) == [0]
-    assert (one.length, other.length, bench.root.dispatched) == (4, 3, 4)
-
-
-@PER_PACKET
-def test_a_joiner_gets_nothing_that_came_before_it_and_is_not_asked_for_room_for_it(per_packet: int) -> None:
-    bench = Bench(per_packet, strategy="slowest_sub_rate", max_unacked=3)
-    slow = bench.subscribe()
-    bench.publish(9)
-    joiner = bench.subscribe(max_unacked=1)
-    bench.publish(1)
-    assert bench.read(joiner) == []
-    assert bench.read(slow) == list(range(10))
-    assert bench.read(joiner) == [9]
 
 
 @PER_PACKET

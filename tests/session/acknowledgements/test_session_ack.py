@@ -123,18 +123,6 @@ def ack_frames(pair: Pair) -> list[AckFrame]:
     return [frame for frame in told if isinstance(frame, AckFrame)]
 
 
-def test_thirty_two_packets_bring_one_ack() -> None:
-    """At half the window the ack leaves at once, and there is only that one."""
-    pair = Pair.opened(udp=False)
-    start_ns = pair.now_ns
-    pair.send("a", 31)
-    pair.run(100 * MS)
-    assert pair.acks("b") == []
-    pair.send("a", 1)
-    pair.run(SECOND)
-    assert pair.acks("b") == [(start_ns + 110 * MS, "count", 32)]
-
-
 def test_a_lone_packet_is_acknowledged_after_the_idle_delay() -> None:
     """500 ms after it arrived, to the nanosecond, with the delay and the window in the ack."""
     pair = Pair.opened()

@@ -236,7 +236,7 @@ async def hold(file: Path, seconds: float) -> None:
     db.close()
 
 
-@pytest.mark.parametrize("ways", [1, pytest.param(3, marks=[pytest.mark.slow, pytest.mark.gate])])
+@pytest.mark.parametrize("ways", [1, pytest.param(3, marks=pytest.mark.gate)])
 async def test_a_thread_waits_for_a_lock_in_virtual_time(triack_world: World, file: Path, ways: int) -> None:
     """However many of them wait, and whether on a machine or not."""
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from string import ascii_letters
 from types import SimpleNamespace
 
 import pytest
@@ -14,7 +13,6 @@ from triack.base.delivery import Delivery
 from triack.base.news import LinkDowngraded, LinkUpgraded
 from triack.base.units import MS, SECOND
 from triack.ordering.onward import LinkMode
-from triack.ordering.wire import HOPS_MAX
 from triack.queues.mailboxes.system_queues import DEAD_LETTER_QUEUE
 from triack.queues.node_settings import NodeSettings
 from triack.queues.stages import Stage
@@ -41,28 +39,6 @@ def test_messages_arrive_once_and_in_order(names: str, delivery: Delivery) -> No
 
 def _arrived(node: SimNode) -> list[SimpleNamespace]:
     return [SimpleNamespace(**record) for record in node.log("packet_received") if "hops" in record]
-
-
-FAR = "a" + ascii_letters[2:32]
-"""A node, and thirty relays behind it."""
-
-
-@pytest.mark.gate
-@pytest.mark.parametrize("relays", [1, 2, 28, 29, 30])
-def test_a_message_passes_29_relays_and_its_order_ack_as_many(relays: int) -> None:
-    """Over one more it is refused, and its origin hears that, as far away as it is."""
-    names = FAR[: relays + 1] + "b"
-    chain = line(names)
-    a, b = chain["a"], chain["b"]
-    post(a, "b", *numbered(0, 3))
-    assert chain.world.run(25 * SECOND, lambda: chain.is_done("a"))
-    assert not [record for record in a.log("packet_sent") if record["resend"]]
-    if relays <= HOPS_MAX:
-        assert b.read_all("q") == numbered(0, 3)
-        assert dead(a) == ([], {})
-    else:
-        assert b.length("q") == 0
-        assert dead(a) == (numbered(0, 3), {"hop-count-exceeded": 3})
 
 
 # Relays at which messages wait for long: paused by an operator, started again, and quiet meanwhile.
@@ -231,42 +207,6 @@ def unfreed(node: SimNode) -> int:
     return sum(len(outgoing.sequence.entries) for outgoing in node.outbox.streams)
 
 
-@pytest.mark.parametrize("delivery", [RECOVERABLE, TRANSACTIONAL])
-def test_onward_means_behind_the_relay(delivery: Delivery) -> None:
-    """A message is stored at the relay at once, and passed on only when the next node has it."""
-    chain = line("arb")
-    make_sync(chain, "a")
-    chain["b"].crash()
-    stored, onward = watch(chain, Stage.STORED, delivery), watch(chain, Stage.ONWARD, delivery)
-    assert chain.world.run(2 * SECOND, lambda: stored == [None])
-    assert not chain.world.run(3 * SECOND, lambda: bool(onward))
-    assert unfreed(chain["a"]) == 1
-    chain["b"].start()
-    assert chain.world.run(30 * SECOND, lambda: onward == [None] and not unfreed(chain["a"]))
-
-
-@pytest.mark.parametrize("delivery", [RECOVERABLE, TRANSACTIONAL])
-def test_over_asynchronous_links_onward_is_stored(delivery: Delivery) -> None:
-    """The first hop's disk is all that is known."""
-    chain = line("arb")
-    chain["b"].crash()
-    onward = watch(chain, Stage.ONWARD, delivery)
-    assert chain.world.run(2 * SECOND, lambda: onward == [None])
-
-
-def test_latency_is_at_most_the_sum_of_the_intervals() -> None:
-    """Two relays with synchronous links that gather for a second each: two seconds, and round trips."""
-    chain = line("arsb", faults=Faults(delay_ns=10 * MS))
-    make_sync(chain, "a", "r", "s")
-    warm = watch(chain, Stage.ONWARD)
-    assert chain.world.run(10 * SECOND, lambda: warm == [None])
-    began_ns = chain.world.now_ns
-    onward = watch(chain, Stage.ONWARD)
-    assert chain.world.run(10 * SECOND, lambda: onward == [None])
-    # The last relay's link leads to the destination itself: it gathers for its interval, and so does the one before.
-    assert SECOND < chain.world.now_ns - began_ns <= 2 * SECOND + 400 * MS
-
-
 def test_a_chain_waits_for_its_last_disk() -> None:
     """With all links synchronous, the first relay's neighbour having it is not enough."""
     chain = line("arsb")
@@ -284,27 +224,6 @@ def test_a_chain_waits_for_its_last_disk() -> None:
 def news(node: SimNode) -> Sequence[object]:
     """What a node said about the modes of its links."""
     return [event for event in node.news if isinstance(event, LinkDowngraded | LinkUpgraded)]
-
-
-def test_a_link_is_downgraded_by_the_age_of_the_oldest() -> None:
-    """At 10 s it is synchronous, just after that it is not, and all is told; later it is synchronous again."""
-    chain = line("arb")
-    make_sync(chain, "a", interval_s=0.1)
-    a = chain["a"]
-    chain["b"].crash()
-    began_ns = chain.world.now_ns
-    onward = watch(chain, Stage.ONWARD)
-    chain.world.run(began_ns + 10 * SECOND - chain.world.now_ns)
-    assert (onward, a.outbox.sync_links.mode_of("r")) == ([], LinkMode.SYNC)
-    chain.world.run(MS)
-    assert (onward, a.outbox.sync_links.mode_of("r"), unfreed(a)) == ([None], LinkMode.ASYNC, 0)
-    assert [type(event) for event in news(a)] == [LinkDowngraded]
-    late = watch(chain, Stage.ONWARD)
-    assert chain.world.run(3 * SECOND, lambda: late == [None])
-    chain["b"].start()
-    assert chain.world.run(60 * SECOND, lambda: a.outbox.sync_links.mode_of("r") is LinkMode.SYNC)
-    assert news(a)[-1] == LinkUpgraded("r")
-    assert len(a.log("link_downgraded", "link_upgraded")) == 2
 
 
 def test_a_relay_that_is_behind_tells_those_that_wait_for_it() -> None:

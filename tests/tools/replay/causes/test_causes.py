@@ -55,7 +55,6 @@ def is_cause(cause: Cause, said: Record, record: Record) -> bool:
     return any(first <= high and low <= last for first, last in spans for low, high in spans_of(said))
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @pytest.mark.parametrize("cause", CAUSES, ids=lambda cause: cause.evidence)
 def test_what_has_no_cause_is_found(cause: Cause) -> None:

@@ -89,7 +89,6 @@ def told_while(pieces: Iterator[None], directory: Path, checkpoint: Path | None 
     return {it.identity for it in told}
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_a_log_that_grows_is_not_accused(tmp_path: Path) -> None:
     """At no moment, though most of what is promised is still to come."""
@@ -114,7 +113,6 @@ def test_a_restart_goes_on_where_it_was(tmp_path: Path, name: str) -> None:
     assert told == {it.identity for it in replay(logs, engine="local").findings} != set()
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_lines_of_real_nodes_go_on_after_a_restart(tmp_path: Path) -> None:
     """They refer to what lines before them say, which each process has from the one before it."""
@@ -138,7 +136,6 @@ def test_logs_that_were_exchanged_are_read_anew(tmp_path: Path) -> None:
     assert not kept.is_of([tmp_path])
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_a_start_that_is_found_late_is_judged_in_its_place(tmp_path: Path) -> None:
     healthy().save(tmp_path / "logs")

@@ -78,7 +78,6 @@ def having(folder: Path, event: str) -> Path:
     return next(path for path in sorted(folder.rglob("*.jsonl")) if f'"event": "{event}"' in path.read_text())
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_replays_say_the_same_after_a_prune(logs: Path, whole: dict[str, Any]) -> None:
     before = names(logs)
@@ -87,7 +86,6 @@ def test_replays_say_the_same_after_a_prune(logs: Path, whole: dict[str, Any]) -
     assert told(replay([logs], engine="local")) == whole
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_a_second_prune_goes_on_from_the_first(logs: Path, whole: dict[str, Any]) -> None:
     nodes = {json.loads(path.read_text().splitlines()[0])["node"] for path in logs.glob("*.jsonl")}
@@ -296,7 +294,6 @@ def test_two_summaries_of_one_node_are_refused(logs: Path, tmp_path: Path) -> No
     assert any("give only one" in why for why in verdict.unread.values())
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_copies_of_logs_are_not_pruned(logs: Path) -> None:
     compact(logs, logs.parent / "compact")

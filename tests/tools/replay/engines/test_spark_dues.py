@@ -75,7 +75,6 @@ def without(records: list[Record], lost: str) -> list[Record]:
     return [it for it in records if it["incarnation"] > 1 or lost != "first starts"]
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @pytest.mark.parametrize("lost", ["nothing", "a node", "ends", "first starts"])
 def test_each_finding_is_decided_as_by_one_that_knows_all(lost: str) -> None:

@@ -36,7 +36,6 @@ def a_lie() -> World:
     return world
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @pytest.mark.parametrize("world", [healthy, a_lie])
 def test_a_replay_says_the_same(world: object, tmp_path: Path) -> None:
@@ -53,7 +52,6 @@ def test_a_replay_says_the_same(world: object, tmp_path: Path) -> None:
     assert after == before
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_only_what_is_new_or_has_grown_is_made(tmp_path: Path) -> None:
     healthy().save(tmp_path / "logs")
@@ -76,7 +74,6 @@ def again(world: World, directory: Path) -> None:
     world.save(directory)
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_a_store_that_ran_twice_stays_two(tmp_path: Path) -> None:
     """Its copy writes segments of the same names into another directory: what proves that is not replaced."""
@@ -90,7 +87,6 @@ def test_a_store_that_ran_twice_stays_two(tmp_path: Path) -> None:
         assert after.violations == before.violations
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @pytest.mark.parametrize("other", ["logs", "logs-2"])
 def test_what_was_made_of_earlier_logs_stays(tmp_path: Path, other: str) -> None:
@@ -135,7 +131,6 @@ def test_without_pyarrow_nothing_is_left_behind(tmp_path: Path, monkeypatch: pyt
     assert not (tmp_path / "compact").exists()
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_logs_and_what_was_made_of_them_are_not_judged_together(tmp_path: Path) -> None:
     """They lie beside each other, and the directory above gives both: no promise is broken by that."""
@@ -173,7 +168,6 @@ def then(act: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "list_logs", listing)
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_a_node_may_go_on_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Segments that it completes are taken, and known again by their new names."""
@@ -201,7 +195,6 @@ def test_what_fails_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         compact(tmp_path / "logs", tmp_path / "out")
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @pytest.mark.parametrize("at_once", [True, False])
 def test_many_small_segments_are_one_file(tmp_path: Path, at_once: bool) -> None:
@@ -225,7 +218,6 @@ def test_many_small_segments_are_one_file(tmp_path: Path, at_once: bool) -> None
     assert file.stat().st_size < sum(path.stat().st_size for path in logs.iterdir())
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_a_file_that_is_full_takes_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """So no run writes much of what was made before, and engines share the work; a start may be in several files."""
@@ -237,7 +229,6 @@ def test_a_file_that_is_full_takes_no_more(tmp_path: Path, monkeypatch: pytest.M
     assert replay(tmp_path / "out").verdict == "pass"
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 def test_what_a_crash_left_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file without its name is no log, and goes; what had its name is whole."""

@@ -260,7 +260,6 @@ NAMES = st.binary(min_size=1, max_size=8).filter(lambda name: not {0, ord("/")} 
 KINDS = st.sampled_from([".jsonl", ".jsonl.open", ".jsonl.gz", ".parquet", ".jsonl.tmp", ".txt", ""])
 
 
-@pytest.mark.slow
 @pytest.mark.gate
 @given(st.lists(st.tuples(st.lists(NAMES, max_size=2), NAMES, KINDS, st.booleans()), max_size=6))
 def test_of_any_tree_each_file_that_looks_like_a_log_is_accounted_for(

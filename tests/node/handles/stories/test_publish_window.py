@@ -1,8 +1,7 @@
-"""What Solace says of its publish window, sentence by sentence, at a node whose settings are ``policies.solace``."""
+"""The publish window of a node: transactions, lists, requests, topics, clients and cancelled calls wait for it."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,29 +9,13 @@ from typing import Any
 import pytest
 
 import triack
+from tests.mission.ends import LISTEN, Q, two
 from tests.node.nodes import SOON, WAIT, cancel_at_every_turn, make
-from triack.queues.node_settings import Limits, Quota
 from triack.testing import World
 
-B = "udp://127.0.0.1:7802"
-Q = f"{B}/q"
 NOWHERE = "udp://127.0.0.1:9/q"
 FIVE = replace(triack.policies.solace(window=5), close_timeout_s=0.01)
 pytestmark = pytest.mark.gate
-CLASSES = [triack.EXPRESS, triack.RECOVERABLE, triack.TRANSACTIONAL]
-
-
-@asynccontextmanager
-async def two(world: World, of_b: triack.NodeSettings = FIVE) -> AsyncIterator[tuple[triack.Node, triack.Node]]:
-    """A node that publishes with a window of five, and one that has the queues."""
-    with world.machine("b"):
-        b = triack.open("b", data="b", listen=B, insecure=True, settings=of_b)
-    with world.machine("a"):
-        a = triack.open("a", data="a", insecure=True, settings=FIVE)
-    async with b, a:
-        await (await a.send(Q, b"hello")).queued()
-        await a.drain()
-        yield a, b
 
 
 async def waits(world: World, call: Awaitable[Any]) -> "asyncio.Task[Any]":
@@ -48,85 +31,9 @@ def outgoing(node: triack.Node, queue: str = "q") -> triack.OutgoingStats:
     return found
 
 
-def closings(node: triack.Node) -> int:
-    (link,) = node.stats().links.values()
-    return link.window_closings
-
-
-@pytest.mark.parametrize("delivery", CLASSES)
-async def test_window_full_a_blocking_send_blocks(triack_world: World, delivery: triack.Delivery) -> None:
-    """The sixth, until acknowledgements come; the window closed once, and no more than one window is buffered."""
-    async with two(triack_world) as (a, _):
-        triack_world.cut("a", "b")
-        for _ in range(5):
-            await a.send(f"{B}/new", b"x", delivery=delivery)
-        sixth = await waits(triack_world, a.send(f"{B}/new", b"6", delivery=delivery))
-        assert (outgoing(a, "new").messages, closings(a)) == (5, 1)
-        triack_world.heal()
-        await triack_world.until(sixth.done)
-        assert (await sixth).number == 6
-        assert outgoing(a, "new").messages <= 5
-
-
-async def test_a_nonblocking_send_returns_would_block_and_later_a_can_send_event(triack_world: World) -> None:
-    """One event after any number of refusals, and none without one."""
-    async with two(triack_world) as (a, _):
-        events, told = a.events(), []
-
-        async def follow() -> None:
-            told.extend([event async for event in events if isinstance(event, triack.CanSend)])
-
-        following = asyncio.create_task(follow())
-        for _ in range(5):
-            a.send_nowait(Q, b"x")
-        await a.drain()
-        triack_world.cut("a", "b")
-        for _ in range(5):
-            a.send_nowait(Q, b"x")
-        for _ in range(3):
-            with pytest.raises(triack.WouldBlock, match="the outgoing queue is full"):
-                a.send_nowait(Q, b"x")
-        await triack_world.advance(10)
-        events.close()
-        await following
-        assert told == []
-        events = a.events()
-        triack_world.heal()
-        async for event in events:
-            if isinstance(event, triack.CanSend):
-                assert event == triack.CanSend(Q, "transactional")
-                break
-        assert closings(a) == 2
-        a.send_nowait(Q, b"x")
-
-
-async def test_a_rejection_opens_the_window_for_exactly_one(triack_world: World) -> None:
-    """The queue has one place: of five messages one is taken, and each of the others frees one place."""
-    full = replace(FIVE, limits=Limits(queue_quota={"small": Quota(1, when_full="reject")}))
-    async with two(triack_world, full) as (a, _):
-        triack_world.cut("a", "b")
-        receipts = [await a.send(f"{B}/small", b"%d" % number) for number in range(5)]
-        sends = [asyncio.ensure_future(a.send(f"{B}/small", b"more")) for _ in range(20)]
-        await triack_world.advance(10)
-        assert not any(send.done() for send in sends)
-        ended = 0
-
-        def look() -> bool:
-            nonlocal ended
-            ended = a.queue_lengths().get("dead-letter", 0)
-            accepted = 5 + sum(send.done() for send in sends)
-            assert accepted - ended <= 5 + 1  # one was taken, and its place is free
-            return ended == 24
-
-        triack_world.heal()
-        await triack_world.until(look)
-        assert all(send.done() for send in sends)
-        await receipts[0].ordered()
-
-
 async def test_a_transaction_waits_for_the_window(triack_world: World) -> None:
     """As a whole; one that is larger waits until all places are free."""
-    async with two(triack_world) as (a, _):
+    async with two(triack_world, FIVE) as (a, _):
         triack_world.cut("a", "b")
 
         async def commit(count: int) -> None:
@@ -145,10 +52,10 @@ async def test_a_transaction_waits_for_the_window(triack_world: World) -> None:
 
 
 async def test_each_destination_has_a_window_for_lists_and_requests(triack_world: World) -> None:
-    async with two(triack_world) as (a, b):
+    async with two(triack_world, FIVE) as (a, b):
         triack_world.cut("a", "b")
         many = await waits(triack_world, a.send_many(Q, [b"%d" % number for number in range(12)]))
-        asked = [asyncio.ensure_future(a.request(f"{B}/asked", b"?", timeout=60)) for _ in range(6)]
+        asked = [asyncio.ensure_future(a.request(f"{LISTEN}/asked", b"?", timeout=60)) for _ in range(6)]
         await triack_world.advance(10)
         assert [outgoing(a, queue).messages for queue in ("q", "asked")] == [5, 5]
         for task in asked:
@@ -161,7 +68,7 @@ async def test_each_destination_has_a_window_for_lists_and_requests(triack_world
 
 async def test_a_publish_to_a_topic_waits_for_the_window(triack_world: World) -> None:
     """A topic of this node has a message when it is on the disk, which is its acknowledgement."""
-    async with two(triack_world) as (a, _):
+    async with two(triack_world, FIVE) as (a, _):
         triack_world.machine("a").disk_delay = 30
         async with a.subscribe("news.#") as reader:
             for number in range(5):
@@ -173,7 +80,7 @@ async def test_a_publish_to_a_topic_waits_for_the_window(triack_world: World) ->
 
 async def test_a_cancelled_wait_leaves_nothing_behind(triack_world: World) -> None:
     """Neither a message nor a place, whenever it is cancelled; a cancelled commit is a rollback."""
-    async with two(triack_world) as (a, b):
+    async with two(triack_world, FIVE) as (a, b):
         await b.send("jobs", b"job")
         triack_world.cut("a", "b")
         for _ in range(5):
@@ -181,10 +88,10 @@ async def test_a_cancelled_wait_leaves_nothing_behind(triack_world: World) -> No
 
         async def commit() -> None:
             async with a.transaction() as tx:
-                await tx.send_many(f"{B}/large", [b"x"] * 6)
-                await tx.send(f"{B}/large", b"x")
+                await tx.send_many(f"{LISTEN}/large", [b"x"] * 6)
+                await tx.send(f"{LISTEN}/large", b"x")
 
-        await a.send(f"{B}/large", b"first")
+        await a.send(f"{LISTEN}/large", b"first")
         await cancel_at_every_turn(lambda: a.send(Q, b"never"))
         await cancel_at_every_turn(commit)
         await triack_world.advance(10)
@@ -197,7 +104,7 @@ async def test_a_cancelled_wait_leaves_nothing_behind(triack_world: World) -> No
 
 
 async def test_what_is_stored_has_its_places_after_a_restart(triack_world: World) -> None:
-    async with two(triack_world) as (a, _):
+    async with two(triack_world, FIVE) as (a, _):
         triack_world.cut("a", "b")
         await a.send_many(Q, [b"x"] * 4, until="queued")
         await a.close()
