@@ -19,12 +19,14 @@ from tests.session.pair import Pair, closes, cut, reasons
 from triack import testing
 from triack.base.delivery import DURABLE, Delivery
 from triack.base.news import JournalFull
+from triack.base.reasons import DropReason
 from triack.base.units import MS, SECOND
 from triack.node.handles.policies import MSMQ, msmq
 from triack.ordering.incoming import IncomingSequence, Outcome
 from triack.ordering.wire import HOPS_MAX
+from triack.queues.mailboxes.redelivery import Return
 from triack.queues.message_classes import Acks, MessageClass
-from triack.queues.node_settings import Journal, Limits, NodeSettings, Reconnect
+from triack.queues.node_settings import Journal, Limits, NodeSettings, Quota, Reconnect
 from triack.queues.peers.link import Link
 from triack.session.protocol.binary import BINARY
 from triack.session.protocol.frames import PingFrame
@@ -405,7 +407,37 @@ def test_a_message_passes_29_relays_and_its_order_ack_as_many(relays: int) -> No
 # Journals.
 
 
-@statement("JournalQuota", 'Journal(messages=4, when_full="stop")', "4 of 8 copies; all 8 are read")
+@statement("[MS-MQQB] 3.1.5.5, JP", "send(journal=True)", "a copy in $journal when it has arrived, and not before")
+async def test_a_message_with_source_journaling_is_copied_at_its_sender_when_it_has_arrived(
+    triack_world: testing.World,
+) -> None:
+    async with two(triack_world, MSMQ) as (a, _):
+        triack_world.cut("a", "b")
+        await a.send(Q, b"1", journal=True)
+        await triack_world.advance(10)
+        assert a.queue_lengths().get("$journal", 0) == 0
+        triack_world.heal()
+        await a.drain()
+        await triack_world.until(lambda: a.queue_lengths().get("$journal") == 1)
+
+
+@statement(
+    "MSMQ documentation, target journaling",
+    'Limits(queue_journal={"q": Journal()})',
+    "a copy in $journal.q of what was received",
+)
+async def test_a_queue_with_a_journal_keeps_a_copy_of_each_message_that_is_received(
+    triack_world: testing.World,
+) -> None:
+    async with two(triack_world, MSMQ, replace(MSMQ, limits=Limits(queue_journal={"q": Journal()}))) as (_, b):
+        assert b.queue_lengths().get("$journal.q", 0) == 0
+        async with b.receive("q") as reader:
+            assert (await reader.get()).body == b"hello"
+        await b.flush()
+        assert b.queue_lengths()["$journal.q"] == 1
+
+
+@statement("MSMQ documentation, JournalQuota", 'Journal(messages=4, when_full="stop")', "4 of 8 copies; all 8 are read")
 def test_a_full_journal_gets_no_more_copies_until_it_has_room() -> None:
     assert MSMQ.limits.journal.when_full == "stop"
     world = World(9)
@@ -486,3 +518,47 @@ def test_a_message_that_is_not_received_in_time_is_a_dead_letter_and_its_sender_
     assert (b.length("q"), b.length("dead-letter"), a.length("dead-letter")) == (0, 1, 0)
     world.run(SECOND)
     assert [it[:2] for it in answers(a)] == [(ARRIVED, b""), (0xC002, b"1")]
+
+
+@statement("[MS-MQMQ] 2.2.18.1.6", "send(admin_queue=, acks=)", "0x8003 for a full queue, 0x8004 for access denied")
+def test_a_message_that_is_refused_comes_back_with_the_class_of_its_refusal() -> None:
+    full = Limits(queue_quota={"q": Quota(1, when_full="reject")})
+    world, a, b = pair(MSMQ, replace(MSMQ, limits=full))
+    ask(a, "b", b"1")
+    world.run(SECOND)
+    ask(a, "b", b"2", acks=Acks.FULL_REACH_QUEUE)
+    ask(a, "b", b"3", queue="$secret")
+    world.run(2 * SECOND)
+    assert classes(a) == [ARRIVED, 0x8003, 0x8004]
+    assert b.length("q") == 1
+
+
+@statement("[MS-MQMQ] 2.2.18.1.6", "message.reject(dead=True)", "0xC004; also after too many failures")
+def test_a_message_that_its_application_rejects_comes_back_as_rejected() -> None:
+    """So is one that fails too often."""
+    world, a, b = pair(replace(MSMQ, max_redeliveries=0))
+    ask(a, "b", b"1", b"2", acks=Acks.FULL_RECEIVE)
+    world.run(SECOND)
+    mailbox = b.live.make_queue("q")
+    for way in (Return(failed=True, dead=True), Return(failed=True)):
+        lease = b.live.take(mailbox, b.world.now_ns)
+        assert lease is not None
+        b.live.give_back(mailbox, lease, way, b.world.now_ns)
+    b.drain()
+    world.run(SECOND)
+    assert [it[:2] for it in answers(a)] == [(0xC004, b"1"), (0xC004, b"2")]
+
+
+@statement("[MS-MQQB] 3.1.7.15", "", "none for one that finds no queue")
+def test_an_acknowledgement_is_never_acknowledged() -> None:
+    """A queue for answers at which nothing can be received: they are dropped there, and counted."""
+    world = World(1)
+    a, b = world.node("a", queues=["other"]), world.node("b")
+    ask(a, "b", b"1")
+    world.run(5 * SECOND)
+    assert b.live.drops[DropReason.ADMIN_ACK_LOST] == 1
+    assert (b.length("dead-letter"), a.length("dead-letter")) == (0, 0)
+    b.read("q")
+    world.run(5 * SECOND)
+    assert b.live.drops[DropReason.ADMIN_ACK_LOST] == 2
+    assert not b.busy

@@ -7,6 +7,8 @@ import pytest
 import triack
 from tests.mission.ends import alone
 from tests.queues.topics.bench import Bench
+from triack.base.delivery import Delivery
+from triack.base.reasons import DropReason
 from triack.base.units import SECOND
 from triack.node.handles.policies import wso2
 from triack.testing import World
@@ -173,6 +175,36 @@ def test_a_subscriber_gets_only_messages_that_arrived_after_it_subscribed(per_pa
     assert bench.read(joiner) == []
     assert bench.read(slow) == list(range(10))
     assert bench.read(joiner) == [9]
+
+
+@statement("code of Andes", "subscriber.pause()", "8 of 12 missed, with each strategy")
+@PER_PACKET
+@pytest.mark.parametrize("strategy", ["discard_none", "slowest_sub_rate", "discard_allowed"])
+def test_a_suspended_subscriber_is_skipped(per_packet: int, strategy: str) -> None:
+    bench = Bench(per_packet, strategy=strategy, max_unacked=3)
+    quick, other = bench.subscribe(), bench.subscribe()
+    bench.publish(2)
+    assert bench.read(other, 1) == [0]
+    bench.topics.suspend(other, bench.now_ns)
+    bench.publish(8)
+    assert bench.read(quick) == list(range(10))
+    assert (bench.take(other), other.length) == (None, 1)
+    bench.topics.resume(other, bench.now_ns)
+    bench.publish(2)
+    assert bench.read(quick) == [10, 11]
+    assert bench.read(other) == [1, 10, 11]
+    assert (other.length, other.size_bytes, other.reader.done.gaps, bench.root.length) == (0, 0, 0, 0)
+
+
+@statement("code of Andes", "", "3 of 3, counted as no-subscriber")
+def test_a_message_with_no_eligible_subscriber_is_dropped_and_deleted() -> None:
+    bench = Bench(50)
+    bench.subscribe("Games.Chess", durable="chess")
+    bench.publish(3, delivery=Delivery.RECOVERABLE)
+    bench.step()
+    assert bench.drops[DropReason.NO_SUBSCRIBER] == 3
+    assert not bench.rows
+    assert bench.of("content_freed")[0]["reason"] == "nobody"
 
 
 # Messages that come again.

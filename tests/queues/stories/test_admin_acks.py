@@ -9,7 +9,6 @@ from triack.base.delivery import Delivery
 from triack.base.reasons import DropReason
 from triack.base.units import SECOND
 from triack.node.shell.troubles import find_troubles
-from triack.queues.mailboxes.redelivery import Return
 from triack.queues.message_classes import Acks, MessageClass
 from triack.queues.node_settings import Limits, NodeSettings, Quota
 from triack.tools.replay.engines.local_engine import verdict_on
@@ -57,52 +56,6 @@ def test_a_large_message_is_told_of_once_it_is_whole() -> None:
     b.read_all("q")
     a.world.run(SECOND)
     assert classes(a) == [RECEIVED]
-
-
-def test_a_refused_message_is_answered() -> None:
-    """As is one that finds its queue full."""
-    world = World(1)
-    full = NodeSettings(limits=Limits(queue_quota={"q": Quota(1, when_full="reject")}), messages_per_packet=1)
-    a, b = world.node("a"), world.node("b", full)
-    ask(a, "b", b"1")
-    world.run(SECOND)
-    ask(a, "b", b"2", acks=Acks.FULL_REACH_QUEUE)
-    ask(a, "b", b"3", queue="$secret")
-    world.run(2 * SECOND)
-    assert classes(a) == [ARRIVED, MessageClass.QUEUE_EXCEEDS_QUOTA, MessageClass.ACCESS_DENIED]
-    assert b.length("q") == 1
-
-
-def test_a_message_that_its_reader_refuses_is_answered() -> None:
-    """So is one that fails too often."""
-    a, b = two(settings=NodeSettings(max_redeliveries=0))
-    ask(a, "b", b"1", b"2", acks=Acks.FULL_RECEIVE)
-    a.world.run(SECOND)
-    mailbox = b.live.make_queue("q")
-    for way in (Return(failed=True, dead=True), Return(failed=True)):
-        lease = b.live.take(mailbox, b.world.now_ns)
-        assert lease is not None
-        b.live.give_back(mailbox, lease, way, b.world.now_ns)
-    b.drain()
-    a.world.run(SECOND)
-    assert [it[:2] for it in answers(a)] == [
-        (MessageClass.RECEIVE_REJECTED, b"1"),
-        (MessageClass.RECEIVE_REJECTED, b"2"),
-    ]
-
-
-def test_a_message_of_an_answer_is_never_answered() -> None:
-    """A queue for answers at which nothing can be received: they are dropped there, and counted."""
-    world = World(1)
-    a, b = world.node("a", queues=["other"]), world.node("b")
-    ask(a, "b", b"1")
-    world.run(5 * SECOND)
-    assert b.live.drops[DropReason.ADMIN_ACK_LOST] == 1
-    assert (b.length("dead-letter"), a.length("dead-letter")) == (0, 0)
-    b.read("q")
-    world.run(5 * SECOND)
-    assert b.live.drops[DropReason.ADMIN_ACK_LOST] == 2
-    assert not b.busy
 
 
 def test_dead_letters_and_system_queues_ask_for_nothing() -> None:

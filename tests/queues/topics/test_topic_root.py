@@ -9,7 +9,6 @@ import pytest
 from tests.queues.topics.bench import Bench
 from triack.base.commit import Commit
 from triack.base.delivery import Delivery
-from triack.base.reasons import DropReason
 from triack.base.units import MS, SECOND
 from triack.queues.mailboxes.redelivery import Return
 from triack.queues.node_settings import NodeSettings, Quota, Topic
@@ -110,26 +109,6 @@ def test_two_subscriptions_that_match_get_one_copy_each(per_packet: int) -> None
     bench.publish(2, "Cricket.Scores")
     assert bench.read(one) == [0, 1, 2]
     assert bench.read(all_below) == [0, 1, 2, 3, 4]
-
-
-@PER_PACKET
-@pytest.mark.parametrize("strategy", ["discard_none", "slowest_sub_rate", "discard_allowed"])
-def test_a_suspended_subscription_misses_what_is_dispatched_and_no_strategy_waits_for_it(
-    per_packet: int, strategy: str
-) -> None:
-    bench = Bench(per_packet, strategy=strategy, max_unacked=3)
-    quick, other = bench.subscribe(), bench.subscribe()
-    bench.publish(2)
-    assert bench.read(other, 1) == [0]
-    bench.topics.suspend(other, bench.now_ns)
-    bench.publish(8)
-    assert bench.read(quick) == list(range(10))
-    assert (bench.take(other), other.length) == (None, 1)
-    bench.topics.resume(other, bench.now_ns)
-    bench.publish(2)
-    assert bench.read(quick) == [10, 11]
-    assert bench.read(other) == [1, 10, 11]
-    assert (other.length, other.size_bytes, other.reader.done.gaps, bench.root.length) == (0, 0, 0, 0)
 
 
 @PER_PACKET
@@ -291,16 +270,6 @@ def test_a_content_in_hand_is_kept_although_it_has_expired_before_its_dispatch()
     assert (audit.length, slow.length, bench.root.length) == (0, 0, 0)
     told = [name for name, fields in bench.records if fields.get("ranges") == [(2, 2)]]
     assert told[-4:] == ["returned", "expired", "settled", "content_freed"]
-
-
-def test_a_message_for_nobody_is_dropped_and_counted() -> None:
-    bench = Bench(50)
-    bench.subscribe("Games.Chess", durable="chess")
-    bench.publish(3, delivery=Delivery.RECOVERABLE)
-    bench.step()
-    assert bench.drops[DropReason.NO_SUBSCRIBER] == 3
-    assert not bench.rows
-    assert bench.of("content_freed")[0]["reason"] == "nobody"
 
 
 @PER_PACKET
