@@ -413,7 +413,8 @@ class Node(Verbs):
         """Let other processes of this machine use the node, if they can find it: by its data directory."""
         if self._data is None or self._at_rest or not self._platform.control_sockets:
             return None
-        control = ControlServer(self, self._data, endpoint.address if endpoint is not None else "")
+        address = "" if endpoint is None else endpoint.address
+        control = ControlServer(self, self._data, address, self._platform.doors)
         try:
             await control.start()
         except (OSError, TriackError) as error:

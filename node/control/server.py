@@ -24,7 +24,7 @@ from triack.node.files import operator_log
 from triack.node.files.notes import folder_of
 from triack.node.files.ownership import trusted_users
 from triack.node.handles.verbs import Verbs
-from triack.node.shell.platform import PLATFORM
+from triack.node.shell.platform import Doors
 
 __all__ = ["ControlServer", "converse"]
 
@@ -46,9 +46,10 @@ class ControlServer:
         node: the node; it is running.
         data: its data directory, in which the socket is published.
         address: where it listens, empty when it does not.
+        doors: where it is found in a simulated world; None: by a socket of the system.
     """
 
-    def __init__(self, node: Verbs, data: Path, address: str) -> None:
+    def __init__(self, node: Verbs, data: Path, address: str, doors: Doors | None) -> None:
         self._node = node
         self._data = data
         self._address = address
@@ -56,7 +57,7 @@ class ControlServer:
         self._served: Served | None = None
         self._watch: asyncio.Task[None] | None = None
         self._server: asyncio.Server | None = None
-        self._doors = PLATFORM.get().doors
+        self._doors = doors
         self._retract: Callable[[], None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_closed = False

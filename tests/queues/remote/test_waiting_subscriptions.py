@@ -83,7 +83,7 @@ def test_an_answer_that_this_node_refuses_is_named_and_asked_for_again_when_it_m
     if mended:
         node.know(replace(hub.peer, addresses=()))
         net.world.run(20 * SECOND)
-        assert away.state is RemoteState.LIVE
+        assert [away.state] == [RemoteState.LIVE]
         assert troubles(node) == []
 
 

@@ -62,7 +62,7 @@ async def test_a_worker_goes_on_when_its_node_is_back(triack_world: World, power
     accepted: list[int] = []
     done = desk.start(worker, range(50), accepted)
     for most in (5, 20, 35):
-        await triack_world.until(lambda most=most: len(accepted) >= most)
+        await triack_world.until(lambda many=most: len(accepted) >= many)  # type: ignore[misc]
         if power:
             machine.lose_power()
             assert not desk.is_up  # it is the same computer
