@@ -23,6 +23,10 @@ TIMEOUT_PROBES = 8
 """The timeout in probe times; [MS-MQQB] 3.1.5.3.2 has 8 round trips for its RecoverableAckSendTimeout."""
 
 
+_UNMEASURED = RoundTrip()
+"""Shared by all sessions that have not waited for a store ack, and never changed: another one takes 90 bytes."""
+
+
 class StoreAckWaiter:
     """The packets of one direction of one session that wait for store acks.
 
@@ -36,7 +40,7 @@ class StoreAckWaiter:
         self._policy = policy
         self._packets: dict[int, SessionPacket] = {}
         self._covered = NumberSet()
-        self._delay = RoundTrip()
+        self._delay = _UNMEASURED
 
     def __bool__(self) -> bool:
         """Whether any packet waits."""
@@ -77,5 +81,7 @@ class StoreAckWaiter:
                 stored += [waiting.pop(number) for number in fewer if number in waiting]
         # The last packet waited least. A resent one gives no sample: the ack may answer either sending.
         if stored and stored[-1].sends == 1:
+            if self._delay is _UNMEASURED:
+                self._delay = RoundTrip()
             self._delay.update(now_ns - stored[-1].sent_at_ns)
         return stored

@@ -8,6 +8,8 @@ INITIAL_RTT_NS = 100 * MS
 """Until the first sample. RFC 9002 6.2.2 says 333 ms for an internet where nothing is known; most nodes are nearer."""
 INITIAL_VARIANCE_NS = INITIAL_RTT_NS // 2
 """RFC 9002 6.2.2."""
+INITIAL_PROBE_NS = INITIAL_RTT_NS + 4 * INITIAL_VARIANCE_NS
+"""What follows from these; one number for all sessions."""
 GRANULARITY_NS = 1 * MS
 """The resolution of timers (kGranularity, RFC 9002 6.1.2)."""
 
@@ -16,12 +18,11 @@ class RoundTrip:
     """Estimates the round trip from samples; every figure is integer nanoseconds.
 
     Attributes:
-        probe_ns: how long an ack may take before asking again: smoothed + 4 x variance (RFC 9002 6.2.1).
-        loss_delay_ns: how long a packet may be overtaken before it counts as lost: 9/8 of the round trip (RFC 9002
-            6.1.2).
+        probe_ns: how long an ack may take before asking again: smoothed + 4 x variance (RFC 9002 6.2.1). It is read far
+            more often than a sample comes.
     """
 
-    __slots__ = ("latest_ns", "loss_delay_ns", "min_ns", "probe_ns", "smoothed_ns", "variance_ns")
+    __slots__ = ("latest_ns", "min_ns", "probe_ns", "smoothed_ns", "variance_ns")
 
     def __init__(self) -> None:
         self.reset()
@@ -32,7 +33,7 @@ class RoundTrip:
         self.min_ns = 0
         self.smoothed_ns = INITIAL_RTT_NS
         self.variance_ns = INITIAL_VARIANCE_NS
-        self._reckon()
+        self.probe_ns = INITIAL_PROBE_NS
 
     @property
     def measured(self) -> bool:
@@ -69,6 +70,9 @@ class RoundTrip:
         self._reckon()
 
     def _reckon(self) -> None:
-        """The figures that follow from the samples: they are read far more often than a sample comes."""
         self.probe_ns = self.smoothed_ns + max(4 * self.variance_ns, GRANULARITY_NS)
-        self.loss_delay_ns = max(9 * self.smoothed_ns // 8, 9 * self.latest_ns // 8, GRANULARITY_NS)
+
+    @property
+    def loss_delay_ns(self) -> int:
+        """How long a packet may be overtaken before it counts as lost: 9/8 of the round trip (RFC 9002 6.1.2)."""
+        return max(9 * self.smoothed_ns // 8, 9 * self.latest_ns // 8, GRANULARITY_NS)
