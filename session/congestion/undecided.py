@@ -30,7 +30,7 @@ T = TypeVar("T", bound=Numbered)
 
 _NO_PACKETS: dict[int, Any] = {}
 _NO_NUMBERS: list[int] = []
-"""Shared by all sessions without a refused packet, which are nearly all, and never changed: empty ones take 120 bytes."""
+"""Shared by all sessions without a refused packet, and never changed: two empty ones for each would take 120 bytes."""
 
 
 class Undecided(Generic[T]):
