@@ -152,12 +152,6 @@ def test_a_dead_letter_does_not_care() -> None:
     assert unpack(body).properties == [{"dead_letter": "mine"}]
 
 
-def test_small_messages_share_a_packet() -> None:
-    """A hundred bodies of ten bytes are one packet, not a hundred."""
-    packed, _ = pack([b"0123456789"] * 90, 1_200, 1, 1)
-    assert [item.messages for item in packed] == [90]
-
-
 @given(st.binary(max_size=200_000), PROPERTIES)
 @example(b"x" * 65_535, {"label": "at the edge"})
 @example(b"x" * 65_536, {"label": "over the edge"})
@@ -390,11 +384,6 @@ def test_a_large_message_has_its_topic_before_its_first_piece() -> None:
     assert [topic_of(body) for body in bodies] == ["Cricket"] + [None] * (len(bodies) - 1)
     whole = unpack(join_fragments([read_fragment(body) for body in bodies]))
     assert (whole.topic, whole.bodies) == ("Cricket", [b"x" * 2_000])
-
-
-def test_a_message_of_a_queue_has_no_topic() -> None:
-    (item,) = pack([b"x"], 500, 1, 1)[0]
-    assert topic_of(item.body) is unpack(item.body).topic is None
 
 
 @pytest.mark.parametrize("name", [b"a..b", b"a.", b"a*", b"#", b"\xff", b"a" * 130])

@@ -15,8 +15,7 @@ from triack.base.units import SECOND
 from triack.ordering.onward import LinkMode, OnwardSettings
 from triack.ordering.order_settings import OrderSettings
 from triack.queues.blocking import Blocking
-from triack.queues.format_names import DEAD_LETTER_QUEUE, msmq_name, read_format_name
-from triack.queues.mailboxes import system_queues
+from triack.queues.format_names import msmq_name, read_format_name
 from triack.queues.node_settings import Limits, NodeSettings, Quota, Redelivery
 from triack.queues.pauses import Pause, Pauses
 from triack.queues.routes import Route, Routes, Way, check_routes
@@ -107,13 +106,6 @@ def test_an_exact_route_goes_before_a_peer_of_that_name() -> None:
     assert routes.way_of("hub").is_direct
 
 
-def test_without_any_rule_messages_wait_for_a_peer_of_that_name() -> None:
-    """A relay refuses them."""
-    routes = Routes(PEERS)
-    assert routes.way("plant-b") is None
-    assert (routes.way_of("plant-b").via, routes.way_of("plant-b").final) == ("plant-b", "")
-
-
 def test_every_rule_that_applies_is_explained() -> None:
     """The first one counts."""
     assert Routes(PEERS, ROUTES).explain("plant-c", str) == [
@@ -121,13 +113,6 @@ def test_every_rule_that_applies_is_explained() -> None:
         "the route for plant-* leads by hub",
         "the route for * leads by gateway",
     ]
-
-
-def test_routes_change_in_place() -> None:
-    """All readers have the same."""
-    routes = Routes(PEERS, ROUTES)
-    routes.replace([])
-    assert (routes.all, routes.way("plant-b")) == ((), None)
 
 
 @pytest.mark.parametrize("to", ["", "a/b", "a@b", "x" * 257, "a\n"])
@@ -363,10 +348,6 @@ def test_a_name_of_several_queues_has_an_element_for_each() -> None:
     assert [queue.destination for queue in read_format_name(name)] == ["a/x", None, "y"]
     with pytest.raises(AddressError, match="names 3 queues"):
         msmq_name(name)
-
-
-def test_the_dead_letter_queue_is_that_of_the_nodes() -> None:
-    assert DEAD_LETTER_QUEUE == system_queues.DEAD_LETTER_QUEUE
 
 
 # How far synchronous links are behind, over all of their streams.

@@ -537,18 +537,6 @@ def start(commit: Commit, next_number: int, by_ms: int) -> ClockJumps:
     return jumps
 
 
-def test_each_packet_moves_by_what_came_after_it() -> None:
-    """Numbers tell: set back, and later forward, leaves the oldest where they were."""
-    commit = Commit()
-    start(commit, 5, -1_000)
-    jumps = start(commit, 8, 3_000)
-    assert [jumps.outgoing_ms(1, number) for number in (4, 5, 7, 8)] == [2_000, 3_000, 3_000, 0]
-    assert jumps.outgoing_ms(2, 1) == 0
-    again = ClockJumps()
-    again.restore(state_of(commit), [], Commit())
-    assert again.outgoing_ms(1, 4) == 2_000
-
-
 def test_a_body_moves_forward_only() -> None:
     """A clock that was set back may be one that is not set at all: the receiver's knows better."""
     body = pack_one(Outgoing(b"x", receive_by_ms=9_000), 1, 5_000)

@@ -57,15 +57,6 @@ def test_they_come_again_in_the_order_of_the_queue() -> None:
     assert drain(returned, 0) == [(1, 1), (1, 3), (2, 0)]
 
 
-def test_what_keeps_the_order_holds_all_that_is_younger() -> None:
-    reader = Reader()
-    returned = reader.returned
-    reader.wait(packet(1), 0, Wait(100, 50, keep_order=True))
-    returned.put(packet(2), 0, None)
-    assert (drain(returned, 99), returned.resume_ms(99)) == ([], 100)
-    assert (drain(returned, 100), returned.resume_ms(100)) == ([(1, 0), (2, 0)], None)
-
-
 def test_what_may_be_passed_comes_when_its_wait_ends() -> None:
     """Then it comes before anything younger."""
     reader = Reader()

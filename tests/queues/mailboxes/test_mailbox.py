@@ -113,15 +113,6 @@ def state(box: Box) -> list[object]:
     return [inner.length, inner.size_bytes, fill, accounts, [packet.first_place for packet in changed], orphans]
 
 
-def test_messages_come_in_the_order_in_which_they_were_put() -> None:
-    """Over packets and within them, each once."""
-    box = Box()
-    box.put(b"1", b"2")
-    box.put(b"3")
-    assert bodies(box.take_all()) == [b"1", b"2", b"3"]
-    assert box.take() is None
-
-
 @given(st.lists(st.booleans(), min_size=12, max_size=12), st.permutations(range(12)), st.sampled_from(list(Delivery)))
 def test_what_is_given_back_comes_again_in_the_old_order(
     give_back: list[bool], order: list[int], delivery: Delivery
@@ -253,17 +244,6 @@ def test_progress_survives_a_restart() -> None:
     assert [fresh.box.failures_of(one) for one in left] == [1, 0]
 
 
-def test_a_packet_is_done_with_its_last_message() -> None:
-    """Only then may its row go."""
-    box = Box()
-    box.put(b"1", b"2")
-    first, second = box.take_all()
-    box.box.acknowledge(second)
-    assert not box.box.reader.is_done(first.packet)
-    box.box.acknowledge(first)
-    assert box.box.reader.is_done(first.packet)
-
-
 def test_bodies_over_the_limit_stay_on_the_disk_and_come_in_order() -> None:
     """Memory is bounded by ``CACHE_BYTES``; nothing is lost or swapped by paging."""
     box = Box()
@@ -333,27 +313,6 @@ def test_a_message_on_the_disk_is_not_overtaken() -> None:
     assert bodies(box.take_all()) == [b"cold", b"warm"]
 
 
-def test_fragments_become_one_message() -> None:
-    """In one piece, counted once, with all their rows to delete."""
-    box = Box()
-    large = bytes(range(256)) * 20
-    box.put(large, limit=400)
-    (handed,) = box.take_all()
-    assert handed.body == large
-    assert handed.packet.keys == sorted(box.disk)
-    assert box.box.length == 1
-
-
-def test_two_streams_may_interleave_their_fragments() -> None:
-    """Each message is put together from its own stream's pieces."""
-    box = Box()
-    pieces = {stream: [item.body for item in pack([bytes([stream]) * 900], 400, 1, 1)[0]] for stream in (1, 2)}
-    for one, other in zip(pieces[1], pieces[2], strict=True):
-        box.put_raw(one, 1)
-        box.put_raw(other, 2)
-    assert sorted(bodies(box.take_all())) == [b"\x01" * 900, b"\x02" * 900]
-
-
 @given(st.permutations(range(4)))
 def test_recoverable_fragments_may_come_in_any_order(order: list[int]) -> None:
     """Recoverable packets are not ordered; the message is."""
@@ -379,18 +338,6 @@ def test_half_a_message_is_dead_when_something_follows_it() -> None:
     assert bodies(box.take_all()) == [b"next"]
 
 
-def test_listeners_hear_of_what_arrives_and_of_what_comes_again() -> None:
-    """Waiting readers are woken."""
-    box, heard = Box(), []
-    box.box.listeners.append(lambda: heard.append(1))
-    box.put(b"1")
-    assert len(heard) == 1
-    handed = box.take()
-    assert handed is not None
-    box.box.give_back(handed)
-    assert len(heard) == 2
-
-
 # Runs.
 
 
@@ -405,24 +352,6 @@ def test_who_reads_a_queue_draws_from_the_same_run() -> None:
     box.put(b"1", b"2", b"3")
     one, other = box.run(), box.run()
     assert [one.draw(), other.draw(), one.draw(), other.draw(), one.draw()] == [0, 1, 2, -1, -1]
-
-
-def test_runs_are_the_record_of_what_was_handed_out() -> None:
-    """Each packet's messages once, in order, however often it is written down in between; undrawn runs say nothing."""
-    box = Box()
-    box.put(b"1", b"2", b"3")
-    box.put(b"4")
-    first = box.run()
-    first.draw()
-    assert list(box.notices.read) == [box.box]
-    assert spans(box.box.take_runs()) == [(1, 0, 0, False)]
-    assert first.draw() == -1
-    assert bodies(box.take_all()) == [b"2", b"3", b"4"]
-    assert spans(box.box.take_runs()) == [(1, 1, 2, False), (2, 0, 0, False)]
-    box.put(b"5")
-    box.run()
-    assert box.box.take_runs() == []
-    assert bodies(box.take_all()) == [b"5"]
 
 
 def test_what_comes_back_ends_the_run_that_goes_on() -> None:
@@ -447,32 +376,6 @@ def test_a_run_of_one_that_nobody_drew_gives_way_to_something_older() -> None:
     box.box.give_back(first)
     assert opened.draw() == -1
     assert bodies(box.take_all()) == [b"1", b"2"]
-
-
-def test_interrupting_ends_the_run_and_wakes_everyone() -> None:
-    """Its readers ask again, and hear that the node has ended."""
-    box, heard = Box(), []
-    box.put(b"1")
-    run = box.run()
-    box.box.listeners.append(lambda: heard.append(1))
-    box.box.interrupt()
-    assert (run.draw(), heard) == (-1, [1])
-    assert bodies(box.take_all()) == [b"1"]
-
-
-def test_a_queue_tells_its_owner_once() -> None:
-    """Of changes until they are taken; what is not on the disk needs no commit."""
-    box = Box()
-    box.put(b"1", b"2")
-    box.put(b"express", delivery=Delivery.EXPRESS)
-    first, second, express = box.take_all()
-    box.box.acknowledge(express)
-    assert not box.notices.dirty
-    box.box.acknowledge(first)
-    box.box.acknowledge(second)
-    assert list(box.notices.dirty) == [box.box]
-    assert box.box.take_changes() == ([first.packet], [])
-    assert box.box.take_changes() == ([], [])
 
 
 def test_too_many_unfinished_express_messages_give_way_and_are_counted() -> None:
@@ -675,17 +578,6 @@ def test_browsing_shows_the_order_of_reading_from_any_position_on() -> None:
     assert (seen(), box.box.lengths[0], box.box.lengths[7]) == ([b"low 2", b"low 3"], 2, 0)
 
 
-def test_a_queue_in_arrival_order_has_no_priorities() -> None:
-    """As the dead-letter queue: its letters keep theirs, for those that are sent again."""
-    box = Box()
-    box.box = Mailbox(1, "q", box.notices, in_arrival_order=True)
-    box.put(b"low")
-    box.put(b"high", stream=2, priority=7)
-    leases = list(iter(box.take, None))
-    assert [lease.body for lease in leases] == [b"low", b"high"]
-    assert [lease.packet.open().priority for lease in leases] == [0, 7]
-
-
 def test_expiries_are_known_for_lines_that_wait_only_on_the_disk() -> None:
     """The earliest of all lines counts."""
     box = Box(cache_bytes=0)
@@ -765,15 +657,6 @@ def packets(*bodies: bytes, limit_bytes: int = 1_000) -> list[QueuedPacket]:
         QueuedPacket([key], b"o", 1, 1, key, Delivery.RECOVERABLE, item.tickets, len(item.body), [item.body])
         for key, item in enumerate(packed, 1)
     ]
-
-
-def test_its_messages_have_places_that_follow_each_other() -> None:
-    """Each lease says which is its own."""
-    (packet,) = packets(b"a", b"b")
-    packet.first_place = 7
-    assert (list(packet.places), packet.last_place) == ([7, 8], 8)
-    lease = Lease(packet, 1, redelivered=False)
-    assert (lease.place, lease.body) == (8, b"b")
 
 
 def test_the_pieces_of_a_large_message_are_one_packet() -> None:

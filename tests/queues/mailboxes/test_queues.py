@@ -13,7 +13,7 @@ from triack.queues.mailboxes.lookup import Lookup, Wanted
 from triack.queues.mailboxes.mailbox import Mailbox
 from triack.queues.mailboxes.queued_packet import QueuedPacket
 from triack.queues.mailboxes.quotas import Account, Fill, Level
-from triack.queues.mailboxes.resolver import LocalQueue, RemoteQueue, Resolver, Target, local_queue
+from triack.queues.mailboxes.resolver import RemoteQueue, local_queue
 from triack.queues.mailboxes.system_queues import (
     DEAD_LETTER_QUEUE,
     REPLY_QUEUE,
@@ -21,7 +21,6 @@ from triack.queues.mailboxes.system_queues import (
     SUBSCRIPTIONS_QUEUE,
     SYSTEM_QUEUES,
     Writer,
-    is_reserved,
     is_subscribed,
     subscribed_queue,
     system_queue,
@@ -46,16 +45,6 @@ def test_queues_at_rest_are_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> No
     node.read("q7")
     world.run(SECOND)
     assert [box.name for box in looked] == ["q7", "q7"]
-
-
-def test_a_queue_is_made_once() -> None:
-    """In the commit of the first caller; its number is never used again."""
-    queues, commit = PlainWorld(1).node("a").live.queues, Commit()
-    one = queues.make_queue("one", commit)
-    assert queues.make_queue("one", commit) is one
-    two = queues.make_queue("two", commit)
-    assert commit.queues == [(one.queue_id, "one"), (two.queue_id, "two")]
-    assert len({box.queue_id for box in queues.mailboxes.values()}) == len(queues.mailboxes) == 3
 
 
 def test_a_queue_that_nobody_uses_makes_room_and_comes_back_under_a_new_number() -> None:
@@ -175,45 +164,6 @@ HERE, THERE, ELSEWHERE = "udp://127.0.0.1:1", "udp://127.0.0.1:2", "udp://127.0.
 PEERS = Directory([Peer("shop", addresses=(THERE,)), Peer("me", addresses=(ELSEWHERE, HERE))])
 
 
-@pytest.mark.parametrize(
-    ("where", "target"),
-    [
-        ("", LocalQueue("q")),
-        (HERE, LocalQueue("q")),
-        ("me", LocalQueue("q")),
-        (ELSEWHERE, LocalQueue("q")),  # another address of this node, by its own entry among the peers
-        ("shop", RemoteQueue("shop", "q")),
-        (THERE, RemoteQueue("shop", "q")),
-        ("udp://127.0.0.1:4", RemoteQueue("udp://127.0.0.1:4", "q")),
-        ("nobody", RemoteQueue("nobody", "q")),
-    ],
-)
-def test_a_name_and_the_addresses_of_a_peer_mean_the_same_queue(where: str, target: Target) -> None:
-    assert Resolver(PEERS, HERE).resolve(where, "q") == target
-
-
-def test_a_node_that_listens_nowhere_is_at_no_address() -> None:
-    """All addresses are those of others."""
-    resolver = Resolver(Directory(), "")
-    assert [resolver.resolve(where, "q") for where in ("", HERE)] == [LocalQueue("q"), RemoteQueue(HERE, "q")]
-
-
-def test_peers_that_change_mean_something_else_at_once() -> None:
-    directory = Directory()
-    resolver = Resolver(directory, "")
-    assert resolver.resolve(THERE, "q") == RemoteQueue(THERE, "q")
-    directory.replace(PEERS)
-    assert resolver.resolve(THERE, "q") == RemoteQueue("shop", "q")
-
-
-@pytest.mark.parametrize("name", [DEAD_LETTER_QUEUE, REPLY_QUEUE])
-def test_system_queues_are_those_of_this_node_alone(name: str) -> None:
-    """A queue of that name on another node is that node's."""
-    resolver = Resolver(PEERS, HERE)
-    assert resolver.resolve("", name) is SYSTEM_QUEUES[name]
-    assert resolver.resolve("shop", name) == RemoteQueue("shop", name)
-
-
 def test_what_peers_may_send_to_is_in_the_names() -> None:
     """Every queue of users, and replies; no dead letters, and nothing that is kept for later versions."""
     takes = {name: local_queue(name).takes_from_peers for name in ("q", "$q", "q$", REPLY_QUEUE, DEAD_LETTER_QUEUE)}
@@ -225,14 +175,6 @@ def test_a_remote_queue_is_written_as_a_destination() -> None:
 
 
 # The table of the queues that a node has for itself.
-
-
-@pytest.mark.parametrize(
-    ("name", "reserved"), [(DEAD_LETTER_QUEUE, True), (REPLY_QUEUE, True), ("$other", True), ("orders", False)]
-)
-def test_names_that_only_the_node_gives(name: str, reserved: bool) -> None:
-    assert is_reserved(name) is reserved
-    assert (system_queue(name) is not None) is (name in SYSTEM_QUEUES)
 
 
 def test_dead_letters_stand_apart_with_a_quota_of_their_own() -> None:
@@ -282,15 +224,6 @@ def test_what_is_full_stays_so_until_a_quarter_is_free() -> None:
     assert not level.is_full
 
 
-def test_a_level_of_one_is_full_or_empty() -> None:
-    """The smallest there is."""
-    level = Level(1)
-    level.add(1)
-    assert level.is_full
-    level.add(-1)
-    assert not level.is_full
-
-
 def test_a_peer_has_a_limit_of_its_own() -> None:
     """Whatever the others have."""
     account = Account(100, 1_000)
@@ -323,16 +256,6 @@ def test_the_node_itself_may_have_half() -> None:
     assert not account.is_full(b"me")
     account.add(b"me", 1)
     assert account.is_full(b"me")
-
-
-def test_twice_the_limit_is_over() -> None:
-    """For the packets that were on their way when their sender got its stop."""
-    account = Account(100, 1_000)
-    account.add(b"a", 199)
-    assert not account.is_over(b"a")
-    assert not account.stays_within(b"a", 1)
-    account.add(b"a", 1)
-    assert account.is_over(b"a")
 
 
 def test_what_stays_within_twice_the_limit_is_known_before() -> None:
@@ -378,11 +301,6 @@ def test_what_is_taken_at_once_never_fills_a_level() -> None:
     for peer in (b"a", b"b"):
         account.add(peer, 7)
     assert (account.takes(b"a", 0), account.takes(b"a", 1), account.takes(b"c", 1)) == (True, False, False)
-
-
-def test_a_queue_takes_what_both_its_quotas_take() -> None:
-    fill = Fill(Quota(messages=3, size_bytes=100))
-    assert (fill.takes(2, 99), fill.takes(3, 99), fill.takes(2, 100)) == (True, False, False)
 
 
 def test_who_proves_to_be_a_node_pays_for_it() -> None:

@@ -278,21 +278,6 @@ def test_a_queue_that_does_not_exist_sends_the_message_to_dead_letter(delivery: 
     assert b.received["orders"] == [b"fine"]
 
 
-def test_a_sequence_goes_on_behind_a_rejected_message() -> None:
-    """The queue appears later: everything that was not rejected still comes, in order."""
-    world = World(1)
-    a, b = world.node("a"), world.node("b", queues=["orders"])
-    a.send(b, "late", *numbered(0, 5))
-    world.run(3 * SECOND)
-    b.live.make_queue("late")
-    a.send(b, "late", *numbered(5, 10))
-    world.run(3 * SECOND)
-    a.read_all("dead-letter")
-    b.read_all("late")
-    assert a.received["dead-letter"] == numbered(0, 5)
-    assert b.received["late"] == numbered(5, 10)
-
-
 @pytest.mark.parametrize("delivery", [RECOVERABLE, TRANSACTIONAL])
 @pytest.mark.parametrize("restart", [False, True])
 def test_what_expires_goes_to_dead_letter(delivery: Delivery, restart: bool) -> None:

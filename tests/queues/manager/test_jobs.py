@@ -18,7 +18,7 @@ from triack.queues.manager.burst import Burst
 from triack.queues.manager.callers import CALLERS_MAX, FORGET_NS, OTHERS, Callers
 from triack.queues.manager.closing import Departure, left_behind, way_made
 from triack.queues.manager.effects import Effect, Send, StartJob, Tell, WriteRecords
-from triack.queues.manager.jobs import LAZY_NS, Look
+from triack.queues.manager.jobs import Look
 from triack.queues.manager.wakefulness import WOKE_LATE_NS, Wakefulness
 from triack.queues.node_settings import NodeSettings
 from triack.queues.streams.group_commit import GroupCommit
@@ -32,24 +32,6 @@ from triack.tools.sim.world import World as SimWorld
 
 def started(node: Bare) -> list[StartJob]:
     return [effect for effect in node.poll() if isinstance(effect, StartJob)]
-
-
-def test_there_is_one_job_at_a_time() -> None:
-    """Everything that is submitted meanwhile fills the next commit."""
-    node = Bare()
-    (first,) = started(node)
-    assert isinstance(first.job, GroupCommit)
-    node.submit("memory://b", b"1", b"2")
-    node.submit("", b"3")
-    assert started(node) == []
-    node.finish_job()
-    (second,) = started(node)
-    assert isinstance(second.job, GroupCommit)
-    assert (len(second.job.commit.outgoing), len(second.job.commit.messages)) == (1, 1)
-    assert second.job.commit.serial == first.job.commit.serial + 1
-    node.finish_job()
-    assert started(node) == []
-    assert not node.engine.busy_storing
 
 
 def read_one(node: Bare) -> None:
@@ -67,37 +49,6 @@ def with_messages() -> Bare:
     node.poll()
     node.finish_job()
     return node
-
-
-def test_what_is_done_with_goes_with_the_next_commit() -> None:
-    """A sync of its own would only be in the way of the next message."""
-    node = with_messages()
-    read_one(node)
-    read_one(node)
-    assert started(node) == []
-    assert node.engine.busy_storing
-    node.submit("", b"4")
-    (effect,) = started(node)
-    assert isinstance(effect.job, GroupCommit)
-    assert (len(effect.job.commit.messages), len(effect.job.commit.progress)) == (1, 1)
-
-
-def test_what_is_done_with_waits_for_nobody_for_long() -> None:
-    """The first decides: however much follows, so long after it all of it goes to the disk."""
-    node = with_messages()
-    read_one(node)
-    assert started(node) == []
-    due_ns = node.now_ns + LAZY_NS
-    assert node.engine.next_deadline() == due_ns
-    node.now_ns += LAZY_NS - 1
-    read_one(node)
-    assert started(node) == []
-    assert node.engine.next_deadline() == due_ns
-    node.now_ns += 1
-    assert len(started(node)) == 1
-    assert node.engine.next_deadline() != due_ns
-    node.finish_job()
-    assert not node.engine.busy_storing
 
 
 def test_who_flushes_or_closes_does_not_wait_for_company() -> None:
@@ -295,22 +246,6 @@ def test_every_poll_keeps_the_order() -> None:
     assert sum(kinds(effects).count("StartJob") for effects in polls) > 40
 
 
-def test_one_job_at_a_time() -> None:
-    """Everything that comes while the disk is busy becomes one commit."""
-    node = Bare()
-    node.submit("memory://nobody", b"1")
-    node.poll()
-    assert node.job is not None
-    for number in range(2, 6):
-        node.submit("memory://nobody", b"%d" % number)
-        assert "StartJob" not in kinds(node.poll())
-    node.finish_job()
-    node.poll()
-    job = node.job
-    assert isinstance(job, GroupCommit)
-    assert sum(row.messages for row in job.commit.outgoing) == 4
-
-
 def test_reads_and_commits_take_turns() -> None:
     """Commits without end do not keep packets from their bodies, nor the other way round."""
     a, b = Bare("a", NodeSettings(body_cache_bytes=0)), Bare("b")
@@ -339,14 +274,6 @@ def test_an_idle_engine_wants_nothing_at_all() -> None:
         while node.now_ns + SECOND < deadline_ns:
             assert node.poll(SECOND) == []
             assert node.engine.next_deadline() == deadline_ns
-
-
-def test_an_engine_with_nothing_has_no_deadline() -> None:
-    """It says that it has started and makes its queue; then it can sleep without end."""
-    node = Bare()
-    node.poll()
-    node.finish_job()
-    assert (node.poll(), node.engine.next_deadline()) == ([], None)
 
 
 def test_the_operator_hears_of_silence_once() -> None:
@@ -391,13 +318,6 @@ def test_the_operator_hears_of_a_rollback_once(lives: int) -> None:
         ("own", b.live.node_id.hex()),
         ("peer", a.live.node_id.hex()),
     ]
-
-
-def test_jobs_are_commits_or_reads() -> None:
-    """Nothing else is asked of the store."""
-    node = Bare()
-    node.poll()
-    assert [type(effect.job) for effect in node.effects if isinstance(effect, StartJob)] == [GroupCommit]
 
 
 # Callers that get no answer: the operator hears once of each, and a flood of them fills nothing.
@@ -596,20 +516,6 @@ def test_a_host_that_had_something_to_do_is_late_since_it_came_last() -> None:
     wakefulness = Wakefulness(0)
     wakefulness.handle_time(7)
     assert wakefulness.handle_time(7 + WOKE_LATE_NS) == 7
-
-
-def test_a_host_that_waits_is_late_since_its_deadline() -> None:
-    wakefulness = Wakefulness(0)
-    wakefulness.handle_wait(SECOND)
-    assert wakefulness.handle_time(5 * SECOND) == SECOND
-    wakefulness.handle_wait(4 * SECOND)
-    assert wakefulness.handle_time(9 * SECOND) == 5 * SECOND, "a deadline that is over begins when it was looked at"
-
-
-def test_a_host_without_a_deadline_is_never_late() -> None:
-    wakefulness = Wakefulness(0)
-    wakefulness.handle_wait(None)
-    assert wakefulness.handle_time(10**18) is None
 
 
 def records_of(host: SimHost, event: str) -> list[dict[str, Any]]:

@@ -36,18 +36,6 @@ def test_a_session_gets_what_its_window_takes() -> None:
     rest(a, b)
 
 
-def test_what_leaves_again_leaves_by_itself() -> None:
-    """Packets that left together the first time may have been lost together, and must not be so again."""
-    a, b = Bare("a"), Bare("b")
-    a.submit(b.address, b"x", delivery=EXPRESS)
-    rest(a, b)
-    a.submit(b.address, *[b"y" * 60_000] * 10, delivery=EXPRESS)
-    first = [len(effect.datagrams) for effect in a.poll() if isinstance(effect, Send)]
-    a.now_ns += SECOND
-    again = [len(effect.datagrams) for effect in a.poll() if isinstance(effect, Send)]
-    assert (first, again) == ([10], [1, 1])
-
-
 def test_a_node_that_closes_gives_answers_and_no_packets_of_its_own() -> None:
     """A packet that it has not given away stays for the next start; owed acks are sent."""
     a, b = Bare("a"), Bare("b")
@@ -245,19 +233,6 @@ def test_a_peer_is_silent_when_it_is_so_everywhere() -> None:
     for _ in range(25):
         a.poll(100_000_000)
     assert told(a) == [PeerSilent("memory://y", "no answer from b")]
-
-
-def test_silence_is_reported_after_a_second_or_two() -> None:
-    """Not when the connection is given up, which takes longer than people wait."""
-    a, b = Bare("a"), Bare("b")
-    a.submit(b.address, b"x")
-    began_ns = a.now_ns
-    while not told(a):
-        a.poll(100_000_000)
-        if a.job is not None:
-            a.finish_job()
-        assert a.now_ns < began_ns + 60 * SECOND
-    assert a.now_ns - began_ns < 3 * SECOND
 
 
 def test_messages_for_a_peer_that_is_not_trusted_are_reported_once_each_time() -> None:

@@ -23,7 +23,6 @@ from triack.queues.peers import suspended_peers
 from triack.queues.peers.freshness import NODES_OF_ONE_MAX, Freshness, Moment
 from triack.queues.peers.introduction import (
     INTRODUCTION_BYTES_MAX,
-    NO_NODE,
     NO_POINT,
     SERIAL_MAX,
     TEXT_BYTES_MAX,
@@ -482,23 +481,6 @@ FULL = Introduction(
 )
 
 
-def test_an_introduction_reads_back() -> None:
-    """Every field survives; texts are cut at 255 bytes."""
-    assert Introduction.decode(FULL.encode()) == FULL
-    plain = Introduction(b"n" * 16, "", "", "")
-    assert Introduction.decode(plain.encode()) == plain
-    stating = replace(FULL, ack_wait=AckWait(1, SERIAL_MAX))
-    assert Introduction.decode(stating.encode()) == stating
-    assert (FULL.essence.ack_wait, stating.essence.ack_wait) == (None, stating.ack_wait)
-    weak = replace(FULL, survives="nothing")
-    assert Introduction.decode(weak.encode()) == weak
-    assert (plain.point, plain.receiver, plain.rolled_back) == (NO_POINT, NO_NODE, RolledBack.NONE)
-    long = Introduction.decode(replace(FULL, name="n" * 300, address="\u00e9" * 300).encode())
-    assert long.name == "n" * 255
-    assert long.address.startswith("\u00e9" * 127)
-    assert long.dialled == FULL.dialled
-
-
 @pytest.mark.parametrize(
     "introduction",
     [
@@ -526,13 +508,6 @@ def test_a_code_that_nobody_knows_is_refused(codes: int) -> None:
     with pytest.raises(ProtocolError) as caught:
         Introduction.decode(bytes(data))
     assert caught.value.reason == "bad-hello"
-
-
-def test_a_node_that_does_not_know_how_order_acks_may_wait_reads_a_position_of_no_stream() -> None:
-    """So it reads a whole introduction, and finds no stream 0 to free messages of."""
-    data = replace(FULL, ack_wait=AckWait(3, 4)).encode()
-    position = StreamPosition(0, 3, 4)
-    assert data == replace(FULL, positions=(position, *FULL.positions)).encode()
 
 
 def test_an_introduction_with_more_or_less_than_it_says_is_refused() -> None:
@@ -584,23 +559,6 @@ def test_a_rollback_is_turned_for_the_other_side() -> None:
 
 
 # Which connects are newer than all before them.
-
-
-def test_only_what_is_newer_is_fresh() -> None:
-    """In its start, or in a later one, whatever the clock of that shows."""
-    fresh = Freshness()
-    taken = [
-        fresh.take("a", b"n", Moment(*moment)) for moment in ((1, 5), (1, 5), (1, 4), (1, 6), (2, 1), (1, 9), (2, 1))
-    ]
-    assert taken == [True, False, False, True, True, False, False]
-
-
-def test_nodes_and_peers_have_nothing_to_do_with_each_other() -> None:
-    """Two nodes with the key of one peer may have been started more and less often."""
-    fresh = Freshness()
-    assert fresh.take("a", b"n", Moment(9, 9))
-    assert fresh.take("a", b"m", Moment(1, 1))
-    assert fresh.take("b", b"n", Moment(1, 1))
 
 
 def test_little_is_remembered_of_each() -> None:

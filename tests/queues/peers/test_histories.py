@@ -22,7 +22,7 @@ from triack.base.units import SECOND
 from triack.ordering.wire import EARLIER_MAX, StoreWord
 from triack.queues.node_settings import Gap, NodeSettings, Reconnect
 from triack.queues.peers import history, suspended_peers
-from triack.queues.peers.history import History, KnownPeer, Peers, covers
+from triack.queues.peers.history import History, KnownPeer, Peers
 from triack.queues.peers.introduction import NO_NODE, NO_POINT, HistoryPoint, Introduction, RolledBack
 from triack.queues.peers.link import Link
 from triack.queues.peers.resuming import Resuming
@@ -34,45 +34,6 @@ from triack.session.protocol.settings import SessionSettings
 # What is in a store's history, what is remembered of a peer's, and when it is written down.
 
 A, B = b"a" * 16, b"b" * 16
-CONTENT = StoreContent(A, 4, start=40, serial=9, starts={10: 0, 20: 7, 30: 9})
-
-
-@pytest.mark.parametrize(
-    ("point", "there"),
-    [
-        (NO_POINT, True),
-        (HistoryPoint(0, 5), True),
-        (HistoryPoint(10, 0), True),
-        (HistoryPoint(10, 1), False),
-        (HistoryPoint(20, 3), True),
-        (HistoryPoint(20, 7), True),
-        (HistoryPoint(20, 8), False),
-        (HistoryPoint(30, 9), True),
-        (HistoryPoint(30, 10), False),
-        (HistoryPoint(40, 0), True),
-        (HistoryPoint(40, 9), True),
-        (HistoryPoint(40, 10), False),
-        (HistoryPoint(50, 0), False),
-    ],
-)
-def test_a_point_is_in_the_history_or_not(point: HistoryPoint, there: bool) -> None:
-    """Up to the end of each earlier start, up to the newest commit of this one, and nothing of any other."""
-    assert History(CONTENT).has(point) is there
-
-
-def test_a_commit_is_spoken_of_when_it_has_returned() -> None:
-    """Serials go on where the last start ended; only a commit that is on the disk is in the history."""
-    own = History(CONTENT)
-    first, second = Commit(), Commit()
-    own.number(first)
-    own.number(second)
-    assert (first.serial, second.serial, own.point) == (10, 11, HistoryPoint(40, 9))
-    own.handle_committed(first)
-    assert own.point == HistoryPoint(40, 10)
-    assert not own.has(HistoryPoint(40, 11))
-    own.handle_committed(second)
-    own.handle_committed(Commit())
-    assert own.point == HistoryPoint(40, 11)
 
 
 @pytest.mark.gate
@@ -103,19 +64,6 @@ def test_no_crash_is_a_rollback_and_every_older_copy_is(lives: list[tuple[int, b
         again = History(copy)
         assert all(again.has(point) for point in told[:known])
         assert not any(again.has(point) for point in told[known:])
-
-
-def test_a_peer_is_known_by_the_latest_point() -> None:
-    """The serial grows within a start; another start takes its place, whatever its serial."""
-    peers = Peers([PeerRow(B, 5, 50)])
-    assert (peers.of(A), peers.of(B)) == (NO_POINT, HistoryPoint(5, 50))
-    known = peers.meet(B, HistoryPoint(5, 40), "")
-    assert peers.of(B) == HistoryPoint(5, 50)
-    known.handle_serial(60)
-    known.handle_serial(55)
-    assert peers.of(B) == HistoryPoint(5, 60)
-    assert peers.meet(B, HistoryPoint(6, 3), "") is known
-    assert peers.of(B) == HistoryPoint(6, 3)
 
 
 def test_only_what_a_commit_depends_on_is_written_and_only_once() -> None:
@@ -174,25 +122,6 @@ def test_a_node_that_proves_another_name_takes_a_place_of_that_one(monkeypatch: 
     for node_id, name in ((B, "new"), (A, "old"), (b"c" * 16, "new")):
         peers.depend(peers.meet(node_id, HistoryPoint(5, 51), name))
     assert list(sealed(peers)) == [B, A]
-
-
-@pytest.mark.parametrize(
-    ("checked", "remembered", "enough"),
-    [
-        (NO_POINT, NO_POINT, True),
-        (HistoryPoint(1, 1), NO_POINT, True),
-        (NO_POINT, HistoryPoint(1, 1), False),
-        (HistoryPoint(1, 1), HistoryPoint(1, 1), True),
-        (HistoryPoint(1, 2), HistoryPoint(1, 1), True),
-        (HistoryPoint(1, 1), HistoryPoint(1, 2), False),
-        (HistoryPoint(2, 9), HistoryPoint(1, 1), False),
-    ],
-)
-def test_what_was_checked_covers_what_is_remembered(
-    checked: HistoryPoint, remembered: HistoryPoint, enough: bool
-) -> None:
-    """A later commit of the same start does; one of another start says nothing."""
-    assert covers(checked, remembered) is enough
 
 
 def test_what_is_known_begins_with_nothing() -> None:
@@ -557,15 +486,6 @@ def test_what_is_written_down_is_known_after_a_restart() -> None:
     assert gap == resuming.handle_opened("b", STRANGER, ["p", "q"])
     assert (resuming.take_news(), resuming.take_news()) == ([gap], [])
     assert gap == GapFound("b", STRANGER.hex(), ONE.hex(), ("p", "q"), halts=True, cause=gap.cause if gap else "")
-
-
-def test_each_change_of_the_node_is_counted() -> None:
-    """There, back, and there again."""
-    resuming = Resuming("warn")
-    resuming.restore({"$holder:b": ONE})
-    for node_id in (STRANGER, STRANGER, ONE, STRANGER):
-        resuming.handle_opened("b", node_id, ["q"])
-    assert resuming.gaps["b"] == 2
 
 
 def test_there_are_two_ways() -> None:

@@ -12,19 +12,13 @@ from triack.base.units import MS, SECOND
 from triack.queues.node_settings import Reconnect
 from triack.queues.peers import link as link_module
 from triack.queues.peers.control import Control
-from triack.queues.peers.link import PENDING_MAX, Link, Links
+from triack.queues.peers.link import Link, Links
 from triack.queues.peers.turns import QUEUE_TURN_PACKETS
 from triack.queues.stages import Stage
 from triack.queues.streams.outgoing_stream import OutgoingStream
-from triack.transport.secure import ATTEMPTS_MAX
 
 EXPRESS, TRANSACTIONAL = Delivery.EXPRESS, Delivery.TRANSACTIONAL
 ERROR = RollbackDetected("a copy", peer="ee", rolled_back="peer")
-
-
-def test_a_called_peer_keeps_what_the_caller_may_use() -> None:
-    """The initiator takes the first accept that arrives, of any connect that it remembers."""
-    assert PENDING_MAX >= ATTEMPTS_MAX
 
 
 def make_link() -> tuple[Link, dict[Link, None]]:

@@ -300,16 +300,6 @@ def test_a_flood_of_one_queue_leaves_another_its_turns() -> None:
     assert give(turns, 5 * turn) == "7" * turn + "0" * turn + "7" * turn + "0" * turn + "7" * turn
 
 
-def test_streams_of_one_priority_take_turns() -> None:
-    """Two classes of one queue, or two origins."""
-    turns = Turns()
-    one, other = (Stream(turns, "q", 3, 40) for _ in range(2))
-    give(turns, QUEUE_TURN_PACKETS)
-    assert (one.packets, other.packets) == (40 - QUEUE_TURN_PACKETS, 40)
-    give(turns, QUEUE_TURN_PACKETS)
-    assert (one.packets, other.packets) == (40 - QUEUE_TURN_PACKETS, 40 - QUEUE_TURN_PACKETS)
-
-
 def test_a_stream_that_is_withdrawn_costs_the_others_nothing() -> None:
     """The turn of its queue goes on with the next priority; withdrawn twice, it is gone once."""
     turns = Turns()
@@ -342,15 +332,6 @@ def test_each_address_has_its_turn_and_each_round_takes_twice_as_long() -> None:
     assert rounds(Dialer(Reconnect()), 7) == list(zip((*THREE, *THREE, THREE[0]), tries, strict=True))
 
 
-def test_one_address_is_called_for_as_long_as_a_connection_may_take() -> None:
-    """There is nothing else to try."""
-    calling = Dialer(Reconnect())
-    for _ in range(3):
-        assert calling.choose(THREE[:1], 0) is None
-        assert calling.address == THREE[0]
-        calling.handle_missed()
-
-
 def test_who_answered_is_called_there_again_and_first() -> None:
     calling = Dialer(Reconnect())
     rounds(calling, 1)
@@ -361,26 +342,6 @@ def test_who_answered_is_called_there_again_and_first() -> None:
     calling.handle_missed()
     calling.choose(THREE, 0)
     assert calling.address == THREE[2]
-
-
-def test_an_address_that_is_none_any_more_is_left() -> None:
-    calling = Dialer(Reconnect())
-    rounds(calling, 2)
-    calling.choose(THREE[2:], 0)
-    assert calling.address == THREE[2]
-
-
-def test_the_last_of_a_round_is_known() -> None:
-    """An answer makes it begin anew."""
-    calling = Dialer(Reconnect())
-    seen = []
-    for _ in range(4):
-        calling.choose(THREE, 0)
-        seen.append(calling.is_last)
-        calling.handle_missed()
-    assert seen == [False, False, True, True]
-    calling.handle_opened()
-    assert not calling.is_last
 
 
 def test_calls_are_fresh_for_a_second() -> None:
@@ -466,15 +427,6 @@ def test_after_an_hour_the_waits_double_up_to_two_minutes(addresses: tuple[str, 
     assert waits_s == [1, 1, 2, 4, 8, 16, 32, 64, 120, 120]
 
 
-def test_how_eager_it_is_can_be_set() -> None:
-    calling = Dialer(Reconnect(eager_s=60, away_most_s=5))
-    calling.choose(THREE[:1], 0)
-    assert [calling.spacing_ns(at_s * SECOND) // SECOND for at_s in (59, 60, 63, 10**6)] == [0, 1, 3, 5]
-    impatient = Dialer(Reconnect(eager_s=0, away_most_s=0.5))
-    impatient.choose(THREE[:1], 0)
-    assert impatient.spacing_ns(0) == SECOND // 2
-
-
 def test_calls_are_frequent_again_for_a_while_when_the_peer_may_be_there() -> None:
     """As it has called, or as nobody has called it for an hour; an hour of frequent calls comes of neither."""
     calling, day_ns = Dialer(Reconnect()), 86_400 * SECOND
@@ -554,18 +506,6 @@ def test_the_first_vouches_and_the_last_releases() -> None:
     assert vouching.take() == ([], [])
     vouching.remove(PATH)
     assert vouching.take() == ([], [DropConnection(PATH)])
-    assert vouching.take() == ([], [])
-
-
-def test_what_comes_and_goes_between_two_looks_has_not_changed() -> None:
-    vouching = Vouching()
-    vouching.add(PATH)
-    vouching.remove(PATH)
-    assert vouching.take() == ([], [])
-    vouching.add(PATH)
-    vouching.take()
-    vouching.remove(PATH)
-    vouching.add(PATH)
     assert vouching.take() == ([], [])
 
 

@@ -11,7 +11,6 @@ from triack.base.commit import Commit, TransitIndex
 from triack.base.delivery import Delivery
 from triack.base.errors import StoreDamaged
 from triack.base.names import StreamId
-from triack.base.transitions import next_state
 from triack.base.units import MS, SECOND
 from triack.ordering.wire import RelayedEnd, SequenceHeader
 from triack.queues.node_settings import Limits, NodeSettings
@@ -21,7 +20,7 @@ from triack.queues.streams import ended_streams
 from triack.queues.streams.awaited_ends import ENDS_MAX, REST_NS, AwaitedEnds
 from triack.queues.streams.ended_streams import EndedStreams
 from triack.queues.streams.retirement import ENDED
-from triack.queues.streams.stream_state import END_KEY, TRANSITIONS, StreamEvent, StreamState
+from triack.queues.streams.stream_state import END_KEY, TRANSITIONS, StreamState
 from triack.queues.streams.transit_stream import TransitContext, TransitStream
 from triack.session.protocol.settings import SessionSettings
 from triack.store.runs import Reading
@@ -143,17 +142,6 @@ def test_a_node_looks_at_a_stream_that_must_not_end_once_a_second() -> None:
     assert wakes < 50
     outgoing.senders = 0
     node.poll(2 * SECOND)
-    assert node.engine.outbox.streams == []
-
-
-def test_a_name_that_is_only_asked_for_is_forgotten_as_well() -> None:
-    """Nothing was ever sent to it."""
-    node = Bare(settings=QUICK)
-    node.engine.outgoing_stream("memory://b", "q", Delivery.TRANSACTIONAL)
-    node.poll()
-    node.finish_job()
-    node.now_ns += 2 * SECOND
-    node.poll()
     assert node.engine.outbox.streams == []
 
 
@@ -318,14 +306,6 @@ def test_the_disk_has_it() -> None:
         again.restore(streams.row(A)._replace(filter=b"x"))
 
 
-def test_ranges_of_an_honest_origin_are_as_many_as_its_live_streams() -> None:
-    """It names all from the live one before on: gaps that other peers, or starts, have left are in it."""
-    streams = EndedStreams()
-    for sequence in range(2, 100_000, 7):
-        streams.add(A, 2, sequence, durable=True)
-    assert len(streams.row(A).filter) == 16
-
-
 def test_more_gaps_than_there_can_be_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ended_streams, "RANGES_MAX", 4)
     streams = EndedStreams()
@@ -375,13 +355,3 @@ def test_a_context_says_what_was_in_the_header() -> None:
 
 def test_no_stream_goes_back() -> None:
     assert all(after > state for state, row in TRANSITIONS.items() for after in row.values())
-
-
-def test_a_stream_with_a_peer_and_one_without() -> None:
-    """The second has nobody to tell."""
-    state = StreamState.LIVE
-    for event in (StreamEvent.ENDS, StreamEvent.END_STORED, StreamEvent.FORGOTTEN, StreamEvent.ROW_DELETED):
-        state = next_state(TRANSITIONS, state, event)
-    assert state is StreamState.GONE
-    here = next_state(TRANSITIONS, StreamState.LIVE, StreamEvent.ENDS_HERE)
-    assert next_state(TRANSITIONS, here, StreamEvent.ROW_DELETED) is StreamState.GONE

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from tests.queues.hostile import ORIGIN, Hostile, batch
-from tests.queues.records import Log
 from tests.queues.world import PlainWorld, SimNode, World, numbered
 from tests.spies import watch
 from triack.base.delivery import Delivery
@@ -26,8 +25,6 @@ from triack.queues.peers.control import Control
 from triack.queues.peers.link import CONTROL_MAX
 from triack.queues.peers.session_settings import largest_window
 from triack.queues.stages import Stage
-from triack.queues.streams.arrival_records import record_accepted, record_order_ack, record_recovered, record_rejected
-from triack.queues.streams.group_commit import REFUSED
 from triack.queues.streams.holds import HeldStream, Holds
 from triack.queues.streams.incoming_stream import IncomingStream
 from triack.queues.streams.owed_acks import OwedAcks
@@ -251,8 +248,6 @@ def test_one_peer_makes_a_limited_number_of_queues() -> None:
     assert sorted(b.live.queues.mailboxes) == ["a0", "a2", "a3", "c", "dead-letter"]
 
 
-# What arrives: the queues that it fills, and what is refused.
-
 # What is refused, and what is too much.
 
 
@@ -373,24 +368,6 @@ def test_nothing_is_owed_before_anything_is_durable() -> None:
     assert stream.owes_ack
 
 
-def test_nothing_is_owed_for_what_only_waits() -> None:
-    """The first packet is still on its way: there is no position to speak of."""
-    stream = new_stream()
-    take(stream, 2, ack_requested=True)
-    assert stream.sequence.ack.due
-    assert not stream.owes_ack
-
-
-def test_nothing_is_owed_before_it_is_due() -> None:
-    """The burst may go on."""
-    stream = new_stream()
-    take(stream, 1)
-    stream.sequence.handle_committed((1, 1))
-    assert not stream.owes_ack
-    stream.sequence.ack.handle_timer(SECOND)
-    assert stream.owes_ack
-
-
 @pytest.mark.parametrize(
     ("acked", "committed", "owes"),
     [((0, 0), (1, 2), True), ((1, 2), (1, 2), False), ((1, 2), (1, 3), True), ((1, 4), (1, 4), True)],
@@ -418,18 +395,6 @@ def test_an_ordered_stream_comes_back_at_its_position() -> None:
     assert again.row() == stream.row()
 
 
-@pytest.mark.parametrize("delivery", [Delivery.EXPRESS, Delivery.RECOVERABLE])
-def test_an_unordered_stream_comes_back_with_what_it_has_seen(delivery: Delivery) -> None:
-    """Gaps included."""
-    stream = new_stream(delivery)
-    headers = {number: SequenceHeader(SENDER, 3, 1, number, 0, "q", False, b"") for number in (1, 2, 3, 5)}
-    for number in (1, 2, 5):
-        assert stream.filter.handle_packet(headers[number])
-    again = IncomingStream.restore(stream.row(), SETTINGS)
-    assert not again.ordered
-    assert [number for number, header in headers.items() if again.filter.handle_packet(header)] == [3]
-
-
 def test_a_filter_that_is_none_is_damage() -> None:
     row = new_stream(Delivery.RECOVERABLE).row()._replace(filter=b"\xff")
     with pytest.raises(StoreDamaged):
@@ -439,36 +404,6 @@ def test_a_filter_that_is_none_is_damage() -> None:
 # What the log says of incoming streams: the fields of each event, and neighbours as one record.
 
 SENDER = b"o" * 16
-
-
-def transfer_of(delivery: Delivery) -> IncomingStream:
-    return IncomingStream(SENDER, 3, "q", delivery, OrderSettings())
-
-
-def test_a_recovered_stream_says_how_far_it_was() -> None:
-    """By its position, or by what it has seen."""
-    log = Log()
-    for delivery in (Delivery.TRANSACTIONAL, Delivery.RECOVERABLE):
-        stream = transfer_of(delivery)
-        record_recovered(log, stream.row(), stream, 9)
-    assert [(one.get("number"), one.get("ranges")) for one in log] == [(0, None), (None, [])]
-
-
-def test_neighbours_are_accepted_in_one_record() -> None:
-    """In order a run passes what was given up, and ends at what was refused."""
-    log, numbers = Log(), [(1, 3, 4, 2), (1, 6, 6, 3), (1, 7, 7, REFUSED), (1, 8, 8, 1)]
-    record_accepted(log, {transfer_of(Delivery.TRANSACTIONAL): numbers}, 9)
-    assert [(one["first"], one["last"], one["count"]) for one in log] == [(3, 6, 5), (8, 8, 1)]
-
-
-def test_rejections_and_order_acks_name_their_stream() -> None:
-    log, stream = Log(), transfer_of(Delivery.TRANSACTIONAL)
-    header = SequenceHeader(SENDER, 3, 1, 5, 4, "q", False, b"")
-    record_rejected(log, header, Delivery.TRANSACTIONAL, "queue-full", 9)
-    stream.acked = (1, 4)
-    record_order_ack(log, stream, b"p" * 16, 9)
-    assert [(one["stream"], one["sequence"], one["number"]) for one in log] == [(3, 1, 5), (3, 1, 4)]
-    assert (log[0]["reason"], log[1]["peer"]) == ("queue-full", (b"p" * 16).hex())
 
 
 # Streams that wait for room are reported once for a peer and a reason.
@@ -662,11 +597,3 @@ def test_an_ack_that_finds_no_room_is_not_recorded_and_its_origin_can_ask_for_it
     assert scene.drops == {DropReason.CONTROL_OVERFLOW: 1}
     assert scene.owed.sent == {}
     assert scene.streams(lambda: scene.owed.handle_request(SENDER)) == [CONTROL_MAX]
-
-
-def test_nothing_is_kept_of_a_side_whose_streams_have_ended() -> None:
-    """A peer may appear as any number of nodes, each with a stream that is forgotten."""
-    scene, stream = Scene(), owing_stream(1)
-    scene.take(stream, 1)
-    scene.owed.forget(stream)
-    assert scene.owed._unasked == {}  # noqa: SLF001 - no figure shows it

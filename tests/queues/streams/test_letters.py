@@ -311,24 +311,6 @@ def test_what_is_given_up_is_on_record_at_once() -> None:
     assert node.job is None
 
 
-def test_letters_are_made_in_order_and_wait_for_bodies() -> None:
-    """The first was let go from memory: what follows it waits until that body has come from the disk."""
-    node = Bare(settings=NodeSettings(body_cache_bytes=1, messages_per_packet=1))
-    outgoing = submitted(node, Outgoing(b"1"), Outgoing(b"2", {"label": "l"}))
-    dead_lettering = node.engine.outbox.dead_lettering
-    first, second = outgoing.sequence.entries.values()
-    assert first.body is None
-    second.body = b"here"
-    dead_lettering.give_up(outgoing, first, "purged")
-    dead_lettering.give_up(outgoing, second, "purged")
-    dead_lettering.give_up(outgoing, first, "expired")
-    assert [item.entries for item in dead_lettering.waiting] == [[first], [second]]
-    assert [entry for _, entry in dead_lettering.missing(9)] == [first]
-    turn = GroupCommit()
-    dead_lettering.dead_letter(turn)
-    assert (len(dead_lettering.waiting), turn.departures.dead_lettered) == (2, [])
-
-
 def test_a_word_about_a_packet_that_has_not_left_is_not_believed() -> None:
     """A relay may invent it, or it is about a copy of an earlier process."""
     node = Bare()
@@ -347,10 +329,6 @@ def test_a_word_about_a_packet_that_has_not_left_is_not_believed() -> None:
 TRANSFER = IncomingStream(b"o" * 16, 1, "q", Delivery.RECOVERABLE, OrderSettings())
 
 
-def test_an_empty_one_is_nothing_to_do() -> None:
-    assert not GroupCommit()
-
-
 @pytest.mark.parametrize("what", ["rows", "accepted", "stored", "waiters"])
 def test_each_of_these_is_something_to_do(what: str) -> None:
     """A store ack or a waiter needs no row: it goes with the next commit, and makes one if there is none."""
@@ -364,20 +342,6 @@ def test_each_of_these_is_something_to_do(what: str) -> None:
     else:
         group.waiters.append(lambda error: None)
     assert group
-    assert group.is_awaited
-
-
-def test_what_is_done_with_is_awaited_by_nobody() -> None:
-    """A caller that waits for the commit itself waits for it, too, and so does one that hears of a dead letter."""
-    for what in ("outgoing_deletes", "message_deletes"):
-        group = GroupCommit()
-        getattr(group.commit, what).append((1, 1))
-        assert group
-        assert not group.is_awaited
-        group.waiters.append(lambda error: None)
-        assert group.is_awaited
-    group = GroupCommit()
-    group.departures.dead_lettered.append((object(), [], "purged"))  # type: ignore[arg-type]
     assert group.is_awaited
 
 

@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 
 from tests.logs import taken_apart
-from tests.queues.bare import Bare, events, kinds, records, rest
+from tests.queues.bare import Bare, kinds, records, rest
 from tests.queues.hostile import without_order_acks
 from tests.queues.world import PlainWorld, World, numbered
 from tests.spies import watch
@@ -14,18 +14,12 @@ from triack.base.delivery import Delivery
 from triack.base.units import MS, SECOND
 from triack.ordering.order_settings import OrderSettings
 from triack.ordering.outgoing import OutgoingSequence
-from triack.ordering.slow_start import FULL_SPEED
 from triack.ordering.wire import OnwardAckPacket
 from triack.queues.node_settings import Limits, NodeSettings, Quota
-from triack.queues.packing import Outgoing
 from triack.queues.streams.group_commit import GroupCommit
-from triack.queues.streams.ordinals import ORDINALS_BLOCK
-from triack.queues.streams.outbox import PacketContext
 from triack.queues.streams.outgoing_stream import OutgoingStream
 from triack.session.protocol.settings import SessionSettings
 from triack.session.session import Session
-from triack.tools.replay.engines.local_engine import judge_records
-from triack.tools.replay.log.files import parse_records
 from triack.tools.sim.faults import Faults
 
 TRANSACTIONAL = Delivery.TRANSACTIONAL
@@ -55,25 +49,6 @@ def test_queues_and_sessions_at_rest_are_not_looked_at(monkeypatch: pytest.Monke
     assert set(queues) == {a.live.outgoing_stream(peers[3].address, "q2", TRANSACTIONAL).sequence}
     assert len(queues) < 30
     assert len(set(sessions)) == 2
-
-
-# Queues of this node.
-
-
-@pytest.mark.parametrize("delivery", Delivery)
-def test_the_log_says_that_a_queue_of_this_node_has_what_is_sent_there(delivery: Delivery) -> None:
-    """Else replay finds messages handed out that were never there. A crash takes what is on no disk."""
-    a = World(1).node("a")
-    for bodies, left in (((b"one", b"two" * 1_000), 0), ((b"three", b"four"), 1)):
-        local = a.live.outgoing_stream("", "q", delivery)
-        for body in bodies:
-            a.live.submit(local, body, len(body))
-        a.drain()
-        a.world.run(SECOND)
-        a.read("q", len(bodies) - left)
-    a.restart()
-    assert len(a.read_all("q")) == 3 + (delivery is not Delivery.EXPRESS)
-    assert judge_records(parse_records(b"".join(a.records))) == []
 
 
 # Bodies on the disk.
@@ -163,24 +138,6 @@ def test_what_waits_is_let_in_up_to_the_limit() -> None:
     assert outbox.room_bytes(express) <= 0
     a.poll()
     assert outbox.room_bytes(express) <= 0
-
-
-def test_a_list_is_numbered_as_single_messages_are() -> None:
-    """Rows end where the ordinals that a queue had end; what all of it counts for is counted once."""
-    a, _, durable = opened(body_cache_bytes=1 << 20)
-    outbox, before = a.engine.outbox, durable.submitted
-    many: list[bytes | Outgoing] = [b"x"] * (2 * ORDINALS_BLOCK)
-    rows = outbox.submit_many(durable, many, 700_000)
-    assert len(rows) == 2 + bool(before)
-    assert sum(row.messages for row in rows) == len(many)
-    assert durable.pending_bytes == 700_000
-    at = before
-    for row in rows:
-        assert (row.ticket, row.ordinal) == (at, rows[0].ordinal + at - before)
-        at += row.messages
-    assert durable.submitted == at
-    assert durable.ordinal_of(outbox.submit(durable, b"y", 1)) == rows[0].ordinal + len(many)
-    assert outbox.submit_many(durable, [], 0) == []
 
 
 def test_a_local_queue_is_full_with_what_is_still_to_be_packed() -> None:
@@ -291,23 +248,6 @@ def test_a_smaller_datagram_after_a_restart_still_carries_the_backlog() -> None:
     assert b.read_all("q") == numbered(0, 20, 1_200)
 
 
-def test_one_ack_that_ends_a_slow_start_lets_the_others_leave() -> None:
-    """What was on its way was all that might leave; the stream had lost its turn."""
-    node = Bare(settings=NodeSettings(messages_per_packet=1))
-    outgoing = node.submit("memory://nobody", *[b"x"] * 400, delivery=Delivery.RECOVERABLE)
-    node.poll()
-    node.finish_job()
-    outbox, sequence = node.engine.outbox, outgoing.sequence
-    run = sequence.peek_run(FULL_SPEED)
-    sequence.handle_sent(run, node.now_ns)
-    sequence.start.credit = 0
-    assert not outbox.links[outgoing.via].is_sending
-    acked = [PacketContext(outgoing, entry, 0) for entry in run]
-    outbox.handle_store_acks(acked, node.engine.jobs.turn(node.now_ns))
-    assert sequence.start.credit is None
-    assert outbox.links[outgoing.via].is_sending
-
-
 @pytest.mark.parametrize("is_async", [False, True])
 def test_what_a_relay_before_has_passed_on_lets_the_others_leave_in_a_slow_start(*, is_async: bool) -> None:
     """It is freed by the word of that one, or as the link is asynchronous for now, before its store ack comes."""
@@ -330,18 +270,3 @@ def test_what_a_relay_before_has_passed_on_lets_the_others_leave_in_a_slow_start
     outbox.handle_onward_ack(word, "s", node.engine.jobs.turn(node.now_ns))
     assert 1 not in sequence.entries
     assert outbox.links[outgoing.via].is_sending
-
-
-def test_an_order_ack_of_another_sequence_is_not_on_record() -> None:
-    """It counts for nothing. A stream may have the number of a sealed one that has ended, whose acks a relay forged."""
-    node = Bare()
-    outgoing = node.submit("memory://nobody", b"x")
-    node.poll()
-    node.finish_job()
-    outbox, sequence = node.engine.outbox, outgoing.sequence.sequence
-    for other in (sequence - 1, sequence + 1):
-        outbox.handle_order_ack(outgoing.stream_number, other, 1, node.engine.jobs.turn(node.now_ns))
-    assert "order_ack_received" not in events(node.poll())
-    assert len(outgoing.sequence.entries) == 1
-    outbox.handle_order_ack(outgoing.stream_number, sequence, 1, node.engine.jobs.turn(node.now_ns))
-    assert "order_ack_received" in events(node.poll())

@@ -10,7 +10,7 @@ from tests.queues.outgoing import make_outgoing
 from tests.queues.records import Log
 from triack.base.commit import OutgoingIndex, PositionRow
 from triack.base.delivery import Delivery
-from triack.base.reasons import DeadReason, HoldReason
+from triack.base.reasons import DeadReason
 from triack.ordering.order_settings import OrderSettings
 from triack.ordering.outgoing import StreamPacket
 from triack.queues.packing import DEAD_LETTER, Outgoing, unpack
@@ -41,17 +41,6 @@ def test_tickets_and_packets_agree_over_batches_and_fragments() -> None:
         held = outgoing.stages.wait(ticket, Stage.ORDERED, lambda reason: None)
         assert (len(held) > 1) == (len(body) > 500)
         assert all(body[:1] in (entry.body or b"") for entry in held)
-
-
-def test_numbers_go_on_where_the_disk_says() -> None:
-    """A number is never used twice."""
-    outgoing = make_outgoing(next_number=41)
-    outgoing.submit(b"x", 1)
-    entries = outgoing.poll_packets(1)
-    outgoing.submit(b"y", 1)
-    more = outgoing.poll_packets(1)
-    assert [entry.number for entry in entries + more] == [41, 42]
-    assert outgoing.sequence.next_number == 43
 
 
 def test_bytes_that_wait_are_counted_and_let_go() -> None:
@@ -256,18 +245,6 @@ def test_a_resend_says_when_the_next_is_due() -> None:
     assert {one["origin"] for one in log} == {NODE.hex()}
     assert log[1]["attempt"] == outgoing.sequence.tier.attempt
     assert log[1]["interval_ns"] == outgoing.sequence.tier.interval_of(log[1]["attempt"])
-
-
-def test_the_word_of_a_full_queue_says_of_which_stream_it_is() -> None:
-    """And whether to stop, and then why."""
-    outgoing, _ = filled(1)
-    log = Log()
-    records = DepartureRecords(log, NODE)
-    records.hold(outgoing, 7, HoldReason.PEER_QUOTA)
-    records.hold(outgoing, 8, None)
-    stream = {"origin": NODE.hex(), "stream": outgoing.stream_number, "sequence": outgoing.sequence.sequence}
-    held = {"event": "hold_received", **stream, "class": outgoing.delivery.label}
-    assert log == [{**held, "at": 7, "stop": True, "reason": "peer-quota"}, {**held, "at": 8, "stop": False}]
 
 
 def test_a_start_says_what_it_found_of_a_stream_to_a_queue_of_its_own() -> None:

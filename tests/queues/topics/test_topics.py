@@ -266,19 +266,6 @@ def test_what_comes_too_late_is_counted_and_changes_nothing() -> None:
     assert bench.read(slow) == [1]
 
 
-def test_one_content_read_in_parts_by_several_readers_of_a_shared_subscription() -> None:
-    bench = Bench(50)
-    shared = bench.subscribe(durable="work", shared=True)
-    bench.publish(4, delivery=Delivery.TRANSACTIONAL)
-    leases = [bench.take(shared) for _ in range(4)]
-    assert [lease.body for lease in leases if lease is not None] == [b"0", b"1", b"2", b"3"]
-    for lease in reversed(leases):
-        assert lease is not None
-        shared.acknowledge(lease)
-    bench.step()
-    assert not bench.rows
-
-
 # The contents of a topic: the youngest in memory, the others on the disk.
 
 BODY = b"x" * 100

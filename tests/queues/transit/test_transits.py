@@ -16,22 +16,20 @@ from tests.queues.transit.stories.test_ends import ended
 from tests.queues.transit.stories.test_lines import make_sync
 from tests.queues.world import numbered
 from triack.base.commit import Commit, key_of
-from triack.base.delivery import DURABLE, Ack, Delivery
+from triack.base.delivery import DURABLE, Delivery
 from triack.base.errors import ProtocolError
 from triack.base.names import StreamId
 from triack.base.news import StreamHeld
-from triack.base.peers import Peer
 from triack.base.reasons import DropReason, HoldReason, RejectReason
 from triack.base.units import MS, SECOND
-from triack.ordering.slow_start import FULL_SPEED
 from triack.ordering.transit import ON_DISK, TransitPacket
 from triack.ordering.wire import HOPS_MAX, RANGES_MAX, RelayedHeader
 from triack.queues.mailboxes.incoming_run import IncomingRun
 from triack.queues.mailboxes.quotas import Account
 from triack.queues.node_settings import Limits, NodeSettings, Quota
 from triack.queues.peers.link import Conversation
-from triack.queues.routes import Route, Way
-from triack.queues.streams.transit_stream import TransitContext, TransitStream
+from triack.queues.routes import Way
+from triack.queues.streams.transit_stream import TransitStream
 from triack.queues.transit import transit_onward, transit_room, transits
 from triack.queues.transit.transit_bodies import PACKET_BYTES, TransitBodies
 from triack.queues.transit.transit_door import TransitDoor
@@ -142,20 +140,6 @@ def test_a_stream_of_which_nothing_is_here_is_forgotten_with_its_row(monkeypatch
     assert (r.live.transits.streams, b.read_all("q")) == ([], numbered(0, 3))
 
 
-def test_express_through_a_relay_that_dies_is_lost() -> None:
-    """It is in memory alone; what comes later arrives."""
-    net = line("arb")
-    a, r, b = (net[name] for name in "arb")
-    b.crash()
-    post(a, "b", b"1", delivery=Delivery.EXPRESS)
-    assert net.world.run(5 * SECOND, lambda: net.waiting("r") == 1 and not a.busy)
-    r.restart()
-    b.start()
-    post(a, "b", b"2", delivery=Delivery.EXPRESS)
-    assert net.world.run(20 * SECOND, lambda: b.length("q") == 1)
-    assert b.read_all("q") == [b"2"]
-
-
 def test_what_a_newer_sequence_displaces_is_recorded_with_its_own() -> None:
     """Express of a life of its origin goes when that one has started again and sends more."""
     net = line("arb")
@@ -235,26 +219,6 @@ def test_what_is_refused_leaves_its_place_to_the_others(delivery: Delivery) -> N
     assert net.world.run(5 * SECOND, lambda: sorted(dead(net[owner])[0]) == numbered(0, 4))
 
 
-def test_one_ack_that_ends_a_slow_start_lets_the_others_leave() -> None:
-    """What was on its way was all that might leave; the stream had lost its turn."""
-    net = line("arb", settings={"a": NodeSettings(messages_per_packet=1)})
-    net["b"].crash()
-    post(net["a"], "b", *[b"x"] * 400, delivery=Delivery.RECOVERABLE)
-    assert net.world.run(20 * SECOND, lambda: net.waiting("r") == 400)
-    r = net["r"].live
-    (stream,) = r.transits.streams
-    run = stream.sequence.peek_run(FULL_SPEED)
-    stream.sequence.handle_sent(run, net.world.now_ns)
-    stream.sequence.start.credit = 0
-    acked = [TransitContext(stream, entry, 0, 1) for entry in run]
-    (conversation, *_) = r.handshakes.conversations.values()
-    link = r.outbox.links["b"]
-    link.withdraw(stream)
-    r.transits.handle_acks(acked, Ack.STORE, conversation, r.jobs.turn(net.world.now_ns))
-    assert stream.sequence.start.credit is None
-    assert link.is_sending
-
-
 # What a relay does with a packet: deliver it, pass it on, or refuse it for a named reason.
 
 
@@ -277,13 +241,6 @@ class Gate:
 
     def judge(self, final: str, hops: int = 0, origin: bytes = b"") -> Way | RejectReason:
         return self.door.judge(self.conversation, header(origin or self.origin, final, hops))
-
-
-def test_a_packet_is_here_when_it_names_nobody_else() -> None:
-    """The last relay leaves the name out; others may use this node's own."""
-    gate = Gate()
-    finals = ("", "r", "b", "r@b")
-    assert [gate.door.is_here(header(gate.origin, final)) for final in finals] == [True, True, False, False]
 
 
 @pytest.mark.parametrize(
@@ -327,16 +284,6 @@ def test_nobody_speaks_for_a_peer_without_the_right_to() -> None:
         gate.judge("down", 1, net["b"].live.node_id)
     gate.net.allow("r", "a", relays_for=("b",))
     assert isinstance(gate.judge("down", 1, net["b"].live.node_id), Way)
-
-
-def test_routes_apply_as_they_are_now() -> None:
-    """And rights: both can change while the node runs."""
-    gate = Gate()
-    gate.engine.set_routes([Route("nowhere", "b")], gate.net.world.now_ns)
-    assert isinstance(gate.judge("nowhere"), Way)
-    assert gate.judge("down") is RejectReason.NO_ROUTE
-    assert Peer("x", may_relay=("plant-*",)).may_relay_to("plant-b@plant-c")
-    assert not Peer("x", may_relay=("plant-*",)).may_relay_to("plant-b@hub")
 
 
 def test_nobody_gives_others_a_name_without_the_right_to() -> None:
@@ -695,15 +642,6 @@ def test_words_are_gathered_for_the_interval() -> None:
     last = max(record["number"] for record in net["b"].log("packet_received") if "number" in record)
     told = [number for word in words for first, end in word["ranges"] for number in range(first, end + 1)]
     assert sorted(told) == list(range(1, last + 1))
-
-
-def test_nobody_is_told_who_does_not_wait() -> None:
-    """Over asynchronous links there is no word at all."""
-    net = line("arb")
-    post(net["a"], "b", *numbered(0, 20), delivery=Delivery.RECOVERABLE)
-    assert net.world.run(5 * SECOND, lambda: net.is_done("a"))
-    net.world.run(2 * SECOND)
-    assert net["r"].log("onward_ack_sent") == []
 
 
 @pytest.mark.gate

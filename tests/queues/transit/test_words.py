@@ -112,23 +112,6 @@ def test_a_rejection_without_a_session_waits_for_one() -> None:
     assert dead(a) == ([b"1"], {"access-denied": 1})
 
 
-def test_a_newer_order_ack_takes_the_place_of_an_older() -> None:
-    """An older one that comes late is not passed on."""
-    net = line("arb")
-    post(net["a"], "b", *numbered(0, 3))
-    assert net.world.run(20 * SECOND, lambda: not net["a"].busy)
-    passed = [record["number"] for record in net["r"].log("control_relayed")]
-    assert passed == sorted(passed)
-
-
-def test_express_and_recoverable_streams_have_no_order_acks() -> None:
-    net = line("arb")
-    for delivery in (Delivery.EXPRESS, Delivery.RECOVERABLE):
-        post(net["a"], "b", *numbered(0, 3), delivery=delivery)
-    net.world.run(20 * SECOND + MS)
-    assert Counter(record["event"] for record in net["r"].log("control_relayed")) == {}
-
-
 @pytest.mark.gate
 def test_a_circle_of_which_a_relay_starts_again_comes_to_an_end() -> None:
     """A relay that has started again does not know how far its neighbours are from the origin, until it hears of it."""
