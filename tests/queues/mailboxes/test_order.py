@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.queues.bare import Bare
 from triack.base.delivery import Delivery
 from triack.base.in_hand import begin_words, read_marks
 from triack.ordering.wire import RelayedPacket, SequenceHeader, decode, encode_order_ack, encode_relayed_run
@@ -19,6 +20,7 @@ from triack.queues.mailboxes.reader_state import ReaderState
 from triack.queues.mailboxes.redelivery import Wait
 from triack.queues.mailboxes.run import Run
 from triack.queues.packing import Outgoing, pack
+from triack.queues.streams.group_commit import GroupCommit
 from triack.session.protocol.events import PacketArrived, RunArrived
 
 # Packets that wait for their first readers: in memory as far as there is room, and in order all the same.
@@ -189,6 +191,17 @@ def test_acknowledged_is_what_was_acknowledged(acks: list[tuple[int, int]]) -> N
         assert [reader.is_done(one) for one in put] == [
             bits == (1 << one.count) - 1 for one, bits in zip(put, model, strict=True)
         ]
+
+
+def test_what_is_done_is_a_few_ranges() -> None:
+    """However many packets that is: they are forgotten one by one, and one that is in hand costs one range."""
+    put, reader = packets(*[64] * 1_000), ReaderState()
+    for one in put[:500] + put[501:]:
+        reader.acknowledge(one, (1 << 64) - 1)
+    assert (reader.done.cumulative, reader.done.ranges, reader.begun) == (32_000, [(32_065, 64_000)], {})
+    for index in range(64):
+        assert reader.acknowledge(put[500], 1 << index) == 1 << index
+    assert (reader.done.cumulative, reader.done.ranges, reader.begun) == (64_000, [], {})
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(1, 2**5 - 1)), max_size=12))
@@ -462,3 +475,18 @@ def test_without_words_nothing_is_noted() -> None:
     nowhere.close(one)
     nowhere.forget_left()
     assert nowhere.cells == {}
+
+
+# Messages that a commit brings into a queue of this node are seen when it has returned.
+
+
+def test_a_message_is_in_its_queue_when_its_commit_has_returned() -> None:
+    node = Bare()
+    node.submit("", b"x")
+    node.poll()
+    assert isinstance(node.job, GroupCommit)
+    ((mailbox, (packet,), head),) = node.job.local.queued
+    assert head is not None
+    assert (mailbox.length, packet.size_bytes) == (0, len(packet.pieces[0]))
+    node.finish_job()
+    assert mailbox.length == 1
