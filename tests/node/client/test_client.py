@@ -181,6 +181,8 @@ async def test_what_cannot_be_said_to_the_node_is_named(node: triack.Node, clien
             await asyncio.wait_for(call, WAIT)
     with pytest.raises(triack.UsageError, match="remember 'k': keys are text"):
         transaction.remember("k", "text")
+    with pytest.raises(TypeError, match=r"purge\(\): missing a required argument: 'queue'"):
+        await any_client.purge()
     await client.flush()
 
 

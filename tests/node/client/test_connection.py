@@ -2,7 +2,6 @@
 
 import asyncio
 import gc
-import inspect
 import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -16,12 +15,10 @@ from tests.node.nodes import SOON, WAIT, make, quick, until
 from tests.tools.commands.serving import serving
 from triack.base.transitions import IllegalTransition, next_state
 from triack.node.client import client as control_client
-from triack.node.client.asking import Asking, asked
 from triack.node.client.client import Client
 from triack.node.client.line import TRANSITIONS, Line, LineEvent, LineState
 from triack.node.control.calls import Calls
-from triack.node.control.control_frames import VERSION, Header, Link
-from triack.node.handles.verbs import Verbs
+from triack.node.control.control_frames import VERSION, Link
 
 # The line of a client: its table of moves, and what calls do in each state.
 
@@ -596,14 +593,6 @@ async def test_a_rollback_that_nobody_awaits_is_one(node: triack.Node, tmp_path:
             assert node.queue_lengths().get("done", 0) == 0
 
 
-async def test_a_reader_that_is_closed_without_a_wait_is_closed(node: triack.Node, tmp_path: Path) -> None:
-    async with triack.connect(tmp_path) as client:
-        reader = client.receive("q", ack="manual")
-        await reader.get(WAIT)
-        reader.close()
-        await until(lambda: node.stats().queues["q"].in_hand == 0)
-
-
 async def test_an_error_that_nobody_awaits_is_no_noise(
     node: triack.Node, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -617,54 +606,3 @@ async def test_an_error_that_nobody_awaits_is_no_noise(
     await asyncio.sleep(0)
     await client.close()
     assert [record for record in caplog.records if record.name == "asyncio"] == []
-
-
-# A verb of a client is one call, written and read by its row.
-
-
-class Desk(Asking):
-    """A client that knows its answers."""
-
-    def __init__(self, header: Header, content: bytes = b"") -> None:
-        self.called: list[tuple[str, bytes, dict[str, Any]]] = []
-        self._answer = header, content
-
-    async def _call(self, do: str, body: bytes = b"", **fields: Any) -> tuple[Header, bytes]:
-        self.called.append((do, body, fields))
-        return self._answer
-
-    purge = asked(Verbs.purge)
-    recall = asked(Verbs.recall)
-    key = asked(Verbs.key)
-    events = asked(Verbs.events, lambda self, header, _: (self, header["watch"]))
-
-
-async def test_arguments_go_out_and_the_result_comes_back() -> None:
-    desk = Desk({"op": "done", "count": 3})
-    assert await desk.purge("q", ids=("a",)) == 3
-    assert desk.called == [("purge", b"", {"queue": "q", "ids": ["a"]})]
-
-
-async def test_what_is_a_property_or_waits_for_nothing_at_the_node_is_asked_for_too() -> None:
-    assert await Desk({"key": "abc"}).key() == "abc"
-    assert await Desk({"known": True}, b"v").recall("k") == b"v"
-    assert await Desk({"known": False}).recall("k") is None
-
-
-async def test_what_stays_at_the_node_is_read_by_the_client() -> None:
-    desk = Desk({"watch": 7})
-    assert await desk.events() == (desk, 7)
-
-
-async def test_wrong_arguments_are_not_sent() -> None:
-    desk = Desk({})
-    with pytest.raises(triack.UsageError, match="ids of messages"):
-        await desk.purge("q", "abc")
-    with pytest.raises(TypeError, match=r"purge\(\): missing a required argument: 'queue'"):
-        await desk.purge()  # type: ignore[call-arg]
-    assert desk.called == []
-
-
-def test_help_says_what_it_says_of_a_node() -> None:
-    assert inspect.getdoc(Desk.purge) == inspect.getdoc(Verbs.purge)
-    assert inspect.signature(Desk.purge) == inspect.signature(Verbs.purge)

@@ -87,6 +87,18 @@ async def test_who_waits_no_longer_takes_no_event_along(node: triack.Node, clien
             assert sorted([event.last for event in await asyncio.gather(*both)]) == [6, 7]
 
 
+async def test_many_are_read_at_once(node: triack.Node, client: Client) -> None:
+    async with make("b", scheme="udp") as b:
+        to = f"{b.address}/q"
+        events = await client.acknowledgements(to, every="message")
+        await client.send_many(to, [b"x"] * 2_500, until="ordered", timeout=WAIT)
+        told: list[AckEvent] = []
+        async with asyncio.timeout(WAIT):
+            while len(told) < 2_500:
+                told += await events.get_many(700)
+        assert [event.first for event in told] == list(range(1, 2_501))
+
+
 async def test_a_handler_is_called_in_this_process(node: triack.Node, client: Client) -> None:
     """Its exceptions go to the event loop of this process, and the next event goes to the handler."""
     told: list[int] = []

@@ -479,15 +479,6 @@ async def test_of_two_with_one_correlation_id_the_first_is_taken() -> None:
         assert [(await reader.get_by_correlation_id("x", WAIT)).body for _ in range(2)] == [b"1", b"2"]
 
 
-async def test_one_that_comes_later_is_waited_for() -> None:
-    async with make() as node:
-        waiting = asyncio.create_task(node.receive("q", ack="manual").get_by_correlation_id("x", WAIT))
-        await asyncio.sleep(SOON)
-        await node.send("q", b"another")
-        await node.send("q", b"this", correlation_id="x")
-        assert (await waiting).body == b"this"
-
-
 async def test_a_rollback_puts_it_back_in_its_place_and_a_commit_takes_it() -> None:
     async with make() as node:
         ids = await fill(node, 5)
@@ -559,6 +550,18 @@ async def test_a_client_takes_messages_by_id_and_peeks(tmp_path: Path) -> None:
             await reader.get_by_correlation_id("c3")
         assert [it.body async for it in client.browse("q", after=1)] == [b"4"]
         await client.close()
+
+
+def test_callers_that_wait_have_the_same() -> None:
+    with triack.sync.open("a", data=None, insecure=True, settings=quick()) as node:
+        ids = [node.send("q", b"%d" % at, correlation_id=f"c{at}").id for at in range(4)]
+        assert node.peek("q", WAIT).place == 1
+        with node.receive("q", ack="manual") as reader:
+            reader.get_by_id(ids[2], WAIT).ack()
+            reader.get_by_correlation_id("c3").ack()
+        with node.transaction() as tx:
+            assert tx.receive_by_id("q", ids[1]).body == b"1"
+        assert [it.body for it in node.browse("q")] == [b"0"]
 
 
 async def test_peek_waits_for_the_first_message_and_leaves_it() -> None:

@@ -178,15 +178,6 @@ async def test_messages_move_between_queues_with_all_that_they_have(node: triack
     assert await seen(node, "dead-letter") == [b"y", b"z"]
 
 
-async def test_what_cannot_be_moved_makes_no_queue(node: triack.Node) -> None:
-    """Of the name that it should have gone to."""
-    await node.send(NOBODY, b"away")
-    for queue in ("ordres", NOBODY):
-        with pytest.raises(triack.UsageError):
-            await node.move(queue, "later")
-    assert "later" not in node.queue_lengths()
-
-
 async def test_no_message_makes_no_queue(node: triack.Node) -> None:
     """If there is nothing to move, no queue is made; the destination is checked all the same."""
     await node.send("orders", b"x")

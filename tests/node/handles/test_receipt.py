@@ -1,7 +1,6 @@
 """Waiting for a message: each wait ends, and says why."""
 
 import asyncio
-import contextlib
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -61,31 +60,6 @@ async def test_a_queue_that_is_not_there_fails_the_delivery(delivery: triack.Del
         assert dead.properties["dead_reason"] == "queue-not-found"
         assert dead.properties["dead_destination"] == destination
         await (await a.send(f"{b.address}/orders", b"y", delivery=delivery)).stored(WAIT)
-
-
-async def test_a_receipt_has_the_id_of_its_message() -> None:
-    """At once, whatever the class, the size and the queue, and however sends mix; in a transaction, too."""
-    async with make("b", scheme="udp") as b, make("a") as a:
-        sent: dict[str, bytes] = {}
-        for number in range(60):
-            body = b"%d" % number * (9_000 if number % 20 == 7 else 1)
-            destination = f"{b.address}/q" if number % 3 else f"{b.address}/r"
-            receipt = await a.send(destination, body, delivery=triack.Delivery(number % 3))
-            sent[receipt.id] = body
-        async with a.transaction() as tx:
-            await tx.send(f"{b.address}/q", b"one")
-            await tx.send(f"{b.address}/r", b"two")
-            first, second = await tx.commit()
-        sent |= {first.id: b"one", second.id: b"two"}
-        got: dict[str, bytes] = {}
-        while len(got) < len(sent):
-            for queue in ("q", "r"):
-                async with b.receive(queue) as reader:
-                    with contextlib.suppress(triack.WaitTimeout):
-                        while True:
-                            message = await reader.get(0.2)
-                            got[message.id] = message.body
-        assert got == sent
 
 
 async def test_a_stage_may_be_named(alone: triack.Node) -> None:

@@ -29,16 +29,6 @@ async def test_a_wait_is_for_all_and_each_has_a_receipt_of_its_own() -> None:
             receipts[300]
 
 
-@pytest.mark.parametrize("delivery", list(triack.Delivery))
-async def test_a_wait_for_all_ends_with_the_slowest(delivery: triack.Delivery) -> None:
-    """As many packets as it takes, in a class without order as well."""
-    async with make("a") as a, make("b", scheme="udp") as b:
-        receipts = await a.send_many(f"{b.address}/q", [b"x" * 700] * 200, delivery=delivery)
-        await receipts.reached(triack.Stage.RECEIVED, WAIT)
-        for receipt in receipts:
-            await receipt.received(0)
-
-
 async def test_a_wait_that_is_too_short_may_be_repeated() -> None:
     async with make() as node:
         receipts = await node.send_many(NOWHERE, [b"1", b"2"])

@@ -323,15 +323,6 @@ async def test_a_list_arrives_whole_and_in_order(delivery: triack.Delivery) -> N
     assert len({message.id for message in got}) == len(receipts) == len(many)
 
 
-async def test_all_messages_of_a_list_have_its_properties() -> None:
-    async with make() as node:
-        await node.send_many("q", [b"1", b"2"], label="l", headers={"a": "b"})
-        async with node.receive("q") as reader:
-            for _ in range(2):
-                message = await reader.get(WAIT)
-                assert (message.label, message.headers) == ("l", {"a": "b"})
-
-
 async def test_of_a_list_with_a_mistake_nothing_is_accepted() -> None:
     """It is checked before its first message is accepted."""
     async with make() as node:

@@ -383,16 +383,6 @@ async def until_raised(client: triack.Client) -> None:
             await client.flush()
 
 
-def test_a_thread_hears_of_the_release_as_well(tmp_path: Path) -> None:
-    with triack.sync.open("n", data=tmp_path, insecure=True) as node:
-        node.send("q", b"1").queued()
-        late = node.receive("q", ack="manual").get(WAIT)
-        assert node.stats().queues["q"].holders[0].name == "MainThread"
-        assert node.release("q") == 1
-        with pytest.raises(triack.HandOverEnded):
-            late.ack()
-
-
 async def test_a_queue_that_is_none_cannot_be_released(node: triack.Node) -> None:
     with pytest.raises(triack.QueueNotFound):
         await node.release("nosuch")
@@ -412,17 +402,6 @@ async def test_what_is_in_hand_for_too_long_is_taken_back_as_a_failure(node: tri
     assert (again.id, again.failures) == (late.id, 1)
     letter = await node.receive(DEAD_LETTER_QUEUE).get(WAIT)
     assert (letter.id, letter.properties["dead_reason"]) == (late.id, "hand-over-timeout")
-
-
-async def test_each_message_has_its_own_time(node: triack.Node) -> None:
-    """The timeout concerns neither messages that were settled in time, nor those that were handed out later."""
-    reader = node.receive("q", ack="manual", hand_over_timeout=60)
-    first = await reader.get(WAIT)
-    second = await reader.get(WAIT)
-    first.ack()
-    second.ack()
-    await node.flush()
-    assert node.queue_lengths()["q"] == 0
 
 
 @pytest.mark.parametrize("timeout", [0, -1, True, "5", float("nan"), float("inf")])
@@ -464,14 +443,6 @@ def test_deadlines_count_from_now_and_are_rounded_up() -> None:
     assert message.reach_by_ms == 1_700_000_002_100
     assert (message.receive_by_ms, message.properties) == (1_700_000_000_300, {"label": "l"})
     assert message.reach_by_ms % DEADLINE_GRAIN_MS == 0
-
-
-@pytest.mark.parametrize(
-    "properties", [{"colour": "red"}, {"label": 5}, {"time_to_reach_queue": 0}, {"time_to_be_received": float("nan")}]
-)
-def test_a_property_that_cannot_be_is_named(properties: Any) -> None:
-    with pytest.raises(triack.UsageError, match=next(iter(properties))):
-        with_properties("q", b"x", properties, NOW_MS)
 
 
 def test_what_does_not_exist_yet_is_refused_by_name_and_what_does_is_listed() -> None:
