@@ -313,6 +313,11 @@ class Trouble(StrEnum):
         "messages for {about} wait, and this node does not trust it or has no key of it",
         "triack trust add {about} KEY, or remove the messages",
     )
+    RENAMED = (
+        "renamed",
+        "messages for {about} wait, and its node has another name here now: {detail}",
+        "let them leave under the old name: triack trust remove that one, and triack trust add {about} KEY",
+    )
     CANNOT_SEAL = (
         "cannot-seal",
         "messages for {about} wait, and this node cannot seal them: {detail}",

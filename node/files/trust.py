@@ -429,7 +429,8 @@ def _check_owners(peers: Iterable[Peer]) -> None:
             for index, value in enumerate(values):
                 owner = owners.setdefault(value, peer.name)
                 if owner != peer.name:
-                    raise _Wrong(f"peers.{peer.name}.{field}[{index}]", f"it is {owner}'s, too")
+                    why = f"it is {owner}'s, too; triack trust remove {owner} frees it"
+                    raise _Wrong(f"peers.{peer.name}.{field}[{index}]", why)
 
 
 def _united(before: tuple[Any, ...], more: Iterable[Any]) -> tuple[Any, ...]:

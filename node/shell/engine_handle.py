@@ -659,7 +659,9 @@ class EngineHandle:
             return ""
         match self._missing(link):
             case WaitsFor.KEY:
-                return f"this node trusts no {link.peer}, or has no key of it"
+                renamed = self._engine.handshakes.renamed(link)
+                now = f"; its node is {renamed} here now" if renamed else ""
+                return f"this node trusts no {link.peer}, or has no key of it{now}"
             case WaitsFor.ADDRESS:
                 return f"no address of {link.peer} is known, and it has not called"
             case WaitsFor.ANSWER:

@@ -90,6 +90,8 @@ def _links(engine: Engine, now_ns: int) -> Iterator[TroubleStats]:
         missing = engine.handshakes.waits_for(link)
         if link.suspended is not None:
             yield _row(Trouble.SUSPENDED, peer, str(link.suspended))
+        elif missing is WaitsFor.KEY and (name := engine.handshakes.renamed(link)):
+            yield _row(Trouble.RENAMED, peer, name)
         elif missing in _MISSING:
             yield _row(_MISSING[missing], peer)
         elif link.silent and missing is WaitsFor.ANSWER:

@@ -566,6 +566,11 @@ class Handshakes:
         there = next((one.peer_name for one in self.with_peer(node_id) if one.peer_name), "")
         return self.peers.owner(node_id) or there or self.peers.name_of(node_id) or node_id.hex()
 
+    def renamed(self, link: Link) -> str:
+        """The name that the node of a link has proved to have since; empty if that is the same, or unknown."""
+        name = self.peers.owner(link.peer_id)
+        return "" if name == link.peer else name
+
     def with_peer(self, node_id: bytes) -> list[Conversation]:
         """The conversations with a node that have been open."""
         return self._index.with_node(node_id)
