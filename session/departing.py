@@ -41,7 +41,7 @@ class Departing:
         path_size: says what fits a datagram.
     """
 
-    __slots__ = ("_ack_sender", "_path_size", "_probing", "_rtt", "_share", "_timers", "_window")
+    __slots__ = ("_ack_sender", "_asked", "_path_size", "_probing", "_rtt", "_share", "_timers", "_window")
 
     def __init__(
         self,
@@ -60,6 +60,8 @@ class Departing:
         self._rtt = rtt
         self._timers = timers
         self._path_size = path_size
+        # The packet that asked last; its ack opens a full window, as long as it is on its way.
+        self._asked: SessionPacket | None = None
 
     def next_packet(self, now_ns: int) -> SessionPacket | None:
         """The packet that leaves now, or None; if the pacer holds it back, a timer is set."""
@@ -123,9 +125,12 @@ class Departing:
             spare_bytes=spare_bytes,
             ack_requested=self._asks_of_window,
         )
-        waits = spent or self.stands_still
+        is_asked = self._asked is not None and self._asked.state is PacketState.IN_FLIGHT
+        waits = spent or (not is_asked and self.stands_still)
         at_once = probes or last.sends > 1 or (waits and not self.peer_acks)
         ack_requested = Ask.AT_ONCE if at_once else last.ack_requested
+        if at_once:
+            self._asked = last
         self._probing.last_asked = ack_requested
         return ack_requested
 
