@@ -89,6 +89,7 @@ if TYPE_CHECKING:
     from triack.queues.message_classes import Acks, MessageClass
     from triack.queues.node_settings import (
         DeadLetters,
+        Forward,
         Journal,
         KeySettings,
         LargeBodies,
@@ -136,6 +137,7 @@ __all__ = [
     "EnrolledPeer",
     "Events",
     "EventsMissed",
+    "Forward",
     "GapFound",
     "HistogramStats",
     "HandlerOptions",
@@ -229,6 +231,7 @@ _HOMES = {
     "Consumer": "triack.node.handles.consumer:Consumer",
     "DeadLetters": "triack.queues.node_settings:DeadLetters",
     "DeadLettersWaiting": "triack.base.news:DeadLettersWaiting",
+    "Forward": "triack.queues.node_settings:Forward",
     "EnrolledPeer": "triack.node.shell.enrolling:EnrolledPeer",
     "Events": "triack.node.shell.link_events:Events",
     "EventsMissed": "triack.base.news:EventsMissed",

@@ -28,6 +28,7 @@ from triack.node.files import operator_log
 from triack.node.files.access import DEFAULT_SUITE, Access, Keyless, Secured
 from triack.node.files.keys import IDENTITY_FILE, KeyKind, encode_key
 from triack.node.files.tls_files import TlsFiles
+from triack.node.forwarding import Forwarding
 from triack.node.handles.handling import Handlers
 from triack.node.handles.queue_admin import QueueAdmin
 from triack.node.handles.reloading import Reloaded
@@ -254,6 +255,7 @@ class Node(Verbs):
         self._reload: Reload | None = None
         self._process = os.getpid()
         self._handlers = Handlers(self, _never)
+        self._forwarding = Forwarding(self, self)
 
     def __repr__(self) -> str:
         at = f" at {self.address}" if self._life.state is LifeState.OPEN and self.address else ""
@@ -286,6 +288,7 @@ class Node(Verbs):
             _OPEN.add(self)
         if not self._at_rest:
             self._requests.resume()
+            await self._forwarding.follow(self.settings.forwards)
         self._handlers.start()
         return self
 
@@ -496,6 +499,7 @@ class Node(Verbs):
 
     async def _close(self, port: EngineHandle) -> None:
         await self._handlers.stop()
+        await self._forwarding.follow({})
         if self._control is not None:
             await self._control.close()
         try:
@@ -527,6 +531,7 @@ class Node(Verbs):
             raise UsageError(f"reload node {self.name}: it was opened without a file of settings")
         reloaded = await reload.take_up(port)
         self.settings = reload.running.settings
+        await self._forwarding.follow(self.settings.forwards)
         return reloaded
 
     @property

@@ -210,6 +210,7 @@ RULES: Final[dict[str, dict[str, Watch]]] = {
         "retire_after_s": "An idle stream may end at any time; `forgotten` sees one that was not idle.",
         "max_redeliveries": _FAILED,
         "queue_redelivery": _FAILED,
+        "forwards": "A queue that is passed on is read in transactions, as by a program.",
         "messages_per_packet": ("claims",),
         "survives": ("not_recovered", "forgotten"),
         "udp": "Which calls carry datagrams is no matter of the records.",

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from typing import Literal, get_args
 
 from triack.base.ack_trigger import AckTrigger
@@ -70,6 +71,38 @@ class Redelivery:
         check_settings(self, may_be_zero=("first_wait_s", "max_wait_s"))
         if not isinstance(self.keep_order, bool):
             raise UsageError(f"Redelivery: keep_order must be True or False, not {self.keep_order!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class Forward:
+    """Where the node itself passes on what arrives in a queue.
+
+    Attributes:
+        to: the destination, such as ``cloud/intake``, or another queue of this node.
+        label: only messages whose label fits this pattern, as of ``fnmatch``, such as ``reading-*``; a message without
+            one has an empty one. None: all messages.
+        others_to: with a pattern: the destination of all other messages, such as a queue of this node.
+    """
+
+    to: str
+    label: str | None = None
+    others_to: str | None = None
+
+    def __post_init__(self) -> None:
+        check_kind("Forward: to", self.to, str)
+        check_kind("Forward: label", self.label, str | None)
+        check_kind("Forward: others_to", self.others_to, str | None)
+        if not self.to:
+            raise UsageError("Forward: to is missing: name a destination, such as cloud/intake")
+        if self.label is not None and not self.others_to:
+            raise UsageError("Forward: others_to is missing: with a label, say where all other messages go")
+        if self.others_to is not None and self.label is None:
+            raise UsageError("Forward: others_to is for messages whose label does not fit, and label is missing")
+
+    def destination_of(self, label: str | None) -> str:
+        """Where a message with that label goes."""
+        fits = self.label is None or self.others_to is None or fnmatchcase(label or "", self.label)
+        return self.to if fits else self.others_to or self.to
 
 
 LARGE_MOST_BYTES = 1 << 47
@@ -392,6 +425,7 @@ class NodeSettings:
             queue.
         redelivery: how long a message that failed waits before it comes again.
         queue_redelivery: the same for some queues, by name.
+        forwards: the queues that the node itself passes on, by name.
         limits: limits of what the node stores, and of what its peers may fill.
         max_sessions: sessions at a time; beyond it the oldest unfinished connection is dropped.
         max_queues: queues that arrivals may create; beyond it empty queues without a reader are removed.
@@ -437,6 +471,7 @@ class NodeSettings:
     max_redeliveries: int = 10
     redelivery: Redelivery = field(default_factory=Redelivery)
     queue_redelivery: Mapping[str, Redelivery] = field(default_factory=dict)
+    forwards: Mapping[str, Forward] = field(default_factory=dict)
     limits: Limits = field(default_factory=Limits)
     max_sessions: int = 16_384
     max_queues: int = 10_000
@@ -471,6 +506,10 @@ class NodeSettings:
         object.__setattr__(self, "topics", {check_root(root): it for root, it in self.topics.items()})
         for queue, redelivery in waits.items():
             check_kind(f"NodeSettings: queue_redelivery of {queue}", redelivery, Redelivery)
+        for queue, forward in self.forwards.items():
+            check_kind(f"NodeSettings: forwards of {check_queue(queue)}", forward, Forward)
+            if queue in (forward.to, forward.others_to):
+                raise UsageError(f"NodeSettings: forwards of {queue}: it leads back to the same queue")
         for root, topic in self.topics.items():
             check_kind(f"NodeSettings: topics of {root}", topic, Topic)
 

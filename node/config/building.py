@@ -11,9 +11,9 @@ from triack.node.config.keys import KeyPath, NodeTable, part_of
 from triack.node.config.layers import Layers
 from triack.node.files.access import SUITES
 from triack.node.handles.policies import PRESETS
-from triack.queues.node_settings import NodeSettings, Topic, check_root
+from triack.queues.node_settings import Forward, NodeSettings, Topic, check_root
 from triack.queues.routes import Route, check_routes
-from triack.transport.address import Address
+from triack.transport.address import Address, Destination
 
 __all__ = ["build_node_table", "build_peers", "build_routes", "build_settings", "find_policy"]
 
@@ -45,10 +45,28 @@ def build_settings(layers: Layers, policy: str) -> NodeSettings:
     quotas = {name: _build(layers, settings.limits.quota, path) for name, path in _of_queues(layers, "quota")}
     kept = {name: _build(layers, settings.limits.journal, path) for name, path in _of_queues(layers, "journal")}
     waits = {name: _build(layers, settings.redelivery, path) for name, path in _of_queues(layers, "redelivery")}
+    forwards = {name: it for name, path in _of_queues(layers, "forward") if (it := _build_forward(layers, path))}
     topics = {name: _build_topic(layers, settings, name) for name in _roots_in(layers)}
     _check_idle_delay(layers, settings)
     limits = replace(settings.limits, queue_quota=quotas, queue_journal=kept)
-    return replace(settings, queue_redelivery=waits, limits=limits, topics={**settings.topics, **topics})
+    topics = {**settings.topics, **topics}
+    return replace(settings, queue_redelivery=waits, forwards=forwards, limits=limits, topics=topics)
+
+
+def _build_forward(layers: Layers, path: KeyPath) -> Forward | None:
+    """Where a queue is passed on; None when that is not said as it must be, which is noted."""
+    said = {
+        name: layers.said[*path, name].value for name in ("to", "label", "others_to") if (*path, name) in layers.said
+    }
+
+    def make() -> Forward:
+        made = Forward(**{"to": "", **said})
+        for destination in filter(None, (made.to, made.others_to)):
+            if Destination.parse(destination) == Destination.parse(path[1]):
+                raise UsageError("it leads back to the same queue")
+        return made
+
+    return _checked(layers, path, layers.first_place(path), make)
 
 
 def _roots_in(layers: Layers) -> list[str]:

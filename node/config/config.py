@@ -16,7 +16,7 @@ from triack.base.names import TOPIC_PREFIX
 from triack.node.config.building import build_node_table, build_peers, build_routes, build_settings, find_policy
 from triack.node.config.keys import KEYS, NAMED, Key, KeyPath, NodeTable, written_path
 from triack.node.config.layers import Layers, Said
-from triack.queues.node_settings import NodeSettings
+from triack.queues.node_settings import Forward, NodeSettings
 from triack.queues.routes import Route
 
 __all__ = ["Config", "Row", "Sources", "said_routes", "sources_of"]
@@ -96,19 +96,23 @@ class Config:
             return settings.topic_of(name) if len(path) == TOPIC_KEY else settings.quota_of(f"{TOPIC_PREFIX}{name}")
         if path[2] == "journal":
             return settings.limits.queue_journal.get(name, settings.limits.journal)
+        if path[2] == "forward":
+            return settings.forwards.get(name) or _NO_FORWARD
         return settings.limits.quota_of(name) if path[2] == "quota" else settings.redelivery_of(name)
 
     def _source(self, key: Key, path: KeyPath) -> str:
         said = self.said.get(path)
         if said is not None:
             return said.where
-        if path[0] in ("queues", "topics") and len(path) > TOPIC_KEY:
+        if path[0] in ("queues", "topics") and len(path) > TOPIC_KEY and path[2] != "forward":
             return "redelivery" if path[2] == "redelivery" else f"limits.{path[2]}"
         if self.policy and path[0] not in NAMED and self.value(path) != key.default:
             return f"policy {self.policy.lower()}"
         return "default"
 
 
+_NO_FORWARD = Forward("-")
+"""Of a queue that the node does not pass on: only a table with a mistake asks for it."""
 TOPIC_KEY = 3
 """Parts of the path of a key in the table of a root; those of its quota have one more, as those of queues do."""
 

@@ -17,7 +17,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from triack.node.config.quantities import SECONDS, SIZES
 from triack.node.files.access import DEFAULT_SUITE
-from triack.queues.node_settings import Journal, NodeSettings, Quota, Redelivery, Topic
+from triack.queues.node_settings import Forward, Journal, NodeSettings, Quota, Redelivery, Topic
 from triack.queues.routes import Route
 from triack.queues.stages import Stage, StageName
 
@@ -149,6 +149,7 @@ _ABOUT: Mapping[KeyPath, str] = {
         "journal",
     ): "Keep what readers take from one queue; what is not said here is as in [limits.journal].",
     ("queues", "*", "redelivery"): "When failed messages of one queue come again; otherwise as in [redelivery].",
+    ("queues", "*", "forward"): "Pass on what arrives in one queue, each message once and in order.",
     ("topics", "*"): "Topics below one root, the first level of their names; those of `*` are for all others.",
     ("topics", "*", "quota"): "Limits of the messages that subscriptions want; otherwise as in [limits.quota].",
     ("peers", "*"): "One peer: only its address. Its keys and permissions are in trust.json.",
@@ -220,6 +221,7 @@ def _all_keys() -> dict[KeyPath, Key]:
         *_keys_of(Quota, ("queues", "*", "quota"), Quota()),
         *_keys_of(Journal, ("queues", "*", "journal"), Journal()),
         *_keys_of(Redelivery, ("queues", "*", "redelivery"), Redelivery()),
+        *_keys_of(Forward, ("queues", "*", "forward"), Forward("cloud/orders")),
         *_keys_of(Topic, ("topics", "*"), Topic()),
         *_keys_of(PeerTable, ("peers", "*"), PeerTable()),
         *_keys_of(Route, ("routes", "*"), Route("*", "hub")),

@@ -134,6 +134,7 @@ def _mixed(running: Config, fresh: Config) -> Config:
         limits=limits,
         redelivery=new.redelivery,
         queue_redelivery=new.queue_redelivery,
+        forwards=new.forwards,
         topics=new.topics,
         max_redeliveries=new.max_redeliveries,
         close_timeout_s=new.close_timeout_s,

@@ -29,8 +29,9 @@ class Reloading(ABC):
     async def reload(self) -> Reloaded:
         """Read the file of settings again, and take up what can change in a running node.
 
-        These are quotas, the reserve of the disk, the waits of messages that failed, addresses of peers and routes. The
-        result names everything else that has changed in the file: it is in force after a restart.
+        These are quotas, the reserve of the disk, the waits of messages that failed, the queues that are passed on,
+        addresses of peers and routes. The result names everything else that has changed in the file: it is in force
+        after a restart.
 
         Returns:
             The keys that have changed.

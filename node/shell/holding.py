@@ -38,12 +38,14 @@ class Reader:
         pid: its process, if that is another one.
         is_here: whether it dies with the process of the node.
         waits_for: why its handler failed with messages that wait now; empty when none does.
+        is_own: whether the node itself reads, so that it takes back what it says it waits for.
     """
 
     name: str = ""
     pid: int | None = None
     is_here: bool = True
     waits_for: str = ""
+    is_own: bool = False
 
 
 def reader_of(queue: str, name: object) -> Reader:

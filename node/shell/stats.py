@@ -583,7 +583,7 @@ def _outgoing(engine: Engine, outgoing: OutgoingStream, now_ms: int, now_ns: int
 
 def _queue(engine: Engine, mailbox: Mailbox, holding: Holding, now_ms: int, now_ns: int) -> QueueStats:
     waits = bool(mailbox.reader.returned)
-    held = [one for one in holding.of(mailbox.name) if one[1] or waits]
+    held = [one for one in holding.of(mailbox.name) if one[1] or waits or one[0].is_own]
     sent_ms = [one.packet.sent_at_ms for _, packets in held for one in packets]
     state, waits_for = _words(state_of(mailbox))
     oldest_ms = min([*sent_ms, *([] if mailbox.oldest_ms is None else [mailbox.oldest_ms])], default=None)

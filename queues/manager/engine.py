@@ -66,7 +66,7 @@ from triack.queues.transit.transit_purge import TransitPurge
 from triack.queues.transit.transit_records import TransitRecords
 from triack.queues.transit.transit_words import TransitWords
 from triack.queues.transit.transits import Transits
-from triack.queues.ways import Contact, Ways
+from triack.queues.ways import Ways
 from triack.session.protocol.codec import content_limit_bytes
 from triack.session.protocol.states import CloseReason, SessionState
 
@@ -118,7 +118,6 @@ class Engine(Steering):
         jobs: the store's current job, and the next commit.
         queues: the queues of this node.
         routes: the way to each destination; change them with ``set_routes``.
-        ways: which neighbours are in use of routes that have several.
         transits: the streams of other nodes that pass through this one.
         desk: administration messages.
         remote: subscriptions of other nodes to topics of this one, and of this node to theirs.
@@ -163,7 +162,6 @@ class Engine(Steering):
         )
         self.inbox = self._make_inbox(channels)
         self.outbox = self._make_outbox(content, random, now_ns)
-        self.ways = Ways(self.routes, self._contact_of, self.outbox.links.call, self._ask)
         self.publish_windows = PublishWindows(settings.publish_window, self.outbox)
         self.handshakes = Handshakes(
             content,
@@ -293,6 +291,13 @@ class Engine(Steering):
 
     def _make_outbox(self, content: StoreContent, random: "Random", now_ns: int) -> Outbox:
         """Make the part of this node that sends."""
+        links = Links(
+            self.settings.reconnect,
+            random,
+            calls=not self.address,
+            lowest_share=self.settings.lowest_priority_share,
+        )
+        links.ways = Ways(self.routes, links.contact_of, links.call, links.ask)
         return Outbox(
             content.node_id,
             content.incarnation,
@@ -301,12 +306,7 @@ class Engine(Steering):
             wall=self.wall,
             queues=self.queues,
             has_room=self.inbox.has_room,
-            links=Links(
-                self.settings.reconnect,
-                random,
-                calls=not self.address,
-                lowest_share=self.settings.lowest_priority_share,
-            ),
+            links=links,
             routes=self.routes,
             sync_links=SyncLinks(self.routes, self._record, now_ns),
             sealing=self.inbox.sealing,
@@ -466,19 +466,10 @@ class Engine(Steering):
         self.ways.handle_routes_changed()
         self._handle_routes_changed(now_ns)
 
-    def _contact_of(self, peer: str) -> Contact | None:
-        link = self.outbox.links.get(peer)
-        if link is None:
-            return None
-        if link.conversation is not None and link.conversation.is_open:
-            link.contact.heard_at_ns = link.conversation.session.heard_at_ns
-        return link.contact
-
-    def _ask(self, peer: str) -> None:
-        conversation = self.outbox.links[peer].conversation
-        if conversation is not None and conversation.is_open:
-            conversation.session.ping()
-            conversation.wake()
+    @property
+    def ways(self) -> Ways:
+        """Which neighbours are in use of routes that have several."""
+        return self.outbox.links.ways
 
     def _handle_routes_changed(self, now_ns: int) -> None:
         self.outbox.handle_routes_changed(self.jobs.turn(now_ns))

@@ -23,7 +23,7 @@ from triack.queues.peers.resuming import Resuming
 from triack.queues.peers.session_port import SessionPort
 from triack.queues.peers.turns import LOWEST_SHARE_PACKETS, Sending, Turns
 from triack.queues.streams.outgoing_stream import OutgoingStream
-from triack.queues.ways import Contact
+from triack.queues.ways import Contact, Ways
 from triack.session.protocol.settings import WINDOW_MAX
 from triack.session.protocol.states import SessionState
 
@@ -499,9 +499,12 @@ class Links(dict[str, Link]):
         awake: those that have something to do; each adds itself.
         resuming: the nodes that have the acknowledged messages.
         calls: see above.
+        ways: which neighbours are in use of routes that have several; the engine sets it.
     """
 
-    __slots__ = ("_away", "_lowest_share", "_random", "_reconnect", "awake", "calls", "resuming")
+    __slots__ = ("_away", "_lowest_share", "_random", "_reconnect", "awake", "calls", "resuming", "ways")
+
+    ways: Ways
 
     def __init__(
         self, reconnect: Reconnect, random: "Random", *, calls: bool, lowest_share: int = LOWEST_SHARE_PACKETS
@@ -529,6 +532,22 @@ class Links(dict[str, Link]):
             self[peer].wake()
         for name, link in self.items():
             link.is_awaited = name in peers
+
+    def contact_of(self, peer: str) -> Contact | None:
+        """What is known of a peer; None if there is no link to it."""
+        link = self.get(peer)
+        if link is None:
+            return None
+        if link.conversation is not None and link.conversation.is_open:
+            link.contact.heard_at_ns = link.conversation.session.heard_at_ns
+        return link.contact
+
+    def ask(self, peer: str) -> None:
+        """Ask a peer whether it is still there, if a session is open."""
+        conversation = self[peer].conversation
+        if conversation is not None and conversation.is_open:
+            conversation.session.ping()
+            conversation.wake()
 
     def handle_opened(self, link: Link, now_ns: int) -> None:
         """A session serves a link; suspend it if the node lacks acknowledged messages and the setting is "error"."""

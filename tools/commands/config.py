@@ -158,8 +158,9 @@ def header_of(section: KeyPath, queue: str, peer: str, topic: str) -> str:
 def reload(*, data: Path | None, file: Path | None, as_json: bool) -> int:
     """Let the node that runs on a directory read its file of settings again.
 
-    A file with a mistake changes nothing. Quotas, the reserve of the disk, the waits of failed messages, addresses of
-    peers and routes take effect at once; every other key that has changed is named, and takes effect with a restart.
+    A file with a mistake changes nothing. Quotas, the reserve of the disk, the waits of failed messages, the queues
+    that are passed on, addresses of peers and routes take effect at once; every other key that has changed is named,
+    and takes effect with a restart.
     """
     if data is None and file is not None:
         found = _read(file)[1].node.data

@@ -162,6 +162,7 @@ def test_every_setting_is_a_key_with_the_same_name() -> None:
         *(("queues", "*", "quota", name) for name in ("messages", "size_bytes", "when_full")),
         *(("queues", "*", "journal", name) for name in ("messages", "size_bytes", "when_full", "keep_s")),
         *(("queues", "*", "redelivery", name) for name in ("first_wait_s", "max_wait_s", "keep_order")),
+        *(("queues", "*", "forward", name) for name in ("to", "label", "others_to")),
         *(("topics", "*", name) for name in ("strategy", "max_unacked", "delivery_timeout_s", "ack_wait_s")),
         *(("topics", "*", "quota", name) for name in ("messages", "size_bytes", "when_full")),
         ("peers", "*", "address"),
