@@ -38,6 +38,7 @@ COMMANDS = {
     "stream": ("triack.tools.commands.stream:stream", "Show why single streams do not move, and when they are sent."),
     "topic": ("triack.tools.commands.topic:topic", "Publish to topics, subscribe to them, and look at them."),
     "route": ("triack.tools.commands.route:route", "Show by which neighbours messages go, and why."),
+    "trace": ("triack.tools.operate.trace:trace", "Say where a message is, or where it ended."),
     "request": ("triack.tools.operate.request:request", "Send one message, and write the answer to it."),
     "top": ("triack.tools.operate.top:top", "Watch a running node: its peers, its queues and their rates."),
     "check": ("triack.tools.operate.check:check", "Say in one line how a node is, for monitoring."),

@@ -394,6 +394,7 @@ class Client(Asking):
     set_routes = asked(Verbs.set_routes)
     explain_route = asked(Verbs.explain_route)
     purge_transit = asked(Verbs.purge_transit)
+    ids_of_key = asked(Verbs.ids_of_key)
     release = asked(Verbs.release)
     peek = asked(Verbs.peek)
     pause = asked(Verbs.pause)

@@ -429,6 +429,7 @@ VERBS: Mapping[str, Verb] = {
         _row(Verbs.explain_route, TEXTS, repeats=True),
         _row(Verbs.purge_transit, COUNT),
         # Looking and steering.
+        _row(Verbs.ids_of_key, TEXTS, repeats=True),
         _row(Verbs.create_queue, MADE),
         _row(Verbs.ping, PONG, repeats=True),
         _row(Verbs.stats, STATS, may_wait=False, repeats=True),

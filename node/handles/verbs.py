@@ -288,6 +288,20 @@ class Verbs(Sending, StreamSending, Acknowledging, Trusting, Requesting, Reloadi
         """
         return await self._steering.peek(queue, timeout)
 
+    async def ids_of_key(self, key: str) -> list[str]:
+        """The ids of the messages that this node has accepted with a key, one for each destination.
+
+        Args:
+            key: as in ``send(..., key=...)``.
+
+        Returns:
+            Those whose keys still count (``KeySettings``).
+
+        Raises:
+            NodeClosed: the node has ended, or was not started.
+        """
+        return self._port.ids_of_key(key)
+
     def browse(self, queue: str, after: int = 0) -> AsyncIterator[BrowsedMessage]:
         """Look at the messages that wait in a queue, in order: ``async for message in node.browse("orders")``.
 

@@ -283,6 +283,13 @@ class EngineHandle:
         now_ns, ways = self.clock(), self._engine.ways
         return self._engine.routes.explain(parsed.peer or str(parsed.address), lambda it: ways.explain(it, now_ns))
 
+    def ids_of_key(self, key: str) -> list[str]:
+        """The ids of the messages that were accepted with a key that still counts."""
+        self.check_alive()
+        engine = self._engine
+        found = engine.outbox.keys.with_key(key, engine.wall.ms(self.clock()))
+        return [f"{self.node_id}-{it.ordinal}" for it in found]
+
     async def purge_transit(self, final: str, queue: str | None = None) -> int:
         """Remove what waits here for a node, or for one queue of it; durable when this returns.
 

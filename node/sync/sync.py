@@ -181,6 +181,7 @@ class _Face(Generic[N]):
     set_routes = waited(Verbs.set_routes)
     explain_route = waited(Verbs.explain_route)
     purge_transit = waited(Verbs.purge_transit)
+    ids_of_key = waited(Verbs.ids_of_key)
     release = waited(Verbs.release)
     peek = waited(Verbs.peek)
     pause = waited(Verbs.pause)

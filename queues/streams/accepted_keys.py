@@ -170,6 +170,10 @@ class AcceptedKeys:
         accepted = self._by_ordinal.get(ordinal)
         return None if accepted is None or self._is_over(accepted, now_ms) else accepted
 
+    def with_key(self, key: str, now_ms: int) -> list[Accepted]:
+        """The messages that were accepted with a key that still counts, whatever their queue is."""
+        return [it for it in self._by_name.values() if it.key == key and not self._is_over(it, now_ms)]
+
     def full_for_ms(self, now_ms: int, count: int = 1) -> int:
         """How long until there is room for ``count`` more keys; 0 when there is. At least a lifetime if there never is.
 

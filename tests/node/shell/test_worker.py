@@ -624,7 +624,19 @@ def test_each_message_of_a_list_has_what_they_share() -> None:
 NO_ADDRESS = "udp://127.0.0.1:9/q"
 VERBS = {
     *("start", "close", "failed", "address", "node_id"),
-    *("key", "trust", "revoke", "invite", "enrol", "reload", "routes", "set_routes", "explain_route", "purge_transit"),
+    *(
+        "ids_of_key",
+        "key",
+        "trust",
+        "revoke",
+        "invite",
+        "enrol",
+        "reload",
+        "routes",
+        "set_routes",
+        "explain_route",
+        "purge_transit",
+    ),
     *(
         "send",
         "send_many",

@@ -1,0 +1,191 @@
+"""``triack trace``: where a message is, or ended, at each node on its way that can be asked.
+
+It looks at what the nodes have: queues, dead letters, journals, and what is on its way from them. A session log cannot
+help, as it has the numbers of packets and no ids of messages.
+"""
+
+import time
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import click
+
+import triack
+from triack.base.errors import QueueNotFound, TriackError, UsageError
+from triack.base.printable import printable
+from triack.queues.mailboxes.lookup import Wanted
+from triack.queues.mailboxes.system_queues import SENT_JOURNAL, is_journal
+from triack.tools.commands.common import (
+    Directory,
+    chosen_data,
+    json_line,
+    json_option,
+    run,
+    verbose_option,
+    write_table,
+)
+from triack.tools.commands.visiting import Host, stats_of, visit
+from triack.tools.operate.amounts import age_of
+
+__all__ = ["Place", "trace"]
+
+EXIT_NOWHERE = 1
+"""No node has it. One that was read is nowhere, unless its queue has a journal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a node has the message, or that it has none.
+
+    Attributes:
+        id: that of the message.
+        node: the directory of the node, as it was given.
+        queue: the queue, or the destination of a message on its way; empty for none.
+        state: ``waits``, ``on its way``, ``dead letter``, ``copy``, ``not here`` or ``cannot be asked``.
+        age_s: seconds since it was sent, by the clocks of its sender and of this machine; of a dead letter, since it
+            died. None if unknown.
+        tries: how often it was sent, or failed.
+        why: what it waits for, why it is a dead letter, or what is known of its absence.
+    """
+
+    id: str
+    node: str
+    queue: str
+    state: str
+    age_s: float | None = None
+    tries: int = 0
+    why: str = ""
+
+
+@click.command()
+@verbose_option
+@json_option
+@click.argument("id_", metavar="[ID]", required=False)
+@click.option("--key", metavar="KEY", help="The messages that a node of --data has accepted with this key.")
+@click.option(
+    "--data",
+    "folders",
+    multiple=True,
+    metavar="DIR",
+    type=Directory(file_okay=False, exists=True, path_type=Path),
+    help="Data directory of a node on its way; may be repeated, its sender first.",
+)
+def trace(*, id_: str | None, key: str | None, folders: tuple[Path, ...], as_json: bool) -> int:
+    """Say where the message ID is, or where it ended; or those that were sent with a key.
+
+    Each node of --data is asked, or its directory is looked at while no process runs it. The exit code is 0 if one of
+    them has the message, and 1 if none has.
+    """
+    if (id_ is None) is (key is None):
+        raise click.UsageError("say which message: its ID, or --key", click.get_current_context())
+    chosen = folders or tuple(Path(it) for it in [chosen_data()] if it is not None)
+    if not chosen:
+        raise click.UsageError("the nodes are missing: --data DIR, once for each", click.get_current_context())
+    return run(_trace(id_, key or "", chosen, as_json=as_json))
+
+
+async def _trace(id_: str | None, key: str, folders: tuple[Path, ...], *, as_json: bool) -> int:
+    ids = [id_] if id_ is not None else [it for folder in folders for it in await _with_key(folder, key)]
+    if not ids:
+        raise UsageError(f"trace --key {key}: no node of --data has accepted a message with it, or it counts no longer")
+    found = [place for it in ids for folder in folders for place in await _look_at(folder, Wanted.by_id(it), it)]
+    if as_json:
+        for it in found:
+            click.echo(json_line(asdict(it)))
+    else:
+        rows = [
+            [it.id, it.node, it.queue or "-", it.state, age_of(it.age_s), str(it.tries), printable(it.why) or "-"]
+            for it in found
+        ]
+        # The id is no news where it was given.
+        left_out = int(id_ is not None)
+        titles = ("ID", "NODE", "QUEUE", "STATE", "AGE", "TRIES", "WHY")
+        write_table(titles[left_out:], [row[left_out:] for row in rows])
+    return 0 if any(it.queue for it in found) else EXIT_NOWHERE
+
+
+async def _with_key(folder: Path, key: str) -> list[str]:
+    """The messages that a node has accepted with a key; none if it cannot be asked."""
+    found: list[str] = []
+
+    async def work(node: Host) -> int:
+        found.extend(await node.ids_of_key(key))
+        return 0
+
+    with suppress(TriackError):  # that is said for each message
+        await visit(folder, work, only_looks=True)
+    return found
+
+
+async def _look_at(folder: Path, wanted: Wanted, id_: str) -> list[Place]:
+    """Where one node has the message; one place that says that it has none, or cannot be asked."""
+    found: list[Place] = []
+
+    async def work(node: Host) -> int:
+        stats = await stats_of(node)
+        for queue in _queues(stats):
+            found.extend(await _look_into(node, str(folder), queue, stats, id_))
+        if not found:
+            found.append(Place(id_, str(folder), "", "not here", why=_why_absent(node, stats, wanted)))
+        return 0
+
+    try:
+        await visit(folder, work, only_looks=True)
+    except TriackError as error:
+        return [*found, Place(id_, str(folder), "", "cannot be asked", why=str(error))]
+    return found
+
+
+def _queues(stats: triack.NodeStats) -> list[str]:
+    """Every queue of a node, and every destination for which something is on its way."""
+    outgoing = [f"{it.peer}/{it.queue}" for it in stats.outgoing if it.messages]
+    transit = [f"{it.final}/{it.queue}" for it in stats.transit]
+    mine = [name for name, it in stats.queues.items() if it.messages]
+    return list(dict.fromkeys([*outgoing, *transit, *mine]))
+
+
+async def _look_into(node: Host, name: str, queue: str, stats: triack.NodeStats, id_: str) -> list[Place]:
+    """Where the message is in one queue: nowhere, or in one place."""
+    try:
+        async for message in node.browse(queue):
+            if message.id == id_:
+                return [_place(name, message, stats)]
+    except QueueNotFound:
+        pass  # all that was on its way there has arrived meanwhile
+    return []
+
+
+def _place(name: str, message: triack.BrowsedMessage, stats: triack.NodeStats) -> Place:
+    """Where a message is that was found."""
+    queue, age_s = message.queue, max(0.0, time.time() - message.sent_at)
+    if message.reason is not None:
+        doubt = ", and may have arrived all the same" if message.maybe_delivered else ""
+        why = f"{message.reason}, for {message.destination or 'no destination'}{doubt}"
+        return Place(message.id, name, queue, "dead letter", age_s, message.attempts, why)
+    if is_journal(queue):
+        was = "sent, and acknowledged" if queue == SENT_JOURNAL else "read"
+        return Place(message.id, name, queue, "copy", age_s, message.attempts, f"it was {was}")
+    if queue in stats.queues:
+        waits_s = None if message.wait_until is None else message.wait_until - time.time()
+        why = f"it failed, and comes again in {age_of(waits_s)}" if waits_s is not None and waits_s > 0 else ""
+        return Place(
+            message.id, name, queue, "waits", age_s, message.attempts, why or stats.queues[queue].waits_for or ""
+        )
+    held = [it for it in stats.outgoing if f"{it.peer}/{it.queue}" == queue and it.delivery is message.delivery]
+    passing = [it for it in stats.transit if f"{it.final}/{it.queue}" == queue and it.delivery is message.delivery]
+    told = [
+        f"by {it.via or 'no neighbour'}, waits for {it.held or it.waits_for or 'nothing'}" for it in held or passing
+    ]
+    return Place(message.id, name, queue, "on its way", age_s, message.attempts, "; ".join(dict.fromkeys(told)))
+
+
+def _why_absent(node: Host, stats: triack.NodeStats, wanted: Wanted) -> str:
+    """What is known of a message that a node does not have."""
+    readers = [
+        f"{name} ({it.name or 'a reader'})" for name, one in stats.queues.items() for it in one.holders if it.messages
+    ]
+    in_hand = f"; readers have messages of {', '.join(readers)} in hand" if readers else ""
+    if node.node_id == wanted.origin.hex():
+        return f"it was sent here, and is needed here no longer: what frees its class has come{in_hand}"
+    return f"it has not come, has gone on, or was read{in_hand}"
