@@ -42,9 +42,10 @@ class Some(NamedTuple):
             return False
         if self.to_origin and record["peer"] != record["origin"]:
             return False
-        if any(record.get(name) in values for name, values in self.but.items()):
-            return False
-        return all(record.get(name) in values for name, values in self.fields.items())
+        for name, values in self.fields.items():
+            if record.get(name) not in values:
+                return False
+        return not self.but or not any(record.get(name) in values for name, values in self.but.items())
 
 
 class Fact(NamedTuple):

@@ -32,7 +32,7 @@ class Book:
     """What one node has said of one stream.
 
     Attributes:
-        at_ns: when it said something last of what passes.
+        at_ns: when it said something last that only holds for the moment, or is judged with its end.
         facts: packets, by the words of a fact and the sequence.
         passing: the same of what is true at that moment alone.
         moment: records of this moment, each with the evidence of a cause.
@@ -50,46 +50,56 @@ class Book:
 
 
 class Causes(LaneReporter):
-    """Judges what the records of one stream need."""
+    """Judges what the records of one stream need.
+
+    Attributes:
+        waiting: the nodes that said something at this moment which the next one ends.
+    """
 
     def __init__(self, origin: str, stream: int, out: Output) -> None:
         super().__init__(origin, stream, out)
         self._books: defaultdict[str, Book] = defaultdict(Book)
+        self.waiting: set[str] = set()
 
     def handle_time(self, node: str, at_ns: int, sides: Callable[[], Sides]) -> None:
         """A record of a node is written: the moment before may be over."""
-        book = self._books.get(node)
-        if book is None:
+        if node not in self.waiting:
             return
-        if book.moment and book.moment[0][1]["at_ns"] != at_ns:
+        book = self._books[node]
+        if book.at_ns != at_ns:
             self._judge_moment(book, sides())
             book.moment.clear()
-        if book.passing and book.at_ns != at_ns:
             book.passing.clear()
+            self.waiting.discard(node)
 
-    def judge(self, record: Record, sides: Sides) -> None:
+    def judge(self, record: Record, sides: Callable[[], Sides]) -> None:
         """Find what a record needs and its node has not shown, or keep it until that is known."""
-        for cause in CAUSES_OF[record["event"]]:
+        for cause in CAUSES_OF.get(record["event"], ()):
             if not cause.says.has(record):
                 continue
             if cause.where == HERE:
-                self._judge_cause(cause, record, sides)
+                self._judge_cause(cause, record, sides())
             elif cause.where == NOW:
-                self._books[record["node"]].moment.append((cause.evidence, record))
+                self._now(record).moment.append((cause.evidence, record))
             else:
                 for span in spans_of(record):
                     self._books[record["node"]].words.setdefault((cause.evidence, record["sequence"], *span), record)
 
     def note(self, record: Record) -> None:
         """Keep what causes may need."""
-        for fact, some in FACTS_BY[record["event"]]:
+        for fact, some in FACTS_BY.get(record["event"], ()):
             if some.has(record):
-                book = self._books[record["node"]]
-                book.at_ns = record["at_ns"]
-                facts = book.passing if fact.passes else book.facts
+                facts = self._now(record).passing if fact.passes else self._books[record["node"]].facts
                 known = facts.setdefault((fact.words, record["sequence"]), RangeSet())
                 for first, last in spans_of(record):
                     known.add(1 if fact.up_to else first, last)
+
+    def _now(self, record: Record) -> Book:
+        """The book of a node, which says something that holds for this moment."""
+        book = self._books[record["node"]]
+        book.at_ns = record["at_ns"]
+        self.waiting.add(record["node"])
+        return book
 
     def _judge_moment(self, book: Book, sides: Sides) -> None:
         for evidence, record in book.moment:
@@ -155,8 +165,10 @@ class Causes(LaneReporter):
     def join(self, other: Causes) -> None:
         """Take over what is known of other nodes."""
         self._books |= other._books
+        self.waiting |= other.waiting
 
     def only(self, node: str, whole: Causes) -> None:
         """Take over what is known of one node."""
         if node in whole._books:
             self._books[node] = whole._books[node]
+            self.waiting = whole.waiting & {node}

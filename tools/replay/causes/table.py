@@ -10,7 +10,7 @@ from typing import Final
 from triack.tools.replay.causes.cause import ANYWHERE, HERE, NOW, Cause, Fact, Some
 from triack.tools.replay.log.schema import EXPRESS, FOR_EVER, RECOVERABLE, ROUTE_REASONS, TRANSACTIONAL
 
-__all__ = ["CAUSES", "CAUSES_NAMED", "CAUSES_OF", "FACTS_BY"]
+__all__ = ["CAUSES", "CAUSES_NAMED", "CAUSES_OF", "FACTS_BY", "IN_TABLE"]
 
 ARRIVED_CLASS: Final = 0x0002
 RECEIVED_CLASS: Final = 0x4000
@@ -145,3 +145,5 @@ FACTS_BY: Final = {
     for event in {some.event for fact in _FACTS.values() for some in fact.by}
 }
 """By event, the facts that a book keeps."""
+IN_TABLE: Final = CAUSES_OF.keys() | FACTS_BY.keys()
+"""The events of its rows."""
