@@ -29,13 +29,12 @@ from triack.tools.replay.engines.spark_files import TASK_BYTES, list_files, proc
 from triack.tools.replay.log.files import Reading
 from triack.tools.replay.log.listing import (
     SUFFIXES,
-    VIOLATIONS,
     Listed,
+    Listing,
     by_either_name,
     is_remote,
     list_logs,
     local_path,
-    refusal_of,
 )
 
 if TYPE_CHECKING:
@@ -226,21 +225,15 @@ def _list_away(path: str) -> list[Listed]:
     if info.type == FileType.NotFound:
         raise ReplayError(f"no such directory: {path}")
     there = [info] if info.is_file else system.get_file_info(FileSelector(root, recursive=True))
-    found = [
-        it
-        for it in there
-        if it.is_file and it.size and it.base_name != VIOLATIONS and refusal_of(it.base_name) is not None
-    ]
-    if pattern != root:
-        # A pattern names files, or directories that are searched in depth.
-        depth = pattern.count("/") + 1
-        found = [it for it in found if fnmatchcase("/".join(it.path.split("/")[:depth]), pattern)]
-    for it in found:
-        if why := refusal_of(it.base_name):
-            raise ReplayError(f"{it.path} {why}")
-    if not found:
+    # A pattern names files, or directories that are searched in depth.
+    depth = pattern.count("/") + 1
+    listing = Listing()
+    for it in there:
+        if it.is_file and (pattern == root or fnmatchcase("/".join(it.path.split("/")[:depth]), pattern)):
+            listing.take(it.path, it.size)
+    if not listing.require_all().logs:
         raise ReplayError(f"no session log (*{', *'.join(SUFFIXES)}) in {path}")
-    return [Listed(it.path, it.size) for it in found]
+    return listing.logs
 
 
 def _system(path: str) -> tuple[FileSystem, str]:

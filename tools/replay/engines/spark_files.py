@@ -18,16 +18,11 @@ from pyspark.sql.utils import is_remote as is_connect
 from triack.base.errors import ReplayError
 from triack.tools.replay.engines.summary import read_here
 from triack.tools.replay.log.listing import (
-    OPEN_SUFFIX,
     SUFFIXES,
-    SUMMARY,
-    VIOLATIONS,
-    Listed,
     Listing,
     is_remote,
     list_logs,
     local_path,
-    refusal_of,
 )
 
 if TYPE_CHECKING:
@@ -130,26 +125,10 @@ def _is_here(spark: SparkSession, path: str) -> bool:
 
 def _list_away(spark: SparkSession, path: str, listing: Listing) -> bool:
     """List what Spark finds in a path; return whether there is any log, or anything that looks like one."""
-    found, known = False, {it.path for it in listing.logs}
+    found, known = False, {it.path for it in (*listing.logs, *listing.summaries)}
     for name, size, is_hidden in _names_by_spark(spark, path) if is_connect() else _names_by_hadoop(spark, path):
-        base = name.rpartition("/")[2]
-        if base == SUMMARY and name not in known:
-            listing.summaries.append(Listed(name, size))
-            found = True
-            continue
-        why = refusal_of(base)
-        begun = base.endswith(OPEN_SUFFIX) and not size
-        if why is None or begun or base == VIOLATIONS:
-            continue
-        found = True
-        if is_hidden:
-            why = why or "is passed over by Spark, as its name begins with _ or .: rename it"
-        elif not size:
-            why = why or "is empty, as no complete segment is: restore it, or remove it if there is no other"
-        if why:
-            listing.unread[name] = why
-        elif name not in known:
-            listing.logs.append(Listed(name, size))
+        unseen = "is passed over by Spark, as its name begins with _ or .: rename it" if is_hidden else ""
+        found = name in known or listing.take(name, size, unseen) or found
     return found
 
 

@@ -43,6 +43,7 @@ _HEAD_BYTES: Final = 65_536
 """A first line is looked for in this much of a file: it has a dozen fields."""
 _PARQUET_BEGIN: Final = b"PAR1"
 _NO_LOG: Final = "is no session log: its first line does not begin one"
+_EMPTY: Final = "is empty, as no complete segment is: restore it, or remove it if there is no other"
 _NOWHERE: Final = "is a link that leads nowhere"
 
 Used = TypeVar("Used")
@@ -68,6 +69,26 @@ class Listing:
     logs: list[Listed] = field(default_factory=list)
     unread: dict[str, str] = field(default_factory=dict)
     summaries: list[Listed] = field(default_factory=list)
+
+    def take(self, name: str, size: int, unseen: str = "") -> bool:
+        """Take a file of another machine, of which no more is known; return whether it is a log, or looks like one.
+
+        Args:
+            name: with its directory.
+            size: in bytes.
+            unseen: why it cannot be read, if it cannot, whatever it is.
+        """
+        base = name.rpartition("/")[2]
+        why = refusal_of(base)
+        if why is None or base == VIOLATIONS or (base.endswith(OPEN_SUFFIX) and not size):
+            return False
+        if base == SUMMARY:
+            self.summaries.append(Listed(name, size))
+        elif why := why or unseen or ("" if size else _EMPTY):
+            self.unread[name] = why
+        else:
+            self.logs.append(Listed(name, size))
+        return True
 
     def without(self, read: Collection[str]) -> Listing:
         """Return what was not read, by any name: a segment may have been completed since, or packed.
@@ -272,8 +293,7 @@ class _Walk:
         if not status.st_size:
             # A complete segment has records, unless it lost them; one that is open may have been begun just before
             # a crash.
-            empty = "is empty, as no complete segment is: restore it, or remove it if there is no other"
-            return None if name.endswith(OPEN_SUFFIX) else empty
+            return None if name.endswith(OPEN_SUFFIX) else _EMPTY
         if path in self._known or name == SUMMARY:
             return ""
         return _why_no_log(path)

@@ -13,6 +13,7 @@ from tests.tools.replay.builder import close_segments, healthy
 from tests.tools.replay.faults import FAULTS, ready, rename
 from triack.base.errors import ReplayError
 from triack.tools.replay.log.listing import (
+    SUMMARY,
     VIOLATIONS,
     Listed,
     Listing,
@@ -280,3 +281,25 @@ def test_of_any_tree_each_file_that_looks_like_a_log_is_accounted_for(
         there = [Path(at, name) for at, _, names in os.walk(root) for name in names]
         assert {os.path.realpath(it) for it in there if refusal_of(it.name) is not None} <= told
         assert told <= {os.path.realpath(it) for it in there}
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "unseen", "kept"),
+    [
+        ("a-000001-000001.jsonl", 9, "", "log"),
+        ("a-000001-000001.jsonl.open", 9, "", "log"),
+        ("a-000001-000001.jsonl.open", 0, "", ""),
+        ("a-000001-000001.jsonl", 0, "", "is empty"),
+        ("a-000001-000001.jsonl", 9, "is passed over", "is passed over"),
+        ("a-000001-000001.jsonl.gz", 9, "", "is packed"),
+        ("violations.jsonl", 9, "", ""),
+        (SUMMARY, 9, "", "summary"),
+        ("notes.txt", 9, "", ""),
+    ],
+)
+def test_a_file_of_another_machine_is_judged_by_its_name_and_size(name: str, size: int, unseen: str, kept: str) -> None:
+    listing, path = Listing(), f"s3://bucket/logs/{name}"
+    assert listing.take(path, size, unseen) == bool(kept)
+    assert listing.logs == ([Listed(path, size)] if kept == "log" else [])
+    assert listing.summaries == ([Listed(path, size)] if kept == "summary" else [])
+    assert kept in listing.unread.get(path, "") if path in listing.unread else kept in ("", "log", "summary")
