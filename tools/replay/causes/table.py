@@ -59,6 +59,15 @@ DECLINED: Final = Fact(
         Some("transit_freed", {"reason": ("expired", "purged")}),
     ),
 )  # fmt: skip
+QUEUED: Final = Fact("it was queued", (Some("queued"),), "senders", ("queued",))
+CAME: Final = Fact("it has come", (Some("packet_received"),), "relays", ("brought.numbers",))
+IN_TRANSIT: Final = Fact("it is in transit here", (Some("transit_committed"),), "relays", ("held",))
+HEARD: Final = Fact("the next hop has passed it on", (Some("onward_ack_received"),), "relays", ("heard",))
+BEHIND: Final = Fact(
+    "it is stored behind the relay",
+    (Some("transit_freed", {"reason": ("onward-ack", "session-ack", "store-ack"), "sync": (None, False)}), HEARD.by[0]),
+    "relays", ("onward",),
+)  # fmt: skip
 
 CAUSES: Final[tuple[Cause, ...]] = (
     # Administration messages.
@@ -129,6 +138,43 @@ CAUSES: Final[tuple[Cause, ...]] = (
     Cause(
         Some("removed", {"reason": REJECTIONS}), (DECLINED,), ANYWHERE,
         "rejection_made_up", "given up as rejected, and no node has rejected it", of_one=True,
+    ),
+    # What leaves a stream, and what relays do with it.
+    Cause(
+        Some("rejected"), (ARRIVED,), HERE, "rejected", "rejected but not arrived",
+    ),
+    Cause(
+        Some("route_refused"), (ARRIVED,), HERE, "rejected", "refused but not arrived",
+    ),
+    Cause(
+        Some("removed"), (QUEUED,), HERE, "queue", "removed but not queued",
+    ),
+    Cause(
+        Some("onward_ack_received", at="origin"), (QUEUED,), HERE,
+        "claims", "passed on by the next hop, and never queued",
+    ),
+    Cause(
+        Some("onward_ack_received", at="other"), (CAME,), HERE,
+        "claims", "passed on by the next hop, and had never come here",
+    ),
+    Cause(
+        Some("onward_ack_sent"), (BEHIND,), HERE,
+        "onward_early", "said to be stored behind the relay, and no ack of the next hop had said so",
+    ),
+    Cause(
+        Some("transit_committed", but={"recovered": (True,)}), (CAME,), HERE,
+        "queue", "taken into transit, and had not arrived",
+    ),
+    Cause(
+        Some("transit_committed", {"recovered": (True,)}), (CAME,), HERE,
+        "recovered_from_nowhere", "found in transit at a start, and had not arrived before",
+    ),
+    Cause(
+        Some("transit_freed"), (IN_TRANSIT,), HERE, "claims", "freed, and was not in transit",
+    ),
+    Cause(
+        Some("transit_freed", {"reason": ("onward-ack",), "class": (RECOVERABLE,)}), (HEARD,), HERE,
+        "freed_too_early", "freed as passed on by the next hop, which had not said so",
     ),
 )  # fmt: skip
 """All of them, by kind."""

@@ -337,8 +337,6 @@ class Incoming(Side[Receiver]):
     def handle_rejected(self, record: Record) -> None:
         """A packet was rejected: as a duplicate only if it is here already, or is held for those before it."""
         receiver, number = self._sequence(record), record["number"]
-        for low, high in receiver.arrived.missing(number, number):
-            self._at(record, "rejected", "rejected but not arrived", record["sequence"], number=low, last=high)
         reason, sequence = record["reason"], record["sequence"]
         before = receiver.rejections.get(number)
         receiver.rejections[number] = reason
@@ -418,8 +416,6 @@ class Incoming(Side[Receiver]):
     def handle_route_refused(self, record: Record) -> None:
         """Packets came that this node may not pass on."""
         receiver, first, last = self._sequence(record), record["first"], record["last"]
-        for low, high in receiver.arrived.missing(first, last):
-            self._at(record, "rejected", "refused but not arrived", record["sequence"], number=low, last=high)
         if record["reason"] not in (*ROUTE_REASONS, "access-denied", "purged"):
             self._at(record, "claims", f"unknown reason {record['reason']!r}", record["sequence"], number=first)
         receiver.refused.add(first, last)

@@ -226,8 +226,6 @@ class Outgoing(Side[Sender]):
     def handle_removed(self, record: Record) -> None:
         """The origin gave packets up."""
         sender, first, last = self._sequence(record), record["first"], record["last"]
-        for low, high in sender.queued.missing(first, last):
-            self._at(record, "queue", "removed but not queued", record["sequence"], number=low, last=high)
         for low, high in sender.removed.overlap(first, last) if sender.cls == EXPRESS else ():
             self._at(record, "claims", "given up again", record["sequence"], number=low, last=high)
         # Of a large message some parts may have arrived already, the last one among them.
@@ -358,14 +356,6 @@ class Outgoing(Side[Sender]):
             # If its session ends as idle, these stay until their tier runs out, as if that had carried them.
             self._parked.setdefault(record["sequence"], RangeSet()).add(1, sender.waiting)
         self._tiers.handle_onward(record)
-
-    def handle_onward_ack(self, record: Record) -> None:
-        """The next hop of a synchronous link has passed packets on."""
-        sender, due = self._sequence(record), settled(self.node, last=record["incarnation"])
-        for first, last in record["ranges"]:
-            for low, high in sender.queued.missing(first, last):
-                evidence = "passed on by the next hop, and never queued"
-                self._at(record, "claims", evidence, record["sequence"], due, number=low, last=high)
 
     def handle_scheduled(self, record: Record) -> None:
         """A resend tier ran out."""

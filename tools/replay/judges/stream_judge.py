@@ -379,13 +379,10 @@ class StreamJudge(LaneReporter):
 
     def _on_onward_ack_sent(self, record: Record) -> None:
         self._told.setdefault((record["node"], record["peer"]), record)
-        relay = self._relay(record["node"])
-        relay.tells_onward = True
-        relay.handle_onward_ack_sent(record)
+        self._relay(record["node"]).tells_onward = True
 
     def _on_onward_ack_received(self, record: Record) -> None:
         if record["node"] == self._origin:
-            self._sender(record["node"]).handle_onward_ack(record)
             if record["node"] in self._copies:
                 self._copies[record["node"]].handle_onward_ack()
         else:

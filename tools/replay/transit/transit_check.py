@@ -199,11 +199,8 @@ class Passing(Side[Passed]):
         known, first, last = self._sequence(record), record["first"], record["last"]
         known.cls = record["class"]
         if record.get("recovered"):
-            self._recover(record, known)
+            self._recover(record)
         else:
-            for low, high in known.brought.numbers.missing(first, last):
-                evidence = "taken into transit, and had not arrived"
-                self._at(record, "queue", evidence, record["sequence"], number=low, last=high)
             if record["peer_name"] not in self._came_by.values() and "" not in self._came_by.values():
                 evidence = f"said to have come by {record['peer_name']}, and no session with that has brought any"
                 self._at(record, "claims", evidence, record["sequence"], number=first, last=last)
@@ -214,7 +211,7 @@ class Passing(Side[Passed]):
         known.taken.add(first, last)
         known.held.add(first, last)
 
-    def _recover(self, record: Record, known: Passed) -> None:
+    def _recover(self, record: Record) -> None:
         sequence = record["sequence"]
         if self._found is None:
             self._at(record, "node_life", "in transit and recovered, but not at a start", sequence)
@@ -223,10 +220,6 @@ class Passing(Side[Passed]):
         for low, high in found.overlap(record["first"], record["last"]):
             self._at(record, "claims", "recovered twice in one start", sequence, number=low, last=high)
         found.add(record["first"], record["last"])
-        due = settled(self.node, last=record["incarnation"])
-        for low, high in known.brought.numbers.missing(record["first"], record["last"]):
-            evidence = "found in transit at a start, and had not arrived before"
-            self._at(record, "recovered_from_nowhere", evidence, sequence, due, number=low, last=high)
 
     # ---- what leaves
 
@@ -280,14 +273,9 @@ class Passing(Side[Passed]):
         reason, sequence = record["reason"], record["sequence"]
         if reason not in FREED_REASONS:
             self._at(record, "claims", f"unknown reason {reason!r}", sequence, number=first, last=last)
-        for low, high in known.held.missing(first, last):
-            self._at(record, "claims", "freed, and was not in transit", sequence, number=low, last=high)
         if said := self._fault_of(known.cls, reason, is_sync=record.get("sync", False)):
             self._at(record, "freed_too_early", said, sequence, number=first, last=last)
         elif reason == "onward-ack":
-            for low, high in known.heard.missing(first, last):
-                evidence = "freed as passed on by the next hop, which had not said so"
-                self._at(record, "freed_too_early", evidence, sequence, number=low, last=high)
             # The word names a number. That the next hop has this copy of it is told by the store ack alone.
             self._judge_ack(record, known)
         elif reason in ACKED:
@@ -311,12 +299,8 @@ class Passing(Side[Passed]):
 
     def handle_onward_ack(self, record: Record) -> None:
         """The next hop of a synchronous link has passed packets on."""
-        known, due = self._sequence(record), settled(self.node, last=record["incarnation"])
+        known = self._sequence(record)
         for first, last in record["ranges"]:
-            # The next hop may speak of what was here before a start.
-            for low, high in known.brought.numbers.missing(first, last):
-                evidence = "passed on by the next hop, and had never come here"
-                self._at(record, "claims", evidence, record["sequence"], due, number=low, last=high)
             known.heard.add(first, last)
             known.onward.add(first, last)
 
@@ -326,14 +310,6 @@ class Passing(Side[Passed]):
         if here > max([0, *known.brought.numbers.lasts[-1:], *known.taken.lasts[-1:]]):
             due = settled(self.node, last=record["incarnation"])
             self._at(record, "claims", "told to be here, and had never come", record["sequence"], due, number=here)
-
-    def handle_onward_ack_sent(self, record: Record) -> None:
-        """The relay told a neighbour which packets are stored behind it."""
-        known = self._sequence(record)
-        for first, last in record["ranges"]:
-            for low, high in known.onward.missing(first, last):
-                evidence = "said to be stored behind the relay, and no ack of the next hop had said so"
-                self._at(record, "onward_early", evidence, record["sequence"], number=low, last=high)
 
     @staticmethod
     def _fault_of(delivery: str, reason: str, *, is_sync: bool) -> str:
