@@ -369,6 +369,13 @@ class StreamJudge(LaneReporter):
         if record["kind"] not in WORDS:
             self._at(record, "claims", f"refused {record['kind']!r}, which is no word", record["sequence"])
 
+    def _on_rerouted(self, record: Record) -> None:
+        node, sequence = record["node"], record["sequence"]
+        if node != self._origin and not (node in self._relays and self._relays[node].has_had(sequence)):
+            due = settled(node, last=record["incarnation"])
+            self._at(record, "claims", "switched to another neighbour, and nothing of it had come", sequence, due)
+        self._sender(node).handle_rerouted(record)
+
     def _on_onward_sent(self, record: Record) -> None:
         self._told.setdefault((record["node"], record["peer"]), record)
         if record["here"]:
@@ -911,7 +918,7 @@ class StreamJudge(LaneReporter):
         "control_relayed": _on_control,
         "word_refused": _on_refused,
         "route_refused": _to_receiver(Incoming.handle_route_refused),
-        "rerouted": _to_sender(Outgoing.handle_rerouted),
+        "rerouted": _on_rerouted,
         "onward_sent": _on_onward_sent,
         "onward_received": _on_onward_received,
         "onward_ack_sent": _on_onward_ack_sent,
