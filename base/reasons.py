@@ -243,7 +243,7 @@ class Trouble(StrEnum):
     """Something that stops messages and that an operator can mend.
 
     This is the only table of them. The line of the log, the rows of ``triack status``, the event, the metric and the
-    paragraph of docs/operations.md are made of it.
+    table of docs/troubles.md are made of it.
 
     Attributes:
         sentence: what is wrong; ``{about}`` stands for the peer, host or queue, ``{detail}`` for what else is known.

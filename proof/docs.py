@@ -1,7 +1,7 @@
 """Writes the parts of docs/ that say what the code says: ``make docs``. A test compares them with the code.
 
 docs/reasons.md, docs/checks.md, docs/settings.md and docs/statements.md are written as a whole; of docs/session-log.md
-and docs/operations.md the tables that begin with one of the headings below.
+and docs/troubles.md the tables that begin with one of the headings below.
 """
 
 import ast
@@ -181,14 +181,14 @@ the same as before.
 
 def pages() -> dict[Path, str]:
     """Return the pages as they should be."""
-    log, operations = ROOT / "docs" / "session-log.md", ROOT / "docs" / "operations.md"
+    log, troubles = ROOT / "docs" / "session-log.md", ROOT / "docs" / "troubles.md"
     return {
         ROOT / "docs" / "reasons.md": _reasons(),
         ROOT / "docs" / "checks.md": _checks(),
         ROOT / "docs" / "settings.md": SETTINGS.format(tables=_settings()),
         ROOT / "docs" / "statements.md": _statements(),
         log: _with_tables(log.read_text(), _fields("field", COMMON), _fields("other field", FIELDS), _events()),
-        operations: _with_tables(operations.read_text(), _troubles()),
+        troubles: _with_tables(troubles.read_text(), _troubles()),
     }
 
 

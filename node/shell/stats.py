@@ -1,6 +1,6 @@
 """A node's statistics as typed values: queues, links, sessions, and counters by reason.
 
-The names are documented in docs/operations.md and do not change: monitoring programs may rely on them.
+The names are documented in docs/metrics.md and do not change: monitoring programs may rely on them.
 """
 
 from collections import Counter

@@ -265,7 +265,7 @@ FAMILIES: Final = (
     Family("acks", "Acks that left, by kind and trigger.", ("kind", "trigger"), _acks, counter=True),
     Family("tier_resends", "Packets sent again for want of an order ack.", ("tier",), _tiers, counter=True),
 )
-"""Names stay the same, as those of the stats do. docs/operations.md lists them; a test compares."""
+"""Names stay the same, as those of the stats do. docs/metrics.md lists them; a test compares."""
 
 
 class NodeCollector(Collector):

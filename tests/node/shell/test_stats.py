@@ -145,7 +145,7 @@ async def test_a_link_says_what_its_messages_wait_for() -> None:
 
 
 def test_every_name_is_explained() -> None:
-    """In the docstring of its class, which the page on operations repeats."""
+    """In the docstring of its class, which the page on metrics repeats."""
     for name in ("NodeStats", "QueueStats", "OutgoingStats", "LinkStats", "SessionStats"):
         kind = getattr(triack, name)
         for field in dataclasses.fields(kind):
@@ -574,9 +574,9 @@ async def test_strangers_learn_nothing_of_it() -> None:
         assert set(a.stats().drops) == set()
 
 
-def test_each_trouble_is_on_the_page_on_operations() -> None:
+def test_each_trouble_is_on_the_page_on_troubles() -> None:
     """With its sentence and its remedy, as the code has them: ``make docs`` writes the table."""
-    page = (ROOT / "docs" / "operations.md").read_text()
+    page = (ROOT / "docs" / "troubles.md").read_text()
     told = re.findall(r"^\| `([a-z-]+)` \| (.*) \| (.*) \|$", page.partition("| trouble |")[2], re.MULTILINE)
     assert {name for name, _, _ in told} >= set(Trouble)
 
@@ -628,7 +628,7 @@ async def test_a_full_destination_holds_the_queue_and_its_own_is_full() -> None:
 
 @pytest.mark.parametrize("state", list(QueueState))
 def test_every_word_is_on_the_page_for_operators(state: QueueState) -> None:
-    page = (Path(__file__).parents[3] / "docs" / "operations.md").read_text()
+    page = (Path(__file__).parents[3] / "docs" / "waiting.md").read_text()
     assert re.search(rf"^\| `{state.value}` \|", page, re.MULTILINE)
 
 

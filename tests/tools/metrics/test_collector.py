@@ -18,7 +18,7 @@ from triack.base.errors import UsageError
 from triack.metrics import NodeCollector
 from triack.metrics.collector import FAMILIES, Durations
 
-PAGE = Path(__file__).parents[3] / "docs/operations.md"
+PAGE = Path(__file__).parents[3] / "docs/metrics.md"
 
 
 def registered(node: "triack.Node | triack.sync.SyncNode") -> CollectorRegistry:
