@@ -27,7 +27,7 @@ AWAY_SHARE = 600
 there, behind a network that loses nine of ten datagrams each way."""
 SPACING_MAX_NS = 1 * SECOND
 """Limit while calls are frequent: the first message passes at most a second and three round trips after an outage
-(docs/proof.md)."""
+(docs/proof-figures.md)."""
 SHARED_NS = SECOND // 16
 """By this the wait grows for each peer that is away: a node calls them sixteen times a second at most, all together, as
 each call makes new keys. Up to eight such peers are called as often as one."""

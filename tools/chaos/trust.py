@@ -1,6 +1,6 @@
 """Trust in a simulated world, with keys and permissions: changed while all run, and watched.
 
-A key is exchanged as docs/security.md says: its node answers with both, then the others learn the new one, then the old
+A key is exchanged as docs/keys.md says: its node answers with both, then the others learn the new one, then the old
 one goes, and no message may be lost. A host that revokes a peer has no session with it within a second, and no message
 of it in a queue, until it is trusted again; messages that the peer accepted meanwhile wait there.
 """

@@ -390,7 +390,7 @@ def test_a_destination_that_has_restarted_proves_what_it_says() -> None:
 
 
 def test_an_exchange_of_keys_loses_no_sealed_message() -> None:
-    """The ends exchange theirs one after the other, as docs/security.md says, while messages go on."""
+    """The ends exchange theirs one after the other, as docs/keys.md says, while messages go on."""
     net = sealed_line()
     a, b = net["a"], net["b"]
     sent = 0
