@@ -18,7 +18,6 @@ from triack.queues.mailboxes.lookup import Wanted
 from triack.queues.mailboxes.system_queues import SENT_JOURNAL, is_journal
 from triack.tools.commands.common import (
     Directory,
-    chosen_data,
     json_line,
     json_option,
     run,
@@ -27,6 +26,7 @@ from triack.tools.commands.common import (
 )
 from triack.tools.commands.visiting import Host, stats_of, visit
 from triack.tools.operate.amounts import age_of
+from triack.tools.operate.contexts import chosen_data
 
 __all__ = ["Place", "trace"]
 
