@@ -23,6 +23,7 @@ from triack.base.errors import NodeClosed, StoreDamaged, StoreError, TriackError
 from triack.base.names import check_name, check_queue
 from triack.base.units import SECOND, in_ns
 from triack.node.control import handover
+from triack.node.control.doors import DOORS
 from triack.node.control.server import ControlServer
 from triack.node.files import operator_log
 from triack.node.files.access import DEFAULT_SUITE, Access, Keyless, Secured
@@ -236,7 +237,7 @@ class Node(Verbs):
         self._routes = routes
         self.name = name
         self.settings = settings
-        self._platform = PLATFORM.get()
+        self._platform, self._doors = PLATFORM.get(), DOORS.get()
         self._data = data
         self._listen = listen
         self._log = log
@@ -417,7 +418,7 @@ class Node(Verbs):
         if self._data is None or self._at_rest or not self._platform.control_sockets:
             return None
         address = "" if endpoint is None else endpoint.address
-        control = ControlServer(self, self._data, address, self._platform.doors)
+        control = ControlServer(self, self._data, address, self._doors)
         try:
             await control.start()
         except (OSError, TriackError) as error:

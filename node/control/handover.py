@@ -18,10 +18,10 @@ from typing import TypeVar
 from triack.base.errors import StoreInUse, TriackError
 from triack.node.control import socket_file
 from triack.node.control.control_frames import Link, call_once, dial
+from triack.node.control.doors import DOORS
 from triack.node.files import operator_log
 from triack.node.files.notes import Note, read_note, read_signed_note, write_note
 from triack.node.files.ownership import why_refused
-from triack.node.shell.platform import PLATFORM
 
 __all__ = [
     "PASSING",
@@ -106,7 +106,7 @@ async def find(data: Path, told: Told = operator_log.warning) -> Link | None:
     here would keep it out. The file stays for the next process to remove: a live process may be out of our sight, with
     a ``/tmp`` of its own.
     """
-    if PLATFORM.get().doors is None and read_note(data, Served, told) is None:
+    if DOORS.get() is None and read_note(data, Served, told) is None:
         return None
     return await attempt(data, told) or await find_soon(data)
 
@@ -117,7 +117,7 @@ async def attempt(data: Path, told: Told = _tell_nobody) -> Link | None:
     Raises:
         TriackError: a process serves it, and does not accept.
     """
-    doors = PLATFORM.get().doors
+    doors = DOORS.get()
     if doors is not None:
         streams = doors.dial(data)
         return None if streams is None else Link(*streams)

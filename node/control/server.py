@@ -18,13 +18,13 @@ from triack.base.errors import NodeClosed, ProtocolError, StoreError, TriackErro
 from triack.base.reasons import DropReason
 from triack.node.control.calls import Calls
 from triack.node.control.control_frames import VERSION, Header, Link, words_of
+from triack.node.control.doors import Doors
 from triack.node.control.handover import PASSING, Served, publish, retract
 from triack.node.control.socket_file import check_peer, is_there, make_socket_path, remove
 from triack.node.files import operator_log
 from triack.node.files.notes import folder_of
 from triack.node.files.ownership import trusted_users
 from triack.node.handles.verbs import Verbs
-from triack.node.shell.platform import Doors
 
 __all__ = ["ControlServer", "converse"]
 

@@ -28,12 +28,7 @@ from triack.store.boot import boot_id
 from triack.store.store import PAGE_BYTES, STORE_FILES, Store
 from triack.transport.endpoint import NO_WAITS, Endpoint, Tls, Waits, open_endpoint
 
-__all__ = ["PLATFORM", "Accept", "Doors", "Log", "Platform", "Streams"]
-
-Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
-"""Of one end of a connection between two processes of a machine."""
-Accept = Callable[[asyncio.StreamReader, asyncio.StreamWriter], None]
-"""Takes the serving end of one."""
+__all__ = ["PLATFORM", "Log", "Platform"]
 
 
 class Log(Protocol):
@@ -44,16 +39,6 @@ class Log(Protocol):
 
     def close(self) -> None:
         """Finish the log."""
-
-
-class Doors(Protocol):
-    """How the processes of a simulated machine reach its nodes."""
-
-    def publish(self, data: Path, accept: Accept) -> Callable[[], None]:
-        """This process serves a data directory. Returns what ends that."""
-
-    def dial(self, data: Path) -> Streams | None:
-        """Connect to the process that serves a directory; None when none does."""
 
 
 class Platform:
@@ -68,11 +53,6 @@ class Platform:
     entropy = staticmethod(os.urandom)
     control_sockets = hasattr(asyncio, "start_unix_server")
     """Whether other processes of the machine can reach a node: by sockets of the file system, which Windows lacks."""
-
-    @property
-    def doors(self) -> Doors | None:
-        """What stands for control sockets in a simulation; None where they are real."""
-        return None
 
     def uptime(self) -> tuple[bytes, int]:
         """An id of the machine's boot, 16 bytes, zeros when unknown; and nanoseconds since then."""

@@ -184,8 +184,10 @@ def _probe_is_congestion(patch: Patch) -> None:
 def _reconnect(patch: Patch) -> None:
     handle_closed = Link.handle_closed
 
-    def never(self: Link, now_ns: int, **how: bool) -> None:
-        handle_closed(self, now_ns, **how)
+    def never(
+        self: Link, now_ns: int, *, unanswered: bool, idle: bool = False, not_stored: bool = False, silent: bool = False
+    ) -> None:
+        handle_closed(self, now_ns, unanswered=unanswered, idle=idle, not_stored=not_stored, silent=silent)
         self.retry_at_ns += (now_ns << self.patience._attempts) - now_ns
 
     patch.setattr(Link, "handle_closed", never)

@@ -10,6 +10,7 @@ from typing import Any, ParamSpec, Self, TypeVar
 from triack.base.checks import check_timeout
 from triack.base.errors import TriackError, UsageError, WaitTimeout
 from triack.base.printable import written
+from triack.node.control.doors import DOORS, Doors
 from triack.node.shell import platform as real
 from triack.node.shell.stats import NodeStats
 from triack.testing.errors import MachineCrashed
@@ -53,7 +54,7 @@ class Machine(Hardware):
         self.services: list[Service] = []
         self.processes: list[SimProcess] = []
         self.works: list[Work] = []
-        self._tokens: list[Token[real.Platform]] = []
+        self._tokens: list[tuple[Token[real.Platform], Token[Doors | None]]] = []
         self._process = self._boot()
 
     def _boot(self) -> SimProcess:
@@ -146,13 +147,15 @@ class Machine(Hardware):
 
     def __enter__(self) -> Self:
         self._check_up("open nodes")
-        self._tokens.append(real.PLATFORM.set(self._process))
+        self._tokens.append((real.PLATFORM.set(self._process), DOORS.set(self._process)))
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        real.PLATFORM.reset(self._tokens.pop())
+        platform, doors = self._tokens.pop()
+        real.PLATFORM.reset(platform)
+        DOORS.reset(doors)
 
     # ---- its life
 

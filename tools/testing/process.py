@@ -16,9 +16,9 @@ import apsw
 
 from triack.base.errors import TriackError, UsageError
 from triack.base.paths import UdpSockets
+from triack.node.control.doors import DOORS, Accept, Streams
 from triack.node.files.private_files import Files, MemoryFiles
 from triack.node.shell import platform as real
-from triack.node.shell.platform import Accept, Streams
 from triack.node.shell.stats import NodeStats
 from triack.node.shell.worker import Then, Worker
 from triack.store.store import Store
@@ -179,6 +179,7 @@ class SimProcess(Process, real.Platform):
         self.nodes: dict[str, Callable[[], NodeStats]] = {}
         self.context = contextvars.copy_context()
         self.context.run(real.PLATFORM.set, self)
+        self.context.run(DOORS.set, self)
         self.context.run(PROCESS.set, self)
         self._endpoints: list[SimEndpoint] = []
         self._workers: list[SimWorker] = []
@@ -266,11 +267,6 @@ class SimProcess(Process, real.Platform):
 
     # ---- nodes for other processes
 
-    @property
-    def doors(self) -> "SimProcess":
-        """It is its own."""
-        return self
-
     def publish(self, data: Path, accept: Accept) -> Callable[[], None]:
         """This process serves a data directory. Returns what ends that."""
         return self.machine.doors.publish(self, data, accept)
@@ -318,12 +314,15 @@ class SimProcess(Process, real.Platform):
 class Nowhere(real.Platform):
     """The machine of code that runs in a simulated world, but on none of its machines."""
 
-    @property
-    def doors(self) -> NoReturn:
+    def publish(self, data: Path, accept: Accept) -> NoReturn:  # noqa: ARG002 - as the doors of a machine
+        """Refused: raises UsageError."""
+        self.dial(data)
+
+    def dial(self, data: Path) -> NoReturn:
         """Refused: raises UsageError."""
         raise UsageError(
-            "connect to a node: this code runs on no machine of the simulated world; start it with machine.start(...) "
-            "or machine.run(...)"
+            f"connect to the node of {data}: this code runs on no machine of the simulated world; start it with "
+            "machine.start(...) or machine.run(...)"
         )
 
     def worker(self) -> Worker:

@@ -16,6 +16,7 @@ from triack.base.log_lines import segments_in
 from triack.base.names import check_name, what_else
 from triack.base.printable import written
 from triack.base.units import SECOND
+from triack.node.control.doors import DOORS
 from triack.node.shell.platform import PLATFORM
 from triack.testing.check import check_logs
 from triack.testing.databases import watching_databases
@@ -65,7 +66,9 @@ class World(Ground):
         self.loop.on_stuck = self._be_stuck
         self.loop.on_too_much = self._end_test
         self.loop.threads.on_late = self._be_late
-        self.context.run(PLATFORM.set, Nowhere())
+        nowhere = Nowhere()
+        self.context.run(PLATFORM.set, nowhere)
+        self.context.run(DOORS.set, nowhere)
         self._machines: dict[str, Machine] = {}
         self._test: asyncio.Task[Any] | None = None
         self._verdict: Exception | None = None
