@@ -172,8 +172,10 @@ def _judge_missing(
     """Find what a node did with messages and did not tell of."""
     for (sequence, number), rows in asked.items():
         receiver = incoming.sequences.get(sequence)
-        if receiver is None or not _is_here(it.node == it.origin, receiver, number) or number in given_up(sequence):
+        if receiver is None or not _is_here(it.node == it.origin, receiver, number):
             continue
+        if number in given_up(sequence) and number not in receiver.out.any:
+            continue  # nobody was handed it: a commit may have passed over it
         for _, place, count, acks in rows:
             for message in range(place, place + count):
                 for evidence in _untold(it, receiver, (sequence, number, message), acks):
