@@ -2,7 +2,7 @@
 
 A cause is looked at when its record is read, if the same node must have shown it before; with the node's next moment,
 where one commit holds both, in any order; and at the end, where any node may show it. Facts are kept as ranges of
-packets, and so is all that waits for the end but the records of single words, as order acks are.
+packets; of what waits for the end, such as single order acks, the places of the records.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from triack.tools.replay.causes.cause import HERE, NOW, Cause, Fact, spans_of
 from triack.tools.replay.causes.table import CAUSES_NAMED, CAUSES_OF, FACTS_BY
@@ -18,6 +18,9 @@ from triack.tools.replay.checks.findings import Due, LaneReporter, Output, Recor
 from triack.tools.replay.log.ranges import RangeSet, Span
 
 __all__ = ["Causes", "Sides"]
+
+PLACE: Final = ("node", "incarnation", "n", "wall_ns")
+"""What is kept of a record until the end: there may be one for each order ack."""
 
 
 class Sides(NamedTuple):
@@ -36,7 +39,7 @@ class Book:
         facts: packets, by the words of a fact and the sequence.
         passing: the same of what is true at that moment alone.
         moment: records of this moment, each with the evidence of a cause.
-        words: records whose cause any node may show, by its evidence, and their sequence and packets.
+        words: the places of records whose cause any node may show, by its evidence, and their sequence and packets.
     """
 
     __slots__ = ("at_ns", "facts", "moment", "passing", "words")
@@ -46,7 +49,7 @@ class Book:
         self.facts: dict[tuple[str, int], RangeSet] = {}
         self.passing: dict[tuple[str, int], RangeSet] = {}
         self.moment: list[tuple[str, Record]] = []
-        self.words: dict[tuple[str, int, int, int], Record] = {}
+        self.words: dict[tuple[str, int, int, int], tuple[object, ...]] = {}
 
 
 class Causes(LaneReporter):
@@ -82,8 +85,9 @@ class Causes(LaneReporter):
             elif cause.where == NOW:
                 self._now(record).moment.append((cause.evidence, record))
             else:
+                words, place = self._books[record["node"]].words, tuple(record[name] for name in PLACE)
                 for span in spans_of(record):
-                    self._books[record["node"]].words.setdefault((cause.evidence, record["sequence"], *span), record)
+                    words.setdefault((cause.evidence, record["sequence"], *span), place)
 
     def note(self, record: Record) -> None:
         """Keep what causes may need."""
@@ -151,7 +155,8 @@ class Causes(LaneReporter):
             self._judge_moment(book, sides)
             for key in [key for key in book.words if not self._unproven(key, sides)]:
                 del book.words[key]
-            for key, record in book.words.items():
+            for key, place in book.words.items():
+                record: Record = dict(zip(PLACE, place, strict=True))
                 for low, high in self._unproven(key, sides):
                     cause = CAUSES_NAMED[key[0]]
                     self._at(record, cause.check, *key[:2], *takers(record), number=low, last=high)
