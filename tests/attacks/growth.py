@@ -297,9 +297,11 @@ OTHERS = {
         node/files/tls_files.py TlsFiles _paths
         queues/mailboxes/local_queues.py LocalQueues windows _declared
         queues/node_settings.py Limits queue_quota queue_journal
-        queues/node_settings.py NodeSettings queue_redelivery topics
+        node/forwarding.py Forwarding _running
+        queues/node_settings.py NodeSettings queue_redelivery topics forwards
         queues/pauses.py Pauses by_name
-        queues/routes.py Routes _exact _by_via _patterns
+        queues/routes.py Routes _exact _by_via _patterns choices
+        queues/ways.py Ways news
         queues/set_quotas.py SetQuotas by_name
         queues/sync_links.py SyncLinks _links
         transport/enrolment.py EnrolmentServer _pairs
@@ -400,7 +402,7 @@ OTHERS = {
         node/shell/stats.py QueueStats holders by_priority
         node/shell/stats.py HistogramStats bounds_s counts
         node/shell/stats.py NodeStats queues outgoing links sessions drops closes rollbacks dead_letters holds transit
-        node/shell/stats.py NodeStats topics subscriptions declined_letters admin_acks troubles acks tier_resends
+        node/shell/stats.py NodeStats topics subscriptions declined_letters admin_acks troubles acks tier_resends ways
         node/shell/stream_stats.py StreamsStats outgoing incoming transit
         node/shell/topic_stats.py TopicStats subscriptions
     """,
@@ -421,7 +423,7 @@ OTHERS = {
         queues/manager/publish_windows.py PublishWindows _refused closings
         queues/streams/accepted_keys.py AcceptedKeys _by_name _by_ordinal _by_stream _unpacked
         queues/streams/departure_records.py DepartureRecords topics
-        queues/streams/outbox.py Outbox _queues _by_number unpacked _wanting
+        queues/streams/outbox.py Outbox _queues _by_number unpacked wanting
         queues/streams/outgoing_stream.py OutgoingStream readers pending _blocks
         queues/streams/retirement.py Retirement _sequences _numbers _free _drained _torn _idle _pressed _crowded _ended
         queues/streams/retirement.py Retirement _relayed_ends _near
@@ -431,6 +433,7 @@ OTHERS = {
         session/congestion/send_window.py SendWindow _packets _lost _in_flight _sendings
     """,
     "what programs of this node hold, ask for and wait for": """
+        node/forwarding.py _Forwarder _ahead
         node/client/client.py Client _handlers
         node/client/client_transaction.py ClientTransaction _classes _state _expected _last
         node/control/intake.py Chunk lines

@@ -27,6 +27,7 @@ REJECTIONS: Final = tuple(reason for reason in (*FOR_EVER, "stale-sequence") if 
 
 ARRIVED: Final = Fact("it has arrived", (Some("packet_received"),), "receivers", ("arrived",))
 HANDED: Final = Fact("it was handed out", (Some("handed"),), "receivers", ("out.any", "out.chosen"))
+RECOVERED: Final = Fact("a process that died had handed it out", (Some("settled", {"recovered": (True,)}),))
 SETTLED: Final = Fact("its reader was done with it", (Some("settled"),), "receivers", ("settling.done",))
 EXPIRED: Final = Fact("it has expired in its queue", (Some("expired"),))
 PURGED: Final = Fact("it was purged from its queue", (Some("purged"),))
@@ -111,7 +112,7 @@ CAUSES: Final[tuple[Cause, ...]] = (
         "journal_early", "copied as sent, and no acknowledgement had freed it",
     ),
     Cause(
-        Some("journaled", {"kept": (True,)}, but={"queue": ("$journal",)}), (HANDED,), NOW,
+        Some("journaled", {"kept": (True,)}, but={"queue": ("$journal",)}), (HANDED, RECOVERED), NOW,
         "journal_early", "copied as taken from its queue, and nobody had been handed it",
     ),
     # Words of a destination, and what relays make of them.
