@@ -41,7 +41,17 @@ class Departing:
         path_size: says what fits a datagram.
     """
 
-    __slots__ = ("_ack_sender", "_asked", "_path_size", "_probing", "_rtt", "_share", "_timers", "_window")
+    __slots__ = (
+        "_ack_sender",
+        "_asked",
+        "_asked_bytes",
+        "_path_size",
+        "_probing",
+        "_rtt",
+        "_share",
+        "_timers",
+        "_window",
+    )
 
     def __init__(
         self,
@@ -60,8 +70,9 @@ class Departing:
         self._rtt = rtt
         self._timers = timers
         self._path_size = path_size
-        # The packet that asked last; its ack opens a full window, as long as it is on its way.
+        # The packet that asked last, and what was in flight with it, which its ack may free.
         self._asked: SessionPacket | None = None
+        self._asked_bytes = 0
 
     def next_packet(self, now_ns: int) -> SessionPacket | None:
         """The packet that leaves now, or None; if the pacer holds it back, a timer is set."""
@@ -125,12 +136,11 @@ class Departing:
             spare_bytes=spare_bytes,
             ack_requested=self._asks_of_window,
         )
-        is_asked = self._asked is not None and self._asked.state is PacketState.IN_FLIGHT
-        waits = spent or (not is_asked and self.stands_still)
+        waits = spent or (self.stands_still and not self._is_asked)
         at_once = probes or last.sends > 1 or (waits and not self.peer_acks)
         ack_requested = Ask.AT_ONCE if at_once else last.ack_requested
         if at_once:
-            self._asked = last
+            self._asked, self._asked_bytes = last, self._window.in_flight_bytes
         self._probing.last_asked = ack_requested
         return ack_requested
 
@@ -145,6 +155,14 @@ class Departing:
             return 1
         early = min(self._ack_sender.terms.count or 0, EARLY_PACKETS)
         return EARLY_ASKS if self._window.cumulative < early else ASKS
+
+    @property
+    def _is_asked(self) -> bool:
+        """Whether the first ack, which was asked for, will open the window for all that waits."""
+        window, asked = self._window, self._asked
+        if window.acked_order or asked is None or asked.state is not PacketState.IN_FLIGHT:
+            return False
+        return window.unsent_bytes <= self._asked_bytes
 
     @property
     def stands_still(self) -> bool:
