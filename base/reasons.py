@@ -346,7 +346,7 @@ class Trouble(StrEnum):
     SUSPENDED = (
         "suspended",
         "nothing is exchanged with {about}: {detail}",
-        "find out which store is the newest and run it alone, as the guide says of copies of a data directory",
+        "find out which store is the newest and run it alone: triack help guide, copies of a data directory",
     )
     # There is no room.
     QUEUE_FULL = (

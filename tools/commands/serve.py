@@ -109,7 +109,7 @@ def serve(
     through it. Without --queue, a queue is made when the first message for it arrives. With --metrics it prints
     "metrics URL" next. With --json it prints an object with "listening", "name", "node_id" and, if asked for, "metrics"
     instead, and log lines are JSON. Under systemd it says when it is ready, when it stops, and, with WatchdogSec=, that
-    its store works.
+    its store works. `triack help log-lines` explains each line of its log, `triack help operations` what else to watch.
     """
     if as_json:
         log_in_json()

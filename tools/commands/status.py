@@ -51,8 +51,9 @@ class OnTheWay:
 def status(*, data: Path, as_json: bool, watch_s: float | None, sort: str) -> int:
     """Show how a node is: whether a process runs it, its links, its disk, what is unread, and what is wrong.
 
-    Each trouble has a line with what is wrong and one with what to do. With --json it is one object that has all that
-    `node.stats()` counts, by the same names. The exit code is 0 while a process runs the node, and 3 when none does.
+    Each trouble has a line with what is wrong and one with what to do; `triack help troubles` says more. With --json it
+    is one object that has all that `node.stats()` counts, by the same names (`triack help metrics`). The exit code is 0
+    while a process runs the node, and 3 when none does.
     """
 
     async def work(node: Host) -> int:
