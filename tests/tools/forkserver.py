@@ -154,11 +154,11 @@ def _serve(asked: socket.socket) -> list[str]:
     """Fork for each request. Returns in each child, with its arguments."""
     running: dict[int, tuple[int, socket.socket]] = {}
     while True:
-        ready, _, _ = select.select([asked.fileno(), *running, *(news for _, news in running.values())], [], [])
-        for pid, news in running.values():
-            if news in ready:  # what typed the command is gone, as `kill -9` leaves it no time to pass a signal on
-                os.kill(pid, signal.SIGKILL)
-                os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+        typed = {news.fileno(): pid for pid, news in running.values()}
+        ready, _, _ = select.select([asked.fileno(), *running, *typed], [], [])
+        for gone in typed.keys() & set(ready):  # `kill -9` leaves what typed a command no time to pass a signal on
+            os.kill(typed[gone], signal.SIGKILL)
+            os.waitid(os.P_PID, typed[gone], os.WEXITED | os.WNOWAIT)
         for ended in running.keys() & set(ready):
             pid, news = running.pop(ended)
             os.close(ended)
