@@ -225,7 +225,7 @@ def test_a_queue_that_does_not_exist_is_reported(tmp_path: Path, through: str) -
         (["serve", "--name", "x", "--window", "0"], 2, "--window: session.max_unacked_packet: must be 1 to 65535"),
         (["receive", "a queue", "--insecure"], 2, "' ' is not a letter"),
         (["receive", "q", "--count", "0"], 2, "0 is not in the range"),
-        (["dance"], 2, "no such command dance; see triack --help"),
+        (["zzyzx"], 2, "no such command zzyzx; see triack --help"),
         (["queue"], 2, "Missing command; see triack queue --help"),
         (["trust"], 2, "Missing command; see triack trust --help"),
         (["enrol"], 2, "Missing command; see triack enrol --help"),
