@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from triack.node.handles.transaction import Transaction
     from triack.node.node import Node
     from triack.node.node import open_node as open
+    from triack.node.shell.bridge_stats import BridgeStats
     from triack.node.shell.enrolling import EnrolledPeer, OpenInvitation
     from triack.node.shell.link_events import Events
     from triack.node.shell.outgoing_message import MessageProperties
@@ -202,6 +203,7 @@ __all__ = [
     "Transaction",
     "TransitStats",
     "TransitStreamStats",
+    "BridgeStats",
     "TroubleStats",
     "WayChanged",
     "WayStats",
@@ -302,6 +304,7 @@ _HOMES = {
     "Transaction": "triack.node.handles.transaction:Transaction",
     "TransitStats": "triack.node.shell.stats:TransitStats",
     "TransitStreamStats": "triack.node.shell.stream_stats:TransitStreamStats",
+    "BridgeStats": "triack.node.shell.bridge_stats:BridgeStats",
     "TroubleStats": "triack.node.shell.troubles:TroubleStats",
     "connect": "triack.node.client.client:connect_to",
     "msmq_name": "triack.queues.format_names:msmq_name",

@@ -390,6 +390,18 @@ class Trouble(StrEnum):
         "raise max_streams and limits.peer_memory_bytes, or use fewer queues at a time",
     )
 
+    # A bridge to a broker.
+    BROKER_AWAY = (
+        "broker-away",
+        "bridge {about} is not connected to its broker: {detail}",
+        "start the broker, or correct [[bridges]] and triack reload; what is for it waits, here and there",
+    )
+    BRIDGE_WAITS = (
+        "bridge-waits",
+        "bridge {about} can pass on nothing: {detail}",
+        "mend what it waits for; the broker keeps what is not taken yet",
+    )
+
     def say(self, about: str, detail: str = "") -> str:
         """The sentence about one peer, host or queue."""
         return self.sentence.format(about=about, detail=detail)

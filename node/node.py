@@ -6,7 +6,7 @@ import os
 import random
 import time
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from triack.node.config.config import Config, Sources
     from triack.node.config.reload import Reload
 
-__all__ = ["Node", "open_configured", "open_node", "port_of", "rows_read"]
+__all__ = ["Node", "on_reload", "open_configured", "open_node", "port_of", "rows_read"]
 
 
 class _Unsaid(Enum):
@@ -566,6 +566,12 @@ async def _never() -> bool:
 def rows_read(node: Node) -> int:
     """How many rows of its store a node that starts has read, for those who wait: it grows until the node is open."""
     return node._reading.rows  # noqa: SLF001 - no verb
+
+
+def on_reload(node: Node, call: "Callable[[Config], None]") -> None:
+    """Have a call made after each reading of the settings; for the tools that serve a node with a configuration."""
+    assert node._reload is not None, "it has one"  # noqa: SLF001 - no verb
+    node._reload.on_change = call  # noqa: SLF001 - no verb
 
 
 def port_of(node: Node) -> EngineHandle:

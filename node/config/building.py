@@ -1,12 +1,13 @@
 """Settings of a node from what was said, over those of a policy; every mistake is noted, with its place."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
 from functools import cache
 from typing import Any, TypeVar, get_type_hints
 
 from triack.base.errors import TriackError, UsageError
 from triack.base.names import check_name, check_queue, nearest
+from triack.node.config.bridge_table import BridgeTable
 from triack.node.config.keys import KeyPath, NodeTable, part_of
 from triack.node.config.layers import Layers
 from triack.node.files.access import SUITES
@@ -15,7 +16,7 @@ from triack.queues.node_settings import Forward, NodeSettings, Topic, check_root
 from triack.queues.routes import Route, check_routes
 from triack.transport.address import Address, Destination
 
-__all__ = ["build_node_table", "build_peers", "build_routes", "build_settings", "find_policy"]
+__all__ = ["build_bridges", "build_node_table", "build_peers", "build_routes", "build_settings", "find_policy"]
 
 T = TypeVar("T")
 
@@ -209,24 +210,44 @@ def build_peers(layers: Layers) -> dict[str, str]:
     return {name: address for address, name in owners.items()}
 
 
-def build_routes(layers: Layers) -> tuple[Route, ...]:
-    """The routes, in their order."""
-    found: list[Route] = []
-    for number in sorted({int(path[1]) for path in layers.said if path[0] == "routes"}):
-        table = ("routes", str(number))
-        said = {it.name: layers.said.get((*table, it.name)) for it in fields(Route)}
-        fields_ = {name: it.value for name, it in said.items() if it is not None}
-        missing = [name for name in ("to", "via") if name not in fields_]
+def build_bridges(layers: Layers) -> tuple[BridgeTable, ...]:
+    """The bridges, in their order."""
+    found: dict[str, BridgeTable] = {}
+    for number, bridge in _numbered(layers, "bridges", BridgeTable, ("name", "mqtt")):
+        if bridge.name in found:
+            path = ("bridges", number, "name")
+            layers.problem(layers.said[path].where, path, f"there is another bridge {bridge.name}")
+        for name in ("password_file", "tls_ca"):
+            if path_ := getattr(bridge, name):
+                changed: dict[str, Any] = {name: str(layers.said["bridges", number, name].base / path_)}
+                bridge = replace(bridge, **changed)  # noqa: PLW2901 - the same one, with its files where they are
+        found[bridge.name] = bridge
+    return tuple(found.values())
+
+
+def _numbered(layers: Layers, name: str, kind: Callable[..., T], needed: tuple[str, str]) -> Iterator[tuple[str, T]]:
+    """The tables of a list, in their order: the number and the object of each that has no mistake."""
+    of_table: Any = kind
+    for number in sorted({int(path[1]) for path in layers.said if path[0] == name}):
+        table = (name, str(number))
+        said = {it.name: layers.said.get((*table, it.name)) for it in fields(of_table)}
+        fields_ = {key: it.value for key, it in said.items() if it is not None}
+        missing = [key for key in needed if key not in fields_]
         try:
             if not missing:
-                found.append(Route(**fields_))
+                yield str(number), kind(**fields_)
         except UsageError as error:
-            name, why = _refused("Route", str(error))
-            if name not in fields_:
-                name, why = "via", str(error)
-            layers.problem(layers.said[*table, name].where, (*table, name), why)
-        for name in missing:
-            layers.problem(layers.first_place(table), table, f"{name} is missing")
+            key, why = _refused(of_table.__name__, str(error))
+            if key not in fields_:
+                key, why = needed[1], str(error)
+            layers.problem(layers.said[*table, key].where, (*table, key), why)
+        for key in missing:
+            layers.problem(layers.first_place(table), table, f"{key} is missing")
+
+
+def build_routes(layers: Layers) -> tuple[Route, ...]:
+    """The routes, in their order."""
+    found = [route for _, route in _numbered(layers, "routes", Route, ("to", "via"))]
     if found:
         _checked(layers, ("routes",), layers.first_place(("routes",)), lambda: check_routes("the file", found))
     return tuple(found)

@@ -13,7 +13,15 @@ from typing import Any, NamedTuple
 
 from triack.base.errors import ConfigError
 from triack.base.names import TOPIC_PREFIX
-from triack.node.config.building import build_node_table, build_peers, build_routes, build_settings, find_policy
+from triack.node.config.bridge_table import BridgeTable
+from triack.node.config.building import (
+    build_bridges,
+    build_node_table,
+    build_peers,
+    build_routes,
+    build_settings,
+    find_policy,
+)
 from triack.node.config.keys import KEYS, NAMED, Key, KeyPath, NodeTable, written_path
 from triack.node.config.layers import Layers, Said
 from triack.queues.node_settings import Forward, NodeSettings
@@ -47,6 +55,7 @@ class Config:
         settings: all other settings.
         policy: the name of the policy below them, in capital letters; empty for none.
         said: each value that was given.
+        bridges: the bridges, in their order.
     """
 
     node: NodeTable
@@ -55,6 +64,7 @@ class Config:
     settings: NodeSettings
     policy: str
     said: Mapping[KeyPath, Said]
+    bridges: tuple[BridgeTable, ...] = ()
 
     def rows(self) -> Iterator[Row]:
         """Every setting in force; of optional parts that are not in use, nothing."""
@@ -71,7 +81,7 @@ class Config:
         if path[0] == "queues" or (path[0] == "topics" and len(path) > TOPIC_KEY):
             return path[:-1] in tables
         part = self.settings
-        for name in path[:-1] if path[0] not in ("node", "peers", "routes", "topics") else ():
+        for name in path[:-1] if path[0] not in ("node", *NAMED) else ():
             part = getattr(part, name)
             if part is None:
                 return False
@@ -81,8 +91,8 @@ class Config:
         """The value in force of a key."""
         if path[0] == "peers":
             return self.peers.get(path[1])
-        if path[0] == "routes":
-            return getattr(self.routes[int(path[1])], path[2])
+        if path[0] in ("routes", "bridges"):
+            return getattr((self.routes if path[0] == "routes" else self.bridges)[int(path[1])], path[2])
         if path[0] in ("queues", "topics"):
             return getattr(self._named(path), path[-1])
         if path[0] == "node":
@@ -148,7 +158,8 @@ class Sources:
         layers.add_arguments(self.arguments)
         policy = find_policy(layers)
         node, peers, routes = build_node_table(layers), build_peers(layers), build_routes(layers)
-        config = Config(node, peers, routes, build_settings(layers, policy), policy, layers.said)
+        bridges = build_bridges(layers)
+        config = Config(node, peers, routes, build_settings(layers, policy), policy, layers.said, bridges)
         if layers.problems:
             raise ConfigError("\n".join(layers.problems))
         return config

@@ -15,6 +15,7 @@ from itertools import takewhile
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+from triack.node.config.bridge_table import BridgeTable
 from triack.node.config.quantities import SECONDS, SIZES
 from triack.node.files.access import DEFAULT_SUITE
 from triack.queues.node_settings import Forward, Journal, NodeSettings, Quota, Redelivery, Topic
@@ -24,6 +25,7 @@ from triack.queues.stages import Stage, StageName
 __all__ = [
     "KEYS",
     "NAMED",
+    "NUMBERED",
     "SECTIONS",
     "Key",
     "KeyPath",
@@ -42,8 +44,10 @@ KeyPath = tuple[str, ...]
 """The tables, from the outermost on, and the name of a key."""
 
 
-NAMED = ("queues", "topics", "peers", "routes")
-"""The tables that hold one table for each queue, root of topics, peer or route."""
+NUMBERED = ("routes", "bridges")
+"""The tables that are lists, whose tables have numbers for names."""
+NAMED = ("queues", "topics", "peers", *NUMBERED)
+"""The tables that hold one table for each queue, root of topics, peer, route or bridge."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +162,7 @@ _ABOUT: Mapping[KeyPath, str] = {
         "*",
     ): "One route: messages for the nodes `to` go by the peer `via`, or the first of several that answers. The first "
     "route that fits counts.",
+    ("bridges", "*"): "One bridge between this node and a broker of MQTT, which `triack serve` runs.",
 }
 """The tables, in the order in which pages and files show them. One that is not here comes last."""
 
@@ -225,6 +230,7 @@ def _all_keys() -> dict[KeyPath, Key]:
         *_keys_of(Topic, ("topics", "*"), Topic()),
         *_keys_of(PeerTable, ("peers", "*"), PeerTable()),
         *_keys_of(Route, ("routes", "*"), Route("*", "hub")),
+        *_keys_of(BridgeTable, ("bridges", "*"), BridgeTable("broker", "mqtt://localhost", take=["# -> broker"])),
     ]
     order = list(dict.fromkeys([*_ABOUT, *(key.path[:-1] for key in found)]))
     return {key.path: key for key in sorted(found, key=lambda key: order.index(key.path[:-1]))}
@@ -243,7 +249,7 @@ def key_at(path: KeyPath) -> Key | None:
 
 
 def generalised(path: KeyPath) -> KeyPath:
-    """The same path with a star for the name of a queue or peer, or for the number of a route."""
+    """The same path with a star for the name of a queue or peer, or for the number of a route or bridge."""
     return (path[0], "*", *path[2:]) if len(path) > 1 and path[0] in NAMED else path
 
 

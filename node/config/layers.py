@@ -11,7 +11,7 @@ from typing import Any
 from triack.base.errors import ConfigError
 from triack.base.names import composed, nearest
 from triack.base.printable import printable
-from triack.node.config.keys import KEYS, SECTIONS, KeyPath, generalised, key_at, written_path
+from triack.node.config.keys import KEYS, NUMBERED, SECTIONS, KeyPath, generalised, key_at, written_path
 from triack.node.config.lines import line_too_deep, lines_of
 from triack.node.config.values import read_value, shown
 from triack.node.files.ownership import read_named
@@ -24,14 +24,14 @@ BETWEEN = "__"
 """Between the parts of a path in the name of a variable; names of keys have single underscores."""
 CONFIG_VARIABLE = "TRIACK_CONFIG"
 """Names the file."""
-ROUTE_PARTS = 3
-"""``routes``, a number, and a key."""
+NUMBERED_PARTS = 3
+"""``routes`` or ``bridges``, a number, and a key."""
 FILE_BYTES_MAX = 1024 * 1024
 """More than ten thousand queues take; a file that is longer is not the one that was meant."""
 PROBLEMS_MAX = 100
 """More than a person mends before the next look; each may cost a search for the name that was meant."""
-_ROUTE = re.compile(r"0|[1-9][0-9]{0,5}")
-"""The number of a route; a file has room for fewer than a million."""
+_NUMBER = re.compile(r"0|[1-9][0-9]{0,5}")
+"""Of a route or bridge; a file has room for fewer than a million."""
 _PLACE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 _TRUST = (
     "keys",
@@ -177,7 +177,7 @@ class Layers:
     def _take(self, path: KeyPath, raw: object, where: str, base: Path, *, from_text: bool = False) -> None:
         path = tuple(map(composed, path))
         key = key_at(path)
-        if key is None or (path[0] == "routes" and not _ROUTE.fullmatch(path[1])):
+        if key is None or (path[0] in NUMBERED and not _NUMBER.fullmatch(path[1])):
             self.problem(where, path, _why_unknown(path, raw))
             return
         try:
@@ -203,7 +203,7 @@ def _leaves(table: Mapping[str, Any], before: KeyPath = ()) -> Iterator[tuple[Ke
     """Everything in a table that is no table itself, by path; and tables that have the place of a value."""
     for name, value in table.items():
         path = (*before, name)
-        if path == ("routes",) and isinstance(value, list):
+        if len(path) == 1 and path[0] in NUMBERED and isinstance(value, list):
             yield from _leaves({str(index): one for index, one in enumerate(value)}, path)
         elif isinstance(value, dict) and value and key_at(path) is None:
             yield from _leaves(value, path)
@@ -222,8 +222,8 @@ def _is_section(path: KeyPath) -> bool:
 def _why_unknown(path: KeyPath, raw: object) -> str:
     """The cause, and the name that the writer most likely meant."""
     table, name = path[:-1], path[-1]
-    if path[0] == "routes" and (len(path) < ROUTE_PARTS or not _ROUTE.fullmatch(path[1])):
-        return "write each route as a table of its own, [[routes]]"
+    if path[0] in NUMBERED and (len(path) < NUMBERED_PARTS or not _NUMBER.fullmatch(path[1])):
+        return f"write each {path[0].removesuffix('s')} as a table of its own, [[{path[0]}]]"
     if table[:1] == ("peers",) and name in _TRUST:
         return "keys and permissions of peers are in trust.json alone: use triack trust"
     if _is_section(path):

@@ -5,7 +5,7 @@ node is in force at once, and the rest is named.
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from triack.base.errors import ConfigError, IdentityError, NotLoopback
@@ -22,6 +22,7 @@ _TABLES = (
     ("topics",),
     ("peers",),
     ("routes",),
+    ("bridges",),
     ("redelivery",),
     ("limits", "quota"),
     ("limits", "dead_letters"),
@@ -64,11 +65,13 @@ class Reload:
     Attributes:
         sources: as given.
         running: what is in force now.
+        on_change: called with what is in force after each reading, for those who run the bridges.
     """
 
     def __init__(self, sources: Sources, running: Config) -> None:
         self.sources = sources
         self.running = running
+        self.on_change: Callable[[Config], None] = lambda _config: None
         self._turn = asyncio.Lock()
 
     async def take_up(self, port: EngineHandle) -> Reloaded:
@@ -92,6 +95,7 @@ class Reload:
             await port.set_routes(change.config.routes)
             port.change_settings(change.config.settings)
             self.running = change.config
+            self.on_change(change.config)
         operator_log.info(f"{file} read again, in force: {', '.join(change.in_force) or 'no change'}", node=port.name)
         if change.needs_restart:
             left = ", ".join(change.needs_restart)
@@ -141,4 +145,4 @@ def _mixed(running: Config, fresh: Config) -> Config:
     )
     said = {path: it for path, it in running.said.items() if not may_change(path)}
     said |= {path: it for path, it in fresh.said.items() if may_change(path)}
-    return Config(running.node, fresh.peers, fresh.routes, settings, running.policy, said)
+    return Config(running.node, fresh.peers, fresh.routes, settings, running.policy, said, fresh.bridges)

@@ -30,8 +30,8 @@ class Reloading(ABC):
         """Read the file of settings again, and take up what can change in a running node.
 
         These are quotas, the reserve of the disk, the waits of messages that failed, the queues that are passed on,
-        addresses of peers and routes. The result names everything else that has changed in the file: it is in force
-        after a restart.
+        addresses of peers, routes and bridges. The result names everything else that has changed in the file: it is in
+        force after a restart.
 
         Returns:
             The keys that have changed.

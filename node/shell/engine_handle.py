@@ -35,6 +35,7 @@ from triack.base.units import SECOND
 from triack.node.files import operator_log
 from triack.node.files.access import Access
 from triack.node.files.trust import TrustFile
+from triack.node.shell.bridge_stats import BridgeStats
 from triack.node.shell.driver import Driver
 from triack.node.shell.enrolling import Enrolling
 from triack.node.shell.holding import WORKING, Holding
@@ -145,6 +146,8 @@ class EngineHandle:
         self._driver = driver
         self.clock = platform.monotonic_ns
         self.holding = Holding()
+        # Those that this process runs, by name: what each says of itself.
+        self.bridges: dict[str, Callable[[], BridgeStats]] = {}
         self.dropped: list[tuple[Mailbox, Lease, Redelivery | None]] = []
         self._access = access
         self._fixed_queues = fixed_queues
@@ -942,7 +945,8 @@ class EngineHandle:
 
     def stats(self) -> NodeStats:
         """See ``Node.stats``."""
-        return gather(self._engine, self._driver.drops, self._driver.disk, self.holding, self.clock())
+        bridges = [row() for row in self.bridges.values()]
+        return gather(self._engine, self._driver.drops, self._driver.disk, self.holding, self.clock(), bridges)
 
     async def ping(self, peer: str, timeout: float) -> PingAnswer:
         """See ``Node.ping``."""

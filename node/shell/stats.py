@@ -16,6 +16,7 @@ from triack.base.paths import address_in
 from triack.base.reasons import HoldReason
 from triack.base.survival import Survives
 from triack.base.units import SECOND
+from triack.node.shell.bridge_stats import BridgeStats, find_bridge_troubles
 from triack.node.shell.holding import HeldPacket, Holding, Reader
 from triack.node.shell.queue_states import (
     QueueState,
@@ -389,6 +390,7 @@ class NodeStats:
         ways: the routes that have several neighbours, and which of these is in use.
         declined_letters: messages that ended without a dead letter, as their senders want none, by reason.
         admin_acks: administration messages that this node has queued since it started, by class.
+        bridges: the bridges to brokers that the process of the node runs.
     """
 
     queues: dict[str, QueueStats]
@@ -417,9 +419,17 @@ class NodeStats:
     tier_resends: dict[str, int] = field(default_factory=dict)
     streams: StreamsStats = field(default_factory=StreamsStats)
     ways: list[WayStats] = field(default_factory=list)
+    bridges: list[BridgeStats] = field(default_factory=list)
 
 
-def gather(engine: Engine, drops: Mapping[str, int], disk: DiskFigures, holding: Holding, now_ns: int) -> NodeStats:
+def gather(
+    engine: Engine,
+    drops: Mapping[str, int],
+    disk: DiskFigures,
+    holding: Holding,
+    now_ns: int,
+    bridges: list[BridgeStats],
+) -> NodeStats:
     """Gather the statistics of an engine.
 
     Args:
@@ -428,6 +438,7 @@ def gather(engine: Engine, drops: Mapping[str, int], disk: DiskFigures, holding:
         disk: how long the jobs of its store take.
         holding: the readers that have messages in hand.
         now_ns: the monotonic clock.
+        bridges: what the bridges of this process say of themselves.
     """
     dropped = Counter({str(reason): count for reason, count in engine.drops.items()})
     dropped.update(drops)
@@ -462,7 +473,7 @@ def gather(engine: Engine, drops: Mapping[str, int], disk: DiskFigures, holding:
         store_low=engine.inbox.admission.store_low,
         room_bytes=engine.inbox.admission.room_bytes,
         survives=engine.settings.survives,
-        troubles=find_troubles(engine, now_ns),
+        troubles=[*find_troubles(engine, now_ns), *find_bridge_troubles(bridges)],
         store_busy_s=None if disk.began_ns is None else (now_ns - disk.began_ns) / SECOND,
         commit_time=_histogram(disk.commits),
         ack_latency=_histogram(engine.outbox.latency.durations),
@@ -475,6 +486,7 @@ def gather(engine: Engine, drops: Mapping[str, int], disk: DiskFigures, holding:
             for it in engine.routes.all
             if (choice := engine.routes.choice_of(it)) is not None
         ],
+        bridges=bridges,
     )
 
 
@@ -508,6 +520,7 @@ def describe_stats(stats: NodeStats) -> dict[str, Any]:
     found["sessions"] = [_describe_session(session) for session in stats.sessions]
     found["ways"] = [_fields(it) for it in stats.ways]
     found["troubles"] = [_fields(trouble) for trouble in stats.troubles]
+    found["bridges"] = [_fields(bridge) for bridge in stats.bridges]
     found["streams"] = describe_streams(stats.streams)
     found |= {name: _fields(getattr(stats, name)) for name in _HISTOGRAMS}
     return found
@@ -553,6 +566,7 @@ def read_stats(found: dict[str, Any]) -> NodeStats:
         room_bytes=found["room_bytes"],
         survives=found["survives"],
         troubles=[TroubleStats(**it) for it in found["troubles"]],
+        bridges=[BridgeStats(**it) for it in found["bridges"]],
         store_busy_s=found["store_busy_s"],
         acks=found["acks"],
         tier_resends=found["tier_resends"],

@@ -11,7 +11,7 @@ from triack.queues.peers.dialer import WaitsFor
 from triack.queues.peers.link import Link
 from triack.queues.streams.holds import Holds
 
-__all__ = ["TroubleStats", "find_troubles", "when_journal_full"]
+__all__ = ["TroubleStats", "find_troubles", "row_of", "when_journal_full"]
 
 _MISSING = {WaitsFor.KEY: Trouble.NO_KEY, WaitsFor.ADDRESS: Trouble.NO_ADDRESS}
 _UNRESOLVED = "cannot resolve"
@@ -76,40 +76,43 @@ def find_troubles(engine: Engine, now_ns: int) -> list[TroubleStats]:
     ]
 
 
-def _row(trouble: Trouble, about: str, detail: str = "", since_s: float | None = None, times: int = 1) -> TroubleStats:
+def row_of(
+    trouble: Trouble, about: str, detail: str = "", since_s: float | None = None, times: int = 1
+) -> TroubleStats:
+    """A row of one trouble."""
     return TroubleStats(trouble.value, about, trouble.say(about, detail), trouble.advise(about), since_s, times)
 
 
 def _callers(engine: Engine, now_ns: int) -> Iterator[TroubleStats]:
     for it in engine.callers.rows(now_ns):
-        yield _row(it.trouble, it.host, it.detail, (now_ns - it.since_ns) / SECOND, it.calls)
+        yield row_of(it.trouble, it.host, it.detail, (now_ns - it.since_ns) / SECOND, it.calls)
 
 
 def _links(engine: Engine, now_ns: int) -> Iterator[TroubleStats]:
     for peer, link in engine.outbox.links.items():
         missing = engine.handshakes.waits_for(link)
         if link.suspended is not None:
-            yield _row(Trouble.SUSPENDED, peer, str(link.suspended))
+            yield row_of(Trouble.SUSPENDED, peer, str(link.suspended))
         elif missing is WaitsFor.KEY and (name := engine.handshakes.renamed(link)):
-            yield _row(Trouble.RENAMED, peer, name)
+            yield row_of(Trouble.RENAMED, peer, name)
         elif missing in _MISSING:
-            yield _row(_MISSING[missing], peer)
+            yield row_of(_MISSING[missing], peer)
         elif link.silent and missing is WaitsFor.ANSWER:
             trouble = Trouble.UNRESOLVED if link.silent.startswith(_UNRESOLVED) else Trouble.NO_ANSWER
             detail = "nothing came back" if link.silent.startswith(_NO_ANSWER) else link.silent
-            yield _row(trouble, peer, detail, _since_s(link, now_ns))
+            yield row_of(trouble, peer, detail, _since_s(link, now_ns))
 
 
 def _seals(engine: Engine) -> Iterator[TroubleStats]:
     """Messages that cannot be sealed, and so wait."""
     waiting = {it.peer: it.seal.missing for it in engine.outbox.streams if it.busy and it.seal and it.seal.missing}
-    yield from (_row(Trouble.CANNOT_SEAL, peer, missing) for peer, missing in waiting.items())
+    yield from (row_of(Trouble.CANNOT_SEAL, peer, missing) for peer, missing in waiting.items())
 
 
 def _denied(engine: Engine) -> Iterator[TroubleStats]:
     """Subscriptions of other nodes that get nothing, as the rights of their nodes have changed."""
     for it in engine.remote.of_peers.denied:
-        yield _row(Trouble.MAY_NOT_SUBSCRIBE, it.title, it.pattern)
+        yield row_of(Trouble.MAY_NOT_SUBSCRIBE, it.title, it.pattern)
 
 
 def _subscriptions(engine: Engine, now_ns: int) -> Iterator[TroubleStats]:
@@ -117,7 +120,7 @@ def _subscriptions(engine: Engine, now_ns: int) -> Iterator[TroubleStats]:
     for it in engine.remote.own.subscriptions.values():
         if it.trouble is not None:
             about = it.name if it.ask.durable else it.destination
-            yield _row(it.trouble, about, it.why, (now_ns - it.since_ns) / SECOND)
+            yield row_of(it.trouble, about, it.why, (now_ns - it.since_ns) / SECOND)
 
 
 def _since_s(link: Link, now_ns: int) -> float | None:
@@ -130,29 +133,29 @@ def _rollbacks(engine: Engine) -> Iterator[TroubleStats]:
     led_to = {link.peer_id for link in engine.outbox.links.values()}
     for node_id, error in engine.handshakes.suspended.errors.items():
         if node_id not in led_to:
-            yield _row(Trouble.SUSPENDED, engine.name_of(node_id) or node_id.hex(), str(error))
+            yield row_of(Trouble.SUSPENDED, engine.name_of(node_id) or node_id.hex(), str(error))
 
 
 def _room(engine: Engine, now_ns: int) -> Iterator[TroubleStats]:
     for name, pause in sorted(engine.queues.pauses.by_name.items()):
-        yield _row(Trouble.QUEUE_PAUSED, name, since_s=max(0, engine.wall.ms(now_ns) - pause.since_ms) / 1_000)
+        yield row_of(Trouble.QUEUE_PAUSED, name, since_s=max(0, engine.wall.ms(now_ns) - pause.since_ms) / 1_000)
     admission = engine.inbox.admission
     for name, mailbox in sorted(engine.queues.mailboxes.items()):
         if mailbox.fill.is_full and not is_journal(name):
-            yield _row(Trouble.QUEUE_FULL, name)
+            yield row_of(Trouble.QUEUE_FULL, name)
     if many := engine.queues.many_letters:
-        yield _row(Trouble.DEAD_LETTERS, DEAD_LETTER_QUEUE, f"{many:,}")
+        yield row_of(Trouble.DEAD_LETTERS, DEAD_LETTER_QUEUE, f"{many:,}")
     for name, when_full in engine.jobs.journals.full:
-        yield _row(Trouble.JOURNAL_FULL, name, when_journal_full(name, when_full))
+        yield row_of(Trouble.JOURNAL_FULL, name, when_journal_full(name, when_full))
     if admission.store_low:
-        yield _row(Trouble.STORE_LOW, "disk", f"{max(0, admission.room_bytes or 0):,} bytes are left")
+        yield row_of(Trouble.STORE_LOW, "disk", f"{max(0, admission.room_bytes or 0):,} bytes are left")
     for peer, is_full in (*admission.near_limit, *engine.outbox.retirement.near_limit):
-        yield _row(Trouble.STREAMS_FULL, peer, "messages for further queues wait" if is_full else "none waits yet")
+        yield row_of(Trouble.STREAMS_FULL, peer, "messages for further queues wait" if is_full else "none waits yet")
 
 
 def _holds(engine: Engine) -> Iterator[TroubleStats]:
-    yield from (_row(Trouble.HELD_HERE, *it) for it in _told(engine.inbox.admission.holds, _TOLD_HERE))
-    yield from (_row(Trouble.HELD_THERE, *it) for it in _told(engine.outbox.holds, (HoldReason.STORE_BUSY,)))
+    yield from (row_of(Trouble.HELD_HERE, *it) for it in _told(engine.inbox.admission.holds, _TOLD_HERE))
+    yield from (row_of(Trouble.HELD_THERE, *it) for it in _told(engine.outbox.holds, (HoldReason.STORE_BUSY,)))
 
 
 def _told(holds: Holds, left_out: tuple[HoldReason, ...]) -> list[tuple[str, str]]:

@@ -14,7 +14,7 @@ from triack.base.errors import ConfigError, TriackError, UsageError
 from triack.base.names import check_name
 from triack.base.printable import escaped, escaped_json
 from triack.node.config.config import Config, Row, Sources
-from triack.node.config.keys import KEYS, SECTIONS, Key, KeyPath, written_path
+from triack.node.config.keys import KEYS, NUMBERED, SECTIONS, Key, KeyPath, written_path
 from triack.node.config.layers import CONFIG_VARIABLE
 from triack.node.config.values import write_value
 from triack.node.node import open_configured
@@ -66,7 +66,7 @@ def _try_open(read: tuple[Sources, Config]) -> None:
     from triack.tools.commands.serve import check_served
 
     sources, found = read
-    check_served(found.node)
+    check_served(found)
     if found.node.name is not None and ("node", "data") in found.said:
         open_configured(sources, found)
 
@@ -142,8 +142,8 @@ def _key_lines(key: Key, given: str | None) -> Iterator[str]:
 
 def header_of(section: KeyPath, queue: str, peer: str, topic: str) -> str:
     """The line that begins a table, with these names for a queue, a peer and a root of topics."""
-    if section[0] == "routes":
-        return "[[routes]]"
+    if section[0] in NUMBERED:
+        return f"[[{section[0]}]]"
     names = {"queues": queue, "peers": peer, "topics": topic}
     return f"[{written_path(tuple(names[section[0]] if part == '*' else part for part in section))}]"
 
@@ -159,8 +159,8 @@ def reload(*, data: Path | None, file: Path | None, as_json: bool) -> int:
     """Let the node that runs on a directory read its file of settings again.
 
     A file with a mistake changes nothing. Quotas, the reserve of the disk, the waits of failed messages, the queues
-    that are passed on, addresses of peers and routes take effect at once; every other key that has changed is named,
-    and takes effect with a restart.
+    that are passed on, addresses of peers, routes and bridges take effect at once; every other key that has changed is
+    named, and takes effect with a restart.
     """
     if data is None and file is not None:
         found = _read(file)[1].node.data

@@ -17,7 +17,7 @@ import triack
 from triack.base.errors import AddressError, TriackError, UsageError
 from triack.base.survival import SURVIVES
 from triack.node.config.config import Config, Sources, said_routes
-from triack.node.config.keys import KeyPath, NodeTable
+from triack.node.config.keys import KeyPath
 from triack.node.config.layers import CONFIG_VARIABLE
 from triack.node.files.access import SUITES
 from triack.node.node import open_configured
@@ -40,6 +40,7 @@ from triack.tools.commands.common import (
     verbose_option,
 )
 from triack.tools.commands.route import read_routes
+from triack.tools.operate.bridging import Bridges, check_extra
 from triack.tools.operate.notify import notifying, starting
 from triack.transport.address import Address
 
@@ -117,14 +118,17 @@ def serve(
     arguments = _arguments(given, peers) | said_routes(read_routes(routes), "--route")
     sources, config = _read(Sources(file, dict(os.environ), arguments, _assigned(assignments)))
     it = config.node
-    check_served(it)
+    check_served(config)
     tls = read_tls(*(None if path is None else Path(path) for path in (it.tls_cert, it.tls_key, it.tls_ca)))
     node = open_configured(sources, config, tls=tls)
-    return event_loop.run(_serve(node, it.metrics, _hangup(node, file, tls), as_json=as_json))
+    return event_loop.run(_serve(node, config, _hangup(node, file, tls), as_json=as_json))
 
 
-def check_served(it: NodeTable) -> None:
+def check_served(config: Config) -> None:
     """Raises what ``serve`` would end with: AddressError, or UsageError when an extra is missing."""
+    it = config.node
+    if config.bridges:
+        check_extra()
     if it.listen is not None and Address.parse(it.listen, listening=True).scheme == "memory":
         raise AddressError(f"listen on {it.listen}: other processes cannot reach memory")
     if it.metrics is None:
@@ -190,7 +194,8 @@ def _hangup(node: triack.Node, file: Path | None, tls: Any) -> Callable[[], None
     return read_again
 
 
-async def _serve(node: triack.Node, metrics: str | None, read_again: Callable[[], None], *, as_json: bool) -> int:
+async def _serve(node: triack.Node, config: Config, read_again: Callable[[], None], *, as_json: bool) -> int:
+    metrics = config.node.metrics
     stopping = asyncio.Event()
     on_signals(lambda _number: stopping.set())
     on_hangup(read_again)
@@ -204,6 +209,7 @@ async def _serve(node: triack.Node, metrics: str | None, read_again: Callable[[]
             click.echo(json.dumps(ready | {"name": node.name, "node_id": node.node_id}))
         else:
             click.echo("\n".join(f"{what} {where or 'nowhere'}" for what, where in ready.items()))
+        await stack.enter_async_context(Bridges(node).running(config.bridges))
         await stack.enter_async_context(notifying(node))
         error = await _until(stopping, node)
     if error is not None:

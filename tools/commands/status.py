@@ -16,7 +16,19 @@ from triack.tools.commands.visiting import Host, stats_of, visit
 from triack.tools.commands.watching import repeat, watch_option
 from triack.tools.operate.amounts import age_of, size_of
 
-__all__ = ["EXIT_NOT_RUNNING", "peers_of", "state_of", "status", "trouble_lines", "waiting_for"]
+__all__ = [
+    "BRIDGE_HEAD",
+    "EXIT_NOT_RUNNING",
+    "bridge_row",
+    "peers_of",
+    "state_of",
+    "status",
+    "trouble_lines",
+    "waiting_for",
+]
+
+BRIDGE_HEAD = ("BRIDGE", "BROKER", "LINK", "TAKEN", "GIVEN", "WAITING", "REPEATED", "REFUSED", "DROPPED", "WAITS FOR")
+"""The counts are those of ``BridgeStats``."""
 
 EXIT_NOT_RUNNING = 3
 """As of the status action of init scripts: the program is not running (LSB 5.0, section 22.2)."""
@@ -84,6 +96,8 @@ def _write(node: Host, stats: triack.NodeStats, sort: str) -> None:
     if stats.holds:
         held = [[it.peer, it.queue, it.delivery.label, it.reason] for it in stats.holds]
         write_table(("NO ROOM FOR", "TO QUEUE", "CLASS", "AS"), held)
+    if stats.bridges:
+        write_table(BRIDGE_HEAD, [bridge_row(it) for it in stats.bridges])
     hands = [
         [
             name,
@@ -109,6 +123,12 @@ def trouble_lines(stats: triack.NodeStats) -> list[str]:
         how_often = f" ({', '.join(seen)})" if seen else ""
         lines += [f"trouble: {printable(it.cause)}{how_often}", f"  to do: {printable(it.remedy)}"]
     return lines
+
+
+def bridge_row(it: triack.BridgeStats) -> list[str]:
+    """A bridge, by the names of ``BRIDGE_HEAD``."""
+    counts = (it.taken, it.given, it.waiting, it.repeated, it.refused, it.dropped)
+    return [it.name, it.broker, "up" if it.is_up else "down", *map(str, counts), printable(it.waits_for or "-")]
 
 
 def _describe(node: Host) -> dict[str, Any]:

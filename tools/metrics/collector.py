@@ -16,6 +16,7 @@ import triack
 import triack.sync
 from triack.base.errors import NodeClosed, UsageError
 from triack.base.reasons import Trouble
+from triack.node.shell.bridge_stats import BridgeStats
 from triack.node.shell.stats import (
     HistogramStats,
     LinkStats,
@@ -114,6 +115,13 @@ def _durable(name: str, sentence: str, read: Callable[[SubscriptionStats], float
         return (((root, one.name), value) for root, one in every if (value := read(one)) is not None)
 
     return Family(f"subscription_{name}", sentence, ("topic", "subscription"), samples)
+
+
+def _bridge(name: str, sentence: str, read: Callable[[BridgeStats], float], *, counter: bool = False) -> Family:
+    def samples(stats: NodeStats) -> Iterator[Sample]:
+        return (((it.name,), read(it)) for it in stats.bridges)
+
+    return Family(f"bridge_{name}", sentence, ("bridge",), samples, counter)
 
 
 def _merged(samples: Iterable[Sample], join: Callable[[float, float], float]) -> Iterator[Sample]:
@@ -246,6 +254,14 @@ FAMILIES: Final = (
     _link("suspended", "1 when nothing is sent there any more.", lambda it: it.suspended is not None),
     Family("link_waits", "1 with what is missing for what there is for the peer.", ("peer", "waits_for"), _waits),
     Family("troubles", "What stops messages now, by name.", ("trouble",), _troubles),
+    _bridge("up", "1 while it is connected to its broker.", lambda it: it.is_up),
+    _bridge("waiting", "Messages on their way to the disk, or to the broker.", lambda it: it.waiting),
+    _bridge("waits", "1 while it has no room, or what it needs is missing.", lambda it: it.waits_for is not None),
+    _bridge("taken", "Messages of the broker that are on the disk.", lambda it: it.taken, counter=True),
+    _bridge("given", "Messages that the broker has acknowledged.", lambda it: it.given, counter=True),
+    _bridge("repeated", "Messages taken that the broker marked as sent again.", lambda it: it.repeated, counter=True),
+    _bridge("refused", "Messages that can never be passed on.", lambda it: it.refused, counter=True),
+    _bridge("dropped", "Messages of QoS 0 for which there was no room.", lambda it: it.dropped, counter=True),
     _session("round_trip_seconds", "Smoothed; nothing before the first sample.", lambda it: it.round_trip_s),
     _session("window", "Packets that may be unacknowledged.", lambda it: it.window),
     _session("unacknowledged", "Packets that are.", lambda it: it.unacknowledged),

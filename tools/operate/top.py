@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ import click
 
 import triack
 from triack.tools.commands.common import FloatRange, existing_data_option, json_line, json_option, run, write_table
-from triack.tools.commands.status import peers_of, state_of, trouble_lines, waiting_for
+from triack.tools.commands.status import BRIDGE_HEAD, bridge_row, peers_of, state_of, trouble_lines, waiting_for
 from triack.tools.commands.visiting import connected
 from triack.tools.commands.watching import repeat
 from triack.tools.operate.amounts import age_of, size_of
@@ -78,6 +78,17 @@ class Rates:
             "is_full": queue.is_full,
         }
 
+    def bridges(self) -> list[dict[str, Any]]:
+        """A row for each bridge to a broker."""
+        return [self._bridge(it) for it in self.now.bridges]
+
+    def _bridge(self, it: triack.BridgeStats) -> dict[str, Any]:
+        before = next((one for one in self.before.bridges if one.name == it.name), None)
+        return asdict(it) | {
+            "taken_per_s": self._rate(it.taken, 0 if before is None else before.taken),
+            "given_per_s": self._rate(it.given, 0 if before is None else before.given),
+        }
+
     def acks(self) -> dict[str, float]:
         """Acks that left in a second, by kind."""
         return {
@@ -122,7 +133,8 @@ async def _top(data: Path, *, every_s: float, once: bool, sort: Callable[[dict[s
             rates, last = Rates(last[0], now[0], now[1] - last[1]), now
             if as_json:
                 found = {"peers": rates.peers(), "queues": rates.queues(), "acks_per_s": rates.acks()}
-                click.echo(json_line({"name": node.name, **{key: _sorted(it, sort) for key, it in found.items()}}))
+                sorted_ = {key: _sorted(it, sort) for key, it in found.items()}
+                click.echo(json_line({"name": node.name, **sorted_, "bridges": rates.bridges()}))
             else:
                 _write(node.name, rates, sort)
 
@@ -157,6 +169,10 @@ def _write(name: str, rates: Rates, sort: Callable[[dict[str, Any]], Any]) -> No
     if peers:
         head = ("PEER", "LINK", "RTT", "WINDOW", "WAITING", "OLDEST", "SENT/S", "RESENT/S", "STALLED", "WAITS FOR")
         write_table(head, peers)
+    if rates.now.bridges:
+        paced = zip(rates.now.bridges, rates.bridges(), strict=True)
+        rows = [[*bridge_row(it), f"{row['taken_per_s']:g}", f"{row['given_per_s']:g}"] for it, row in paced]
+        write_table((*BRIDGE_HEAD, "TAKEN/S", "GIVEN/S"), rows)
     queues = [
         [
             it["queue"],

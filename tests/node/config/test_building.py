@@ -13,7 +13,7 @@ from tests.node.config.files import problems_of, read
 from tests.node.nodes import WAIT, bodies, make, quick
 from triack import policies
 from triack.node.config.config import Config, Sources
-from triack.node.config.keys import KEYS, Key, KeyPath, written_path
+from triack.node.config.keys import KEYS, NUMBERED, Key, KeyPath, written_path
 from triack.node.config.reload import Change
 from triack.node.node import port_of
 from triack.queues.node_settings import Journal, NodeSettings, Quota, Redelivery, Topic
@@ -364,7 +364,7 @@ def test_each_key_is_in_force_or_needs_a_restart_as_it_is_said(tmp_path: Path) -
     file, tried = tmp_path / "triack.toml", 0
     file.write_text("")
     running = Sources(file).read()
-    for key in (key for key in KEYS.values() if key.path[0] != "routes"):  # those are a list
+    for key in (key for key in KEYS.values() if key.path[0] not in NUMBERED):  # those are lists
         path = tuple("orders" if part == "*" else part for part in key.path)
         file.write_text(f"{written_path(path)} = {json.dumps(other_value(key))}\n")
         try:

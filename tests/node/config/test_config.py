@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 import triack
 from tests.node.config.files import problems_of, read
+from triack.node.config.bridge_table import BridgeTable
 from triack.node.config.config import Sources
 from triack.node.config.keys import KEYS, SECTIONS, KeyPath, NodeTable, key_at, part_of, written_path
 from triack.node.config.layers import FILE_BYTES_MAX, PROBLEMS_MAX, Layers
@@ -167,6 +168,7 @@ def test_every_setting_is_a_key_with_the_same_name() -> None:
         *(("topics", "*", "quota", name) for name in ("messages", "size_bytes", "when_full")),
         ("peers", "*", "address"),
         *(("routes", "*", one.name) for one in fields(Route)),
+        *(("bridges", "*", one.name) for one in fields(BridgeTable)),
     }
 
 

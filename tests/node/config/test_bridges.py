@@ -1,0 +1,101 @@
+"""The tables of bridges: what their rules mean, and where each mistake is."""
+
+from pathlib import Path
+
+import pytest
+
+from triack.base.errors import ConfigError, UsageError
+from triack.node.config.bridge_table import BridgeTable, Give, KeyRule, Take
+from triack.node.config.config import Config, Sources
+
+GOOD = """
+[[bridges]]
+name = "sensors"
+mqtt = "mqtts://broker.example"
+take = ["sensors/{site}/# -> cloud/telemetry"]
+session_s = "1 h"
+password_file = "secret"
+"""
+
+
+def read(folder: Path, text: str) -> Config:
+    file = folder / "triack.toml"
+    file.write_text(text)
+    return Sources(file).read()
+
+
+def problems_of(folder: Path, text: str) -> list[str]:
+    with pytest.raises(ConfigError) as refused:
+        read(folder, text)
+    return [problem.rpartition("triack.toml:")[2] for problem in refused.value.problems]
+
+
+def test_a_bridge_of_a_file(tmp_path: Path) -> None:
+    (bridge,) = read(tmp_path, GOOD).bridges
+    assert bridge.address == ("broker.example", 8883, True)
+    assert (bridge.qos, bridge.in_flight, bridge.session_s) == (1, 100, 3600)
+    assert bridge.password_file == str(tmp_path / "secret")
+
+
+def test_each_mistake_has_its_line(tmp_path: Path) -> None:
+    assert problems_of(tmp_path, GOOD.replace("mqtts:", "https:")) == [
+        "4: bridges.0.mqtt: 'https://broker.example' is not mqtt://HOST:PORT or mqtts://HOST:PORT"
+    ]
+    assert problems_of(tmp_path, GOOD.replace("{site}/#", "#/{site}"))[0].startswith("5: bridges.0.take: take ")
+    assert problems_of(tmp_path, GOOD.replace('name = "sensors"', "qos = 3")) == ["3: bridges.0: name is missing"]
+    assert problems_of(tmp_path, GOOD.replace("session_s", "qos = 3\nsession_s")) == [
+        "6: bridges.0.qos: must be at most 2, not 3"
+    ]
+    assert problems_of(tmp_path, GOOD + GOOD) == ["10: bridges.1.name: there is another bridge sensors"]
+
+
+@pytest.mark.parametrize(
+    ("rule", "topic", "destination"),
+    [
+        ("sensors/{site}/# -> cloud/telemetry", "sensors/hall/a/b", "cloud/telemetry"),
+        ("sensors/{site}/# -> topic:sensors.{site}.{#}", "sensors/hall/a/b", "topic:sensors.hall.a.b"),
+        ("sensors/+/{what} -> {what}", "sensors/hall/heat", "heat"),
+        ("# -> topic:all.{topic}", "a/b", "topic:all.a.b"),
+        ("a/# -> q", "a", "q"),
+        ("a/+ -> q", "a/b/c", None),
+        ("a/b -> q", "a/c", None),
+    ],
+)
+def test_a_rule_leads_a_topic_to_a_destination(rule: str, topic: str, destination: str | None) -> None:
+    assert Take(rule).destination(topic) == destination
+
+
+@pytest.mark.parametrize("level", ["a b", "topic:x", "..", "@hub", "", "x" * 200])
+def test_a_level_brings_no_message_to_another_place(level: str) -> None:
+    with pytest.raises(UsageError):
+        Take("sensors/{site} -> from-{site}").destination(f"sensors/{level}")
+
+
+def test_two_rules_that_a_topic_may_fit_overlap() -> None:
+    assert Take("a/+/c -> x").overlaps(Take("a/b/# -> y"))
+    assert Take("a/# -> x").overlaps(Take("a -> y"))
+    assert not Take("a/+/c -> x").overlaps(Take("a/b/d -> y"))
+    assert not Take("a/+ -> x").overlaps(Take("a/b/c -> y"))
+
+
+def test_a_key_is_made_of_what_the_message_has() -> None:
+    rule, user = KeyRule("{topic} {json.head.seq} {user.unit}"), [("unit", "C")]
+    assert rule.key("a", b'{"head": {"seq": 7}}', user) == "a 7 C"
+    assert rule.key("a", b"no JSON", user) is None
+    assert rule.key("a", b'{"head": {"seq": 7}}', []) is None
+    assert len(KeyRule("{payload}").key("a", b"x", []) or "") == 64
+    assert KeyRule("").key("a", b"x", []) is None
+    with pytest.raises(UsageError, match="FIELD"):
+        KeyRule("{sequence}")
+
+
+def test_a_topic_of_the_broker_is_made_of_headers() -> None:
+    assert Give("commands -> plant/{machine}/set").topic({"machine": "press"}, None) == "plant/press/set"
+    assert Give("topic:Games.# -> games/{topic}").topic({}, "Games.Cricket") == "games/Games/Cricket"
+    assert Give("hub/topic:Games.# -> x").pattern == "hub/topic:Games.#"
+    with pytest.raises(UsageError, match="no header machine"):
+        Give("commands -> plant/{machine}").topic({}, None)
+    with pytest.raises(UsageError, match="is no topic"):
+        Give("commands -> plant/{machine}").topic({"machine": "#"}, None)
+    with pytest.raises(UsageError, match="a queue of this node"):
+        BridgeTable("b", "mqtt://h", give=["far/commands -> x"])

@@ -1,0 +1,134 @@
+"""A mosquitto of the system's packages, on loopback and in a folder of its own, and a client of it for the tests."""
+
+import asyncio
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import aiomqtt
+import pytest
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
+
+from tests.machine import PATIENCE_S
+from triack.tools.ports import free_port
+
+__all__ = ["Mosquitto", "as_properties", "client_of", "mosquitto"]
+
+PROGRAM = shutil.which("mosquitto", path="/usr/sbin:/usr/bin:/usr/local/sbin:/usr/local/bin")
+MISSING = "no mosquitto on this machine (Debian: apt-get install mosquitto)"
+
+
+class Mosquitto:
+    """A broker that can be ended, killed and started again at the same place.
+
+    Args:
+        folder: what it keeps.
+        in_flight: messages of QoS 1 and 2 that it leaves unacknowledged; 0 for no limit.
+    """
+
+    def __init__(self, folder: Path, in_flight: int = 0) -> None:
+        self.port = free_port()
+        self._config = folder / "mosquitto.conf"
+        lines = [f"listener {self.port} 127.0.0.1", "allow_anonymous true", "persistence true"]
+        lines += [f"persistence_location {folder}/", f"max_inflight_messages {in_flight}", "max_queued_messages 0"]
+        # So that a test in which it is killed need not wait for half an hour: it writes what it has at each change.
+        lines += ["autosave_on_changes true", "autosave_interval 1", "user root"]
+        self._config.write_text("\n".join(lines) + "\n")
+        self._process: subprocess.Popen[bytes] | None = None
+        self.start()
+
+    @property
+    def url(self) -> str:
+        """As a bridge has it."""
+        return f"mqtt://127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        assert PROGRAM is not None
+        log = self._config.with_suffix(".log").open("ab")
+        self._process = subprocess.Popen([PROGRAM, "-c", str(self._config)], stdout=log, stderr=log)
+        log.close()
+        end = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", self.port)).close()
+            except OSError:
+                assert self._process.poll() is None, self._config.with_suffix(".log").read_text()
+                assert time.monotonic() < end, "mosquitto does not answer"
+                time.sleep(0.02)
+            else:
+                return
+
+    def stop(self) -> None:
+        """End it in good order: it writes down what it has."""
+        self._end(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End it in the middle of whatever it does."""
+        self._end(signal.SIGKILL)
+
+    def _end(self, number: int) -> None:
+        if self._process is not None:
+            self._process.send_signal(number)
+            self._process.wait()
+            self._process = None
+
+
+@contextmanager
+def mosquitto(folder: Path, in_flight: int = 0) -> Iterator[Mosquitto]:
+    """A broker while the block runs; without the program, the test is skipped."""
+    if PROGRAM is None:
+        pytest.skip(MISSING)
+    folder.mkdir(exist_ok=True)
+    broker = Mosquitto(folder, in_flight)
+    try:
+        yield broker
+    finally:
+        broker.kill()
+
+
+@asynccontextmanager
+async def client_of(broker: Mosquitto, name: str | None = None) -> AsyncIterator[aiomqtt.Client]:
+    """A client; with a name it has a session that stays."""
+    lasting = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
+    lasting.SessionExpiryInterval = 3600 if name else 0
+    client = aiomqtt.Client(
+        "127.0.0.1",
+        broker.port,
+        identifier=name,
+        protocol=aiomqtt.ProtocolVersion.V5,
+        clean_start=name is None,
+        properties=lasting,
+        timeout=PATIENCE_S,
+    )
+    async with client:
+        yield client
+
+
+def as_properties(**properties: Any) -> Properties:
+    """Properties of a PUBLISH, as paho names them."""
+    found = Properties(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call]
+    for name, value in properties.items():
+        setattr(found, name, value)
+    return found
+
+
+async def until(holds: Any, what: str) -> None:
+    """Wait for a condition."""
+    async with asyncio.timeout(PATIENCE_S):
+        while not holds():  # noqa: ASYNC110 - what others do sets no event here
+            await asyncio.sleep(0.01)
+
+
+def publish(broker: Mosquitto, topic: str, payload: str, qos: int = 1) -> None:
+    """Publish a message, and wait until the broker has it."""
+    from paho.mqtt.publish import single
+
+    single(topic, payload, qos, hostname="127.0.0.1", port=broker.port)

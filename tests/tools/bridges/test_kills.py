@@ -1,0 +1,216 @@
+"""Bridge, node and broker are killed again and again, while messages pass: what each QoS promises is what comes.
+
+A mosquitto that is killed forgets what it has acknowledged since it last wrote its file. So publishers send again what
+has not arrived, which a key shows to be the same; where there is no key, the broker is ended in good order. At QoS 2
+without a key it stays: as it starts again, mosquitto 2.0 sends anew what was received and not completed.
+"""
+
+import asyncio
+import random
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import paho.mqtt.client as paho
+import pytest
+from paho.mqtt.enums import CallbackAPIVersion
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
+
+import triack
+from tests.tools.bridges.brokers import Mosquitto, until
+from tests.tools.processes import Server, start
+
+TOPICS = 10
+ALL, WITHOUT_BROKER = ("bridge", "node", "broker"), ("bridge", "node")
+ROUND_S = 0.4
+"""About how long a process works before the next one is killed."""
+LONG = [pytest.mark.slow]
+GATE = [pytest.mark.slow, pytest.mark.gate]
+KEY = "{topic} {payload}"
+
+
+class Scene:
+    """The three processes.
+
+    Args:
+        broker: the broker.
+        node: the node.
+        rules: options of the bridge.
+        in_order: whether the broker is never killed, but ended.
+    """
+
+    def __init__(self, broker: Mosquitto, node: Server, *rules: str, in_order: bool) -> None:
+        self.broker, self.node, self._rules, self._in_order = broker, node, rules, in_order
+        self._start()
+
+    def _start(self) -> None:
+        options = ("--in-flight", "500", "--data", str(self.node.data))
+        self._bridge = start("bridge", "mqtt", self.broker.url, *self._rules, *options)
+
+    def wait_connected(self) -> None:
+        """Wait until the bridge has subscribed."""
+        assert self._bridge.stdout is not None
+        assert self._bridge.stdout.readline().startswith(b"connected")
+
+    def end(self, whom: str) -> None:
+        """End one of them, and start it again."""
+        if whom == "bridge":
+            self.close()
+            self._start()
+        elif whom == "node":
+            self.node.restart()
+        else:
+            self.broker.stop() if self._in_order else self.broker.kill()
+            self.broker.start()
+
+    def close(self) -> None:
+        """Kill the bridge."""
+        self._bridge.kill()
+        self._bridge.communicate()
+
+
+def parts(messages: int, victims: tuple[str, ...], kills: int) -> Iterator[tuple[range, str | None]]:
+    """The numbers of messages, a part for each end of a process, and one in which none ends."""
+    plan = [*victims] * kills
+    random.Random(messages).shuffle(plan)
+    for at, whom in enumerate([*plan, None]):
+        yield range(messages * at // (len(plan) + 1), messages * (at + 1) // (len(plan) + 1)), whom
+
+
+async def end_some_time(scene: Scene, whom: str | None, seed: int) -> None:
+    """End a process while it works."""
+    if whom is not None:
+        await asyncio.sleep(random.Random(seed).uniform(0, ROUND_S))
+        await asyncio.to_thread(scene.end, whom)
+
+
+@pytest.mark.parametrize(
+    ("messages", "kills", "qos", "key"),
+    [
+        pytest.param(2_000, 1, 1, KEY, marks=GATE),
+        *(pytest.param(20_000, 10, qos, key, marks=LONG) for qos in (1, 2) for key in (KEY, "")),
+    ],
+)
+async def test_what_the_broker_had_is_in_the_queue(
+    tmp_path: Path, broker: Mosquitto, messages: int, kills: int, qos: int, key: str
+) -> None:
+    """With a key, or at QoS 2: each message once, in order per topic. At QoS 1 without one: none is lost."""
+    came: list[tuple[str, int]] = []
+    with ExitStack() as stack:
+        node = stack.enter_context(Server(tmp_path / "gate"))
+        options = ("--take", "# -> all", "--qos", str(qos), *(("--key", key) if key else ()))
+        scene = Scene(broker, node, *options, in_order=not key)
+        stack.callback(scene.close)
+        await asyncio.to_thread(scene.wait_connected)
+        reading = asyncio.create_task(read_all(node.data, came))
+        publisher = Publisher(broker, qos)
+        stack.callback(publisher.close)
+        for part, whom in parts(messages, ALL if key or qos == 1 else WITHOUT_BROKER, kills):
+            publisher.publish(part)
+            await end_some_time(scene, whom, part.start)
+            if whom == "broker" and key:  # it has forgotten something
+                publisher.begin_anew()
+                publisher.publish(part)
+            await until(lambda: len(set(came)) >= part.stop, f"all come until {part.stop}")  # noqa: B023 - awaited here
+        reading.cancel()
+        await asyncio.gather(reading, return_exceptions=True)
+    assert set(came) == {(topic_of(number), number) for number in range(messages)}
+    print(f"QoS {qos}, {'with' if key else 'without'} a key: {len(came) - messages} repeats of {messages}")  # noqa: T201 - for -s
+    if key or qos == 2:
+        assert [it for it, count in Counter(came).items() if count > 1] == []
+        for topic in range(TOPICS):
+            mine = [number for name, number in came if name == f"t/{topic}"]
+            assert mine == sorted(mine)
+
+
+def topic_of(number: int) -> str:
+    return f"t/{number % TOPICS}"
+
+
+async def read_all(data: Path, came: list[tuple[str, int]]) -> None:
+    """Read the queue, whatever becomes of the node: each message once, also if its acknowledgement was lost."""
+    seen = set[str]()
+    async with triack.connect(data, patience=None) as client, client.receive("all", ack="manual") as queue:
+        while True:
+            for message in await queue.get_many():
+                if message.id not in seen:
+                    seen.add(message.id)
+                    came.append((message.headers["mqtt-topic"], int(message.body)))
+                try:
+                    message.ack()
+                except triack.HandOverEnded:
+                    break  # it comes again
+
+
+@pytest.mark.parametrize(
+    ("messages", "kills", "qos"),
+    [pytest.param(2_000, 1, 2, marks=GATE), *(pytest.param(20_000, 10, qos, marks=LONG) for qos in (1, 2))],
+)
+async def test_what_was_in_the_queue_is_at_the_broker(
+    tmp_path: Path, broker: Mosquitto, messages: int, kills: int, qos: int
+) -> None:
+    """At QoS 2, each message once and in order; at QoS 1 none is lost."""
+    came: list[int] = []
+    with ExitStack() as stack:
+        node = stack.enter_context(Server(tmp_path / "gate"))
+        subscriber = connect(broker.port, "subscriber")
+        stack.callback(leave, subscriber)
+        subscriber.on_message = lambda _client, _data, message: came.append(int(message.payload))
+        subscriber.subscribe("plant", 2)
+        scene = Scene(broker, node, "--give", "commands -> plant", "--qos", str(qos), in_order=True)
+        stack.callback(scene.close)
+        async with triack.connect(node.data, patience=None) as client:
+            for part, whom in parts(messages, ALL if qos == 1 else WITHOUT_BROKER, kills):
+                await client.send_many(
+                    "commands", [b"%d" % it for it in part], keys=[str(it) for it in part], until="queued"
+                )
+                await end_some_time(scene, whom, part.start)
+                await until(lambda: len(set(came)) >= part.stop, f"all come until {part.stop}")  # noqa: B023 - awaited here
+    if qos == 2:
+        assert came == list(range(messages))
+    else:
+        assert list(dict.fromkeys(came)) == list(range(messages))
+
+
+def connect(port: int, name: str) -> paho.Client:
+    """A client with a session that stays, and a thread of its own."""
+    lasting = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
+    lasting.SessionExpiryInterval = 3600
+    client = paho.Client(CallbackAPIVersion.VERSION2, name, protocol=paho.MQTTv5)
+    client.max_inflight_messages_set(500)
+    client.reconnect_delay_set(1, 1)
+    client.connect("127.0.0.1", port, clean_start=False, properties=lasting)
+    client.loop_start()
+    return client
+
+
+def leave(client: Any) -> None:
+    """End the client and its thread."""
+    client.disconnect()
+    client.loop_stop()
+
+
+class Publisher:
+    """Publishes numbers. It sends again what a broker that went away has not acknowledged."""
+
+    def __init__(self, broker: Mosquitto, qos: int) -> None:
+        self._qos, self._port = qos, broker.port
+        self._client = connect(self._port, "publisher")
+
+    def publish(self, numbers: range) -> None:
+        """Publish numbers, in order."""
+        for number in numbers:
+            self._client.publish(topic_of(number), str(number), self._qos)
+
+    def begin_anew(self) -> None:
+        """Forget what was published."""
+        self.close()
+        self._client = connect(self._port, f"publisher-{time.monotonic()}")
+
+    def close(self) -> None:
+        """Leave."""
+        leave(self._client)

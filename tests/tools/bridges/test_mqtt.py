@@ -1,0 +1,270 @@
+"""One bridge between a node and a real mosquitto: what passes, what is refused, and what is known after a fall."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import triack
+from tests.tools.bridges.brokers import Mosquitto, as_properties, client_of, until
+from triack import Limits, Node, NodeSettings, Quota
+from triack.bridges import Bridge, BridgeTable
+from triack.bridges.packets import BrokerAway, Connection
+from triack.node.node import port_of
+
+pytestmark = pytest.mark.slow
+
+WAIT = 60.0
+"""For what should come."""
+
+
+@asynccontextmanager
+async def bridged(folder: Path, broker: Mosquitto, *, settings: NodeSettings | None = None, **said: Any) -> Any:
+    """A node and a running bridge of it."""
+    async with triack.open("gate", data=folder / "gate", insecure=True, settings=settings) as node:
+        bridge = Bridge(node, BridgeTable("b", broker.url, **said))
+        port_of(node).bridges["b"] = bridge.stats
+        async with running(bridge):
+            yield node, bridge
+
+
+@asynccontextmanager
+async def running(bridge: Bridge) -> AsyncIterator[None]:
+    task = asyncio.create_task(bridge.run())
+    try:
+        await until(lambda: bridge.stats().is_up or task.done(), "it is connected")
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def bodies(node: Node, queue: str, count: int) -> list[bytes]:
+    async with node.receive(queue) as messages:
+        return [(await messages.get(WAIT)).body for _ in range(count)]
+
+
+@pytest.mark.parametrize("qos", [0, 1, 2])
+async def test_messages_of_the_broker_come_to_a_queue_in_order(tmp_path: Path, broker: Mosquitto, qos: int) -> None:
+    async with (
+        bridged(tmp_path, broker, take=["sensors/{site}/# -> from-{site}"], qos=qos) as (node, bridge),
+        client_of(broker) as sensor,
+    ):
+        for number in range(20):
+            await sensor.publish("sensors/hall/temperature", str(number), qos=qos)
+        assert await bodies(node, "from-hall", 20) == [str(number).encode() for number in range(20)]
+        await until(lambda: bridge.stats().taken == 20, "all are counted")
+
+
+async def test_properties_of_mqtt_become_ours_and_those_of_mqtt_again(tmp_path: Path, broker: Mosquitto) -> None:
+    said: dict[str, Any] = {"take": ["in/# -> both"], "give": ["both -> out/{site}"]}
+    async with bridged(tmp_path, broker, **said), client_of(broker) as client:
+        await client.subscribe("out/#", qos=1)
+        data = b"\xff\x00"
+        properties = as_properties(
+            ContentType="text/plain",
+            ResponseTopic="answers/7",
+            CorrelationData=data,
+            MessageExpiryInterval=500,
+            UserProperty=[("site", "hall"), ("unit", "C")],
+        )
+        await client.publish("in/a", "21.5", qos=1, properties=properties)
+        message = await anext(aiter(client.messages))
+        found: Any = message.properties
+        assert found is not None
+        assert (str(message.topic), message.payload) == ("out/hall", b"21.5")
+        assert (found.ContentType, found.ResponseTopic, found.CorrelationData) == ("text/plain", "answers/7", data)
+        assert 0 < found.MessageExpiryInterval <= 500
+        user = dict(found.UserProperty)
+        assert len(user.pop("triack-id")) > 32
+        assert user == {"site": "hall", "unit": "C"}
+
+
+@pytest.mark.parametrize("qos", [0, 1, 2])
+async def test_a_queue_goes_to_the_broker_in_order(tmp_path: Path, broker: Mosquitto, qos: int) -> None:
+    async with client_of(broker) as plant:
+        await plant.subscribe("plant/#", qos=qos)
+        async with bridged(tmp_path, broker, give=["commands -> plant/{machine}/set"], qos=qos) as (node, bridge):
+            for number in range(50):
+                await node.send("commands", str(number).encode(), headers={"machine": "press"})
+            came = [await anext(aiter(plant.messages)) for _ in range(50)]
+            assert [it.payload for it in came] == [str(number).encode() for number in range(50)]
+            assert {str(it.topic) for it in came} == {"plant/press/set"}
+            await until(lambda: node.stats().queues["commands"].messages == 0, "the queue is empty")
+            await until(lambda: bridge.stats().given == 50, "all are counted")
+
+
+async def test_a_subscription_goes_to_the_broker_and_the_broker_retains_it(tmp_path: Path, broker: Mosquitto) -> None:
+    async with bridged(tmp_path, broker, give=["topic:Games.# -> games/{topic}"], retain=True) as (node, bridge):
+        await until(lambda: "Games" in node.stats().topics, "it has subscribed")
+        await node.publish("Games.Cricket", b"six")
+        await until(lambda: bridge.stats().given == 1, "the broker has it")
+    async with client_of(broker) as late:
+        await late.subscribe("games/#")
+        message = await anext(aiter(late.messages))
+        assert (str(message.topic), message.payload, message.retain) == ("games/Games/Cricket", b"six", True)
+
+
+async def test_what_can_never_be_passed_on_is_kept_with_the_reason(tmp_path: Path, broker: Mosquitto) -> None:
+    said: dict[str, Any] = {"take": ["sensors/{site}/# -> from-{site}"], "give": ["commands -> plant/{machine}"]}
+    async with bridged(tmp_path, broker, **said) as (node, bridge), client_of(broker) as sensor:
+        await sensor.publish("sensors/a b/t", "1", qos=1)
+        await node.send("commands", b"2", headers={"machine": "press/#"})
+        await node.send("commands", b"3")
+        async with node.receive("b.refused") as refused:
+            reasons = {it.body: it.headers["mqtt-refused"] for it in [await refused.get(WAIT) for _ in range(3)]}
+        assert "'a b'" in reasons[b"1"]
+        assert "'plant/press/#' is no topic" in reasons[b"2"]
+        assert "no header machine" in reasons[b"3"]
+        await until(lambda: bridge.stats().refused == 3, "they are counted")
+
+
+async def test_a_full_queue_stops_taking_and_loses_nothing(tmp_path: Path, broker: Mosquitto) -> None:
+    settings = NodeSettings(limits=Limits(quota=Quota(messages=30)))
+    said: dict[str, Any] = {"take": ["sensors/# -> small"], "in_flight": 10, "qos": 1}
+    async with bridged(tmp_path, broker, settings=settings, **said) as (node, bridge), client_of(broker) as sensor:
+        for number in range(200):
+            await sensor.publish("sensors/a", str(number), qos=1)
+        await until(lambda: bridge.stats().waits_for is not None, "it says what it waits for")
+        assert [it.trouble for it in node.stats().troubles if it.about == "b"] == ["bridge-waits"]
+        assert bridge.stats().waiting <= 2 * 10, "the broker does not send more"
+        assert await bodies(node, "small", 200) == [str(number).encode() for number in range(200)]
+        await until(lambda: bridge.stats().waits_for is None, "it goes on")
+
+
+async def test_a_broker_that_is_away_is_a_trouble_and_nothing_is_lost(tmp_path: Path, broker: Mosquitto) -> None:
+    async with bridged(tmp_path, broker, give=["commands -> plant"]) as (node, bridge):
+        broker.stop()
+        await until(lambda: [it.trouble for it in node.stats().troubles] == ["broker-away"], "it is told")
+        assert "connect" in node.stats().troubles[0].cause.lower()
+        await node.send("commands", b"later")
+        broker.start()
+        await until(lambda: bridge.stats().given == 1, "it is given")
+        assert not node.stats().troubles
+
+
+async def test_what_comes_while_the_bridge_is_away_waits_at_the_broker(tmp_path: Path, broker: Mosquitto) -> None:
+    said: dict[str, Any] = {"take": ["sensors/# -> all"], "qos": 1}
+    async with client_of(broker) as sensor:
+        async with bridged(tmp_path, broker, **said) as _:
+            pass
+        for number in range(10):
+            await sensor.publish("sensors/a", str(number), qos=1)
+        async with bridged(tmp_path, broker, **said) as (node, _):
+            assert await bodies(node, "all", 10) == [str(number).encode() for number in range(10)]
+
+
+async def test_what_comes_before_the_answer_to_the_subscription_is_taken(
+    tmp_path: Path, broker: Mosquitto, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A session may have more than the bridge holds at a time, and sends it before it answers."""
+    said: dict[str, Any] = {"take": ["sensors/# -> all"], "qos": 1, "in_flight": 10}
+    async with client_of(broker) as sensor:
+        async with bridged(tmp_path, broker, **said) as _:
+            pass
+        for number in range(50):
+            await sensor.publish("sensors/a", str(number), qos=1)
+        monkeypatch.setattr("triack.bridges.inward.UNACKNOWLEDGED_MAX", -15)
+        async with bridged(tmp_path, broker, **said) as (node, _):
+            assert await bodies(node, "all", 50) == [str(number).encode() for number in range(50)]
+
+
+FALL = BrokerAway("the test has ended it")
+
+
+def falling(monkeypatch: pytest.MonkeyPatch, name: str, times: int, error: Exception = FALL) -> list[int]:
+    """The connection ends instead of the call, some times, as if the bridge had died there. Returns how many."""
+    real, left = getattr(Connection, name), [times]
+
+    def fall(self: Connection, *given: Any, **named: Any) -> Any:
+        if left[0] == 0:
+            return real(self, *given, **named)
+        left[0] -= 1
+        self.close()
+        raise error
+
+    monkeypatch.setattr(Connection, name, fall)
+    return left
+
+
+@pytest.mark.parametrize(("qos", "key"), [(2, ""), (1, "{topic} {payload}"), (1, "")])
+async def test_a_fall_between_the_disk_and_the_acknowledgement(
+    tmp_path: Path, broker: Mosquitto, monkeypatch: pytest.MonkeyPatch, qos: int, key: str
+) -> None:
+    """At QoS 2, or with a key, each message is there once. At QoS 1 without one, it is counted as sent again."""
+    said: dict[str, Any] = {"take": ["sensors/# -> all"], "qos": qos, "key": key}
+    async with client_of(broker) as sensor, bridged(tmp_path, broker, **said) as (node, bridge):
+        left = falling(monkeypatch, "acknowledge", 3)
+        for number in range(10):
+            await sensor.publish("sensors/a", str(number), qos=qos)
+        await until(lambda: left == [0], "the bridge has fallen three times")
+        await sensor.publish("sensors/end", "end", qos=qos)
+        came: list[bytes] = []
+        async with node.receive("all") as messages:
+            while not came or came[-1] != b"end":
+                came.append((await messages.get(WAIT)).body)
+        once = [*(str(number).encode() for number in range(10)), b"end"]
+        if qos == 2 or key:
+            assert came == once
+        else:
+            assert set(came) == set(once)
+            assert len(came) > len(once), "the test is about repeats"
+            await until(lambda: bridge.stats().repeated >= len(came) - len(once), "they are counted")
+
+
+@pytest.mark.parametrize("call", ["answer_to", "release", "completed"])
+async def test_at_qos_2_the_broker_gets_each_message_once_wherever_the_bridge_falls(
+    tmp_path: Path, broker: Mosquitto, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    falling(monkeypatch, call, 3)
+    async with client_of(broker) as plant:
+        await plant.subscribe("plant/#", qos=2)
+        async with bridged(tmp_path, broker, give=["commands -> plant"], qos=2) as (node, _):
+            for number in range(30):
+                await node.send("commands", str(number).encode())
+            await node.send("commands", b"end")
+            came: list[Any] = []
+            while not came or came[-1] != b"end":
+                came.append((await anext(aiter(plant.messages))).payload)
+        assert came == [*(str(number).encode() for number in range(30)), b"end"]
+
+
+async def test_an_error_of_the_client_is_told_and_does_not_end_the_bridge(
+    tmp_path: Path, broker: Mosquitto, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = falling(monkeypatch, "publish", 1, RuntimeError("the client has a bug"))
+    async with bridged(tmp_path, broker, give=["commands -> plant"]) as (node, bridge):
+        await node.send("commands", b"1")
+        await until(lambda: bridge.stats().given == 1, "it is given")
+        assert left == [0]
+        assert bridge.stats().last_error == "RuntimeError: the client has a bug"
+
+
+async def test_a_session_that_the_broker_has_lost_hides_no_message(tmp_path: Path, broker: Mosquitto) -> None:
+    """A new session has other messages by the same packet ids: what is remembered of the old one must not hide them."""
+    said: dict[str, Any] = {"take": ["sensors/# -> all"], "qos": 2}
+    async with triack.open("gate", data=tmp_path / "gate", insecure=True) as node:
+        async with node.transaction() as tx:
+            tx.remember("bridge:b:in", b"".join(number.to_bytes(2, "little") for number in range(1, 100)))
+        bridge = Bridge(node, BridgeTable("b", broker.url, **said))
+        async with running(bridge), client_of(broker) as sensor:
+            for number in range(20):
+                await sensor.publish("sensors/a", str(number), qos=2)
+            await until(lambda: bridge.stats().taken == 20, "all come")
+            await until(lambda: node.recall("bridge:b:in") is None, "the ids are free again")
+
+
+async def test_a_mistake_in_the_table_is_told(broker: Mosquitto) -> None:
+    table = BridgeTable("b", broker.url, take=["# -> all"])
+    with pytest.raises(triack.UsageError, match="filter has no"):
+        replace(table, take=["sensors/+ -> from-{site}"])
+    with pytest.raises(triack.UsageError, match="may take the same message"):
+        replace(table, take=["a/# -> x", "a/+/c -> y"])
+    with pytest.raises(triack.UsageError, match="mqtt://HOST:PORT"):
+        replace(table, mqtt="http://somewhere")
+    with pytest.raises(triack.UsageError, match="nothing to do"):
+        replace(table, take=[])

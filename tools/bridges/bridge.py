@@ -1,0 +1,157 @@
+"""One bridge: a connection to its broker, made again whenever it is lost, and what passes over it in each direction.
+
+Nothing is known from one connection to the next but what the node remembers: a bridge that was killed goes on as one
+whose broker went away.
+"""
+
+import asyncio
+import random
+import ssl
+import time
+from pathlib import Path
+from typing import TypeVar
+
+from triack.base.errors import NodeClosed, StoreFailed, TriackError
+from triack.bridges.inward import Inward
+from triack.bridges.outward import Outward
+from triack.bridges.packets import BrokerAway
+from triack.node.client.client import Client
+from triack.node.config.bridge_table import BridgeTable
+from triack.node.control.tasks import first_of
+from triack.node.files import operator_log
+from triack.node.node import Node
+from triack.node.shell.bridge_stats import BridgeStats
+
+__all__ = ["Bridge"]
+
+T = TypeVar("T")
+
+BACK_OFF_S = 0.5, 30.0
+"""The first and the longest pause before another try; each is twice the one before. Half of it is chance, so that the
+bridges of a plant do not all call their broker together when it is back."""
+STEADY_S = 10.0
+"""A connection that lasted so long was a good one: the next pause is the first again."""
+
+
+class Bridge:
+    """Passes messages on between a broker and a node. ``run`` works until it is cancelled.
+
+    Args:
+        node: the node, or a client of it. It needs a data directory: what the broker was told is on the disk must be.
+        table: what the bridge does.
+
+    Attributes:
+        table: as given.
+        up: set while it is connected and has subscribed.
+    """
+
+    def __init__(self, node: Node | Client, table: BridgeTable) -> None:
+        self._node = node
+        self.table = table
+        self._inward: Inward | None = None
+        self._outward: Outward | None = None
+        self.up = asyncio.Event()
+        self._since_s = time.monotonic()
+        self._last_error: str | None = None
+        # Those of earlier connections.
+        self._counts = {"taken": 0, "given": 0, "repeated": 0, "refused": 0, "dropped": 0}
+
+    def stats(self) -> BridgeStats:
+        """What it has done, and what it waits for."""
+        parts = [part for part in (self._inward, self._outward) if part is not None]
+        counts = {name: count + sum(part.counts[name] for part in parts) for name, count in self._counts.items()}
+        return BridgeStats(
+            self.table.name,
+            self.table.mqtt,
+            self.up.is_set(),
+            time.monotonic() - self._since_s,
+            waiting=sum(part.waiting for part in parts),
+            waits_for=next((part.waits_for for part in parts if part.waits_for is not None), None),
+            last_error=self._last_error,
+            **counts,
+        )
+
+    async def run(self) -> None:
+        """Pass messages on until cancelled.
+
+        Raises:
+            NodeClosed, StoreFailed: the node has ended.
+        """
+        pause_s = BACK_OFF_S[0]
+        while True:
+            began_s = time.monotonic()
+            try:
+                await self._pass_on()
+            except (NodeClosed, StoreFailed):
+                raise
+            except TriackError as error:
+                self._tell_away(str(error))
+            except Exception as error:  # noqa: BLE001 - gmqtt has errors of its own, and no bridge ends unnoticed
+                self._tell_away(f"{type(error).__name__}: {error}")
+            finally:
+                self._end_connection()
+            if time.monotonic() - began_s >= STEADY_S:
+                pause_s = BACK_OFF_S[0]
+            await asyncio.sleep(pause_s * random.uniform(0.5, 1.0))
+            pause_s = min(2 * pause_s, BACK_OFF_S[1])
+
+    async def _pass_on(self) -> None:
+        """Connect, and pass messages on until something fails."""
+        table = self.table
+        host, port, with_tls = table.address
+        inward = self._inward = Inward(self._node, table)
+        link = inward.link
+        outward = self._outward = Outward(self._node, table, link)
+        try:
+            await link.open(
+                host,
+                port,
+                await asyncio.to_thread(self._tls) if with_tls else None,
+                client_id=table.client_id or f"triack-{self._node.name}-{table.name}",
+                user=table.user,
+                password=await asyncio.to_thread(self._password),
+                session_s=int(table.session_s),
+                in_flight=table.in_flight,
+            )
+            await inward.begin()
+            await first_of(link.wait_lost(), inward.run(), self._give(inward, outward))
+        finally:
+            link.close()
+
+    async def _give(self, inward: Inward, outward: Outward) -> None:
+        await inward.subscribe()
+        self._tell_up()
+        await outward.run()
+
+    def _tls(self) -> ssl.SSLContext:
+        try:
+            return ssl.create_default_context(cafile=self.table.tls_ca or None)
+        except (OSError, ssl.SSLError) as error:
+            raise BrokerAway(f"read {self.table.tls_ca}: {error}") from None
+
+    def _password(self) -> str | None:
+        if not self.table.password_file:
+            return None
+        try:
+            return Path(self.table.password_file).read_text().strip("\r\n")
+        except (OSError, UnicodeDecodeError) as error:
+            raise BrokerAway(f"read the password of user {self.table.user}: {error}") from None
+
+    def _tell_up(self) -> None:
+        self.up.set()
+        self._since_s = time.monotonic()
+        operator_log.info(f"bridge {self.table.name}: connected to {self.table.mqtt}", bridge=self.table.name)
+
+    def _tell_away(self, why: str) -> None:
+        if why != self._last_error or self.up.is_set():
+            operator_log.warning(f"bridge {self.table.name}: {why}; it tries again", bridge=self.table.name)
+        self._last_error = why
+
+    def _end_connection(self) -> None:
+        if self.up.is_set():
+            self.up.clear()
+            self._since_s = time.monotonic()
+        for part in (self._inward, self._outward):
+            if part is not None:
+                self._counts = {name: count + part.counts[name] for name, count in self._counts.items()}
+        self._inward = self._outward = None

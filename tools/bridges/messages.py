@@ -1,0 +1,85 @@
+"""A message of MQTT as one of Triack, and back.
+
+MQTT 5                     Triack
+topic                      header mqtt-topic
+content type               header mqtt-content-type
+response topic             header mqtt-response-topic
+correlation data           correlation id; header mqtt-correlation with its hex digits if it is no text
+user properties            headers of the same names; of several with one name, the last
+message expiry             time to be received
+retained, sent again       headers mqtt-retain and mqtt-again, "1"
+user property triack-id    id of the message: what is sent to the broker twice has the same
+"""
+
+import re
+import time
+from typing import Any
+
+from triack.base.errors import UsageError
+from triack.bridges.packets import Arrived
+from triack.node.handles.message import Message
+from triack.node.shell.outgoing_message import MessageProperties
+
+__all__ = ["as_text", "from_mqtt", "to_mqtt"]
+
+PREFIX = "mqtt-"
+"""Begins the names of headers that are no user properties."""
+ID_PROPERTY = "triack-id"
+"""The user property with the id of a message."""
+EXPIRY_MAX_S = 0xFFFF_FFFF
+"""The number has 32 bits."""
+TEXT_BYTES_MAX = 0xFFFF
+"""Of a text of MQTT, which has two bytes for its length."""
+_FORBIDDEN = re.compile("[\0-\x1f\x7f-\x9f\ufdd0-\ufdef\ufffe\uffff]")
+"""Letters for which a broker may close the connection (MQTT 5, section 1.5.4)."""
+_HEX = re.compile("([0-9a-f]{2})+")
+_TEXTS = {"content_type": f"{PREFIX}content-type", "response_topic": f"{PREFIX}response-topic"}
+_FLAGS = {"retain": f"{PREFIX}retain", "dup": f"{PREFIX}again"}
+
+
+def from_mqtt(it: Arrived) -> MessageProperties:
+    """The properties of a message that came from the broker."""
+    said = it.properties
+    headers = dict(said.get("user_property", ()))
+    headers |= {name: said[property_][0] for property_, name in _TEXTS.items() if property_ in said}
+    headers |= {name: "1" for flag, name in _FLAGS.items() if said.get(flag)}
+    headers[f"{PREFIX}topic"] = it.topic
+    found: MessageProperties = {"headers": headers}
+    if "correlation_data" in said:
+        data = bytes(said["correlation_data"][0])
+        try:
+            found["correlation_id"] = data.decode()
+        except UnicodeDecodeError:
+            headers[f"{PREFIX}correlation"] = data.hex()
+    if "message_expiry_interval" in said:
+        found["time_to_be_received"] = float(max(1, said["message_expiry_interval"][0]))
+    return found
+
+
+def to_mqtt(message: Message) -> dict[str, Any]:
+    """The properties of a message for the broker, as gmqtt names them. Raises UsageError for what MQTT cannot have."""
+    headers = message.headers
+    user = [
+        (as_text(name), as_text(value))
+        for name, value in headers.items()
+        if not name.startswith(PREFIX) and name != ID_PROPERTY
+    ]
+    found: dict[str, Any] = {"user_property": [*user, (ID_PROPERTY, message.id)]}
+    found |= {property_: as_text(headers[name]) for property_, name in _TEXTS.items() if name in headers}
+    if set(found.get("response_topic", "")) & set("+#"):
+        raise UsageError("a response topic is no filter")
+    correlation, digits = message.correlation_id, headers.get(f"{PREFIX}correlation", "")
+    if correlation is not None:
+        found["correlation_data"] = as_text(correlation).encode()
+    elif _HEX.fullmatch(digits):
+        found["correlation_data"] = bytes.fromhex(digits)
+    if message.receive_by is not None:
+        found["message_expiry_interval"] = min(EXPIRY_MAX_S, max(1, round(message.receive_by - time.time())))
+    return found
+
+
+def as_text(text: str) -> str:
+    """A text that MQTT can carry. Raises UsageError for any other."""
+    if len(text.encode()) > TEXT_BYTES_MAX or _FORBIDDEN.search(text):
+        raise UsageError(f"{text[:40]!r} is no text that MQTT can carry")
+    return text

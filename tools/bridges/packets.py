@@ -1,0 +1,375 @@
+"""One connection to a broker of MQTT 5, over gmqtt's packets.
+
+gmqtt reads and writes the packets. What MQTT asks of both ends after a crash it keeps in memory alone, as others
+do: so this answers PUBLISH, PUBREC and PUBREL only when the bridge says so, and the bridge chooses the packet ids.
+"""
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from struct import error as StructError
+from typing import Any
+
+from gmqtt.client import Message
+from gmqtt.mqtt.connection import MQTTConnection
+from gmqtt.mqtt.handler import MqttPackageHandler
+from gmqtt.mqtt.utils import ConnectionState
+from gmqtt.subscription import Subscription
+
+from triack.base.errors import TriackError
+
+__all__ = ["REFUSED_FROM", "Answer", "Arrived", "BrokerAway", "Connection"]
+
+REFUSED_FROM = 0x80
+"""Reason codes from here on are refusals (MQTT 5, section 2.4)."""
+QUOTA_EXCEEDED = 0x97
+"""The one that is about now, and not about the message."""
+ID_BYTES = 2
+"""Of a packet id; an answer without more says that all is well."""
+SUBSCRIBE_ID = 0xFFFF
+"""The packet id of a SUBSCRIBE; messages have those from 1 on, and never so many at a time."""
+RECEIVE_MAXIMUM = 0xFFFF
+"""What a broker takes at a time when it does not say (MQTT 5, section 3.2.2.3.3)."""
+KEEPALIVE_S = 30
+"""A broker that is silent for twice as long has gone."""
+CONNECT_S = 10.0
+"""A broker answers a CONNECT long before, also over a bad link."""
+PACKET_BYTES_MAX = 4 * 1024 * 1024
+"""As much as the body of a message has here; a broker does not deliver what is larger."""
+WRITE_BYTES = 1024 * 1024
+DRAIN_S = 0.01
+"""Between two looks at what has not left: a mebibyte takes as long on a fast link."""
+NO_LOCAL = True
+"""What this bridge gives to the broker does not come back by a filter of its own."""
+RETAINED_ONCE = 1
+"""Retained messages come when a subscription begins, and not again with each connection."""
+
+_REASONS = {
+    0x84: "it does not speak MQTT 5",
+    0x01: "it does not speak MQTT 5",
+    0x85: "it does not take this client id",
+    0x86: "user name or password is wrong",
+    0x87: "the bridge is not authorised",
+    0x8A: "the bridge is banned",
+    0x8E: "another client has taken over the session: two bridges have the same client id",
+    0x93: "more was in flight than the broker takes",
+    0x95: "a packet was too large",
+    0x97: "its quota is exceeded",
+}
+
+
+logging.getLogger("gmqtt").setLevel(logging.CRITICAL)  # the bridge tells what happens itself
+
+
+class BrokerAway(TriackError):
+    """There is no connection to the broker; the text says why."""
+
+
+def in_words(code: int) -> str:
+    """A reason code of the broker."""
+    return f"{_REASONS.get(code, 'it refuses')} (reason code 0x{code:02x})"
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """A message of the broker, or with ``released`` its word that the exactly-once exchange of one is over (PUBREL)."""
+
+    packet_id: int
+    qos: int = 2
+    topic: str = ""
+    payload: bytes = b""
+    properties: dict[str, Any] = field(default_factory=dict)
+    released: bool = False
+
+    @property
+    def again(self) -> bool:
+        """Whether the broker says that it may have sent it before."""
+        return bool(self.properties.get("dup"))
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The broker's answer to a message: PUBACK or PUBREC."""
+
+    code: int
+
+    @property
+    def is_refusal(self) -> bool:
+        """Whether the broker will never take it."""
+        return self.code >= REFUSED_FROM and not self.is_for_now
+
+    @property
+    def is_for_now(self) -> bool:
+        """Whether it may take it later."""
+        return self.code == QUOTA_EXCEEDED
+
+
+class _ChosenIds:
+    """Gives gmqtt the packet ids that the bridge chooses."""
+
+    def __init__(self) -> None:
+        self.next = SUBSCRIBE_ID
+
+    def next_id(self) -> int:
+        return self.next
+
+    def free_id(self, packet_id: int) -> None:
+        """The bridge knows."""
+
+
+class Connection(MqttPackageHandler):  # type: ignore[misc] # gmqtt has no types
+    """A connection to a broker, from CONNACK on.
+
+    Args:
+        arrived: gets each message, and each release.
+
+    Attributes:
+        session_present: whether the broker still has the session.
+        receive_maximum: how many messages of QoS 1 and 2 it takes at a time.
+    """
+
+    def __init__(self, arrived: Callable[[Arrived], None]) -> None:
+        async def never(*_: object, **__: object) -> None:
+            """The bridge connects again itself."""
+
+        def nothing(*_: object, **__: object) -> None:
+            """The bridge remembers what is in flight itself."""
+
+        super().__init__(
+            connack_event=asyncio.Event(),
+            connection_lost_event=asyncio.Event(),
+            connection_state=ConnectionState(),
+            reconnect_callback=never,
+            disconnect_callback=never,
+            resend_qos_callback=never,
+            clear_qos_callback=nothing,
+            connect_properties={},
+            subscriptions_getter=list,
+            remove_message_callback=nothing,
+            store_message_callback=nothing,
+            send_command_with_mid_callback=self._send_command,
+        )
+        self.id_generator = _ChosenIds()
+        self.session_present = False
+        self.receive_maximum = RECEIVE_MAXIMUM
+        self._arrived = arrived
+        self._loop = asyncio.get_running_loop()
+        self._waiting: set[asyncio.Future[Any]] = set()
+        self._lost: asyncio.Future[None] = self._future()
+        self._connected: asyncio.Future[None] = self._future()
+        self._subscribed: asyncio.Future[list[int]] | None = None
+        self._acked: dict[int, asyncio.Future[Answer]] = {}
+        self._completed: dict[int, asyncio.Future[Answer]] = {}
+        self._link: Any = None
+        self.on_message = self._on_unacknowledged
+
+    # ---- what the bridge does
+
+    async def open(
+        self,
+        host: str,
+        port: int,
+        tls: ssl.SSLContext | None,
+        *,
+        client_id: str,
+        user: str,
+        password: str | None,
+        session_s: int,
+        in_flight: int,
+    ) -> None:
+        """Connect, and keep the session that the broker may have of this client id.
+
+        Raises:
+            BrokerAway: that did not succeed; with the cause.
+        """
+        try:
+            async with asyncio.timeout(CONNECT_S):
+                self._link = await MQTTConnection.create_connection(
+                    host, port, tls or False, False, KEEPALIVE_S, self._connection_state, self
+                )
+                await self._link.auth(
+                    client_id,
+                    user.encode() if user else None,
+                    password,
+                    session_expiry_interval=session_s,
+                    receive_maximum=in_flight,
+                    maximum_packet_size=PACKET_BYTES_MAX,
+                )
+                await self._connected
+        except TimeoutError:
+            self.close()
+            raise BrokerAway(f"{host}:{port} has not answered for {CONNECT_S:g} s") from None
+        except OSError as error:
+            raise BrokerAway(f"{host}:{port}: {error.strerror or error}") from None
+        except BrokerAway:
+            self.close()
+            raise
+
+    async def subscribe(self, filters: list[str], qos: int) -> None:
+        """Subscribe, or go on with subscriptions of the session. Raises BrokerAway, also when one is refused."""
+        self._subscribed = self._future()
+        self.id_generator.next = SUBSCRIBE_ID
+        how = {"no_local": NO_LOCAL, "retain_as_published": True, "retain_handling_options": RETAINED_ONCE}
+        self._link.subscribe([Subscription(one, qos, **how) for one in filters])
+        for one, code in zip(filters, await self._subscribed, strict=True):
+            if code >= REFUSED_FROM:
+                raise BrokerAway(f"the broker refuses the subscription to {one}: {in_words(code)}")
+            if code < qos:
+                raise BrokerAway(f"the broker grants QoS {code} for {one}, and the bridge has {qos}")
+
+    def publish(
+        self, packet_id: int, topic: str, payload: bytes, qos: int, *, retain: bool, again: bool, **properties: Any
+    ) -> None:
+        """Send a message; ``answer_to`` has the broker's word."""
+        self.id_generator.next = packet_id
+        message = Message(topic, payload, qos, retain, **properties)
+        message.dup = again
+        self.check()
+        if qos:
+            self._acked[packet_id] = self._future()
+        self._link.publish(message)
+
+    async def drain(self) -> None:
+        """Wait until what was sent has left this process, but for some packets. Raises BrokerAway."""
+        while self._link._transport.get_write_buffer_size() > WRITE_BYTES:  # noqa: SLF001 - gmqtt does not wait
+            self.check()
+            await asyncio.sleep(DRAIN_S)
+        self.check()
+
+    def hold_back(self, *, hold: bool) -> None:
+        """Read nothing more from the broker, or go on: for one that sends more than it may."""
+        transport = self._link._transport  # noqa: SLF001 - gmqtt reads all that comes
+        if not transport.is_closing():
+            transport.pause_reading() if hold else transport.resume_reading()
+
+    async def answer_to(self, packet_id: int) -> Answer:
+        """Wait for PUBACK or PUBREC. Raises BrokerAway."""
+        try:
+            return await self._acked[packet_id]
+        finally:
+            del self._acked[packet_id]
+
+    def release(self, packet_id: int) -> None:
+        """Send PUBREL; ``completed`` has the broker's word."""
+        self.check()
+        self._completed[packet_id] = self._future()
+        self._send_pubrel(packet_id, False)
+
+    async def completed(self, packet_id: int) -> None:
+        """Wait for PUBCOMP. Raises BrokerAway."""
+        try:
+            await self._completed[packet_id]
+        finally:
+            del self._completed[packet_id]
+
+    def acknowledge(self, it: Arrived) -> None:
+        """Say that a message is on the disk, or that its id is forgotten there."""
+        if it.released:
+            self._send_pubcomp(it.packet_id, False)
+        elif it.qos == 1:
+            self._send_puback(it.packet_id)
+        elif it.qos > 1:
+            self._send_pubrec(it.packet_id)
+
+    async def wait_lost(self) -> None:
+        """Wait for the end. Raises BrokerAway then."""
+        await asyncio.shield(self._lost)
+
+    def check(self) -> None:
+        """Raises BrokerAway if the connection has ended."""
+        if self._lost.done():
+            self._lost.result()
+
+    def _future(self) -> "asyncio.Future[Any]":
+        """A future whose result comes by this connection; BrokerAway when the connection ends before."""
+        future = self._loop.create_future()
+        self._waiting.add(future)
+        future.add_done_callback(self._waiting.discard)
+        return future
+
+    def close(self) -> None:
+        """Leave; the broker keeps the session."""
+        self._fail("the bridge has left")
+        if self._link is not None:
+            self._link.send_disconnect()
+            self._link._keep_connection_callback.cancel()  # noqa: SLF001 - its own `close` waits for the peer
+            self._link._transport.close()  # noqa: SLF001 - the same
+
+    def _fail(self, why: str) -> None:
+        for future in list(self._waiting):
+            if not future.done():
+                future.set_exception(BrokerAway(why))
+                future.exception()  # a wait that was cancelled has not looked
+
+    # ---- what gmqtt calls
+
+    def __call__(self, package: Any) -> None:
+        """Handle a packet. What cannot be read ends the connection, and comes again with the next one."""
+        try:
+            self._handle_packet(package.cmd, package.data)
+        except (LookupError, ValueError, TypeError, StructError) as error:
+            self._fail(f"the broker has sent what cannot be read: {error}")
+            self.close()
+
+    def _send_command(self, command: int, packet_id: int, again: bool, reason_code: int = 0) -> None:
+        self._link.send_command_with_mid(command, packet_id, again, reason_code=reason_code)
+
+    def _handle_connack_packet(self, _command: int, packet: bytes) -> None:
+        flags, code = packet[0], packet[1]
+        if code:
+            self._fail(f"the broker refuses: {in_words(code)}")
+            return
+        self._connack_properties, _ = self._parse_properties(packet[2:])
+        self._update_keepalive_if_needed()
+        self.session_present = bool(flags & 1)
+        self.receive_maximum = self._connack_properties.get("receive_maximum", [RECEIVE_MAXIMUM])[0]
+        self._connected.set_result(None)
+
+    def _handle_disconnect_packet(self, _command: int, packet: bytes) -> None:
+        """The broker leaves, with a reason, or the connection has ended, with none."""
+        self._fail(f"the broker has left: {in_words(packet[0])}" if packet and packet[0] else "the connection is lost")
+
+    def _handle_suback_packet(self, _command: int, packet: bytes) -> None:
+        _, codes = self._parse_properties(packet[2:])
+        if self._subscribed is not None and not self._subscribed.done():
+            self._subscribed.set_result(list(codes))
+
+    def _on_unacknowledged(self, topic: str, payload: bytes, _qos: int, properties: dict[str, Any]) -> None:
+        self._deliver(Arrived(0, 0, topic, payload, properties))
+
+    def _handle_qos_1_publish_packet(
+        self, packet_id: int, payload: bytes, topic: str, properties: dict[str, Any]
+    ) -> None:
+        self._deliver(Arrived(packet_id, 1, topic, payload, properties))
+
+    def _handle_qos_2_publish_packet(
+        self, packet_id: int, payload: bytes, topic: str, properties: dict[str, Any]
+    ) -> None:
+        self._deliver(Arrived(packet_id, 2, topic, payload, properties))
+
+    def _deliver(self, it: Arrived) -> None:
+        if not isinstance(it.topic, str):
+            raise TypeError("a topic that is no UTF-8")
+        self._arrived(it)
+
+    def _handle_pubrel_packet(self, _command: int, packet: bytes) -> None:
+        self._arrived(Arrived(_id_in(packet), released=True))
+
+    def _handle_puback_packet(self, _command: int, packet: bytes) -> None:
+        self._answer(self._acked, packet)
+
+    _handle_pubrec_packet = _handle_puback_packet
+
+    def _handle_pubcomp_packet(self, _command: int, packet: bytes) -> None:
+        self._answer(self._completed, packet)
+
+    def _answer(self, waiting: dict[int, asyncio.Future[Answer]], packet: bytes) -> None:
+        future = waiting.get(_id_in(packet))
+        if future is not None and not future.done():
+            future.set_result(Answer(packet[2] if len(packet) > ID_BYTES else 0))
+
+
+def _id_in(packet: bytes) -> int:
+    return int.from_bytes(packet[:2])
