@@ -146,6 +146,7 @@ class Inward:
         self._unacknowledged -= sum(it.qos == 0 for it in batch)
         for it in batch:
             self.link.acknowledge(it)
+        self.link.flush()
 
     async def _commit(self, batch: list[Arrived], held: set[int]) -> None:
         counts = {"taken": 0, "repeated": 0, "refused": 0}

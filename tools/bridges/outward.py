@@ -149,6 +149,7 @@ class Outward:
         """Release packet ids of messages that this node has no more; the broker then passes them on."""
         for packet_id in packet_ids:
             self._link.release(packet_id)
+        self._link.flush()
         for packet_id in packet_ids:
             await self._link.completed(packet_id)
             del self._ids[packet_id]

@@ -15,6 +15,7 @@ from typing import Any
 from gmqtt.client import Message
 from gmqtt.mqtt.connection import MQTTConnection
 from gmqtt.mqtt.handler import MqttPackageHandler
+from gmqtt.mqtt.package import CommandWithMidPacket, PublishPacket
 from gmqtt.mqtt.utils import ConnectionState
 from gmqtt.subscription import Subscription
 
@@ -163,6 +164,7 @@ class Connection(MqttPackageHandler):  # type: ignore[misc] # gmqtt has no types
         self._acked: dict[int, asyncio.Future[Answer]] = {}
         self._completed: dict[int, asyncio.Future[Answer]] = {}
         self._link: Any = None
+        self._packets: list[bytes] = []
         self.on_message = self._on_unacknowledged
 
     # ---- what the bridge does
@@ -222,17 +224,24 @@ class Connection(MqttPackageHandler):  # type: ignore[misc] # gmqtt has no types
     def publish(
         self, packet_id: int, topic: str, payload: bytes, qos: int, *, retain: bool, again: bool, **properties: Any
     ) -> None:
-        """Send a message; ``answer_to`` has the broker's word."""
+        """Send a message with the next ``flush``; ``answer_to`` has the broker's word."""
         self.id_generator.next = packet_id
         message = Message(topic, payload, qos, retain, **properties)
         message.dup = again
         self.check()
         if qos:
             self._acked[packet_id] = self._future()
-        self._link.publish(message)
+        self._packets.append(PublishPacket.build_package(message, self._link._protocol)[1])  # noqa: SLF001 - it writes one by one
+
+    def flush(self) -> None:
+        """Send everything, in one write."""
+        if self._packets:
+            self._link.send_package(b"".join(self._packets))
+            self._packets.clear()
 
     async def drain(self) -> None:
-        """Wait until what was sent has left this process, but for some packets. Raises BrokerAway."""
+        """Send everything, and wait until it has left this process, but for some packets. Raises BrokerAway."""
+        self.flush()
         while self._link._transport.get_write_buffer_size() > WRITE_BYTES:  # noqa: SLF001 - gmqtt does not wait
             self.check()
             await asyncio.sleep(DRAIN_S)
@@ -252,7 +261,7 @@ class Connection(MqttPackageHandler):  # type: ignore[misc] # gmqtt has no types
             del self._acked[packet_id]
 
     def release(self, packet_id: int) -> None:
-        """Send PUBREL; ``completed`` has the broker's word."""
+        """Send PUBREL with the next ``flush``; ``completed`` has the broker's word."""
         self.check()
         self._completed[packet_id] = self._future()
         self._send_pubrel(packet_id, False)
@@ -265,7 +274,7 @@ class Connection(MqttPackageHandler):  # type: ignore[misc] # gmqtt has no types
             del self._completed[packet_id]
 
     def acknowledge(self, it: Arrived) -> None:
-        """Say that a message is on the disk, or that its id is forgotten there."""
+        """Say with the next ``flush`` that a message is on the disk, or that its id is forgotten there."""
         if it.released:
             self._send_pubcomp(it.packet_id, False)
         elif it.qos == 1:
@@ -314,7 +323,7 @@ class Connection(MqttPackageHandler):  # type: ignore[misc] # gmqtt has no types
             self.close()
 
     def _send_command(self, command: int, packet_id: int, again: bool, reason_code: int = 0) -> None:
-        self._link.send_command_with_mid(command, packet_id, again, reason_code=reason_code)
+        self._packets.append(CommandWithMidPacket.build_package(command, packet_id, again, reason_code))
 
     def _handle_connack_packet(self, _command: int, packet: bytes) -> None:
         flags, code = packet[0], packet[1]

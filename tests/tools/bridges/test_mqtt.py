@@ -184,7 +184,8 @@ def falling(monkeypatch: pytest.MonkeyPatch, name: str, times: int, error: Excep
         if left[0] == 0:
             return real(self, *given, **named)
         left[0] -= 1
-        self.close()
+        if error is FALL:
+            self.close()
         raise error
 
     monkeypatch.setattr(Connection, name, fall)
