@@ -297,6 +297,9 @@ OTHERS = {
         node/files/tls_files.py TlsFiles _paths
         queues/mailboxes/local_queues.py LocalQueues windows _declared
         queues/node_settings.py Limits queue_quota queue_journal
+        node/config/bridge_table.py BridgeTable give take
+        node/config/bridge_table.py Take _levels _names
+        node/shell/engine_handle.py EngineHandle bridges
         node/forwarding.py Forwarding _running
         queues/node_settings.py NodeSettings queue_redelivery topics forwards
         queues/pauses.py Pauses by_name
@@ -402,7 +405,7 @@ OTHERS = {
         node/shell/stats.py QueueStats holders by_priority
         node/shell/stats.py HistogramStats bounds_s counts
         node/shell/stats.py NodeStats queues outgoing links sessions drops closes rollbacks dead_letters holds transit
-        node/shell/stats.py NodeStats topics subscriptions declined_letters admin_acks troubles acks tier_resends ways
+        node/shell/stats.py NodeStats topics subscriptions declined_letters admin_acks troubles acks tier_resends ways bridges
         node/shell/stream_stats.py StreamsStats outgoing incoming transit
         node/shell/topic_stats.py TopicStats subscriptions
     """,

@@ -331,7 +331,8 @@ def test_a_new_file_without_its_comment_signs_says_what_is_in_force_without_it(f
     file.write_text("\n".join(line for line in lines if "idle_ack_delay_s" not in line))
     found = Sources(file).read().settings
     assert len(Sources(file).read().said) > len(KEYS) - 3
-    wanted = NodeSettings(ack_events=AckTrigger(), queue_redelivery=found.queue_redelivery)
+    given = {name: getattr(found, name) for name in ("queue_redelivery", "forwards")}
+    wanted = NodeSettings(ack_events=AckTrigger(), **given)
     session = replace(wanted.session, ack_trigger=AckTrigger(), store_ack_trigger=AckTrigger())
     queue_journal = {"orders": wanted.limits.journal}
     limits = replace(wanted.limits, queue_quota=found.limits.queue_quota, queue_journal=queue_journal)
