@@ -405,7 +405,8 @@ OTHERS = {
         node/shell/stats.py QueueStats holders by_priority
         node/shell/stats.py HistogramStats bounds_s counts
         node/shell/stats.py NodeStats queues outgoing links sessions drops closes rollbacks dead_letters holds transit
-        node/shell/stats.py NodeStats topics subscriptions declined_letters admin_acks troubles acks tier_resends ways bridges
+        node/shell/stats.py NodeStats topics subscriptions declined_letters admin_acks troubles acks tier_resends
+        node/shell/stats.py NodeStats ways bridges
         node/shell/stream_stats.py StreamsStats outgoing incoming transit
         node/shell/topic_stats.py TopicStats subscriptions
     """,
