@@ -76,8 +76,9 @@ class Forwarding:
                 await _Forwarder(self._node, queue, forward, reader).run()
         except NodeClosed:
             pass  # all that was not committed is in the queue
-        except TriackError as error:
-            operator_log.error(f"queue {queue} is no longer passed on: {error}", node=self._about.name, queue=queue)
+        except Exception as error:  # noqa: BLE001 - a mistake of ours must not end it in silence
+            why = error if isinstance(error, TriackError) else f"{type(error).__name__}: {error}"
+            operator_log.error(f"queue {queue} is no longer passed on: {why}", node=self._about.name, queue=queue)
 
 
 class _Forwarder:

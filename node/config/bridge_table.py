@@ -5,7 +5,7 @@
     commands          -> plant/{machine}/set        to the broker: a queue here, and a topic; names are those of headers
     topic:Games.#     -> games/{topic}              the same for a subscription
 
-Running bridges is the work of ``triack.bridges``; this is here so that a mistake is told with its line.
+Running bridges is the work of ``triack.bridges``; this is here so that an error names the line of a mistake.
 """
 
 import json

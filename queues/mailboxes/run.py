@@ -65,7 +65,7 @@ class Run:
 
     @classmethod
     def whole(cls, packet: QueuedPacket) -> "Run":
-        """All messages of a packet that nobody has had, handed out together."""
+        """All messages of a packet, handed out together for the first time."""
         run = cls(packet, 0, packet.count, redelivered=False)
         run.next = run.end
         return run

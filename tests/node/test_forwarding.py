@@ -1,5 +1,6 @@
 """Queues that a node passes on by itself, as its settings say."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 import triack
 from tests.node.nodes import WAIT, bodies, quick, until
 from triack.node import forwarding
+from triack.store.store import Store
 
 HERE, THERE = "memory://machine", "memory://cloud"
 ON = triack.Forward(f"{THERE}/intake")
@@ -118,3 +120,40 @@ def test_a_mistake_in_the_file_is_told(tmp_path: Path, said: str, why: str) -> N
     file.write_text(f'[node]\ndata = "machine"\n[queues.intake.forward]\n{said}\n')
     with pytest.raises(triack.ConfigError, match=why):
         triack.open("machine", config=file)
+
+
+async def test_it_ends_with_the_store_of_its_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A node whose disk has failed passes nothing on, and does not try again and again."""
+    tries: list[str] = []
+    tell = forwarding._Forwarder._tell  # noqa: SLF001 - each try ends there
+
+    async def note(self: forwarding._Forwarder, why: str) -> None:
+        tries.append(why)
+        assert len(tries) < 20
+        await tell(self, why)
+
+    def fail(*_: object) -> None:
+        raise triack.StoreFailed("the disk is full")
+
+    monkeypatch.setattr(forwarding._Forwarder, "_tell", note)  # noqa: SLF001 - as above
+    async with machine(tmp_path, intake=ON) as node:
+        await node.send("local", b"1")
+        (forwards,) = [task for task in asyncio.all_tasks() if task.get_name() == "triack-forward-intake"]
+        monkeypatch.setattr(Store, "apply", fail)
+        with pytest.raises(triack.StoreFailed):
+            await (await node.send("intake", b"2")).queued(WAIT)
+        await until(forwards.done)
+    assert len(tries) < 5
+
+
+async def test_a_mistake_of_ours_does_not_end_it_in_silence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError("a mistake")
+
+    monkeypatch.setattr(forwarding._Forwarder, "_send", fail)  # noqa: SLF001 - as above
+    async with machine(tmp_path, intake=ON) as node:
+        await node.send("intake", b"1")
+        await until(lambda: "intake is no longer passed on: ZeroDivisionError: a mistake" in caplog.text)
+        assert await bodies(node, "intake", 1) == [b"1"]

@@ -1,6 +1,6 @@
 """One bridge: a connection to its broker, made again whenever it is lost, and what passes over it in each direction.
 
-Nothing is known from one connection to the next but what the node remembers: a bridge that was killed goes on as one
+Nothing is known from one connection to the next but what the node remembers: a bridge that was killed continues as one
 whose broker went away.
 """
 

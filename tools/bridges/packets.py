@@ -30,7 +30,7 @@ QUOTA_EXCEEDED = 0x97
 ID_BYTES = 2
 """Of a packet id; an answer without more says that all is well."""
 SUBSCRIBE_ID = 0xFFFF
-"""The packet id of a SUBSCRIBE; messages have those from 1 on, and never so many at a time."""
+"""The packet id of a SUBSCRIBE; messages have those from 1 on, and there are never that many."""
 RECEIVE_MAXIMUM = 0xFFFF
 """What a broker takes at a time when it does not say (MQTT 5, section 3.2.2.3.3)."""
 KEEPALIVE_S = 30

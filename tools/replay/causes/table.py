@@ -113,7 +113,7 @@ CAUSES: Final[tuple[Cause, ...]] = (
     ),
     Cause(
         Some("journaled", {"kept": (True,)}, but={"queue": ("$journal",)}), (HANDED, RECOVERED), NOW,
-        "journal_early", "copied as taken from its queue, and nobody had been handed it",
+        "journal_early", "copied as taken from its queue, and it was handed to no reader",
     ),
     # Words of a destination, and what relays make of them.
     Cause(
