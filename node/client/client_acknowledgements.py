@@ -9,7 +9,7 @@ from triack.base.delivery import check_priority, check_sent
 from triack.base.errors import NodeClosed, UsageError
 from triack.node.client.client_events import Feed
 from triack.node.control.control_frames import Caller, Header
-from triack.node.control.told import read_event
+from triack.node.control.told import read_events
 from triack.node.handles.acknowledgements import AckHandler, handle_each
 from triack.node.handles.derived import Said
 from triack.node.shell.link_events import EVENTS_MAX
@@ -29,7 +29,7 @@ class ClientAcknowledgements(Feed[AckEvent]):
         return AckEvent(AckKind.GAP, 1, 0, "the process of the node went away")
 
     def _read(self, header: Header) -> list[AckEvent]:
-        return [read_event(said) for said in header["events"]]
+        return read_events(header)
 
     async def get_many(self, most: int = EVENTS_MAX) -> list[AckEvent]:
         """The next events, in order; see ``Acknowledgements.get_many``."""

@@ -38,7 +38,7 @@ from triack.node.control.client_messages import content_of, contents_of
 from triack.node.control.control_frames import CALLS_MAX, VERSION, Answer, Header, Link, number_of, words_of
 from triack.node.control.description import describe
 from triack.node.control.intake import Intake, Producer
-from triack.node.control.told import RECEIPT, WATCH, describe_event, describe_news, describe_receipts
+from triack.node.control.told import RECEIPT, WATCH, describe_events, describe_news, describe_receipts
 from triack.node.control.verb_table import On, Verb, check_call
 from triack.node.files import operator_log
 from triack.node.handles.acknowledgements import Acknowledgements
@@ -489,7 +489,7 @@ class Calls:
         watch = self._watches[header["watch"]]
         if isinstance(watch, Events):
             return {"events": [describe_news(event) for event in await watch.get_many()], "missed": watch.missed}, b""
-        return {"events": [describe_event(event) for event in await watch.get_many()]}, b""
+        return describe_events(self._node.node_id, await watch.get_many()), b""
 
     def _note_wait(self, header: Header) -> None:
         """A reader says what its messages wait for."""

@@ -44,11 +44,11 @@ __all__ = [
     "WAS_PAUSED",
     "WATCH",
     "Result",
-    "describe_event",
+    "describe_events",
     "describe_every",
     "describe_news",
     "describe_receipts",
-    "read_event",
+    "read_events",
     "read_every",
     "read_news",
     "read_peer",
@@ -78,15 +78,23 @@ def read_every(said: dict[str, Any] | None) -> Every:
     return "message" if said == {_SINGLE: True} else AckTrigger(**said)
 
 
-def describe_event(event: AckEvent) -> list[Any]:
-    """An event."""
-    return [event.kind.value, event.first, event.last, event.reason]
+def describe_events(origin: str, events: list[AckEvent]) -> dict[str, Any]:
+    """Events of acknowledgements; the messages apart from them, as older builds read no more than four values."""
+    return {
+        "events": [[event.kind.value, event.first, event.last, event.reason] for event in events],
+        "origin": origin,
+        "ordinals": [[[run.start, run.stop] for run in event.ordinals] for event in events],
+    }
 
 
-def read_event(said: list[Any]) -> AckEvent:
-    """The same, read."""
-    kind, first, last, reason = said
-    return AckEvent(AckKind(kind), first, last, reason)
+def read_events(header: dict[str, Any]) -> list[AckEvent]:
+    """The same, read. Older nodes say no ordinals."""
+    events, origin = header["events"], header.get("origin", "")
+    ordinals = header.get("ordinals") or [()] * len(events)
+    return [
+        AckEvent(AckKind(kind), first, last, reason, origin, [range(*run) for run in runs])
+        for (kind, first, last, reason), runs in zip(events, ordinals, strict=True)
+    ]
 
 
 def describe_news(event: NodeEvent) -> list[Any]:

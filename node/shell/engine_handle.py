@@ -693,7 +693,7 @@ class EngineHandle:
         """Make the events of a new reader of an outgoing queue; ``wake`` is called when there are some."""
         self.check_alive()
         terms = None if trigger is None else terms_of(trigger, self._window)
-        events = AckEvents(terms, outgoing.first_unsettled, wake)
+        events = AckEvents(terms, outgoing.first_unsettled, wake, self.node_id, outgoing.blocks_of)
         self._engine.watching.begin(outgoing, events)
         self.wake()
         return events

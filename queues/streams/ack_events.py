@@ -11,16 +11,18 @@ decides when a receiver acknowledges, so that Solace's windowed events, HornetQ'
 of AMPS are values of an ``AckTrigger``. Without a trigger each message has an event of its own.
 
 The application need not read. Unread acknowledged neighbours become one event. Neighbouring failures for one reason are
-stored as one, too, but are read singly. Only alternating outcomes take memory; ``is_full`` limits them.
+stored as one, too, but are read singly. Only alternating outcomes take memory; ``is_full`` limits them. The ids of the
+oldest messages are forgotten when a thousand blocks of ordinals are unread, which is some four million messages.
 """
 
 from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from triack.base.ack_debt import AckDebt
 from triack.base.ack_trigger import AckTerms
+from triack.queues.streams.outgoing_stream import Block
 
 __all__ = ["UNREAD_MAX", "AckEvent", "AckEvents", "AckKind"]
 
@@ -49,12 +51,24 @@ class AckEvent:
             ``Receipt.number``.
         last: number of the last message; equal to ``first`` for a failure.
         reason: why it failed, by the names of docs/reasons.md; None for an acknowledgement.
+        origin: the id of the node that sends them.
+        ordinals: theirs there, by the run; without those of messages that an earlier start of the node accepted.
     """
 
     kind: AckKind
     first: int
     last: int
     reason: str | None = None
+    origin: str = field(default="", compare=False, repr=False)
+    ordinals: Sequence[range] = field(default=(), compare=False, repr=False)
+
+    @property
+    def ids(self) -> list[str]:
+        """The ids of its messages, in order, as ``Receipt.id`` and ``Message.id`` have them.
+
+        Those that an earlier start of the node accepted are left out: no receipt of this process is about them.
+        """
+        return [f"{self.origin}-{ordinal}" for run in self.ordinals for ordinal in run]
 
     @property
     def count(self) -> int:
@@ -69,6 +83,7 @@ class _Fate:
     end: int
     reason: str | None
     ack_requested: bool = False
+    blocks: Sequence[Block] = ()
 
 
 class AckEvents:
@@ -78,14 +93,35 @@ class AckEvents:
         terms: when acknowledgements are reported; None: each message by itself, at once.
         first: ticket of the first message to report.
         wake: called when there is an event to read, and at the end.
+        origin: the id of this node.
+        blocks_of: gives the blocks of ordinals of unsettled messages, by their tickets.
 
     Attributes:
         ended: whether no more events are added; unread ones can still be read.
     """
 
-    __slots__ = ("_debt", "_fates", "_new_bytes", "_next", "_told", "_unread", "_wake", "ended")
+    __slots__ = (
+        "_blocks",
+        "_blocks_of",
+        "_debt",
+        "_fates",
+        "_new_bytes",
+        "_next",
+        "_origin",
+        "_told",
+        "_unread",
+        "_wake",
+        "ended",
+    )
 
-    def __init__(self, terms: AckTerms | None, first: int, wake: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        terms: AckTerms | None,
+        first: int,
+        wake: Callable[[], None],
+        origin: str = "",
+        blocks_of: Callable[[range], Sequence[Block]] = lambda _tickets: (),
+    ) -> None:
         self._debt = None if terms is None else AckDebt(terms)
         self._fates: dict[int, _Fate] = {}
         self._new_bytes = 0
@@ -93,6 +129,9 @@ class AckEvents:
         self._told = first
         self._unread: deque[tuple[int, _Fate]] = deque()
         self._wake = wake
+        self._origin = origin
+        self._blocks_of = blocks_of
+        self._blocks: deque[Block] = deque(maxlen=UNREAD_MAX)
         self.ended = False
 
     # ---- inputs
@@ -107,16 +146,16 @@ class AckEvents:
             ack_requested: whether the event must not wait.
         """
         self._new_bytes += size_bytes
-        self._settle(ticket, messages, _Fate(ticket + messages, None, ack_requested))
+        self._settle(range(ticket, ticket + messages), None, ack_requested=ack_requested)
 
     def handle_failed(self, ticket: int, messages: int, reason: str) -> None:
         """A packet was given up, or rejected."""
-        self._settle(ticket, messages, _Fate(ticket + messages, reason))
+        self._settle(range(ticket, ticket + messages), reason)
 
-    def _settle(self, ticket: int, messages: int, fate: _Fate) -> None:
+    def _settle(self, tickets: range, reason: str | None, *, ack_requested: bool = False) -> None:
         # A failed packet is freed afterwards like an acknowledged one: its first outcome counts.
-        if messages and ticket >= self._next:
-            self._fates.setdefault(ticket, fate)
+        if tickets and tickets.start >= self._next and tickets.start not in self._fates:
+            self._fates[tickets.start] = _Fate(tickets.stop, reason, ack_requested, self._blocks_of(tickets))
 
     def handle_time(self, now_ns: int) -> None:
         """Gather settled messages, in order, and report what is due."""
@@ -139,6 +178,7 @@ class AckEvents:
         if self._debt is not None:
             self._debt.add(fate.end - self._next, self._new_bytes, now_ns, ack_requested=fate.ack_requested)
             self._new_bytes = 0
+        self._blocks += [block for block in fate.blocks if not self._blocks or block[0] > self._blocks[-1][0]]
         if fate.reason is not None:
             self._tell_gathered()
             self._put(fate)
@@ -181,4 +221,15 @@ class AckEvents:
             if end < fate.end:
                 self._unread.appendleft((end, fate))
         kind = AckKind.ACK if fate.reason is None else AckKind.FAILURE
-        return AckEvent(kind, first + 1, end, fate.reason)
+        return AckEvent(kind, first + 1, end, fate.reason, self._origin, self._ordinals_of(range(first, end)))
+
+    def _ordinals_of(self, tickets: range) -> list[range]:
+        """The ordinals of messages that are reported now, by the run. They are the oldest of which blocks are known."""
+        blocks = self._blocks
+        while len(blocks) > 1 and blocks[1][0] <= tickets.start:
+            blocks.popleft()
+        runs: list[range] = []
+        for at, (start, offset) in enumerate(blocks):
+            end = tickets.stop if at + 1 == len(blocks) else min(blocks[at + 1][0], tickets.stop)
+            runs.append(range(max(start, tickets.start) + offset, end + offset))
+        return [run for run in runs if run]

@@ -3,7 +3,9 @@
 It packs submitted messages into packets, gives them to the outgoing sequence, and tracks the stage of each message.
 """
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
+from operator import itemgetter
 from typing import NamedTuple, Protocol
 
 from triack.base.commit import HEAD_BYTES, OutgoingIndex, OutgoingStreamRow
@@ -14,14 +16,19 @@ from triack.ordering.outgoing import OutgoingSequence, StreamPacket, StreamPacke
 from triack.ordering.wire import RelayedPacket, header_bytes, relayed_header_bytes
 from triack.queues.body_head import SEALED_BYTES, sent_at_of
 from triack.queues.deadlines import Deadlines
-from triack.queues.packing import PIECE_MIN_BYTES, Outgoing, PacketBody, pack
+from triack.queues.packing import PIECE_MIN_BYTES, LargeMessage, Outgoing, PacketBody, pack
 from triack.queues.peers.sealing import Seal
 from triack.queues.routes import Way
 from triack.queues.stages import Stage, StageTracker
 from triack.queues.streams.stream_state import StreamState
 from triack.queues.sync_links import NextHop
 
-__all__ = ["AckReader", "OutgoingStream", "Row", "relayed_packets"]
+__all__ = ["AckReader", "Block", "OutgoingStream", "Row", "relayed_packets"]
+
+Block = tuple[int, int]
+"""A ticket, and how much greater the ordinals are of the messages from there on, up to the next block."""
+_START = itemgetter(0)
+"""The ticket of a block."""
 
 
 class AckReader(Protocol):
@@ -156,7 +163,7 @@ class OutgoingStream:
         self.life = StreamState.LIVE
         self.paused = False
         self.senders = 0
-        self._blocks: list[tuple[int, int]] = []
+        self._blocks: list[Block] = []
         self.unacked_bytes = 0
         self.committing = self.dropped_until = 0
         self.fit(content_bytes)
@@ -240,6 +247,8 @@ class OutgoingStream:
         self.pending_bytes += size_bytes
         ticket = self.submitted
         self.submitted = ticket + 1
+        if isinstance(message, LargeMessage):
+            self._name(ticket, message.ordinal)
         return ticket
 
     def submit_many(self, messages: list[bytes | Outgoing], size_bytes: int) -> Row:
@@ -256,24 +265,45 @@ class OutgoingStream:
         assert self.submitted == self.numbered
         offset = first_ordinal - self.numbered
         if not self._blocks or self._blocks[-1][1] != offset:
-            self._blocks.append((self.numbered, offset))
+            self._begin_block(self.numbered, offset)
         self.numbered += count
+        # What is acknowledged or given up has been reported.
+        del self._blocks[: self._block_of(self.first_unsettled)]
+
+    def _name(self, ticket: int, ordinal: int) -> None:
+        """The message that was submitted last has an ordinal of its own."""
+        offset = self._blocks[-1][1]
+        self._begin_block(ticket, ordinal - ticket)
+        self._begin_block(ticket + 1, offset)
+
+    def _begin_block(self, ticket: int, offset: int) -> None:
+        if self._blocks and self._blocks[-1][0] == ticket:
+            self._blocks.pop()
+        self._blocks.append((ticket, offset))
 
     def ordinal_of(self, ticket: int) -> int:
         """The ordinal of the message that was submitted last, whose ticket this is."""
         return ticket + self._blocks[-1][1]
 
+    def blocks_of(self, tickets: range) -> list[Block]:
+        """The blocks of ordinals of messages that are not settled; none for those of an earlier start."""
+        return self._blocks[self._block_of(tickets.start) : bisect_left(self._blocks, tickets.stop, key=_START)]
+
+    def _block_of(self, ticket: int) -> int:
+        """The place of the block that has a ticket, or of the first one."""
+        return max(0, bisect_right(self._blocks, ticket, key=_START) - 1)
+
     def _pack(self, messages: list[bytes | Outgoing], now_ms: int) -> list[PacketBody]:
         """Make packet bodies; messages of one body have successive ordinals."""
         packed: list[PacketBody] = []
         first, at = self.submitted - len(messages), 0
-        ends = [*(start for start, _ in self._blocks[1:]), self.submitted]
-        for (_, offset), end in zip(self._blocks, ends, strict=True):
+        blocks = self._blocks[self._block_of(first) :]
+        ends = [*(start for start, _ in blocks[1:]), self.submitted]
+        for (_, offset), end in zip(blocks, ends, strict=True):
             until = max(0, end - first)
             ordinal, limit = first + at + offset, self._messages_per_packet
             packed += pack(messages[at:until], self._body_bytes, ordinal, now_ms, limit, self.priority)[0]
             at = until
-        del self._blocks[:-1]
         return packed
 
     def poll_packets(self, now_ms: int) -> list[StreamPacket]:

@@ -164,7 +164,7 @@ ROWS = {
     """,
     "events of the node that a program has not read": """
         node/shell/link_events.py Events _waiting
-        queues/streams/ack_events.py AckEvents _fates _unread
+        queues/streams/ack_events.py AckEvents _fates _unread _blocks
     """,
     "ranges of packets that came out of order": """
         ordering/duplicates.py DuplicateFilter _skips

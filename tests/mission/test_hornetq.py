@@ -175,16 +175,15 @@ async def test_the_confirmation_window_does_not_block(triack_world: World) -> No
         assert [it.messages for it in a.stats().outgoing] == [10_000]
 
 
-@statement("Guarantees of sends and commits", "acknowledgements(handler=)", "5 calls, in order")
+@statement("Guarantees of sends and commits", "acknowledgements(handler=)", "5 calls, in order, by the message's id")
 async def test_the_handler_is_called_for_each_message_after_its_confirmation(triack_world: World) -> None:
-    """By number, as that of each message's receipt."""
     async with two(triack_world, ASYNC) as (a, _):
-        told: list[tuple[int, float]] = []
-        a.acknowledgements(Q, handler=lambda event: told.append((event.first, triack_world.now)))
+        told: list[tuple[str, float]] = []
+        a.acknowledgements(Q, handler=lambda event: told.append((event.ids[0], triack_world.now)))
         receipts = await a.send_many(Q, [b"x"] * 5)
         sent = triack_world.now
         await triack_world.until(lambda: len(told) == 5)
-        assert [number for number, _ in told] == [receipt.number for receipt in receipts]
+        assert [name for name, _ in told] == [receipt.id for receipt in receipts]
         assert told[-1][1] - sent == pytest.approx(2, abs=0.05)
 
 

@@ -35,12 +35,13 @@ async def test_a_client_gets_acks_of_what_it_sends_and_of_what_the_node_does(nod
         to = f"{b.address}/q"
         single = await client.acknowledgements(to, every="message")
         ranged = await client.acknowledgements(to, every=triack.AckTrigger(window_share=None, count=5, delay_s=100.0))
-        receipts = await client.send_many(to, [b"x"] * 3)
-        await node.send(to, b"y")
-        last = await client.send(to, b"z")
-        assert await take_acknowledgements(single, 5) == [1, 2, 3, 4, 5]
+        receipts = [*await client.send_many(to, [b"x"] * 3), await node.send(to, b"y"), await client.send(to, b"z")]
         assert await take_acknowledgements(ranged, 5) == [5]
-        assert [receipt.number for receipt in (*receipts, last)] == [1, 2, 3, 5]
+        ids = [receipt.id for receipt in receipts]
+        async with asyncio.timeout(WAIT):
+            events = [await anext(single) for _ in receipts]
+        assert [event.ids for event in events] == [[name] for name in ids]
+        assert [event.last for event in events] == [receipt.number for receipt in receipts] == [1, 2, 3, 4, 5]
 
 
 async def test_a_failure_comes_with_its_reason(node: triack.Node, client: Client) -> None:

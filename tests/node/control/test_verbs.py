@@ -14,11 +14,11 @@ from triack.base.errors import ProtocolError, UsageError
 from triack.base.news import GapFound, LinkDown, NodeEvent, QueueOverQuota, StoreLow
 from triack.node.control.calls import _STEPS
 from triack.node.control.told import (
-    describe_event,
+    describe_events,
     describe_every,
     describe_news,
     describe_receipts,
-    read_event,
+    read_events,
     read_every,
     read_news,
     read_receipts,
@@ -169,11 +169,14 @@ def test_so_is_what_stands_for_none(every: Every) -> None:
     assert read_every(sent(describe_every(every))) == every
 
 
-@pytest.mark.parametrize(
-    "event", [AckEvent(AckKind.ACK, 1, 7), AckEvent(AckKind.FAILURE, 8, 8, "queue-not-found")], ids=str
-)
-def test_an_event_is_the_same(event: AckEvent) -> None:
-    assert read_event(sent(describe_event(event))) == event
+def test_events_of_acknowledgements_are_the_same_and_name_the_same_messages() -> None:
+    events = [
+        AckEvent(AckKind.ACK, 1, 7, None, "0a", [range(4, 6), range(90, 92)]),
+        AckEvent(AckKind.FAILURE, 8, 8, "queue-not-found", "0a", [range(92, 93)]),
+    ]
+    read = read_events(sent(describe_events("0a", events)))
+    assert read == events
+    assert [event.ids for event in read] == [["0a-4", "0a-5", "0a-90", "0a-91"], ["0a-92"]]
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,14 @@ from typing import Any
 import pytest
 
 import triack
+from tests.mission.ends import Q, two
 from tests.node.nodes import SCHEMES, WAIT, make, quick, take_acknowledgements, until
 from triack import AckEvent, AckKind
+from triack.node.handles.acknowledgements import Every
 from triack.node.node import port_of
+from triack.queues.node_settings import NodeSettings
 from triack.queues.streams.ack_events import AckEvents
+from triack.testing import World
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
@@ -23,6 +27,54 @@ async def test_each_message_has_its_event_in_the_order_of_sending(scheme: str) -
         receipts = await a.send_many(f"{b.address}/q", [b"%d" % number for number in range(100)])
         assert await take_acknowledgements(events, 100) == list(range(1, 101))
         assert [receipt.number for receipt in receipts] == list(range(1, 101))
+
+
+@pytest.mark.parametrize("every", ["message", triack.AckTrigger(count=1)])
+async def test_events_have_the_ids_of_receipts(triack_world: World, every: Every) -> None:
+    """Also of messages sent before; over more than a queue numbers at a time, with a large body among them."""
+    async with two(triack_world, NodeSettings(large=triack.LargeBodies(from_bytes=1_000))) as (a, _):
+        triack_world.cut("a", "b")
+        first = await a.send_many(Q, [b"x"] * 3_000)
+        events = a.acknowledgements(Q, every=every)
+        await a.send(f"{Q}-other", b"takes numbers between")
+        triack_world.heal()
+        receipts = [*first, await a.send_stream(Q, b"y" * 100_000), *await a.send_many(Q, [b"z"] * 3_000)]
+        receipts.append(await a.send_stream(Q, b"y" * 100_000))
+        ids: list[str] = []
+        while len(ids) < len(receipts):
+            event = await anext(events)
+            assert len(event.ids) == event.count
+            ids += event.ids
+        assert ids == [receipt.id for receipt in receipts]
+
+
+async def test_the_end_of_a_reader_takes_no_ids_away(triack_world: World) -> None:
+    """However many messages follow before what it has gathered is read."""
+    async with two(triack_world, NodeSettings()) as (a, _):
+        events = a.acknowledgements(Q)
+        receipt = await a.send(Q, b"x")
+        await triack_world.advance(10)
+        events.close()
+        await a.send_many(Q, [b"x"] * 10_000, until="ordered")
+        assert [event.ids async for event in events] == [[receipt.id]]
+
+
+async def test_messages_of_an_earlier_start_have_events_without_ids(triack_world: World) -> None:
+    """As their numbers, these are of no receipt of this process."""
+    async with two(triack_world, NodeSettings()) as (a, _):
+        triack_world.cut("a", "b")
+        await a.send_many(Q, [b"x"] * 3, until="queued")
+        await a.close()
+        with triack_world.machine("a"):
+            again = triack.open("a", data="a", insecure=True)
+        async with again:
+            events = again.acknowledgements(Q, every=triack.AckTrigger(count=1))
+            receipt = await again.send(Q, b"y")
+            triack_world.heal()
+            told = [await anext(events)]
+            while told[-1].last < 4:
+                told.append(await anext(events))
+            assert [name for event in told for name in event.ids] == [receipt.id]
 
 
 async def test_a_handler_is_called_with_one_after_the_other() -> None:
