@@ -26,13 +26,13 @@ from triack.tools.bench.rows import Row, rows_of
 from triack.tools.bench.systems.catalogue import PEERS, system_of
 from triack.tools.bench.table import (
     HEADINGS,
-    SIDE_HEADINGS,
     as_csv,
     as_markdown,
     cells,
     is_side_by_side,
     machine,
     side_by_side,
+    side_headings,
 )
 from triack.tools.commands.common import FloatRange, console_on, run, verbose_option
 
@@ -119,9 +119,9 @@ def bench(
     """Measure how fast Triack is: real processes, sockets and disks, every run verified.
 
     ROW... are T1 to T17, all of them by default; `sizes` and `windows` are curves, `growth` is that of T11, and
-    `policies` compares the acknowledgements of five systems over emulated links, in two minutes; `calls` counts Python
-    calls. Each is run several times, and --versus runs another system on the same work in turns: machines differ and
-    drift, ratios of neighbouring runs hold.
+    `policies` compares the acknowledgements of five systems over emulated links, in two minutes, and `strategies` what
+    WSO2 MB's do to a fast and a slow subscriber of a topic; `calls` counts Python calls. Each is run several times, and
+    --versus runs another system on the same work in turns: machines differ and drift, ratios of neighbouring runs hold.
     Ends with 0 if every run that could be made did what it was measured for, 1 if not.
     """
     if as_lines + as_page + as_json > 1:
@@ -210,8 +210,8 @@ def _show(results: list[Result], console: Console) -> None:
 
 def _show_side_by_side(result: Result, console: Console) -> None:
     table = Table(box=None, padding=(0, 2, 0, 0))
-    for heading in SIDE_HEADINGS:
-        table.add_column(heading, justify="left" if heading in SIDE_HEADINGS[:2] else "right")
+    for heading in side_headings(result):
+        table.add_column(heading, justify="left" if heading in ("link", "policy", "strategy") else "right")
     for line in side_by_side(result):
         table.add_row(*map(escape, line))
     console.print(table)

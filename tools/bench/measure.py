@@ -11,7 +11,7 @@ from triack.tools.bench.figures import Result
 from triack.tools.bench.idle import measure_idle
 from triack.tools.bench.link import measure_link
 from triack.tools.bench.options import Meter, Options
-from triack.tools.bench.policy_nodes import measure_policies
+from triack.tools.bench.policy_nodes import measure_policies, measure_strategies
 from triack.tools.bench.replaying import measure_growth, measure_replay
 from triack.tools.bench.rows import Row
 from triack.tools.bench.run import Outcome, run_once
@@ -245,6 +245,7 @@ _KINDS: dict[str, Callable[[Row, Options, Meter, Result], Awaitable[None]]] = {
     "portable": _portable,
     "link": measure_link,
     "policies": measure_policies,
+    "strategies": measure_strategies,
     "idle": measure_idle,
     "replay": measure_replay,
     "growth": measure_growth,

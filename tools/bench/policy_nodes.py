@@ -1,8 +1,10 @@
-"""POLICIES: the acknowledgements of five systems side by side, over real sockets and disks.
+"""POLICIES and STRATEGIES: the acknowledgements of five systems side by side, over real sockets and disks.
 
 Each policy has two nodes, secured, with a store each, and a link between them: a relay on real sockets that keeps each
 datagram for as long as the link would, unless it loses it. Runs that are paced, or wait for a timeout, run for all
 policies at a time; fast ones run alone. ``policies`` has the same on simulated links, exactly.
+
+WSO2 Message Broker acknowledges between a topic and its subscribers, so its strategies have a topic on such a node.
 """
 
 import asyncio
@@ -11,15 +13,17 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from math import ceil
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
 from triack.base.errors import WaitTimeout
 from triack.base.units import MS, SECOND
-from triack.node.handles.policies import BETWEEN_NODES
+from triack.node.handles.policies import BETWEEN_NODES, wso2
+from triack.node.handles.subscribing import Subscriber
 from triack.node.node import Node, open_node
 from triack.queues.blocking import Blocking
-from triack.queues.node_settings import NodeSettings
+from triack.queues.node_settings import NodeSettings, Strategy
 from triack.tools.bench.figures import Result
 from triack.tools.bench.options import Meter, Options
 from triack.tools.bench.policies import (
@@ -36,12 +40,12 @@ from triack.tools.bench.policies import (
     note_blocking,
     take,
 )
-from triack.tools.bench.rows import Row
+from triack.tools.bench.rows import STRATEGY_METRICS, STRATEGY_NAMES, Row, strategy_figure
 from triack.tools.demo.relay import Relay
 from triack.tools.replay.log.files import find_logs, read_records
 from triack.tools.sim.faults import Faults
 
-__all__ = ["lose_session", "measure_policies", "pace", "stream"]
+__all__ = ["compete", "lose_session", "measure_policies", "measure_strategies", "pace", "stream"]
 
 LOST_MESSAGES = 100
 """A second of them, half of which leave when the link is cut already: more than MSMQ's window."""
@@ -54,6 +58,13 @@ CLOSE_S = 0.2
 FINEST_NS = MS
 """Timers are not finer: the relay's own delay is the round trip of a local network."""
 DESTINATION = f"b/{QUEUE}"
+TOPIC = "ticks"
+PUBLISHED, PUBLISHED_EVERY_NS = 2_000, 5 * MS
+"""200 a second for ten seconds."""
+SLOW_NS = 50 * MS
+"""A slow subscriber takes a tenth of them."""
+MAX_UNACKED, DELIVERY_TIMEOUT_S = 100, 2.0
+"""WSO2's 1,000 and 60 s, for a run that is as much shorter."""
 
 _Cell: TypeAlias = tuple[str, str]
 _CELLS: tuple[_Cell, ...] = tuple((link, policy) for link in LINKS for policy in BETWEEN_NODES)
@@ -239,3 +250,55 @@ async def measure_policies(row: Row, options: Options, meter: Meter, result: Res
     note_blocking(result)
     result.verified = True
     result.guarantee = ["exactly once", "in order"]
+
+
+async def compete(strategy: Strategy, folder: Path, messages: int = PUBLISHED) -> tuple[float, ...]:
+    """A fast and a slow subscriber of a topic to which another node publishes: the values of ``STRATEGY_METRICS``."""
+    settings = wso2(strategy=strategy, max_unacked_messages=MAX_UNACKED, delivery_timeout_s=DELIVERY_TIMEOUT_S)
+    sent_ns = list[int]()
+
+    async def read(reader: Subscriber, takes_ns: int, done: dict[int, float]) -> None:
+        async for message in reader:
+            await asyncio.sleep(takes_ns / SECOND)
+            message.ack()
+            number = int(message.body)
+            done[number] = (time.monotonic_ns() - sent_ns[number]) / MS
+
+    async with _pair(settings, LINKS["LAN"], folder) as pair:
+        hub = pair.receiver
+        async with hub.subscribe(TOPIC, ack="manual") as fast, hub.subscribe(TOPIC, ack="manual") as slow:
+            read_fast, read_slow = dict[int, float](), dict[int, float]()
+            reading = [asyncio.create_task(read(*one)) for one in ((fast, 0, read_fast), (slow, SLOW_NS, read_slow))]
+            began_ns = time.monotonic_ns()
+            for number, body in enumerate(_bodies(messages)):
+                await _sleep_until(began_ns + number * PUBLISHED_EVERY_NS)
+                sent_ns.append(time.monotonic_ns())
+                await pair.sender.send(f"b/topic:{TOPIC}", body)
+            await _until(lambda: hub.stats().topics[TOPIC].arrived == messages, "all that is published has arrived")
+            took_s = (time.monotonic_ns() - began_ns) / SECOND
+            topic = hub.stats().topics[TOPIC]
+            for task in reading:
+                task.cancel()
+            await asyncio.wait(reading)
+    behind = max(topic.subscriptions, key=lambda one: one.pending + one.discarded)
+    lost = behind.discarded
+    assert list(read_fast) == list(range(len(read_fast))), "a fast subscriber loses nothing"
+    assert lost or list(read_slow) == list(range(len(read_slow))), "a slow one loses what is counted"
+    delays_ms = (sorted(read.values()) for read in (read_fast, read_slow))
+    fast_p99, slow_p99 = (delays[ceil(0.99 * len(delays)) - 1] if delays else 0.0 for delays in delays_ms)
+    rates = len(read_fast) / took_s, len(read_slow) / took_s
+    return (rates[0], fast_p99, rates[1], slow_p99, topic.waiting, behind.pending, lost)
+
+
+async def measure_strategies(row: Row, options: Options, meter: Meter, result: Result) -> None:
+    """Each strategy, once, all at a time."""
+    messages = PUBLISHED // (QUICK_SHARE if options.quick else 1)
+    meter.begin(row.name, replace(row.work, messages=messages))
+    found = await asyncio.gather(*(compete(name, options.folder / name, messages) for name in STRATEGY_NAMES))
+    for strategy, values in zip(STRATEGY_NAMES, found, strict=True):
+        for metric, value in zip(STRATEGY_METRICS, values, strict=True):
+            result.figures[strategy_figure(strategy, metric)].values.append(value)
+        meter.say(f"{row.name} {strategy}: fast {values[0]:,.0f} msg/s, slow {values[2]:,.0f}, {values[-1]:,.0f} lost")
+    result.note(f"a subscriber has room for {MAX_UNACKED} messages; the delivery timeout is {DELIVERY_TIMEOUT_S:g} s")
+    result.verified = True
+    result.guarantee = ["in order", "losses counted"]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import jinja2
 
 from triack.base.errors import TriackError
-from triack.tools.bench.table import HEADINGS, SIDE_HEADINGS, cells, is_side_by_side, machine, side_by_side
+from triack.tools.bench.table import HEADINGS, cells, is_side_by_side, machine, side_by_side, side_headings
 
 if TYPE_CHECKING:
     from triack.tools.bench.figures import Result
@@ -41,8 +41,7 @@ def write_report(path: Path, results: list[Result]) -> None:
         machine=machine(),
         headings=HEADINGS,
         lines=[(line, figure.standing) for it in results if not is_side_by_side(it) for figure, line in cells(it)],
-        side_headings=SIDE_HEADINGS,
-        sides=[list(side_by_side(it)) for it in results if is_side_by_side(it)],
+        sides=[(side_headings(it), list(side_by_side(it))) for it in results if is_side_by_side(it)],
         notes=[f"{it.row.name}: {note}" for it in results for note in it.notes],
         plots=plots,
         no_plots="" if has_plots else NO_PLOTS,

@@ -1,11 +1,13 @@
 """The rows of the table: their work and their goals."""
 
 from dataclasses import dataclass, field, replace
+from typing import get_args
 
 from triack.base.checks import DATAGRAM_BASE_BYTES
 from triack.base.errors import UsageError
 from triack.base.names import nearest
 from triack.node.handles.policies import BETWEEN_NODES
+from triack.queues.node_settings import Strategy
 from triack.tools.bench.work import Work
 
 __all__ = [
@@ -24,11 +26,15 @@ __all__ = [
     "POLICY_LINKS",
     "POLICY_METRICS",
     "ROWS",
+    "STRATEGIES",
+    "STRATEGY_METRICS",
+    "STRATEGY_NAMES",
     "Goal",
     "Row",
     "growth_figure",
     "policy_figure",
     "rows_of",
+    "strategy_figure",
 ]
 
 WINDOW = 1_024
@@ -260,6 +266,26 @@ def policy_figure(link: str, policy: str, metric: Goal) -> str:
     return f"{link}, {policy}: {metric.name}"
 
 
+STRATEGY_NAMES: tuple[Strategy, ...] = get_args(Strategy)
+STRATEGY_METRICS = (
+    Goal("fast", "msg/s", None, None),
+    Goal("fast, p99", "ms", None, None, is_cost=True),
+    Goal("slow", "msg/s", None, None),
+    Goal("slow, p99", "ms", None, None, is_cost=True),
+    Goal("waiting", "messages", None, None, is_cost=True),
+    Goal("pending", "messages", None, None, is_cost=True),
+    Goal("lost", "messages", None, None, is_cost=True),
+)
+"""Of each strategy of WSO2 MB: what a fast and a slow subscriber acknowledge, and how old it is then; and at the end
+what the topic has not dispatched, what the slow one has not acknowledged, and what was acknowledged in its place.
+"""
+
+
+def strategy_figure(strategy: str, metric: Goal) -> str:
+    """The name of a figure of ``STRATEGIES``."""
+    return f"{strategy}: {metric.name}"
+
+
 def growth_figure(form: str, millions: int) -> str:
     """The name of a figure of ``GROWTH``."""
     return f"{form}, {millions} million"
@@ -308,6 +334,18 @@ POLICIES = Row(
     versus="other systems' own acknowledgements are what it compares",
 )
 
+STRATEGIES = Row(
+    "STRATEGIES",
+    "WSO2 MB's strategies: a topic with 200 messages a second, a fast subscriber, and one that takes 20",
+    tuple(
+        replace(metric, name=strategy_figure(strategy, metric))
+        for strategy in STRATEGY_NAMES
+        for metric in STRATEGY_METRICS
+    ),
+    kind="strategies",
+    versus="another system has no such strategies",
+)
+
 CURVES = {
     row.name: row
     for row in (
@@ -324,7 +362,7 @@ def rows_of(names: tuple[str, ...]) -> list[Row]:
         UsageError: there is no such row.
     """
     wanted = [name.upper() for name in names] or list(ROWS)
-    known = {**ROWS, **CURVES, **{row.name: row for row in (CALLS, POLICIES, GROWTH)}}
+    known = {**ROWS, **CURVES, **{row.name: row for row in (CALLS, POLICIES, STRATEGIES, GROWTH)}}
     for name in wanted:
         if name not in known:
             meant = nearest(name, known)

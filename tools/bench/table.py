@@ -12,12 +12,19 @@ import apsw
 import triack
 from triack.node.handles.policies import BETWEEN_NODES
 from triack.tools.bench.figures import Figure, Result
-from triack.tools.bench.rows import POLICY_LINKS, POLICY_METRICS, policy_figure
+from triack.tools.bench.rows import (
+    POLICY_LINKS,
+    POLICY_METRICS,
+    STRATEGY_METRICS,
+    STRATEGY_NAMES,
+    Goal,
+    policy_figure,
+    strategy_figure,
+)
 from triack.tools.compiled import is_compiled
 
 __all__ = [
     "HEADINGS",
-    "SIDE_HEADINGS",
     "as_csv",
     "as_markdown",
     "cells",
@@ -25,6 +32,7 @@ __all__ = [
     "machine",
     "number",
     "side_by_side",
+    "side_headings",
 ]
 
 HEADINGS = ("row", "what", "goal", "floor", "median", "min to max", "runs", "versus", "ratio", "verified")
@@ -86,18 +94,34 @@ def _verified(result: Result) -> str:
 
 def is_side_by_side(result: Result) -> bool:
     """Whether its figures are those of several policies, which have a table of their own."""
-    return result.row.kind == "policies"
+    return result.row.kind in ("policies", "strategies")
 
 
-SIDE_HEADINGS = ("link", "policy", *(f"{metric.name}, {metric.unit}" for metric in POLICY_METRICS))
+def side_headings(result: Result) -> tuple[str, ...]:
+    """The headings of that table."""
+    if result.row.kind == "strategies":
+        return ("strategy", *map(_heading, STRATEGY_METRICS))
+    return ("link", "policy", *map(_heading, POLICY_METRICS))
+
+
+def _heading(metric: Goal) -> str:
+    return f"{metric.name}, {metric.unit}"
 
 
 def side_by_side(result: Result) -> Iterator[tuple[str, ...]]:
-    """A line for each policy on each link."""
+    """A line for each policy on each link, or for each strategy."""
+    if result.row.kind == "strategies":
+        for strategy in STRATEGY_NAMES:
+            yield (strategy, *(_median(result, strategy_figure(strategy, metric)) for metric in STRATEGY_METRICS))
+        return
     for link in POLICY_LINKS:
         for policy in BETWEEN_NODES:
-            figures = [result.figures[policy_figure(link, policy, metric)] for metric in POLICY_METRICS]
-            yield (link, policy, *(number(figure.median) for figure in figures))
+            figures = (policy_figure(link, policy, metric) for metric in POLICY_METRICS)
+            yield (link, policy, *(_median(result, figure) for figure in figures))
+
+
+def _median(result: Result, figure: str) -> str:
+    return number(result.figures[figure].median)
 
 
 def _markdown_table(headings: tuple[str, ...], lines: Iterable[tuple[str, ...]]) -> list[str]:
@@ -115,7 +139,7 @@ def as_markdown(results: Iterable[Result]) -> str:
     notes = []
     for result in results:
         if is_side_by_side(result):
-            lines += _markdown_table(SIDE_HEADINGS, side_by_side(result))
+            lines += _markdown_table(side_headings(result), side_by_side(result))
         notes += [f"- {result.row.name}: {note}" for note in result.notes]
     return "\n".join([*lines, *([""] if notes else []), *notes])
 

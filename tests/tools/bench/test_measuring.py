@@ -19,7 +19,7 @@ import pytest
 from tests.machine import PATIENCE_S
 from tests.tools.bench.measuring import measured
 from triack.base.errors import TriackError, UsageError
-from triack.base.units import MS
+from triack.base.units import MS, SECOND
 from triack.node.handles.policies import DEFAULT, SOLACE
 from triack.queues.node_settings import NodeSettings
 from triack.session.protocol.settings import SessionSettings
@@ -37,7 +37,7 @@ from triack.tools.bench.process import peak_bytes, processor_s, resident_bytes
 from triack.tools.bench.rows import CURVES
 from triack.tools.bench.run import CHILD, Outcome
 from triack.tools.bench.servers import SERVERS, cpu_seconds, running
-from triack.tools.bench.table import side_by_side
+from triack.tools.bench.table import as_markdown, side_by_side
 from triack.tools.bench.work import HEAD_BYTES, RING, Work, index_of, is_plain, make_ring, noise_of, stamp_of, stamped
 from triack.tools.demo.relay import Direction
 from triack.tools.sim.faults import Faults
@@ -191,6 +191,28 @@ async def test_all_of_it_has_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert all((line[-1], "-" in line[:-1]) == ("-", False) for line in lines)
     assert result.verified
     assert any("no session was lost" in note for note in result.notes)
+
+
+@pytest.mark.slow
+async def test_a_strategy_does_to_a_fast_and_a_slow_subscriber_what_it_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The slow one acknowledges nothing here: there is room for 20 messages."""
+    small = {"QUICK_SHARE": 10, "SLOW_NS": 3_600 * SECOND, "MAX_UNACKED": 20, "DELIVERY_TIMEOUT_S": 0.1}
+    for name, value in small.items():
+        monkeypatch.setattr(policy_nodes, name, value)
+    result = await measured("STRATEGIES", tmp_path, None)
+    lines = {line[0]: line[3:] for line in side_by_side(result)}
+    slow, _, waiting, pending, lost = lines["slowest_sub_rate"]
+    assert (slow, waiting, pending, lost) == ("0", "180", "20", "0")
+    slow, _, waiting, pending, lost = lines["discard_none"]
+    assert (slow, int(waiting) + int(pending), lost) == ("0", 200, "0")
+    assert int(pending) > 20
+    slow, _, waiting, pending, lost = lines["discard_allowed"]
+    assert (slow, int(waiting) + int(pending) + int(lost)) == ("0", 200)
+    assert int(lost) > 0
+    assert result.verified
+    assert "| slowest_sub_rate |" in as_markdown([result])
 
 
 # A link between two devices, here two sockets that keep packets whole.
