@@ -197,6 +197,8 @@ class Commit:
         serial: its number among all commits of the store; 0 leaves the store's number as it was.
         clock: the clocks when it began (``ClockReading.pack``); empty leaves the store's value.
         records: how many records the session log of this start had when it was begun; 0 without a log.
+        synced: whether it is on the disk when it returns. The system has one that is not, and writes it later, at the
+            latest with the next one that is.
     """
 
     stream_deletes: list[int] = field(default_factory=list)
@@ -222,6 +224,7 @@ class Commit:
     serial: int = 0
     clock: bytes = b""
     records: int = 0
+    synced: bool = True
 
     def __bool__(self) -> bool:
         return self.adds or self.removes

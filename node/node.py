@@ -43,7 +43,7 @@ from triack.node.shell.log_keeper import keep_log
 from triack.node.shell.platform import PLATFORM, Log, Platform
 from triack.node.shell.worker import Worker
 from triack.queues.manager.engine import Engine
-from triack.queues.node_settings import NodeSettings
+from triack.queues.node_settings import NodeSettings, synced_by
 from triack.queues.routes import Route, check_routes
 from triack.store.folder import as_folder, check_unused
 from triack.store.runs import Reading
@@ -386,9 +386,9 @@ class Node(Verbs):
             data = None
 
         def open_and_load() -> StoreContent:
-            stores.append(platform.open_store(data, self.settings.limits.store_log_bytes))
-            if survives == "process crash":
-                stores[0].survive_crashes_only()
+            # What was not synced may be torn anywhere after a loss of power; that is no damage then.
+            torn = synced_by(self.settings) != (True, True)
+            stores.append(platform.open_store(data, self.settings.limits.store_log_bytes, torn=torn))
             node_id, start = platform.entropy(16), int.from_bytes(platform.entropy(8)) >> 1
             return stores[0].load(node_id, start, self._reading)
 

@@ -120,7 +120,6 @@ settings. `make docs` writes this page from the tests.
 | MSMQ | duplicates without a transaction are found in a history of 10,000 ids | by their numbers in their stream |
 | Solace | a send while the session is down is refused as not ready | accepted, up to the window |
 | Solace | a rejected message makes a transacted commit fail | the commit is local; the message is a dead letter |
-| HornetQ | `journal-sync` is set for transactions and for other messages | `survives` is for both |
 | HornetQ | the handler gets the message | it gets its id, as its receipt has it |
 | WSO2 MB | the code takes 10 s off `AndesAckWaitTimeOut` | exactly 60 s |
 | WSO2 MB | message selectors | none: messages are chosen by name |

@@ -213,6 +213,7 @@ RULES: Final[dict[str, dict[str, Watch]]] = {
         "forwards": "A queue that is passed on is read in transactions, as by a program.",
         "messages_per_packet": ("claims",),
         "survives": ("not_recovered", "forgotten"),
+        "recoverable_survives": ("not_recovered", "forgotten"),
         "udp": "Which calls carry datagrams is no matter of the records.",
     },
     "queues/node_settings.py Topic": {

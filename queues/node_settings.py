@@ -33,7 +33,9 @@ __all__ = [
     "WhenFull",
     "WhenLettersFull",
     "check_root",
+    "store_survives",
     "streams_limit",
+    "synced_by",
 ]
 
 
@@ -448,8 +450,10 @@ class NodeSettings:
         ack_events: when acknowledgements are reported (``Node.acknowledgements``); None: each message by itself.
         blocking: the stage that messages have reached when ``send`` returns.
         survives: what the node's store survives: ``power loss``, ``process crash`` (then a loss of power may take the
-            last commits, or leave the store damaged) or ``nothing`` (it is in memory). What this node acknowledges as
-            stored is as safe as that, and its peers know (``SessionStats.survives``).
+            last commits) or ``nothing`` (it is in memory). What this node acknowledges as stored is as safe as that,
+            and its peers know (``SessionStats.survives``).
+        recoverable_survives: the same of recoverable messages, and of what readers acknowledge outside of transactions;
+            None: as ``survives``, which is then for transactional messages, transactions and all else.
         time_to_reach_queue_s: how long a message to another node may take to reach its queue if its sender says nothing
             else (``time_to_reach_queue``); None: for any time, and four days to a node that only its id names, which
             may never call again. MSMQ's default is four days (``LongLiveTime``).
@@ -487,6 +491,7 @@ class NodeSettings:
     ack_events: AckTrigger | None = None
     blocking: Blocking = field(default_factory=Blocking)
     survives: Survives = "power loss"
+    recoverable_survives: Literal["power loss", "process crash"] | None = None
     time_to_reach_queue_s: float | None = None
     log_keep_s: float | None = None
     topics: Mapping[str, Topic] = field(default_factory=dict)
@@ -499,6 +504,11 @@ class NodeSettings:
         check_kind("NodeSettings: ack_events", self.ack_events, AckTrigger | None)
         if self.survives not in SURVIVES:
             raise UsageError(f"NodeSettings: survives must be {', '.join(SURVIVES)}, not {self.survives!r}")
+        if self.recoverable_survives not in (None, *SURVIVES[:2]):
+            raise UsageError(
+                f"NodeSettings: recoverable_survives must be {', '.join(SURVIVES[:2])} or None, not "
+                f"{self.recoverable_survives!r}"
+            )
         if self.udp not in (None, *UDP_SOCKETS):
             raise UsageError(f"NodeSettings: udp must be {', '.join(UDP_SOCKETS)} or None, not {self.udp!r}")
         waits = {check_name(queue): it for queue, it in self.queue_redelivery.items()}
@@ -529,3 +539,13 @@ class NodeSettings:
 
 _TOPIC = Topic()
 """Settings of roots that have none."""
+
+
+def synced_by(settings: NodeSettings) -> tuple[bool, bool]:
+    """Whether commits with transactional messages, and those with others, are on the disk when they return."""
+    return settings.survives == SURVIVES[0], (settings.recoverable_survives or settings.survives) == SURVIVES[0]
+
+
+def store_survives(settings: NodeSettings) -> Survives:
+    """The worst failure that everything in the store survives."""
+    return max(settings.survives, settings.recoverable_survives or settings.survives, key=SURVIVES.index)

@@ -3,8 +3,8 @@
 Promise: when ``apply`` returns, the whole commit is on disk (WAL, ``synchronous=FULL``) and stays there. When it
 raises, the commit is there as a whole or not at all, which only the next start can tell, and the store is finished:
 after a failed write or sync no further commit is taken. Given a disk that keeps what it says it has synced, this holds
-through crashes and losses of power at any point, also while a store is being opened. ``survive_crashes_only`` is the
-one way to give up the second half of that.
+through crashes and losses of power at any point, also while a store is being opened. Of a commit that is not
+``synced`` it holds through crashes of the process; a loss of power takes it unless a synced one has followed.
 
 One process at a time has a store (``owner``). Before each commit, and again before it counts as durable, the directory
 is looked at: when its files are not those that were opened, because somebody deleted, renamed or replaced them
@@ -140,6 +140,8 @@ class Store:
         size: how much it would take if it were empty; by default, as the system reports it.
         hands: where the messages that applications have in hand are noted; by default, a file in the folder.
         latest_bytes: how much of the rows that change most may be one row together.
+        torn: whether the last commits may lack anything after a loss of power, as they need not have been synced. Then
+            the store goes on from the last whole one; otherwise that is damage.
 
     Raises:
         StoreInUse: another process has it open.
@@ -158,6 +160,7 @@ class Store:
         size: Callable[[Path], int] | None = None,
         hands: Hands | None = None,
         latest_bytes: int = LATEST_BYTES,
+        torn: bool = False,
     ) -> None:
         self.path = ":memory:" if folder is None else str(folder / STORE_FILE)
         self.in_memory = folder is None
@@ -174,6 +177,8 @@ class Store:
         self._latest = LatestRows(latest_bytes)
         self._latest_bytes = latest_bytes
         self._log_pages = [0]
+        self._may_be_torn = torn
+        self._synced = True
         self._log_bytes = 0
         self._sound = True
         self._place = Place([])
@@ -289,7 +294,8 @@ class Store:
         page_bytes = db.pragma("page_size")
         frames, _ = db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)
         with WriteAheadLog(self._vfs, f"{self.path}-wal", page_bytes) as log:
-            log.verify(frames, lambda page: read_page(self._vfs, self.path, page_bytes, page))
+            if not self._may_be_torn:
+                log.verify(frames, lambda page: read_page(self._vfs, self.path, page_bytes, page))
             if not new:
                 self._check(log)
             if self._meta.log_bytes:
@@ -351,14 +357,6 @@ class Store:
     def _why(self, cause: Exception) -> str:
         may_lack = self._folder is not None and isinstance(cause, apsw.CantOpenError | apsw.FullError | apsw.IOError)
         return NO_INODES if may_lack and lacks_inodes(Path(self.path).parent) else _explain(cause)
-
-    def survive_crashes_only(self) -> None:
-        """From now on a commit is with the system when ``apply`` returns, and on the disk with a later checkpoint.
-
-        A process that dies loses nothing. A loss of power may take the last commits, which the node's peers detect as a
-        rollback, or leave a log with holes, which the next start finds damaged.
-        """
-        self._db.pragma("synchronous", "NORMAL")
 
     # ---- starting
 
@@ -454,7 +452,7 @@ class Store:
     # ---- working
 
     def apply(self, commit: Commit) -> None:
-        """Make a commit durable.
+        """Make a commit durable; one that is not ``synced``, as far as a process that dies loses nothing.
 
         Raises:
             StoreFailed: the disk did not take it; and so does every later call.
@@ -465,6 +463,9 @@ class Store:
             # Another process may have written meanwhile: a write here would spoil that.
             if self._owner is not None and not self._owner.is_sure():
                 self._check_place("commit")
+            if commit.synced is not self._synced:
+                self._synced = commit.synced
+                self._db.pragma("synchronous", "FULL" if commit.synced else "NORMAL")
             with self._transaction():
                 self._apply(commit)
                 serial, clock = commit.serial or self._meta.serial, commit.clock or self._meta.clock

@@ -148,6 +148,8 @@ def hornetq(
     block_on_durable_send: bool = True,
     block_on_non_durable_send: bool = False,
     block_on_acknowledge: bool = False,
+    journal_sync_transactional: bool = True,
+    journal_sync_non_transactional: bool = True,
 ) -> NodeSettings:
     """HornetQ: acks after a number of bytes, or at the flush every two seconds; no window in packets.
 
@@ -165,6 +167,10 @@ def hornetq(
             (``BlockOnDurableSend``).
         block_on_non_durable_send: whether ``send`` of an express message returns only when it has arrived there.
         block_on_acknowledge: whether a consumer's acknowledgement is on the disk before it gets the next message.
+        journal_sync_transactional: whether a commit with transactional messages, or of a transaction, is synced before
+            anything is said of it (``journal-sync-transactional``); without, it survives a crash of the process.
+        journal_sync_non_transactional: the same of recoverable messages, and of acknowledgements of consumers outside
+            of transactions (``journal-sync-non-transactional``).
 
     Raises:
         UsageError: a value is out of its range.
@@ -198,6 +204,8 @@ def hornetq(
             express="received" if block_on_non_durable_send else None,
             acknowledge=block_on_acknowledge,
         ),
+        survives="power loss" if journal_sync_transactional else "process crash",
+        recoverable_survives="power loss" if journal_sync_non_transactional else "process crash",
     )
 
 
@@ -371,7 +379,8 @@ SOURCES: dict[str, dict[str, str]] = {
         "blocking.durable": "HornetQ, BlockOnDurableSend",
         "blocking.express": "HornetQ, BlockOnNonDurableSend",
         "blocking.acknowledge": "HornetQ, BlockOnAcknowledge",
-        "survives": "HornetQ, journal-sync-transactional and journal-sync-non-transactional",
+        "survives": "HornetQ, journal-sync-transactional",
+        "recoverable_survives": "HornetQ, journal-sync-non-transactional",
     },
     "AMPS": {
         "session.max_unacked_packet": "60East, MemoryPublishStore: no window",

@@ -468,7 +468,7 @@ class Transaction:
             port.take_with_commit(mailbox, [(run.packet, bits_of(drawn))])
         for key, value in self._state.items():
             port.remember(key, value)
-        await port.commit()
+        await port.commit(transacted=True)
         if until is not None:
             await all_reached(receipts, until, timeout)
         return receipts

@@ -261,7 +261,9 @@ class EngineHandle:
     def change_settings(self, settings: NodeSettings) -> None:
         """Take up settings; see ``Engine.handle_settings``."""
         self.check_alive()
-        self._engine.handle_settings(replace(settings, survives=self._engine.settings.survives))
+        now = self._engine.settings
+        kept = replace(settings, survives=now.survives, recoverable_survives=now.recoverable_survives)
+        self._engine.handle_settings(kept)
         self.wake()
 
     # ---- routes
@@ -912,7 +914,7 @@ class EngineHandle:
         check_kind("recall: a key", key, str)
         return self._state.get(key)
 
-    async def commit(self) -> None:
+    async def commit(self, *, transacted: bool = False) -> None:
         """Wait until everything given to the engine so far is on the disk. Raises NodeClosed, StoreFailed."""
         self.check_alive()
         future: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
@@ -921,7 +923,7 @@ class EngineHandle:
             if not future.done():
                 future.set_result(error)
 
-        self._engine.await_commit(waiter)
+        self._engine.await_commit(waiter, transacted=transacted)
         self.wake()
         error = await future
         if error is not None:

@@ -92,12 +92,13 @@ class Platform:
     def introduce(self, files: Files, name: str, address: str) -> None:
         """A node with keys opens, and listens at that address, if any: a simulation tells others of it."""
 
-    def open_store(self, data: Path | None, log_bytes: int | None = None) -> Store:
+    def open_store(self, data: Path | None, log_bytes: int | None = None, *, torn: bool = False) -> Store:
         """Open the store in a data directory, or one in memory. Blocks; raises what ``Store`` raises.
 
         Args:
             data: the directory.
             log_bytes: of a new store: ``Limits.store_log_bytes``; None for the default.
+            torn: see ``Store``.
         """
         names = (*STORE_FILES, IDENTITY_FILE, TRUST_FILE)
         closed = [] if data is None else close_to_group(data, names)
@@ -105,8 +106,8 @@ class Platform:
             why = "their group could use them, as fsGroup of Kubernetes has it; they are their owner's alone again"
             operator_log.warning(f"files in {data}: {why}: {', '.join(closed)}")
         if log_bytes is None:
-            return Store(data)
-        return Store(data, checkpoint_pages=log_bytes // PAGE_BYTES)
+            return Store(data, torn=torn)
+        return Store(data, checkpoint_pages=log_bytes // PAGE_BYTES, torn=torn)
 
     def open_log(self, folder: Path | None, name: str, incarnation: int, note_in: Path | None) -> Log | None:
         """Open the session log of a node, or None if it has none, and note its place in a data directory.

@@ -42,7 +42,7 @@ from triack.queues.histogram import Histogram
 from triack.queues.mailboxes.body_shelf import BodyShelf
 from triack.queues.mailboxes.mailbox import Mailbox
 from triack.queues.manager.engine import Engine
-from triack.queues.node_settings import Quota
+from triack.queues.node_settings import Quota, store_survives
 from triack.queues.pauses import Pause
 from triack.queues.peers.link import Conversation, Link
 from triack.queues.streams.outgoing_stream import OutgoingStream
@@ -472,7 +472,7 @@ def gather(
         admin_acks=dict(engine.desk.queued),
         store_low=engine.inbox.admission.store_low,
         room_bytes=engine.inbox.admission.room_bytes,
-        survives=engine.settings.survives,
+        survives=store_survives(engine.settings),
         troubles=[*find_troubles(engine, now_ns), *find_bridge_troubles(bridges)],
         store_busy_s=None if disk.began_ns is None else (now_ns - disk.began_ns) / SECOND,
         commit_time=_histogram(disk.commits),

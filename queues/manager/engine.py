@@ -42,7 +42,7 @@ from triack.queues.manager.session_event_router import SessionEventRouter
 from triack.queues.manager.steering import Steering
 from triack.queues.manager.transmitter import Giving, Transmitter
 from triack.queues.manager.watching import Watching
-from triack.queues.node_settings import NodeSettings
+from triack.queues.node_settings import NodeSettings, synced_by
 from triack.queues.packing import Outgoing
 from triack.queues.peers.handshake import Handshakes
 from triack.queues.peers.link import Conversation, Links
@@ -368,7 +368,8 @@ class Engine(Steering):
         self.outbox.copies.keep = journals.keep_sent
         topics = Topics(self.settings, self.queues, self.drops, self._record)
         topics.pack = self._pack
-        return desk, Jobs(*parts, self.wall, self.handshakes.number, journals=journals, topics=topics)
+        synced = synced_by(self.settings)
+        return desk, Jobs(*parts, self.wall, self.handshakes.number, journals=journals, topics=topics, synced=synced)
 
     def _pack(self) -> None:
         """Make packets of all that was accepted until now, those of durable classes in the next commit."""
@@ -541,9 +542,14 @@ class Engine(Steering):
             link.conversation.session.ping()
             link.conversation.wake()
 
-    def await_commit(self, waiter: Any) -> None:
-        """Call ``waiter`` with None when everything requested so far is durable, or with the store's error."""
-        self.jobs.group.waiters.append(waiter)
+    def await_commit(self, waiter: Any, *, transacted: bool = False) -> None:
+        """Call ``waiter`` with None when everything requested so far is durable, or with the store's error.
+
+        ``transacted``: a transaction is in it.
+        """
+        group = self.jobs.group
+        group.waiters.append(waiter)
+        group.transacted = group.transacted or transacted
 
     def look(self, look: Look) -> None:
         """Fetch bodies for browsing a queue."""

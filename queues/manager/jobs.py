@@ -72,6 +72,7 @@ class Jobs:
         "_read_next",
         "_runs_adding",
         "_stops",
+        "_synced",
         "_transits",
         "_wall",
         "group",
@@ -93,6 +94,7 @@ class Jobs:
         *,
         journals: Journals,
         topics: Topics,
+        synced: tuple[bool, bool],
     ) -> None:
         self.group = GroupCommit()
         self._queues = queues
@@ -105,6 +107,7 @@ class Jobs:
         self._desk = desk
         self.journals = journals
         self._number = number
+        self._synced = synced
         self._read_next = False
         self._lazy_until_ns: int | None = None
         self._looks: deque[Look] = deque()
@@ -177,6 +180,8 @@ class Jobs:
         self.group = GroupCommit(turn.now_ns, turn.now_ms)
         self._lazy_until_ns = None
         if group.commit:
+            transactional, other = self._synced
+            group.commit.synced = group.is_synced(transactional=transactional, other=other)
             self._number(group.commit)
         self._read_next = True
         return group

@@ -21,7 +21,7 @@ from triack.queues.body_head import messages_in
 from triack.queues.mailboxes.incoming_run import IncomingRun
 from triack.queues.mailboxes.system_queues import counted_in
 from triack.queues.manager.wakefulness import WOKE_LATE_NS, Wakefulness
-from triack.queues.node_settings import NodeSettings
+from triack.queues.node_settings import NodeSettings, store_survives
 from triack.queues.peers.session_settings import largest_window
 from triack.queues.streams.outbox import PacketContext
 from triack.queues.streams.outgoing_stream import OutgoingStream
@@ -328,7 +328,7 @@ def start_record(address: str, settings: NodeSettings) -> dict[str, Any]:
     session, order, window = settings.session, settings.order, largest_window(settings)
     return {
         **({"address": address} if address else {}),
-        **({"survives": settings.survives} if settings.survives != "power loss" else {}),
+        **({"survives": store_survives(settings)} if store_survives(settings) != "power loss" else {}),
         "max_unacked_packet": window,
         "idle_ack_delay_ns": longest_delay_ns(session.trigger),
         "ack_threshold": session.trigger.threshold(window) or 0,

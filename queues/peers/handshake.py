@@ -31,7 +31,7 @@ from triack.base.peers import Directory
 from triack.base.reasons import DeadReason, DropReason
 from triack.base.units import in_ns
 from triack.ordering.order_ack import AckWait
-from triack.queues.node_settings import NodeSettings
+from triack.queues.node_settings import NodeSettings, store_survives
 from triack.queues.peers.conversations import Conversations
 from triack.queues.peers.dialer import WaitsFor
 from triack.queues.peers.freshness import Freshness, Moment
@@ -131,7 +131,7 @@ class Handshakes:
             content.node_id,
             name,
             address,
-            survives=settings.survives,
+            survives=store_survives(settings),
             incarnation=content.incarnation,
             ack_wait=AckWait.stated(settings.order),
         )

@@ -6,6 +6,7 @@ returned.
 
 from dataclasses import dataclass, field
 
+from triack.base.delivery import Delivery
 from triack.ordering.outgoing import StreamPacket
 from triack.ordering.transit import TransitPacket
 from triack.ordering.wire import EndPacket, SequenceHeader
@@ -85,11 +86,13 @@ class GroupCommit(LocalCommit):
         departures: the part for the outbox.
         arrivals: the part for the inbox.
         passing: the part for streams in transit.
+        transacted: whether a transaction of an application is in it.
     """
 
     departures: Departures = field(default_factory=Departures)
     arrivals: Arrivals = field(default_factory=Arrivals)
     passing: Passing = field(default_factory=Passing)
+    transacted: bool = False
 
     def __bool__(self) -> bool:
         arrivals = self.arrivals
@@ -111,6 +114,24 @@ class GroupCommit(LocalCommit):
             or self.passing.dead
             or self.waiters
         )
+
+    def is_synced(self, *, transactional: bool, other: bool) -> bool:
+        """Whether it must be on the disk when it returns: if transactional messages must be, and if others must."""
+        if transactional is other:
+            return other
+        commit, departures, arrivals, passing = self.commit, self.departures, self.arrivals, self.passing
+        classes = {row.delivery for row in commit.messages}
+        classes.update([stream.delivery for stream in (*departures.ending, *departures.over)])
+        classes.update([stream.delivery for stream, _ in departures.started])
+        classes.update([stream.delivery for stream, _, _ in departures.dead_lettered])
+        classes.update([stream.delivery for stream in arrivals.accepted])
+        classes.update([stream.delivery for stream, _, _ in passing.started])
+        classes.update([stream.delivery for stream, _ in passing.dead])
+        is_more = arrivals.refused or arrivals.ended or commit.state or commit.subscriptions or commit.addresses
+        is_transactional = self.transacted or bool(is_more) or Delivery.TRANSACTIONAL in classes
+        is_other = not is_transactional or Delivery.RECOVERABLE in classes
+        is_other = is_other or bool(commit.message_deletes or commit.progress)
+        return (transactional and is_transactional) or (other and is_other)
 
 
 Turn = GroupCommit

@@ -1,6 +1,7 @@
 """HornetQ: sends that wait, the confirmation window and its flush, reattachment, duplicate ids."""
 
 import asyncio
+from collections.abc import Awaitable
 
 import pytest
 
@@ -11,7 +12,9 @@ from tests.queues.world import numbered
 from triack import policies
 from triack.base.delivery import Delivery
 from triack.base.units import MS, SECOND
+from triack.queues.node_settings import synced_by
 from triack.testing import World
+from triack.tools.sim.disk import Disk
 
 statement = pytest.mark.statement
 ROUND_TRIP_S = 0.000_25
@@ -231,9 +234,49 @@ async def test_a_message_with_a_duplicate_id_is_ignored(triack_world: World) -> 
         assert b.queue_lengths()["q"] == 2
 
 
+@pytest.mark.parametrize("transactional", [True, False])
+@pytest.mark.parametrize("other", [True, False])
 @statement(
-    "Persistence, journal-sync-transactional, journal-datasync", "NodeSettings.survives", "power loss, by default"
+    "Persistence, journal-sync-transactional, journal-sync-non-transactional",
+    "hornetq(journal_sync_transactional=, journal_sync_non_transactional=)",
+    "each alone; both are true by default",
 )
+async def test_the_journal_is_synced_for_transactional_and_for_other_messages_by_two_switches(
+    triack_world: World, transactional: bool, other: bool
+) -> None:
+    """Transactions are transactional, and acknowledgements outside of them are not. A commit may have some of both."""
+    assert synced_by(policies.HORNETQ) == (True, True)
+    settings = policies.hornetq(
+        journal_sync_transactional=transactional, journal_sync_non_transactional=other, block_on_durable_send=False
+    )
+    async with two(triack_world, settings) as (a, b):
+        here, there = (triack_world.machine(name).disk for name in "ab")
+
+        async def is_synced(disk: Disk, step: Awaitable[object]) -> bool:
+            """Whether a step leaves nothing that a loss of power takes."""
+            await triack_world.advance(10)
+            disk.unsynced.clear()
+            await step
+            return not disk.unsynced
+
+        for delivery, synced in ((triack.TRANSACTIONAL, transactional), (triack.RECOVERABLE, other)):
+            await a.send(Q, b"opens the stream", delivery=delivery, until="stored")
+            assert await is_synced(there, a.send(Q, b"x", delivery=delivery, until="stored")) is synced
+            assert await is_synced(here, a.send(Q, b"x", delivery=delivery, until="queued")) is synced
+        async with a.transaction() as tx:
+            await tx.send(Q, b"x", delivery=triack.RECOVERABLE)
+            assert await is_synced(here, tx.commit()) is (transactional or other)
+        async with b.receive("q", ack="manual") as reader:
+
+            async def acknowledge() -> None:
+                (await reader.get()).ack()
+                await b.flush()
+
+            assert await is_synced(there, acknowledge()) is other
+        assert b.stats().survives == ("power loss" if transactional and other else "process crash")
+
+
+@statement("Persistence, journal-datasync", "NodeSettings.survives", "power loss, by default")
 async def test_a_response_is_sent_after_the_journal_is_on_the_disk(triack_world: World) -> None:
     async with two(triack_world, policies.HORNETQ) as (a, _):
         assert a.stats().survives == "power loss"

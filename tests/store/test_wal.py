@@ -274,14 +274,13 @@ def test_a_log_without_its_header_is_missed() -> None:
     disk.close()
 
 
-def test_a_store_that_survives_crashes_only_syncs_nothing_with_a_commit() -> None:
-    """A process that dies loses nothing; a loss of power may take what the store before it would have kept."""
+def test_a_commit_that_need_not_be_synced_survives_crashes_only() -> None:
+    """A process that dies loses nothing; a loss of power may take what no synced commit has followed."""
     disk = Disk(Random(1))
     store = started(disk, b"a")
     store.apply(Commit(state={"key": b"b"}))
     assert not disk.unsynced
-    store.survive_crashes_only()
-    store.apply(Commit(state={"key": b"c"}))
+    store.apply(Commit(state={"key": b"c"}, synced=False))
     assert disk.unsynced
     copied = disk.snapshot()
     disk.kill()
@@ -291,3 +290,38 @@ def test_a_store_that_survives_crashes_only_syncs_nothing_with_a_commit() -> Non
     disk.lose_power_with([])
     assert state(disk) == b"b"
     disk.close()
+
+
+def test_a_synced_commit_takes_those_before_it_along() -> None:
+    disk = Disk(Random(1))
+    store = started(disk, b"a")
+    store.apply(Commit(state={"other": b"kept"}, synced=False))
+    store.apply(Commit(state={"key": b"b"}))
+    assert not disk.unsynced
+    disk.lose_power()
+    kept = see(open_store(disk), 2)[0].state
+    assert (kept["other"], kept["key"]) == (b"kept", b"b")
+    disk.close()
+
+
+def test_commits_that_need_not_be_synced_may_be_torn_anywhere() -> None:
+    """A loss of power leaves all up to some commit, and the synced ones. To a store that syncs all, that is damage."""
+    left, damages = set[bytes](), 0
+    for seed in range(100):
+        disk = Disk(Random(seed))
+        store = started(disk, b"a", b"b")
+        for value in (b"c", b"d", b"e"):
+            store.apply(Commit(state={"key": value}, synced=False))
+        disk.lose_power()
+        copied = disk.snapshot()
+        try:
+            state(disk)
+        except StoreDamaged:
+            damages += 1
+        disk.kill()
+        disk.restore(copied)
+        torn = Store(FOLDER, vfs=disk.vfs, hands=disk.hands_of(FOLDER), torn=True)
+        left.add(torn.load(NODE_ID, 2).state["key"])
+        disk.close()
+    assert damages
+    assert left == {b"b", b"c", b"d", b"e"}

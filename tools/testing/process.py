@@ -230,7 +230,13 @@ class SimProcess(Process, real.Platform):
         """The id of this boot: session logs survive every loss of power, so that it is always the same."""
         return "simulated"
 
-    def open_store(self, data: Path | None, log_bytes: int | None = None) -> Store:  # noqa: ARG002 - a small one
+    def open_store(
+        self,
+        data: Path | None,
+        log_bytes: int | None = None,  # noqa: ARG002 - a small one
+        *,
+        torn: bool = False,
+    ) -> Store:
         """Open a store on the machine's disk."""
         store = SimStore(
             data,
@@ -239,6 +245,7 @@ class SimProcess(Process, real.Platform):
             free=lambda _folder: self.machine.disk.free_bytes,
             size=lambda _folder: self.machine.disk.size_bytes,
             hands=self.machine.disk.hands_of(data),
+            torn=torn,
         )
         self._stores.append(store)
         return store

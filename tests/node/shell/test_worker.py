@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,6 +30,7 @@ from triack.node.shell.platform import PLATFORM, Platform
 from triack.node.shell.prepared import PreparedList, published
 from triack.node.shell.worker import LONG_NS, PAUSE_NS, QUICK_NS, Pace, ThreadWorker
 from triack.node.sync.sync_loop import LoopThread
+from triack.queues.node_settings import NodeSettings
 from triack.queues.packing import Outgoing
 from triack.queues.streams.outgoing_stream import OutgoingStream
 from triack.store.store import Store
@@ -253,9 +255,9 @@ async def test_a_node_runs_on_the_machine_of_its_context() -> None:
     used: list[str] = []
 
     class Other(Platform):
-        def open_store(self, data: Path | None, log_bytes: int | None = None) -> Store:
+        def open_store(self, data: Path | None, log_bytes: int | None = None, *, torn: bool = False) -> Store:
             used.append("store")
-            return super().open_store(data, log_bytes)
+            return super().open_store(data, log_bytes, torn=torn)
 
         def worker(self) -> ThreadWorker:
             used.append("worker")
@@ -274,6 +276,29 @@ async def test_a_node_runs_on_the_machine_of_its_context() -> None:
     assert sorted(used) == ["store", "worker"]
     assert isinstance(PLATFORM.get(), Platform)
     assert not isinstance(PLATFORM.get(), Other)
+
+
+@pytest.mark.parametrize(
+    ("settings", "torn"),
+    [({}, False), ({"survives": "process crash"}, True), ({"recoverable_survives": "process crash"}, True)],
+)
+async def test_a_log_with_holes_is_no_damage_where_not_every_commit_is_synced(
+    settings: dict[str, Any], torn: bool
+) -> None:
+    asked: list[bool] = []
+
+    class Other(Platform):
+        def open_store(self, data: Path | None, log_bytes: int | None = None, *, torn: bool = False) -> Store:
+            asked.append(torn)
+            return super().open_store(data, log_bytes, torn=torn)
+
+    before = PLATFORM.set(Other())
+    try:
+        node = make("other", settings=NodeSettings(**settings))
+    finally:
+        PLATFORM.reset(before)
+    async with node:
+        assert asked == [torn]
 
 
 @contextmanager

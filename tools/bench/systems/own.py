@@ -73,7 +73,13 @@ class Counting(Platform):
         self._store: _Store | None = None
         self.bursts = self.datagrams = self.bytes = self.looked = self.plain = 0
 
-    def open_store(self, data: Path | None, log_bytes: int | None = None) -> Store:  # noqa: ARG002 - the default
+    def open_store(
+        self,
+        data: Path | None,
+        log_bytes: int | None = None,  # noqa: ARG002 - the default
+        *,
+        torn: bool = False,  # noqa: ARG002 - all is synced
+    ) -> Store:
         """The node's store."""
         self._store = _Store(data)
         return self._store
