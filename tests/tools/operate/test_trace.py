@@ -55,6 +55,25 @@ def test_a_message_is_followed_from_its_sender_to_its_end(tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
+def test_a_message_is_found_at_the_relay_where_it_waits(tmp_path: Path) -> None:
+    here, there = (f"udp://127.0.0.1:{free_port()}" for _ in range(2))
+    routes = [triack.Route("cloud", via="gateway")]
+    with (
+        triack.sync.open("gateway", data=tmp_path / "gateway", listen=here, settings=quick()) as gateway,
+        triack.sync.open("sensor", data=tmp_path / "sensor", routes=routes, settings=quick()) as sensor,
+    ):
+        with triack.sync.open("cloud", data=tmp_path / "cloud", settings=quick()) as cloud:
+            gateway.trust("cloud", cloud.key, there, may_relay=["sensor"])
+        sensor.trust("gateway", gateway.key, here, relays_for=["cloud"])
+        gateway.trust("sensor", sensor.key, may_relay=["cloud"])
+        receipt = sensor.send("cloud/readings", b"21.5")
+        receipt.stored(timeout=WAIT)
+        sent, waits = trace(tmp_path, receipt.id, "sensor", "gateway")
+        assert sent[:3] == ["sensor", "cloud/readings", "on its way"]
+        assert waits == ["gateway", "cloud/readings", "on its way", "by cloud, waits for answer"]
+
+
+@pytest.mark.slow
 def test_messages_are_found_by_their_key(tmp_path: Path) -> None:
     """At the node that has accepted them, as long as the key counts."""
     with triack.sync.open("a", data=tmp_path / "a", insecure=True, settings=quick()) as a:
