@@ -52,6 +52,12 @@ class NumberSet:
             return []
         return list(zip(self._firsts[:most], self._lasts[:most], strict=True))
 
+    def highest_ranges(self, most: int) -> list[Range]:
+        """The ``most`` highest ranges above ``cumulative``."""
+        if not self._firsts:
+            return []
+        return list(zip(self._firsts[-most:], self._lasts[-most:], strict=True))
+
     def ranges_up_to(self, number: int) -> list[Range]:
         """The ranges above ``cumulative`` that begin no later."""
         return self.lowest_ranges(bisect_right(self._firsts, number))

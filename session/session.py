@@ -441,8 +441,12 @@ class Session:
         self.ack_sender.session_ack.handle_unanswered(number)
 
     def handle_moved(self) -> None:
-        """The peer is at another address: what was learned about the path no longer holds."""
+        """The peer is at another address: what was learned about the path no longer holds.
+
+        Acks since it moved went to the address before, and it asks for them ever more rarely.
+        """
         self.path_size.handle_moved()
+        self.ack_sender.repeat()
 
     def handle_rejections_known(self, numbers: Collection[int]) -> None:
         """The peer has the rejections of these received packets, which no commit will hold: acks may pass them."""

@@ -4,7 +4,8 @@ Nothing is polled: a conversation with something to do puts itself into a ready 
 waits for a moment into ``Deadlines``; all others cost nothing.
 
 Datagrams to one address leave together, and the system may carry them as one, and lose them as one. A resent packet
-leaves by itself, so that the cause that lost a run of packets does not lose their retransmission as well.
+leaves by itself, so that the cause that lost a run of packets does not lose their retransmission as well. It keeps its
+place among the others: a peer that acknowledges a later datagram first makes it look lost again.
 """
 
 from collections import Counter
@@ -85,8 +86,9 @@ class Transmitter:
     """
 
     __slots__ = (
+        "_batches",
         "_handshakes",
-        "_lone",
+        "_leaving",
         "_news",
         "_outbox",
         "_pings",
@@ -120,7 +122,8 @@ class Transmitter:
         self._recorder = recorder
         self._pings = pings
         self._wall = wall
-        self._lone: list[tuple[str, list[bytes]]] = []
+        self._leaving: list[tuple[str, list[bytes]]] = []
+        self._batches: dict[str, list[bytes]] = {}
 
     def handle_timer(self, now_ns: int) -> None:
         """Run the timers of every session that is due."""
@@ -141,7 +144,6 @@ class Transmitter:
 
     def poll(self, giving: Giving, now_ns: int) -> list[tuple[str, list[bytes]]]:
         """Everything to send now: addresses, and the datagrams that go there together."""
-        batches: dict[str, list[bytes]] = {}
         paced: dict[Conversation, None] = {}
         ready = self._handshakes.awake
         while ready:
@@ -150,24 +152,33 @@ class Transmitter:
             ready.clear()
             for conversation in awake:
                 if self._handshakes.has(conversation):
-                    self._serve(conversation, giving, batches, now_ns)
+                    self._serve(conversation, giving, now_ns)
                     if conversation.session.is_paced:
                         paced[conversation] = None
         # Credit grows with time: any later poll may let a packet go, and timers of the system are coarse.
         ready.update(paced)
         for address, datagram in self._handshakes.take_replies():
-            batches.setdefault(address, []).append(datagram)
-        lone, self._lone = self._lone, []
-        return [*batches.items(), *lone]
+            self._batch(address).append(datagram)
+        leaving, self._leaving = self._leaving, []
+        self._batches.clear()
+        return leaving
 
-    def _serve(self, conversation: Conversation, giving: Giving, batches: dict[str, list[bytes]], now_ns: int) -> None:
+    def _batch(self, address: str) -> list[bytes]:
+        """The datagrams that leave together for an address, and last so far."""
+        batch = self._batches.get(address)
+        if batch is None:
+            batch = self._batches[address] = []
+            self._leaving.append((address, batch))
+        return batch
+
+    def _serve(self, conversation: Conversation, giving: Giving, now_ns: int) -> None:
         session = conversation.session
         # A session that drains may have closed when the disk, not a datagram, freed its last packet.
         self._report(conversation, now_ns)
         self.fill(conversation, giving, now_ns)
-        self._transmit(conversation, batches, now_ns)
+        self._transmit(conversation, now_ns)
         if conversation.is_live:
-            self._look_for(conversation, batches, now_ns)
+            self._look_for(conversation, now_ns)
         if session.state is SessionState.CLOSED:
             self.deadlines.set(conversation, None)
             self._handshakes.remove(conversation)
@@ -199,10 +210,10 @@ class Transmitter:
             source: _Source = self._outbox if isinstance(stream, OutgoingStream) else self._transits
             _fill_from(source, session, link, stream, packets, now_ns)
 
-    def _transmit(self, conversation: Conversation, batches: dict[str, list[bytes]], now_ns: int) -> None:
+    def _transmit(self, conversation: Conversation, now_ns: int) -> None:
         session = conversation.session
         session.commit_serial = self._handshakes.history.committed
-        self._transmit_runs(conversation, batches, now_ns)
+        self._transmit_runs(conversation, now_ns)
         while (transmit := session.poll_transmit(now_ns)) is not None:
             counter = transmit.counter
             if transmit.kind is TransmitKind.ACCEPT:
@@ -210,37 +221,38 @@ class Transmitter:
             channel, kind = conversation.channel, _KINDS[transmit.kind]
             data = channel.seal(kind, transmit.connection_id, counter, transmit.payload, now_ns)
             if transmit.packet is not None and transmit.packet.sends > 1:
-                self._lone.append((conversation.path, [data]))
+                self._batches.pop(conversation.path, None)
+                self._leaving.append((conversation.path, [data]))
             else:
-                batches.setdefault(conversation.path, []).append(data)
+                self._batch(conversation.path).append(data)
             if transmit.ack is not None:
                 self.acks["session", transmit.ack.trigger] += 1
             if transmit.store_ack is not None:
                 self.acks["store", transmit.store_ack.trigger] += 1
             if self._recorder is not None:
                 self._recorder.add_transmit(conversation.label, transmit, now_ns)
-            self._transmit_runs(conversation, batches, now_ns)
+            self._transmit_runs(conversation, now_ns)
 
-    def _transmit_runs(self, conversation: Conversation, batches: dict[str, list[bytes]], now_ns: int) -> None:
+    def _transmit_runs(self, conversation: Conversation, now_ns: int) -> None:
         """Send packets by the run, until something else goes first."""
         while (run := conversation.session.poll_run(now_ns)) is not None:
-            batch = batches.setdefault(conversation.path, [])
+            batch = self._batch(conversation.path)
             batch += conversation.channel.seal_run(run.connection_id, run.counter, run.payloads, now_ns)
             if self._recorder is not None:
                 self._recorder.add_run_sent(conversation.label, run.packets, now_ns)
 
-    def _look_for(self, conversation: Conversation, batches: dict[str, list[bytes]], now_ns: int) -> None:
+    def _look_for(self, conversation: Conversation, now_ns: int) -> None:
         """Answer a challenge of the peer, challenge its candidate address, and send pings."""
         for question in self._pings.poll(conversation, now_ns):
-            self._challenge(Kind.CHALLENGE, conversation, conversation.path, question, batches, now_ns)
+            self._challenge(Kind.CHALLENGE, conversation, conversation.path, question, now_ns)
         paths, overhead_bytes = conversation.paths, conversation.channel.overhead_bytes
         if paths is None:
             return
         while (answer := paths.poll_answer()) is not None:
-            self._challenge(Kind.RESPONSE, conversation, *answer, batches, now_ns)
+            self._challenge(Kind.RESPONSE, conversation, *answer, now_ns)
         challenge = paths.poll_challenge(overhead_bytes + CHALLENGE_BYTES + CLOCK_BYTES, now_ns)
         if challenge is not None:
-            self._challenge(Kind.CHALLENGE, conversation, *challenge, batches, now_ns)
+            self._challenge(Kind.CHALLENGE, conversation, *challenge, now_ns)
         if paths.is_settled:
             conversation.paths = None
 
@@ -250,12 +262,11 @@ class Transmitter:
         conversation: Conversation,
         address: str,
         content: bytes,
-        batches: dict[str, list[bytes]],
         now_ns: int,
     ) -> None:
         payload = content + CLOCK.pack(self._wall.ms(now_ns) if kind is Kind.RESPONSE else 0)
         data = conversation.channel.seal(kind, *conversation.session.take_counter(), payload, now_ns)
-        batches.setdefault(address, []).append(data)
+        self._batch(address).append(data)
 
 
 def _fill_from(source: _Source, session: SessionPort, link: Link, stream: Any, limit: int, now_ns: int) -> None:

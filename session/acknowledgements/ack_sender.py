@@ -108,9 +108,7 @@ class AckSender:
             ProtocolError: ``beyond-window``: no correct sender sends that number now; ``bad-frame``: see ``Pieces``.
         """
         if piece.number in self.received:
-            # A duplicate: its acks may have been lost.
-            self.session_ack.debt.handle_request()
-            self.store_ack.handle_request()
+            self.repeat()  # a duplicate
             return None
         if not self.session_ack.in_reach(piece.number):
             raise ProtocolError(DropReason.BEYOND_WINDOW, str(piece.number))
@@ -137,6 +135,11 @@ class AckSender:
                 timers.stop(timer)
             else:
                 timers.start(timer, deadline_ns)
+
+    def repeat(self) -> None:
+        """The last acks may have been lost: they are due again."""
+        self.session_ack.debt.handle_request()
+        self.store_ack.handle_request()
 
     def handle_timer(self, now_ns: int) -> None:
         """Acks that are owed may have become due."""

@@ -5,13 +5,15 @@ It measures what a path delivers and how long it takes, sends at that rate, and 
 Promise: the path is kept full and its queue nearly empty, whatever share of packets it loses by chance. Losses by
 congestion make the sender slow down; it makes up for those by chance (``loss_floor``).
 
-    STARTUP --full--> DRAIN --drained--> DOWN --drained--> CRUISE --probe--> REFILL --refilled--> UP --sated--> DOWN
-                                         DOWN --probe--> REFILL
+    STARTUP --full--> DRAIN --drained--> DOWN --drained--> LISTEN --heard--> CRUISE --probe--> REFILL
+    REFILL --refilled--> UP --sated--> DOWN
+    DOWN or LISTEN --probe--> REFILL
     any but STARTUP --stale--> PROBE_RTT --measured--> CRUISE
 
 Differences from the draft, each for a reason: losses count only above the floor. STARTUP ends when the path delivers no
 more, and not by losses, as the share lost by chance is not known yet. PROBE_RTT is not entered from STARTUP: only a
-sender with little to send stays there long, and it sees short round trips anyway.
+sender with little to send stays there long, and it sees short round trips anyway. The draft has no LISTEN: DOWN ends
+when the queue has gone, and so nothing is sent in it that shows which losses occur without one.
 """
 
 from enum import IntEnum
@@ -41,7 +43,9 @@ class BbrState(IntEnum):
     """The same for a round, without the bounds that losses have set (5.3.3.3)."""
     UP = 5
     """Sends more, to see whether it is delivered (5.3.3.4)."""
-    PROBE_RTT = 6
+    LISTEN = 6
+    """Sends as little for another round, without a queue: what is lost now is lost by chance."""
+    PROBE_RTT = 7
     """Sends so little that our queue drains, to measure the shortest round trip (5.3.4)."""
 
 
@@ -53,15 +57,21 @@ class BbrEvent(IntEnum):
     PROBE = 2
     REFILLED = 3
     SATED = 4
-    STALE = 5
-    MEASURED = 6
+    HEARD = 5
+    STALE = 6
+    MEASURED = 7
 
 
 TRANSITIONS: dict[BbrState, dict[BbrEvent, BbrState]] = {
     BbrState.STARTUP: {BbrEvent.FULL: BbrState.DRAIN},
     BbrState.DRAIN: {BbrEvent.DRAINED: BbrState.DOWN, BbrEvent.STALE: BbrState.PROBE_RTT},
     BbrState.DOWN: {
-        BbrEvent.DRAINED: BbrState.CRUISE,
+        BbrEvent.DRAINED: BbrState.LISTEN,
+        BbrEvent.PROBE: BbrState.REFILL,
+        BbrEvent.STALE: BbrState.PROBE_RTT,
+    },
+    BbrState.LISTEN: {
+        BbrEvent.HEARD: BbrState.CRUISE,
         BbrEvent.PROBE: BbrState.REFILL,
         BbrEvent.STALE: BbrState.PROBE_RTT,
     },
@@ -76,6 +86,7 @@ PACING_PERCENT = {
     BbrState.STARTUP: 277,
     BbrState.DRAIN: 50,
     BbrState.DOWN: 90,
+    BbrState.LISTEN: 95,
     BbrState.CRUISE: 100,
     BbrState.REFILL: 100,
     BbrState.UP: 125,
@@ -85,17 +96,19 @@ PACING_PERCENT = {
 WINDOW_PERCENT = {
     BbrState.STARTUP: 200,
     BbrState.DRAIN: 200,
-    BbrState.DOWN: 120,
-    BbrState.CRUISE: 120,
-    BbrState.REFILL: 120,
+    BbrState.DOWN: 130,
+    BbrState.LISTEN: 130,
+    BbrState.CRUISE: 130,
+    BbrState.REFILL: 130,
     BbrState.UP: 180,
     BbrState.PROBE_RTT: 50,
 }
-"""How many round trips' worth may be in flight (same). The draft says 200 where this says 120, and 225 where it says
+"""How many round trips' worth may be in flight (same). The draft says 200 where this says 130, and 225 where it says
 180: with those, a flow keeps any part of a queue that it has once taken, and a NewReno flow beside it got a third of
 its rate, at a queue of one round trip's worth. Acknowledgements that come in bunches get room on top."""
-_SPARING = (BbrState.DRAIN, BbrState.DOWN, BbrState.PROBE_RTT)
+_SPARING = (BbrState.LISTEN, BbrState.PROBE_RTT)
 _DRAINING = (BbrState.DRAIN, BbrState.DOWN)
+_PROBING = (BbrState.DOWN, BbrState.LISTEN, BbrState.CRUISE)
 STRAYS = 2
 """Losses that a round may have on top while the sender does not probe: of twenty packets one is 5 %."""
 MARGIN_PERCENT = 99
@@ -144,8 +157,8 @@ class Bbr:
 
     name: ClassVar[str] = "bbr"
     __slots__ = ("_bound", "_bunching", "_datagram_bytes", "_delivery", "_entered_at_ns", "_growth_packets", "_idle",
-                 "_is_clear", "_is_late", "_most_bytes", "_probe_at_ns", "_rounds", "_seed", "bandwidth", "floor",
-                 "state", "trip", "window_bytes")  # fmt: skip
+                 "_is_clear", "_is_late", "_most_bytes", "_probe_at_ns", "_round_trip_ns", "_rounds", "_seed",
+                 "bandwidth", "floor", "state", "trip", "window_bytes")  # fmt: skip
 
     def __init__(self, datagram_bytes: int, seed: int) -> None:
         self.state = BbrState.STARTUP
@@ -164,6 +177,7 @@ class Bbr:
         self._idle = False
         self._is_late = False
         self._is_clear = False
+        self._round_trip_ns = 0
 
     # ---- for the sender
 
@@ -248,13 +262,18 @@ class Bbr:
         rate = min(self.floor.carried(sample.rate), sample.tried_rate)
         bandwidth.handle_sample(sample, rate, self._delivery.delivered_bytes)
         if rtt_ns:
-            self._is_clear = rtt_ns <= self.trip.min_ns + max(self.trip.min_ns // 8, MS)
             self.trip.handle_sample(rtt_ns, now_ns)
+            if rtt_ns < self._round_trip_ns or not self._round_trip_ns:
+                self._round_trip_ns = rtt_ns
         self._bunching.handle_acked(
             sample.acked_bytes, bandwidth.limit, self.window_bytes, now_ns, round_started=bandwidth.round_started
         )
         if bandwidth.round_started:
             self._rounds += 1
+            if self._round_trip_ns:
+                # The shortest of a round: others are long where processes are late, without any queue.
+                self._is_clear = self._round_trip_ns <= self.trip.min_ns + max(self.trip.min_ns // 8, MS)
+                self._round_trip_ns = 0
             strays = 0 if self.state in (BbrState.UP, BbrState.REFILL) else STRAYS
             self._handle_round(sample, in_flight_bytes, excess=self.floor.end_round(strays), now_ns=now_ns)
         self._move_on(in_flight_bytes, now_ns)
@@ -301,7 +320,7 @@ class Bbr:
             return BbrEvent.FULL if self.bandwidth.is_full else None
         if self.trip.is_stale and not self._idle:
             return BbrEvent.STALE
-        if state in (BbrState.DOWN, BbrState.CRUISE) and self._is_time_to_probe(now_ns):
+        if state in _PROBING and self._is_time_to_probe(now_ns):
             return BbrEvent.PROBE
         return self._end_of_state(in_flight_bytes, now_ns)
 
@@ -312,6 +331,8 @@ class Bbr:
             event = BbrEvent.SATED
         elif state is BbrState.REFILL and self.bandwidth.round_started and self._rounds > 1:
             event = BbrEvent.REFILLED
+        elif state is BbrState.LISTEN and self.bandwidth.round_started and (self._rounds > 1 or not self._is_clear):
+            event = BbrEvent.HEARD
         elif state in _DRAINING and in_flight_bytes <= self._drained_bytes:
             event = BbrEvent.DRAINED
         return event

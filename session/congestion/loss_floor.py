@@ -21,10 +21,10 @@ DOUBT_PACKETS = 8
 """Extra packets counted as delivered, so that a first loss does not make a floor of 100 %."""
 FLOOR_MAX_PER_MILLE = 500
 """Half. A path that loses more is not worth the third packet for one that arrives."""
-DEVIATION_HALVES = 5
-"""Half standard deviations of chance losses (Poisson) that a round may have above the rest. With four, one round in two
-hundred was taken for congestion where three packets in ten are lost: every two seconds on a short path, and the sender
-sent a quarter less until it probed the path again."""
+DEVIATION_HALVES = 7
+"""Half standard deviations of chance losses (Poisson) that a round may have above the rest. With five, one round in two
+hundred was taken for congestion where three packets in ten are lost: each second on a short path, and the sender sent a
+quarter less, or half while it probed, until it probed the path again."""
 
 
 class LossFloor:
@@ -64,7 +64,9 @@ class LossFloor:
         if known < KNOWN_PACKETS:
             return False
         expected = total * self.per_mille
-        allowed = expected + total * EXCESS_PER_MILLE + DEVIATION_HALVES * isqrt(1_000 * expected) // 2 + strays * 1_000
+        # The round deviates from the floor by chance, and the floor, of few packets, from what it will be.
+        deviation = isqrt(1_000 * expected + 1_000_000 * total * total * (self._spared_lost + 1) // known**2)
+        allowed = expected + total * EXCESS_PER_MILLE + DEVIATION_HALVES * deviation // 2 + strays * 1_000
         return 1_000 * lost > allowed
 
     def carried(self, delivered: int) -> int:

@@ -112,7 +112,7 @@ class AckFrame:
         """The ack of the packets received, of which some are ``refused``, with as many ranges as one ack may have."""
         # The list of refused packets takes the room of two ranges, and of one more for each range in it.
         limit = MAX_ACK_RANGES - len(refused) - 2 if refused else MAX_ACK_RANGES
-        return cls(received.cumulative, received.lowest_ranges(limit), window, echo, delay_ns, refused)
+        return cls(received.cumulative, received.highest_ranges(limit), window, echo, delay_ns, refused)
 
 
 @dataclass(slots=True)

@@ -61,6 +61,7 @@ def test_it_reads_back(model: set[int]) -> None:
         numbers.add(number)
     assert flatten(NumberSet(numbers.cumulative, numbers.ranges)) == model
     assert numbers.lowest_ranges(2) == numbers.ranges[:2]
+    assert numbers.highest_ranges(2) == numbers.ranges[-2:]
 
 
 @given(st.sets(NUMBER), st.lists(st.tuples(NUMBER, NUMBER)))

@@ -21,11 +21,13 @@ T8_LINK = Faults(rate_bps=100_000_000, delay_ns=5 * MS, queue_bytes=125_000)
 """100 Mbit/s and 10 ms there and back, with a queue of their product."""
 
 QUICK_LOSSES = LOSSES[1:2]
+SMALL = "1 KiB"
+"""The run with messages of which each datagram holds one."""
 _CONTROLS = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 
 
 async def measure_link(row: Row, options: Options, meter: Meter, result: Result) -> None:
-    """Triack with both of its controllers, and TCP, in turns, for each loss."""
+    """Triack with both of its controllers and with small messages, and TCP, in turns, for each loss."""
     why = missing()
     if why is not None:
         result.note(f"not run: {why}")
@@ -39,11 +41,17 @@ async def measure_link(row: Row, options: Options, meter: Meter, result: Result)
         for percent in QUICK_LOSSES if options.quick else LOSSES:
             faults = replace(T8_LINK, loss=percent / 100)
             shares: dict[tuple[str, str], float] = {}
-            for system, control in [("triack", "bbr"), ("triack", "newreno"), *(("tcp", it) for it in _controls())]:
+            for system, control, its in (
+                ("triack", "bbr", work),
+                ("triack", SMALL, replace(work, size=1_024)),
+                ("triack", "newreno", work),
+                *[("tcp", it, work) for it in _controls()],
+            ):
                 name = f"{row.name} {percent} % {system} {control} {number + 1}/{options.runs}"
-                meter.begin(name, work)
+                meter.begin(name, its)
                 folder = options.folder / name.replace(" ", "-").replace("/", "-")
-                outcome = await _one(system, control, work, faults, folder, meter, seed=number + 1)
+                used = "bbr" if control == SMALL else control
+                outcome = await _one(system, used, its, faults, folder, meter, seed=number + 1)
                 shares[system, control] = share(outcome, faults)
                 rate = f"{outcome.goodput * BITS / 1e6:.1f} Mbit/s"
                 meter.say(f"{name}: {rate}, {shares[system, control]:.1f} % of (1 - loss) x link")
@@ -69,6 +77,7 @@ def _take(result: Result, percent: int, shares: dict[tuple[str, str], float]) ->
     """The shares by system and congestion control."""
     figure, own = result.figures[f"{percent} % loss"], shares["triack", "bbr"]
     figure.values.append(own)
+    result.figures[f"{percent} % loss, messages of 1 KiB"].values.append(shares["triack", SMALL])
     result.figures[f"{percent} % loss, NewReno"].values.append(shares["triack", "newreno"])
     cubic = shares.get(("tcp", "cubic"))
     if cubic is not None:

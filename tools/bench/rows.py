@@ -111,7 +111,8 @@ def _link_goals() -> tuple[Goal, ...]:
         Goal(f"{loss} % loss, times TCP", "x", *((10, 5) if loss >= RATIO_LOSS_MIN else (None, None)))
         for loss in LOSSES
     ]
-    others = [Goal(f"{loss} % loss, {who}", unit, None, None) for who in ("NewReno", "TCP with BBR") for loss in LOSSES]
+    beside = ("messages of 1 KiB", "NewReno", "TCP with BBR")
+    others = [Goal(f"{loss} % loss, {who}", unit, None, None) for who in beside for loss in LOSSES]
     return (*shares, *ratios, *others)
 
 
@@ -153,7 +154,8 @@ ROWS = {
         ),
         Row(
             "T8",
-            "goodput over a link of 100 Mbit/s, 10 ms round trip, random loss each way; BBR, NewReno, TCP",
+            "transactional messages of 16 KiB over a link of 100 Mbit/s, 10 ms round trip, random loss each way: "
+            "goodput with BBR, of messages of 1 KiB, with NewReno, and of TCP",
             _link_goals(),
             replace(_T1, size=16_384, in_flight_bytes=2 * MIB, complete=False, seconds=10),
             "link",

@@ -27,6 +27,27 @@ from triack.tools.sim.faults import Faults
 from triack.tools.sim.network import Port
 from triack.transport.insecure import InsecureChannel
 
+# Single losses.
+
+
+def test_a_packet_that_leaves_again_keeps_its_place() -> None:
+    """A peer that acknowledged a later datagram before it came would make it look lost once more."""
+    world = World(3, Faults(loss=0.2, delay_ns=5 * MS))
+    a, b = world.node("a"), world.node("b", queues=["q"])
+    counters: dict[int, list[int]] = {}
+
+    def look(datagram: bytes, sender: str, _to: str) -> None:
+        header = read_header(datagram)
+        if sender == a.address and header.kind is Kind.DATA:
+            counters.setdefault(header.connection_id, []).append(header.counter)
+
+    world.network.tap = look
+    a.send(b, "q", *numbered(0, 300, 1_000))
+    assert world.run(20 * SECOND, until=lambda: b.length("q") == 300)
+    assert all(sent == sorted(sent) for sent in counters.values())
+    assert sum(map(len, counters.values())) > 330, "some left again"
+
+
 # Peers move under live sessions, and nobody else moves them: strangers get no more than thrice what they sent.
 
 EVIL = "udp://evil:1"

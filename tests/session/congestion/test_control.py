@@ -666,15 +666,15 @@ def test_what_is_lost_with_room_left_is_the_floor(loss: float) -> None:
     assert flagged <= 5
 
 
-@pytest.mark.parametrize("loss", [0.0, 0.01, 0.1, 0.3])
-def test_what_is_lost_on_top_is_congestion(loss: float) -> None:
-    """A quarter more of the packets, as of a path that is sent a quarter too much."""
+@pytest.mark.parametrize(("loss", "least"), [(0.0, 99), (0.01, 99), (0.1, 90), (0.3, 50)])
+def test_what_is_lost_on_top_is_congestion(loss: float, least: int) -> None:
+    """A quarter more of the packets, as of a path that is sent a quarter too much: seen within a round or two."""
     floor, random = learned(loss), Random(3)
     flagged = 0
     for _ in range(100):
         play(floor, 100, loss + 0.25, random, spared=False)
         flagged += floor.end_round(2)
-    assert flagged >= 90
+    assert flagged >= least
 
 
 def test_losses_of_a_sender_that_leaves_no_room_do_not_raise_the_floor() -> None:

@@ -108,18 +108,18 @@ def test_any_packet_reads_back(number: int, delivery: Delivery, ask: Ask, conten
 
 @given(st.integers(0, 2**63), st.sets(st.integers(2, 200)), st.integers(0, 0xFFFF), st.integers(0, 2**31))
 def test_any_ack_reads_back(base: int, offsets: set[int], window: int, delay_us: int) -> None:
-    """An ack keeps the lowest 64 ranges, of eight bytes each."""
+    """An ack keeps 64 ranges, of eight bytes each: a session ack the highest, a store ack the lowest."""
     numbers = NumberSet(base)
     for offset in offsets:
         numbers.add(base + offset)
-    told = numbers.ranges[: frames.MAX_ACK_RANGES]
+    told, stored = numbers.ranges[-frames.MAX_ACK_RANGES :], numbers.ranges[: frames.MAX_ACK_RANGES]
     ack, store_ack = (
         BINARY.encode(frames.AckFrame.of(numbers, window, base, delay_us * 1_000)),
         BINARY.encode(frames.StoreAckFrame.of(numbers)),
     )
     assert BINARY.decode(ack + store_ack) == [
         AckFrame(base, told, window, base, delay_us * 1_000),
-        StoreAckFrame(base, told),
+        StoreAckFrame(base, stored),
     ]
     assert len(ack) == len(store_ack) == BINARY.ack_bytes + 8 * len(told)
 

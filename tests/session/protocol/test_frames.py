@@ -28,12 +28,13 @@ def test_no_machine_of_a_session_names_a_codec_or_a_scheme() -> None:
 # The content of typed frames, before any codec encodes them.
 
 
-def test_an_ack_has_the_lowest_ranges_and_fewer_when_it_names_refused_packets() -> None:
-    """Packets above them are in a later ack."""
+def test_an_ack_has_the_highest_ranges_and_fewer_when_it_names_refused_packets() -> None:
+    """What came last is in no earlier ack, and would look lost. No loss is seen in a store ack: it has the lowest."""
     numbers = NumberSet(3, [(at, at) for at in range(5, 400, 2)])
     plain, refusing = AckFrame.of(numbers, 64, 9, 0), AckFrame.of(numbers, 64, 9, 0, [(5, 5), (7, 7)])
-    assert plain.ranges == StoreAckFrame.of(numbers).ranges == numbers.ranges[:MAX_ACK_RANGES]
-    assert refusing.ranges == numbers.ranges[: MAX_ACK_RANGES - 4]
+    assert plain.ranges == numbers.ranges[-MAX_ACK_RANGES:]
+    assert refusing.ranges == plain.ranges[4:]
+    assert StoreAckFrame.of(numbers).ranges == numbers.ranges[:MAX_ACK_RANGES]
     assert plain.cumulative == refusing.cumulative == 3
 
 

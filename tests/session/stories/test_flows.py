@@ -170,6 +170,13 @@ def test_chance_is_not_taken_for_congestion_on_a_fast_path() -> None:
 
 
 @pytest.mark.slow
+def test_a_long_path_is_used_though_an_ack_cannot_tell_all_its_gaps() -> None:
+    """Four hundred packets are on their way, and every third is lost: more gaps than the ranges of an ack."""
+    plan = Faults(rate_bps=100_000_000, delay_ns=20 * MS, queue_bytes=500_000, loss=0.3)
+    assert goodput(plan, "bbr")[0] > 0.5
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(("late_ns", "least"), [(2 * MS, 0.95), (5 * MS, 0.8), (10 * MS, 0.45)])
 def test_who_is_late_for_the_turn_makes_up_for_it(late_ns: int, least: float) -> None:
     """Two processes on busy machines, over a path of 10 ms with as much queue; what is longer than that is lost."""
