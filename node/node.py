@@ -31,7 +31,6 @@ from triack.node.files.keys import IDENTITY_FILE, KeyKind, encode_key
 from triack.node.files.tls_files import TlsFiles
 from triack.node.forwarding import Forwarding
 from triack.node.handles.handling import Handlers
-from triack.node.handles.queue_admin import QueueAdmin
 from triack.node.handles.reloading import Reloaded
 from triack.node.handles.requesting import Requests
 from triack.node.handles.verbs import Verbs
@@ -248,7 +247,6 @@ class Node(Verbs):
         self._life = Life(name)
         self._at_rest = at_rest
         self._running = None
-        self._steered: QueueAdmin | None = None
         self._asking: Requests | None = None
         self._control: ControlServer | None = None
         self._reading = Reading()
@@ -337,7 +335,6 @@ class Node(Verbs):
             fixed_queues=self._queues is not None,
             state=content.state,
         )
-        self._steered = QueueAdmin(port, engine, driver, platform.monotonic_ns)
         self._asking = self._make_requests(port, driver, engine, endpoint)
         self._access.watch(driver.start_task, driver.work, port.handle_directory_changed)
         if isinstance(self._tls, TlsFiles):
@@ -540,12 +537,6 @@ class Node(Verbs):
         if self._running is None:
             raise NodeClosed(f"node {self.name} is not open: it was not started")
         return self._running
-
-    @property
-    def _steering(self) -> QueueAdmin:
-        if self._steered is None:
-            raise NodeClosed(f"node {self.name} is not open: it was not started")
-        return self._steered
 
     @property
     def _handling(self) -> Handlers:

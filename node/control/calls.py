@@ -46,6 +46,7 @@ from triack.node.handles.choosing import part_of
 from triack.node.handles.consumer import BATCH_MESSAGES, Consumer
 from triack.node.handles.derived import settled
 from triack.node.handles.message import Message
+from triack.node.handles.queue_admin import page_of
 from triack.node.handles.receipt import Receipt, find_kept
 from triack.node.handles.receipts import KeyedReceipts, Receipts
 from triack.node.handles.streaming import Upload
@@ -709,7 +710,7 @@ class Calls:
 
     async def _browse(self, header: Header) -> Answer:
         after = tuple(header["after"])
-        page = await self._node._steering.page(header["queue"], after)
+        page = await page_of(self._node._port, header["queue"], after)
         sizes = [len(message.body) for message in page]
         return {"page": [it.describe() for it in page], "sizes": sizes}, b"".join([it.body for it in page])
 

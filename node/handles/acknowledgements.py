@@ -3,7 +3,6 @@
 import asyncio
 import inspect
 import weakref
-from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 from itertools import islice
@@ -14,7 +13,7 @@ from triack.base.checks import check_kind
 from triack.base.delivery import Delivery
 from triack.base.errors import UsageError
 from triack.node.shell.cancellation import is_cancelled
-from triack.node.shell.engine_handle import EngineHandle
+from triack.node.shell.engine_handle import EngineHandle, OnPort
 from triack.node.shell.event_loop import run_at_home
 from triack.node.shell.link_events import Reader
 from triack.queues.streams.ack_events import AckEvent, AckEvents
@@ -66,13 +65,8 @@ def _end(events: AckEvents, wake: Callable[[], None]) -> None:
     wake()
 
 
-class Acknowledging(ABC):
+class Acknowledging(OnPort):
     """The verbs of a ``Node`` about acknowledgements."""
-
-    @property
-    @abstractmethod
-    def _port(self) -> EngineHandle:
-        """The node's port. Raises NodeClosed before the start."""
 
     def acknowledgements(
         self,

@@ -1,21 +1,15 @@
 """The verbs of a node about its routes, and about what waits here for other nodes."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterable
 
-from triack.node.shell.engine_handle import EngineHandle
+from triack.node.shell.engine_handle import OnPort
 from triack.queues.routes import Route
 
 __all__ = ["Routing"]
 
 
-class Routing(ABC):
+class Routing(OnPort):
     """The verbs of a ``Node`` about its routes."""
-
-    @property
-    @abstractmethod
-    def _port(self) -> EngineHandle:
-        """The node's port. Raises NodeClosed before the start."""
 
     def routes(self) -> list[Route]:
         """The routes of this node, in the order in which they are tried.

@@ -1,6 +1,5 @@
 """Sending many messages at once: a list in, a list of receipts out. And one message to many destinations."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Any, Unpack
 
@@ -10,7 +9,7 @@ from triack.base.errors import TriackError, UsageError
 from triack.base.printable import counted
 from triack.node.handles.receipt import Receipt, accept, stage_to_wait_for
 from triack.node.handles.receipts import KeyedReceipts, Receipts
-from triack.node.shell.engine_handle import EngineHandle, PreparedList
+from triack.node.shell.engine_handle import EngineHandle, OnPort, PreparedList
 from triack.node.shell.outgoing_message import MessageProperties
 from triack.queues.stages import Stage, StageName
 from triack.queues.streams.outgoing_stream import Row
@@ -18,13 +17,8 @@ from triack.queues.streams.outgoing_stream import Row
 __all__ = ["Sending", "send_to_each"]
 
 
-class Sending(ABC):
+class Sending(OnPort):
     """The verb of a ``Node`` to send a list."""
-
-    @property
-    @abstractmethod
-    def _port(self) -> EngineHandle:
-        """The node's port. Raises NodeClosed before the start."""
 
     async def send_many(
         self,

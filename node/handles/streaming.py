@@ -27,7 +27,7 @@ from triack.base.names import check_name
 from triack.base.reasons import DeadReason
 from triack.node.handles.choosing import part_of
 from triack.node.handles.receipt import Receipt, stage_to_wait_for
-from triack.node.shell.engine_handle import MESSAGE_OVERHEAD_BYTES, EngineHandle, Prepared
+from triack.node.shell.engine_handle import MESSAGE_OVERHEAD_BYTES, EngineHandle, OnPort, Prepared
 from triack.node.shell.outgoing_message import MessageProperties, with_properties
 from triack.queues.mailboxes.large_bodies import ANNOUNCED_BYTES, SIZE_BYTES
 from triack.queues.mailboxes.system_queues import is_reserved, large_queue
@@ -510,12 +510,8 @@ class _Sends(Protocol):
         """See ``Node.send``."""
 
 
-class StreamSending(ABC):
+class StreamSending(OnPort):
     """The verb of a node that sends bodies of any size."""
-
-    @property
-    @abstractmethod
-    def _port(self) -> EngineHandle: ...
 
     async def send_stream(
         self,

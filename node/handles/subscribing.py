@@ -1,7 +1,7 @@
 """The verbs of a node about topics, and the reader of a subscription."""
 
 import asyncio
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Generator, Mapping
 from typing import Any, Self, TypeVar, Unpack
 
@@ -20,7 +20,7 @@ from triack.base.names import LEVEL_END, TOPIC_PREFIX, check_name, check_pattern
 from triack.base.units import SECOND, in_ns
 from triack.node.handles.consumer import AckMode, Consumer, check_hand_over
 from triack.node.handles.receipt import Receipt
-from triack.node.shell.engine_handle import EngineHandle
+from triack.node.shell.engine_handle import EngineHandle, OnPort
 from triack.node.shell.holding import Reader, reader_of
 from triack.node.shell.outgoing_message import MessageProperties
 from triack.queues.mailboxes.mailbox import Mailbox
@@ -183,13 +183,8 @@ def _draw_nothing() -> None:
     """Draw from no run: the reader is paused."""
 
 
-class Subscribing(ABC):
+class Subscribing(OnPort):
     """The verbs of a ``Node`` about topics."""
-
-    @property
-    @abstractmethod
-    def _port(self) -> EngineHandle:
-        """The node's port. Raises NodeClosed before the start."""
 
     @abstractmethod
     async def send(

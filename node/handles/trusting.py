@@ -1,24 +1,18 @@
 """The verbs of a node about its own key, the peers that it trusts, and the enrolment of nodes at each other."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterable
 
 from triack.base.checks import check_texts
 from triack.base.errors import UsageError
 from triack.node.files.keys import KeyKind, decode_key
-from triack.node.shell.engine_handle import EngineHandle
+from triack.node.shell.engine_handle import OnPort
 from triack.node.shell.enrolling import EnrolledPeer, OpenInvitation
 
 __all__ = ["Trusting"]
 
 
-class Trusting(ABC):
+class Trusting(OnPort):
     """The verbs of a ``Node`` about its peers."""
-
-    @property
-    @abstractmethod
-    def _port(self) -> EngineHandle:
-        """The node's port. Raises NodeClosed before the start."""
 
     @property
     def key(self) -> str:

@@ -3,8 +3,7 @@
 ``Node`` inherits them. ``triack.connect`` and ``triack.sync`` derive theirs from them, see ``derived``.
 """
 
-from abc import abstractmethod
-from collections.abc import AsyncIterator, Collection, Iterable
+from collections.abc import Iterable
 from typing import Unpack
 
 from triack.base.delivery import Delivery
@@ -12,7 +11,7 @@ from triack.base.errors import TriackError, WouldBlock
 from triack.node.handles.acknowledgements import Acknowledging
 from triack.node.handles.consumer import AckMode, Consumer
 from triack.node.handles.handling import Handling
-from triack.node.handles.queue_admin import QueueAdmin, as_ids
+from triack.node.handles.queue_admin import QueueAdmin
 from triack.node.handles.receipt import Receipt, accept, stage_to_wait_for
 from triack.node.handles.reloading import Reloading
 from triack.node.handles.requesting import Requesting
@@ -29,15 +28,24 @@ from triack.node.shell.link_events import Events
 from triack.node.shell.outgoing_message import MessageProperties
 from triack.node.shell.ping_answer import PingAnswer
 from triack.node.shell.stats import NodeStats
-from triack.node.shell.stream_stats import StreamsStats
-from triack.queues.manager.browse import BrowsedMessage
-from triack.queues.node_settings import Redelivery, WhenFull
+from triack.queues.node_settings import Redelivery
 from triack.queues.stages import Stage, StageName
 
 __all__ = ["Verbs"]
 
 
-class Verbs(Sending, StreamSending, Acknowledging, Trusting, Requesting, Reloading, Routing, Subscribing, Handling):
+class Verbs(
+    Sending,
+    StreamSending,
+    Acknowledging,
+    Trusting,
+    Requesting,
+    Reloading,
+    Routing,
+    Subscribing,
+    Handling,
+    QueueAdmin,
+):
     """The public methods of a node.
 
     Attributes:
@@ -47,11 +55,6 @@ class Verbs(Sending, StreamSending, Acknowledging, Trusting, Requesting, Reloadi
     name: str
     _life: Life
     _running: EngineHandle | None
-
-    @property
-    @abstractmethod
-    def _steering(self) -> QueueAdmin:
-        """Browses and changes its queues. Raises NodeClosed before the start."""
 
     async def failed(self) -> TriackError:
         """Wait until the store fails, which ends the node; without end, if it does not fail.
@@ -270,24 +273,6 @@ class Verbs(Sending, StreamSending, Acknowledging, Trusting, Requesting, Reloadi
 
     # ---- looking and steering
 
-    async def peek(self, queue: str, timeout: float | None = None) -> BrowsedMessage:
-        """Look at the first message that waits in a queue of this node, and wait for one if there is none.
-
-        It changes nothing: the message stays, and any reader may take it meanwhile.
-
-        Args:
-            queue: its name, as for ``receive``.
-            timeout: seconds to wait for a message, None for no limit.
-
-        Raises:
-            WaitTimeout: none came in time.
-            AddressError: no queue can have that name.
-            QueueNotFound: the node has a fixed set of queues without this one.
-            UsageError: the timeout is no number of seconds.
-            NodeClosed, StoreFailed: the node has ended, or was not started.
-        """
-        return await self._steering.peek(queue, timeout)
-
     async def ids_of_key(self, key: str) -> list[str]:
         """The ids of the messages that this node has accepted with a key, one for each destination.
 
@@ -301,185 +286,6 @@ class Verbs(Sending, StreamSending, Acknowledging, Trusting, Requesting, Reloadi
             NodeClosed: the node has ended, or was not started.
         """
         return self._port.ids_of_key(key)
-
-    def browse(self, queue: str, after: int = 0) -> AsyncIterator[BrowsedMessage]:
-        """Look at the messages that wait in a queue, in order: ``async for message in node.browse("orders")``.
-
-        It changes nothing. It does not show messages that readers have in hand.
-
-        Args:
-            queue: a queue of this node, or a destination from ``stats().outgoing`` or ``stats().transit``, for messages
-                on their way there.
-            after: only messages that came into a queue of this node after the one with this place (``Message.place``,
-                ``BrowsedMessage.place``).
-
-        Raises:
-            QueueNotFound: there is no such queue.
-            UsageError: ``after`` is no place, or the queue is none of this node.
-            NodeClosed, StoreFailed: the node has ended, or was not started.
-        """
-        return self._steering.browse(queue, after)
-
-    async def requeue(
-        self,
-        ids: Collection[str] | None = None,
-        *,
-        queue: str = "dead-letter",
-        reason: str | None = None,
-        older_than: float | None = None,
-        maybe_delivered: bool = False,
-    ) -> int:
-        """Send dead letters again: to their destinations, or to the queues of this node in which they failed.
-
-        Each becomes a new message with the priority and the properties that its first sender set, without times to
-        live, and without a request for administration messages: transactional if the priority is 0, recoverable
-        otherwise.
-
-        Args:
-            ids: which of the messages that wait there; None for all that have a destination. A message that was sent
-                to that queue itself has none, and stays.
-            queue: the queue of the dead letters: ``dead-letter``, or one that their sender has chosen
-                (``dead_letter``).
-            reason: only those that died for this reason, by its name in docs/reasons.md.
-            older_than: only those that died that many seconds ago, or earlier.
-            maybe_delivered: also those that may have arrived, as their acknowledgement was missing
-                (``dead_maybe_delivered``). They arrive twice then, if they have.
-
-        Returns:
-            The number of messages sent again.
-
-        Raises:
-            QueueNotFound: there is no such queue.
-            UsageError: a message in ``ids`` has no destination, or may have arrived, or ``older_than`` is no number of
-                seconds.
-            NodeClosed, StoreFailed: the node has ended, or was not started.
-        """
-        return await self._steering.requeue(
-            as_ids(ids), queue=queue, reason=reason, older_than=older_than, maybe_delivered=maybe_delivered
-        )
-
-    async def move(self, queue: str, destination: str, ids: Collection[str] | None = None) -> int:
-        """Move messages that wait in a queue of this node elsewhere, with their priorities and all their properties.
-
-        They go transactional if their priority is 0, recoverable otherwise.
-
-        Args:
-            queue: a queue of this node.
-            destination: as for ``send``.
-            ids: which of the messages that wait; None for all of them.
-
-        Returns:
-            The number of messages moved.
-
-        Raises:
-            QueueNotFound: there is no such queue.
-            AddressError, NotLoopback: the node cannot send to the destination.
-            NodeClosed, StoreFailed: the node has ended, or was not started.
-        """
-        return await self._steering.move(queue, destination, as_ids(ids))
-
-    async def purge(self, queue: str, ids: Collection[str] | None = None) -> int:
-        """Remove messages that wait in a queue. Only those on their way elsewhere become dead letters (``purged``).
-
-        Of ``$large.QUEUE`` it frees the large bodies whose messages have not come; a sender that goes on gets
-        ``body-gone``.
-
-        Args:
-            queue: as for ``browse``.
-            ids: which of the messages that wait in a queue of this node; None for all of them.
-
-        Returns:
-            The number of messages removed.
-
-        Raises:
-            QueueNotFound: there is no such queue.
-            UsageError: ids were given for messages that are on their way.
-            NodeClosed, StoreFailed: the node has ended, or was not started.
-        """
-        return await self._steering.purge(queue, as_ids(ids))
-
-    async def release(self, queue: str) -> int:
-        """Take back the messages of a queue that its readers have in hand, such as a reader that hangs.
-
-        They come again, marked ``redelivered``; this is no failure. A reader that acknowledges one of them later gets
-        HandOverEnded, and a transaction that received one can only be rolled back.
-
-        Args:
-            queue: a queue of this node.
-
-        Returns:
-            The number of messages taken back.
-
-        Raises:
-            QueueNotFound: there is no such queue.
-            NodeClosed, StoreFailed: the node has ended, or was not started.
-        """
-        return await self._steering.release(queue)
-
-    async def pause(self, queue: str, *, arrivals: bool = False) -> None:
-        """Pause a queue until ``resume``, restarts included; what it accepts waits in it.
-
-        Nothing new leaves a paused outgoing queue: what was sent and is not acknowledged stays so, and is not sent
-        again. Readers of a paused queue of this node wait; messages that they have in hand stay there. Times to live go
-        on. ``close`` and ``drain`` do not wait for what a paused queue holds.
-
-        Args:
-            queue: a queue of this node, which is made if there is none; ``peer/queue``; or the name of a peer or of a
-                route, with or without a ``/`` behind it, for all messages to that node. A queue of this node goes
-                before a peer of the same name. What the pattern of a route leads to has the ``/``.
-            arrivals: let nothing come into the queue of this node, either: senders wait, as for a full queue.
-
-        Raises:
-            QueueNotFound: the node has a fixed set of queues without this one.
-            AddressError: the destination cannot be read, or names an unknown peer.
-            UsageError: a queue that the node itself needs, or arrivals of an outgoing queue.
-            NodeClosed, StoreFailed: the node has ended, or was not started.
-        """
-        await self._steering.pause(queue, arrivals=arrivals)
-
-    async def resume(self, queue: str) -> bool:
-        """End a pause.
-
-        Args:
-            queue: as for ``pause``.
-
-        Returns:
-            Whether that queue, or that peer, was paused.
-
-        Raises:
-            QueueNotFound: there is neither a queue nor a peer of that name, and none is paused.
-            AddressError, UsageError: as for ``pause``.
-            NodeClosed, StoreFailed: the node has ended, or was not started.
-        """
-        return await self._steering.resume(queue)
-
-    async def set_quota(
-        self,
-        queue: str,
-        *,
-        messages: int | None = None,
-        size_bytes: int | None = None,
-        when_full: WhenFull | None = None,
-    ) -> None:
-        """Set the quota of a queue of this node. It goes before that of the settings, restarts included.
-
-        What is in the queue stays there, even if it is more.
-
-        Args:
-            queue: its name; it is made if there is none.
-            messages: the most unacknowledged messages; None: as it is.
-            size_bytes: the most bytes of the packets that hold them; None: as it is.
-            when_full: ``hold`` lets senders wait, ``reject`` rejects their messages; None: as it is. With none of the
-                three, the queue has the quota of the settings again.
-
-        Raises:
-            QueueNotFound: the node has a fixed set of queues without this one; or there is none that could have the
-                quota of the settings again.
-            AddressError: no queue can have that name.
-            UsageError: the node itself works with the queue, or a limit is not valid.
-            NodeClosed, StoreFailed: the node has ended, or was not started.
-        """
-        await self._steering.set_quota(queue, messages, size_bytes, when_full)
 
     async def create_queue(self, queue: str) -> bool:
         """Make a queue of this node before the first message for it arrives.
@@ -532,19 +338,3 @@ class Verbs(Sending, StreamSending, Acknowledging, Trusting, Requesting, Reloadi
             NodeClosed: the node was not started.
         """
         return self._port.stats()
-
-    def streams(self, name: str) -> StreamsStats:
-        """The state of single streams at this moment: why they do not move, and when they are sent again.
-
-        Args:
-            name: a peer, or a destination ``peer/queue``, or a queue of this node, for all that comes into it.
-
-        Returns:
-            The streams to and from that peer or queue, and those that this node passes on.
-
-        Raises:
-            QueueNotFound: there is no such peer, queue or stream.
-            UsageError: the name is no text.
-            NodeClosed: the node was not started.
-        """
-        return self._steering.streams(name)

@@ -6,6 +6,7 @@ each call that may wait ends when the node does.
 
 import asyncio
 import weakref
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -85,7 +86,7 @@ from triack.queues.topics.topics import Topics
 from triack.queues.transit.transit_purge import TransitPurge
 from triack.transport.address import Destination
 
-__all__ = ["MESSAGE_OVERHEAD_BYTES", "EngineHandle", "Prepared", "PreparedList"]
+__all__ = ["MESSAGE_OVERHEAD_BYTES", "EngineHandle", "OnPort", "Prepared", "PreparedList"]
 
 T = TypeVar("T")
 
@@ -1011,6 +1012,15 @@ class EngineHandle:
         for mailbox in (*self._engine.queues.mailboxes.values(), *self._engine.topics.subscriptions.values()):
             mailbox.interrupt()
         self._engine.watching.end()
+
+
+class OnPort(ABC):
+    """Verbs of a node, which reach its engine by its port."""
+
+    @property
+    @abstractmethod
+    def _port(self) -> EngineHandle:
+        """The node's port. Raises NodeClosed before the start."""
 
 
 def _is_down(link: Link) -> bool:

@@ -15,8 +15,8 @@ from tests.node.nodes import control_of, make, until
 from triack.base.errors import TriackError
 from triack.node.control import calls, control_frames
 from triack.node.control.control_frames import CALLS_MAX, ERROR_CHARS_MAX, Link, dial, greet
-from triack.node.handles.queue_admin import QueueAdmin
 from triack.node.handles.verbs import Verbs
+from triack.node.shell.engine_handle import EngineHandle
 from triack.queues.manager.browse import BrowsedMessage, Position
 
 HOW: dict[str, Any] = {"redelivery": None, "hand_over_timeout": None, "name": None, "in_order": False}
@@ -142,13 +142,13 @@ async def test_nothing_is_looked_up_for_who_does_not_read(
 ) -> None:
     """Three hundred pages of a mebibyte are asked for. When the caller reads again, it gets them all."""
     looked: list[str] = []
-    page = QueueAdmin.page
+    page_of = calls.page_of
 
-    async def counted(self: QueueAdmin, queue: str, after: Position) -> list[BrowsedMessage]:
+    async def counted(port: EngineHandle, queue: str, after: Position) -> list[BrowsedMessage]:
         looked.append(queue)
-        return await page(self, queue, after)
+        return await page_of(port, queue, after)
 
-    monkeypatch.setattr(QueueAdmin, "page", counted)
+    monkeypatch.setattr(calls, "page_of", counted)
     async with triack.connect(tmp_path / "a") as other:
         await other.send("big", bytes(1024 * 1024))
         for number in range(300):
