@@ -253,7 +253,7 @@ class Node(Verbs):
         self._closing: asyncio.Task[None] | None = None
         self._reload: Reload | None = None
         self._process = os.getpid()
-        self._handlers = Handlers(self, _never)
+        self._handling = Handlers(self, _never)
         self._forwarding = Forwarding(self, self)
 
     def __repr__(self) -> str:
@@ -288,7 +288,7 @@ class Node(Verbs):
         if not self._at_rest:
             self._requests.resume()
             await self._forwarding.follow(self.settings.forwards)
-        self._handlers.start()
+        self._handling.start()
         return self
 
     async def _open_at_last(self) -> EngineHandle:
@@ -496,7 +496,7 @@ class Node(Verbs):
             await asyncio.shield(self._closing)
 
     async def _close(self, port: EngineHandle) -> None:
-        await self._handlers.stop()
+        await self._handling.stop()
         await self._forwarding.follow({})
         if self._control is not None:
             await self._control.close()
@@ -537,10 +537,6 @@ class Node(Verbs):
         if self._running is None:
             raise NodeClosed(f"node {self.name} is not open: it was not started")
         return self._running
-
-    @property
-    def _handling(self) -> Handlers:
-        return self._handlers
 
     @property
     def _requests(self) -> Requests:

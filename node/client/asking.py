@@ -5,10 +5,10 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Concatenate, ParamSpec, TypeVar, overload
 
 from triack.node.control.control_frames import Header
-from triack.node.control.verb_table import row_of
+from triack.node.control.verb_table import VERBS, On, row_of
 from triack.node.handles.derived import Said, bind, derive_from, plain_function
 
-__all__ = ["Asking", "ask", "asked"]
+__all__ = ["Asking", "ask", "asked", "with_rows"]
 
 P = ParamSpec("P")
 A = TypeVar("A", bound="Asking")
@@ -71,3 +71,12 @@ def asked(declared: Any, read: Any = None) -> Any:
         return make(self, *await ask(self, function, bind(function, args, kwargs)))
 
     return derive_from(function, derived, __name__)
+
+
+def with_rows(kind: type[T]) -> type[T]:
+    """A class that stands for a node, with a call for each row of its verbs that it does not write itself."""
+    for row in VERBS.values():
+        declared: Any = row.declared
+        if row.on is On.NODE and row.method not in vars(kind):
+            setattr(kind, row.method, asked(declared))
+    return kind

@@ -12,12 +12,11 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, NoReturn, Self
 
 from triack.base.checks import check_kind, check_timeout
 from triack.base.errors import ConnectionLost, HandOverEnded, NodeClosed, TriackError, UsageError, WaitTimeout
-from triack.base.names import TOPIC_PREFIX, check_topic
-from triack.node.client.asking import Asking, ask, asked
+from triack.node.client.asking import Asking, ask, asked, with_rows
 from triack.node.client.at_once import begin_now
 from triack.node.client.client_acknowledgements import ClientAcknowledgements, check_acknowledgements, handle
 from triack.node.client.client_consumer import ClientConsumer
@@ -34,14 +33,11 @@ from triack.node.control.control_frames import Header, Link, cut
 from triack.node.control.told import read_peer
 from triack.node.control.verb_table import may_repeat
 from triack.node.handles.consumer import check_hand_over
-from triack.node.handles.consuming import Handler
 from triack.node.handles.derived import Said, as_on
 from triack.node.handles.handling import Handlers
-from triack.node.handles.message import way_back
 from triack.node.handles.queue_admin import check_after, younger_than
-from triack.node.handles.send_many import send_to_each
 from triack.node.handles.subscribing import check_reading, check_subscription
-from triack.node.handles.verbs import Verbs
+from triack.node.handles.verbs import CommonVerbs, Verbs
 from triack.node.shell.enrolling import EnrolledPeer, OpenInvitation
 from triack.node.shell.event_loop import check_home
 from triack.node.shell.holding import reader_of, works_for
@@ -51,8 +47,6 @@ from triack.queues.node_settings import Redelivery
 from triack.store.folder import as_folder
 
 __all__ = ["Client", "ClientInvitation", "client_on", "connect_to"]
-
-H = TypeVar("H", bound=Handler)
 
 GOODBYE_S = 2.0
 """How long a client that closes waits for the node to notice: a running node does in milliseconds."""
@@ -96,7 +90,8 @@ async def client_on(link: Link, data: Path) -> tuple["Client", Header]:
     return client, client._welcome  # noqa: SLF001
 
 
-class Client(Asking):
+@with_rows
+class Client(CommonVerbs, Asking):
     """A node in another process. Make it with ``triack.connect``."""
 
     def __init__(
@@ -328,6 +323,10 @@ class Client(Asking):
     async def _call(self, do: str, body: bytes = b"", **fields: Any) -> tuple[Header, bytes]:
         return await self.call(do, body, **fields)
 
+    @property
+    def _port(self) -> NoReturn:
+        raise AssertionError("a client reaches no engine: each of its verbs has a row, or is written over others")
+
     # ---- what may not be on the node's disk
 
     def _note_accepted(self, epoch: int) -> None:
@@ -381,27 +380,11 @@ class Client(Asking):
         Verbs.request, lambda self, header, content: message_of(header, content, ClientHolder(self, None, None), self)
     )
     key = asked(Verbs.key)
-    trust = asked(Verbs.trust)
-    revoke = asked(Verbs.revoke)
     invite = asked(Verbs.invite, lambda self, header, _: ClientInvitation(self, header))
     queue_lengths = asked(Verbs.queue_lengths)
     stats = asked(Verbs.stats)
     streams = asked(Verbs.streams)
-    requeue = asked(Verbs.requeue)
-    move = asked(Verbs.move)
-    purge = asked(Verbs.purge)
     routes = asked(Verbs.routes)
-    set_routes = asked(Verbs.set_routes)
-    explain_route = asked(Verbs.explain_route)
-    purge_transit = asked(Verbs.purge_transit)
-    ids_of_key = asked(Verbs.ids_of_key)
-    release = asked(Verbs.release)
-    peek = asked(Verbs.peek)
-    pause = asked(Verbs.pause)
-    set_quota = asked(Verbs.set_quota)
-    resume = asked(Verbs.resume)
-    create_queue = asked(Verbs.create_queue)
-    ping = asked(Verbs.ping)
     reload = asked(Verbs.reload)
 
     @as_on(Verbs.send)
@@ -419,13 +402,6 @@ class Client(Asking):
             if not keyed:
                 raise
         return await self.send(said["destination"], said["body"], **_again(said))
-
-    @as_on(Verbs.send_to)
-    async def send_to(self, said: Said) -> list[ClientReceipt]:
-        """Send with a transaction of this client."""
-        transaction = ClientTransaction(self)
-        wanted = (said[name] for name in ("destinations", "body", "delivery", "until", "timeout", "properties"))
-        return await send_to_each(transaction, *wanted)
 
     @as_on(Verbs.send_stream)
     async def send_stream(self, said: Said) -> ClientReceipt:
@@ -462,12 +438,6 @@ class Client(Asking):
     async def flush(self, said: Said) -> None:
         """Wait for the node, unless a process that went away had accepted something before."""
         await self._when_safe("flush", **said)
-
-    @as_on(Verbs.reply)
-    async def reply(self, said: Said) -> ClientReceipt:
-        """Send to the ``reply_to`` of the message."""
-        destination, answering = way_back(said["message"], said["properties"])
-        return await self.send(destination, said["body"], delivery=said["delivery"], **answering)
 
     @as_on(Verbs.drain)
     async def drain(self, said: Said) -> None:
@@ -516,12 +486,6 @@ class Client(Asking):
             self, queue, redelivery, auto=ack == "auto", hand_over_timeout=hand_over_timeout, name=name
         )
 
-    @as_on(Verbs.publish)
-    async def publish(self, said: Said) -> ClientReceipt:
-        """Send to the topic."""
-        wanted = {name: said[name] for name in ("delivery", "until", "timeout")} | dict(said["properties"])
-        return await self.send(f"{TOPIC_PREFIX}{check_topic(said['topic'])}", said["body"], **wanted)
-
     @as_on(Verbs.subscribe)
     def subscribe(self, said: Said) -> ClientSubscriber:
         """The subscription begins with ``async with``, or with the first request for a message."""
@@ -535,21 +499,6 @@ class Client(Asking):
         return ClientSubscriber(self, pattern, said["redelivery"], auto=ack == "auto", name=name, **about)
 
     unsubscribe = asked(Verbs.unsubscribe)
-
-    @as_on(Verbs.consume)
-    async def consume(self, said: Said) -> None:
-        """Call the handler in this process."""
-        await self._handling.run(said["queue"], said["handler"], said["options"])
-
-    @as_on(Verbs.handler)
-    def handler(self, said: Said) -> Callable[[H], H]:
-        """Call the handler in this process, as long as this client is connected."""
-
-        def declare(handler: H) -> H:
-            self._handling.declare(said["queue"], handler, said["options"])
-            return handler
-
-        return declare
 
     @as_on(Verbs.browse)
     async def browse(self, said: Said) -> AsyncIterator[BrowsedMessage]:

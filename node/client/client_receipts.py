@@ -9,7 +9,7 @@ from triack.base.delivery import Delivery
 from triack.base.errors import ConnectionLost, WaitTimeout
 from triack.base.printable import counted
 from triack.node.control.control_frames import Caller, Header
-from triack.node.handles.receipt import MessageWaits, Waits, check_bounded, check_stage
+from triack.node.handles.receipt import Receipt, Waits, check_bounded, check_stage
 from triack.node.handles.receipts import Listed
 from triack.queues.stages import Stage, StageName, as_stage
 
@@ -18,7 +18,7 @@ __all__ = ["ClientReceipt", "ClientReceipts", "check_until", "when_reached"]
 _R = TypeVar("_R", bound=Waits)
 
 
-class ClientReceipt(MessageWaits):
+class ClientReceipt(Receipt):
     """A message that the node accepted; ``at`` is its place in a list of which the node keeps one receipt.
 
     It outlives its connection if the message has a key: the node remembers those.

@@ -11,7 +11,7 @@ from triack.base.news import NodeEvent
 from triack.node.control.client_messages import content_of, contents_of
 from triack.node.control.control_frames import Answer, Header
 from triack.node.handles.acknowledgements import Every
-from triack.node.handles.receipt import MessageWaits
+from triack.node.handles.receipt import Receipt
 from triack.node.handles.reloading import Reloaded
 from triack.node.shell.enrolling import EnrolledPeer
 from triack.node.shell.ping_answer import PingAnswer
@@ -108,7 +108,7 @@ def read_news(said: list[Any]) -> NodeEvent:
     return _NEWS[kind](**{name: tuple(it) if isinstance(it, list) else it for name, it in fields.items()})
 
 
-def describe_receipts(receipts: Iterable[MessageWaits]) -> list[list[Any]]:
+def describe_receipts(receipts: Iterable[Receipt]) -> list[list[Any]]:
     """Receipts by the run: the number of messages, and the ordinal and the number of the first.
 
     Messages to one queue are one run, so that an answer about thousands of messages is short.

@@ -1,7 +1,6 @@
 """The verbs of a node, or of a client of one, that have a handler called with what arrives in a queue."""
 
 import asyncio
-from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar, Unpack
 
@@ -81,13 +80,10 @@ def _keep(task: "asyncio.Task[None]") -> None:
     task.add_done_callback(_kept.discard)
 
 
-class Handling(ABC):
+class Handling:
     """The verbs."""
 
-    @property
-    @abstractmethod
-    def _handling(self) -> Handlers:
-        """The handlers of this node or client."""
+    _handling: Handlers
 
     async def consume(self, queue: str, handler: Handler, **options: Unpack[HandlerOptions]) -> None:
         """Call a handler with each message of a queue, until the node is closed or this call is cancelled.

@@ -58,7 +58,7 @@ from triack.queues.streams.transit_stream import TransitStream
 from triack.queues.topics.topic_root import TopicRoot
 from triack.transport.address import Destination
 
-__all__ = ["PAGE_MESSAGES", "QueueAdmin", "as_ids", "check_after", "page_of", "younger_than"]
+__all__ = ["PAGE_MESSAGES", "QueueAdmin", "as_ids", "check_after", "page_of", "streams_of", "younger_than"]
 
 PAGE_MESSAGES = 256
 """Messages looked at, or moved in one commit, at a time: a few milliseconds of work."""
@@ -376,33 +376,6 @@ class QueueAdmin(OnPort):
         port.engine.set_quota(name, None if by_settings else quota, port.clock())
         await port.commit()
 
-    def streams(self, name: str) -> StreamsStats:
-        """The state of single streams at this moment: why they do not move, and when they are sent again.
-
-        Args:
-            name: a peer, or a destination ``peer/queue``, or a queue of this node, for all that comes into it.
-
-        Returns:
-            The streams to and from that peer or queue, and those that this node passes on.
-
-        Raises:
-            QueueNotFound: there is no such peer, queue or stream.
-            UsageError: the name is no text.
-            NodeClosed: the node was not started.
-        """
-        port = self._port
-        if not isinstance(name, str):
-            raise UsageError(f"streams of {name!r}: the name of a peer or of a queue is text")
-        name = _canonical(port, name.removesuffix("/"))
-        found = gather_streams(port.engine, port.clock(), name)
-        if not (found.outgoing or found.incoming or found.transit):
-            every = gather_streams(port.engine, port.clock())
-            known = {it.name for it in every.outgoing} | {it.name for it in every.incoming}
-            known |= {it.name for it in every.transit}
-            if name not in port.engine.queues.mailboxes and not port.knows(name):
-                raise QueueNotFound(f"no stream leads to or from {name}; {what_else(name, sorted(known))}")
-        return found
-
 
 async def _browse(port: EngineHandle, queue: str, after: int) -> AsyncIterator[BrowsedMessage]:
     check_after(queue, after)
@@ -497,6 +470,21 @@ def _canonical(port: EngineHandle, queue: str) -> str:
         return queue
     target = port.resolve(parsed)
     return target.destination if isinstance(target, RemoteQueue) else queue
+
+
+def streams_of(port: EngineHandle, name: object) -> StreamsStats:
+    """See ``Verbs.streams``."""
+    if not isinstance(name, str):
+        raise UsageError(f"streams of {name!r}: the name of a peer or of a queue is text")
+    name = _canonical(port, name.removesuffix("/"))
+    found = gather_streams(port.engine, port.clock(), name)
+    if not (found.outgoing or found.incoming or found.transit):
+        every = gather_streams(port.engine, port.clock())
+        known = {it.name for it in every.outgoing} | {it.name for it in every.incoming}
+        known |= {it.name for it in every.transit}
+        if name not in port.engine.queues.mailboxes and not port.knows(name):
+            raise QueueNotFound(f"no stream leads to or from {name}; {what_else(name, sorted(known))}")
+    return found
 
 
 def _why_it_stays(message: BrowsedMessage, *, maybe_delivered: bool) -> str | None:

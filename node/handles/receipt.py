@@ -14,7 +14,7 @@ from triack.queues.streams.accepted_keys import Accepted
 from triack.queues.streams.outgoing_stream import OutgoingStream
 
 __all__ = [
-    "MessageWaits",
+    "NodeReceipt",
     "Receipt",
     "Waits",
     "accept",
@@ -64,23 +64,7 @@ class Waits(ABC):
         """Wait for a stage given as a value; see ``Receipt``."""
 
 
-class MessageWaits(Waits):
-    """A handle on how far one message has come."""
-
-    __slots__ = ()
-
-    @property
-    @abstractmethod
-    def id(self) -> str:
-        """The message's permanent name, which ``Message.id`` has where it arrives."""
-
-    @property
-    @abstractmethod
-    def number(self) -> int | None:
-        """Its place in its outgoing queue; see ``Receipt``."""
-
-
-class Receipt(MessageWaits):
+class Receipt(Waits):
     """One message that was accepted for sending. It costs nothing until one of its stages is awaited.
 
     Each wait takes ``timeout`` in seconds (None: no limit) and raises:
@@ -92,6 +76,25 @@ class Receipt(MessageWaits):
     - UsageError: the delivery class has no such stage;
     - NodeClosed, StoreFailed: this node ended before. Queued messages are sent when it is opened again.
     """
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def id(self) -> str:
+        """The message's permanent name, which ``Message.id`` has where it arrives."""
+
+    @property
+    @abstractmethod
+    def number(self) -> int | None:
+        """Its place in its outgoing queue, from 1 at the start of the node, as an ``AckEvent`` has it.
+
+        None for a message that was accepted with its key, and finished, before that.
+        """
+
+
+class NodeReceipt(Receipt):
+    """The receipt of a message that a node of this process accepted."""
 
     __slots__ = ("_accepted", "_ordinal", "_outgoing", "_port", "_ticket")
 
@@ -114,15 +117,12 @@ class Receipt(MessageWaits):
 
     @property
     def id(self) -> str:
-        """The message's permanent name, which ``Message.id`` has where it arrives."""
+        """See ``Receipt.id``."""
         return f"{self._port.node_id}-{self._ordinal}"
 
     @property
     def number(self) -> int | None:
-        """Its place in its outgoing queue, from 1 at the start of the node, as an ``AckEvent`` has it.
-
-        None for a message that was accepted with its key, and finished, before that.
-        """
+        """See ``Receipt.number``."""
         return None if self._ticket is None else self._ticket + 1
 
     async def reached(self, stage: Stage | StageName, timeout: float | None = None) -> None:
@@ -183,9 +183,9 @@ def accept(port: EngineHandle, prepared: Prepared) -> Receipt:
     outgoing = port.current(outgoing)
     if isinstance(message, Outgoing) and message.key:
         accepted = port.submit_once(outgoing, message, size_bytes)
-        return Receipt(port, accepted.outgoing or outgoing, accepted.ticket, accepted.ordinal, accepted)
+        return NodeReceipt(port, accepted.outgoing or outgoing, accepted.ticket, accepted.ordinal, accepted)
     ticket = port.submit((outgoing, message, size_bytes))
-    return Receipt(port, outgoing, ticket, outgoing.ordinal_of(ticket))
+    return NodeReceipt(port, outgoing, ticket, outgoing.ordinal_of(ticket))
 
 
 def find_kept(port: EngineHandle, ordinal: int) -> Receipt | None:
@@ -194,7 +194,7 @@ def find_kept(port: EngineHandle, ordinal: int) -> Receipt | None:
     if accepted is None:
         return None
     outgoing = accepted.outgoing or port.outgoing_stream(accepted.destination, Delivery.TRANSACTIONAL)
-    return Receipt(port, outgoing, accepted.ticket, accepted.ordinal, accepted)
+    return NodeReceipt(port, outgoing, accepted.ticket, accepted.ordinal, accepted)
 
 
 def stage_to_wait_for(

@@ -8,7 +8,7 @@ from typing import TypeVar, overload
 
 from triack.base.errors import DeliveryFailed, WaitTimeout
 from triack.base.printable import counted
-from triack.node.handles.receipt import Receipt, Waits, check_stage
+from triack.node.handles.receipt import NodeReceipt, Receipt, Waits, check_stage
 from triack.node.shell.engine_handle import EngineHandle
 from triack.queues.stages import Stage, StageName
 from triack.queues.streams.outgoing_stream import OutgoingStream, Row
@@ -66,7 +66,7 @@ class Receipts(Waits, Listed[Receipt]):
         raise AssertionError("the rows have fewer messages than the list")
 
     def _of(self, row: Row, index: int) -> Receipt:
-        return Receipt(self._port, self._outgoing, row.ticket + index, row.ordinal + index)
+        return NodeReceipt(self._port, self._outgoing, row.ticket + index, row.ordinal + index)
 
     async def reached(self, stage: Stage | StageName, timeout: float | None = None) -> None:
         """Wait until every message has reached a stage given as a value; see ``Receipt``.

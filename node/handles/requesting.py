@@ -16,7 +16,7 @@ from triack.base.delivery import Delivery
 from triack.base.errors import DeliveryFailed, NodeClosed, RequestTimeout, TriackError, UsageError
 from triack.base.reasons import DeadReason, DropReason
 from triack.node.handles.consumer import Consumer
-from triack.node.handles.message import Message, way_back
+from triack.node.handles.message import Message
 from triack.node.handles.receipt import Receipt, accept
 from triack.node.shell.driver import Driver
 from triack.node.shell.engine_handle import EngineHandle
@@ -158,17 +158,6 @@ class Requesting(ABC):
     def _requests(self) -> Requests:
         """The requests of the running node. Raises NodeClosed before the start."""
 
-    @abstractmethod
-    async def send(
-        self,
-        destination: str,
-        body: bytes,
-        *,
-        delivery: Delivery = Delivery.TRANSACTIONAL,
-        **properties: Unpack[MessageProperties],
-    ) -> Receipt:
-        """See ``Node.send``."""
-
     async def request(
         self,
         destination: str,
@@ -205,32 +194,3 @@ class Requesting(ABC):
                 for ``send``.
         """
         return await self._requests.ask(destination, body, delivery, timeout, properties)
-
-    async def reply(
-        self,
-        message: Message,
-        body: bytes,
-        *,
-        delivery: Delivery = Delivery.TRANSACTIONAL,
-        **properties: Unpack[MessageProperties],
-    ) -> Receipt:
-        """Answer a message: send to its ``reply_to``, so that its sender can match the answer.
-
-        To answer exactly once, receive and answer in one transaction (``Transaction.reply``).
-
-        Args:
-            message: the message to answer.
-            body: at most 4 MiB.
-            delivery: as for ``send``.
-            **properties: as for ``send``; ``correlation_id`` is the request's, or its id when it has none.
-
-        Returns:
-            A receipt, as from ``send``.
-
-        Raises:
-            UsageError: the message wants no answer (``reply_to``).
-            AddressError: its sender is no peer any more.
-            MessageTooLarge, QueueFull, NoRoom, TooManyKeys, NodeClosed, StoreFailed: as for ``send``.
-        """
-        destination, answering = way_back(message, properties)
-        return await self.send(destination, body, delivery=delivery, **answering)

@@ -11,14 +11,6 @@ __all__ = ["Routing"]
 class Routing(OnPort):
     """The verbs of a ``Node`` about its routes."""
 
-    def routes(self) -> list[Route]:
-        """The routes of this node, in the order in which they are tried.
-
-        Raises:
-            NodeClosed: the node was not started.
-        """
-        return list(self._port.routes)
-
     async def set_routes(self, routes: Iterable[Route]) -> None:
         """Have these routes from now on, and no others. They last until the node is closed.
 

@@ -26,7 +26,7 @@ from triack.base.errors import AddressError, DeliveryFailed, MessageTooLarge, No
 from triack.base.names import check_name
 from triack.base.reasons import DeadReason
 from triack.node.handles.choosing import part_of
-from triack.node.handles.receipt import Receipt, stage_to_wait_for
+from triack.node.handles.receipt import NodeReceipt, Receipt, stage_to_wait_for
 from triack.node.shell.engine_handle import MESSAGE_OVERHEAD_BYTES, EngineHandle, OnPort, Prepared
 from triack.node.shell.outgoing_message import MessageProperties, with_properties
 from triack.queues.mailboxes.large_bodies import ANNOUNCED_BYTES, SIZE_BYTES
@@ -397,7 +397,7 @@ class Upload:
         ticket = self._port.submit((outgoing, message, size_bytes))
         self._port.engine.set_state(f"{BODY_STATE}{self._ordinal}", None)
         self._end()
-        return Receipt(self._port, outgoing, ticket, self._ordinal)
+        return NodeReceipt(self._port, outgoing, ticket, self._ordinal)
 
     @property
     def has_ended(self) -> bool:
@@ -452,7 +452,7 @@ class Upload:
         self._port.check_taken(self._destination, self._parts)
         await self._port.wait_room(prepared)
         ticket = self._port.submit(prepared)
-        self._receipts.append((Receipt(self._port, self._parts, ticket, 0), size_bytes))
+        self._receipts.append((NodeReceipt(self._port, self._parts, ticket, 0), size_bytes))
         self._ahead_bytes += size_bytes
 
     async def _settle(self, ahead_bytes: int) -> None:

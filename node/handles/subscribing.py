@@ -1,9 +1,8 @@
 """The verbs of a node about topics, and the reader of a subscription."""
 
 import asyncio
-from abc import abstractmethod
 from collections.abc import Callable, Generator, Mapping
-from typing import Any, Self, TypeVar, Unpack
+from typing import Any, Self, TypeVar
 
 from triack.base.checks import check_kind
 from triack.base.delivery import Delivery
@@ -16,19 +15,16 @@ from triack.base.errors import (
     SubscriptionMismatch,
     UsageError,
 )
-from triack.base.names import LEVEL_END, TOPIC_PREFIX, check_name, check_pattern, check_topic, composed, what_else
+from triack.base.names import LEVEL_END, TOPIC_PREFIX, check_name, check_pattern, composed, what_else
 from triack.base.units import SECOND, in_ns
 from triack.node.handles.consumer import AckMode, Consumer, check_hand_over
-from triack.node.handles.receipt import Receipt
 from triack.node.shell.engine_handle import EngineHandle, OnPort
 from triack.node.shell.holding import Reader, reader_of
-from triack.node.shell.outgoing_message import MessageProperties
 from triack.queues.mailboxes.mailbox import Mailbox
 from triack.queues.mailboxes.resolver import RemoteQueue
 from triack.queues.node_settings import Redelivery
 from triack.queues.remote.remote_subscriptions import RemoteState, RemoteSubscription
 from triack.queues.remote.requests import check_remote_name
-from triack.queues.stages import Stage, StageName
 from triack.queues.topics.subscription import Subscription
 
 __all__ = [
@@ -185,53 +181,6 @@ def _draw_nothing() -> None:
 
 class Subscribing(OnPort):
     """The verbs of a ``Node`` about topics."""
-
-    @abstractmethod
-    async def send(
-        self,
-        destination: str,
-        body: bytes,
-        *,
-        delivery: Delivery = Delivery.TRANSACTIONAL,
-        until: Stage | StageName | None = None,
-        timeout: float | None = None,
-        **properties: Unpack[MessageProperties],
-    ) -> Receipt:
-        """See ``Verbs.send``."""
-
-    async def publish(
-        self,
-        topic: str,
-        body: bytes,
-        *,
-        delivery: Delivery = Delivery.TRANSACTIONAL,
-        until: Stage | StageName | None = None,
-        timeout: float | None = None,
-        **properties: Unpack[MessageProperties],
-    ) -> Receipt:
-        """Publish to a topic of this node: as ``send`` to ``topic:`` and its name.
-
-        Each subscription that takes the topic gets the message; if there is none, it is dropped (``no-subscriber``).
-        ``send("hub/topic:Games.Cricket", ...)`` publishes at another node.
-
-        Args:
-            topic: its name, such as ``Games.Cricket``. Any other argument is as for ``send``.
-            body: at most 4 MiB.
-            delivery: ``EXPRESS``, ``RECOVERABLE`` or ``TRANSACTIONAL``.
-            until: a stage that the message is to reach before the call returns.
-            timeout: seconds to wait for that, None for no limit.
-            **properties: as for ``send``.
-
-        Returns:
-            A receipt, whose stages can be awaited.
-
-        Raises:
-            AddressError: no topic can have that name.
-            MessageTooLarge, QueueNotFound, UsageError, QueueFull, NoRoom, TooManyKeys, WaitTimeout, DeliveryFailed,
-                NodeClosed, StoreFailed: as for ``send``.
-        """
-        destination = f"{TOPIC_PREFIX}{check_topic(topic)}"
-        return await self.send(destination, body, delivery=delivery, until=until, timeout=timeout, **properties)
 
     def subscribe(
         self,

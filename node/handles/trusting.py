@@ -3,26 +3,15 @@
 from collections.abc import Iterable
 
 from triack.base.checks import check_texts
-from triack.base.errors import UsageError
 from triack.node.files.keys import KeyKind, decode_key
 from triack.node.shell.engine_handle import OnPort
-from triack.node.shell.enrolling import EnrolledPeer, OpenInvitation
+from triack.node.shell.enrolling import EnrolledPeer
 
 __all__ = ["Trusting"]
 
 
 class Trusting(OnPort):
     """The verbs of a ``Node`` about its peers."""
-
-    @property
-    def key(self) -> str:
-        """The public key by which others know this node, as text; it is no secret.
-
-        Raises:
-            UsageError: the node runs without keys.
-            NodeClosed: it was not started.
-        """
-        return self._port.keys[0]
 
     async def trust(
         self,
@@ -112,30 +101,6 @@ class Trusting(OnPort):
             NodeClosed, StoreFailed: the node has ended, or was not started.
         """
         await self._port.reread()
-
-    async def invite(self, name: str | None = None, *, send: Iterable[str] | None = None) -> OpenInvitation:
-        """Make a one-time code, with which another node can enrol here and be trusted.
-
-        Both nodes learn each other's authentic keys and addresses: an attacker between them would have to know the
-        code. Codes are kept in memory: they end with the node.
-
-        Args:
-            name: this node's name for the one that comes; None takes that node's own name, unless a peer has it.
-            send: patterns of the only queues that it may send to; None for all.
-
-        Returns:
-            The code, good for one hour, with a wait for the node that comes.
-
-        Raises:
-            AddressError: no peer can have that name.
-            UsageError: 16 codes are open; ``send`` is no list; the node does not listen, or it runs without keys.
-            NodeClosed, StoreFailed: the node has ended, or was not started.
-        """
-        port = self._port
-        port.check_alive()
-        if not port.address:
-            raise UsageError("invite: this node does not listen, so that nobody can come to it")
-        return port.enrolling.invite(name, None if send is None else check_texts("invite: send", send))
 
     async def enrol(
         self,

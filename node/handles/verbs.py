@@ -3,15 +3,19 @@
 ``Node`` inherits them. ``triack.connect`` and ``triack.sync`` derive theirs from them, see ``derived``.
 """
 
+from abc import abstractmethod
 from collections.abc import Iterable
-from typing import Unpack
+from typing import Any, Unpack
 
+from triack.base.checks import check_texts
 from triack.base.delivery import Delivery
-from triack.base.errors import TriackError, WouldBlock
+from triack.base.errors import TriackError, UsageError, WouldBlock
+from triack.base.names import TOPIC_PREFIX, check_topic
 from triack.node.handles.acknowledgements import Acknowledging
 from triack.node.handles.consumer import AckMode, Consumer
 from triack.node.handles.handling import Handling
-from triack.node.handles.queue_admin import QueueAdmin
+from triack.node.handles.message import Message, way_back
+from triack.node.handles.queue_admin import QueueAdmin, streams_of
 from triack.node.handles.receipt import Receipt, accept, stage_to_wait_for
 from triack.node.handles.reloading import Reloading
 from triack.node.handles.requesting import Requesting
@@ -22,30 +26,197 @@ from triack.node.handles.subscribing import Subscribing
 from triack.node.handles.transaction import Transaction
 from triack.node.handles.trusting import Trusting
 from triack.node.shell.engine_handle import EngineHandle
+from triack.node.shell.enrolling import OpenInvitation
 from triack.node.shell.holding import reader_of
 from triack.node.shell.life import Life
 from triack.node.shell.link_events import Events
 from triack.node.shell.outgoing_message import MessageProperties
 from triack.node.shell.ping_answer import PingAnswer
 from triack.node.shell.stats import NodeStats
+from triack.node.shell.stream_stats import StreamsStats
 from triack.queues.node_settings import Redelivery
+from triack.queues.routes import Route
 from triack.queues.stages import Stage, StageName
 
-__all__ = ["Verbs"]
+__all__ = ["CommonVerbs", "Verbs"]
 
 
-class Verbs(
-    Sending,
-    StreamSending,
-    Acknowledging,
-    Trusting,
-    Requesting,
-    Reloading,
-    Routing,
-    Subscribing,
-    Handling,
-    QueueAdmin,
-):
+class CommonVerbs(Handling, Trusting, Routing, QueueAdmin):
+    """The verbs that a node and a client of one have with the same signature.
+
+    Those with a row of ``verb_table`` are calls of a client by that row, with nothing else to write. The others are
+    written over further verbs, so that they are the same on both.
+    """
+
+    @abstractmethod
+    def transaction(self) -> Any:
+        """See ``Verbs.transaction``."""
+
+    @abstractmethod
+    async def send(
+        self,
+        destination: str,
+        body: bytes,
+        *,
+        delivery: Delivery = Delivery.TRANSACTIONAL,
+        until: Stage | StageName | None = None,
+        timeout: float | None = None,
+        **properties: Unpack[MessageProperties],
+    ) -> Receipt:
+        """See ``Verbs.send``."""
+
+    async def send_to(
+        self,
+        destinations: Iterable[str],
+        body: bytes,
+        *,
+        delivery: Delivery = Delivery.TRANSACTIONAL,
+        until: Stage | StageName | None = None,
+        timeout: float | None = None,
+        **properties: Unpack[MessageProperties],
+    ) -> list[Receipt]:
+        """Send a message to several destinations: in one transaction, to all of them or to none.
+
+        It is MSMQ's distribution list and multiple-element format name. Each destination gets a message of its own.
+
+        Args:
+            destinations: each as for ``send``; one that is there twice gets two messages.
+            body: as for ``send``.
+            delivery: ``RECOVERABLE`` or ``TRANSACTIONAL``.
+            until: as for ``send``: the stage that all of them are to reach.
+            timeout: seconds to wait for that, None for no limit.
+            **properties: as for ``send``.
+
+        Returns:
+            Their receipts, in the order of the destinations; all are queued.
+
+        Raises:
+            AddressError, NotLoopback, MessageTooLarge, QueueNotFound, UsageError, QueueFull, NoRoom, TooManyKeys,
+                NodeClosed, StoreFailed: as for ``send``; nothing was sent, except that ``StoreFailed`` leaves that
+                open until the next start.
+            WaitTimeout, DeliveryFailed, RollbackDetected: from ``until``, see ``Receipt``; all were accepted.
+        """
+        return await send_to_each(self.transaction(), destinations, body, delivery, until, timeout, properties)
+
+    async def publish(
+        self,
+        topic: str,
+        body: bytes,
+        *,
+        delivery: Delivery = Delivery.TRANSACTIONAL,
+        until: Stage | StageName | None = None,
+        timeout: float | None = None,
+        **properties: Unpack[MessageProperties],
+    ) -> Receipt:
+        """Publish to a topic of this node: as ``send`` to ``topic:`` and its name.
+
+        Each subscription that takes the topic gets the message; if there is none, it is dropped (``no-subscriber``).
+        ``send("hub/topic:Games.Cricket", ...)`` publishes at another node.
+
+        Args:
+            topic: its name, such as ``Games.Cricket``. Any other argument is as for ``send``.
+            body: at most 4 MiB.
+            delivery: ``EXPRESS``, ``RECOVERABLE`` or ``TRANSACTIONAL``.
+            until: a stage that the message is to reach before the call returns.
+            timeout: seconds to wait for that, None for no limit.
+            **properties: as for ``send``.
+
+        Returns:
+            A receipt, whose stages can be awaited.
+
+        Raises:
+            AddressError: no topic can have that name.
+            MessageTooLarge, QueueNotFound, UsageError, QueueFull, NoRoom, TooManyKeys, WaitTimeout, DeliveryFailed,
+                NodeClosed, StoreFailed: as for ``send``.
+        """
+        destination = f"{TOPIC_PREFIX}{check_topic(topic)}"
+        return await self.send(destination, body, delivery=delivery, until=until, timeout=timeout, **properties)
+
+    async def reply(
+        self,
+        message: Message,
+        body: bytes,
+        *,
+        delivery: Delivery = Delivery.TRANSACTIONAL,
+        **properties: Unpack[MessageProperties],
+    ) -> Receipt:
+        """Answer a message: send to its ``reply_to``, so that its sender can match the answer.
+
+        To answer exactly once, receive and answer in one transaction (``Transaction.reply``).
+
+        Args:
+            message: the message to answer.
+            body: at most 4 MiB.
+            delivery: as for ``send``.
+            **properties: as for ``send``; ``correlation_id`` is the request's, or its id when it has none.
+
+        Returns:
+            A receipt, as from ``send``.
+
+        Raises:
+            UsageError: the message wants no answer (``reply_to``).
+            AddressError: its sender is no peer any more.
+            MessageTooLarge, QueueFull, NoRoom, TooManyKeys, NodeClosed, StoreFailed: as for ``send``.
+        """
+        destination, answering = way_back(message, properties)
+        return await self.send(destination, body, delivery=delivery, **answering)
+
+    async def ids_of_key(self, key: str) -> list[str]:
+        """The ids of the messages that this node has accepted with a key, one for each destination.
+
+        Args:
+            key: as in ``send(..., key=...)``.
+
+        Returns:
+            Those whose keys still count (``KeySettings``).
+
+        Raises:
+            NodeClosed: the node has ended, or was not started.
+        """
+        return self._port.ids_of_key(key)
+
+    async def create_queue(self, queue: str) -> bool:
+        """Make a queue of this node before the first message for it arrives.
+
+        Args:
+            queue: its name.
+
+        Returns:
+            Whether it was made: False if it existed.
+
+        Raises:
+            AddressError: no queue can have that name.
+            QueueNotFound: the node has a fixed set of queues without this one.
+            NodeClosed, StoreFailed: the node has ended, or was not started.
+        """
+        port = self._port
+        known = port.queue_lengths()
+        port.mailbox(queue)
+        await port.commit()
+        return queue not in known
+
+    async def ping(self, peer: str, *, timeout: float = 5.0) -> PingAnswer:
+        """Ask a peer for an answer, and measure it; opens a session if there is none. It changes nothing there.
+
+        A ping is for one session. If messages for the peer go by a relay, the relay is asked, and ``by`` of the answer
+        names it.
+
+        Args:
+            peer: a known peer by name, ``udp://host:port`` and the like, or a node to which a route leads.
+            timeout: seconds to wait for the session and the answer. A lost question is not repeated.
+
+        Raises:
+            AddressError: there is no such peer, or no key of it is known.
+            NotLoopback: an insecure node would reach beyond loopback.
+            UsageError: the peer is this node, or the timeout is not valid.
+            WaitTimeout: no answer in that time; the message has the last known cause.
+            RollbackDetected: nothing is exchanged with that peer.
+            NodeClosed, StoreFailed: the node has ended, or was not started.
+        """
+        return await self._port.ping(peer, timeout)
+
+
+class Verbs(Sending, StreamSending, Acknowledging, Requesting, Reloading, Subscribing, CommonVerbs):
     """The public methods of a node.
 
     Attributes:
@@ -87,6 +258,42 @@ class Verbs(
     def node_id(self) -> str:
         """32 hex digits that name this queue manager permanently. Raises NodeClosed before the start."""
         return self._port.node_id
+
+    # ---- peers
+
+    @property
+    def key(self) -> str:
+        """The public key by which others know this node, as text; it is no secret.
+
+        Raises:
+            UsageError: the node runs without keys.
+            NodeClosed: it was not started.
+        """
+        return self._port.keys[0]
+
+    async def invite(self, name: str | None = None, *, send: Iterable[str] | None = None) -> OpenInvitation:
+        """Make a one-time code, with which another node can enrol here and be trusted.
+
+        Both nodes learn each other's authentic keys and addresses: an attacker between them would have to know the
+        code. Codes are kept in memory: they end with the node.
+
+        Args:
+            name: this node's name for the one that comes; None takes that node's own name, unless a peer has it.
+            send: patterns of the only queues that it may send to; None for all.
+
+        Returns:
+            The code, good for one hour, with a wait for the node that comes.
+
+        Raises:
+            AddressError: no peer can have that name.
+            UsageError: 16 codes are open; ``send`` is no list; the node does not listen, or it runs without keys.
+            NodeClosed, StoreFailed: the node has ended, or was not started.
+        """
+        port = self._port
+        port.check_alive()
+        if not port.address:
+            raise UsageError("invite: this node does not listen, so that nobody can come to it")
+        return port.enrolling.invite(name, None if send is None else check_texts("invite: send", send))
 
     # ---- sending
 
@@ -166,39 +373,6 @@ class Verbs(
             raise WouldBlock(f"send to {destination}: the outgoing queue is full")
         return accept(port, prepared)
 
-    async def send_to(
-        self,
-        destinations: Iterable[str],
-        body: bytes,
-        *,
-        delivery: Delivery = Delivery.TRANSACTIONAL,
-        until: Stage | StageName | None = None,
-        timeout: float | None = None,
-        **properties: Unpack[MessageProperties],
-    ) -> list[Receipt]:
-        """Send a message to several destinations: in one transaction, to all of them or to none.
-
-        It is MSMQ's distribution list and multiple-element format name. Each destination gets a message of its own.
-
-        Args:
-            destinations: each as for ``send``; one that is there twice gets two messages.
-            body: as for ``send``.
-            delivery: ``RECOVERABLE`` or ``TRANSACTIONAL``.
-            until: as for ``send``: the stage that all of them are to reach.
-            timeout: seconds to wait for that, None for no limit.
-            **properties: as for ``send``.
-
-        Returns:
-            Their receipts, in the order of the destinations; all are queued.
-
-        Raises:
-            AddressError, NotLoopback, MessageTooLarge, QueueNotFound, UsageError, QueueFull, NoRoom, TooManyKeys,
-                NodeClosed, StoreFailed: as for ``send``; nothing was sent, except that ``StoreFailed`` leaves that
-                open until the next start.
-            WaitTimeout, DeliveryFailed, RollbackDetected: from ``until``, see ``Receipt``; all were accepted.
-        """
-        return await send_to_each(self.transaction(), destinations, body, delivery, until, timeout, properties)
-
     def transaction(self) -> Transaction:
         """A new transaction; see ``Transaction``. Raises NodeClosed, StoreFailed."""
         port = self._port
@@ -273,59 +447,29 @@ class Verbs(
 
     # ---- looking and steering
 
-    async def ids_of_key(self, key: str) -> list[str]:
-        """The ids of the messages that this node has accepted with a key, one for each destination.
+    def streams(self, name: str) -> StreamsStats:
+        """The state of single streams at this moment: why they do not move, and when they are sent again.
 
         Args:
-            key: as in ``send(..., key=...)``.
+            name: a peer, or a destination ``peer/queue``, or a queue of this node, for all that comes into it.
 
         Returns:
-            Those whose keys still count (``KeySettings``).
+            The streams to and from that peer or queue, and those that this node passes on.
 
         Raises:
-            NodeClosed: the node has ended, or was not started.
+            QueueNotFound: there is no such peer, queue or stream.
+            UsageError: the name is no text.
+            NodeClosed: the node was not started.
         """
-        return self._port.ids_of_key(key)
+        return streams_of(self._port, name)
 
-    async def create_queue(self, queue: str) -> bool:
-        """Make a queue of this node before the first message for it arrives.
-
-        Args:
-            queue: its name.
-
-        Returns:
-            Whether it was made: False if it existed.
+    def routes(self) -> list[Route]:
+        """The routes of this node, in the order in which they are tried.
 
         Raises:
-            AddressError: no queue can have that name.
-            QueueNotFound: the node has a fixed set of queues without this one.
-            NodeClosed, StoreFailed: the node has ended, or was not started.
+            NodeClosed: the node was not started.
         """
-        port = self._port
-        known = port.queue_lengths()
-        port.mailbox(queue)
-        await port.commit()
-        return queue not in known
-
-    async def ping(self, peer: str, *, timeout: float = 5.0) -> PingAnswer:
-        """Ask a peer for an answer, and measure it; opens a session if there is none. It changes nothing there.
-
-        A ping is for one session. If messages for the peer go by a relay, the relay is asked, and ``by`` of the answer
-        names it.
-
-        Args:
-            peer: a known peer by name, ``udp://host:port`` and the like, or a node to which a route leads.
-            timeout: seconds to wait for the session and the answer. A lost question is not repeated.
-
-        Raises:
-            AddressError: there is no such peer, or no key of it is known.
-            NotLoopback: an insecure node would reach beyond loopback.
-            UsageError: the peer is this node, or the timeout is not valid.
-            WaitTimeout: no answer in that time; the message has the last known cause.
-            RollbackDetected: nothing is exchanged with that peer.
-            NodeClosed, StoreFailed: the node has ended, or was not started.
-        """
-        return await self._port.ping(peer, timeout)
+        return list(self._port.routes)
 
     def stats(self) -> NodeStats:
         """The node's statistics at this moment.

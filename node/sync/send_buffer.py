@@ -10,7 +10,7 @@ import threading
 
 from triack.base.delivery import Delivery
 from triack.base.errors import TriackError
-from triack.node.handles.receipt import MessageWaits, Receipt
+from triack.node.handles.receipt import NodeReceipt, Receipt
 from triack.node.shell.engine_handle import EngineHandle
 from triack.node.shell.outgoing_message import MessageProperties
 from triack.node.sync.sync_loop import LoopThread
@@ -118,12 +118,12 @@ class SendBuffer:
             raise run.error
         for row in run.rows or ():
             if index < row.messages:
-                return Receipt(self._port, run.outgoing, row.ticket + index, row.ordinal + index)
+                return NodeReceipt(self._port, run.outgoing, row.ticket + index, row.ordinal + index)
             index -= row.messages
         raise AssertionError("the rows have fewer messages than the run")
 
 
-class BufferedReceipt(MessageWaits):
+class BufferedReceipt(Receipt):
     """The receipt of a message that the loop may not have taken yet; see ``Receipt``."""
 
     __slots__ = ("_buffer", "_index", "_run")

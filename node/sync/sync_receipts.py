@@ -4,7 +4,7 @@ from typing import TypeVar
 
 from triack.node.client.client_receipts import ClientReceipts
 from triack.node.handles.derived import waited
-from triack.node.handles.receipt import MessageWaits, Waits
+from triack.node.handles.receipt import Receipt, Waits
 from triack.node.handles.receipts import Listed, Receipts
 from triack.node.sync.sync_loop import OverLoop
 
@@ -24,7 +24,7 @@ class _SyncWaits(OverLoop[W]):
     reached = waited(Waits.reached)
 
 
-class SyncReceipt(_SyncWaits[MessageWaits]):
+class SyncReceipt(_SyncWaits[Receipt]):
     """A handle on how far a message has come; see ``Receipt``. Each wait takes seconds, None for no limit."""
 
     @property

@@ -14,6 +14,7 @@ import pytest
 
 import triack
 from tests.node.nodes import WAIT, bodies, make, quick, until
+from triack.node.handles.receipt import NodeReceipt
 from triack.node.node import port_of
 
 NOWHERE = "udp://127.0.0.1:9/q"
@@ -173,6 +174,7 @@ async def test_a_wait_for_a_receipt(stage: triack.Stage, timeout: float | None) 
         return True
 
     async def after(node: triack.Node, _: object) -> None:
+        assert isinstance(receipts[0], NodeReceipt)
         assert not receipts[0]._outgoing.stages.awaited  # noqa: SLF001 - who was cancelled is not remembered
         await receipts[0].ordered(WAIT)
         await (await node.send("far/q", b"2")).ordered(WAIT)

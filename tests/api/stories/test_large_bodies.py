@@ -658,7 +658,7 @@ async def test_two_bodies_of_the_node_itself_and_a_disk_for_one(ends: Ends) -> N
     sending = (ends.receiver.send_stream(queue, OTHER) for queue in ("one", "two"))
     assert sorted(type(it).__name__ for it in await asyncio.gather(*sending, return_exceptions=True)) == [
         "NoRoom",
-        "Receipt",
+        "NodeReceipt",
     ]
 
 

@@ -15,6 +15,7 @@ from tests.node.nodes import control_of, make, until
 from triack.base.errors import TriackError
 from triack.node.control import calls, control_frames
 from triack.node.control.control_frames import CALLS_MAX, ERROR_CHARS_MAX, Link, dial, greet
+from triack.node.handles.queue_admin import page_of
 from triack.node.handles.verbs import Verbs
 from triack.node.shell.engine_handle import EngineHandle
 from triack.queues.manager.browse import BrowsedMessage, Position
@@ -142,7 +143,6 @@ async def test_nothing_is_looked_up_for_who_does_not_read(
 ) -> None:
     """Three hundred pages of a mebibyte are asked for. When the caller reads again, it gets them all."""
     looked: list[str] = []
-    page_of = calls.page_of
 
     async def counted(port: EngineHandle, queue: str, after: Position) -> list[BrowsedMessage]:
         looked.append(queue)

@@ -2,7 +2,8 @@
 
 import json
 from fractions import Fraction
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -12,8 +13,11 @@ import triack
 from triack.base.ack_trigger import AckTrigger
 from triack.base.errors import ProtocolError, UsageError
 from triack.base.news import GapFound, LinkDown, NodeEvent, QueueOverQuota, StoreLow
+from triack.node.client.asking import with_rows
+from triack.node.client.client import Client
 from triack.node.control.calls import _STEPS
 from triack.node.control.told import (
+    TEXTS,
     describe_events,
     describe_every,
     describe_news,
@@ -23,13 +27,13 @@ from triack.node.control.told import (
     read_news,
     read_receipts,
 )
-from triack.node.control.verb_table import VERBS, Kind, check_call, row_of
+from triack.node.control.verb_table import _ROWS, VERBS, Kind, Verb, _row, check_call, row_of
 from triack.node.handles.acknowledgements import Every
 from triack.node.handles.consumer import BATCH_MESSAGES
 from triack.node.handles.derived import bind
-from triack.node.handles.receipt import MessageWaits
+from triack.node.handles.receipt import Receipt
 from triack.node.handles.transaction import Transaction
-from triack.node.handles.verbs import Verbs
+from triack.node.handles.verbs import CommonVerbs, Verbs
 from triack.queues.stages import Stage, StageName
 from triack.queues.streams.ack_events import AckEvent, AckKind
 
@@ -67,6 +71,27 @@ def test_every_step_has_a_row_and_a_handler() -> None:
     """Every other row is a method of the node, or of what it has given out."""
     assert {name for name, row in VERBS.items() if row.on is None} == _STEPS.keys()
     assert [name for name, row in VERBS.items() if row.on is not None and not row.method] == []
+
+
+async def greet(self: CommonVerbs, whom: str, *, times: int = 1) -> list[str]:
+    """Say hello."""
+    return [f"hello {whom}"] * times
+
+
+async def test_a_new_verb_is_one_method_and_one_row(
+    node: triack.Node, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client has it from there: arguments, defaults and checks by its signature, text and result too."""
+    row = _row(greet, TEXTS)
+    monkeypatch.setitem(cast("dict[str, Verb]", VERBS), "greet", row)
+    monkeypatch.setitem(_ROWS, greet, row)
+    monkeypatch.setattr(CommonVerbs, "greet", greet, raising=False)
+    newer: Any = with_rows(type("Newer", (Client,), {}))
+    async with newer(tmp_path / "a") as client:
+        assert await client.greet("bob", times=2) == ["hello bob"] * 2
+        with pytest.raises(triack.TriackError, match="greet: times must be a number"):
+            await client.greet("bob", times="two")
+    assert newer.greet.__doc__ == "Say hello."
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -201,7 +226,7 @@ def test_a_trigger_that_is_none_is_refused() -> None:
         read_every({"colour": "red"})
 
 
-class Given(MessageWaits):
+class Given(Receipt):
     """The receipt of a message that is long forgotten."""
 
     def __init__(self, ordinal: int, number: int | None) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 import triack
 from tests.node.nodes import SOON, WAIT, bodies, make, quick, until
+from triack.node.handles.receipt import NodeReceipt
 from triack.node.node import port_of
 
 NOWHERE = "udp://127.0.0.1:9/q"
@@ -38,6 +39,7 @@ async def test_who_is_cancelled_in_the_turn_of_the_end_is_cancelled(alone: triac
     receipt = await alone.send(NOWHERE, b"x")
     waiting = asyncio.create_task(receipt.ordered(WAIT))
     await asyncio.sleep(0)
+    assert isinstance(receipt, NodeReceipt)
     receipt._outgoing.stages.fail_all("gone")  # noqa: SLF001 - an end in this very turn
     waiting.cancel()
     await asyncio.wait([waiting])
