@@ -30,15 +30,14 @@ from triack.node.client.line import LONGEST_PAUSE_S, Line, LineState
 from triack.node.control import handover
 from triack.node.control.client_messages import ClientHolder, frames_of, message_of, name_of
 from triack.node.control.control_frames import Header, Link, cut
-from triack.node.control.told import read_peer
-from triack.node.control.verb_table import may_repeat
+from triack.node.control.verb_table import may_repeat, row_of
 from triack.node.handles.consumer import check_hand_over
 from triack.node.handles.derived import Said, as_on
 from triack.node.handles.handling import Handlers
 from triack.node.handles.queue_admin import check_after, younger_than
 from triack.node.handles.subscribing import check_reading, check_subscription
 from triack.node.handles.verbs import CommonVerbs, Verbs
-from triack.node.shell.enrolling import EnrolledPeer, OpenInvitation
+from triack.node.shell.enrolling import OpenInvitation
 from triack.node.shell.event_loop import check_home
 from triack.node.shell.holding import reader_of, works_for
 from triack.node.shell.platform import PLATFORM
@@ -348,12 +347,13 @@ class Client(CommonVerbs, Asking):
         if until is None:
             self._note_accepted(header["epoch"])
 
-    async def _when_safe(self, what: str, **fields: Any) -> None:
+    async def _when_safe(self, declared: Callable[..., Any], said: Said) -> None:
         """Have the process that has accepted something from this client make it safe, and wait until it has.
 
         Raises:
             ConnectionLost: some of it was accepted by a process that went away, and may be lost.
         """
+        what, (_, fields) = declared.__name__, row_of(declared).write(said)
         while True:
             epoch = await self.connected()
             before, self._accepted_on = self._accepted_on, None
@@ -437,19 +437,12 @@ class Client(CommonVerbs, Asking):
     @as_on(Verbs.flush)
     async def flush(self, said: Said) -> None:
         """Wait for the node, unless a process that went away had accepted something before."""
-        await self._when_safe("flush", **said)
+        await self._when_safe(Verbs.flush, said)
 
     @as_on(Verbs.drain)
     async def drain(self, said: Said) -> None:
-        """Check the timeout before the call."""
-        check_timeout("drain", said["timeout"])
-        await self._when_safe("drain", **said)
-
-    @as_on(Verbs.enrol)
-    async def enrol(self, said: Said) -> EnrolledPeer:
-        """Check the timeout before the call."""
-        check_timeout("enrol", said["timeout"])
-        return read_peer(*await ask(self, Verbs.enrol, said))
+        """As ``flush``."""
+        await self._when_safe(Verbs.drain, said)
 
     @as_on(Verbs.acknowledgements)
     async def acknowledgements(self, said: Said) -> ClientAcknowledgements:
@@ -533,11 +526,7 @@ class ClientInvitation(Asking):
     async def _call(self, do: str, body: bytes = b"", **fields: Any) -> tuple[Header, bytes]:
         return await self._client.call(do, body, epoch=self._epoch, invitation=self._number, **fields)
 
-    @as_on(OpenInvitation.enrolled)
-    async def enrolled(self, said: Said) -> EnrolledPeer:
-        """Check the timeout before the call."""
-        check_timeout("wait for an enrolment", said["timeout"])
-        return read_peer(*await ask(self, OpenInvitation.enrolled, said))
+    enrolled = asked(OpenInvitation.enrolled)
 
     @as_on(OpenInvitation.withdraw)
     def withdraw(self, said: Said) -> Awaitable[None]:

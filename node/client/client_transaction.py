@@ -8,10 +8,9 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
-from triack.base.checks import check_most, check_timeout
 from triack.base.delivery import Delivery
 from triack.base.errors import ConnectionLost, NodeClosed, TransactionLost
-from triack.node.client.asking import Asking, ask
+from triack.node.client.asking import Asking, ask, asked
 from triack.node.client.at_once import begin_now
 from triack.node.client.client_receipts import ClientReceipt, check_until
 from triack.node.client.client_uploads import send_whole_or_parts
@@ -33,9 +32,17 @@ from triack.node.handles.transaction import (
 from triack.node.shell.cancellation import is_failure, may_wait
 from triack.node.shell.event_loop import run_at_home
 from triack.node.shell.holding import task_name
-from triack.queues.mailboxes.lookup import Wanted
 
 __all__ = ["ClientTransaction"]
+
+
+def _read_message(transaction: "ClientTransaction", header: Header, content: bytes) -> Message:
+    return message_of(header, content, ONLY_THE_TRANSACTION, transaction._client)  # noqa: SLF001 - for its own verbs
+
+
+def _read_messages(transaction: "ClientTransaction", header: Header, content: bytes) -> Messages:
+    contents = zip(header["about"], cut(content, header["sizes"]), strict=True)
+    return as_messages([_read_message(transaction, about, one) for about, one in contents])
 
 
 class ClientTransaction(Asking):
@@ -169,37 +176,10 @@ class ClientTransaction(Asking):
         destination, answering = way_back(said["message"], said["properties"])
         await self.send(destination, said["body"], delivery=said["delivery"], **answering)
 
-    @as_on(Transaction.receive_many)
-    async def receive_many(self, said: Said) -> Messages:
-        """Check the number and the timeout before the call."""
-        check_most(said["queue"], said["most"])
-        check_timeout(f"receive from {said['queue']}", said["timeout"])
-        header, content = await ask(self, Transaction.receive_many, said)
-        contents = zip(header["about"], cut(content, header["sizes"]), strict=True)
-        messages = [message_of(about, one, ONLY_THE_TRANSACTION, self._client) for about, one in contents]
-        return as_messages(messages)
-
-    @as_on(Transaction.receive)
-    async def receive(self, said: Said) -> Message:
-        """Check the timeout before the call."""
-        check_timeout(f"receive from {said['queue']}", said["timeout"])
-        return message_of(*await ask(self, Transaction.receive, said), ONLY_THE_TRANSACTION, self._client)
-
-    @as_on(Transaction.receive_by_id)
-    async def receive_by_id(self, said: Said) -> Message:
-        """Check the id and the timeout before the call."""
-        Wanted.by_id(said["id"])
-        check_timeout(f"receive from {said['queue']}", said["timeout"])
-        return message_of(*await ask(self, Transaction.receive_by_id, said), ONLY_THE_TRANSACTION, self._client)
-
-    @as_on(Transaction.receive_by_correlation_id)
-    async def receive_by_correlation_id(self, said: Said) -> Message:
-        """Check the correlation id and the timeout before the call."""
-        Wanted.by_correlation_id(said["correlation_id"])
-        check_timeout(f"receive from {said['queue']}", said["timeout"])
-        return message_of(
-            *await ask(self, Transaction.receive_by_correlation_id, said), ONLY_THE_TRANSACTION, self._client
-        )
+    receive = asked(Transaction.receive, _read_message)
+    receive_many = asked(Transaction.receive_many, _read_messages)
+    receive_by_id = asked(Transaction.receive_by_id, _read_message)
+    receive_by_correlation_id = asked(Transaction.receive_by_correlation_id, _read_message)
 
     @as_on(Transaction.remember)
     def remember(self, said: Said) -> Done:

@@ -38,7 +38,7 @@ from triack.node.control.client_messages import content_of, contents_of
 from triack.node.control.control_frames import CALLS_MAX, VERSION, Answer, Header, Link, number_of, words_of
 from triack.node.control.description import describe
 from triack.node.control.intake import Intake, Producer
-from triack.node.control.told import RECEIPT, WATCH, describe_events, describe_news, describe_receipts
+from triack.node.control.told import RECEIPT, WATCH, describe_events, describe_news
 from triack.node.control.verb_table import On, Verb, check_call
 from triack.node.files import operator_log
 from triack.node.handles.acknowledgements import Acknowledgements
@@ -123,23 +123,18 @@ class Calls:
         self._queued = 0  # calls that wait for their turn to be answered
         self._unsent_bytes = 0  # of answers that wait for their turn
         self._next = 1
-        self._receipts: OrderedDict[int, Receipt | Receipts | list[Receipt]] = OrderedDict()
-        self._kept = 0
-        self._readers: dict[int, Consumer] = {}
+        # What this connection has at the node, by kind and number.
+        self._kept: dict[On, dict[int, Any]] = {on: {} for on in On}
+        self._kept_receipts = 0
         self._in_order: set[int] = set()  # readers that take their messages one after the other
         # Messages by number, with the number of the reader; their numbers by reader, those taken back too.
         self._messages: dict[int, tuple[int, Message]] = {}
         self._held: dict[int, dict[int, None]] = {}
         # By call: what its answer has given out. Its caller may not have got it.
         self._answered: OrderedDict[int, _Given] = OrderedDict()
-        self._transactions: dict[int, Transaction] = {}
         # Steps of open transactions by call: their callers may not have heard of them.
         self._steps: dict[int, tuple[Transaction, int]] = {}
         self._steps_of: dict[Transaction, list[int]] = {}
-        self._invitations: OrderedDict[int, OpenInvitation] = OrderedDict()
-        self._watches: dict[int, Acknowledgements | Events] = {}
-        self._producers: dict[int, Producer] = {}
-        self._uploads: dict[int, Upload] = {}
         # Why messages were taken back, by number, while the caller may not have heard of it.
         self._taken_back: dict[int, tuple[int, str]] = {}
 
@@ -157,9 +152,9 @@ class Calls:
                 await self._take(header, body)
         except ConnectionError:
             await self._stop_tasks()
-            for transaction in self._transactions.values():
+            for transaction in self._kept[On.TRANSACTION].values():
                 transaction.handle_death()
-            for number, reader in self._readers.items():
+            for number, reader in self._kept[On.READER].items():
                 self._handle_death(number, reader)
             raise
         finally:
@@ -189,10 +184,9 @@ class Calls:
             self._unwatch(header)
         elif header["op"] == "waits":
             self._note_wait(header)
-        elif header["op"] == "leave" and "transaction" in header:
-            self._leave_transaction(header)
         elif header["op"] == "leave":
-            self._leave(number_of(header, "reader"))
+            on = On.TRANSACTION if "transaction" in header else On.READER
+            self._let_go(on, number_of(header, on.value))
         else:
             raise ProtocolError(DropReason.BAD_FRAME, f"op {header['op']} in a conversation of calls")
 
@@ -325,17 +319,8 @@ class Calls:
         kind, number, count = given
         if kind == "message":
             self._settle({"op": "reject", "message": number, "count": count})
-        elif kind == "transaction":
-            self._leave_transaction({"transaction": number})
-        elif kind == "reader":
-            self._leave(number)
-        elif kind == "watch":
-            self._unwatch({"watch": number, "forget": True})
-        elif kind == "upload" and number in self._uploads:
-            with suppress(NodeClosed):
-                self._uploads.pop(number).give_up()
-        elif kind == "invitation" and number in self._invitations:
-            self._invitations.pop(number).withdraw()
+        else:
+            self._let_go(On(kind), number)
 
     def _check_unsent(self) -> None:
         """Raises ConnectionError, and ends the connection, when too many bytes wait for a caller that does not read."""
@@ -362,39 +347,83 @@ class Calls:
         """Call a method of the node, or of an object that it has given out."""
         placed, named = verb.read(header, body)
         if verb.result is WATCH:
-            _check_room("follow events", self._watches, WATCHES_MAX, "of them")
-        callee: Any = self._node
-        if on is On.INVITATION:
-            callee = self._invitations.get(header["invitation"])
-            if callee is None:
-                raise UsageError(f"an invitation: more than {INVITATIONS_MAX} came after it, and it was forgotten")
-        elif on is On.PRODUCER:
-            callee = self._producers[header["producer"]]
-        elif on is On.UPLOAD:
-            callee = self._uploads[header["upload"]]
-        elif on is On.TRANSACTION:
-            callee = self._with_room(header) if "destination" in header else self._transaction(header)
+            _check_room("follow events", self._kept[On.WATCH], WATCHES_MAX, "of them")
+        callee: Any = self._node if on is On.NODE else self._at(on, header)
+        if on is On.TRANSACTION and "destination" in header:
+            _check_steps(callee, header["destination"])
+        if verb.ends:
+            self._forget(on, header[on.value])
         before = callee.last_step if on is On.TRANSACTION else None
         given = await settled(callee, verb.method, placed, named)
         if before is not None and callee.last_step != before:
             self._note_step(header["n"], callee)
         return verb.result.describe(given, self._keep)
 
+    # ---- what stays at the node for the caller
+
     def _keep(self, given: Receipt | Receipts | list[Receipt] | Events | Acknowledgements | OpenInvitation) -> int:
         """Keep an object that stays at the node, under a number for the caller."""
-        number = self._number()
         if isinstance(given, Events | Acknowledgements):
-            self._watches[number] = given
-        elif isinstance(given, OpenInvitation):
-            self._invitations[number] = given
-            if len(self._invitations) > INVITATIONS_MAX:
-                self._invitations.popitem(last=False)
-        else:
-            self._receipts[number] = given
-            self._kept += _objects_of(given)
-            while self._kept > RECEIPTS_MAX and len(self._receipts) > 1:  # those of one commit are kept together
-                self._kept -= _objects_of(self._receipts.popitem(last=False)[1])
+            return self._add(On.WATCH, given)
+        if isinstance(given, OpenInvitation):
+            invitations = self._kept[On.INVITATION]
+            if len(invitations) == INVITATIONS_MAX:
+                del invitations[next(iter(invitations))]
+            return self._add(On.INVITATION, given)
+        receipts = self._kept[On.RECEIPT]
+        self._kept_receipts += _objects_of(given)
+        while self._kept_receipts > RECEIPTS_MAX and receipts:  # those of one commit are kept together
+            self._kept_receipts -= _objects_of(receipts.pop(next(iter(receipts))))
+        return self._add(On.RECEIPT, given)
+
+    def _add(self, on: On, it: Any) -> int:
+        number = self._number()
+        self._kept[on][number] = it
         return number
+
+    def _at(self, on: On, header: Header) -> Any:
+        """What the caller has under a number. Raises why it is there no more."""
+        it = self._kept[on].get(header[on.value])
+        if it is not None:
+            return it
+        match on:
+            case On.READER:
+                raise NodeClosed("receive: this reader is closed")
+            case On.TRANSACTION:
+                raise NodeClosed("this transaction has ended")
+            case On.INVITATION:
+                raise UsageError(f"an invitation: more than {INVITATIONS_MAX} came after it, and it was forgotten")
+            case On.RECEIPT:
+                raise UsageError(f"wait for a receipt: more than {RECEIPTS_MAX} came after it, and it was forgotten")
+        raise KeyError(header[on.value])
+
+    def _forget(self, on: On, number: int) -> Any:
+        """Keep something no more, nor what hangs on it. Returns it; None if it is not there."""
+        it = self._kept[on].pop(number, None)
+        if on is On.READER:
+            self._in_order.discard(number)
+            for at in self._held.pop(number, ()):
+                self._messages.pop(at, None)  # it goes back into its queue
+                self._taken_back.pop(at, None)
+        elif on is On.TRANSACTION:
+            for step in self._steps_of.pop(it, ()):
+                self._steps.pop(step, None)
+        return it
+
+    def _let_go(self, on: On, number: int) -> None:
+        """Something ends: its caller has let go of it, or has not got it, or the connection has ended."""
+        match self._forget(on, number):
+            case None:
+                return
+            case Transaction() as transaction:
+                transaction.rollback(failed=False)
+            case OpenInvitation() as invitation:
+                invitation.withdraw()
+            case Upload() as upload:
+                with suppress(NodeClosed):
+                    upload.give_up()
+            case reader_or_events:
+                reader_or_events.close()
 
     async def _stop_tasks(self) -> None:
         tasks = list(self._tasks.values())
@@ -404,17 +433,9 @@ class Calls:
 
     async def _end(self) -> None:
         await self._stop_tasks()
-        for transaction in self._transactions.values():
-            transaction.rollback(failed=False)
-        for reader in self._readers.values():
-            reader.close()
-        for events in self._watches.values():
-            events.close()
-        for producer in self._producers.values():
-            producer.close()
-        for upload in self._uploads.values():
-            with suppress(NodeClosed):
-                upload.give_up()
+        for on in (On.TRANSACTION, On.READER, On.WATCH, On.PRODUCER, On.UPLOAD):  # invitations stay open
+            for number in list(self._kept[on]):
+                self._let_go(on, number)
 
     def _number(self) -> int:
         number, self._next = self._next, self._next + 1
@@ -423,9 +444,7 @@ class Calls:
     # ---- steps: sending
 
     async def _wait(self, header: Header) -> Answer:
-        kept, at = self._receipts.get(header["receipt"]), header["at"]
-        if kept is None:
-            raise UsageError(f"wait for a receipt: more than {RECEIPTS_MAX} came after it, and it was forgotten")
+        kept, at = self._at(On.RECEIPT, header), header["at"]
         receipt = kept if isinstance(kept, Receipt) or (isinstance(kept, Receipts) and at is None) else kept[at]
         await receipt.reached(header["stage"], header["timeout"])
         return {}, b""
@@ -436,7 +455,7 @@ class Calls:
         return {"receipt": None if receipt is None else self._keep(receipt)}, b""
 
     async def _produce(self, header: Header) -> Answer:
-        _check_room("send lines", self._producers, PRODUCERS_MAX, "producers")
+        _check_room("send lines", self._kept[On.PRODUCER], PRODUCERS_MAX, "producers")
         delivery, until = Delivery[header["delivery"]], Stage[header["until"]]
         make_intake = partial(
             Intake,
@@ -448,19 +467,18 @@ class Calls:
             producer=header["name"],
         )
         producer = Producer(make_intake, header["finished"])
-        number = self._number()
-        self._producers[number] = producer
-        return {"producer": number, "accepted": await producer.begin()}, b""
+        return {"producer": self._add(On.PRODUCER, producer), "accepted": await producer.begin()}, b""
 
     # ---- steps: large messages
 
     async def _upload(self, header: Header) -> Answer:
-        under_way = {number: upload for number, upload in self._uploads.items() if not upload.has_ended}
-        self._uploads = under_way
-        _check_room("send a stream", under_way, UPLOADS_MAX, "of them under way")
-        delivery, number = Delivery[header["delivery"]], self._number()
+        uploads = self._kept[On.UPLOAD]
+        for number in [number for number, upload in uploads.items() if upload.has_ended]:
+            del uploads[number]
+        _check_room("send a stream", self._kept[On.UPLOAD], UPLOADS_MAX, "of them under way")
+        delivery = Delivery[header["delivery"]]
         upload = Upload.to(self._node._port, header["destination"], header["size"], delivery, header["properties"])
-        self._uploads[number] = upload
+        number = self._add(On.UPLOAD, upload)
         try:
             await upload.begin()
         except BaseException:
@@ -469,10 +487,10 @@ class Calls:
         return {"upload": number}, b""
 
     async def _upload_end(self, header: Header) -> Answer:
-        upload = self._uploads[header["upload"]]
+        upload = self._at(On.UPLOAD, header)
         prepared = await upload.complete()
         if header["transaction"] is not None:
-            transaction = self._transaction(header)
+            transaction = self._at(On.TRANSACTION, header)
             await transaction.take_upload(upload, prepared)
             self._note_step(header["n"], transaction)
             return {}, b""
@@ -487,34 +505,32 @@ class Calls:
     # ---- steps: events, and acknowledgements
 
     async def _told(self, header: Header) -> Answer:
-        watch = self._watches[header["watch"]]
+        watch = self._at(On.WATCH, header)
         if isinstance(watch, Events):
             return {"events": [describe_news(event) for event in await watch.get_many()], "missed": watch.missed}, b""
         return describe_events(self._node.node_id, await watch.get_many()), b""
 
     def _note_wait(self, header: Header) -> None:
         """A reader says what its messages wait for."""
-        reader = self._readers.get(number_of(header, "reader"))
+        reader = self._kept[On.READER].get(number_of(header, "reader"))
         if reader is not None:
             reader.reader.waits_for = printable(str(header.get("why")))
 
     def _unwatch(self, header: Header) -> None:
-        events = self._watches.get(number_of(header, "watch"))
-        if events is not None:
-            events.close()
-            if header.get("forget"):
-                del self._watches[header["watch"]]
+        number = number_of(header, "watch")
+        if header.get("forget"):
+            self._let_go(On.WATCH, number)
+        elif number in self._kept[On.WATCH]:
+            self._kept[On.WATCH][number].close()
 
     # ---- steps: receiving
 
     async def _read(self, header: Header) -> Answer:
-        _check_room(f"receive from {header['queue']}", self._readers, READERS_MAX, "readers")
+        _check_room(f"receive from {header['queue']}", self._kept[On.READER], READERS_MAX, "readers")
         redelivery = None if header["redelivery"] is None else Redelivery(**header["redelivery"])
-        port, number = self._node._port, self._number()
-        reader = self._reader_of(header)
-        consumer = self._readers[number] = Consumer(
-            port, port.mailbox(header["queue"]), "manual", redelivery, header["hand_over_timeout"], reader=reader
-        )
+        port, reader, timeout = self._node._port, self._reader_of(header), header["hand_over_timeout"]
+        consumer = Consumer(port, port.mailbox(header["queue"]), "manual", redelivery, timeout, reader=reader)
+        number = self._add(On.READER, consumer)
         consumer.on_take_back(lambda leases: self._handle_taken_back(number, leases))
         if header["in_order"]:
             self._in_order.add(number)
@@ -522,19 +538,17 @@ class Calls:
 
     async def _subscribe(self, header: Header) -> Answer:
         """A reader of a subscription. What it does with a message too late changes nothing, so nobody is told."""
-        _check_room(f"subscribe to {header['pattern']}", self._readers, READERS_MAX, "readers")
+        _check_room(f"subscribe to {header['pattern']}", self._kept[On.READER], READERS_MAX, "readers")
         redelivery = None if header["redelivery"] is None else Redelivery(**header["redelivery"])
         about = {name: header[name] for name in ("durable", "shared", "ack_wait_s", "max_unacked")}
         about["delivery"] = Delivery[header["delivery"]]
-        port, number = self._node._port, self._number()
-        found = self._readers[number] = begin_subscription(
-            port, header["pattern"], **about, ack="manual", redelivery=redelivery, reader=self._reader_of(header)
-        )
+        port, reader = self._node._port, self._reader_of(header)
+        found = begin_subscription(port, header["pattern"], **about, ack="manual", redelivery=redelivery, reader=reader)
+        number = self._add(On.READER, found)
         try:
             await found
         except BaseException:
-            del self._readers[number]
-            found.close()
+            self._let_go(On.READER, number)
             raise
         if header["paused"]:
             await self._pause_reader({"reader": number, "paused": True})
@@ -542,7 +556,7 @@ class Calls:
 
     async def _pause_reader(self, header: Header) -> Answer:
         """A reader of a subscription takes nothing, or goes on."""
-        reader = self._readers[header["reader"]]
+        reader = self._at(On.READER, header)
         if not isinstance(reader, Subscriber):
             raise UsageError("pause a reader: it is none of a subscription")
         await (reader.pause() if header["paused"] else reader.resume())
@@ -572,16 +586,15 @@ class Calls:
             self._link.post("taken_back", messages=some, why=[self._taken_back[number][1] for number in some])
 
     async def _get(self, header: Header) -> Answer:
-        message = await self._reader(header).get(header["timeout"])
-        fields, content = content_of(message)  # before its body is let go
-        return {"message": self._hold(header, [message]), "reader": header["reader"], **fields}, content
+        return self._hand_out(header, await self._reader(header).get(header["timeout"]))
 
     async def _get_chosen(self, header: Header) -> Answer:
-        reader = self._reader(header)
+        reader, timeout = self._reader(header), header["timeout"]
         if header["id"] is not None:
-            message = await reader.get_by_id(header["id"], header["timeout"])
-        else:
-            message = await reader.get_by_correlation_id(header["correlation_id"], header["timeout"])
+            return self._hand_out(header, await reader.get_by_id(header["id"], timeout))
+        return self._hand_out(header, await reader.get_by_correlation_id(header["correlation_id"], timeout))
+
+    def _hand_out(self, header: Header, message: Message) -> Answer:
         fields, content = content_of(message)  # before its body is let go
         return {"message": self._hold(header, [message]), "reader": header["reader"], **fields}, content
 
@@ -619,9 +632,7 @@ class Calls:
 
     def _reader(self, header: Header) -> Consumer:
         _check_room("receive", self._messages, HELD_MAX - len(self._taken_back), "messages in its hands")
-        reader = self._readers.get(header["reader"])
-        if reader is None:
-            raise NodeClosed("receive: this reader is closed")
+        reader: Consumer = self._at(On.READER, header)
         return reader
 
     def _hold(self, header: Header, messages: Sequence[Message]) -> int:
@@ -634,67 +645,13 @@ class Calls:
             message.body = b""  # it is in the answer, and not needed here
         return first
 
-    async def _close(self, header: Header) -> Answer:
-        self._leave(header["reader"])
-        return {}, b""
-
-    def _leave(self, number: int) -> None:
-        reader = self._readers.pop(number, None)
-        if reader is not None:
-            reader.close()
-            self._in_order.discard(number)
-            for at in self._held.pop(number, ()):
-                self._messages.pop(at, None)  # it is back in its queue
-                self._taken_back.pop(at, None)
-
     # ---- steps: transactions
 
     async def _begin(self, header: Header) -> Answer:
-        _check_room("begin a transaction", self._transactions, TRANSACTIONS_MAX, "open ones")
-        number = self._number()
+        _check_room("begin a transaction", self._kept[On.TRANSACTION], TRANSACTIONS_MAX, "open ones")
         port = self._node._port
         port.check_alive()
-        reader = self._reader_of(header)
-        self._transactions[number] = Transaction(port, reader=reader)
-        return {"transaction": number}, b""
-
-    def _transaction(self, header: Header) -> Transaction:
-        transaction = self._transactions.get(header["transaction"])
-        if transaction is None:
-            raise NodeClosed("this transaction has ended")
-        return transaction
-
-    def _with_room(self, header: Header) -> Transaction:
-        """A transaction that may send. Raises UsageError when it has too many steps."""
-        transaction = self._transaction(header)
-        if transaction.last_step >= STEPS_MAX:
-            raise UsageError(
-                f"send to {header['destination']} in a transaction: it has sent and received {STEPS_MAX} times; "
-                "commit it, and go on in another one, or send lists"
-            )
-        return transaction
-
-    def _end_transaction(self, header: Header) -> Transaction:
-        transaction = self._transaction(header)
-        del self._transactions[header["transaction"]]
-        for number in self._steps_of.pop(transaction, ()):
-            self._steps.pop(number, None)
-        return transaction
-
-    def _leave_transaction(self, header: Header) -> None:
-        if number_of(header, "transaction") in self._transactions:
-            self._end_transaction(header).rollback(failed=False)
-
-    async def _commit(self, header: Header) -> Answer:
-        transaction = self._end_transaction(header)
-        receipts = await transaction.commit()
-        told = {"origin": self._node.node_id, "runs": describe_receipts(receipts)}
-        return {"receipt": self._keep(receipts), **told}, b""
-
-    async def _rollback(self, header: Header) -> Answer:
-        transaction = self._end_transaction(header)
-        transaction.rollback(failed=header["failed"], delay=header["delay"], dead=header["dead"])
-        return {}, b""
+        return {"transaction": self._add(On.TRANSACTION, Transaction(port, reader=self._reader_of(header)))}, b""
 
     # ---- steps: peers, and looking
 
@@ -719,6 +676,15 @@ def _check_room(what: str, kept: Sized, most: int, of_what: str) -> None:
     """Raises UsageError when a connection has reached a limit."""
     if len(kept) >= most:
         raise UsageError(f"{what}: this connection has {most} {of_what}; end some, or use another connection")
+
+
+def _check_steps(transaction: Transaction, destination: str) -> None:
+    """Raises UsageError when a transaction has too many steps to send more."""
+    if transaction.last_step >= STEPS_MAX:
+        raise UsageError(
+            f"send to {destination} in a transaction: it has sent and received {STEPS_MAX} times; commit it, and go on "
+            "in another one, or send lists"
+        )
 
 
 def _given_by(fields: dict[str, Any]) -> _Given | None:
@@ -748,11 +714,8 @@ _STEPS: dict[str, Callable[[Calls, Header], Awaitable[Answer]]] = {
     "get_many": Calls._get_many,
     "get_chosen": Calls._get_chosen,
     "draw": Calls._draw,
-    "close": Calls._close,
     "pause_reader": Calls._pause_reader,
     "begin": Calls._begin,
-    "commit": Calls._commit,
-    "rollback": Calls._rollback,
     "reread": Calls._reread,
     "claim": Calls._claim,
     "browse": Calls._browse,

@@ -23,6 +23,7 @@ from triack.queues.streams.ack_events import AckEvent, AckKind
 
 __all__ = [
     "BROWSED",
+    "COMMITTED",
     "COUNT",
     "INVITATION",
     "KEY",
@@ -207,6 +208,16 @@ RECEIPT = Result(lambda it, keep: ({"receipt": keep(it), "id": it.id, "number": 
 RECEIPTS = Result(
     lambda them, keep: (
         {"receipt": keep(them), "ids": [it.id for it in them], "numbers": [it.number for it in them]},
+        b"",
+    )
+)
+COMMITTED = Result(
+    lambda them, keep: (
+        {
+            "receipt": keep(them),
+            "origin": them[0].id.partition("-")[0] if them else "",
+            "runs": describe_receipts(them),
+        },
         b"",
     )
 )

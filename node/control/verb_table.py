@@ -8,11 +8,12 @@ are steps of a conversation that have no method of their own; ``calls.py`` has a
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from inspect import Parameter
 from math import isfinite
 from typing import Any, Unpack
 
-from triack.base.checks import check_texts
+from triack.base.checks import check_most, check_texts, check_timeout
 from triack.base.delivery import Delivery
 from triack.base.errors import ProtocolError
 from triack.base.reasons import DropReason
@@ -21,6 +22,7 @@ from triack.node.control.control_frames import Header, cut
 from triack.node.control.intake import Producer
 from triack.node.control.told import (
     BROWSED,
+    COMMITTED,
     COUNT,
     INVITATION,
     KEY,
@@ -50,7 +52,7 @@ from triack.node.control.told import (
     read_routes,
 )
 from triack.node.handles.acknowledgements import Every
-from triack.node.handles.consumer import BATCH_MESSAGES
+from triack.node.handles.consumer import BATCH_MESSAGES, Consumer
 from triack.node.handles.derived import Said, plain_function, signature_of
 from triack.node.handles.queue_admin import as_ids
 from triack.node.handles.streaming import Upload
@@ -58,6 +60,7 @@ from triack.node.handles.transaction import Transaction
 from triack.node.handles.verbs import Verbs
 from triack.node.shell.enrolling import OpenInvitation
 from triack.node.shell.outgoing_message import MessageProperties, as_bytes, check_size
+from triack.queues.mailboxes.lookup import Wanted
 from triack.queues.node_settings import WhenFull
 from triack.queues.routes import Route, check_routes
 
@@ -134,6 +137,21 @@ def _write_routes(routes: Any, name: str, _said: Said) -> list[dict[str, str]]:
     return describe_routes(check_routes(name, routes))
 
 
+def _write_most(most: Any, _name: str, said: Said) -> int:
+    check_most(said["queue"], most)
+    return int(most)
+
+
+def _write_wanted(value: Any, name: str, _said: Said) -> str:
+    (Wanted.by_id if name == "id" else Wanted.by_correlation_id)(value)
+    return str(value)
+
+
+def _write_timeout(what: str, timeout: Any, _name: str, said: Said) -> Any:
+    check_timeout(what.format_map(said), timeout)
+    return timeout
+
+
 TEXT = Argument(Kind.TEXT)
 NUMBER = Argument(Kind.NUMBER)
 NUMBER_OR_NULL = Argument(Kind.NUMBER, nullable=True)
@@ -142,8 +160,11 @@ TEXT_OR_NULL = Argument(Kind.TEXT, nullable=True)
 OBJECT_OR_NULL = Argument(Kind.OBJECT, nullable=True)
 TRUTH = Argument(Kind.TRUTH)
 SIZES = Argument(Kind.NUMBERS)
-MOST = Argument(Kind.NUMBER, read=lambda most: min(most, BATCH_MESSAGES))
+MOST = Argument(Kind.NUMBER, write=_write_most, read=lambda most: min(most, BATCH_MESSAGES))
 """The most messages: their list is one frame."""
+WANTED = Argument(Kind.TEXT, write=_write_wanted)
+_NAMED = {"most": MOST, "id": WANTED, "correlation_id": WANTED}
+"""By the name of a parameter."""
 
 _ARGUMENTS: Mapping[Any, Argument] = {
     str: TEXT,
@@ -176,7 +197,10 @@ class On(Enum):
     """The object that carries out a call, by the argument that has its number."""
 
     NODE = ""
+    RECEIPT = "receipt"
+    READER = "reader"
     TRANSACTION = "transaction"
+    WATCH = "watch"
     INVITATION = "invitation"
     PRODUCER = "producer"
     UPLOAD = "upload"
@@ -193,6 +217,7 @@ class Verb:
         declared: the method that does it, as its class declares it.
         parameters: those of its parameters that come from the caller.
         result: the form of its result.
+        ends: whether the object is at an end then, and its number with it.
         repeats: whether a client makes the call again when its answer was lost: doing it twice is as doing it once.
         may_wait: whether it may have to wait for a long answer; None for a verb whose answers are short. Verbs with
             long answers are carried out when it is their turn to be answered, so that only one at a time takes memory.
@@ -206,6 +231,7 @@ class Verb:
     result: Result = NOTHING
     may_wait: bool | None = None
     repeats: bool = False
+    ends: bool = False
 
     @property
     def method(self) -> str:
@@ -267,8 +293,8 @@ def _merge(named: dict[str, Any], properties: Mapping[str, Any]) -> None:
     named.update(properties)
 
 
-def _argument_of(parameter: Parameter) -> tuple[str, Argument] | None:
-    """The argument in the header for a parameter; None for a body."""
+def _argument_of(parameter: Parameter, what: str) -> tuple[str, Argument] | None:
+    """The argument in the header for a parameter; None for a body. ``what`` is said of a timeout that is none."""
     if parameter.annotation is bytes:
         return None
     if parameter.annotation == _BODY_OR_NONE:
@@ -277,7 +303,9 @@ def _argument_of(parameter: Parameter) -> tuple[str, Argument] | None:
         return "sizes", SIZES
     if parameter.kind is Parameter.VAR_POSITIONAL:
         return parameter.name, Argument(Kind.TEXTS)
-    return parameter.name, MOST if parameter.name == "most" else _ARGUMENTS[parameter.annotation]
+    if parameter.name == "timeout" and what:
+        return "timeout", Argument(Kind.SECONDS, nullable=True, write=partial(_write_timeout, what))
+    return parameter.name, _NAMED.get(parameter.name) or _ARGUMENTS[parameter.annotation]
 
 
 def _row(
@@ -288,7 +316,9 @@ def _row(
     name: str = "",
     may_wait: bool | None = None,
     repeats: bool = False,
+    ends: bool = False,
     leave_out: Collection[str] = (),
+    what: str = "",
 ) -> Verb:
     """The row of a method.
 
@@ -299,14 +329,21 @@ def _row(
         name: the verb, where that is not the name of the method.
         may_wait: see ``Verb``.
         repeats: see ``Verb``.
+        ends: see ``Verb``.
         leave_out: parameters that the client handles itself.
+        what: the beginning of the error for a timeout that is none, as the method says it.
     """
     function = plain_function(declared)
     parameters = tuple(it for it in signature_of(function).parameters.values() if it.name not in leave_out)
-    arguments = dict(found for found in map(_argument_of, parameters) if found is not None)
+    arguments = dict(found for found in (_argument_of(it, what) for it in parameters) if found is not None)
     if on.value:
         arguments[on.value] = NUMBER
-    return Verb(name or function.__name__, arguments, on, function, parameters, result, may_wait, repeats)
+    return Verb(name or function.__name__, arguments, on, function, parameters, result, may_wait, repeats, ends)
+
+
+def _transaction_row(declared: Any, result: Result = NOTHING, *, may_wait: bool | None = None, what: str = "") -> Verb:
+    """The row of a method of a transaction that is called before its end."""
+    return _row(declared, result, on=On.TRANSACTION, name=f"tx_{declared.__name__}", may_wait=may_wait, what=what)
 
 
 def _step(name: str, /, *, may_wait: bool | None = None, repeats: bool = False, **arguments: Argument) -> Verb:
@@ -323,6 +360,8 @@ def may_repeat(do: str, fields: Mapping[str, Any]) -> bool:
 _MINDED_BY_CLIENT = ("until", "timeout")
 """The client waits by the receipt, so that the node does not keep the body meanwhile."""
 
+_SENDING, _RECEIVING = "send to {destination}", "receive from {queue}"
+
 VERBS: Mapping[str, Verb] = {
     verb.name: verb
     for verb in (
@@ -331,7 +370,7 @@ VERBS: Mapping[str, Verb] = {
         _row(Verbs.send_many, RECEIPTS, leave_out=_MINDED_BY_CLIENT),
         _row(Verbs.request, MESSAGE),
         _row(Verbs.flush),
-        _row(Verbs.drain),
+        _row(Verbs.drain, what="drain"),
         _step("wait", receipt=NUMBER, at=NUMBER_OR_NULL, stage=TEXT, timeout=SECONDS),
         _step("follow", repeats=True, ordinal=NUMBER),
         # Sending line by line, as ``triack send`` does.
@@ -392,26 +431,20 @@ VERBS: Mapping[str, Verb] = {
             correlation_id=TEXT_OR_NULL,
         ),
         _step("draw", may_wait=True, reader=NUMBER, most=MOST, timeout=SECONDS, about=TRUTH),
-        _step("close", reader=NUMBER),
+        _row(Consumer.close, on=On.READER, ends=True),
         _step("pause_reader", repeats=True, reader=NUMBER, paused=TRUTH),
         # Transactions.
         _step("begin", repeats=True, name=TEXT_OR_NULL),
-        _row(Transaction.send, name="tx_send", on=On.TRANSACTION),
-        _row(Transaction.send_many, name="tx_send_many", on=On.TRANSACTION),
-        _row(Transaction.receive, MESSAGE, name="tx_receive", on=On.TRANSACTION, may_wait=True),
-        _row(Transaction.receive_many, MESSAGES, name="tx_receive_many", on=On.TRANSACTION, may_wait=True),
-        _row(Transaction.receive_by_id, MESSAGE, name="tx_receive_by_id", on=On.TRANSACTION, may_wait=True),
-        _row(
-            Transaction.receive_by_correlation_id,
-            MESSAGE,
-            name="tx_receive_by_correlation_id",
-            on=On.TRANSACTION,
-            may_wait=True,
-        ),
-        _row(Transaction.remember, name="tx_remember", on=On.TRANSACTION),
-        _row(Transaction.expect, name="tx_expect", on=On.TRANSACTION),
-        _step("commit", transaction=NUMBER),
-        _step("rollback", transaction=NUMBER, failed=TRUTH, delay=SECONDS, dead=TRUTH),
+        _transaction_row(Transaction.send, what=_SENDING),
+        _transaction_row(Transaction.send_many, what=_SENDING),
+        _transaction_row(Transaction.receive, MESSAGE, may_wait=True, what=_RECEIVING),
+        _transaction_row(Transaction.receive_many, MESSAGES, may_wait=True, what=_RECEIVING),
+        _transaction_row(Transaction.receive_by_id, MESSAGE, may_wait=True, what=_RECEIVING),
+        _transaction_row(Transaction.receive_by_correlation_id, MESSAGE, may_wait=True, what=_RECEIVING),
+        _transaction_row(Transaction.remember),
+        _transaction_row(Transaction.expect),
+        _row(Transaction.commit, COMMITTED, on=On.TRANSACTION, ends=True, leave_out=_MINDED_BY_CLIENT),
+        _row(Transaction.rollback, on=On.TRANSACTION, ends=True),
         # Peers.
         _row(Verbs.key, KEY, repeats=True),
         _row(Verbs.trust, repeats=True),
@@ -420,9 +453,9 @@ VERBS: Mapping[str, Verb] = {
         _row(Verbs.reload, RELOADED),
         _step("claim"),
         _row(Verbs.invite, INVITATION),
-        _row(OpenInvitation.enrolled, PEER, on=On.INVITATION),
+        _row(OpenInvitation.enrolled, PEER, on=On.INVITATION, what="wait for an enrolment"),
         _row(OpenInvitation.withdraw, on=On.INVITATION),
-        _row(Verbs.enrol, PEER),
+        _row(Verbs.enrol, PEER, what="enrol"),
         # Routes.
         _row(Verbs.routes, ROUTES, repeats=True),
         _row(Verbs.set_routes, repeats=True),
@@ -431,7 +464,7 @@ VERBS: Mapping[str, Verb] = {
         # Looking and steering.
         _row(Verbs.ids_of_key, TEXTS, repeats=True),
         _row(Verbs.create_queue, MADE),
-        _row(Verbs.ping, PONG, repeats=True),
+        _row(Verbs.ping, PONG, repeats=True, what="ping {peer}"),
         _row(Verbs.stats, STATS, may_wait=False, repeats=True),
         _row(Verbs.streams, STREAMS, may_wait=False, repeats=True),
         _row(Verbs.queue_lengths, LENGTHS, may_wait=False, repeats=True),
@@ -441,7 +474,7 @@ VERBS: Mapping[str, Verb] = {
         _row(Verbs.move, COUNT),
         _row(Verbs.purge, COUNT),
         _row(Verbs.release, COUNT),
-        _row(Verbs.peek, BROWSED, may_wait=True, repeats=True),
+        _row(Verbs.peek, BROWSED, may_wait=True, repeats=True, what="peek at {queue}"),
         _row(Verbs.pause),
         _row(Verbs.set_quota, repeats=True),
         _row(Verbs.resume, WAS_PAUSED),

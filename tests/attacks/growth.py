@@ -255,7 +255,7 @@ ROWS = {
         node/control/calls.py Calls _tasks
     """,
     "readers; open transactions": """
-        node/control/calls.py Calls _readers _in_order _transactions _steps_of _producers _uploads
+        node/control/calls.py Calls _kept _in_order _steps_of
         node/control/intake.py Producer _failures
     """,
     "messages in hand": """
@@ -267,16 +267,13 @@ ROWS = {
         node/handles/message.py Messages _messages
         node/shell/holding.py Holding _by_queue
     """,
-    "followed events": """
-        node/control/calls.py Calls _watches
-    """,
     "steps of one transaction": """
         node/control/calls.py Calls _steps
         node/handles/taken.py Taken _steps _since _queues
         node/handles/transaction.py Transaction _sends _leaving _uploads _state _expected _waiting
     """,
     "receipts; invitations; answers": """
-        node/control/calls.py Calls _receipts _invitations _answered
+        node/control/calls.py Calls _answered
     """,
     "what a client's program keeps": """
         node/client/connection.py Connection _waiting _parts _taken_back

@@ -101,6 +101,20 @@ async def test_a_drain_waits_for_all_that_the_node_has(node: triack.Node, client
         await client.drain(-1)
 
 
+async def test_a_time_to_wait_that_is_none_is_refused_in_the_words_of_the_node(
+    node: triack.Node, client: Client
+) -> None:
+    faces: list[Any] = [node, client]
+    for face in faces:
+        for call, what in (
+            (face.ping("b", timeout="5"), "ping b"),
+            (face.peek("q", "5"), "peek at q"),
+            (face.transaction().send("q", b"x", timeout="5"), "send to q"),
+        ):
+            with pytest.raises(triack.UsageError, match=rf"^{what}: timeout must be a number of seconds"):
+                await call
+
+
 async def test_questions_and_answers(node: triack.Node, client: Client, tmp_path: Path) -> None:
     """One process asks, another answers; what is cancelled here is cancelled there."""
     async with triack.connect(tmp_path / "a") as other:

@@ -15,6 +15,7 @@ from tests.node.nodes import control_of, make, until
 from triack.base.errors import TriackError
 from triack.node.control import calls, control_frames
 from triack.node.control.control_frames import CALLS_MAX, ERROR_CHARS_MAX, Link, dial, greet
+from triack.node.control.verb_table import On
 from triack.node.handles.queue_admin import page_of
 from triack.node.handles.verbs import Verbs
 from triack.node.shell.engine_handle import EngineHandle
@@ -361,8 +362,10 @@ async def test_what_has_ended_leaves_nothing_behind(link: Link, monkeypatch: pyt
     gc.collect()
     (of_link,) = (it for it in gc.get_objects() if isinstance(it, calls.Calls))
     sizes = {name: len(it) for name, it in vars(of_link).items() if isinstance(it, dict | list | set)}
+    assert sizes.pop("_kept") == len(On)
+    sizes |= {on.name: len(it) for on, it in vars(of_link)["_kept"].items()}
     assert {name: size for name, size in sizes.items() if size > 3} == {}
-    assert {name for name, size in sizes.items() if size} <= {"_receipts", "_answered", "_uploads", "_tasks"}
+    assert {name for name, size in sizes.items() if size} <= {"RECEIPT", "UPLOAD", "_answered", "_tasks"}
 
 
 async def test_a_connection_with_much_under_way_is_not_read(link: Link, monkeypatch: pytest.MonkeyPatch) -> None:
