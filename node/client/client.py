@@ -14,14 +14,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn, Self
 
-from triack.base.checks import check_kind, check_timeout
+from triack.base.checks import check_timeout
 from triack.base.errors import ConnectionLost, HandOverEnded, NodeClosed, TriackError, UsageError, WaitTimeout
 from triack.node.client.asking import Asking, ask, asked, with_rows
 from triack.node.client.at_once import begin_now
-from triack.node.client.client_acknowledgements import ClientAcknowledgements, check_acknowledgements, handle
+from triack.node.client.client_acknowledgements import ClientAcknowledgements, handle
 from triack.node.client.client_consumer import ClientConsumer
 from triack.node.client.client_events import ClientEvents
-from triack.node.client.client_receipts import ClientReceipt, ClientReceipts, check_until, when_reached
+from triack.node.client.client_receipts import ClientReceipt, ClientReceipts, when_reached
 from triack.node.client.client_subscriber import ClientSubscriber
 from triack.node.client.client_transaction import ClientTransaction
 from triack.node.client.client_uploads import send_whole_or_parts
@@ -31,18 +31,19 @@ from triack.node.control import handover
 from triack.node.control.client_messages import ClientHolder, frames_of, message_of, name_of
 from triack.node.control.control_frames import Header, Link, cut
 from triack.node.control.verb_table import may_repeat, row_of
-from triack.node.handles.consumer import check_hand_over
+from triack.node.handles.acknowledgements import check_events
+from triack.node.handles.consumer import check_hand_over, check_reading
 from triack.node.handles.derived import Said, as_on
 from triack.node.handles.handling import Handlers
 from triack.node.handles.queue_admin import check_after, younger_than
-from triack.node.handles.subscribing import check_reading, check_subscription
+from triack.node.handles.receipt import check_until
+from triack.node.handles.subscribing import check_subscription
 from triack.node.handles.verbs import CommonVerbs, Verbs
 from triack.node.shell.enrolling import OpenInvitation
 from triack.node.shell.event_loop import check_home
 from triack.node.shell.holding import reader_of, works_for
 from triack.node.shell.platform import PLATFORM
 from triack.queues.manager.browse import BrowsedMessage, Position
-from triack.queues.node_settings import Redelivery
 from triack.store.folder import as_folder
 
 __all__ = ["Client", "ClientInvitation", "client_on", "connect_to"]
@@ -447,7 +448,7 @@ class Client(CommonVerbs, Asking):
     @as_on(Verbs.acknowledgements)
     async def acknowledgements(self, said: Said) -> ClientAcknowledgements:
         """Call a handler in this process, until the client is closed or the node ends."""
-        check_acknowledgements(said)
+        check_events(said["destination"], said["delivery"], said["every"], said["handler"], said["priority"])
         header, _ = await ask(self, Verbs.acknowledgements, said)
         events = ClientAcknowledgements(self, header, partial(ask, self, Verbs.acknowledgements, said))
         if said["handler"] is not None:
@@ -468,9 +469,7 @@ class Client(CommonVerbs, Asking):
     def receive(self, said: Said) -> ClientConsumer:
         """Reading begins with the first request for a message."""
         queue, ack, redelivery = said["queue"], said["ack"], said["redelivery"]
-        if ack not in ("auto", "manual"):
-            raise UsageError(f"receive from {queue}: ack must be 'auto' or 'manual', not {ack!r}")
-        check_kind(f"receive from {queue}: redelivery", redelivery, Redelivery | None)
+        check_reading(f"receive from {queue}", ack, redelivery)
         check_hand_over(queue, said["hand_over_timeout"])
         reader_of(queue, said["name"])
         self._line.check()

@@ -18,7 +18,7 @@ from triack.node.handles.consumer import BATCH_MESSAGES
 from triack.node.handles.message import Keeper, Message, Messages, as_messages
 from triack.node.handles.transaction import DONE
 from triack.node.shell.cancellation import is_failure, may_wait
-from triack.node.shell.event_loop import run_at_home
+from triack.node.shell.event_loop import when_dropped
 from triack.node.shell.holding import task_name
 from triack.queues.mailboxes.lookup import Wanted
 from triack.queues.node_settings import Redelivery
@@ -114,21 +114,18 @@ class ClientConsumer:
 
     async def _begin_on(self, epoch: int, name: str) -> None:
         """Have a reader on that connection, or on a later one."""
-        if self._number is None or self._epoch != epoch:
-            await self._begin(epoch, name)
-        self._check_open()
-
-    async def _begin(self, epoch: int, name: str) -> None:
         async with self._beginning:  # concurrent first calls share one reader
             if self._number is None or self._epoch < epoch:
                 begun = await self._ask_for_reader(name)
                 if self._closed:  # meanwhile
                     self._client.post("leave", epoch=begun["epoch"], reader=begun["reader"])
-                    return
+                    self._check_open()
                 if self._finalizer is not None:
                     self._finalizer.detach()
                 self._number, self._epoch = begun["reader"], begun["epoch"]
-                self._leave_when_forgotten(asyncio.get_running_loop(), begun["reader"])
+                leave = partial(self._client.post, "leave", epoch=self._epoch, reader=self._number)
+                self._finalizer = when_dropped(self._keeper or self, leave)
+        self._check_open()
 
     async def _ask_for_reader(self, name: str) -> Header:
         """Have the node begin a reader of this name."""
@@ -147,12 +144,6 @@ class ClientConsumer:
         now = asyncio.get_running_loop().time()
         await self._begin_on(await self._client.connected(now), self._name or task_name())
         self._client.post("waits", epoch=self._epoch, reader=self._number, why=why)
-
-    def _leave_when_forgotten(self, home: asyncio.AbstractEventLoop, number: int) -> None:
-        """End the reader with its last reference, as for a consumer of the node itself."""
-        leave = partial(self._client.post, "leave", epoch=self._epoch, reader=number)
-        self._finalizer = weakref.finalize(self._keeper or self, run_at_home, home, leave)
-        self._finalizer.atexit = False
 
     def _take(self, answer: Header, headers: list[Header], contents: list[bytes]) -> list[Message]:
         first, epoch = answer["message"], answer["epoch"]

@@ -6,17 +6,18 @@ After the loss of a connection the next events begin with a mark: some may be mi
 
 import asyncio
 import weakref
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections import deque
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, TypeVar
 
 from triack.base.errors import ConnectionLost
 from triack.base.news import EventsMissed, NodeEvent
 from triack.node.control.control_frames import Caller, Header
 from triack.node.control.told import read_news
-from triack.node.shell.event_loop import run_at_home
+from triack.node.shell.event_loop import when_dropped
+from triack.node.shell.link_events import Reader
 
 __all__ = ["ClientEvents", "Feed"]
 
@@ -26,7 +27,7 @@ Again = Callable[[], Awaitable[tuple[Header, bytes]]]
 """Makes a call once more."""
 
 
-class Feed(ABC, Generic[E]):
+class Feed(Reader[E]):
     """An async iterator over the events that the node has under a number, until it is closed or the node ends.
 
     Args:
@@ -36,6 +37,7 @@ class Feed(ABC, Generic[E]):
     """
 
     def __init__(self, client: Caller, header: Header, again: Again) -> None:
+        super().__init__()
         self._client = client
         self._again = again
         self._watch = header["watch"]
@@ -52,8 +54,7 @@ class Feed(ABC, Generic[E]):
         if self._finalizer is not None:
             self._finalizer.detach()
         forget = partial(self._client.post, "unwatch", epoch=self._epoch, watch=self._watch, forget=True)
-        self._finalizer = weakref.finalize(self, run_at_home, asyncio.get_running_loop(), forget)
-        self._finalizer.atexit = False
+        self._finalizer = when_dropped(self, forget)
 
     @abstractmethod
     def _read(self, header: Header) -> list[E]:
@@ -63,17 +64,14 @@ class Feed(ABC, Generic[E]):
     def _gap(self) -> E:
         """The mark for events that may be missing."""
 
-    def __aiter__(self) -> Self:
-        return self
+    def _take(self, most: int) -> list[E]:
+        return [self._unread.popleft() for _ in range(min(most, len(self._unread)))]
 
-    async def __anext__(self) -> E:
-        while not self._unread:
-            if self._ended:
-                raise StopAsyncIteration
-            await self._fetch()
-        return self._unread.popleft()
+    @property
+    def _has_ended(self) -> bool:
+        return self._ended
 
-    async def _fetch(self) -> None:
+    async def _wait(self) -> None:
         """Wait for more. A cancelled call takes nothing along: its answer goes to the next call."""
         async with self._fetching:  # of several callers one asks the node
             if self._unread or self._ended:
@@ -85,9 +83,9 @@ class Feed(ABC, Generic[E]):
                 self._coming.add_done_callback(_look_at)
             await asyncio.wait([self._coming])
             coming, self._coming = self._coming, None
-            await self._take(coming)
+            await self._handle(coming)
 
-    async def _take(self, coming: "asyncio.Task[tuple[Header, bytes]]") -> None:
+    async def _handle(self, coming: "asyncio.Task[tuple[Header, bytes]]") -> None:
         """Take the next events; or begin anew, when the node has ended."""
         try:
             told = self._read(coming.result()[0])
@@ -106,7 +104,7 @@ class Feed(ABC, Generic[E]):
         self._unread.append(self._gap())
 
     def close(self) -> None:
-        """Gather no more; unread events can still be read. A second call does nothing."""
+        """See ``Reader.close``."""
         self._closed = True
         self._client.post("unwatch", epoch=self._epoch, watch=self._watch, forget=False)
 

@@ -5,15 +5,14 @@ from functools import partial
 from typing import TypeVar
 
 from triack.base.checks import check_timeout
-from triack.base.delivery import Delivery
 from triack.base.errors import ConnectionLost, WaitTimeout
 from triack.base.printable import counted
 from triack.node.control.control_frames import Caller, Header
-from triack.node.handles.receipt import Receipt, Waits, check_bounded, check_stage
+from triack.node.handles.receipt import Receipt, Waits
 from triack.node.handles.receipts import Listed
 from triack.queues.stages import Stage, StageName, as_stage
 
-__all__ = ["ClientReceipt", "ClientReceipts", "check_until", "when_reached"]
+__all__ = ["ClientReceipt", "ClientReceipts", "when_reached"]
 
 _R = TypeVar("_R", bound=Waits)
 
@@ -115,13 +114,6 @@ class ClientReceipts(Waits, Listed[ClientReceipt]):
         except WaitTimeout as error:
             late = f"{counted(len(self), 'message')} not all {wanted.name.lower()} after {timeout} s"
             raise WaitTimeout(late, cause=error.cause) from None
-
-
-def check_until(until: Stage | StageName | None, delivery: Delivery, timeout: float | None) -> None:
-    """Check the stage for which a call that sends waits. Raises UsageError when its messages have no such stage."""
-    check_bounded(until, timeout)
-    if until is not None:
-        check_stage(until, delivery, timeout)
 
 
 async def when_reached(receipt: _R, until: Stage | StageName | None, timeout: float | None) -> _R:

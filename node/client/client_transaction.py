@@ -12,13 +12,14 @@ from triack.base.delivery import Delivery
 from triack.base.errors import ConnectionLost, NodeClosed, TransactionLost
 from triack.node.client.asking import Asking, ask, asked
 from triack.node.client.at_once import begin_now
-from triack.node.client.client_receipts import ClientReceipt, check_until
+from triack.node.client.client_receipts import ClientReceipt
 from triack.node.client.client_uploads import send_whole_or_parts
 from triack.node.control.client_messages import frames_of, message_of, name_of
 from triack.node.control.control_frames import Caller, Header, check_frame, cut
 from triack.node.control.told import read_receipts
 from triack.node.handles.derived import Said, as_on
 from triack.node.handles.message import Message, Messages, as_messages, delay_ms_of, way_back
+from triack.node.handles.receipt import check_until
 from triack.node.handles.transaction import (
     DONE,
     ONLY_THE_TRANSACTION,
@@ -30,7 +31,7 @@ from triack.node.handles.transaction import (
     check_state,
 )
 from triack.node.shell.cancellation import is_failure, may_wait
-from triack.node.shell.event_loop import run_at_home
+from triack.node.shell.event_loop import when_dropped
 from triack.node.shell.holding import task_name
 
 __all__ = ["ClientTransaction"]
@@ -74,8 +75,7 @@ class ClientTransaction(Asking):
         return f"<ClientTransaction, {'ended' if self._ended else 'open'}>"
 
     async def _call(self, do: str, body: bytes = b"", *, ends: bool = False, **fields: Any) -> tuple[Header, bytes]:
-        if self._number is None:
-            await self._begin(task_name())
+        await self._begin(task_name())
         self._check_open()
         self._ended = ends
         try:
@@ -119,8 +119,7 @@ class ClientTransaction(Asking):
                     return
                 self._number, self._epoch = header["transaction"], header["epoch"]
                 leave = partial(self._client.post, "leave", epoch=self._epoch, transaction=self._number)
-                self._finalizer = weakref.finalize(self, run_at_home, asyncio.get_running_loop(), leave)
-                self._finalizer.atexit = False
+                self._finalizer = when_dropped(self, leave)
 
     @as_on(Transaction.send)
     async def send(self, said: Said) -> None:
@@ -159,8 +158,7 @@ class ClientTransaction(Asking):
             await self.send(said["destination"], body, delivery=said["delivery"], **said["properties"])
 
         async def end(begun: Header, call: Callable[..., Awaitable[Header]]) -> None:
-            if self._number is None:
-                await self._begin(task_name())
+            await self._begin(task_name())
             self._check_open()
             if begun["epoch"] != self._epoch:
                 self._check_open()

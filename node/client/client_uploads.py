@@ -10,22 +10,16 @@ from triack.node.client.at_once import begin_now
 from triack.node.control.client_messages import name_of
 from triack.node.control.control_frames import Caller, Header
 from triack.node.handles.derived import Said
-from triack.node.handles.streaming import Source, aside, check_whole, open_source
+from triack.node.handles.streaming import Source, aside, open_source
 from triack.node.shell.cancellation import may_wait
 from triack.queues.packing import MAX_BODY_BYTES
 
-__all__ = ["open_said", "send_whole_or_parts"]
+__all__ = ["send_whole_or_parts"]
 
 T = TypeVar("T")
 
 PIECE_BYTES = 1024 * 1024
 """Bytes of one call: a frame takes them, and each costs little."""
-
-
-async def open_said(said: Said) -> Source:
-    """The source of a call of ``send_stream``. Raises UsageError, OSError."""
-    name_of(said["destination"], said["delivery"])
-    return await open_source(said["destination"], said["source"], said["content_length"], aside)
 
 
 async def send_whole_or_parts(
@@ -35,12 +29,12 @@ async def send_whole_or_parts(
     end: Callable[[Header, Callable[..., Awaitable[Header]]], Awaitable[T]],
 ) -> T:
     """Send a body: at once if it is not large, or else its parts, and then the message by ``end``."""
-    source = await open_said(said)
+    destination, delivery = said["destination"], said["delivery"]
+    name_of(destination, delivery)
+    source = await open_source(destination, said["source"], said["content_length"], aside)
     try:
         if source.size <= MAX_BODY_BYTES:
-            body = await source.read_all()
-            check_whole(said["destination"], body, source.size)
-            return await send_whole(body)
+            return await send_whole(await source.read_all(destination))
         return await _send_parts(client, said, source, end)
     finally:
         await source.close()

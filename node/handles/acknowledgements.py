@@ -2,7 +2,6 @@
 
 import asyncio
 import inspect
-import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 from itertools import islice
@@ -10,16 +9,16 @@ from typing import Literal
 
 from triack.base.ack_trigger import AckTrigger
 from triack.base.checks import check_kind
-from triack.base.delivery import Delivery
+from triack.base.delivery import Delivery, check_priority, check_sent
 from triack.base.errors import UsageError
 from triack.node.shell.cancellation import is_cancelled
 from triack.node.shell.engine_handle import EngineHandle, OnPort
-from triack.node.shell.event_loop import run_at_home
+from triack.node.shell.event_loop import when_dropped
 from triack.node.shell.link_events import Reader
 from triack.queues.streams.ack_events import AckEvent, AckEvents
 from triack.queues.streams.outgoing_stream import OutgoingStream
 
-__all__ = ["AckHandler", "Acknowledgements", "Acknowledging", "Every", "handle_each"]
+__all__ = ["AckHandler", "Acknowledgements", "Acknowledging", "Every", "check_events", "handle_each"]
 
 AckHandler = Callable[[AckEvent], Awaitable[None] | None]
 """Gets one event after the other."""
@@ -41,7 +40,7 @@ class Acknowledgements(Reader[AckEvent]):
         self._wake = port.wake
         self._events = port.watch(outgoing, trigger, self._arrived.set)
         self._end = partial(_end, self._events, port.wake)
-        weakref.finalize(self, run_at_home, asyncio.get_running_loop(), self._end).atexit = False
+        when_dropped(self, self._end)
 
     def _take(self, most: int) -> list[AckEvent]:
         was_full = self._events.is_full
@@ -103,16 +102,21 @@ class Acknowledging(OnPort):
             NodeClosed, StoreFailed: the node has ended, or was not started.
         """
         port = self._port
-        if not isinstance(every, AckTrigger | None) and every != "message":
-            raise UsageError(
-                f"acknowledgements of {destination}: every must be an AckTrigger or 'message', not {every!r}"
-            )
-        check_kind(f"acknowledgements of {destination}: handler", handler, Callable | None)
-        trigger = None if every == "message" else every or port.ack_events
+        check_events(destination, delivery, every, handler, priority)
+        trigger = None if every == "message" else every or port.settings.ack_events
         events = Acknowledgements(port, port.outgoing_stream(destination, delivery, priority), trigger)
         if handler is not None:
             port.start_handler(handle_each(events, destination, handler))
         return events
+
+
+def check_events(destination: str, delivery: Delivery, every: object, handler: object, priority: object) -> None:
+    """Raises UsageError for arguments of ``acknowledgements`` that are of a wrong type."""
+    check_sent("acknowledgements of", destination, delivery)
+    check_priority(destination, delivery, priority)
+    if not isinstance(every, AckTrigger | None) and every != "message":
+        raise UsageError(f"acknowledgements of {destination}: every must be an AckTrigger or 'message', not {every!r}")
+    check_kind(f"acknowledgements of {destination}: handler", handler, Callable | None)
 
 
 async def handle_each(events: AsyncIterator[AckEvent], destination: str, handler: AckHandler) -> None:

@@ -20,7 +20,7 @@ from triack.queues.mailboxes.lookup import Wanted
 from triack.queues.mailboxes.mailbox import Lease, Mailbox
 from triack.queues.node_settings import Redelivery
 
-__all__ = ["BATCH_BYTES", "BATCH_MESSAGES", "AckMode", "Consumer", "check_hand_over", "in_time"]
+__all__ = ["BATCH_BYTES", "BATCH_MESSAGES", "AckMode", "Consumer", "check_hand_over", "check_reading", "in_time"]
 
 T = TypeVar("T")
 
@@ -57,13 +57,11 @@ class Consumer:
         *,
         reader: Reader | None = None,
     ) -> None:
-        if ack not in ("auto", "manual"):
-            raise UsageError(f"receive from {mailbox.name}: ack must be 'auto' or 'manual', not {ack!r}")
-        check_kind(f"receive from {mailbox.name}: redelivery", redelivery, Redelivery | None)
+        check_reading(f"receive from {mailbox.name}", ack, redelivery)
         self._port = port
         self._mailbox = mailbox
         self._auto = ack == "auto"
-        self._commits = port.blocking.acknowledge
+        self._commits = port.settings.blocking.acknowledge
         self._keeper = None if self._auto else Keeper()
         self._draw: Draw = _draw_nothing
         self._turn = 0
@@ -292,6 +290,13 @@ async def in_time(
         # This lasts no longer than the store's next job, unless other readers take everything.
         await arrived.wait()
         timeout = 0
+
+
+def check_reading(what: str, ack: object, redelivery: object) -> None:
+    """Check how messages are read. Raises UsageError."""
+    if ack not in ("auto", "manual"):
+        raise UsageError(f"{what}: ack must be 'auto' or 'manual', not {ack!r}")
+    check_kind(f"{what}: redelivery", redelivery, Redelivery | None)
 
 
 def check_hand_over(queue: str, timeout: object) -> int:

@@ -299,11 +299,11 @@ class InFlight:
     @property
     def words(self) -> memoryview | None:
         """The node's table of messages in hand; None when the reader is in another process."""
-        return self._port.words if self.reader.is_here else None
+        return self._port.in_hand.words if self.reader.is_here else None
 
     def cell_of(self, packet: QueuedPacket) -> int:
         """Where in ``words`` a packet is noted; 0 for nowhere."""
-        return self._port.cell_of(packet)
+        return self._port.in_hand.cells.get(packet, 0)
 
     def ignores_late(self, lease: Lease) -> bool:
         """A message that was taken back is done. Returns whether that is to be ignored, see ``Mailbox``."""
@@ -334,7 +334,7 @@ class InFlight:
     def note(self, held: Iterable[tuple[QueuedPacket, int]]) -> None:
         """Note messages in hand where the note outlives this process, if the reader is in it."""
         if self.reader.is_here:
-            self._port.note_in_hand(held)
+            self._port.in_hand.hold(held)
 
     def draw(self, most: int, most_bytes: int, keeper: Keeper | None) -> Messages | None:
         """The next messages of the queue, in order; None when there are none now. See ``Engine.draw_runs``."""

@@ -175,7 +175,7 @@ class QueueAdmin(OnPort):
         check_kind(f"requeue {queue}: maybe_delivered", maybe_delivered, bool)
         check_kind(f"requeue {queue}: reason", reason, str | None)
         check_timeout(f"requeue {queue}: older_than", older_than)
-        died_by = None if older_than is None else port.engine.wall.ms(port.clock()) / 1_000 - older_than
+        died_by = None if older_than is None else port.wall_ms() / 1_000 - older_than
 
         def route(message: BrowsedMessage) -> tuple[OutgoingStream, Outgoing] | None:
             if (reason is not None and message.reason != reason) or (died_by is not None and message.sent_at > died_by):
@@ -252,7 +252,7 @@ class QueueAdmin(OnPort):
         async for mailbox, page in _pages(port, queue, wanted):
             purged += len(_purge(port, mailbox, {place_of(it.position): it for it in page}))
             await port.commit()
-        shelf = port.engine.queues.mailboxes.get(queue)
+        shelf = port.mailboxes.get(queue)
         if wanted is None and isinstance(shelf, BodyShelf):
             purged += shelf.purge_bodies()
             await port.commit()
@@ -404,7 +404,7 @@ async def page_of(port: EngineHandle, queue: str, after: Position) -> list[Brows
 
 
 def _sights(port: EngineHandle, queue: str, after: Position) -> list[Sight]:
-    now_ms = port.engine.wall.ms(port.clock())
+    now_ms = port.wall_ms()
     where = _find(port, queue)
     if isinstance(where, Mailbox):
         return cut_page(sights_of(where, after, now_ms), PAGE_MESSAGES)
@@ -422,7 +422,7 @@ def _find(port: EngineHandle, queue: object) -> Mailbox | OnTheWay:
     """A queue of this node, or what is on its way to a queue of another one. Raises QueueNotFound."""
     if not isinstance(queue, str):
         raise UsageError(f"look into {queue!r}: the name of a queue is text")
-    mailboxes = port.engine.queues.mailboxes
+    mailboxes = port.mailboxes
     queue = find_name(queue, mailboxes)
     if queue in mailboxes:
         return mailboxes[queue]
@@ -482,7 +482,7 @@ def streams_of(port: EngineHandle, name: object) -> StreamsStats:
         every = gather_streams(port.engine, port.clock())
         known = {it.name for it in every.outgoing} | {it.name for it in every.incoming}
         known |= {it.name for it in every.transit}
-        if name not in port.engine.queues.mailboxes and not port.knows(name):
+        if name not in port.mailboxes and not port.knows(name):
             raise QueueNotFound(f"no stream leads to or from {name}; {what_else(name, sorted(known))}")
     return found
 
@@ -554,7 +554,7 @@ async def _move(port: EngineHandle, queue: str, ids: Collection[str] | None, rou
         for lease in mailbox.withdraw(by_place.keys()):
             outgoing, message = by_place[lease.place]
             size_bytes = len(message.body) + MESSAGE_OVERHEAD_BYTES
-            port.engine.submit(port.engine.current(outgoing), message, size_bytes)
+            port.engine.submit(port.current(outgoing), message, size_bytes)
             moved += 1
         await port.commit()
     return moved
@@ -615,7 +615,7 @@ def _purge(port: EngineHandle, mailbox: Mailbox, page: dict[int, BrowsedMessage]
 
 def _require(port: EngineHandle, name: str, kept: Container[str]) -> None:
     """Raises QueueNotFound: this node has no queue of that name, nor is anything kept for one."""
-    mailboxes = port.engine.queues.mailboxes
+    mailboxes = port.mailboxes
     if name not in mailboxes and name not in kept:
         raise QueueNotFound(f"there is no queue {name} of this node; {what_else(name, mailboxes)}")
 
@@ -645,7 +645,7 @@ def _named(port: EngineHandle, what: str, queue: object) -> str:
 def _pausable(port: EngineHandle, queue: object) -> str:
     """The name by which a queue is paused, see ``Pauses``; it may not be there yet. Raises as ``_named``."""
     port.check_alive()
-    mailboxes = port.engine.queues.mailboxes
+    mailboxes = port.mailboxes
     if isinstance(queue, str) and (said := find_name(queue, mailboxes)) not in mailboxes and _is_node(port, said):
         return f"{said.removesuffix('/')}/"
     name = _named(port, "pause", queue)

@@ -20,6 +20,7 @@ __all__ = [
     "accept",
     "check_bounded",
     "check_stage",
+    "check_until",
     "find_kept",
     "stage_to_wait_for",
 ]
@@ -161,12 +162,12 @@ class NodeReceipt(Receipt):
             late = f"message to {outgoing.destination} not {stage.name.lower()} after {timeout} s"
             raise WaitTimeout(late, cause=port.cause_of(outgoing)) from None
         finally:
-            port.forget_stage(outgoing, ticket, waiter)
+            outgoing.stages.forget(ticket, waiter)
 
     def _raise_failure(self, reason: str) -> None:
         outgoing = self._outgoing
         self._port.check_alive()
-        error = self._port.suspended(outgoing)
+        error = outgoing.stages.suspended
         if error is not None and reason == str(error):
             raise type(error)(
                 f"message to {outgoing.destination} not sent: {reason}",
@@ -201,9 +202,13 @@ def stage_to_wait_for(
     port: EngineHandle, until: Stage | StageName | None, delivery: Delivery, timeout: float | None
 ) -> Stage | None:
     """The stage for which a call that sends waits. Raises UsageError for a stage that its messages never reach."""
-    wanted = port.blocking.stage_of(delivery) if until is None else until
-    check_bounded(wanted, timeout)
-    return None if wanted is None else check_stage(wanted, delivery, timeout)
+    return check_until(port.settings.blocking.stage_of(delivery) if until is None else until, delivery, timeout)
+
+
+def check_until(until: Stage | StageName | None, delivery: Delivery, timeout: float | None) -> Stage | None:
+    """The same for a caller that says it. Raises UsageError."""
+    check_bounded(until, timeout)
+    return None if until is None else check_stage(until, delivery, timeout)
 
 
 def check_bounded(until: Stage | StageName | None, timeout: object) -> None:

@@ -97,7 +97,7 @@ class Receipts(Waits, Listed[Receipt]):
             await self._of(row, row.messages - 1).reached(stage)
         end = row.ticket + row.messages
         at = row.ticket
-        while (at := self._port.reached_until(self._outgoing, range(at, end), stage)) < end:
+        while (at := self._outgoing.stages.reached_until(range(at, end), stage)) < end:
             await self._of(row, at - row.ticket).reached(stage)
 
 

@@ -73,7 +73,7 @@ class Requests:
             self._started = True
             # No application handles an answer here, so no death of the process is its fault.
             reader = Reader("answers", is_here=False)
-            answers = Consumer(self._port, self._port.system_queue(REPLY_QUEUE), "auto", None, reader=reader)
+            answers = Consumer(self._port, self._port.engine.make_queue(REPLY_QUEUE), "auto", None, reader=reader)
             self._driver.start_task(self._take(answers), "triack-answers")
 
     async def _take(self, answers: Consumer) -> None:

@@ -45,10 +45,8 @@ __all__ = [
     "StreamSending",
     "Upload",
     "check_large",
-    "check_whole",
     "open_source",
     "send_all",
-    "send_body",
 ]
 
 PIECE_BYTES = 256 * 1024
@@ -79,12 +77,14 @@ class Source(ABC):
     async def close(self) -> None:  # noqa: B027 - most have nothing to close
         """End it."""
 
-    async def read_all(self) -> bytes:
+    async def read_all(self, destination: str) -> bytes:
         """All bytes, of a body that is not large. Raises UsageError when there are more or fewer than was said."""
-        pieces: list[bytes] = []
+        body = bytearray()
         while piece := await self.read():
-            pieces.append(piece)
-        return b"".join(pieces)
+            body += piece
+        if len(body) != self.size:
+            raise UsageError(f"send to {destination}: the source has {len(body)} bytes, and {self.size} were said")
+        return bytes(body)
 
 
 class _Bytes(Source):
@@ -272,7 +272,7 @@ class Upload:
         self._port = port
         destination = self._destination = outgoing.destination
         self._size = size
-        self._limits: LargeBodies = port.engine.settings.large
+        self._limits: LargeBodies = port.settings.large
         self._outgoing = outgoing
         self._message = message
         copied = JOURNAL in (message.properties or {})
@@ -304,8 +304,8 @@ class Upload:
                 f"send a stream to {destination}: parts are sealed only where the peer or the route says so for all "
                 "messages: node.trust(..., seal=True)"
             )
-        now_ms = port.engine.wall.ms(port.clock())
-        life_s = port.engine.settings.time_to_reach_queue_s if outgoing.peer else None
+        now_ms = port.wall_ms()
+        life_s = port.settings.time_to_reach_queue_s if outgoing.peer else None
         message = with_properties(destination, b"", properties, now_ms, port.name, life_s)
         upload = cls(port, outgoing, size, message)
         port.heed(outgoing, message)
@@ -561,24 +561,18 @@ class StreamSending(OnPort):
         stage = stage_to_wait_for(port, until, delivery, timeout)
         opened = await open_source(destination, source, content_length, aside)
         try:
-            if opened.size <= port.engine.settings.large.from_bytes:
-                body = await opened.read_all()
-                check_whole(destination, body, opened.size)
+            if opened.size <= port.settings.large.from_bytes:
+                body = await opened.read_all(destination)
                 receipt = await cast("_Sends", self).send(destination, body, delivery=delivery, **properties)
             else:
-                receipt = await send_body(Upload.to(port, destination, opened.size, delivery, properties), opened)
+                upload = Upload.to(port, destination, opened.size, delivery, properties)
+                receipt = upload.submit(await send_all(upload, opened))
         finally:
             await opened.close()
         await receipt.reached(Stage.QUEUED)
         if stage is not None:
             await receipt.reached(stage, timeout)
         return receipt
-
-
-def check_whole(destination: str, body: bytes, size: int) -> None:
-    """Raises UsageError when a source gave more or fewer bytes than was said."""
-    if len(body) != size:
-        raise UsageError(f"send to {destination}: the source has {len(body)} bytes, and {size} were said")
 
 
 async def send_all(upload: Upload, source: Source) -> Prepared:
@@ -591,8 +585,3 @@ async def send_all(upload: Upload, source: Source) -> Prepared:
     except BaseException:
         upload.give_up()
         raise
-
-
-async def send_body(upload: Upload, source: Source) -> Receipt:
-    """Send a body, and the message that stands for it."""
-    return upload.submit(await send_all(upload, source))

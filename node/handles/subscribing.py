@@ -17,7 +17,7 @@ from triack.base.errors import (
 )
 from triack.base.names import LEVEL_END, TOPIC_PREFIX, check_name, check_pattern, composed, what_else
 from triack.base.units import SECOND, in_ns
-from triack.node.handles.consumer import AckMode, Consumer, check_hand_over
+from triack.node.handles.consumer import AckMode, Consumer, check_hand_over, check_reading
 from triack.node.shell.engine_handle import EngineHandle, OnPort
 from triack.node.shell.holding import Reader, reader_of
 from triack.queues.mailboxes.mailbox import Mailbox
@@ -32,7 +32,6 @@ __all__ = [
     "Subscriber",
     "Subscribing",
     "begin_subscription",
-    "check_reading",
     "check_subscription",
     "split_pattern",
 ]
@@ -309,13 +308,6 @@ def check_subscription(pattern: str, about: Mapping[str, Any]) -> None:
     if most is not None and (type(most) is not int or not 1 <= most <= UNACKED_MAX):
         raise UsageError(f"{what}: max_unacked must be a whole number from 1 to {UNACKED_MAX:,}, not {most!r}")
     check_hand_over(pattern, about["ack_wait_s"])
-
-
-def check_reading(what: str, ack: object, redelivery: object) -> None:
-    """Check how a subscription is read. Raises UsageError."""
-    if ack not in ("auto", "manual"):
-        raise UsageError(f"{what}: ack must be 'auto' or 'manual', not {ack!r}")
-    check_kind(f"{what}: redelivery", redelivery, Redelivery | None)
 
 
 def begin_subscription(

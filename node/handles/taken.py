@@ -1,12 +1,10 @@
 """The messages that a transaction has in hand: it received them, and has not yet committed or rolled back."""
 
-import asyncio
 from itertools import chain
 
 from triack.base.errors import HandOverEnded, SubscriptionEnded
 from triack.base.reasons import DeadReason
 from triack.node.shell.engine_handle import EngineHandle
-from triack.node.shell.event_loop import run_at_home
 from triack.node.shell.holding import RELEASED, HeldPacket, Reader, taken_back, task_name
 from triack.queues.mailboxes.mailbox import Lease, Mailbox, Run
 from triack.queues.mailboxes.queued_packet import bits_of
@@ -54,7 +52,7 @@ class Taken:
         """The step has received these messages."""
         self._steps[step].append((mailbox, run, drawn))
         if self.reader.is_here:
-            self._port.note_in_hand([(run.packet, bits_of(drawn))])
+            self._port.in_hand.hold([(run.packet, bits_of(drawn))])
 
     @property
     def ended(self) -> SubscriptionEnded | None:
@@ -83,10 +81,6 @@ class Taken:
     def handle_death(self) -> None:
         """The process that used the transaction died."""
         self.give_back(Return(failed=True, reason=DeadReason.READER_DIED))
-
-    def drop(self, home: asyncio.AbstractEventLoop) -> None:
-        """The transaction was dropped, in any thread."""
-        run_at_home(home, lambda: self.give_back(Return(failed=False)))
 
     def _end(self) -> None:
         for queue in self._queues:

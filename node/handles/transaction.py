@@ -26,10 +26,11 @@ from triack.node.handles.message import (
 )
 from triack.node.handles.receipt import Receipt, Waits, accept, check_bounded, check_stage
 from triack.node.handles.receipts import Receipts
-from triack.node.handles.streaming import BodySource, Upload, aside, check_whole, open_source, send_all
+from triack.node.handles.streaming import BodySource, Upload, aside, open_source, send_all
 from triack.node.handles.taken import Taken
 from triack.node.shell.cancellation import is_failure
 from triack.node.shell.engine_handle import MESSAGE_OVERHEAD_BYTES, EngineHandle, Prepared, PreparedList
+from triack.node.shell.event_loop import when_dropped
 from triack.node.shell.holding import Reader
 from triack.node.shell.outgoing_message import MessageProperties
 from triack.queues.mailboxes.lookup import Wanted
@@ -196,9 +197,8 @@ class Transaction:
         port = self._port
         opened = await open_source(destination, source, content_length, aside)
         try:
-            if opened.size <= port.engine.settings.large.from_bytes:
-                body = await opened.read_all()
-                check_whole(destination, body, opened.size)
+            if opened.size <= port.settings.large.from_bytes:
+                body = await opened.read_all(destination)
                 await self.send(destination, body, delivery=delivery, **properties)
                 return
             upload = Upload.to(port, destination, opened.size, delivery, properties)
@@ -316,8 +316,7 @@ class Transaction:
     def _begin_step(self, queue: str) -> int:
         """A step receives from a queue."""
         if self._finalizer is None:
-            self._finalizer = weakref.finalize(self, self._taken.drop, asyncio.get_running_loop())
-            self._finalizer.atexit = False
+            self._finalizer = when_dropped(self, partial(self._taken.give_back, Return(failed=False)))
         step = self._next_step()
         self._taken.begin(step, queue)
         return step

@@ -22,7 +22,6 @@ from triack.base.errors import (
     NoRoom,
     QueueFull,
     QueueNotFound,
-    RollbackDetected,
     SubscriptionEnded,
     TooManyKeys,
     TriackError,
@@ -41,7 +40,6 @@ from triack.node.shell.driver import Driver
 from triack.node.shell.enrolling import Enrolling
 from triack.node.shell.holding import WORKING, Holding
 from triack.node.shell.life import Life
-from triack.node.shell.link_events import Events
 from triack.node.shell.outgoing_message import (
     MessageProperties,
     as_bytes,
@@ -61,7 +59,6 @@ from triack.node.shell.prepared import (
 )
 from triack.node.shell.stats import NodeStats, gather
 from triack.queues.admin_acks import request_of
-from triack.queues.blocking import Blocking
 from triack.queues.mailboxes.local_commit import LocalTurn
 from triack.queues.mailboxes.mailbox import Lease, Mailbox, QueuedPacket, Run
 from triack.queues.mailboxes.redelivery import Return
@@ -119,6 +116,11 @@ class EngineHandle:
         turn: the number of messages sent since other tasks ran.
         sender: the task that ended the last turn, if it still exists.
         enrolling: its enrolments.
+        engine: as given.
+        mailboxes: the queues of this node, by name.
+        current: see ``Engine.current``, and ``Engine.name_of`` for ``name_of``.
+        in_hand: notes of the messages that applications of this process have in hand.
+        events: makes a reader of the events of the node.
         clock: the monotonic clock.
         holding: the readers that have messages in hand.
         dropped: the messages in the hands of the reader that was last dropped without being closed.
@@ -143,7 +145,12 @@ class EngineHandle:
         self.turn = 0
         self.sender: Callable[[], asyncio.Task[Any] | None] = lambda: None
         self.name = name
-        self._engine = engine
+        self.engine = engine
+        self.mailboxes = engine.queues.mailboxes
+        self.current = engine.current
+        self.name_of = engine.name_of
+        self.in_hand = engine.in_hand
+        self.events = driver.events.read
         self._driver = driver
         self.clock = platform.monotonic_ns
         self.holding = Holding()
@@ -189,10 +196,6 @@ class EngineHandle:
             return self._find_outgoing(destination, delivery, priority, seal)
         return found if found.life is StreamState.LIVE else self._find_outgoing(destination, delivery, priority, seal)
 
-    def current(self, outgoing: OutgoingStream) -> OutgoingStream:
-        """The outgoing queue that leads where this one does: its stream may have ended while its owner waited."""
-        return self._engine.current(outgoing)
-
     def _find_outgoing(
         self, destination: str, delivery: Delivery, priority: int | None, seal: bool | None
     ) -> OutgoingStream:
@@ -201,10 +204,10 @@ class EngineHandle:
             check_kind(f"send to {destination}: seal", seal, bool)
         self._check_seal(destination, target, seal=bool(seal))
         if not isinstance(target, RemoteQueue) and target.name.startswith(TOPIC_PREFIX):
-            self._engine.make_queue(target.name)
+            self.engine.make_queue(target.name)
         elif not isinstance(target, RemoteQueue):
             self.mailbox(target.name)
-        found = self._engine.outgoing_to(target, delivery, priority, seal=bool(seal))
+        found = self.engine.outgoing_to(target, delivery, priority, seal=bool(seal))
         if len(self._outgoing) >= DESTINATIONS_MAX:
             self._outgoing.clear()
         self._outgoing[(destination, delivery, priority, seal)] = found
@@ -212,9 +215,9 @@ class EngineHandle:
 
     def _check_seal(self, destination: str, target: Target, *, seal: bool) -> None:
         """Raises UsageError if messages are to be sealed for a destination, and nothing can be."""
-        sealing = self._engine.outbox.sealing
+        sealing = self.engine.outbox.sealing
         if isinstance(target, RemoteQueue) and (seal or sealing.is_wanted(target.peer)):
-            missing = sealing.missing(target.peer, self._engine.routes.way_of(target.peer))
+            missing = sealing.missing(target.peer, self.engine.routes.way_of(target.peer))
             if missing:
                 raise UsageError(f"send to {destination}: node {self.name} cannot seal messages for it: {missing}")
 
@@ -222,7 +225,7 @@ class EngineHandle:
         """The target of a destination. Makes nothing; raises as ``outgoing_stream``."""
         check_sent("send to", destination, delivery)
         parsed = Destination.parse(destination)
-        way = None if parsed.peer is None else self._engine.routes.way_of(parsed.peer)
+        way = None if parsed.peer is None else self.engine.routes.way_of(parsed.peer)
         if way is not None and not self._access.knows(way.via):
             known = [peer.name for peer in self._access.directory]
             routed = "" if way.via == parsed.peer else f", and {way.why}"
@@ -232,7 +235,7 @@ class EngineHandle:
             case RemoteQueue():
                 self._access.check_destination(destination, parsed if way is None else replace(parsed, peer=way.via))
             case LocalQueue() | SystemQueue():
-                if target.name not in self._engine.queues.mailboxes:
+                if target.name not in self.mailboxes:
                     self._check_new(target.name)
             case _:
                 assert_never(target)
@@ -241,30 +244,30 @@ class EngineHandle:
     def resolve(self, destination: Destination) -> Target:
         """The target of a destination on this node."""
         where = destination.peer or (str(destination.address) if destination.address is not None else "")
-        return self._engine.resolver.resolve(where, destination.queue)
+        return self.engine.resolver.resolve(where, destination.queue)
 
     def knows(self, peer: str) -> bool:
         """Whether a peer has that name or address here, or had it when messages were sent there."""
-        return self._access.knows(peer) or any(it.peer == peer for it in self._engine.outbox.streams)
+        return self._access.knows(peer) or any(it.peer == peer for it in self.engine.outbox.streams)
 
     def handle_directory_changed(self) -> None:
         """The node's peers have changed."""
         self._outgoing.clear()
-        self._engine.handle_directory_changed(self.clock())
+        self.engine.handle_directory_changed(self.clock())
         self.wake()
 
     async def change_addresses(self, addresses: dict[str, str]) -> None:
         """Know peers by other addresses besides those of the trust file. Raises IdentityError, NotLoopback."""
         self.check_alive()
-        await self._access.change_addresses(addresses, self._work)
+        await self._access.change_addresses(addresses, self.work)
         self.handle_directory_changed()
 
     def change_settings(self, settings: NodeSettings) -> None:
         """Take up settings; see ``Engine.handle_settings``."""
         self.check_alive()
-        now = self._engine.settings
+        now = self.settings
         kept = replace(settings, survives=now.survives, recoverable_survives=now.recoverable_survives)
-        self._engine.handle_settings(kept)
+        self.engine.handle_settings(kept)
         self.wake()
 
     # ---- routes
@@ -272,27 +275,27 @@ class EngineHandle:
     @property
     def routes(self) -> tuple[Route, ...]:
         """The routes of the node."""
-        return self._engine.routes.all
+        return self.engine.routes.all
 
     async def set_routes(self, routes: Iterable[Route]) -> None:
         """Have these routes, and no others. Raises UsageError."""
         self.check_alive()
         wanted = check_routes(f"set routes of {self.name}", routes)
         self._outgoing.clear()
-        self._engine.set_routes(wanted, self.clock())
+        self.engine.set_routes(wanted, self.clock())
         self.wake()
 
     def explain_route(self, name: str) -> list[str]:
         """The rules about the way to a node. Raises AddressError."""
         self.check_alive()
         parsed = Destination.parse(f"{name}/queue")
-        now_ns, ways = self.clock(), self._engine.ways
-        return self._engine.routes.explain(parsed.peer or str(parsed.address), lambda it: ways.explain(it, now_ns))
+        now_ns, ways = self.clock(), self.engine.ways
+        return self.engine.routes.explain(parsed.peer or str(parsed.address), lambda it: ways.explain(it, now_ns))
 
     def ids_of_key(self, key: str) -> list[str]:
         """The ids of the messages that were accepted with a key that still counts."""
         self.check_alive()
-        engine = self._engine
+        engine = self.engine
         found = engine.outbox.keys.with_key(key, engine.wall.ms(self.clock()))
         return [f"{self.node_id}-{it.ordinal}" for it in found]
 
@@ -304,10 +307,10 @@ class EngineHandle:
         """
         self.check_alive()
         await self.commit()  # what is only about to be stored is there, too
-        purge, purged = TransitPurge(self._engine.transits, final, queue), 0
+        purge, purged = TransitPurge(self.engine.transits, final, queue), 0
         while purge.has_more:
             self.check_alive()
-            removed = self._engine.purge_transit(purge, self.clock())
+            removed = self.engine.purge_transit(purge, self.clock())
             purged += removed
             if removed:
                 await self.commit()
@@ -319,18 +322,15 @@ class EngineHandle:
     async def change_trust(self, change: Callable[[TrustFile], T]) -> T:
         """Change the trust file, and act by it. Raises what ``change`` raises, and UsageError."""
         self.check_alive()
-        return await self._access.change_trust(change, self._work)
+        return await self._access.change_trust(change, self.work)
 
     async def reread(self) -> None:
         """Read the files of keys and peers again, and act by them. Raises IdentityError."""
         self.check_alive()
-        await self._access.reread(self._work)
+        await self._access.reread(self.work)
 
     async def work(self, job: Callable[[], T]) -> T:
         """Run a blocking job in a thread of the node. Returns and raises as the job does, and NodeClosed."""
-        return await self._work(job)
-
-    async def _work(self, job: Callable[[], T]) -> T:
         self.check_alive()  # the node may have ended while this waited for the file
         return await self._driver.work(job)
 
@@ -348,9 +348,9 @@ class EngineHandle:
         check_size(destination, body)
         size_bytes = len(body) + MESSAGE_OVERHEAD_BYTES
         message: bytes | Outgoing = body
-        life_s = self._engine.outbox.life_s(outgoing)
+        life_s = self.engine.outbox.life_s(outgoing)
         if properties or life_s is not None:
-            message = with_properties(destination, body, properties, self._wall_ms(), self.name, life_s)
+            message = with_properties(destination, body, properties, self.wall_ms(), self.name, life_s)
             if message.key:
                 check_keepable(destination, outgoing)
             self.heed(outgoing, message)
@@ -359,7 +359,8 @@ class EngineHandle:
         prepared = outgoing, message, size_bytes
         if not self._is_accepted(prepared):
             self.check_taken(destination, outgoing)
-            self._check_key(destination, message)
+            if not isinstance(message, bytes) and message.key:
+                self._check_room_for_keys(destination, 1)
         return prepared
 
     def prepare_at_hand(
@@ -393,20 +394,20 @@ class EngineHandle:
         if outgoing is None or not self._life.is_alive or type(body) is not bytes or len(body) > AT_HAND_BYTES_MAX:
             return None
         message: bytes | Outgoing = body
-        life_s = self._engine.outbox.life_s(outgoing)
+        life_s = self.engine.outbox.life_s(outgoing)
         if properties or life_s is not None:
-            message = with_properties(destination, body, properties, self._wall_ms(), self.name, life_s)
-            wishes, asking = message.properties or {}, self._engine.outbox.copies.asking
+            message = with_properties(destination, body, properties, self.wall_ms(), self.name, life_s)
+            wishes, asking = message.properties or {}, self.engine.outbox.copies.asking
             if message.key or ADMIN in wishes or (JOURNAL in wishes and outgoing not in asking):
                 return None
         if outgoing.of_topic:
             message = published(destination, message)
         coming, coming_bytes = before
-        if outgoing.life is not StreamState.LIVE or self._engine.outbox.room_bytes(outgoing, coming) <= coming_bytes:
+        if outgoing.life is not StreamState.LIVE or self.engine.outbox.room_bytes(outgoing, coming) <= coming_bytes:
             return None
-        if self._engine.publish_windows.left(outgoing, coming) <= 0:
+        if self.engine.publish_windows.left(outgoing, coming) <= 0:
             return None
-        if outgoing.durable and self._engine.inbox.admission.store_low:
+        if outgoing.durable and self.engine.inbox.admission.store_low:
             return None
         return outgoing, message, len(body) + MESSAGE_OVERHEAD_BYTES
 
@@ -416,7 +417,7 @@ class EngineHandle:
         """Accept messages of other threads, which were checked. Returns their outgoing queue of now, and their rows."""
         self.check_alive()
         outgoing = self.current(outgoing)
-        rows = self._engine.submit_many(outgoing, messages, size_bytes)
+        rows = self.engine.submit_many(outgoing, messages, size_bytes)
         self.wake()
         return outgoing, rows
 
@@ -436,11 +437,11 @@ class EngineHandle:
         check_size(destination, max(checked, key=len, default=b""))
         self.check_taken(destination, outgoing)
         named = None if keys is None else self._check_keys(destination, outgoing, keys, len(checked))
-        life_s = self._engine.outbox.life_s(outgoing)
+        life_s = self.engine.outbox.life_s(outgoing)
         if not properties and life_s is None:
             shared = published(destination, b"") if outgoing.of_topic else None
             return PreparedList(destination, outgoing, checked, shared, named)
-        shared = with_properties(destination, b"", properties, self._wall_ms(), self.name, life_s)
+        shared = with_properties(destination, b"", properties, self.wall_ms(), self.name, life_s)
         if outgoing.of_topic:
             shared.topic = below_root(destination)
         if shared.key:
@@ -455,7 +456,7 @@ class EngineHandle:
         if request is not None:
             self.mailbox(request.queue)
         if JOURNAL in properties:
-            self._engine.outbox.copies.asking[outgoing] = None
+            self.engine.outbox.copies.asking[outgoing] = None
 
     def _check_keys(self, destination: str, outgoing: OutgoingStream, keys: Iterable[str], count: int) -> list[str]:
         """The keys of a list. Raises UsageError, or TooManyKeys when there is no room for the new ones of them."""
@@ -463,9 +464,9 @@ class EngineHandle:
         if len(named) != count:
             raise UsageError(f"send to {destination}: {len(named)} keys for {counted(count, 'message')}")
         check_keepable(destination, outgoing)
-        now_ms = self._wall_ms()
+        now_ms = self.wall_ms()
         self._check_room_for_keys(
-            destination, sum(self._engine.outbox.keys.find(outgoing, key, now_ms) is None for key in set(named))
+            destination, sum(self.engine.outbox.keys.find(outgoing, key, now_ms) is None for key in set(named))
         )
         return named
 
@@ -474,24 +475,20 @@ class EngineHandle:
         outgoing, message, _ = prepared
         if isinstance(message, bytes) or not message.key:
             return False
-        return self._engine.outbox.keys.find(outgoing, message.key, self._wall_ms()) is not None
+        return self.engine.outbox.keys.find(outgoing, message.key, self.wall_ms()) is not None
 
     def check_taken(self, destination: str, outgoing: OutgoingStream) -> None:
         """Raises NoRoom, QueueFull when nothing more is accepted."""
-        if outgoing.durable and self._engine.inbox.admission.store_low:
+        if outgoing.durable and self.engine.inbox.admission.store_low:
             raise NoRoom(f"send to {destination}: the disk of node {self.name} has less room than its reserve")
         self._check_refused(destination, outgoing)
 
     def _check_refused(self, destination: str, outgoing: OutgoingStream) -> None:
-        if not outgoing.peer and self._engine.inbox.refuses(outgoing.queue, durable=outgoing.durable):
+        if not outgoing.peer and self.engine.inbox.refuses(outgoing.queue, durable=outgoing.durable):
             raise QueueFull(f"send to {destination}: queue {outgoing.queue} has reached its quota and refuses more")
 
-    def _check_key(self, destination: str, message: bytes | Outgoing) -> None:
-        if not isinstance(message, bytes) and message.key:
-            self._check_room_for_keys(destination, 1)
-
     def _check_room_for_keys(self, destination: str, count: int) -> None:
-        wait_ms = self._engine.outbox.keys.full_for_ms(self._wall_ms(), count) if count else 0
+        wait_ms = self.engine.outbox.keys.full_for_ms(self.wall_ms(), count) if count else 0
         if wait_ms:
             eldest = "the eldest is" if count == 1 else f"the {count:,} eldest are"
             raise TooManyKeys(
@@ -499,19 +496,20 @@ class EngineHandle:
                 f"{wait_ms / 1_000:.0f} s"
             )
 
-    def _wall_ms(self) -> int:
-        return self._engine.wall.ms(self.clock())
+    def wall_ms(self) -> int:
+        """The time of day of this node, in milliseconds."""
+        return self.engine.wall.ms(self.clock())
 
     def has_room(self, prepared: Prepared) -> bool:
         """Whether the outgoing queue has room for the message; one that was accepted before needs none."""
         return self._has_room(prepared[0]) or self._is_accepted(prepared)
 
     def _has_room(self, outgoing: OutgoingStream) -> bool:
-        return self._engine.outbox.room_bytes(outgoing) > 0 and self._engine.publish_windows.left(outgoing) > 0
+        return self.engine.outbox.room_bytes(outgoing) > 0 and self.engine.publish_windows.left(outgoing) > 0
 
     def note_refused(self, outgoing: OutgoingStream) -> None:
         """A sender was told that it would have to wait: an event says when it need not."""
-        self._engine.publish_windows.note_refused(outgoing)
+        self.engine.publish_windows.note_refused(outgoing)
 
     async def wait_windows(self, messages: Mapping[OutgoingStream, int]) -> None:
         """Wait until the publish windows take a transaction that sends that number of messages to each outgoing queue.
@@ -519,7 +517,7 @@ class EngineHandle:
         Raises:
             NodeClosed, StoreFailed: they never will.
         """
-        while not self._engine.publish_windows.take(messages):
+        while not self.engine.publish_windows.take(messages):
             self.check_alive()
             await self._driver.next_round()
 
@@ -545,11 +543,11 @@ class EngineHandle:
         """The outgoing queue of the parts of large messages that go where this one leads."""
         target = RemoteQueue(outgoing.peer, large_queue(outgoing.queue)) if outgoing.peer else None
         own = local_queue(large_queue(outgoing.queue))
-        return self._engine.outgoing_to(target or own, Delivery.TRANSACTIONAL)
+        return self.engine.outgoing_to(target or own, Delivery.TRANSACTIONAL)
 
     def seals_for(self, peer: str) -> bool:
         """Whether all messages for a peer leave sealed."""
-        return bool(peer) and self._engine.outbox.sealing.is_wanted(peer)
+        return bool(peer) and self.engine.outbox.sealing.is_wanted(peer)
 
     def body_lock(self, destination: str) -> asyncio.Lock:
         """Held while a large message is sent to a destination: the parts of each come after those of the one before."""
@@ -599,14 +597,14 @@ class EngineHandle:
         """Accept the messages of a list that find room, at most ``TURN_MESSAGES``."""
         self.check_taken(prepared.destination, prepared.outgoing)
         # A handler may send one more than there is room for, see ``_wait_room``.
-        most = max(1, min(TURN_MESSAGES, self._engine.publish_windows.left(prepared.outgoing)))
+        most = max(1, min(TURN_MESSAGES, self.engine.publish_windows.left(prepared.outgoing)))
         bodies = prepared.bodies[at : at + most]
-        room_bytes = self._engine.outbox.room_bytes(prepared.outgoing)
+        room_bytes = self.engine.outbox.room_bytes(prepared.outgoing)
         size_bytes = sum(map(len, bodies)) + MESSAGE_OVERHEAD_BYTES * len(bodies)
         while len(bodies) > 1 and size_bytes - len(bodies[-1]) - MESSAGE_OVERHEAD_BYTES >= room_bytes:
             size_bytes -= len(bodies.pop()) + MESSAGE_OVERHEAD_BYTES
         self.turn += len(bodies) - 1
-        rows = self._engine.submit_many(prepared.outgoing, prepared.messages(bodies), size_bytes)
+        rows = self.engine.submit_many(prepared.outgoing, prepared.messages(bodies), size_bytes)
         self.wake()
         return rows
 
@@ -615,26 +613,26 @@ class EngineHandle:
         bodies = prepared.bodies
         prepared.outgoing = self.current(prepared.outgoing)
         size_bytes = sum(map(len, bodies)) + MESSAGE_OVERHEAD_BYTES * len(bodies)
-        rows = self._engine.submit_many(prepared.outgoing, prepared.messages(bodies), size_bytes)
+        rows = self.engine.submit_many(prepared.outgoing, prepared.messages(bodies), size_bytes)
         self.wake()
         return rows
 
     def submit(self, prepared: Prepared) -> int:
         """Accept a message that ``prepare`` has checked. Returns its ticket in its outgoing queue."""
-        ticket = self._engine.submit(*prepared)
+        ticket = self.engine.submit(*prepared)
         self.wake()
         return ticket
 
     def submit_once(self, outgoing: OutgoingStream, message: Outgoing, size_bytes: int) -> Accepted:
         """Accept a message with a key, unless one with that key was accepted before. Returns the accepted one."""
-        accepted = self._engine.submit_once(outgoing, message, size_bytes, self.clock())
+        accepted = self.engine.submit_once(outgoing, message, size_bytes, self.clock())
         self.wake()
         return accepted
 
     def accepted_with_key(self, ordinal: int) -> Accepted | None:
         """The message of this node with that ordinal, if it was accepted with a key that still counts."""
         self.check_alive()
-        return self._engine.outbox.keys.of_ordinal(ordinal, self._wall_ms())
+        return self.engine.outbox.keys.of_ordinal(ordinal, self.wall_ms())
 
     def unfinished_before(self, outgoing: OutgoingStream, number: int) -> bool:
         """Whether packets with lower numbers are still to be acknowledged."""
@@ -644,35 +642,23 @@ class EngineHandle:
 
     def await_stage(self, outgoing: OutgoingStream, ticket: int, stage: Stage, waiter: Waiter) -> None:
         """Call ``waiter`` when a message reaches a stage, or never can."""
-        self._engine.await_stage(outgoing, ticket, stage, waiter)
+        self.engine.await_stage(outgoing, ticket, stage, waiter)
         self.wake()
-
-    def reached_until(self, outgoing: OutgoingStream, tickets: range, stage: Stage) -> int:
-        """The first of these messages that has not reached a stage, by its ticket; or the end."""
-        return outgoing.stages.reached_until(tickets, stage)
-
-    def forget_stage(self, outgoing: OutgoingStream, ticket: int, waiter: Waiter) -> None:
-        """Forget a waiter of ``await_stage``."""
-        outgoing.stages.forget(ticket, waiter)
-
-    def suspended(self, outgoing: OutgoingStream) -> RollbackDetected | None:
-        """Why nothing is sent to that peer as long as this process runs, or None."""
-        return outgoing.stages.suspended
 
     def waits_for(self, outgoing: OutgoingStream) -> str:
         """Why the messages to a queue do not arrive yet, as in stats; empty when no reason is known."""
-        link = self._engine.outbox.links.get(outgoing.via)
-        missing = None if link is None else self._engine.handshakes.waits_for(link)
-        return missing or self._engine.outbox.holds.of(outgoing) or ""
+        link = self.engine.outbox.links.get(outgoing.via)
+        missing = None if link is None else self.engine.handshakes.waits_for(link)
+        return missing or self.engine.outbox.holds.of(outgoing) or ""
 
     def cause_of(self, outgoing: OutgoingStream) -> str:
         """The same as a sentence, with the address and what the system said last; empty when no reason is known."""
-        link = self._engine.outbox.links.get(outgoing.via)
+        link = self.engine.outbox.links.get(outgoing.via)
         if link is None:
             return ""
         match self._missing(link):
             case WaitsFor.KEY:
-                renamed = self._engine.handshakes.renamed(link)
+                renamed = self.engine.handshakes.renamed(link)
                 now = f"; its node is {renamed} here now" if renamed else ""
                 return f"this node trusts no {link.peer}, or has no key of it{now}"
             case WaitsFor.ADDRESS:
@@ -682,12 +668,12 @@ class EngineHandle:
                 return f"nobody answers at {link.dialer.address or link.peer}" if unheard else link.silent
             case WaitsFor.RESTART:
                 return str(link.suspended)
-        hold = self._engine.outbox.holds.of(outgoing)
+        hold = self.engine.outbox.holds.of(outgoing)
         return "" if hold is None else f"{link.peer} has no room: {hold}"
 
     def _missing(self, link: Link) -> WaitsFor | None:
         """What a link lacks, or has lacked for messages whose time has run out since."""
-        missing = self._engine.handshakes.waits_for(link)
+        missing = self.engine.handshakes.waits_for(link)
         if missing is None and (link.conversation is None or not link.conversation.is_open):
             return link.missing or (None if link.dialer.since_ns is None else WaitsFor.ANSWER)
         return missing
@@ -695,9 +681,9 @@ class EngineHandle:
     def watch(self, outgoing: OutgoingStream, trigger: AckTrigger | None, wake: Callable[[], None]) -> AckEvents:
         """Make the events of a new reader of an outgoing queue; ``wake`` is called when there are some."""
         self.check_alive()
-        terms = None if trigger is None else terms_of(trigger, self._window)
+        terms = None if trigger is None else terms_of(trigger, largest_window(self.settings))
         events = AckEvents(terms, outgoing.first_unsettled, wake, self.node_id, outgoing.blocks_of)
-        self._engine.watching.begin(outgoing, events)
+        self.engine.watching.begin(outgoing, events)
         self.wake()
         return events
 
@@ -715,63 +701,51 @@ class EngineHandle:
                 task.cancel()
 
     @property
-    def ack_events(self) -> AckTrigger | None:
-        """When the node reports acknowledgements, unless its readers ask for something else."""
-        return self._engine.settings.ack_events
-
-    @property
-    def blocking(self) -> Blocking:
-        """How far messages have come when a call that sends them returns."""
-        return self._engine.settings.blocking
-
-    @property
-    def _window(self) -> int:
-        """The window to which a ``window_share`` refers."""
-        return largest_window(self._engine.settings)
+    def settings(self) -> NodeSettings:
+        """The settings in force."""
+        return self.engine.settings
 
     async def drain(self, timeout: float | None) -> None:
         """See ``Node.drain``."""
         self.check_alive()
         check_timeout("drain", timeout)
-        departure = Departure(self._engine, self.wake)
+        departure = Departure(self.engine, self.wake)
         try:
             async with asyncio.timeout(timeout):
                 while departure.hasten():
                     await self._driver.next_round()
                     self.check_alive()
         except TimeoutError:
-            late = f"{self._left()} on the way from node {self.name} after {timeout} s"
+            left = count_by(left_behind(self.engine, stored=True) + left_behind(self.engine, stored=False))
+            late = f"still {left} on the way from node {self.name} after {timeout} s"
             raise WaitTimeout(late, cause=self._causes()) from None
-        suspended = next((outgoing.stages.suspended for outgoing in self._engine.outbox.streams if outgoing.busy), None)
+        suspended = next((outgoing.stages.suspended for outgoing in self.engine.outbox.streams if outgoing.busy), None)
         if suspended is not None:
             raise type(suspended)(str(suspended), peer=suspended.peer, rolled_back=suspended.rolled_back)
 
     def _causes(self) -> str:
         """What keeps messages from their destinations, each cause once."""
-        found = (self.cause_of(outgoing) for outgoing in self._engine.outbox.streams if outgoing.busy)
+        found = (self.cause_of(outgoing) for outgoing in self.engine.outbox.streams if outgoing.busy)
         return "; ".join(dict.fromkeys(cause for cause in found if cause))
-
-    def _left(self) -> str:
-        return f"still {count_by(left_behind(self._engine, stored=True) + left_behind(self._engine, stored=False))}"
 
     # ---- receiving
 
     def mailbox(self, queue: str) -> Mailbox:
         """The queue of that name; made if there is none, unless the set of queues is fixed. Raises QueueNotFound."""
         self.check_alive()
-        mailboxes = self._engine.queues.mailboxes
+        mailboxes = self.mailboxes
         try:
             queue = find_name(queue, mailboxes)
             known = mailboxes.get(queue)
             if queue.startswith(TOPIC_PREFIX):
-                return self._engine.topics.named(queue)
+                return self.engine.topics.named(queue)
         except (AttributeError, TypeError):  # no text, or even unhashable
             known = None
         if known is not None:
             return known
         self._check_new(queue)
         meant = nearest(queue, mailboxes)
-        made = self._engine.make_queue(queue)
+        made = self.engine.make_queue(queue)
         if meant is not None:
             operator_log.warning(f"new queue {queue}, which is much like {meant}", node=self.name, queue=queue)
         return made
@@ -780,22 +754,22 @@ class EngineHandle:
         """The topics of the node, and a call of now that may change them. Raises NodeClosed, StoreFailed."""
         self.check_alive()
         self.wake()
-        return self._engine.topics, self._engine.jobs.turn(self.clock())
+        return self.engine.topics, self.engine.jobs.turn(self.clock())
 
     def remote(self) -> tuple[SubscriptionDesk, Turn]:
         """The subscriptions of one node to topics of another, and a call of now. Raises NodeClosed, StoreFailed."""
         self.check_alive()
         self.wake()
-        return self._engine.remote, self._engine.jobs.turn(self.clock())
+        return self.engine.remote, self.engine.jobs.turn(self.clock())
 
     def cause_at(self, peer: str) -> str:
         """Why messages to a node do not arrive yet, as a sentence; empty when no reason is known."""
-        found = (self.cause_of(it) for it in self._engine.outbox.streams if it.peer == peer and it.busy)
+        found = (self.cause_of(it) for it in self.engine.outbox.streams if it.peer == peer and it.busy)
         return next((cause for cause in found if cause), "")
 
     def cause_of_silence(self, peer: str) -> str:
         """Why a node that can be reached has not answered, as far as is known here."""
-        via = next((it.via for it in self._engine.outbox.streams if it.peer == peer and it.busy), None)
+        via = next((it.via for it in self.engine.outbox.streams if it.peer == peer and it.busy), None)
         where = f"{peer} has the request" if via is None else f"the request waits at {via}"
         return f"{where}; triack status there says what waits"
 
@@ -803,17 +777,8 @@ class EngineHandle:
         """Check that a queue may be made. Raises AddressError for a wrong name, QueueNotFound if the set is fixed."""
         check_queue(queue)
         if self._fixed_queues:
-            known = self._engine.queues.mailboxes
+            known = self.mailboxes
             raise QueueNotFound(f"queue {queue} does not exist on node {self.name}; {what_else(queue, known)}")
-
-    def system_queue(self, name: str) -> Mailbox:
-        """One of the node's own queues; made if it does not exist."""
-        self.check_alive()
-        return self._engine.make_queue(name)
-
-    def name_of(self, node_id: bytes) -> str:
-        """The name of a node in destinations; empty for this node."""
-        return self._engine.name_of(node_id)
 
     def open_run(self, mailbox: Mailbox) -> Run | None:
         """Messages of a queue, to be drawn one by one; None when there are none now. Raises NodeClosed, StoreFailed.
@@ -823,8 +788,8 @@ class EngineHandle:
         self.check_alive()
         if mailbox.has_ended:
             raise SubscriptionEnded(f"receive from {mailbox.name}: the subscription was ended")
-        run = self._engine.open_run(mailbox, self.clock())
-        if run is None or self._engine.jobs.adds_any:
+        run = self.engine.open_run(mailbox, self.clock())
+        if run is None or self.engine.jobs.adds_any:
             # There may be bodies to fetch, and messages to commit that have expired or killed their readers.
             self.wake()
         return run
@@ -834,43 +799,25 @@ class EngineHandle:
         self.check_alive()
         if mailbox.has_ended:
             raise SubscriptionEnded(f"receive from {mailbox.name}: the subscription was ended")
-        drawn = self._engine.draw_runs(mailbox, most, most_bytes, self.clock())
+        drawn = self.engine.draw_runs(mailbox, most, most_bytes, self.clock())
         self.wake()  # as above
         return drawn
 
     def acknowledge(self, mailbox: Mailbox, done: list[tuple[QueuedPacket, int]]) -> None:
         """Messages of packets are done, message i if bit i is set; durable with the next commit."""
-        self._engine.acknowledge(mailbox, done)
+        self.engine.acknowledge(mailbox, done)
         self.wake()
-
-    @property
-    def engine(self) -> Engine:
-        """The engine, for parts of the node that wait for what it does."""
-        return self._engine
 
     def take_with_commit(self, mailbox: Mailbox, done: list[tuple[QueuedPacket, int]]) -> None:
         """The same for messages that a transaction received: only its commit makes them done."""
-        self._engine.queues.take(mailbox, done)
+        self.engine.queues.take(mailbox, done)
         self.wake()
-
-    @property
-    def words(self) -> memoryview | None:
-        """The table of messages in hand, see ``InHand``."""
-        return self._engine.in_hand.words
-
-    def cell_of(self, packet: QueuedPacket) -> int:
-        """Where in ``words`` a packet is noted, see ``InHand``; 0 for nowhere."""
-        return self._engine.in_hand.cells.get(packet, 0)
-
-    def note_in_hand(self, held: Iterable[tuple[QueuedPacket, int]]) -> None:
-        """Note that an application in this process has messages of packets in hand."""
-        self._engine.in_hand.hold(held)
 
     def give_back(self, leases: Iterable[tuple[Mailbox, Lease]], way: Return) -> None:
         """Messages come again, those with equal delays at one time; one that failed too often becomes a dead letter."""
         now_ns = self.clock()
         for mailbox, lease in leases:
-            self._engine.give_back(mailbox, lease, way, now_ns)
+            self.engine.give_back(mailbox, lease, way, now_ns)
         self.wake()
 
     def fail_dropped(self) -> None:
@@ -882,20 +829,20 @@ class EngineHandle:
 
     def queue_length(self, queue: str) -> int:
         """How many messages wait in a queue; 0 if there is no such queue."""
-        mailboxes = self._engine.queues.mailboxes
+        mailboxes = self.mailboxes
         mailbox = mailboxes.get(find_name(queue, mailboxes))
         return 0 if mailbox is None else mailbox.length
 
     @property
     def lost_letters(self) -> int:
         """The number of dead letters lost since the start because of their quota and policy."""
-        drops = self._engine.drops
+        drops = self.engine.drops
         lost = (DropReason.DEAD_LETTERS_FULL, DropReason.DEAD_LETTER_REPLACED, DropReason.EXPIRED_DISCARDED)
         return sum([drops[reason] for reason in lost])
 
     def queue_lengths(self) -> dict[str, int]:
         """How many messages wait in each queue."""
-        mailboxes = sorted(self._engine.queues.mailboxes.items())
+        mailboxes = sorted(self.mailboxes.items())
         return {
             name: mailbox.length for name, mailbox in mailboxes if not name.startswith((TOPIC_PREFIX, LARGE_PREFIX))
         }
@@ -908,7 +855,7 @@ class EngineHandle:
             self._state.pop(key, None)
         else:
             self._state[key] = value
-        self._engine.set_state(key, value)
+        self.engine.set_state(key, value)
 
     def recall(self, key: str) -> bytes | None:
         """The value that ``remember`` keeps under a key, or None. Raises UsageError for a key that is not text."""
@@ -924,7 +871,7 @@ class EngineHandle:
             if not future.done():
                 future.set_result(error)
 
-        self._engine.await_commit(waiter, transacted=transacted)
+        self.engine.await_commit(waiter, transacted=transacted)
         self.wake()
         error = await future
         if error is not None:
@@ -935,21 +882,17 @@ class EngineHandle:
     @property
     def address(self) -> str:
         """Where it listens, with the real port; empty when it does not."""
-        return self._engine.address
+        return self.engine.address
 
     @property
     def node_id(self) -> str:
         """32 hex digits that name this queue manager permanently."""
-        return self._engine.node_id.hex()
-
-    def events(self) -> Events:
-        """See ``Node.events``."""
-        return self._driver.events.read()
+        return self.engine.node_id.hex()
 
     def stats(self) -> NodeStats:
         """See ``Node.stats``."""
         bridges = [row() for row in self.bridges.values()]
-        return gather(self._engine, self._driver.drops, self._driver.disk, self.holding, self.clock(), bridges)
+        return gather(self.engine, self._driver.drops, self._driver.disk, self.holding, self.clock(), bridges)
 
     async def ping(self, peer: str, timeout: float) -> PingAnswer:
         """See ``Node.ping``."""
@@ -958,15 +901,13 @@ class EngineHandle:
         target = self.check_way(f"{peer}/ping", Delivery.EXPRESS)
         if not isinstance(target, RemoteQueue):
             raise UsageError(f"ping {peer}: that is this node")
-        link, now_ns = self._engine.outbox.links[self._engine.routes.way_of(target.peer).via], self.clock()
+        link, now_ns = self.engine.outbox.links[self.engine.routes.way_of(target.peer).via], self.clock()
         if link.suspended is not None:
             raise type(link.suspended)(
                 str(link.suspended), peer=link.suspended.peer, rolled_back=link.suspended.rolled_back
             )
-        handshakes = self._engine.handshakes
-        return await ask(
-            target.peer, self._engine.pings, link, handshakes.waits_for_session, self.wake, timeout, now_ns
-        )
+        handshakes = self.engine.handshakes
+        return await ask(target.peer, self.engine.pings, link, handshakes.waits_for_session, self.wake, timeout, now_ns)
 
     def why_ill(self, hung_s: float) -> str | None:
         """Why the node's store does not work; None while it does. It costs no more for many queues.
@@ -984,11 +925,11 @@ class EngineHandle:
 
     def why_not_ready(self, links: Iterable[str] = ()) -> str | None:
         """Why the node takes no new messages, or lacks a session that one of these peers needs; None for no reason."""
-        if self._engine.draining:
+        if self.engine.draining:
             return f"node {self.name} closes"
-        if self._engine.inbox.admission.store_low:
+        if self.engine.inbox.admission.store_low:
             return f"the disk of node {self.name} has less room than its reserve"
-        down = [peer for peer in links if (link := self._engine.outbox.links.get(peer)) is None or _is_down(link)]
+        down = [peer for peer in links if (link := self.engine.outbox.links.get(peer)) is None or _is_down(link)]
         return f"no session with {', '.join(down)}" if down else None
 
     async def close(self, timeout_ns: int) -> None:
@@ -1006,12 +947,12 @@ class EngineHandle:
     def tell_everyone(self) -> None:
         """Tell every waiting call that the node has ended."""
         # A call that asked for a commit after the last one was begun gets this error instead.
-        self._engine.stop(NodeClosed(f"node {self.name} was closed"), self.clock())
-        for outgoing in self._engine.outbox.streams:
+        self.engine.stop(NodeClosed(f"node {self.name} was closed"), self.clock())
+        for outgoing in self.engine.outbox.streams:
             outgoing.stages.fail_all("node closed")
-        for mailbox in (*self._engine.queues.mailboxes.values(), *self._engine.topics.subscriptions.values()):
+        for mailbox in (*self.mailboxes.values(), *self.engine.topics.subscriptions.values()):
             mailbox.interrupt()
-        self._engine.watching.end()
+        self.engine.watching.end()
 
 
 class OnPort(ABC):

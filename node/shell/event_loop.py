@@ -5,13 +5,14 @@ its own loop, which may be uvloop's as well: nothing depends on its kind.
 """
 
 import asyncio
+import weakref
 from collections.abc import Callable, Coroutine
 from importlib import import_module
 from typing import Any, TypeVar
 
 from triack.base.errors import UsageError
 
-__all__ = ["check_home", "new_event_loop", "run", "run_at_home", "running_loop"]
+__all__ = ["check_home", "new_event_loop", "run", "run_at_home", "running_loop", "when_dropped"]
 
 T = TypeVar("T")
 
@@ -52,3 +53,10 @@ def run_at_home(home: asyncio.AbstractEventLoop, work: Callable[[], object]) -> 
         work()
     elif not home.is_closed():
         home.call_soon_threadsafe(work)
+
+
+def when_dropped(it: object, work: Callable[[], object]) -> "weakref.finalize[..., Any]":
+    """Do something in this loop with the last reference to an object, but not at the end of the program."""
+    finalizer = weakref.finalize(it, run_at_home, asyncio.get_running_loop(), work)
+    finalizer.atexit = False
+    return finalizer

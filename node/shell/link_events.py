@@ -54,9 +54,13 @@ class Reader(ABC, Generic[E]):
             All that are here, as soon as there is one; empty when there will be no more.
         """
         while not (told := self._take(most)) and not self._has_ended:
-            self._arrived.clear()
-            await self._arrived.wait()
+            await self._wait()
         return told
+
+    async def _wait(self) -> None:
+        """Wait until there may be more."""
+        self._arrived.clear()
+        await self._arrived.wait()
 
 
 class Events(Reader[NodeEvent]):

@@ -74,7 +74,7 @@ class SendBuffer:
             Its receipt; None if the caller must ask the loop: to wait for room, for an error, for a key.
         """
         port = self._port
-        if port.blocking.stage_of(delivery) is not None or self._loop.is_this_thread:
+        if port.settings.blocking.stage_of(delivery) is not None or self._loop.is_this_thread:
             return None
         with self._lock:
             before = self._messages, self._bytes

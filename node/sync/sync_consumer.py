@@ -1,13 +1,14 @@
 """Reading a queue, with messages that any thread may settle, for callers that wait."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from triack.node.client.client_consumer import ClientConsumer
 from triack.node.client.client_subscriber import ClientSubscriber
-from triack.node.handles.consumer import BATCH_MESSAGES, Consumer
+from triack.node.handles.consumer import Consumer
+from triack.node.handles.derived import waited
 from triack.node.handles.message import Holder, Message, Messages
 from triack.node.handles.subscribing import Subscriber
 from triack.node.sync.sync_loop import LoopThread, OverLoopUntilExit
@@ -90,37 +91,20 @@ class SyncConsumer(OverLoopUntilExit[Consumer | ClientConsumer]):
     def __next__(self) -> Message:
         return self.get()
 
-    def get(self, timeout: float | None = None) -> Message:
-        """The next message; see ``Consumer.get``."""
+    get = waited(Consumer.get, perform="_draw")
+    get_many = waited(Consumer.get_many, perform="_draw")
+    get_by_id = waited(Consumer.get_by_id, perform="_draw")
+    get_by_correlation_id = waited(Consumer.get_by_correlation_id, perform="_draw")
 
-        async def draw() -> Message:
-            return thread_safe(self._loop, await self._inner.get(timeout))
+    def _draw(self, begin: Callable[[Any], Coroutine[Any, Any, Any]], _wrap: None) -> Any:
+        """Receive, for any thread."""
+        safe = partial(thread_safe, self._loop)
 
-        return self._loop.wait(draw(), _put_back)
-
-    def get_by_id(self, id: str, timeout: float | None = 0) -> Message:  # noqa: A002 - as users name it
-        """Take the message with an id, whatever waits before it; see ``Consumer.get_by_id``."""
-
-        async def draw() -> Message:
-            return thread_safe(self._loop, await self._inner.get_by_id(id, timeout))
-
-        return self._loop.wait(draw(), _put_back)
-
-    def get_by_correlation_id(self, correlation_id: str, timeout: float | None = 0) -> Message:
-        """Take the first message with a correlation id; see ``Consumer.get_by_correlation_id``."""
-
-        async def draw() -> Message:
-            return thread_safe(self._loop, await self._inner.get_by_correlation_id(correlation_id, timeout))
+        async def draw() -> Any:
+            given = await begin(self._inner)
+            return given.each(safe) if isinstance(given, Messages) else safe(given)
 
         return self._loop.wait(draw(), _put_back)
-
-    def get_many(self, most: int = BATCH_MESSAGES, timeout: float | None = None) -> Messages:
-        """The next messages, in order; see ``Consumer.get_many``."""
-
-        async def draw() -> Messages:
-            return (await self._inner.get_many(most, timeout)).each(partial(thread_safe, self._loop))
-
-        return self._loop.wait(draw(), lambda batch: _put_back(*batch))
 
     def close(self) -> None:
         """Give back unacknowledged messages, and take no more."""
@@ -132,16 +116,11 @@ class SyncSubscriber(SyncConsumer):
 
     _inner: Subscriber | ClientSubscriber
 
-    def pause(self) -> None:
-        """Take nothing until ``resume``; see ``Subscriber.pause``."""
-        self._loop.wait(self._inner.pause())
-
-    def resume(self) -> None:
-        """Go on; see ``Subscriber.resume``."""
-        self._loop.wait(self._inner.resume())
+    pause = waited(Subscriber.pause)
+    resume = waited(Subscriber.resume)
 
 
-def _put_back(*unseen: Message) -> None:
+def _put_back(unseen: Message | Messages) -> None:
     """Give back messages of an interrupted call: the next call would acknowledge them unseen."""
-    for message in unseen:
+    for message in unseen if isinstance(unseen, Messages) else [unseen]:
         message.reject(failed=False)

@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence
 from time import time_ns
-from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Protocol
 
 from triack.node.client.client_consumer import ClientConsumer
 from triack.node.handles.consumer import TURN_MESSAGES, Consumer
@@ -62,71 +61,43 @@ class TracedConsumer(Consumer):
         return messages
 
 
-def traced(consumer: Consumer | ClientConsumer, tell: Tell) -> "TracedConsumer | TracedClientConsumer":
+class TracedClientConsumer(ClientConsumer):
+    """A consumer of a client; ``traced`` makes it of another one."""
+
+    tell: Tell
+
+    async def __anext__(self) -> Message:
+        message = await super().get()
+        if message.has_properties:
+            self.tell(message.queue, [message], 0)
+        return message
+
+    async def get(self, timeout: float | None = None) -> Message:
+        """See ``Consumer.get``."""
+        began_ns = time_ns()
+        message = await super().get(timeout)
+        if message.has_properties:
+            self.tell(message.queue, [message], began_ns)
+        return message
+
+    async def get_many(self, *args: Any, **options: Any) -> Messages:
+        """See ``Consumer.get_many``."""
+        began_ns = time_ns()
+        messages = await super().get_many(*args, **options)
+        if brought := with_properties(messages):
+            self.tell(messages[0].queue, brought, began_ns, len(messages))
+        return messages
+
+
+def traced(consumer: Any, tell: Tell) -> TracedConsumer | TracedClientConsumer:
     """A reader whose receives have spans, in place of a fresh one.
 
     Args:
         consumer: what ``receive`` gave.
         tell: called with what was received and has properties.
     """
-    if isinstance(consumer, ClientConsumer):
-        return TracedClientConsumer(consumer, tell)
     # The object itself: around another one, each message would need a coroutine more.
-    consumer.__class__ = TracedConsumer
-    assert isinstance(consumer, TracedConsumer)
+    consumer.__class__ = TracedClientConsumer if isinstance(consumer, ClientConsumer) else TracedConsumer
     consumer.tell = tell
-    return consumer
-
-
-class TracedClientConsumer:
-    """A consumer of a client, with the same methods.
-
-    Args:
-        inner: the consumer.
-        tell: called with every message that has headers.
-    """
-
-    def __init__(self, inner: ClientConsumer, tell: Tell) -> None:
-        self._inner = inner
-        self._next = inner.__anext__
-        self._tell = tell
-
-    def __repr__(self) -> str:
-        return repr(self._inner)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._inner, name)
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> Message:
-        message: Message = await self._next()
-        if message.has_properties:
-            self._tell(message.queue, [message], 0)
-        return message
-
-    async def get(self, timeout: float | None = None) -> Message:
-        """See ``Consumer.get``."""
-        began_ns = time_ns()
-        message = await self._inner.get(timeout)
-        if message.has_properties:
-            self._tell(message.queue, [message], began_ns)
-        return message
-
-    async def get_many(self, *args: Any, **options: Any) -> Messages:
-        """See ``Consumer.get_many``."""
-        began_ns = time_ns()
-        messages = await self._inner.get_many(*args, **options)
-        if brought := with_properties(messages):
-            self._tell(messages[0].queue, brought, began_ns, len(messages))
-        return messages
-
-    async def __aenter__(self) -> Self:
-        await self._inner.__aenter__()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self._inner.__aexit__(kind, error, trace)
+    there: TracedConsumer | TracedClientConsumer = consumer
+    return there

@@ -117,7 +117,7 @@ async def test_what_may_have_arrived_is_sent_again_only_on_demand(tmp_path: Path
 @pytest.mark.parametrize(("why", "what"), [({}, "sealed"), ({"dead_part": 4_000}, "part of a large message")])
 async def test_what_a_relay_cannot_read_is_not_sent_again(node: triack.Node, why: dict[str, int], what: str) -> None:
     """It stays where it is; named, it is refused."""
-    engine = port_of(node)._engine  # noqa: SLF001 - as a relay writes it
+    engine = port_of(node).engine  # as a relay writes it
     properties = {"dead_reason": "purged", "dead_destination": "b/q", "dead_unread": 1}
     turn = engine.jobs.turn(time.monotonic_ns())
     engine.queues.put_dead_letter(Outgoing(bytes(9), {**properties, **why}), bytes(16), 7, turn)

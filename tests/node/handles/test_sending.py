@@ -471,7 +471,7 @@ async def work(job: Callable[[], Any]) -> Any:
 async def opened(source: Any, content_length: int | None = None) -> tuple[Source, bytes]:
     found = await open_source("q", source, content_length, work)
     try:
-        return found, await found.read_all()
+        return found, await found.read_all("q")
     finally:
         await found.close()
 

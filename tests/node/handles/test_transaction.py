@@ -358,7 +358,7 @@ async def test_what_was_prepared_goes_by_the_stream_that_is_there_then() -> None
             await tx.send_many(to, [b"3", b"4"])
         for to in ("q", f"{b.address}/q"):
             await a.send(to, b"1")
-        await until(lambda: not a._port._engine.outbox.streams)  # noqa: SLF001 - their streams have ended
+        await until(lambda: not a._port.engine.outbox.streams)  # noqa: SLF001 - their streams have ended
         receipts = await tx.commit(until="queued", timeout=WAIT)
         await asyncio.gather(*(receipt.ordered(WAIT) for receipt in receipts))
         for node in (a, b):

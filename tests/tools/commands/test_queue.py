@@ -292,7 +292,7 @@ def test_messages_are_sent_with_priorities_and_counted_by_them(tmp_path: Path, *
 async def test_the_letters_of_a_relay_say_what_they_are(tmp_path: Path) -> None:
     """Their bytes mean nothing to an operator."""
     async with triack.open("r", data=tmp_path, insecure=True, settings=quick()) as node:
-        engine = port_of(node)._engine  # noqa: SLF001 - as a relay writes them
+        engine = port_of(node).engine  # as a relay writes them
         for ordinal, part in enumerate(({}, {"dead_part": 4_000}), 1):
             why = {"dead_reason": "purged", "dead_destination": "b/q", "dead_unread": 1, **part}
             engine.queues.put_dead_letter(Outgoing(bytes(9), why), bytes(16), ordinal, engine.jobs.turn(0))
