@@ -17,40 +17,10 @@ from triack.base.checks import check_most, check_texts, check_timeout
 from triack.base.delivery import Delivery
 from triack.base.errors import ProtocolError
 from triack.base.reasons import DropReason
+from triack.node.control import told
 from triack.node.control.client_messages import name_of
 from triack.node.control.control_frames import Header, cut
 from triack.node.control.intake import Producer
-from triack.node.control.told import (
-    BROWSED,
-    COMMITTED,
-    COUNT,
-    INVITATION,
-    KEY,
-    LENGTHS,
-    MADE,
-    MESSAGE,
-    MESSAGES,
-    NOTHING,
-    PEER,
-    PONG,
-    PROGRESS,
-    RECEIPT,
-    RECEIPTS,
-    RELOADED,
-    REMEMBERED,
-    ROUTES,
-    STATS,
-    STREAMS,
-    TEXTS,
-    WAITS_FOR,
-    WAS_PAUSED,
-    WATCH,
-    Result,
-    describe_every,
-    describe_routes,
-    read_every,
-    read_routes,
-)
 from triack.node.handles.acknowledgements import Every
 from triack.node.handles.consumer import BATCH_MESSAGES, Consumer
 from triack.node.handles.derived import Said, plain_function, signature_of
@@ -134,7 +104,7 @@ def _write_ids(ids: Any, _name: str, _said: Said) -> list[str] | None:
 
 
 def _write_routes(routes: Any, name: str, _said: Said) -> list[dict[str, str]]:
-    return describe_routes(check_routes(name, routes))
+    return told.describe_routes(check_routes(name, routes))
 
 
 def _write_most(most: Any, _name: str, said: Said) -> int:
@@ -176,11 +146,11 @@ _ARGUMENTS: Mapping[Any, Argument] = {
     bool | None: Argument(Kind.TRUTH, nullable=True),
     float: SECONDS,
     float | None: SECONDS,
-    Iterable[Route]: Argument(Kind.OBJECTS, write=_write_routes, read=read_routes),
+    Iterable[Route]: Argument(Kind.OBJECTS, write=_write_routes, read=told.read_routes),
     Iterable[str] | None: Argument(Kind.TEXTS, nullable=True, write=_write_texts),
     Collection[str] | None: Argument(Kind.TEXTS, nullable=True, write=_write_ids),
     Delivery: Argument(Kind.TEXT, False, lambda it, _, said: name_of(said["destination"], it), Delivery.__getitem__),
-    Every: Argument(Kind.OBJECT, True, lambda every, *_: describe_every(every), read_every),
+    Every: Argument(Kind.OBJECT, True, lambda every, *_: told.describe_every(every), told.read_every),
     Unpack[MessageProperties]: Argument(Kind.OBJECT),
 }
 """By the annotation of a parameter."""
@@ -228,7 +198,7 @@ class Verb:
     on: On | None = None
     declared: Callable[..., Any] | None = None
     parameters: tuple[Parameter, ...] = ()
-    result: Result = NOTHING
+    result: told.Result = told.NOTHING
     may_wait: bool | None = None
     repeats: bool = False
     ends: bool = False
@@ -310,7 +280,7 @@ def _argument_of(parameter: Parameter, what: str) -> tuple[str, Argument] | None
 
 def _row(
     declared: Any,
-    result: Result = NOTHING,
+    result: told.Result = told.NOTHING,
     *,
     on: On = On.NODE,
     name: str = "",
@@ -341,7 +311,9 @@ def _row(
     return Verb(name or function.__name__, arguments, on, function, parameters, result, may_wait, repeats, ends)
 
 
-def _transaction_row(declared: Any, result: Result = NOTHING, *, may_wait: bool | None = None, what: str = "") -> Verb:
+def _transaction_row(
+    declared: Any, result: told.Result = told.NOTHING, *, may_wait: bool | None = None, what: str = ""
+) -> Verb:
     """The row of a method of a transaction that is called before its end."""
     return _row(declared, result, on=On.TRANSACTION, name=f"tx_{declared.__name__}", may_wait=may_wait, what=what)
 
@@ -366,9 +338,9 @@ VERBS: Mapping[str, Verb] = {
     verb.name: verb
     for verb in (
         # Sending.
-        _row(Verbs.send, RECEIPT, leave_out=_MINDED_BY_CLIENT),
-        _row(Verbs.send_many, RECEIPTS, leave_out=_MINDED_BY_CLIENT),
-        _row(Verbs.request, MESSAGE),
+        _row(Verbs.send, told.RECEIPT, leave_out=_MINDED_BY_CLIENT),
+        _row(Verbs.send_many, told.RECEIPTS, leave_out=_MINDED_BY_CLIENT),
+        _row(Verbs.request, told.MESSAGE),
         _row(Verbs.flush),
         _row(Verbs.drain, what="drain"),
         _step("wait", receipt=NUMBER, at=NUMBER_OR_NULL, stage=TEXT, timeout=SECONDS),
@@ -384,8 +356,8 @@ VERBS: Mapping[str, Verb] = {
             finished=NUMBER,
         ),
         _row(Producer.take, on=On.PRODUCER),
-        _row(Producer.progress, PROGRESS, on=On.PRODUCER),
-        _row(Producer.forget, WAITS_FOR, on=On.PRODUCER),
+        _row(Producer.progress, told.PROGRESS, on=On.PRODUCER),
+        _row(Producer.forget, told.WAITS_FOR, on=On.PRODUCER),
         # Sending a large message.
         _step("upload", destination=TEXT, delivery=TEXT, size=NUMBER, properties=Argument(Kind.OBJECT)),
         _row(Upload.add, name="upload_part", on=On.UPLOAD),
@@ -393,8 +365,8 @@ VERBS: Mapping[str, Verb] = {
         _row(Upload.give_up, name="upload_give_up", on=On.UPLOAD),
         _step("read_part", origin=TEXT, ordinal=NUMBER, index=NUMBER),
         # Events.
-        _row(Verbs.events, WATCH, repeats=True),
-        _row(Verbs.acknowledgements, WATCH, leave_out=("handler",), repeats=True),
+        _row(Verbs.events, told.WATCH, repeats=True),
+        _row(Verbs.acknowledgements, told.WATCH, leave_out=("handler",), repeats=True),
         _step("told", watch=NUMBER),
         # Receiving.
         _step(
@@ -437,47 +409,47 @@ VERBS: Mapping[str, Verb] = {
         _step("begin", repeats=True, name=TEXT_OR_NULL),
         _transaction_row(Transaction.send, what=_SENDING),
         _transaction_row(Transaction.send_many, what=_SENDING),
-        _transaction_row(Transaction.receive, MESSAGE, may_wait=True, what=_RECEIVING),
-        _transaction_row(Transaction.receive_many, MESSAGES, may_wait=True, what=_RECEIVING),
-        _transaction_row(Transaction.receive_by_id, MESSAGE, may_wait=True, what=_RECEIVING),
-        _transaction_row(Transaction.receive_by_correlation_id, MESSAGE, may_wait=True, what=_RECEIVING),
+        _transaction_row(Transaction.receive, told.MESSAGE, may_wait=True, what=_RECEIVING),
+        _transaction_row(Transaction.receive_many, told.MESSAGES, may_wait=True, what=_RECEIVING),
+        _transaction_row(Transaction.receive_by_id, told.MESSAGE, may_wait=True, what=_RECEIVING),
+        _transaction_row(Transaction.receive_by_correlation_id, told.MESSAGE, may_wait=True, what=_RECEIVING),
         _transaction_row(Transaction.remember),
         _transaction_row(Transaction.expect),
-        _row(Transaction.commit, COMMITTED, on=On.TRANSACTION, ends=True, leave_out=_MINDED_BY_CLIENT),
+        _row(Transaction.commit, told.COMMITTED, on=On.TRANSACTION, ends=True, leave_out=_MINDED_BY_CLIENT),
         _row(Transaction.rollback, on=On.TRANSACTION, ends=True),
         # Peers.
-        _row(Verbs.key, KEY, repeats=True),
+        _row(Verbs.key, told.KEY, repeats=True),
         _row(Verbs.trust, repeats=True),
         _row(Verbs.revoke),
         _step("reread"),
-        _row(Verbs.reload, RELOADED),
+        _row(Verbs.reload, told.RELOADED),
         _step("claim"),
-        _row(Verbs.invite, INVITATION),
-        _row(OpenInvitation.enrolled, PEER, on=On.INVITATION, what="wait for an enrolment"),
+        _row(Verbs.invite, told.INVITATION),
+        _row(OpenInvitation.enrolled, told.PEER, on=On.INVITATION, what="wait for an enrolment"),
         _row(OpenInvitation.withdraw, on=On.INVITATION),
-        _row(Verbs.enrol, PEER, what="enrol"),
+        _row(Verbs.enrol, told.PEER, what="enrol"),
         # Routes.
-        _row(Verbs.routes, ROUTES, repeats=True),
+        _row(Verbs.routes, told.ROUTES, repeats=True),
         _row(Verbs.set_routes, repeats=True),
-        _row(Verbs.explain_route, TEXTS, repeats=True),
-        _row(Verbs.purge_transit, COUNT),
+        _row(Verbs.explain_route, told.TEXTS, repeats=True),
+        _row(Verbs.purge_transit, told.COUNT),
         # Looking and steering.
-        _row(Verbs.ids_of_key, TEXTS, repeats=True),
-        _row(Verbs.create_queue, MADE),
-        _row(Verbs.ping, PONG, repeats=True, what="ping {peer}"),
-        _row(Verbs.stats, STATS, may_wait=False, repeats=True),
-        _row(Verbs.streams, STREAMS, may_wait=False, repeats=True),
-        _row(Verbs.queue_lengths, LENGTHS, may_wait=False, repeats=True),
-        _row(Verbs.recall, REMEMBERED, may_wait=False, repeats=True),
+        _row(Verbs.ids_of_key, told.TEXTS, repeats=True),
+        _row(Verbs.create_queue, told.MADE),
+        _row(Verbs.ping, told.PONG, repeats=True, what="ping {peer}"),
+        _row(Verbs.stats, told.STATS, may_wait=False, repeats=True),
+        _row(Verbs.streams, told.STREAMS, may_wait=False, repeats=True),
+        _row(Verbs.queue_lengths, told.LENGTHS, may_wait=False, repeats=True),
+        _row(Verbs.recall, told.REMEMBERED, may_wait=False, repeats=True),
         _step("browse", may_wait=False, repeats=True, queue=TEXT, after=SIZES),
-        _row(Verbs.requeue, COUNT),
-        _row(Verbs.move, COUNT),
-        _row(Verbs.purge, COUNT),
-        _row(Verbs.release, COUNT),
-        _row(Verbs.peek, BROWSED, may_wait=True, repeats=True, what="peek at {queue}"),
+        _row(Verbs.requeue, told.COUNT),
+        _row(Verbs.move, told.COUNT),
+        _row(Verbs.purge, told.COUNT),
+        _row(Verbs.release, told.COUNT),
+        _row(Verbs.peek, told.BROWSED, may_wait=True, repeats=True, what="peek at {queue}"),
         _row(Verbs.pause),
         _row(Verbs.set_quota, repeats=True),
-        _row(Verbs.resume, WAS_PAUSED),
+        _row(Verbs.resume, told.WAS_PAUSED),
     )
 }
 _ROWS = {verb.declared: verb for verb in VERBS.values() if verb.declared is not None}

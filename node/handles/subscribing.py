@@ -168,7 +168,7 @@ async def _reached(port: EngineHandle, found: RemoteSubscription, what: str, sta
                 await changed.wait()
     except TimeoutError:
         late = f"{what}: no answer from {found.peer} after {ANSWER_S:g} s"
-        why = found.why or port.cause_at(found.peer) or port.cause_of_silence(found.peer)
+        why = found.why or port.cause_at(found.peer)
         raise RequestTimeout(late, cause=why) from None
     finally:
         found.waiters.remove(changed.set)

@@ -763,14 +763,11 @@ class EngineHandle:
         return self.engine.remote, self.engine.jobs.turn(self.clock())
 
     def cause_at(self, peer: str) -> str:
-        """Why messages to a node do not arrive yet, as a sentence; empty when no reason is known."""
-        found = (self.cause_of(it) for it in self.engine.outbox.streams if it.peer == peer and it.busy)
-        return next((cause for cause in found if cause), "")
-
-    def cause_of_silence(self, peer: str) -> str:
-        """Why a node that can be reached has not answered, as far as is known here."""
-        via = next((it.via for it in self.engine.outbox.streams if it.peer == peer and it.busy), None)
-        where = f"{peer} has the request" if via is None else f"the request waits at {via}"
+        """Why a node has not answered, as a sentence, as far as is known here."""
+        busy = [it for it in self.engine.outbox.streams if it.peer == peer and it.busy]
+        if cause := next((cause for cause in map(self.cause_of, busy) if cause), ""):
+            return cause
+        where = f"the request waits at {busy[0].via}" if busy else f"{peer} has the request"
         return f"{where}; triack status there says what waits"
 
     def _check_new(self, queue: str) -> None:
