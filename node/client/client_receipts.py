@@ -9,7 +9,7 @@ from triack.base.errors import ConnectionLost, WaitTimeout
 from triack.base.printable import counted
 from triack.node.control.control_frames import Caller, Header
 from triack.node.handles.receipt import Receipt, Waits
-from triack.node.handles.receipts import Listed
+from triack.node.handles.receipts import Receipts
 from triack.queues.stages import Stage, StageName, as_stage
 
 __all__ = ["ClientReceipt", "ClientReceipts", "when_reached"]
@@ -81,7 +81,7 @@ class ClientReceipt(Receipt):
         self._epoch, self._number, self._at = header["epoch"], header["receipt"], None
 
 
-class ClientReceipts(Waits, Listed[ClientReceipt]):
+class ClientReceipts(Receipts):
     """Messages that the node accepted as a list; see ``Receipts``."""
 
     __slots__ = ("_client", "_headers", "_places")

@@ -377,7 +377,7 @@ class Calls:
         return self._add(On.RECEIPT, given)
 
     def _add(self, on: On, it: Any) -> int:
-        number = self._number()
+        number, self._next = self._next, self._next + 1
         self._kept[on][number] = it
         return number
 
@@ -436,10 +436,6 @@ class Calls:
         for on in (On.TRANSACTION, On.READER, On.WATCH, On.PRODUCER, On.UPLOAD):  # invitations stay open
             for number in list(self._kept[on]):
                 self._let_go(on, number)
-
-    def _number(self) -> int:
-        number, self._next = self._next, self._next + 1
-        return number
 
     # ---- steps: sending
 

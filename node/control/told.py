@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from fractions import Fraction
-from typing import Any, Final, get_args
+from typing import Any, Final, TypeVar, get_args
 
 from triack.base.ack_trigger import AckTrigger
 from triack.base.news import NodeEvent
@@ -52,9 +52,10 @@ __all__ = [
     "read_events",
     "read_every",
     "read_news",
-    "read_peer",
     "read_receipts",
 ]
+
+R = TypeVar("R")
 
 _NEWS: Final[dict[str, Callable[..., NodeEvent]]] = {kind.__name__: kind for kind in get_args(NodeEvent)}
 _SINGLE = "single"
@@ -104,9 +105,14 @@ def describe_news(event: NodeEvent) -> list[Any]:
 
 
 def read_news(said: list[Any]) -> NodeEvent:
-    """The same, read. JSON has no tuples."""
+    """The same, read."""
     kind, fields = said
-    return _NEWS[kind](**{name: tuple(it) if isinstance(it, list) else it for name, it in fields.items()})
+    return _read_record(_NEWS[kind], fields)
+
+
+def _read_record(kind: Callable[..., R], fields: dict[str, Any]) -> R:
+    """JSON has no tuples."""
+    return kind(**{name: tuple(it) if isinstance(it, list) else it for name, it in fields.items()})
 
 
 def describe_receipts(receipts: Iterable[Receipt]) -> list[list[Any]]:
@@ -164,15 +170,18 @@ class Result:
     read: Callable[[Header, bytes], Any] = _unread
 
 
-def read_peer(header: Header, _content: bytes) -> EnrolledPeer:
-    """A peer that has enrolled by a code, from an answer."""
-    peer = header["peer"]
-    return EnrolledPeer(peer["name"], peer["key"], tuple(peer["addresses"]))
+def _record(name: str, kind: Callable[..., Any]) -> Result:
+    """A dataclass."""
+    return Result(
+        lambda it, _keep: ({name: asdict(it)}, b""), lambda header, _content: _read_record(kind, header[name])
+    )
 
 
-def read_reloaded(header: Header, _content: bytes) -> Reloaded:
-    """What a file that was read again has changed, from an answer."""
-    return Reloaded(**{name: tuple(keys) for name, keys in header["reloaded"].items()})
+def _json(describe: Callable[[Any], Any], read: Callable[[Any], Any]) -> Result:
+    """What may be longer than a header."""
+    return Result(
+        lambda it, _keep: ({}, json.dumps(describe(it)).encode()), lambda _header, content: read(json.loads(content))
+    )
 
 
 NOTHING = Result(lambda _it, _keep: ({}, b""), lambda _header, _content: None)
@@ -183,25 +192,17 @@ BROWSED = Result(
 COUNT = Result(lambda count, _keep: ({"count": count}, b""), lambda header, _content: int(header["count"]))
 WAS_PAUSED = Result(lambda it, _keep: ({"was_paused": it}, b""), lambda header, _content: bool(header["was_paused"]))
 MADE = Result(lambda made, _keep: ({"made": made}, b""), lambda header, _content: bool(header["made"]))
-PONG = Result(lambda pong, _keep: ({"pong": asdict(pong)}, b""), lambda header, _content: PingAnswer(**header["pong"]))
+PONG = _record("pong", PingAnswer)
 KEY = Result(lambda key, _keep: ({"key": key}, b""), lambda header, _content: str(header["key"]))
-PEER = Result(lambda peer, _keep: ({"peer": asdict(peer)}, b""), read_peer)
-RELOADED = Result(lambda it, _keep: ({"reloaded": asdict(it)}, b""), read_reloaded)
+PEER = _record("peer", EnrolledPeer)
+RELOADED = _record("reloaded", Reloaded)
 REMEMBERED = Result(
     lambda value, _keep: ({"known": value is not None}, value or b""),
     lambda header, content: content if header["known"] else None,
 )
-LENGTHS = Result(
-    lambda lengths, _keep: ({}, json.dumps(lengths).encode()), lambda _header, content: dict(json.loads(content))
-)
-STATS = Result(
-    lambda stats, _keep: ({}, json.dumps(describe_stats(stats)).encode()),
-    lambda _header, content: read_stats(json.loads(content)),
-)
-STREAMS = Result(
-    lambda streams, _keep: ({}, json.dumps(describe_streams(streams)).encode()),
-    lambda _header, content: read_streams(json.loads(content)),
-)
+LENGTHS = _json(dict, dict)
+STATS = _json(describe_stats, read_stats)
+STREAMS = _json(describe_streams, read_streams)
 MESSAGE = Result(lambda message, _keep: content_of(message))
 MESSAGES = Result(lambda messages, _keep: contents_of(messages))
 RECEIPT = Result(lambda it, keep: ({"receipt": keep(it), "id": it.id, "number": it.number}, b""))

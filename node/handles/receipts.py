@@ -13,7 +13,7 @@ from triack.node.shell.engine_handle import EngineHandle
 from triack.queues.stages import Stage, StageName
 from triack.queues.streams.outgoing_stream import OutgoingStream, Row
 
-__all__ = ["KeyedReceipts", "Listed", "Receipts"]
+__all__ = ["KeyedReceipts", "Listed", "NodeReceipts", "Receipts"]
 
 R = TypeVar("R")
 
@@ -43,6 +43,12 @@ class Receipts(Waits, Listed[Receipt]):
 
     It is also a sequence of receipts, one for each message, made on access: ``receipts[3].id``.
     """
+
+    __slots__ = ()
+
+
+class NodeReceipts(Receipts):
+    """The receipts of messages that a node of this process accepted."""
 
     __slots__ = ("_count", "_outgoing", "_port", "_rows")
 
@@ -101,7 +107,7 @@ class Receipts(Waits, Listed[Receipt]):
             await self._of(row, at - row.ticket).reached(stage)
 
 
-class KeyedReceipts(Receipts):
+class KeyedReceipts(NodeReceipts):
     """The receipts of a list that was sent with keys: some of its messages may have been accepted long before."""
 
     __slots__ = ("_receipts",)

@@ -1,20 +1,19 @@
-"""Sending many messages at once: a list in, a list of receipts out. And one message to many destinations."""
+"""Sending many messages at once: a list in, a list of receipts out."""
 
 from collections.abc import Iterable
-from typing import Any, Unpack
+from typing import Unpack
 
-from triack.base.checks import check_texts
 from triack.base.delivery import Delivery
-from triack.base.errors import TriackError, UsageError
+from triack.base.errors import TriackError
 from triack.base.printable import counted
 from triack.node.handles.receipt import Receipt, accept, stage_to_wait_for
-from triack.node.handles.receipts import KeyedReceipts, Receipts
+from triack.node.handles.receipts import KeyedReceipts, NodeReceipts, Receipts
 from triack.node.shell.engine_handle import EngineHandle, OnPort, PreparedList
 from triack.node.shell.outgoing_message import MessageProperties
 from triack.queues.stages import Stage, StageName
 from triack.queues.streams.outgoing_stream import Row
 
-__all__ = ["Sending", "send_to_each"]
+__all__ = ["Sending"]
 
 
 class Sending(OnPort):
@@ -87,7 +86,7 @@ async def _accept_rows(port: EngineHandle, prepared: PreparedList, accepted: lis
         accepted.append(sum(row.messages for row in new))
         at += accepted[-1]
         rows += new
-    return Receipts(port, prepared.outgoing, rows)
+    return NodeReceipts(port, prepared.outgoing, rows)
 
 
 async def _accept_keyed(port: EngineHandle, prepared: PreparedList, accepted: list[int]) -> Receipts:
@@ -99,23 +98,3 @@ async def _accept_keyed(port: EngineHandle, prepared: PreparedList, accepted: li
         receipts.append(accept(port, one))
         accepted.append(1)
     return KeyedReceipts(port, prepared.outgoing, receipts)
-
-
-async def send_to_each(
-    transaction: Any,
-    destinations: Iterable[str],
-    body: bytes,
-    delivery: Delivery,
-    until: Stage | StageName | None,
-    timeout: float | None,
-    properties: MessageProperties,
-) -> list[Any]:
-    """Send to all destinations with a new transaction, of a node or of a client; see ``Node.send_to``."""
-    named = check_texts("send to several destinations", destinations)
-    if not named:
-        raise UsageError("send to several destinations: there is none in the list")
-    async with transaction:
-        for destination in named:
-            await transaction.send(destination, body, delivery=delivery, **properties)
-        receipts: list[Any] = await transaction.commit(until=until, timeout=timeout)
-    return receipts

@@ -25,7 +25,7 @@ from triack.node.handles.message import (
     way_back,
 )
 from triack.node.handles.receipt import Receipt, Waits, accept, check_bounded, check_stage
-from triack.node.handles.receipts import Receipts
+from triack.node.handles.receipts import NodeReceipts
 from triack.node.handles.streaming import BodySource, Upload, aside, open_source, send_all
 from triack.node.handles.taken import Taken
 from triack.node.shell.cancellation import is_failure
@@ -460,7 +460,7 @@ class Transaction:
                 receipts += [accept(port, one) for one in prepared.singly()]
             elif isinstance(prepared, PreparedList):
                 rows = port.accept_all(prepared)  # into the current stream
-                receipts += Receipts(port, prepared.outgoing, rows)
+                receipts += NodeReceipts(port, prepared.outgoing, rows)
             else:
                 receipts.append(accept(port, prepared))
         for mailbox, run, drawn in self._taken.take_all():

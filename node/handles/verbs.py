@@ -20,7 +20,7 @@ from triack.node.handles.receipt import Receipt, accept, stage_to_wait_for
 from triack.node.handles.reloading import Reloading
 from triack.node.handles.requesting import Requesting
 from triack.node.handles.routing import Routing
-from triack.node.handles.send_many import Sending, send_to_each
+from triack.node.handles.send_many import Sending
 from triack.node.handles.streaming import StreamSending
 from triack.node.handles.subscribing import Subscribing
 from triack.node.handles.transaction import Transaction
@@ -96,7 +96,14 @@ class CommonVerbs(Handling, Trusting, Routing, QueueAdmin):
                 open until the next start.
             WaitTimeout, DeliveryFailed, RollbackDetected: from ``until``, see ``Receipt``; all were accepted.
         """
-        return await send_to_each(self.transaction(), destinations, body, delivery, until, timeout, properties)
+        named = check_texts("send to several destinations", destinations)
+        if not named:
+            raise UsageError("send to several destinations: there is none in the list")
+        async with self.transaction() as transaction:
+            for destination in named:
+                await transaction.send(destination, body, delivery=delivery, **properties)
+            receipts: list[Receipt] = await transaction.commit(until=until, timeout=timeout)
+        return receipts
 
     async def publish(
         self,

@@ -147,6 +147,7 @@ class EngineHandle:
         self.name = name
         self.engine = engine
         self.mailboxes = engine.queues.mailboxes
+        self._outbox = engine.outbox
         self.current = engine.current
         self.name_of = engine.name_of
         self.in_hand = engine.in_hand
@@ -215,7 +216,7 @@ class EngineHandle:
 
     def _check_seal(self, destination: str, target: Target, *, seal: bool) -> None:
         """Raises UsageError if messages are to be sealed for a destination, and nothing can be."""
-        sealing = self.engine.outbox.sealing
+        sealing = self._outbox.sealing
         if isinstance(target, RemoteQueue) and (seal or sealing.is_wanted(target.peer)):
             missing = sealing.missing(target.peer, self.engine.routes.way_of(target.peer))
             if missing:
@@ -248,7 +249,7 @@ class EngineHandle:
 
     def knows(self, peer: str) -> bool:
         """Whether a peer has that name or address here, or had it when messages were sent there."""
-        return self._access.knows(peer) or any(it.peer == peer for it in self.engine.outbox.streams)
+        return self._access.knows(peer) or any(it.peer == peer for it in self._outbox.streams)
 
     def handle_directory_changed(self) -> None:
         """The node's peers have changed."""
@@ -348,7 +349,7 @@ class EngineHandle:
         check_size(destination, body)
         size_bytes = len(body) + MESSAGE_OVERHEAD_BYTES
         message: bytes | Outgoing = body
-        life_s = self.engine.outbox.life_s(outgoing)
+        life_s = self._outbox.life_s(outgoing)
         if properties or life_s is not None:
             message = with_properties(destination, body, properties, self.wall_ms(), self.name, life_s)
             if message.key:
@@ -394,16 +395,16 @@ class EngineHandle:
         if outgoing is None or not self._life.is_alive or type(body) is not bytes or len(body) > AT_HAND_BYTES_MAX:
             return None
         message: bytes | Outgoing = body
-        life_s = self.engine.outbox.life_s(outgoing)
+        life_s = self._outbox.life_s(outgoing)
         if properties or life_s is not None:
             message = with_properties(destination, body, properties, self.wall_ms(), self.name, life_s)
-            wishes, asking = message.properties or {}, self.engine.outbox.copies.asking
+            wishes, asking = message.properties or {}, self._outbox.copies.asking
             if message.key or ADMIN in wishes or (JOURNAL in wishes and outgoing not in asking):
                 return None
         if outgoing.of_topic:
             message = published(destination, message)
         coming, coming_bytes = before
-        if outgoing.life is not StreamState.LIVE or self.engine.outbox.room_bytes(outgoing, coming) <= coming_bytes:
+        if outgoing.life is not StreamState.LIVE or self._outbox.room_bytes(outgoing, coming) <= coming_bytes:
             return None
         if self.engine.publish_windows.left(outgoing, coming) <= 0:
             return None
@@ -437,7 +438,7 @@ class EngineHandle:
         check_size(destination, max(checked, key=len, default=b""))
         self.check_taken(destination, outgoing)
         named = None if keys is None else self._check_keys(destination, outgoing, keys, len(checked))
-        life_s = self.engine.outbox.life_s(outgoing)
+        life_s = self._outbox.life_s(outgoing)
         if not properties and life_s is None:
             shared = published(destination, b"") if outgoing.of_topic else None
             return PreparedList(destination, outgoing, checked, shared, named)
@@ -456,7 +457,7 @@ class EngineHandle:
         if request is not None:
             self.mailbox(request.queue)
         if JOURNAL in properties:
-            self.engine.outbox.copies.asking[outgoing] = None
+            self._outbox.copies.asking[outgoing] = None
 
     def _check_keys(self, destination: str, outgoing: OutgoingStream, keys: Iterable[str], count: int) -> list[str]:
         """The keys of a list. Raises UsageError, or TooManyKeys when there is no room for the new ones of them."""
@@ -466,7 +467,7 @@ class EngineHandle:
         check_keepable(destination, outgoing)
         now_ms = self.wall_ms()
         self._check_room_for_keys(
-            destination, sum(self.engine.outbox.keys.find(outgoing, key, now_ms) is None for key in set(named))
+            destination, sum(self._outbox.keys.find(outgoing, key, now_ms) is None for key in set(named))
         )
         return named
 
@@ -475,7 +476,7 @@ class EngineHandle:
         outgoing, message, _ = prepared
         if isinstance(message, bytes) or not message.key:
             return False
-        return self.engine.outbox.keys.find(outgoing, message.key, self.wall_ms()) is not None
+        return self._outbox.keys.find(outgoing, message.key, self.wall_ms()) is not None
 
     def check_taken(self, destination: str, outgoing: OutgoingStream) -> None:
         """Raises NoRoom, QueueFull when nothing more is accepted."""
@@ -488,7 +489,7 @@ class EngineHandle:
             raise QueueFull(f"send to {destination}: queue {outgoing.queue} has reached its quota and refuses more")
 
     def _check_room_for_keys(self, destination: str, count: int) -> None:
-        wait_ms = self.engine.outbox.keys.full_for_ms(self.wall_ms(), count) if count else 0
+        wait_ms = self._outbox.keys.full_for_ms(self.wall_ms(), count) if count else 0
         if wait_ms:
             eldest = "the eldest is" if count == 1 else f"the {count:,} eldest are"
             raise TooManyKeys(
@@ -505,7 +506,7 @@ class EngineHandle:
         return self._has_room(prepared[0]) or self._is_accepted(prepared)
 
     def _has_room(self, outgoing: OutgoingStream) -> bool:
-        return self.engine.outbox.room_bytes(outgoing) > 0 and self.engine.publish_windows.left(outgoing) > 0
+        return self._outbox.room_bytes(outgoing) > 0 and self.engine.publish_windows.left(outgoing) > 0
 
     def note_refused(self, outgoing: OutgoingStream) -> None:
         """A sender was told that it would have to wait: an event says when it need not."""
@@ -547,7 +548,7 @@ class EngineHandle:
 
     def seals_for(self, peer: str) -> bool:
         """Whether all messages for a peer leave sealed."""
-        return bool(peer) and self.engine.outbox.sealing.is_wanted(peer)
+        return bool(peer) and self._outbox.sealing.is_wanted(peer)
 
     def body_lock(self, destination: str) -> asyncio.Lock:
         """Held while a large message is sent to a destination: the parts of each come after those of the one before."""
@@ -599,7 +600,7 @@ class EngineHandle:
         # A handler may send one more than there is room for, see ``_wait_room``.
         most = max(1, min(TURN_MESSAGES, self.engine.publish_windows.left(prepared.outgoing)))
         bodies = prepared.bodies[at : at + most]
-        room_bytes = self.engine.outbox.room_bytes(prepared.outgoing)
+        room_bytes = self._outbox.room_bytes(prepared.outgoing)
         size_bytes = sum(map(len, bodies)) + MESSAGE_OVERHEAD_BYTES * len(bodies)
         while len(bodies) > 1 and size_bytes - len(bodies[-1]) - MESSAGE_OVERHEAD_BYTES >= room_bytes:
             size_bytes -= len(bodies.pop()) + MESSAGE_OVERHEAD_BYTES
@@ -632,7 +633,7 @@ class EngineHandle:
     def accepted_with_key(self, ordinal: int) -> Accepted | None:
         """The message of this node with that ordinal, if it was accepted with a key that still counts."""
         self.check_alive()
-        return self.engine.outbox.keys.of_ordinal(ordinal, self.wall_ms())
+        return self._outbox.keys.of_ordinal(ordinal, self.wall_ms())
 
     def unfinished_before(self, outgoing: OutgoingStream, number: int) -> bool:
         """Whether packets with lower numbers are still to be acknowledged."""
@@ -647,13 +648,13 @@ class EngineHandle:
 
     def waits_for(self, outgoing: OutgoingStream) -> str:
         """Why the messages to a queue do not arrive yet, as in stats; empty when no reason is known."""
-        link = self.engine.outbox.links.get(outgoing.via)
+        link = self._outbox.links.get(outgoing.via)
         missing = None if link is None else self.engine.handshakes.waits_for(link)
-        return missing or self.engine.outbox.holds.of(outgoing) or ""
+        return missing or self._outbox.holds.of(outgoing) or ""
 
     def cause_of(self, outgoing: OutgoingStream) -> str:
         """The same as a sentence, with the address and what the system said last; empty when no reason is known."""
-        link = self.engine.outbox.links.get(outgoing.via)
+        link = self._outbox.links.get(outgoing.via)
         if link is None:
             return ""
         match self._missing(link):
@@ -668,7 +669,7 @@ class EngineHandle:
                 return f"nobody answers at {link.dialer.address or link.peer}" if unheard else link.silent
             case WaitsFor.RESTART:
                 return str(link.suspended)
-        hold = self.engine.outbox.holds.of(outgoing)
+        hold = self._outbox.holds.of(outgoing)
         return "" if hold is None else f"{link.peer} has no room: {hold}"
 
     def _missing(self, link: Link) -> WaitsFor | None:
@@ -719,13 +720,13 @@ class EngineHandle:
             left = count_by(left_behind(self.engine, stored=True) + left_behind(self.engine, stored=False))
             late = f"still {left} on the way from node {self.name} after {timeout} s"
             raise WaitTimeout(late, cause=self._causes()) from None
-        suspended = next((outgoing.stages.suspended for outgoing in self.engine.outbox.streams if outgoing.busy), None)
+        suspended = next((outgoing.stages.suspended for outgoing in self._outbox.streams if outgoing.busy), None)
         if suspended is not None:
             raise type(suspended)(str(suspended), peer=suspended.peer, rolled_back=suspended.rolled_back)
 
     def _causes(self) -> str:
         """What keeps messages from their destinations, each cause once."""
-        found = (self.cause_of(outgoing) for outgoing in self.engine.outbox.streams if outgoing.busy)
+        found = (self.cause_of(outgoing) for outgoing in self._outbox.streams if outgoing.busy)
         return "; ".join(dict.fromkeys(cause for cause in found if cause))
 
     # ---- receiving
@@ -764,7 +765,7 @@ class EngineHandle:
 
     def cause_at(self, peer: str) -> str:
         """Why a node has not answered, as a sentence, as far as is known here."""
-        busy = [it for it in self.engine.outbox.streams if it.peer == peer and it.busy]
+        busy = [it for it in self._outbox.streams if it.peer == peer and it.busy]
         if cause := next((cause for cause in map(self.cause_of, busy) if cause), ""):
             return cause
         where = f"the request waits at {busy[0].via}" if busy else f"{peer} has the request"
@@ -898,7 +899,7 @@ class EngineHandle:
         target = self.check_way(f"{peer}/ping", Delivery.EXPRESS)
         if not isinstance(target, RemoteQueue):
             raise UsageError(f"ping {peer}: that is this node")
-        link, now_ns = self.engine.outbox.links[self.engine.routes.way_of(target.peer).via], self.clock()
+        link, now_ns = self._outbox.links[self.engine.routes.way_of(target.peer).via], self.clock()
         if link.suspended is not None:
             raise type(link.suspended)(
                 str(link.suspended), peer=link.suspended.peer, rolled_back=link.suspended.rolled_back
@@ -926,7 +927,7 @@ class EngineHandle:
             return f"node {self.name} closes"
         if self.engine.inbox.admission.store_low:
             return f"the disk of node {self.name} has less room than its reserve"
-        down = [peer for peer in links if (link := self.engine.outbox.links.get(peer)) is None or _is_down(link)]
+        down = [peer for peer in links if (link := self._outbox.links.get(peer)) is None or _is_down(link)]
         return f"no session with {', '.join(down)}" if down else None
 
     async def close(self, timeout_ns: int) -> None:
@@ -945,7 +946,7 @@ class EngineHandle:
         """Tell every waiting call that the node has ended."""
         # A call that asked for a commit after the last one was begun gets this error instead.
         self.engine.stop(NodeClosed(f"node {self.name} was closed"), self.clock())
-        for outgoing in self.engine.outbox.streams:
+        for outgoing in self._outbox.streams:
             outgoing.stages.fail_all("node closed")
         for mailbox in (*self.mailboxes.values(), *self.engine.topics.subscriptions.values()):
             mailbox.interrupt()

@@ -2,7 +2,6 @@
 
 from typing import TypeVar
 
-from triack.node.client.client_receipts import ClientReceipts
 from triack.node.handles.derived import waited
 from triack.node.handles.receipt import Receipt, Waits
 from triack.node.handles.receipts import Listed, Receipts
@@ -38,7 +37,7 @@ class SyncReceipt(_SyncWaits[Receipt]):
         return self._inner.number
 
 
-class SyncReceipts(_SyncWaits[Receipts | ClientReceipts], Listed[SyncReceipt]):
+class SyncReceipts(_SyncWaits[Receipts], Listed[SyncReceipt]):
     """A handle on how far a list of messages has come, and on each of them; see ``Receipts``."""
 
     def __len__(self) -> int:
