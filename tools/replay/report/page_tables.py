@@ -97,14 +97,6 @@ _FLOW: Final = (
     Column("lost", "lost", "count"),
     Column("waits_ns", "oldest waits for", "ns"),
 )
-_READING: Final = (
-    Column("settled", "readers are done with", "count"),
-    Column("waits", "wait for readers", "count"),
-    Column("discarded", "dropped", "count"),
-)
-"""Of a subscription."""
-_OF_READER: Final = {"settled": "settled", "waits": "pending", "discarded": "discarded"}
-"""Where ``Timeline.readers`` has them."""
 _HANDS: Final = {"handed": "handed", "handed again": "again"}
 """Words of ``Timeline.hands`` and ``Timeline.queues``, and their columns."""
 _LEFT: Final = {"expired": "expired_there", "purged": "taken_out"}
@@ -115,9 +107,6 @@ _OPTIONAL: Final = (
     "what",
     "topic",
     "priority",
-    "settled",
-    "waits",
-    "discarded",
     "unqueued",
     "at_relays",
     "acknowledged",
@@ -131,6 +120,7 @@ _OPTIONAL: Final = (
     "expired_there",
     "taken_out",
     "expired",
+    "discarded",
     "gone",
 )
 """Columns that are left out where they are empty."""
@@ -151,6 +141,7 @@ def tables_of(verdict: Verdict, timeline: Timeline, sessions: list[Session], out
     streams = _streams(timeline)
     tables = [
         _queues(verdict, timeline, streams),
+        _priorities(timeline, streams),
         _queues(verdict, timeline, streams, of_system=True),
         _dead(streams),
         _readers(timeline),
@@ -158,6 +149,7 @@ def tables_of(verdict: Verdict, timeline: Timeline, sessions: list[Session], out
         _stream_table(verdict, streams, of_system=True),
         _latency(verdict, streams),
         _outage_table(timeline, outages),
+        _outage_table(timeline, outages, short=True),
         _ways(timeline),
         _links(verdict, timeline),
         _pairs(verdict, timeline, sessions),
@@ -260,49 +252,46 @@ _ADDS_UP: Final = (
     " are delivered, pending, dead, purged, express ones that were not kept, or lost. A dead or purged message may be"
     " delivered, too, where its acknowledgement came too late: it is counted in both columns, and once more in its own."
     " What is moved, or sent again from the dead letters, is sent anew. Delivered messages that nobody read may have"
-    " expired there, in their queue, or may have been taken out of it by hand: purged, or moved."
+    " expired there, in their queue, or may have been taken out of it by hand. A topic's messages count once here,"
+    " however many subscriptions get them."
+)
+
+
+_QUEUE: Final = (
+    Column("destination", "node"),
+    Column("queue", "queue"),
+    Column("topic", "of the topic"),
+    Column("priority", "priority", "number"),
+    *_FLOW,
+    Column("handed", "handed out", "count"),
+    Column("again", "handed out again", "count"),
+    Column("expired_there", "expired there", "count"),
+    Column("taken_out", "taken out by hand", "count"),
 )
 
 
 def _queues(verdict: Verdict, timeline: Timeline, streams: list[Row], *, of_system: bool = False) -> Table:
-    columns = (
-        Column("destination", "node"),
-        Column("queue", "queue"),
-        Column("topic", "of the topic"),
-        Column("priority", "priority", "number"),
-        *_FLOW,
-        Column("handed", "handed out", "count"),
-        Column("again", "handed out again", "count"),
-        Column("expired_there", "expired there", "count"),
-        Column("taken_out", "taken out by hand", "count"),
-        *_READING,
-    )
     mine = [row for row in streams if is_system(row["queue"]) is of_system]
-    rows = [row for row in _queue_rows(timeline, streams, columns) if is_system(row["queue"]) is of_system]
-    rows += [] if of_system else _subscription_rows(timeline, columns)
-    rows.sort(key=_place)
-    sums = {"destination": "all", **_sums(rows, columns)} if rows or not of_system else {}
+    rows = [row for row in _queue_rows(timeline, streams) if is_system(row["queue"]) is of_system]
+    sums = {"destination": "all", **_sums(rows, _QUEUE)} if rows or not of_system else {}
     if of_system:
         note = "Queues of the system itself, such as dead letters, journals, replies, and subscriptions at other nodes."
-        return Table("system", "System queues", columns, rows, note, sums, _flow_says(verdict.system, sums, mine))
-    note = _ADDS_UP
-    if any(row["priority"] is not None for row in rows):
-        note += " A queue whose messages had several priorities has a row for each."
-    if timeline.readers or timeline.hands:
-        note += (
-            " A subscription is a queue of its topic's node. Messages of the topic are sent and delivered once, however"
-            " many subscriptions get them. So these have counts of their own: what was handed out, what readers are"
-            " done with, what waits for them, and what was dropped."
-        )
-    return Table("queues", "Queues", columns, rows, note, sums, _flow_says(verdict, sums, mine))
+        return Table("system", "System queues", _QUEUE, rows, note, sums, _flow_says(verdict.system, sums, mine))
+    return Table("queues", "Queues", _QUEUE, rows, _ADDS_UP, sums, _flow_says(verdict, sums, mine))
+
+
+def _priorities(timeline: Timeline, streams: list[Row]) -> Table:
+    note = "Queues whose messages had several priorities, with a row for each of them."
+    rows = [row for row in _queue_rows(timeline, streams, by_priority=True) if not is_system(row["queue"])]
+    return Table("priorities", "Queues by priority", _QUEUE, rows, note)
 
 
 def _dead(streams: list[Row]) -> Table:
     columns = (
+        Column("reason", "reason"),
         Column("destination", "node"),
         Column("queue", "queue"),
         Column("origin", "from"),
-        Column("reason", "reason"),
         Column("messages", "messages", "count"),
     )
     rows: list[Row] = []
@@ -312,30 +301,33 @@ def _dead(streams: list[Row]) -> Table:
             dead.update({**row["dead_by_reason"], PURGED: row["purged"]})
         names = {"destination": node, "queue": queue, "origin": origin}
         rows += [{**names, "reason": reason, "messages": count} for reason, count in sorted(dead.items()) if count]
-    rows.sort(key=lambda row: -row["messages"])
-    sums = {"destination": "all", **_sums(rows, columns)} if rows else {}
+    rows.sort(key=lambda row: (row["reason"], -row["messages"]))
+    sums = {"reason": "all", **_sums(rows, columns)} if rows else {}
     note = (
         f"Messages that were given up on their way, by the reasons of their origin. Those of {AT_RELAY} were given up"
-        " by a relay, which has the reason. Each is a dead letter there, if its sender wanted one."
+        " by a relay, which has the reason. Each is a dead letter there, if its sender wanted one. In the"
+        " tables of triack log tables, the rows of commits that are removed name each of them."
     )
     return Table("dead", "Dead and purged", columns, rows, note, sums)
 
 
-def _queue_rows(timeline: Timeline, streams: Iterable[Row], columns: Iterable[Column]) -> Iterator[Row]:
-    """Yield a row for each queue, or for each priority of a queue in which there were several."""
+def _queue_rows(timeline: Timeline, streams: Iterable[Row], *, by_priority: bool = False) -> list[Row]:
+    """Return a row for each queue; or for each priority of those in which there were several, high ones first."""
     parts: defaultdict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in streams:
         parts[(row["destination"], row["queue"])].append(row)
     for place, counts in timeline.queues.items():
         parts[place] += _handed(counts)
-    for (node, queue), some in parts.items():
-        by_priority = _grouped(some, "priority")
-        if len(by_priority.keys() - {(None,)}) < 2:  # noqa: PLR2004 - several
-            by_priority = {(None,): some}
+    rows = []
+    for (node, queue), some in sorted(parts.items()):
+        groups = _grouped(some, "priority") if by_priority else {(None,): some} if some else {}
+        if by_priority and len(groups.keys() - {(None,)}) < 2:  # noqa: PLR2004 - several
+            continue
         topic = queue.removeprefix(_TOPIC) if queue.startswith(_TOPIC) else ""
-        for (priority,), mine in by_priority.items() if some else ():
+        for (priority,), mine in sorted(groups.items(), key=lambda it: -1 if it[0][0] is None else -it[0][0]):
             names = {"destination": node, "queue": queue, "topic": topic, "priority": priority}
-            yield {**names, **_sums(mine, columns), **dict.fromkeys(_OF_READER)}
+            rows.append({**names, **_sums(mine, _QUEUE)})
+    return rows
 
 
 def _handed(counts: Mapping[str, int]) -> Iterator[Row]:
@@ -348,63 +340,39 @@ def _handed(counts: Mapping[str, int]) -> Iterator[Row]:
             yield {"priority": None, _LEFT[what]: count}
 
 
-def _subscription_rows(timeline: Timeline, columns: Iterable[Column]) -> Iterator[Row]:
-    """Yield a row for each subscription to a topic of a node whose log is there."""
-    parts: defaultdict[tuple[str, str, str], list[Row]] = defaultdict(list)
-    for (*names, _), counts in timeline.readers.items():
-        parts[(names[0], names[1], names[2])].append({it.name: counts.get(_OF_READER[it.name], 0) for it in _READING})
-    for key, counts in timeline.hands.items():
-        parts[key].append({name: counts.get(what, 0) for what, name in _HANDS.items()})
-    own = [column for column in columns if column.name in (*_HANDS.values(), *_OF_READER)]
-    for (node, topic, subscription), some in parts.items():
-        yield {
-            **dict.fromkeys(column.name for column in columns),
-            "destination": node,
-            "queue": subscription,
-            "topic": topic,
-            **_sums(some, own),
-        }
-
-
-def _place(row: Row) -> tuple[Any, ...]:
-    """Where a row of a queue stands: subscriptions behind the queue of their topic, and high priorities first."""
-    queue = f"{_TOPIC}{row['topic']}" if row["topic"] else row["queue"]
-    priority = row["priority"] if row["priority"] is not None else -1
-    return row["destination"], queue, row["sent"] is None, row["queue"], -priority
-
-
-_ACCOUNT_OF_READER: Final = (
+_READING: Final = (
     Column("given", "given", "count"),
-    Column("settled", "readers are done with", "count"),
-    Column("expired", "of these expired", "count"),
-    Column("pending", "wait for readers", "count"),
+    Column("read", "read", "count"),
+    Column("expired", "expired", "count"),
+    Column("taken_out", "taken out by hand", "count"),
+    Column("pending", "wait", "count"),
     Column("discarded", "dropped", "count"),
     Column("gone", "gone with its process", "count"),
-    Column("delivered", "handed out", "count"),
+    Column("handed", "handed out", "count"),
+    Column("again", "handed out again", "count"),
 )
 
 
 def _readers(timeline: Timeline) -> Table:
-    columns = (
-        Column("node", "node"),
-        Column("topic", "topic"),
-        Column("subscription", "subscription"),
-        Column("pattern", "pattern"),
-        *_ACCOUNT_OF_READER,
-    )
-    rows: list[Row] = [
-        dict(zip(("node", "topic", "subscription", "pattern"), names, strict=True))
-        | {it.name: counts.get(it.name, 0) for it in _ACCOUNT_OF_READER}
-        for names, counts in sorted(timeline.readers.items())
-    ]
+    names = ("node", "topic", "subscription", "pattern")
+    columns = (*(Column(name, name) for name in names), *_READING)
+    rows = []
+    for key, counts in sorted(timeline.readers.items()):
+        told = Counter(counts)
+        done = told["settled"] - told["expired"]
+        read = min(done, told["delivered"])
+        again = timeline.hands.get(key[:3], {}).get("handed again", 0)
+        mine = {"read": read, "taken_out": done - read, "handed": told["delivered"], "again": again}
+        rows.append(dict(zip(names, key, strict=True)) | {it.name: told[it.name] for it in _READING} | mine)
     note = (
-        "Messages of topics, each once for each subscription that was to get it. Those that were given to it are done"
-        " with, wait at the end of the log, were dropped, or are gone: express ones with their process, and all with"
-        " the end of a subscription that is not durable. Done with are those that were read, those that expired, and"
-        " those that somebody took out by hand; only the first were surely handed out."
+        "Messages of topics, each once for each subscription that was to get it. All that were given to it were read,"
+        " have expired, were taken out by hand, wait at the end of the log, were dropped, or are gone: express ones"
+        " with their process, and all with the end of a subscription that is not durable. Handed out are those that"
+        " were read, and those that a reader has not finished."
     )
     sums = {"node": "all", **_sums(rows, columns)} if rows else {}
-    return Table("readers", "Subscriptions", columns, rows, note, sums)
+    says = "Each row adds up, and so do the sums: what was given is all that follows up to what was handed out."
+    return Table("readers", "Subscriptions", columns, rows, note, sums, says if rows else "")
 
 
 def _stream_table(verdict: Verdict, streams: list[Row], *, of_system: bool = False) -> Table:
@@ -418,7 +386,7 @@ def _stream_table(verdict: Verdict, streams: list[Row], *, of_system: bool = Fal
     )
     mine = [row for row in streams if is_system(row["queue"]) is of_system]
     first = sorted(mine, key=lambda row: (-row["lost"], -row["pending"], -row["dead"]))
-    rows = [{name: value for name, value in row.items() if name not in ("delays", "longest_ns")} for row in first]
+    rows = [{name: value for name, value in row.items() if name != "delays"} for row in first]
     sums = {"origin": "all", **_sums(mine, columns)} if rows or not of_system else {}
     name, title = ("system_streams", "Streams to system queues") if of_system else ("streams", "Streams")
     note = "One row for each stream: first those with messages that are lost, wait or are dead."
@@ -492,7 +460,11 @@ def _joined(streams: Iterable[Row]) -> Row:
     return delays_of(delays, longest_ns)
 
 
-def _outage_table(timeline: Timeline, outages: list[Outage]) -> Table:
+SHORT_NS: Final = 1_000_000_000
+"""Outages below a second are folded: a process that stands still for some milliseconds is no news."""
+
+
+def _outage_table(timeline: Timeline, outages: list[Outage], *, short: bool = False) -> Table:
     columns = (
         Column("who", "what was away, or waited", ids="ids"),
         Column("what", "what waited"),
@@ -503,7 +475,7 @@ def _outage_table(timeline: Timeline, outages: list[Outage]) -> Table:
     )
     rows = [
         {
-            "who": f"{timeline.name(it.node)} and {timeline.name(it.peer)}" if it.peer else timeline.name(it.node),
+            "who": who(timeline, it),
             "what": it.what,
             "ids": f"{it.node} and {it.peer}" if it.peer else it.node,
             "begin_ns": it.begin_ns,
@@ -512,13 +484,21 @@ def _outage_table(timeline: Timeline, outages: list[Outage]) -> Table:
             "cause": it.cause if it.over else f"{it.cause}; not over when the logs end",
         }
         for it in sorted(outages, key=lambda it: it.begin_ns - it.end_ns)
+        if (it.end_ns - it.begin_ns < SHORT_NS) is short
     ]
+    if short:
+        return Table("short_outages", "Outages below a second", columns, rows)
     note = (
         "The longest first; gaps in the plots. A node is away between two of its starts. Two nodes are parted from the"
         " last word in a session that failed until their next session. A stream waits while its destination has no"
         " room, and a queue while it is paused, though both nodes are there. Messages that wait then take longer."
     )
     return Table("outages", "Outages", columns, rows, note)
+
+
+def who(timeline: Timeline, outage: Outage) -> str:
+    """Return what was away or parted, by name."""
+    return " and ".join(timeline.name(it) for it in (outage.node, outage.peer) if it)
 
 
 def _ways(timeline: Timeline) -> Table:

@@ -6,14 +6,15 @@ A plot that would be empty is left out. Where a series over time has no value, i
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from operator import add
 from typing import Any, Final
 
 from triack.tools.replay.log.schema import Timeline
 from triack.tools.replay.log.series import LATENCY_BUCKETS_PER_DECADE
 from triack.tools.replay.report.outages import FAILED, IN_ORDER, OPEN, RESTART, Outage, Session
-from triack.tools.replay.report.page_tables import named
+from triack.tools.replay.report.page_tables import named, who
 from triack.tools.replay.report.report_charts import TIERS
 from triack.tools.replay.report.report_tables import latency_totals, percentiles_over_time
 
@@ -27,9 +28,12 @@ SESSIONS_MAX: Final = 500
 """Sessions that are drawn, so that the page stays small: first those that failed."""
 OUTAGES_MAX: Final = 100
 """Outages that are drawn: the longest."""
+BINS: Final = 160
+"""Over the time of all data: a bin of a plot is wide enough to be seen."""
 _FAR: Final = 4
 """How many times higher than all other lines one must be to be hidden at first."""
 _NS_PER_MS: Final = 1_000_000
+_NS_PER_S: Final = 1_000_000_000
 _KINDS: Final = {IN_ORDER: "blue", RESTART: "teal", FAILED: "amber", OPEN: "grey"}
 """The ends of sessions and their colours. Red is for broken promises alone."""
 
@@ -69,8 +73,8 @@ def draw(
 ) -> dict[str, Any]:
     """Return what the script of the page draws: ``plots``, ``outages``, ``gaps``, ``marks``, and the ends of the axis.
 
-    ``outages`` are (begin, end, who, why), ``gaps`` their times with those that overlap as one; all times are
-    milliseconds of the wall clock.
+    ``outages`` are (begin, end, who, why), ``gaps`` their times, those that overlap as one, and who was
+    away for longest; all times are milliseconds of the wall clock.
 
     Args:
         timeline: what an engine gathered.
@@ -78,12 +82,13 @@ def draw(
         outages: of that.
         marks: (id, wall time) of the violations of the page.
     """
+    timeline = _coarse(timeline)
     plots = [
         _throughput(timeline),
         _delays(timeline),
+        _sessions(timeline, sessions),
         _round_trips(timeline),
         _in_flight(timeline),
-        _sessions(timeline, sessions),
         _acks(timeline),
         _resends(timeline),
         _tiers(timeline),
@@ -104,28 +109,64 @@ def draw(
     return {
         "plots": [asdict(plot) for plot in shown],
         "outages": [[_ms(it.begin_ns), _ms(it.end_ns), _who(timeline, it), it.cause] for it in longest],
-        "gaps": _joined(longest),
+        "gaps": _joined(timeline, longest),
         "marks": marked,
         "begin": min(times, default=0),
         "end": max(times, default=0),
     }
 
 
-def _joined(outages: Iterable[Outage]) -> list[list[int]]:
-    """Return the times of outages, each once: those that overlap are one."""
-    gaps: list[list[int]] = []
+def _coarse(timeline: Timeline) -> Timeline:
+    """Return a timeline whose buckets are as wide as the plots want them, from its first value on."""
+    added = [timeline.committed, timeline.resends, *timeline.latency.values()]
+    added += [*timeline.acks.values(), *timeline.tiers.values(), *timeline.causes.values()]
+    highest = [timeline.window, timeline.round_trip, timeline.resend_wait]
+    highest += [*timeline.ack_timeout.values(), *timeline.unacked.values()]
+    there = [bucket for values in added + highest for bucket in values]
+    if not there:
+        return timeline
+    first, width = min(there), -(-(max(there) + 1 - min(there)) // BINS)
+
+    def fold(name: str, join: Callable[[int, int], int]) -> Any:
+        return _folded(getattr(timeline, name), lambda bucket: (bucket - first) // width, join)
+
+    return replace(
+        timeline,
+        start_ns=timeline.start_ns + first * timeline.bucket_ns,
+        bucket_ns=timeline.bucket_ns * width,
+        **{name: fold(name, add) for name in ("committed", "resends", "latency", "acks", "tiers", "causes")},
+        **{name: fold(name, max) for name in ("window", "round_trip", "resend_wait", "ack_timeout", "unacked")},
+    )
+
+
+def _folded(values: Mapping[Any, Any], bin_of: Callable[[int], int], join: Callable[[int, int], int]) -> Any:
+    """Return values by bucket, or such by a name, by bin."""
+    if any(isinstance(value, Mapping) for value in values.values()):
+        return {name: _folded(parts, bin_of, join) for name, parts in values.items()}
+    folded: dict[int, int] = {}
+    for bucket, value in values.items():
+        at = bin_of(bucket)
+        folded[at] = join(folded[at], value) if at in folded else value
+    return folded
+
+
+def _joined(timeline: Timeline, outages: Iterable[Outage]) -> list[list[Any]]:
+    """Return the times of outages, each once: those that overlap are one, and have the name of the longest."""
+    gaps: list[list[Any]] = []
+    longest_ns = 0
     for it in sorted(outages, key=lambda it: it.begin_ns):
-        begin, end = _ms(it.begin_ns), _ms(it.end_ns)
-        if gaps and begin <= gaps[-1][1]:
-            gaps[-1][1] = max(gaps[-1][1], end)
-        else:
-            gaps.append([begin, end])
+        begin, end, lasted_ns = _ms(it.begin_ns), _ms(it.end_ns), it.end_ns - it.begin_ns
+        if not gaps or begin > gaps[-1][1]:
+            gaps.append([begin, end, ""])
+            longest_ns = 0
+        gaps[-1][1] = max(gaps[-1][1], end)
+        if lasted_ns > longest_ns:
+            gaps[-1][2], longest_ns = _who(timeline, it), lasted_ns
     return gaps
 
 
 def _who(timeline: Timeline, outage: Outage) -> str:
-    who = " and ".join(timeline.name(it) for it in (outage.node, outage.peer) if it)
-    return f"{who}, {outage.what}" if outage.what else who
+    return f"{who(timeline, outage)}, {outage.what}" if outage.what else who(timeline, outage)
 
 
 def _ms(wall_ns: int) -> int:
@@ -168,8 +209,9 @@ def _line(
 
 
 def _bars(timeline: Timeline, parts: Mapping[str, Mapping[int, int]], colours: Iterable[str]) -> list[dict[str, Any]]:
-    """Series for bars on top of each other, with their sums in their names; each has all buckets of all of them."""
-    buckets = sorted({bucket for values in parts.values() for bucket in values})
+    """Series for bars on top of each other, with their sums in their names; each has every bucket between."""
+    there = {bucket for values in parts.values() for bucket in values}
+    buckets = range(min(there, default=0), max(there, default=-1) + 1)
     return [
         {
             "name": f"{name}: {sum(values.values()):,}",
@@ -195,9 +237,9 @@ def _delays(timeline: Timeline) -> Plot:
     series = []
     for name, share, colour in lines:
         values = percentiles_over_time(timeline, share)
-        series.append(_line(timeline, name, colour, {at: _brief(value) for at, value in values.items()}))
+        series.append(_line(timeline, name, colour, {at: _brief(value / 1000) for at, value in values.items()}))
     note = "From queued to on disk at the destination, of the messages that came there at that time, to a third."
-    return Plot("latency", "Latency", "lines", "ms", note, [it for it in series if it["points"]], log=True)
+    return Plot("latency", "Latency", "lines", "s", note, [it for it in series if it["points"]], log=True)
 
 
 def _round_trips(timeline: Timeline) -> Plot:
@@ -211,13 +253,13 @@ def _round_trips(timeline: Timeline) -> Plot:
     for name, values, colour in lines:
         if values:
             series.append(
-                _line(timeline, name, colour, {at: _brief(value / _NS_PER_MS) for at, value in values.items()})
+                _line(timeline, name, colour, {at: _brief(value / _NS_PER_S) for at, value in values.items()})
             )
     note = (
         "The longest time from a packet sent once to its session ack, the wait of the ack included. The wait in force"
         " is that of a resend tier when it ran out; the two limits of the ack timeout stand where a session opened."
     )
-    return Plot("round-trips", "Round trips, waits and timeouts", "lines", "ms", note, series, log=True)
+    return Plot("round-trips", "Round trips, waits and timeouts", "lines", "s", note, series, log=True)
 
 
 def _in_flight(timeline: Timeline) -> Plot:

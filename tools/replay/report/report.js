@@ -15,6 +15,7 @@
   }
   const number = value => value.toLocaleString("en-US", {maximumSignificantDigits: 4});
   const brief = value => value.toLocaleString("en-US", {notation: "compact", maximumSignificantDigits: 3});
+  const seconds = value => value.toLocaleString("en-US", {maximumSignificantDigits: 3});
   const when = ms => new Date(ms).toISOString().slice(11, 23);
 
   // Text of others is never markup.
@@ -44,13 +45,18 @@
     return told(lines);
   }
 
-  function marksOf(isFirst) {
+  function marksOf(plot, isFirst) {
     if (!isFirst) return {};
     const hidden = {show: false};
     return {
       markArea: {
-        silent: true, label: hidden, itemStyle: {color: colour("gap"), opacity: 0.45},
-        data: data.gaps.map(([begin, end]) => [{xAxis: begin}, {xAxis: end}]),
+        silent: true, itemStyle: {color: colour("gap"), opacity: 0.45},
+        label: {position: "insideTop", color: colour("ink"), fontSize: 11, overflow: "truncate"},
+        // A short one has no room for its name: the tooltip has it.
+        data: data.gaps.map(([begin, end, who]) => {
+          const width = (end - begin) / (data.end - data.begin) * (innerWidth < 1180 ? innerWidth : 1180);
+          return [{xAxis: begin, name: who, label: {show: plot.kind !== "sessions" && width > 9 * Math.min(who.length, 12), width}}, {xAxis: end}];
+        }),
       },
       markLine: {
         symbol: "none", label: hidden, lineStyle: {color: colour("red"), type: "solid", width: 1.5},
@@ -61,8 +67,8 @@
 
   function seriesOf(plot) {
     return plot.series.map((it, at) => {
-      const common = {name: it.name, data: it.points, color: colour(it.colour), animation: false, ...marksOf(at === 0)};
-      if (plot.kind === "bars") return {...common, type: "bar", stack: "all", barMinWidth: 1, barMaxWidth: 24};
+      const common = {name: it.name, data: it.points, color: colour(it.colour), animation: false, ...marksOf(plot, at === 0)};
+      if (plot.kind === "bars") return {...common, type: "bar", stack: "all", barCategoryGap: "0%"};
       if (plot.kind === "sessions")
         return {...common, type: "line", symbol: "rect", symbolSize: [5, 14], lineStyle: {width: 8, cap: "butt"}};
       return {
@@ -122,7 +128,7 @@
         ? {type: "category", data: plot.rows, axisLabel: {...label, width: isNarrow() ? 84 : 138, overflow: "truncate"},
            axisLine: line, splitLine: {show: true, ...split}}
         : {type: plot.log ? "log" : "value", name: plot.unit, nameTextStyle: {color: ink, align: "left"}, nameGap: 6,
-           axisLabel: {...label, formatter: brief}, splitLine: split, minInterval: plot.unit.includes("/") || plot.log ? 0 : 1},
+           axisLabel: {...label, formatter: plot.unit === "s" ? seconds : brief}, splitLine: split, minInterval: plot.unit.includes("/") || plot.log ? 0 : 1},
       series: isTimed ? seriesOf(plot)
         : [{type: "bar", data: points.map(it => it[2]), color: colour("blue"), barCategoryGap: "8%", animation: false}],
     };
@@ -138,6 +144,7 @@
     timed.clear();
     for (const plot of data.plots) {
       const box = document.getElementById(`plot-${plot.name}`);
+      if (!box.offsetParent) continue;
       if (plot.kind === "sessions") box.style.height = `${Math.max(150, 96 + 22 * plot.rows.length)}px`;
       const chart = echarts.init(box);
       chart.setOption(optionOf(plot));
@@ -161,7 +168,15 @@
   });
   document.getElementById("whole").addEventListener("click", () => zoomTo(data.begin, data.end));
 
+  for (const part of document.querySelectorAll("details"))
+    if (part.querySelector(".chart")) part.addEventListener("toggle", build);
+
   function show() {
+    const part = location.hash.length > 1 && document.getElementById(location.hash.slice(1));
+    if (part) {
+      for (let box = part; box; box = box.parentElement) if (box.tagName === "DETAILS") box.open = true;
+      part.scrollIntoView();
+    }
     const name = location.hash.replace("#at-", "");
     const mark = data.marks.find(it => it[0] === name && location.hash.startsWith("#at-"));
     if (!mark) return;

@@ -16,6 +16,7 @@ from triack.base.printable import counted, escaped, escaped_json
 from triack.tools.replay.checks.catalogue import CHECKS
 from triack.tools.replay.log.listing import VIOLATIONS
 from triack.tools.replay.log.schema import IF_ANY, Timeline, Verdict, Violation
+from triack.tools.replay.report.lead import lead
 from triack.tools.replay.report.outages import outages_of, sessions_of
 from triack.tools.replay.report.page_tables import Table, named, tables_of
 from triack.tools.replay.report.plots import draw
@@ -27,6 +28,12 @@ TABLES: Final = "tables.json"
 _NO_PAGE: Final = "the report needs Jinja, which is not installed here: pip install 'triack[report]'"
 _FINDINGS_SHOWN: Final = 20
 """The most violations of each check on a page, as nobody reads more; violations.jsonl has all of them."""
+_FINDINGS_OPEN: Final = 5
+"""Violations that are not folded."""
+_OPENED_MAX: Final = 12
+"""A table with more rows is folded, and so the page is read at a phone."""
+_PLOTS_OPEN: Final = 3
+"""Throughput, latency and sessions; the others are folded."""
 _FILES_SHOWN: Final = 1_000
 """The most names of files on a page, so that it opens at once; ``--json`` has all of them."""
 _PROMISED_ZERO: Final = ("lost", "duplicates_delivered", "out_of_order")
@@ -42,6 +49,8 @@ _NUMBERS: Final = (
     ("unqueued", "messages delivered or dead of which no record shows that they were sent"),
     ("duplicates_delivered", "messages committed or handed out again"),
     ("out_of_order", "messages committed or handed out behind later ones"),
+)
+_MORE_NUMBERS: Final = (
     ("duplicates_on_wire", "packets that arrived again and were recognised"),
     ("resends", "packets that left again"),
     ("sessions_closed", "sessions that failed"),
@@ -52,8 +61,6 @@ _NUMBERS: Final = (
     ("seconds", "from the first message queued to the last one committed"),
     ("messages_per_second", "delivered over seconds"),
 )
-_LINKS: Final = {"dead_sum": "dead", "purged": "dead"}
-"""Numbers of which a table of the page tells which they are."""
 _TEMPLATE: Final = Path(__file__).with_name("report.html.j2")
 _SCRIPT: Final = Path(__file__).with_name("report.js")
 _LIBRARY: Final = Path(__file__).with_name("echarts") / "echarts.common.min.js"
@@ -98,13 +105,15 @@ def write_report(
         sessions = sessions_of(timeline)
         outages = outages_of(timeline, sessions)
         tables = tables_of(verdict, timeline, sessions, outages)
+        first = lead(verdict, timeline, tables["streams"].rows, outages)
         found = [(f"v-{at}", it) for at, it in enumerate(_shown(verdict.findings), 1)]
         called = {it.session: named(timeline, it) for it in sessions}
         plots = draw(timeline, sessions, outages, [(name, it.wall_ns) for name, it in found if it.wall_ns])
         judged = f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC"
-        page = _page(verdict, timeline, tables, found, plots, called=called, judged=judged, command=command)
+        named_so = {"called": called, "judged": judged, "command": command, "first": first}
+        page = _page(verdict, timeline, tables, found, plots, **named_so)
         path.write_text(page, encoding="utf-8", errors="backslashreplace")
-        numbers = escaped_json(json.dumps({"judged": judged, **_numbers(verdict, timeline, tables)}))
+        numbers = escaped_json(json.dumps({"judged": judged, "first": first, **_numbers(verdict, timeline, tables)}))
         path.with_name(TABLES).write_text(numbers + "\n", encoding="utf-8")
         with path.with_name(VIOLATIONS).open("w", encoding="utf-8") as file:
             every = verdict.findings if violations is None else violations
@@ -135,6 +144,7 @@ def _page(
     called: Mapping[str, str],
     judged: str,
     command: str,
+    first: list[str],
 ) -> str:
     import jinja2
 
@@ -143,7 +153,7 @@ def _page(
     )
     return environment.from_string(_TEMPLATE.read_text(encoding="utf-8")).render(
         verdict=verdict,
-        broken=sum(verdict.violations.values()),
+        first=first,
         unread=list(verdict.unread.items())[:_FILES_SHOWN],
         span=timeline.span_ns,
         command=command,
@@ -152,16 +162,14 @@ def _page(
         late=[(name, count, CHECKS[name].sentence) for name, count in verdict.late.items()],
         judged=judged,
         left_out=list(timeline.left_out.items()),
-        numbers=[
-            (name, _number(name, getattr(verdict, name)), text, name in _PROMISED_ZERO and getattr(verdict, name))
-            for name, text in _NUMBERS
-            if name not in IF_ANY or getattr(verdict, name)
-        ],
-        links=_LINKS,
+        numbers=_number_rows(verdict, tables),
         found=[(name, it, _where(it, timeline, called), clock(it.wall_ns) if it.wall_ns else "") for name, it in found],
         shown_max=_FINDINGS_SHOWN,
+        found_open=_FINDINGS_OPEN,
         tables=tables,
+        opened_max=_OPENED_MAX,
         plots=plots["plots"],
+        plots_open=_PLOTS_OPEN,
         data=_in_script(plots),
         library=_LIBRARY.read_text(encoding="utf-8"),
         script=_SCRIPT.read_text(encoding="utf-8"),
@@ -170,9 +178,25 @@ def _page(
     )
 
 
-def _number(name: str, value: float) -> str:
-    """Return a number of the verdict as the page shows it."""
-    return duration(round(value * 1e9)) if name == "seconds" else spoken(value)
+def _number_rows(verdict: Verdict, tables: Mapping[str, Table]) -> list[list[tuple[str, str, str, bool, str]]]:
+    """Return the numbers that every reader wants and the others: name, value, words, whether wrong, and a table."""
+    parts = []
+    for numbers in (_NUMBERS, _MORE_NUMBERS):
+        rows = []
+        for name, text in numbers:
+            value = getattr(verdict, name)
+            if value or name not in IF_ANY:
+                said = duration(round(value * 1e9)) if name == "seconds" else spoken(value)
+                link = "dead" if name in ("dead_sum", "purged") else ""
+                called = name.replace("_sum", "").replace("_", " ")
+                rows.append((called, said, text, name in _PROMISED_ZERO and value > 0, link))
+            if name == "dead_sum":
+                rows += [(f"dead: {reason}", spoken(n), "", False, "dead") for reason, n in verdict.dead.items()]
+        parts.append(rows)
+    if there := tables["queues"].sums.get("expired_there"):
+        text = "of the delivered: expired in their queue before somebody read them"
+        parts[0].append(("expired there", spoken(there), text, False, "queues"))
+    return parts
 
 
 def _in_script(value: object) -> str:

@@ -190,23 +190,23 @@ def test_a_queue_has_a_row_for_each_priority_if_several_were_used() -> None:
     world.beta.start()
     world.open()
     world.deliver("recoverable", 3)
-    before = tables(verdict_of(world))["queues"]
-    assert "priority" not in labels(before)
-    assert rows_of(before, "queue", "priority", "sent", "handed") == [("orders", None, 30, 30)]
+    before = tables(verdict_of(world))
+    assert before["priorities"].rows == []
+    assert rows_of(before["queues"], "queue", "sent", "handed") == [("orders", 30, 30)]
     world.deliver(TX, 2)
     verdict = verdict_of(world)
     assert_adds_up(verdict)
-    after = tables(verdict)["queues"]
-    assert "priority" in labels(after)
-    assert rows_of(after, "queue", "priority", "sent", "delivered", "handed") == [
+    after = tables(verdict)
+    assert "priority" not in labels(after["queues"])
+    assert rows_of(after["queues"], "queue", "sent", "delivered", "handed") == [("orders", 50, 50, 50)]
+    assert rows_of(after["priorities"], "queue", "priority", "sent", "delivered", "handed") == [
         ("orders", 3, 30, 30, 30),
         ("orders", 0, 20, 20, 20),
     ]
-    assert after.sums["handed"] == 50
 
 
-def test_a_subscription_is_a_queue_of_its_topic() -> None:
-    """Both get all ten messages: one is done with six and has one in hand again, the other was handed none."""
+def test_the_numbers_of_a_subscription_add_up() -> None:
+    """Both get all ten messages: one has read six and has one in hand again, the other was handed none."""
     world = Topics()
     fast, _ = world.subscribe("fast", durable=True), world.subscribe("slow", durable=True)
     world.publish()
@@ -216,22 +216,32 @@ def test_a_subscription_is_a_queue_of_its_topic() -> None:
     world.take(fast, 1, redelivered=True)
     verdict = verdict_of(world)
     assert_adds_up(verdict)
-    queues = tables(verdict)["queues"]
-    assert {"topic", "settled", "waits"} <= labels(queues)
-    assert "discarded" not in labels(queues)
-    names = ("queue", "topic", "sent", "delivered", "handed", "again", "settled", "waits")
-    assert rows_of(queues, *names) == [
-        ("topic:Games", "Games", 10, 10, 0, 0, None, None),
-        ("fast", "Games", None, None, 7, 1, 6, 4),
-        ("slow", "Games", None, None, 0, 0, 0, 10),
+    found = tables(verdict)
+    assert rows_of(found["queues"], "queue", "topic", "sent", "delivered") == [("topic:Games", "Games", 10, 10)]
+    names = ("given", "read", "expired", "taken_out", "pending", "discarded", "gone", "handed", "again")
+    assert rows_of(found["readers"], "subscription", *names) == [
+        ("fast", 10, 6, 0, 0, 4, 0, 0, 7, 1),
+        ("slow", 10, 0, 0, 0, 10, 0, 0, 0, 0),
     ]
-    assert {name: queues.sums[name] for name in names[2:]} == {
-        "sent": 10, "delivered": 10, "handed": 7, "again": 1, "settled": 6, "waits": 14,
-    }  # fmt: skip
-    readers = {row["subscription"]: row for row in tables(verdict)["readers"].rows}
-    assert {name: (row["settled"], row["pending"]) for name, row in readers.items()} == {
-        row["queue"]: (row["settled"], row["waits"]) for row in queues.rows[1:]
-    }
+    assert not {"expired", "taken_out", "discarded"} & labels(found["readers"])
+
+
+@pytest.mark.slow
+def test_what_a_subscription_is_done_with_was_read_or_has_expired() -> None:
+    """Of logs in which messages of a topic expire and are dropped: no number is without its reason."""
+    for name in PLANTED:
+        world, _ = plant(name)
+        for row in tables(verdict_of(world))["readers"].rows:
+            ends = ("read", "expired", "taken_out", "pending", "discarded", "gone")
+            assert row["given"] == sum(row[what] for what in ends), (name, row)
+            assert all(row[what] >= 0 for what in ends)
+
+
+def test_an_outage_below_a_second_is_apart() -> None:
+    stood = [StartLine("a", 1, 0, 9_000_000_000, stopped=True, records=5, stood=[(0, 999), (10, 2_000_000_010)])]
+    found = tables(Verdict(records=5, timeline=Timeline(starts=stood)))
+    assert [row["lasted_ns"] for row in found["outages"].rows] == [2_000_000_000]
+    assert [row["lasted_ns"] for row in found["short_outages"].rows] == [999]
 
 
 def test_each_queue_has_its_latency() -> None:

@@ -1,6 +1,7 @@
 """The page of a replay: its text, plots and charts."""
 
 import hashlib
+import html
 import json
 import re
 from html.parser import HTMLParser
@@ -20,7 +21,7 @@ from triack.tools.replay.log.series import delay_bucket
 from triack.tools.replay.report import report
 from triack.tools.replay.report.outages import Outage, outages_of, sessions_of
 from triack.tools.replay.report.page_tables import ROWS_MAX
-from triack.tools.replay.report.plots import LINES_MAX, PAIRS_MAX, draw
+from triack.tools.replay.report.plots import BINS, LINES_MAX, PAIRS_MAX, draw
 from triack.tools.replay.report.readable import clock, duration, moment, number, shown, size
 from triack.tools.replay.report.report import write_report
 from triack.tools.replay.report.report_charts import TIERS, Charts, tier_of
@@ -88,7 +89,7 @@ class Shown(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         known = dict(attrs)
         kinds = (known.get("class") or "").split()
-        described = tag in ("p", "td") and "dim" in kinds and "says" not in kinds
+        described = tag in ("p", "td") and {"dim", "lead"} & {*kinds} and "says" not in kinds
         if not self._silent and (tag in ("script", "style", "code", "noscript", "title", "th") or described):
             self._silent = tag
         elif tag == "table":
@@ -154,6 +155,7 @@ def test_every_number_of_the_page_is_in_its_data(chaos: Path) -> None:
         for table, told in data["tables"].items()
         if told["rows"]
     }
+    assert [html.unescape(it) for it in re.findall(r'<p class="lead">(.*?)</p>', chaos.read_text())] == data["first"]
     lengths = {len(table["rows"]) for table in data["tables"].values()}
     sums = [table["sums"] for table in data["tables"].values()]
     known = {said for value in numbers_in([data["verdict"], sums]) | lengths for said in spellings(value)}
@@ -186,7 +188,9 @@ def test_the_report_is_one_page_with_its_data_beside(tmp_path: Path) -> None:
     verdict = replay(logs, engine="local", report=page)
     text = markup(page.read_text())
     assert verdict.report == str(page)
-    parts = ("FAIL", "Read: ", "The logs go from 2", "Violations", "Numbers", "Queues", "Streams", "Plots", "Links")
+    first = "1 violation of 1 promise. The first of a session, number 65, at "
+    titles = [f">{it}</h2>" for it in ("Violations", "Numbers", "Queues", "Plots", "Streams", "Links")]
+    parts = ("FAIL", first, "Read: ", "The logs go from 2", 'aria-label="Contents"', *titles)
     order = [text.index(part) for part in parts]
     assert order == sorted(order)
     given = " ".join(map(str, logs))
@@ -296,7 +300,7 @@ def test_a_page_shows_the_first_findings_of_each_check(tmp_path: Path) -> None:
     verdict.findings = [Violation("lost", stream=1, evidence="gone"), *many]
     verdict.violations = {"lost": 1, "window": 21}
     text = page_of(tmp_path, verdict, Timeline(names={BETA: "beta"}))
-    assert "22 violations were found." in text
+    assert "22 violations of 2 promises." in text
     assert f"No log of <code>node {BETA}, which is called beta</code>" in text
     assert f"No log of <code>start 1 of node {ALPHA}</code>" in text
     assert "Nothing that looks like a log was left out" not in text
@@ -345,7 +349,7 @@ def test_a_page_of_kept_promises_lists_no_violations(tmp_path: Path) -> None:
     """Nodes, queues and sessions have their names; nothing is red."""
     replay(healthy().save(tmp_path / "logs"), engine="local", report=tmp_path / "page.html")
     text = markup((tmp_path / "page.html").read_text())
-    assert "Every promise was kept." in text
+    assert "Every promise was kept" in text
     assert '<h2 id="violations">' not in text
     assert f'<span title="{ALPHA}">alpha</span>' in text
     assert "alpha and beta, session 2" in text
@@ -382,17 +386,25 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Any:
         yield page
 
 
+OPENED = "for (const it of document.querySelectorAll('details')) it.open = true"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 420])
 def test_a_browser_shows_all_of_it(browser: Page, chaos: Path, width: int, dark: bool) -> None:
-    """Nothing is wider than the screen, every plot is drawn, nothing fails, and nothing is loaded."""
+    """Few screens are enough; nothing is wider than one, every plot is drawn, nothing fails, and nothing is loaded."""
     browser.show(chaos, width=width, dark=dark)
     assert browser.run("document.documentElement.scrollWidth") <= width
     wide = "[...document.querySelectorAll('.chart')].filter(it => it.getBoundingClientRect().right > innerWidth).length"
     assert browser.run(wide) == 0
+    assert browser.run("document.documentElement.scrollHeight") < 6_000
+    browser.run(OPENED)
+    assert browser.run("document.documentElement.scrollWidth") <= width
     plots = browser.run("JSON.parse(document.getElementById('plots').textContent).plots.length")
-    assert browser.run("document.querySelectorAll('.chart canvas').length") == plots > 5
+    browser.wait(f"document.querySelectorAll('.chart canvas').length === {plots}")
+    assert browser.run(wide) == 0
+    assert plots > 5
     assert browser.asked_for == [chaos.as_uri()]
     assert browser.complaints == []
 
@@ -400,6 +412,8 @@ def test_a_browser_shows_all_of_it(browser: Page, chaos: Path, width: int, dark:
 @pytest.mark.slow
 def test_hovering_tells_of_a_time_and_zooming_goes_for_all_plots(browser: Page, chaos: Path) -> None:
     browser.show(chaos, width=1280)
+    browser.run(OPENED)
+    browser.wait("document.querySelector('#plot-acks canvas')")
     browser.run("document.getElementById('plot-acks').scrollIntoView({block: 'center'})")
     x, y = browser.run(
         "(it => [it.x + it.width / 2, it.y + it.height / 2])"
@@ -492,14 +506,23 @@ def test_what_would_be_empty_is_left_out() -> None:
 def test_a_line_has_a_gap_where_nothing_was_measured() -> None:
     """No line leads from before an outage to its end."""
     (line,) = plot_of("round-trips", buckets(round_trip={0: 5_000_000, 1: 6_000_000, 9: 7_000_000}))["series"]
-    assert line["points"] == [[1000, 5], [2000, 6], [3000, None], [10000, 7]]
+    assert line["points"] == [[1000, 0.005], [2000, 0.006], [3000, None], [10000, 0.007]]
 
 
 def test_where_nothing_came_the_throughput_is_zero() -> None:
     """However long that was: the axis has two points for it."""
-    (line,) = plot_of("throughput", buckets(committed={0: 10, 10**9: 20}))["series"]
-    far = 1000 * (10**9 + 1)
-    assert line["points"] == [[1000, 10], [2000, 0], [far - 1000, 0], [far, 20], [far + 1000, 0]]
+    (line,) = plot_of("throughput", buckets(committed={0: 10, 99: 20}))["series"]
+    assert line["points"] == [[1000, 10], [2000, 0], [99_000, 0], [100_000, 20], [101_000, 0]]
+
+
+def test_bins_are_as_wide_as_the_time_of_the_data_asks_for() -> None:
+    """From the first value on; counts of one bin are added, of what is the longest the longest is taken."""
+    long = buckets(committed={4: 10, 5: 5, 4 + 10 * BINS - 1: 20}, round_trip={4: 5_000_000, 5: 7_000_000})
+    (line,) = plot_of("throughput", long)["series"]
+    assert line["points"][0] == [5000, 1.5]
+    assert line["points"][1] == [15_000, 0]
+    assert line["points"][-1][0] == 5000 + 10_000 * BINS
+    assert plot_of("round-trips", long)["series"][0]["points"] == [[5000, 0.007]]
 
 
 def test_the_axis_goes_from_the_first_value_to_the_last() -> None:
@@ -554,16 +577,18 @@ def test_pairs_of_nodes_with_failures_have_rows_first() -> None:
 
 
 def test_bars_say_their_sums() -> None:
-    """And each has all buckets, as one stands on the other."""
+    """And each has all buckets, also those between, as one stands on the other and all are as wide."""
     first, second = plot_of("acks", buckets(acks={"gap": {0: 2}, "delay": {4: 1_000}}))["series"]
     assert (first["name"], second["name"]) == ("delay: 1,000", "gap: 2")
-    assert (first["points"], second["points"]) == ([[1000, 0], [5000, 1000]], [[1000, 2], [5000, 0]])
+    assert first["points"] == [[1000, 0], [2000, 0], [3000, 0], [4000, 0], [5000, 1000]]
+    assert second["points"] == [[1000, 2], [2000, 0], [3000, 0], [4000, 0], [5000, 0]]
 
 
 def test_outages_that_overlap_are_one_gap() -> None:
+    """It has the name of what was away for longest."""
     found = [Outage("a", "", 0, 4_000_000, True, "x"), Outage("b", "", 3_000_000, 5_000_000, True, "y")]
     told = draw(Timeline(), [], [*found, Outage("a", "b", 8_000_000, 9_000_000, True, "z")])
-    assert told["gaps"] == [[0, 5], [8, 9]]
+    assert told["gaps"] == [[0, 5, "a"], [8, 9, "a and b"]]
     assert [8, 9, "a and b", "z"] in told["outages"]
 
 
