@@ -21,6 +21,7 @@ from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
+from pyspark.errors import PySparkException
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from triack.base.errors import ReplayError, UsageError
@@ -36,6 +37,7 @@ from triack.tools.replay.log.listing import (
     list_logs,
     local_path,
 )
+from triack.tools.replay.run import reason_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -171,7 +173,7 @@ def load(spark: SparkSession, *paths: str, columns: Sequence[str] | None = None)
     Raises:
         UsageError: there is no column of a name.
         ReplayError: a path does not exist, or something that looks like a log cannot be read, which a table cannot
-            express. Damage in a log fails the job that reads it.
+            express; or the workers have no Triack. Damage in a log fails the job that reads it.
     """
     schema = ", ".join(column(name) for name in columns) if columns is not None else TABLE
     listing = list_files(spark, expand(paths)).require_all()
@@ -181,7 +183,10 @@ def load(spark: SparkSession, *paths: str, columns: Sequence[str] | None = None)
     register(spark)
     files = json.dumps([[it.path, it.size] for it in listing.logs])
     reader = spark.read.format("triack").schema(schema).option("files", files)
-    return reader.option("tasks", processors(spark)).load()
+    try:
+        return reader.option("tasks", processors(spark)).load()
+    except PySparkException as error:
+        raise ReplayError(reason_of(str(error))) from error
 
 
 def _load_files(columns: Sequence[str], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -91,7 +91,20 @@ def tables(records: DataFrame) -> Tables:
         records: a table as ``load`` returns it. Cache it if several tables are used: each reads the logs anew.
     """
     facts = {name: make(records) for name, make in FACTS.items()}
-    return Tables({**facts, **summarize(facts)}, records)
+    return Tables(_dated({**facts, **summarize(facts)}), records)
+
+
+def _dated(frames: Mapping[str, DataFrame]) -> dict[str, DataFrame]:
+    """Return tables in which a timestamp follows each wall time: ``timestamp``, ``opened_timestamp`` and so on."""
+    dated = {}
+    for name, frame in frames.items():
+        columns = []
+        for it in frame.columns:
+            columns.append(f.col(it))
+            if it.endswith("wall_ns"):
+                columns.append(f.expr(f"timestamp_micros({it} div 1000)").alias(it.replace("wall_ns", "timestamp")))
+        dated[name] = frame.select(*columns)
+    return dated
 
 
 def read_tables(spark: SparkSession, out: str) -> Tables:
@@ -111,9 +124,9 @@ def read_tables(spark: SparkSession, out: str) -> Tables:
         raise ReplayError(f"{out} has no tables: triack log tables writes them")
     facts = _read_facts(spark, out, batch)
     if _made(spark, out) < batch:
-        return Tables({**facts, **summarize(facts)}, None)
+        return Tables(_dated({**facts, **summarize(facts)}), None)
     made = {name: spark.read.parquet(f"{out}/{name}") for name in (*SUMMARIES, VIOLATIONS)}
-    return Tables({**facts, **made}, None)
+    return Tables(_dated({**facts, **made}), None)
 
 
 def _made(spark: SparkSession, out: str) -> int:
@@ -305,9 +318,9 @@ def _unknown(records: DataFrame, spark: SparkSession, out: str, batch: int) -> D
 
 
 def _write_facts(frame: DataFrame, name: str, path: str, *, files: int) -> None:
-    """Write facts by the days of their records, those of each day as that many files at most."""
+    """Write facts by the days of their records (UTC), those of each day as that many files at most."""
     time = "begin_wall_ns" if name == "segments" else "wall_ns"
-    day = f.to_date(f.timestamp_seconds(f.expr(f"{time} div 1000000000")))
+    day = f.expr(f"date_add(date'1970-01-01', int({time} div 86400000000000))")
     named = "node" if name == "segments" else f.expr("struct(node, n div 1024)")
     part = f.pmod(f.hash(named), f.lit(files))
     frame.withColumn("day", day).repartition("day", part).write.partitionBy("day").mode("overwrite").parquet(path)

@@ -2,7 +2,7 @@
 
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -144,3 +144,40 @@ def test_a_segment_may_be_renamed_before_a_task_reads_it(tmp_path: Path) -> None
     close_segments(tmp_path)
     assert any(path.endswith(".open") for path in listed)
     assert all(next(reader.read(part)).num_rows for part in parts)
+
+
+def test_an_error_is_one_sentence(spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of load always, also when the workers have no Triack; of Spark's own calls where the trace is hidden."""
+    from triack import replay
+    from triack.base.errors import ReplayError
+
+    healthy().save(tmp_path)
+    damaged = tmp_path / "alpha/alpha-000001-000001.jsonl"
+    damaged.write_text(damaged.read_text() + "{broken\n")
+    hidden = "spark.sql.execution.pyspark.udf.hideTraceback.enabled"
+    spark.conf.set(hidden, "true")
+    try:
+        with pytest.raises(Exception, match=r"alpha-000001-000001\.jsonl line \d+ is damaged") as raised:
+            replay.load(spark, str(tmp_path)).count()
+    finally:
+        spark.conf.unset(hidden)
+    assert "Traceback" not in str(raised.value)
+    with pytest.raises(ReplayError) as told:
+        replay.verdict(replay.load(spark, str(tmp_path)))
+    assert str(told.value).startswith(f"{damaged} line ")
+    # Whatever a worker says when Spark asks it for its source.
+    trace = "Traceback (most recent call last):\n  File x\nModuleNotFoundError: No module named 'triack'\n"
+    monkeypatch.setattr("pyspark.sql.DataFrameReader.load", failing(trace))
+    with pytest.raises(
+        ReplayError, match=r"^a worker in Python: ModuleNotFoundError: No module named 'triack'; PYSPARK"
+    ):
+        replay.load(spark, str(tmp_path / "beta"))
+
+
+def failing(said: str) -> Any:
+    from pyspark.errors import PySparkException
+
+    def load(self: object, *args: object) -> None:
+        raise PySparkException(said)
+
+    return load

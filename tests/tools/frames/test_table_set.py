@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from click.testing import CliRunner
 
-from tests.tools.replay.builder import ALPHA, BETA, MS, healthy, place
+from tests.tools.replay.builder import ALPHA, BETA, MS, PER_PACKET, World, healthy, place
 from tests.tools.replay.relays import RHO, TX, Relayed
 from triack.base.errors import ReplayError
 from triack.tools.chaos.run import run_seed
@@ -182,6 +182,91 @@ def test_the_questions_of_the_page_are_answered_for_each_hop_and_session(spark: 
     assert resent == {(ALPHA, with_tier): 1, (ALPHA, world.first.session): 0}
 
 
+def away_of(world: World, spark: "SparkSession", logs: Path) -> list[tuple[object, ...]]:
+    """What waited while beta was away, which its peers call b: why it was, the packets, and seconds."""
+    from triack import replay
+
+    for record in world.beta.all("node_started"):
+        record["name"] = "b"
+    world.number()
+    world.save(logs)
+    replay.tables(replay.load(spark, str(logs)).cache()).register()
+    return [(row[1], *row[4:]) for row in answer(spark, "Which messages waited while a peer was away")]
+
+
+def test_what_waited_while_a_peer_was_stopped_in_good_order(spark: "SparkSession", tmp_path: Path) -> None:
+    """Two packets had come before; of the others one was queued 60 s before the peer came back, and one meanwhile."""
+    world = World()
+    world.alpha.start()
+    world.beta.start()
+    world.open()
+    world.deliver(TX, 2)
+    numbers = world.queue(TX, 1)
+    world.close()
+    world.beta.end()
+    stopped_ns = world.beta.records[-1]["wall_ns"]
+    world.clock.tick(30_000 * MS)
+    world.queue(TX, 1)
+    queued_ns = world.alpha.records[-1]["wall_ns"]
+    world.clock.tick(30_000 * MS)
+    world.beta.start()
+    back_ns = world.beta.records[-2]["wall_ns"]
+    world.open()
+    world.send(TX, range(numbers[0], numbers[0] + 2))
+    world.commit(TX, range(numbers[0], numbers[0] + 2))
+    world.queue(TX, 1)
+    world.end()
+    assert away_of(world, spark, tmp_path) == [
+        ("stopped", 3, 3, PER_PACKET, pytest.approx((back_ns - stopped_ns) / 1e9)),
+        ("stopped", 4, 4, PER_PACKET, pytest.approx((back_ns - queued_ns) / 1e9)),
+        # It has stopped once more, and not come back.
+        ("stopped", 5, 5, PER_PACKET, None),
+    ]
+
+
+def test_what_waited_at_a_relay_while_the_peer_behind_it_was_away(spark: "SparkSession", tmp_path: Path) -> None:
+    """The relay has the packet long before; a killed peer is told of twice, as its session failed, too."""
+    world = Relayed()
+    world.deliver(TX, 2)
+    world.bring(TX, 1)
+    closed = {"session": world.second.session, "peer": BETA, "peer_name": "b", "unacked": 0}
+    world.clock.tick(3_000 * MS)
+    world.rho.write("session_closed", reason="ack-timeout", **closed)
+    world.clock.tick(3_000 * MS)
+    world.beta.start()
+    world.second = world.hop(world.rho, world.beta)
+    for record in world.rho.all("session_opened", peer=BETA):
+        record["peer_name"] = "b"
+    world.pass_on(TX, range(3, 4))
+    found = away_of(world, spark, tmp_path)
+    assert [(why, first, messages) for why, first, _, messages, _ in found] == [
+        ("killed", 3, PER_PACKET), ("ack-timeout", 3, PER_PACKET),
+    ]  # fmt: skip
+    assert found[0][-1] == pytest.approx(6, abs=0.1)
+    assert found[1][-1] == pytest.approx(3, abs=0.1)
+
+
+def test_a_timestamp_follows_each_wall_time_and_days_are_those_of_utc(
+    spark: "SparkSession", records: "DataFrame", tmp_path: Path
+) -> None:
+    """Whatever time zone the session shows timestamps in: here one in which another day has begun."""
+    from triack import replay
+    from triack.replay.table_set import append
+
+    healthy().save(tmp_path / "logs")
+    before = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", "Pacific/Auckland")
+    try:
+        append(spark, [str(tmp_path / "logs")], str(tmp_path / "tables"))
+        made, kept = replay.tables(records), replay.read_tables(spark, str(tmp_path / "tables"))
+        for table, wall in ((made.packets, ""), (kept.packets, ""), (made.sessions, "opened_")):
+            same = f"unix_micros({wall}timestamp) = {wall}wall_ns div 1000"
+            assert table.count() == table.where(same).count() > 0
+        assert [row["day"].isoformat() for row in kept.packets.select("day").distinct().collect()] == ["2023-11-14"]
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", str(before))
+
+
 def test_the_page_has_every_table_and_column(spark: "SparkSession", records: "DataFrame") -> None:
     from triack import replay
 
@@ -191,6 +276,7 @@ def test_the_page_has_every_table_and_column(spark: "SparkSession", records: "Da
         (row,) = (line for line in page.splitlines() if line.startswith(f"| `{name}` |"))
         named = set(re.findall(r"`(\w+)`", row)) | {"node", "start", "n", "at_ns", "wall_ns", "file", "line", "peer"}
         named |= {"origin", "stream", "sequence", "session", "queue", "peer_name", *messages_of(name)}
+        named |= {it.replace("wall_ns", "timestamp") for it in named}
         assert set(tables[name].columns) <= named, name
 
 
