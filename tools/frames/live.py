@@ -1,4 +1,4 @@
-"""Tables that grow with their logs: a query of Structured Streaming looks for what is new, and each batch adds it.
+"""Tables that grow with their logs: every few seconds a batch adds what is new.
 
 What was taken is known by the tables themselves (``table_set.append``): a batch counts when its last file is there, and
 the next one takes the records behind it. So a job that is killed takes no record twice and leaves none out, wherever it
@@ -8,27 +8,19 @@ was, and keeps nothing but the tables.
 from __future__ import annotations
 
 import time
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from threading import Event
 from typing import TYPE_CHECKING, Final
 
-from triack.base.errors import ReplayError
 from triack.replay.records import expand
 from triack.replay.table_set import Added, Written, append, write
-from triack.tools.replay.engines.spark_engine import explain
-from triack.tools.replay.engines.spark_growth import watch
-from triack.tools.replay.log.listing import is_remote, local_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 EVERY_S: Final = 10.0
-"""Between two batches: each of them makes files of its own."""
-LOOK_S: Final = 0.2
-"""Between two looks at whether it is to end."""
+"""Between the begins of two batches: each of them makes files of its own."""
 
 
 def follow(
@@ -45,7 +37,7 @@ def follow(
 
     Args:
         spark: the Spark session.
-        paths: directories with logs of this machine, or mounted on all that work; they may be empty as yet.
+        paths: as of ``write``; directories may be empty as yet.
         out: as of ``write``; one job at a time writes there.
         every_s: seconds between two batches. What is new is in the tables a few seconds after its batch has begun.
         until_idle_s: return when nothing was written for this many seconds; None: only ``stop`` ends it.
@@ -60,71 +52,20 @@ def follow(
             version.
     """
     given, stop = expand(paths), stop or Event()
-    if any(map(is_remote, given)):
-        raise ReplayError("logs that are followed are of this machine, or mounted: Spark is not told when others grow")
-    taken = _Taken(spark, given, out, tell)
-    grown = watch(spark, [Path(local_path(path)) for path in given])
-    with TemporaryDirectory(prefix="triack-tables-") as looked:
-        writer = grown.writeStream.foreachBatch(taken.take).option("checkpointLocation", looked)
-        query = writer.trigger(processingTime=f"{max(1, round(every_s * 1_000))} milliseconds").start()
-        try:
-            while query.isActive and not stop.wait(LOOK_S) and not taken.is_idle(until_idle_s):
-                pass
-        finally:
-            query.stop()
-            taken.wait()
-    failure = taken.failure or query.exception()
-    if failure is not None:
-        raise explain(failure)
+    files = records = 0
+    heard_s = time.monotonic()
+    while True:
+        next_s = time.monotonic() + every_s
+        added = append(spark, given, out, may_be_empty=True)
+        files, records = files + added.files, records + added.records
+        if added.records:
+            heard_s = time.monotonic()
+            if tell is not None:
+                tell(added)
+        if until_idle_s is not None:
+            next_s = min(next_s, heard_s + until_idle_s)
+        is_over = until_idle_s is not None and time.monotonic() >= heard_s + until_idle_s
+        if is_over or stop.wait(max(next_s - time.monotonic(), 0)):
+            break
     last = write(spark, given, out)
-    return Written(taken.files + last.files, taken.records + last.records, last.violations)
-
-
-class _Taken:
-    """Takes the batches.
-
-    Args:
-        spark, paths, out, tell: as of ``follow``.
-
-    Attributes:
-        files, records: how many were taken.
-        failure: why a batch failed.
-    """
-
-    def __init__(self, spark: SparkSession, paths: list[str], out: str, tell: Callable[[Added], None] | None) -> None:
-        self.files = self.records = 0
-        self.failure: Exception | None = None
-        self._spark = spark
-        self._paths = paths
-        self._out = out
-        self._tell = tell
-        self._heard_s = time.monotonic()
-        self._rests = Event()
-        self._rests.set()
-
-    def take(self, grown: DataFrame, _: int) -> None:
-        """Add what is new, as Spark calls it; what the query has seen may be in the tables since an earlier run."""
-        self._rests.clear()
-        try:
-            if grown.isEmpty():
-                return
-            added = append(self._spark, self._paths, self._out, may_be_empty=True)
-            self.files += added.files
-            self.records += added.records
-            if added.records:
-                self._heard_s = time.monotonic()
-                if self._tell is not None:
-                    self._tell(added)
-        except Exception as error:
-            self.failure = error
-            raise
-        finally:
-            self._rests.set()
-
-    def wait(self) -> None:
-        """Wait for the end of a batch that is being taken."""
-        self._rests.wait()
-
-    def is_idle(self, for_s: float | None) -> bool:
-        """Whether nothing was new for that time, and no batch is being taken."""
-        return for_s is not None and self._rests.is_set() and time.monotonic() - self._heard_s >= for_s
+    return Written(files + last.files, records + last.records, last.violations)

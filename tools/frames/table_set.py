@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from pyspark.errors import PySparkException
 from pyspark.sql import functions as f
 from pyspark.sql.types import DateType, IntegerType
 from pyspark.sql.utils import is_remote as is_connect
@@ -20,7 +21,7 @@ from triack.base.errors import ReplayError
 from triack.base.printable import escaped
 from triack.replay.records import TABLE, expand, violations
 from triack.replay.source import load
-from triack.tools.replay.engines.spark_engine import find_violations
+from triack.tools.replay.engines.spark_engine import explain, find_violations
 from triack.tools.replay.engines.spark_files import list_files
 from triack.tools.replay.engines.spark_session import compiling
 from triack.tools.replay.log.listing import complete, is_remote, local_path
@@ -180,16 +181,13 @@ def write(spark: SparkSession, paths: Iterable[str], out: str) -> Written:
     """
     given = expand(paths)
     added = append(spark, given, out)
-    is_new = _made(spark, out) < added.batches
-    if is_new:
+    if _made(spark, out) < added.batches:
         _summarize(spark, out, added.batches)
-    found = find_violations(spark, given)
-    _replace(spark, found, f"{out}/{VIOLATIONS}")
-    if is_new:
+        found = find_violations(spark, given)
+        _replace(spark, found, f"{out}/{VIOLATIONS}")
+        found.unpersist()
         _replace(spark, spark.createDataFrame([(added.batches,)], "batches int"), f"{out}/made")
-    broken = found.count()
-    found.unpersist()
-    return Written(added.files, added.records, broken)
+    return Written(added.files, added.records, spark.read.parquet(f"{out}/{VIOLATIONS}").count())
 
 
 def _summarize(spark: SparkSession, out: str, batches: int) -> None:
@@ -266,6 +264,8 @@ def append(spark: SparkSession, paths: Sequence[str], out: str, *, may_be_empty:
             records = fresh.count()
             for name, make in FACTS.items():
                 _write_facts(make(fresh), name, f"{out}/{name}/batch={batch}", files=files)
+        except PySparkException as error:
+            raise explain(error) from error
         finally:
             rows.unpersist()
     read = [(escaped(complete(path)), size, TABLES_VERSION) for path, size in new.items()]

@@ -14,7 +14,6 @@ import pytest
 from tests.machine import PATIENCE_S
 from tests.tools.frames.test_table_set import rows_of
 from tests.tools.replay.builder import healthy
-from triack.base.errors import ReplayError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -139,10 +138,3 @@ def test_tables_are_there_while_their_logs_grow(spark: "SparkSession", tmp_path:
     assert len(done) == 1
     assert "violations" in replay.read_tables(spark, out)
     assert_same(spark, tmp_path / "out", growing.logs)
-
-
-def test_logs_of_another_machine_are_not_followed(spark: "SparkSession", tmp_path: Path) -> None:
-    from triack import replay
-
-    with pytest.raises(ReplayError, match="logs that are followed are of this machine, or mounted"):
-        replay.follow(spark, ["s3a://bucket/logs"], str(tmp_path))

@@ -165,6 +165,9 @@ def test_an_error_is_one_sentence(spark: "SparkSession", tmp_path: Path, monkeyp
     with pytest.raises(ReplayError) as told:
         replay.verdict(replay.load(spark, str(tmp_path)))
     assert str(told.value).startswith(f"{damaged} line ")
+    with pytest.raises(ReplayError) as told:
+        replay.write(spark, [str(tmp_path)], str(tmp_path.with_name("tables")))
+    assert str(told.value).startswith(f"{damaged} line ")
     # Whatever a worker says when Spark asks it for its source.
     trace = "Traceback (most recent call last):\n  File x\nModuleNotFoundError: No module named 'triack'\n"
     monkeypatch.setattr("pyspark.sql.DataFrameReader.load", failing(trace))
