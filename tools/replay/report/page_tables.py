@@ -11,7 +11,6 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 from triack.base.printable import counted
-from triack.tools.replay.checks.catalogue import CHECKS
 from triack.tools.replay.log.schema import AT_RELAY, CLASS_CODES, PURGED, Account, Timeline, Verdict, is_system
 from triack.tools.replay.log.series import DELAY_BUCKETS_PER_DECADE
 from triack.tools.replay.report.outages import FAILED, IN_ORDER, OPEN, RESTART, Outage, Session
@@ -58,7 +57,6 @@ class Table:
         note: what it is about.
         sums: its last row; empty for none.
         says: how the sums agree with the verdict, or why they do not.
-        most: the most rows that the page shows.
     """
 
     name: str
@@ -68,14 +66,13 @@ class Table:
     note: str = ""
     sums: Row = field(default_factory=dict)
     says: str = ""
-    most: int = ROWS_MAX
 
     @property
     def shown(self) -> list[Row]:
         """The rows of the page: the first ones, and one with the sums of those that are left out."""
-        rest = self.rows[self.most :]
+        rest = self.rows[ROWS_MAX:]
         more = {self.columns[0].name: f"and {counted(len(rest), 'row')} more", **_sums(rest, self.columns)}
-        return [*self.rows[: self.most], more] if rest else self.rows
+        return [*self.rows[:ROWS_MAX], more] if rest else self.rows
 
     def to_json(self) -> dict[str, Any]:
         """Return all of it as plain data."""
@@ -157,7 +154,6 @@ def tables_of(verdict: Verdict, timeline: Timeline, sessions: list[Session], out
         _policies(timeline),
         _nodes(verdict, timeline),
         _files(verdict),
-        _checks(verdict),
     ]
     return {table.name: _without_empty(table) for table in tables}
 
@@ -768,16 +764,3 @@ def _files(verdict: Verdict) -> Table:
     rows: list[Row] = [{"file": path, "records": records} for path, records in verdict.files.items()]
     sums = {"file": "all", **_sums(rows, columns)} if rows else {}
     return Table("files", "Files", columns, rows, "", sums)
-
-
-def _checks(verdict: Verdict) -> Table:
-    columns = (
-        Column("check", "check"),
-        Column("violations", "violations", "count"),
-        Column("sentence", "what must hold"),
-    )
-    rows: list[Row] = [
-        {"check": name, "violations": verdict.violations.get(name, 0), "sentence": check.sentence.replace("`", "")}
-        for name, check in CHECKS.items()
-    ]
-    return Table("checks", "Checks", columns, sorted(rows, key=lambda row: -row["violations"]), most=len(rows))
