@@ -83,12 +83,13 @@ def _place(row: Row) -> str:
 
 def _left(verdict: Verdict, timeline: Timeline, streams: list[Row], outages: list[Outage]) -> str:
     """Say what waits, since when and why; and what was given up."""
-    waiting = [row for row in streams if row["pending"] > row["acknowledged"]]
+    waiting = [{**row, "wait": row["pending"] - row["acknowledged"]} for row in streams]
+    waiting = [row for row in waiting if row["wait"] > 0]
     said = ["No message waits."]
     if waiting:
         oldest = min(waiting, key=lambda row: row["since_ns"] or _NEVER_NS)
         since = f"; the oldest since {clock(oldest['since_ns'])} UTC" if oldest["since_ns"] else ""
-        said = [f"Still waiting: {_were(waiting, 'pending')}{since}: {_why(timeline, outages, oldest)}."]
+        said = [f"Still waiting: {_were(waiting, 'wait')}{since}: {_why(timeline, outages, oldest)}."]
     if verdict.dead or verdict.purged:
         dead = {**verdict.dead, **({PURGED: verdict.purged} if verdict.purged else {})}
         reasons = ", ".join(f"{reason} {count:,}" for reason, count in dead.items())
@@ -99,7 +100,7 @@ def _left(verdict: Verdict, timeline: Timeline, streams: list[Row], outages: lis
 def _why(timeline: Timeline, outages: list[Outage], row: Row) -> str:
     """Say why messages of a stream wait, as far as the logs tell."""
     ids = {node for hop in timeline.ways.get((row["origin_id"], row["stream"]), ()) for node in hop}
-    called = {*row["destination"].split(", "), *map(timeline.name, ids)} - {row["origin"]}
+    called = {*row["destination"].split(", "), *map(timeline.name, ids)} - {row["origin"], "not known"}
     ends = f"/{row['queue']}", f" {row['queue']}", f" {row['destination']}"
     for it in reversed(outages):
         nodes = {timeline.name(node) for node in (it.node, it.peer) if node}
@@ -114,6 +115,8 @@ def _why(timeline: Timeline, outages: list[Outage], row: Row) -> str:
     early = min(called & last.keys(), key=lambda name: last[name].end_ns, default="")
     if early and not last[early].stopped and last[early].end_ns + SHORT_NS < timeline.span_ns[1]:
         return f"the log of {early} ends at {clock(last[early].end_ns)} without a stop"
+    if row["origin"] in last and last[row["origin"]].stopped:
+        return f"{row['origin']} was stopped in good order at {clock(last[row['origin']].end_ns)}"
     return "the logs end while they are on their way"
 
 

@@ -352,14 +352,16 @@ _READING: Final = (
 def _readers(timeline: Timeline) -> Table:
     names = ("node", "topic", "subscription", "pattern")
     columns = (*(Column(name, name) for name in names), *_READING)
-    rows = []
+    rows: list[Row] = []
+    hands = dict(timeline.hands)
     for key, counts in sorted(timeline.readers.items()):
         told = Counter(counts)
         done = told["settled"] - told["expired"]
         read = min(done, told["delivered"])
-        again = timeline.hands.get(key[:3], {}).get("handed again", 0)
+        # Of a subscription that has changed its pattern, the first row has it.
+        again = hands.pop(key[:3], {}).get("handed again", 0)
         mine = {"read": read, "taken_out": done - read, "handed": told["delivered"], "again": again}
-        rows.append(dict(zip(names, key, strict=True)) | {it.name: told[it.name] for it in _READING} | mine)
+        rows.append({**dict(zip(names, key, strict=True)), **{it.name: told[it.name] for it in _READING}, **mine})
     note = (
         "Messages of topics, each once for each subscription that was to get it. All that were given to it were read,"
         " have expired, were taken out by hand, wait at the end of the log, were dropped, or are gone: express ones"

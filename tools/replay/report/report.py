@@ -110,8 +110,9 @@ def write_report(
         called = {it.session: named(timeline, it) for it in sessions}
         plots = draw(timeline, sessions, outages, [(name, it.wall_ns) for name, it in found if it.wall_ns])
         judged = f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC"
-        named_so = {"called": called, "judged": judged, "command": command, "first": first}
-        page = _page(verdict, timeline, tables, found, plots, **named_so)
+        page = _page(
+            verdict, timeline, tables, found, plots, called=called, judged=judged, command=command, first=first
+        )
         path.write_text(page, encoding="utf-8", errors="backslashreplace")
         numbers = escaped_json(json.dumps({"judged": judged, "first": first, **_numbers(verdict, timeline, tables)}))
         path.with_name(TABLES).write_text(numbers + "\n", encoding="utf-8")

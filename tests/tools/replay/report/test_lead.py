@@ -51,6 +51,18 @@ def test_of_what_waits_since_when_and_why() -> None:
     assert ": no log of b is here." in said(verdict_of(world))[1]
 
 
+def test_of_what_waits_as_its_own_node_was_stopped() -> None:
+    world = World()
+    world.alpha.start()
+    world.beta.start()
+    world.open()
+    world.deliver(TX, 1)
+    world.queue(TX, 6)
+    world.end()
+    stopped = clock(world.alpha.records[-1]["wall_ns"])
+    assert f": alpha was stopped in good order at {stopped}." in said(verdict_of(world))[1]
+
+
 def test_of_a_broken_promise_where_and_which() -> None:
     world = ready()
     FAULTS["window_exceeded"](world)
