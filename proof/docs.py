@@ -36,7 +36,8 @@ SETTINGS = """\
 # Settings
 
 Every key of [`triack.toml`](configuration.md), with its default value. Each is a field of `triack.NodeSettings` or of
-one of its parts, or an argument of `triack.open`, by the same name. `make docs` writes this page from the code.
+one of its parts, or an argument of `triack.open`, by the same name. These classes have more fields, for
+[policies](policies.md) and tests. `make docs` writes this page from the code.
 
 A key whose name ends in `_s` is a duration: seconds, or a text such as `"500 ms"`, `"5 min"` or `"1 h"`. One whose name
 ends in `_bytes` is a size: bytes, or a text such as `"64 KiB"` or `"8 GiB"`. `"none"` stands for no value. The variable

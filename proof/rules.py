@@ -165,7 +165,6 @@ RULES: Final[dict[str, dict[str, Watch]]] = {
     "session/protocol/settings.py SessionSettings": {
         "max_unacked_packet": ("window", "claims"),
         "auto_window_max": ("window", "claims"),
-        "idle_ack_delay_s": ("idle_delay", "policy"),
         "ack_trigger": ("policy", "half_window", "idle_delay", "at_once"),
         "store_ack_trigger": ("policy", "store_ack_late"),
         "ack_timeout_s": ("ack_timeout", "silence"),

@@ -48,7 +48,6 @@ def build_settings(layers: Layers, policy: str) -> NodeSettings:
     waits = {name: _build(layers, settings.redelivery, path) for name, path in _of_queues(layers, "redelivery")}
     forwards = {name: it for name, path in _of_queues(layers, "forward") if (it := _build_forward(layers, path))}
     topics = {name: _build_topic(layers, settings, name) for name in _roots_in(layers)}
-    _check_idle_delay(layers, settings)
     limits = replace(settings.limits, queue_quota=quotas, queue_journal=kept)
     topics = {**settings.topics, **topics}
     return replace(settings, queue_redelivery=waits, forwards=forwards, limits=limits, topics=topics)
@@ -139,14 +138,6 @@ def _refused(kind: str, text: str) -> tuple[str, str]:
     """The field that a class refuses, and the cause: its errors begin with the names of both."""
     name, _, why = text.removeprefix(f"{kind}: ").partition(" ")
     return name.removesuffix(":"), why
-
-
-def _check_idle_delay(layers: Layers, settings: NodeSettings) -> None:
-    """A delay that nothing reads is a mistake, not a setting."""
-    path = ("session", "idle_ack_delay_s")
-    if path in layers.said and settings.session.ack_trigger is not None:
-        why = "it has no effect, as session.ack_trigger is set: use session.ack_trigger.delay_s"
-        layers.problem(layers.said[path].where, path, why)
 
 
 def build_node_table(layers: Layers) -> NodeTable:

@@ -1,4 +1,4 @@
-"""Every key of ``triack.toml``: each field of the settings of a node, by the same name.
+"""Every key of ``triack.toml``: fields of the settings of a node, by the same name, but those of ``gone``.
 
 Nothing is listed twice: names, types, defaults and descriptions are those of the classes. A path is the tables and the
 name of a key. In the paths of queues and peers, ``*`` stands for the name of one.
@@ -16,6 +16,7 @@ from types import NoneType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from triack.node.config.bridge_table import BridgeTable
+from triack.node.config.gone import gone
 from triack.node.config.quantities import SECONDS, SIZES
 from triack.node.files.access import DEFAULT_SUITE
 from triack.queues.node_settings import Forward, Journal, NodeSettings, Quota, Redelivery, Topic
@@ -23,6 +24,7 @@ from triack.queues.routes import Route
 from triack.queues.stages import Stage, StageName
 
 __all__ = [
+    "IN_CODE",
     "KEYS",
     "NAMED",
     "NUMBERED",
@@ -132,7 +134,6 @@ _ABOUT: Mapping[KeyPath, str] = {
     ("node",): "The node itself.",
     ("session",): "Every session with a peer.",
     ("session", "ack_trigger"): "When session acks leave.",
-    ("session", "store_ack_trigger"): "When store acks leave.",
     ("order",): "Every ordered stream.",
     ("reconnect",): "Connecting again, and what a lost session leaves behind.",
     ("redelivery",): "When messages that failed come again.",
@@ -236,7 +237,10 @@ def _all_keys() -> dict[KeyPath, Key]:
     return {key.path: key for key in sorted(found, key=lambda key: order.index(key.path[:-1]))}
 
 
-KEYS: Mapping[KeyPath, Key] = _all_keys()
+IN_CODE: Mapping[KeyPath, Key] = _all_keys()
+"""Every field of the settings; those that are no keys of a file are for policies and tests."""
+
+KEYS: Mapping[KeyPath, Key] = {path: key for path, key in IN_CODE.items() if not gone(path)}
 """All of them, by path, table by table."""
 
 SECTIONS: Mapping[KeyPath, str] = {table: _ABOUT.get(table, "") for table in dict.fromkeys(path[:-1] for path in KEYS)}

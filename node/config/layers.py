@@ -11,9 +11,10 @@ from typing import Any
 from triack.base.errors import ConfigError
 from triack.base.names import composed, nearest
 from triack.base.printable import printable
-from triack.node.config.keys import KEYS, NUMBERED, SECTIONS, KeyPath, generalised, key_at, written_path
+from triack.node.config.gone import gone
+from triack.node.config.keys import IN_CODE, KEYS, NUMBERED, SECTIONS, KeyPath, generalised, key_at, written_path
 from triack.node.config.lines import line_too_deep, lines_of
-from triack.node.config.values import read_value, shown
+from triack.node.config.values import read_value, shown, write_value
 from triack.node.files.ownership import read_named
 
 __all__ = ["CONFIG_VARIABLE", "PREFIX", "Layers", "Said", "variable_of"]
@@ -178,7 +179,7 @@ class Layers:
         path = tuple(map(composed, path))
         key = key_at(path)
         if key is None or (path[0] in NUMBERED and not _NUMBER.fullmatch(path[1])):
-            self.problem(where, path, _why_unknown(path, raw))
+            self.problem(where, path, _why_gone(generalised(path)) or _why_unknown(path, raw))
             return
         try:
             self.said[path] = Said(read_value(key, raw, from_text=from_text), where, base)
@@ -217,6 +218,13 @@ def _is_section(path: KeyPath) -> bool:
         len(path) <= len(section) and all(a in ("*", b) for a, b in zip(section, path, strict=False))
         for section in SECTIONS
     )
+
+
+def _why_gone(path: KeyPath) -> str:
+    """What became of a key that there was once; empty for any other."""
+    advice, key = gone(path), IN_CODE.get(path)
+    value = "" if key is None else f", and its value is {write_value(key, key.default)}"
+    return advice and f"this key is gone{value}: {advice}"
 
 
 def _why_unknown(path: KeyPath, raw: object) -> str:

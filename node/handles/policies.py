@@ -275,7 +275,6 @@ def wso2(
     check_between("wso2: ack_wait_s", ack_wait_s, 0.001, 86_400)
     check_between("wso2: maximum_redelivery_attempts", maximum_redelivery_attempts, 0, 1_000_000)
     return NodeSettings(
-        session=SessionSettings(ack_trigger=AckTrigger(), store_ack_trigger=AckTrigger()),
         max_redeliveries=maximum_redelivery_attempts,
         topics={
             ALL_ROOTS: Topic(
@@ -288,7 +287,7 @@ def wso2(
     )
 
 
-DEFAULT = NodeSettings(session=SessionSettings(ack_trigger=AckTrigger(), store_ack_trigger=AckTrigger()))
+DEFAULT = NodeSettings()
 MSMQ = msmq()
 SOLACE = solace()
 HORNETQ = hornetq()

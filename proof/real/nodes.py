@@ -1,6 +1,7 @@
 """Shared by the real runs: settings, bodies and a reader."""
 
 import triack
+from triack.base.ack_trigger import AckTrigger
 from triack.base.paths import UdpSockets
 from triack.session.protocol.settings import SessionSettings
 
@@ -14,7 +15,7 @@ def quick(udp: UdpSockets | None = None) -> triack.NodeSettings:
     """Settings that notice a killed peer at once, so that a cycle takes no longer than the machine needs for it."""
     return triack.NodeSettings(
         udp=udp,
-        session=SessionSettings(ack_timeout_min_s=0.06, idle_ack_delay_s=0.02, drain_timeout_s=0.3),
+        session=SessionSettings(ack_timeout_min_s=0.06, ack_trigger=AckTrigger(delay_s=0.02), drain_timeout_s=0.3),
         order=triack.OrderSettings(order_ack_idle_s=0.01, seq_resend_13_s=0.5),
         reconnect=triack.Reconnect(first_s=0.005, most_s=0.05),
         close_timeout_s=0.3,

@@ -138,7 +138,7 @@ def _of(settings: SessionSettings) -> Policy:
     store_min_ns = in_ns(settings.store_ack_timeout_min_s)
     stated = Policy(
         window=settings.largest_window,
-        session_ack=settings.trigger,
+        session_ack=settings.ack_trigger,
         store_ack=settings.store_trigger,
         ack_timeout_min_ns=in_ns(settings.ack_timeout_min_s) if ack_ns is None else ack_ns,
         ack_timeout_max_ns=most_ns if ack_ns is None else ack_ns,

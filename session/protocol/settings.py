@@ -1,10 +1,10 @@
 """The settings of sessions. Durations are given in seconds; names are MSMQ's where MSMQ has one."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
-from triack.base.ack_trigger import DELAY_MAX_S, AckTrigger
-from triack.base.checks import check_between, check_datagram, check_settings
+from triack.base.ack_trigger import AckTrigger
+from triack.base.checks import check_datagram, check_kind, check_settings
 from triack.base.errors import UsageError
 
 __all__ = ["CONGESTION", "WINDOW_MAX", "SessionSettings"]
@@ -28,8 +28,7 @@ class SessionSettings:
             limited by it, and halves when little of it is used (``session.auto_window``).
         auto_window_max: the largest window in packets for ``"auto"``. A node lowers it to what it has room for
             (``Limits.peer_memory_bytes``).
-        idle_ack_delay_s: longest wait of a receiver before it acknowledges (MSMQ ``IdleAckDelay``).
-        ack_trigger: when session acks leave; None for half the window and ``idle_ack_delay_s``.
+        ack_trigger: when session acks leave; its ``delay_s`` is MSMQ's ``IdleAckDelay``.
         store_ack_trigger: when store acks leave; None for the same as session acks.
         ack_timeout_s: silence after which a session with unacknowledged packets closes (MSMQ ``AckTimeout``);
             None adapts it to the round trip, between the two limits below. If that is shorter than a round trip, the
@@ -53,8 +52,7 @@ class SessionSettings:
 
     max_unacked_packet: int | Literal["auto"] = 64
     auto_window_max: int = WINDOW_MAX
-    idle_ack_delay_s: float = 0.5
-    ack_trigger: AckTrigger | None = None
+    ack_trigger: AckTrigger = field(default_factory=AckTrigger)
     store_ack_trigger: AckTrigger | None = None
     ack_timeout_s: float | None = None
     ack_timeout_min_s: float = 2.0
@@ -69,17 +67,15 @@ class SessionSettings:
     congestion: str = "bbr"
 
     def __post_init__(self) -> None:
-        check_settings(self, may_be_zero=("idle_ack_delay_s", "drain_timeout_s"))
-        check_between("SessionSettings: idle_ack_delay_s", self.idle_ack_delay_s, 0, DELAY_MAX_S)
+        check_settings(self, may_be_zero=("drain_timeout_s",))
         self._check_window()
         check_datagram("SessionSettings: max_datagram_bytes", self.max_datagram_bytes)
         if self.congestion not in CONGESTION:
             raise UsageError(
                 f"SessionSettings: congestion must be one of {', '.join(CONGESTION)}, not {self.congestion!r}"
             )
-        for name in ("ack_trigger", "store_ack_trigger"):
-            if not isinstance(getattr(self, name), AckTrigger | None):
-                raise UsageError(f"SessionSettings: {name} must be an AckTrigger, not {getattr(self, name)!r}")
+        if self.store_ack_trigger is not None:
+            check_kind("SessionSettings: store_ack_trigger", self.store_ack_trigger, AckTrigger)
         if self.ack_timeout_min_s > self.ack_timeout_max_s:
             raise UsageError(
                 f"SessionSettings: ack_timeout_min_s is {self.ack_timeout_min_s}, more than ack_timeout_max_s, "
@@ -105,11 +101,6 @@ class SessionSettings:
         return self.direct_ack_timeouts * max(self.ack_timeout_s or 0.0, self.ack_timeout_max_s)
 
     @property
-    def trigger(self) -> AckTrigger:
-        """When session acks leave."""
-        return self.ack_trigger or AckTrigger(delay_s=self.idle_ack_delay_s)
-
-    @property
     def store_trigger(self) -> AckTrigger:
         """When store acks leave."""
-        return self.store_ack_trigger or self.trigger
+        return self.store_ack_trigger or self.ack_trigger

@@ -15,6 +15,7 @@ import pytest
 import triack
 from tests.node.nodes import SCHEMES, SOON, WAIT, bodies, make, quick
 from triack import policies, sync
+from triack.base.ack_trigger import AckTrigger
 from triack.node.handles import policies as node_policies
 from triack.ordering.order_settings import OrderSettings
 from triack.session.protocol.settings import SessionSettings
@@ -65,7 +66,7 @@ SETTINGS = {
     triack.Reconnect: set(),
     triack.Redelivery: set(),
     triack.Topic: set(),
-    triack.SessionSettings: {"largest_window", "longest_silence_s", "store_trigger", "trigger"},
+    triack.SessionSettings: {"largest_window", "longest_silence_s", "store_trigger"},
 }
 
 
@@ -125,7 +126,9 @@ async def test_send_and_receive(pair: tuple[triack.Node, triack.Node], delivery:
 async def test_one_message_of_each_kind_is_quick(tmp_path: Path) -> None:
     """A wait for a receipt does not wait for idle delays, which are longer here than what the test waits."""
     order = OrderSettings(order_ack_idle_s=2 * WAIT, seq_max_ack_delay_s=3 * WAIT)
-    session = SessionSettings(idle_ack_delay_s=2 * WAIT, ack_timeout_s=3 * WAIT, store_ack_timeout_s=3 * WAIT)
+    session = SessionSettings(
+        ack_trigger=AckTrigger(delay_s=2 * WAIT), ack_timeout_s=3 * WAIT, store_ack_timeout_s=3 * WAIT
+    )
     settings = quick(session=session, order=order)
     async with make("b", tmp_path / "b", "udp", settings=settings) as b, make("a", settings=settings) as a:
         for delivery, stage in [*LAST.items()] * 2:

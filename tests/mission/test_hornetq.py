@@ -85,7 +85,7 @@ async def test_a_commit_waits_for_the_disk_of_its_node(triack_world: World) -> N
 async def test_a_confirmation_window_of_minus_one_is_off(triack_world: World) -> None:
     """No number of bytes is confirmed at once: all of it is at the flush, two seconds after the first."""
     off = policies.hornetq(confirmation_window_bytes=-1, block_on_durable_send=False)
-    assert off.session.trigger.bytes_ is None
+    assert off.session.ack_trigger.bytes_ is None
     async with two(triack_world, off, off) as (a, _):
         await triack_world.advance(10)
         began = triack_world.now

@@ -5,6 +5,7 @@ from random import Random
 from typing import NamedTuple
 
 from tests.queues.world import PlainWorld, SimNode, World
+from triack.base.ack_trigger import AckTrigger
 from triack.base.datagram import Kind, read_header
 from triack.base.delivery import Delivery
 from triack.base.units import SECOND
@@ -22,7 +23,7 @@ from triack.transport.insecure import InsecureChannel
 
 CHANNEL = InsecureChannel()
 ORIGIN = b"\xee" * 16
-POLICY = Policy.of(SessionSettings(idle_ack_delay_s=0.001))
+POLICY = Policy.of(SessionSettings(ack_trigger=AckTrigger(delay_s=0.001)))
 
 
 class Opened(NamedTuple):

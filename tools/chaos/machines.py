@@ -58,10 +58,10 @@ def _draw_trigger(random: Random) -> AckTrigger | None:
 
 
 def _draw_settings(random: Random) -> NodeSettings:
+    window, delay_s = random.choice(WINDOWS), random.choice([0.001, 0.05, 0.5])
     session = SessionSettings(
-        max_unacked_packet=random.choice(WINDOWS),
-        idle_ack_delay_s=random.choice([0.001, 0.05, 0.5]),
-        ack_trigger=_draw_trigger(random),
+        max_unacked_packet=window,
+        ack_trigger=_draw_trigger(random) or AckTrigger(delay_s=delay_s),
         store_ack_trigger=_draw_trigger(random),
         ack_timeout_s=random.choice([None, None, None, 0.3, 6.0]),
         store_ack_timeout_s=random.choice([None, None, 3.0]),

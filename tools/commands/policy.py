@@ -45,7 +45,7 @@ def show(*, name: str, as_json: bool) -> None:
 
 def _summary(name: str) -> dict[str, object]:
     settings = policies.PRESETS[name]
-    session, trigger = settings.session, settings.session.trigger
+    session, trigger = settings.session, settings.session.ack_trigger
     packets = trigger.threshold(largest_window(settings))
     return {
         "policy": name,

@@ -18,6 +18,7 @@ import triack
 from tests.node.config.files import problems_of, read
 from triack.node.config.bridge_table import BridgeTable
 from triack.node.config.config import Sources
+from triack.node.config.gone import GONE, gone
 from triack.node.config.keys import KEYS, SECTIONS, KeyPath, NodeTable, key_at, part_of, written_path
 from triack.node.config.layers import FILE_BYTES_MAX, PROBLEMS_MAX, Layers
 from triack.node.config.lines import DEPTH_MAX, line_too_deep, lines_of
@@ -36,11 +37,11 @@ policy = "solace"
 insecure = true
 [session]
 max_unacked_packet = 10
-auto_window_max = 11
+cleanup_interval_s = 11
 [queues.orders.quota]
 messages = 7
 """
-VARIABLES = {"TRIACK_SESSION__MAX_UNACKED_PACKET": "20", "TRIACK_ORDER__MAX_HELD_PACKETS": "21"}
+VARIABLES = {"TRIACK_SESSION__MAX_UNACKED_PACKET": "20", "TRIACK_ORDER__SEQ_RESEND_79_S": "21"}
 
 
 @pytest.fixture
@@ -55,27 +56,26 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_each_value_says_where_it_is_from(file: Path) -> None:
     window = ("session", "max_unacked_packet")
-    sources = Sources(file, VARIABLES, {window: (30, "--window")}, (("order.order_ack_every=31", "--set"),))
+    sources = Sources(file, VARIABLES, {window: (30, "--window")}, (("order.seq_resend_10_s=31", "--set"),))
     rows = {row.name: (row.value, row.source) for row in sources.read().rows()}
     assert rows["session.max_unacked_packet"] == (30, "--window")
-    assert rows["order.order_ack_every"] == (31, "--set")
-    assert rows["order.max_held_packets"] == (21, "TRIACK_ORDER__MAX_HELD_PACKETS")
-    assert rows["session.auto_window_max"] == (11, f"{file}:8")
+    assert rows["order.seq_resend_10_s"] == (31, "--set")
+    assert rows["order.seq_resend_79_s"] == (21, "TRIACK_ORDER__SEQ_RESEND_79_S")
+    assert rows["session.cleanup_interval_s"] == (11, f"{file}:8")
     assert rows["order.seq_resend_13_s"] == (2.0, "policy solace")
-    assert rows["order.seq_resend"] == ("all", "default")
+    assert rows["session.congestion"] == ("bbr", "default")
     assert rows["queues.orders.quota.messages"] == (7, f"{file}:10")
     assert rows["queues.orders.quota.when_full"] == ("hold", "limits.quota")
     assert not [name for name in rows if name.startswith("queues.orders.redelivery")]
-    assert not [name for name in rows if name.startswith("session.store_ack_trigger")]  # the policy has none
 
 
 async def test_a_node_is_opened_with_a_file(file: Path) -> None:
     """The environment beats it, and arguments beat both."""
-    overrides = {"order.max_held_packets": 40, "queues.orders.redelivery.first_wait_s": "2 s"}
+    overrides = {"order.seq_resend_79_s": 40, "queues.orders.redelivery.first_wait_s": "2 s"}
     async with triack.open(config=file, name="other", overrides=overrides) as node:
         assert node.name == "other"
         assert node.settings.session.max_unacked_packet == 20
-        assert node.settings.order.max_held_packets == 40
+        assert node.settings.order.seq_resend_79_s == 40
         assert node.settings.redelivery_of("orders").first_wait_s == 2
         assert node.settings.limits.quota_of("orders").messages == 7
 
@@ -90,7 +90,7 @@ def test_a_node_without_async_is_opened_with_a_file(file: Path) -> None:
 @pytest.mark.parametrize(
     ("more", "told"),
     [
-        ({"overrides": {"order.max_held": 1}}, "overrides of order.max_held: order.max_held: there is no such key"),
+        ({"overrides": {"order.seq_max": 1}}, "overrides of order.seq_max: order.seq_max: there is no such key"),
         ({"settings": triack.NodeSettings()}, "settings and config exclude each other"),
         ({"queues": ["in"]}, "queues.orders: it is not in node.queues"),
         ({"listen": "udp://a"}, "argument listen: node.listen: cannot read address"),
@@ -122,7 +122,7 @@ def test_what_is_missing_is_named(file: Path) -> None:
     with pytest.raises(triack.UsageError, match="data, a directory or None, is missing"):
         triack.open("a")
     with pytest.raises(triack.UsageError, match="config= names none"):
-        triack.open("a", data=None, overrides={"order.max_held_packets": 1})
+        triack.open("a", data=None, overrides={"order.seq_resend_79_s": 1})
 
 
 async def test_a_node_without_a_file_reads_no_variables(file: Path) -> None:
@@ -153,12 +153,11 @@ def test_settings_have_no_descriptions_without_docstrings() -> None:
     assert done.stdout == "{''}\n"
 
 
-def test_every_setting_is_a_key_with_the_same_name() -> None:
+def test_every_setting_is_a_key_with_the_same_name_or_gone() -> None:
     """Those of the node itself are in the table ``node``, with the arguments of ``triack.open``."""
     wanted = {path if len(path) > 1 else ("node", *path) for path in leaves(NodeSettings)}
-    assert len(wanted) > 90
     own = {("node", one.name) for one in fields(NodeTable)}
-    assert {path for path in KEYS if "*" not in path} == wanted | own
+    assert {path for path in KEYS if "*" not in path} == {path for path in wanted | own if not gone(path)}
     assert {path for path in KEYS if "*" in path} == {
         *(("queues", "*", "quota", name) for name in ("messages", "size_bytes", "when_full")),
         *(("queues", "*", "journal", name) for name in ("messages", "size_bytes", "when_full", "keep_s")),
@@ -170,6 +169,17 @@ def test_every_setting_is_a_key_with_the_same_name() -> None:
         *(("routes", "*", one.name) for one in fields(Route)),
         *(("bridges", "*", one.name) for one in fields(BridgeTable)),
     }
+
+
+def test_a_file_with_a_key_that_is_gone_is_told_its_value_and_what_to_do(tmp_path: Path) -> None:
+    text = "[session]\ndrain_timeout_s = 9\nidle_ack_delay_s = 1\n[session.store_ack_trigger]\ndelay_s = 1\n"
+    store = GONE["session", "store_ack_trigger"]
+    assert problems_of(tmp_path, text) == [
+        "triack.toml:2: session.drain_timeout_s: this key is gone, and its value is 5: remove the line",
+        "triack.toml:3: session.idle_ack_delay_s: this key is gone: write session.ack_trigger.delay_s in its place",
+        f"triack.toml:5: session.store_ack_trigger.delay_s: this key is gone, and its value is 0.5: {store}",
+    ]
+    assert all(gone(path) == advice and path not in KEYS for path, advice in GONE.items())
 
 
 def test_every_key_says_what_it_does() -> None:
@@ -235,7 +245,7 @@ def test_a_variable_is_a_text_that_is_read_by_the_type_of_its_key(path: KeyPath,
     [
         (WINDOW, 1.5, 'must be a whole number or "auto", not 1.5'),
         (WINDOW, True, 'must be a whole number or "auto", not true'),
-        (("order", "seq_resend"), "some", 'must be "all" or "first", not "some"'),
+        (("redelivery", "max_wait_s"), True, 'must be seconds, such as 1.5 or "500 ms", not true'),
         (("redelivery", "first_wait_s"), "soon", 'must be seconds, such as 1.5 or "500 ms", not "soon"'),
         (("limits", "memory_bytes"), "8 Gib", 'must be bytes, such as 65536 or "64 KiB", not "8 Gib"'),
         (("limits", "memory_bytes"), "none", 'must be bytes, such as 65536 or "64 KiB", not "none"'),
@@ -410,7 +420,7 @@ gap = { x = 1 }
 def test_every_mistake_is_told_at_once_with_its_line(tmp_path: Path) -> None:
     """And with the name that was most likely meant."""
     elsewhere = "there is no such key in this table; did you mean session.max_unacked_packet?"
-    assert problems_of(tmp_path, EACH_WRONG, {"TRIACK_ORDER__SEQ_RESEND": "some", "TRIACK_LISTEN": "udp://a:1"}) == [
+    assert problems_of(tmp_path, EACH_WRONG, {"TRIACK_RECONNECT__GAP": "some", "TRIACK_LISTEN": "udp://a:1"}) == [
         "triack.toml:2: node.nmae: there is no such key; did you mean name?",
         "triack.toml:3: node.listen: cannot read address 'udp://[::]:x': port 'x' is not a number from 1 to 65535",
         'triack.toml:4: node.max_redeliveries: must be a whole number, not "ten"',
@@ -424,7 +434,7 @@ def test_every_mistake_is_told_at_once_with_its_line(tmp_path: Path) -> None:
         'triack.toml:19: keys.lifetime_s: must be seconds, such as 1.5 or "500 ms", not "1 day"',
         'triack.toml:21: reconnect.gap: must be "warn" or "error", not a table',
         "TRIACK_LISTEN: write TRIACK_NODE__LISTEN",
-        'TRIACK_ORDER__SEQ_RESEND: order.seq_resend: must be "all" or "first", not "some"',
+        'TRIACK_RECONNECT__GAP: reconnect.gap: must be "warn" or "error", not "some"',
     ]
 
 

@@ -12,6 +12,7 @@ import pytest
 from tests.logs import taken_apart
 from tests.queues.bare import Bare, records
 from tests.queues.world import World, numbered
+from triack.base.ack_trigger import AckTrigger
 from triack.base.commit import Commit
 from triack.base.delivery import Delivery
 from triack.base.units import MS, SECOND
@@ -76,7 +77,7 @@ def test_a_receipt_that_is_awaited_does_not_wait_for_the_idle_delay() -> None:
 def test_a_waiter_that_begins_later_does_not_wait_long(delivery: Delivery) -> None:
     """The message is there long since, its acks are held back for a minute: asking brings them at once."""
     slow = NodeSettings(
-        session=SessionSettings(idle_ack_delay_s=60.0),
+        session=SessionSettings(ack_trigger=AckTrigger(delay_s=60.0)),
         order=OrderSettings(order_ack_idle_s=60.0, seq_max_ack_delay_s=60.0),
     )
     world = World(1)

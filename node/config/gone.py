@@ -1,0 +1,50 @@
+"""Keys that ``triack.toml`` had once: no user of another system, and no page for operators, ever set them.
+
+Policies, tests and the simulated world give some of them other values, in code. A file that still has one is told what
+the value is now, and what to do.
+"""
+
+from collections.abc import Mapping
+
+__all__ = ["GONE", "gone"]
+
+_BY_POLICY = "remove the line, as node.policy alone sets another value"
+"""For numbers that differ between the systems whose policies there are."""
+_REMOVE = "remove the line"
+"""For those without a reason to have another value."""
+
+_TRIGGER = {
+    "count": "write window_share in its place, a share of the window",
+    "idle_s": "write delay_s in its place",
+    "delay_rtts": _BY_POLICY,
+    "delay_max_s": _BY_POLICY,
+    "piggyback_after": _BY_POLICY,
+    "on_gap": _REMOVE,
+    "on_duplicate": _REMOVE,
+    "on_request": _REMOVE,
+}
+"""Of each table of a trigger."""
+
+GONE: Mapping[tuple[str, ...], str] = {
+    **{("session", "ack_trigger", name): what for name, what in _TRIGGER.items()},
+    (
+        "session",
+        "store_ack_trigger",
+    ): "remove the table, as store acks leave when session acks do, or when node.policy says",
+    **{("ack_events", name): what for name, what in _TRIGGER.items()},
+    ("ack_events", "bytes_"): "write window_share or delay_s in its place",
+    ("session", "idle_ack_delay_s"): "write session.ack_trigger.delay_s in its place",
+    ("session", "auto_window_max"): "limits.peer_memory_bytes bounds a window that is auto: remove the line",
+    ("session", "ack_timeout_min_s"): f"{_BY_POLICY}; or write session.ack_timeout_s in its place",
+    ("session", "ack_timeout_max_s"): f"{_BY_POLICY}; or write session.ack_timeout_s in its place",
+    ("session", "direct_ack_timeouts"): _BY_POLICY,
+    ("session", "store_ack_timeout_min_s"): f"{_BY_POLICY}; or write session.store_ack_timeout_s in its place",
+    ("session", "connect_timeout_s"): _BY_POLICY,
+    ("session", "drain_timeout_s"): _REMOVE,
+}
+"""By key or table: what its writer can do."""
+
+
+def gone(path: tuple[str, ...]) -> str:
+    """What its writer can do, if there was a key with this general path once; otherwise empty."""
+    return next((GONE[path[:end]] for end in range(len(path), 0, -1) if path[:end] in GONE), "")
