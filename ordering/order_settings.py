@@ -1,15 +1,10 @@
 """Settings of sequences. Durations are given in seconds; names follow MSMQ's registry values."""
 
 from dataclasses import dataclass
-from typing import Literal, get_args
 
 from triack.base.checks import check_settings
-from triack.base.errors import UsageError
 
-__all__ = ["OrderSettings", "Resend"]
-
-Resend = Literal["all", "first"]
-"""The packets that a resend tier resends: all without an order ack, or the first of them alone."""
+__all__ = ["OrderSettings"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +20,6 @@ class OrderSettings:
         max_held_packets: how many out-of-order packets of one sequence a receiver holds.
         seq_resend_13_s, seq_resend_46_s, seq_resend_79_s, seq_resend_10_s: wait before resends 1-3, 4-6, 7-9 and
             10 or later of packets without an order ack (MSMQ ``SeqResend13Time`` and its siblings).
-        seq_resend: the packets of such a resend: ``all`` as in MSMQ ([MS-MQQB] 3.1.6.5), or the ``first`` packet alone,
-            as a probe; the order ack that answers it frees whatever had arrived.
     """
 
     order_ack_idle_s: float = 0.5
@@ -37,9 +30,6 @@ class OrderSettings:
     seq_resend_46_s: float = 300.0
     seq_resend_79_s: float = 1800.0
     seq_resend_10_s: float = 21600.0
-    seq_resend: Resend = "all"
 
     def __post_init__(self) -> None:
         check_settings(self, may_be_zero=("order_ack_idle_s", "seq_max_ack_delay_s"))
-        if self.seq_resend not in get_args(Resend):
-            raise UsageError(f"OrderSettings: seq_resend must be all or first, not {self.seq_resend!r}")

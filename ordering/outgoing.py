@@ -557,8 +557,6 @@ class OutgoingSequence:
             self.tier.handle_rest(is_answered=self._waits_until > 0)
             return []
         again = [entry for entry in sent if entry.state is StreamPacketState.WAITING_ORDER_ACK]
-        if self._settings.seq_resend == "first":
-            del again[1:]
         self.tier.handle_expired(now_ns, resends=bool(again))
         if again:
             self._tier_opens = not again[0].packet

@@ -188,7 +188,6 @@ RULES: Final[dict[str, dict[str, Watch]]] = {
         "seq_resend_46_s": ("resend_tiers",),
         "seq_resend_79_s": ("resend_tiers",),
         "seq_resend_10_s": ("resend_tiers",),
-        "seq_resend": "A resend says in the log what it sends again; `resend_tiers` judges when.",
     },
     "queues/node_settings.py NodeSettings": {
         **dict.fromkeys(("session", "order", "keys", "limits", "reconnect", "redelivery", "ack_events"), _PARTS),

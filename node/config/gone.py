@@ -41,6 +41,12 @@ GONE: Mapping[tuple[str, ...], str] = {
     ("session", "store_ack_timeout_min_s"): f"{_BY_POLICY}; or write session.store_ack_timeout_s in its place",
     ("session", "connect_timeout_s"): _BY_POLICY,
     ("session", "drain_timeout_s"): _REMOVE,
+    ("order", "order_ack_every"): _BY_POLICY,
+    ("order", "max_held_packets"): "remove the line, or write limits.peer_memory_bytes in its place",
+    ("order", "seq_resend"): "remove the line, as a resend sends all packets that have no order ack",
+    ("reconnect", "step_s"): "remove the line, as a wait is twice as long as the one before it, up to most_s",
+    ("reconnect", "unanswered_most_s"): _BY_POLICY,
+    ("reconnect", "jitter"): _BY_POLICY,
 }
 """By key or table: what its writer can do."""
 

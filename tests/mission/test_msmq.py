@@ -229,7 +229,7 @@ def test_a_message_without_an_order_ack_is_resent_after_waits_of_four_tiers() ->
     assert ends.delivered == [b"1"]
 
 
-@statement("[MS-MQQB] 3.1.6.5", 'order.seq_resend = "all"', "16 of 16")
+@statement("[MS-MQQB] 3.1.6.5", "", "16 of 16")
 @pytest.mark.plain
 def test_a_resend_sends_all_unacknowledged_messages_again() -> None:
     ends = StreamPair(MSMQ.order, lose_order_acks=True)

@@ -218,10 +218,3 @@ def test_how_long_an_order_ack_may_wait_fits_into_six_bits() -> None:
 def test_an_origin_states_at_most_half_of_the_time_after_which_it_resends() -> None:
     assert AckWait.stated(OrderSettings()) == AckWait(SECOND // 2, 10 * SECOND)
     assert AckWait.stated(OrderSettings(seq_resend_13_s=0.4)) == AckWait(200 * MS, 200 * MS)
-
-
-def test_a_resend_sends_everything_or_one_packet() -> None:
-    """MSMQ sends everything ([MS-MQQB] 3.1.6.5)."""
-    assert OrderSettings().seq_resend == "all"
-    with pytest.raises(UsageError, match="OrderSettings: seq_resend must be all or first, not 'none'"):
-        OrderSettings(seq_resend="none")  # type: ignore[arg-type]

@@ -12,7 +12,6 @@ from triack.base.delivery import DURABLE, Delivery
 from triack.base.reasons import HoldReason
 from triack.base.units import MS, SECOND
 from triack.node.handles.policies import PRESETS
-from triack.ordering.order_settings import OrderSettings
 from triack.queues.mailboxes.mailbox import Lease, Mailbox
 from triack.queues.node_settings import Journal, Limits, NodeSettings, Quota, Redelivery
 from triack.queues.stages import Stage
@@ -555,21 +554,6 @@ def test_each_attempt_sends_all_that_has_no_order_ack(policy: str) -> None:
     assert {(record["first"], record["last"]) for record in resends} == {(1, 16)}
     sent = [record["number"] for record in a.log("packet_sent") if "stream" in record]
     assert sent == list(range(1, 17)) * (1 + len(resends))
-    assert judged(a, b) <= {"order_ack_late"}
-
-
-@pytest.mark.plain
-def test_a_probe_alone_may_be_set() -> None:
-    """The log says that one packet leaves; the order ack that answers it frees all."""
-    order = OrderSettings(seq_resend="first")
-    world, a, b = pair(settings=NodeSettings(order=order, messages_per_packet=1))
-    a.send(b, "q", *numbered(0, 16))
-    world.run(MINUTE + SECOND)
-    assert [(record["first"], record["last"]) for record in a.log("resend_scheduled")] == [(1, 1)] * 2
-    del b.live.inbox.send_order_acks
-    world.run(MINUTE)
-    assert not a.busy
-    assert b.read_all("q") == numbered(0, 16)
     assert judged(a, b) <= {"order_ack_late"}
 
 

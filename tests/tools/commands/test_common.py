@@ -396,12 +396,12 @@ def test_what_would_end_a_node_that_is_served_is_told(
 
 
 def test_each_value_is_shown_with_its_source(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TRIACK_ORDER__MAX_HELD_PACKETS", "5")
+    monkeypatch.setenv("TRIACK_ORDER__SEQ_MAX_ACK_DELAY_S", "5")
     (folder / "triack.toml").write_text("[node]\npolicy = 'solace'\n[limits]\nnode_quota_bytes = '2 GiB'\n")
     rows = [json.loads(line) for line in run("show", "--json").output.splitlines()]
     found = {row["setting"]: (row["value"], row["source"]) for row in rows}
     assert found["limits.node_quota_bytes"] == (2 * 2**30, "triack.toml:4")
-    assert found["order.max_held_packets"] == (5, "TRIACK_ORDER__MAX_HELD_PACKETS")
+    assert found["order.seq_max_ack_delay_s"] == (5, "TRIACK_ORDER__SEQ_MAX_ACK_DELAY_S")
     assert found["session.max_unacked_packet"] == (50, "policy solace")
     assert found["session.congestion"] == ("bbr", "default")
     assert '"2 GiB"' in run("show", "--given").output
@@ -417,9 +417,9 @@ def test_a_running_node_takes_up_its_file_by_command_and_by_signal(folder: Path)
     assert process.stdout is not None
     assert process.stderr is not None
     assert process.stdout.readline() == b"listening nowhere\n"
-    file.write_text(file.read_text() + "[limits.quota]\nmessages = 5\n[order]\nmax_held_packets = 7\n")
+    file.write_text(file.read_text() + "[limits.quota]\nmessages = 5\n[order]\nseq_max_ack_delay_s = 7\n")
     done = call("reload", "--config", file)
-    assert done.stdout.decode() == "in force: limits.quota.messages\nneeds a restart: order.max_held_packets\n"
+    assert done.stdout.decode() == "in force: limits.quota.messages\nneeds a restart: order.seq_max_ack_delay_s\n"
     file.write_text(file.read_text() + "nothing = 5\n")
     failed = call("reload", "--data", folder / "data")
     assert message_of(failed).startswith(f"{file}:10: order.nothing: there is no such key")
