@@ -193,7 +193,7 @@ RULES: Final[dict[str, dict[str, Watch]]] = {
         **dict.fromkeys(("session", "order", "keys", "limits", "reconnect", "redelivery", "ack_events"), _PARTS),
         **dict.fromkeys(
             (
-                "stream_datagram_bytes", "pending_limit_bytes", "express_limit_bytes", "body_cache_bytes",
+                "stream_datagram_bytes", "pending_limit_bytes", "body_cache_bytes",
                 "max_sessions", "max_queues", "max_peer_subscriptions", "close_timeout_s", "blocking", "keep_alive_s",
                 "publish_window",
             ),

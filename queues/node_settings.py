@@ -415,7 +415,6 @@ class NodeSettings:
             UDP.
         reconnect: how long to wait before another attempt to connect.
         pending_limit_bytes: messages accepted but not yet in a packet; at the limit ``send`` waits.
-        express_limit_bytes: unacknowledged express bodies in memory; at the limit ``send`` waits.
         publish_window: how many messages to one queue, in one class and of one priority, may be accepted and not yet
             acknowledged; at the limit ``send`` waits. A transaction that is larger waits until all before it is
             acknowledged. None: no such limit. It is Solace's publish window, where all queues have a window of their
@@ -469,7 +468,6 @@ class NodeSettings:
     stream_datagram_bytes: int = 65_000
     reconnect: Reconnect = field(default_factory=Reconnect)
     pending_limit_bytes: int = 4 * 1024 * 1024
-    express_limit_bytes: int = 16 * 1024 * 1024
     publish_window: int | None = None
     body_cache_bytes: int = 16 * 1024 * 1024
     max_redeliveries: int = 10

@@ -41,7 +41,7 @@ def test_the_limits_of_a_peer_are_the_defaults() -> None:
     """Each setting that its table names, with its value."""
     rows = re.findall(r"^\| (`[a-z_.]+`.*?) \| (.*?) \|", (ROOT / "docs" / "peer-cost.md").read_text(), re.MULTILINE)
     shown = {name: value for names, value in rows for name in re.findall(r"`((?:limits|session|max)[a-z_.]+)`", names)}
-    assert len(shown) == 14
+    assert len(shown) == 13
     for name, value in shown.items():
         default = attrgetter(name)(triack.NodeSettings())
         parts = (default.messages, default.size_bytes) if isinstance(default, triack.Quota) else (default,)

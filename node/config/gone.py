@@ -47,6 +47,20 @@ GONE: Mapping[tuple[str, ...], str] = {
     ("reconnect", "step_s"): "remove the line, as a wait is twice as long as the one before it, up to most_s",
     ("reconnect", "unanswered_most_s"): _BY_POLICY,
     ("reconnect", "jitter"): _BY_POLICY,
+    ("node", "stream_datagram_bytes"): _REMOVE,
+    ("node", "pending_limit_bytes"): "remove the line, or bound what waits with node.publish_window",
+    ("node", "express_limit_bytes"): 'its value is "16 MiB": remove the line, or bound what waits with '
+    "node.publish_window",
+    ("node", "body_cache_bytes"): _REMOVE,
+    (
+        "node",
+        "retire_after_s",
+    ): "remove the line, as a stream ends earlier when a peer has used half of node.max_streams",
+    ("limits", "max_peer_queues"): "write node.max_queues in its place, of all peers together",
+    ("limits", "transit_quota", "messages"): "write limits.transit_quota.size_bytes in its place",
+    ("limits", "transit_quota", "when_full"): "remove the line, as a relay rejects nothing for want of room",
+    ("large", "part_bytes"): _REMOVE,
+    ("large", "ahead_bytes"): _REMOVE,
 }
 """By key or table: what its writer can do."""
 

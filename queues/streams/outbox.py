@@ -56,7 +56,7 @@ from triack.queues.streams.departure_records import DepartureRecords
 from triack.queues.streams.group_commit import GroupCommit, Turn
 from triack.queues.streams.holds import HeldStream, Holds
 from triack.queues.streams.ordinals import Ordinals
-from triack.queues.streams.outgoing_stream import OutgoingStream, Row, relayed_packets
+from triack.queues.streams.outgoing_stream import EXPRESS_LIMIT_BYTES, OutgoingStream, Row, relayed_packets
 from triack.queues.streams.retirement import ENDED, Retirement
 from triack.queues.streams.sent_copies import SentCopies
 from triack.queues.streams.stream_state import StreamState
@@ -415,7 +415,7 @@ class Outbox:
             return 0
         if outgoing.durable:
             return self._settings.pending_limit_bytes - outgoing.pending_bytes
-        return self._settings.express_limit_bytes - outgoing.pending_bytes - outgoing.unacked_bytes
+        return EXPRESS_LIMIT_BYTES - outgoing.pending_bytes - outgoing.unacked_bytes
 
     def life_s(self, outgoing: OutgoingStream) -> float | None:
         """The seconds for which a message waits at most if its sender says nothing; None for any time."""

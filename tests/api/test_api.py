@@ -18,6 +18,7 @@ from triack import policies, sync
 from triack.base.ack_trigger import AckTrigger
 from triack.node.handles import policies as node_policies
 from triack.ordering.order_settings import OrderSettings
+from triack.queues.streams import outbox
 from triack.session.protocol.settings import SessionSettings
 
 # What ``import triack`` gives, used as the guide says, over every transport.
@@ -268,9 +269,10 @@ def flood(node: triack.Node, destination: str, delivery: triack.Delivery) -> int
     return 1_000
 
 
-async def test_a_full_outgoing_queue_waits_or_says_so() -> None:
+async def test_a_full_outgoing_queue_waits_or_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     """``send`` waits until there is room again, ``send_nowait`` raises WouldBlock and accepts nothing."""
-    settings = quick(express_limit_bytes=10_000)
+    monkeypatch.setattr(outbox, "EXPRESS_LIMIT_BYTES", 10_000)
+    settings = quick()
     async with make("b", scheme="memory") as late:
         address = late.address
     async with make("a", settings=settings) as a:

@@ -59,7 +59,7 @@ ROWS = {
         queues/transit/transit_letters.py TransitLetters waiting _pieces
         queues/transit/transit_onward.py TransitOnward _passed _due
     """,
-    "`limits.max_peer_queues`": """
+    "queues that it has created": """
         queues/streams/admission.py Admission _makers
     """,
     "`max_queues`": """

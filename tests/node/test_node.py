@@ -28,6 +28,7 @@ from tests.queues.hostile import batch
 from triack.base.commit import Commit, MessageRow, StoreContent, key_of
 from triack.node.at_rest import open_at_rest
 from triack.queues.stages import Stage
+from triack.queues.streams import outbox
 from triack.store.folder import STORE_FILE
 from triack.store.runs import Reading
 from triack.store.store import Store
@@ -240,9 +241,10 @@ async def test_a_node_starts_once_and_closes_as_often_as_you_like() -> None:
 # Closing.
 
 
-async def test_closing_wakes_everyone_who_waits() -> None:
+async def test_closing_wakes_everyone_who_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Receivers, transactions, receipts and senders get NodeClosed; nobody hangs."""
-    node = await make(settings=quick(express_limit_bytes=2_000, close_timeout_s=0.1)).start()
+    monkeypatch.setattr(outbox, "EXPRESS_LIMIT_BYTES", 2_000)
+    node = await make(settings=quick(close_timeout_s=0.1)).start()
     nowhere = "udp://127.0.0.1:9/q"
 
     async def press() -> None:

@@ -173,11 +173,6 @@ def test_a_route_may_have_several_neighbours(tmp_path: Path) -> None:
     assert said.startswith("triack.toml:3: routes.0.via: is ['gw1', 'gw1']: name 1 to 8 neighbours, each once")
 
 
-def test_a_part_that_its_owner_refuses_is_told_at_the_part(tmp_path: Path) -> None:
-    (told,) = problems_of(tmp_path, "[limits]\nmemory_bytes = 5\n[limits.transit_quota]\nwhen_full = 'reject'\n")
-    assert told.startswith("triack.toml:4: limits.transit_quota: when_full must be hold")
-
-
 def test_a_route_makes_its_link_synchronous(tmp_path: Path) -> None:
     """Routes by one neighbour must agree, and the mistake is at one of them."""
     sync = '[[routes]]\nto = "plant-*"\nvia = "hub"\nlink = "sync"\ndowngrade_after_s = 10\n'

@@ -1,6 +1,5 @@
 """Whole streams: lost, repeated and reordered packets, lost acks, new sessions, crashes at both ends, expiry."""
 
-
 import pytest
 
 from tests.ordering.pair import StreamPair

@@ -17,7 +17,7 @@ from triack.ordering.outgoing import OutgoingSequence
 from triack.ordering.wire import OnwardAckPacket
 from triack.queues.node_settings import Limits, NodeSettings, Quota
 from triack.queues.streams.group_commit import GroupCommit
-from triack.queues.streams.outgoing_stream import OutgoingStream
+from triack.queues.streams.outgoing_stream import EXPRESS_LIMIT_BYTES, OutgoingStream
 from triack.session.protocol.settings import SessionSettings
 from triack.session.session import Session
 from triack.tools.sim.faults import Faults
@@ -131,10 +131,10 @@ def test_what_waits_is_let_in_up_to_the_limit() -> None:
     assert outbox.room_bytes(durable) <= 0
     a.poll()
     assert outbox.room_bytes(durable) > 0
-    express = a.submit(b.address, b"x" * (settings.express_limit_bytes // 4), delivery=Delivery.EXPRESS)
+    express = a.submit(b.address, b"x" * (EXPRESS_LIMIT_BYTES // 4), delivery=Delivery.EXPRESS)
     assert outbox.room_bytes(express) > 0
     for _ in range(3):
-        a.submit(b.address, b"x" * (settings.express_limit_bytes // 4), delivery=Delivery.EXPRESS)
+        a.submit(b.address, b"x" * (EXPRESS_LIMIT_BYTES // 4), delivery=Delivery.EXPRESS)
     assert outbox.room_bytes(express) <= 0
     a.poll()
     assert outbox.room_bytes(express) <= 0
