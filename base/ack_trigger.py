@@ -43,10 +43,12 @@ class AckTrigger:
 
     Attributes:
         window_share: that part of the window that is in force, rounded down, at least one packet; None for no such
-            limit. A fraction or a number above 0 and up to 1.
+            limit. A fraction or a number above 0 and up to 1. Too small: nearly each packet gets an ack; too large: the
+            sender stands still until one comes.
         count: packets not yet acknowledged; None for no such limit.
-        bytes_: the same in bytes.
-        delay_s: time since the first packet not yet acknowledged (MSMQ ``IdleAckDelay``).
+        bytes_: the same in bytes. Too small: nearly each packet gets an ack; too large: ``delay_s`` alone counts.
+        delay_s: time since the first packet not yet acknowledged (MSMQ ``IdleAckDelay``). Too small: more acks travel;
+            too large: the sender keeps messages for longer.
         idle_s: time since the last one; None for no such limit.
         delay_rtts: the delay as a number of round trips, as measured when the session opened: at least ``delay_s``, at
             most ``delay_max_s``. None: ``delay_s`` is the delay ([MS-MQQB] 3.1.5.3.2 has 8).

@@ -44,8 +44,10 @@ class KeySettings:
     """Keys with which messages are sent once. A node that is at its limit refuses new ones (``TooManyKeys``).
 
     Attributes:
-        lifetime_s: for how many seconds a message with the key of an accepted one is not accepted again.
-        most: keys of one node; each takes about half a kilobyte of memory.
+        lifetime_s: for how many seconds a message with the key of an accepted one is not accepted again. Too small: a
+            late repetition counts as a new message; too large: more keys are kept.
+        most: keys of one node; each takes about half a kilobyte of memory. Too small: new keys are refused until old
+            ones end; too large: they fill the memory.
     """
 
     lifetime_s: float = 86_400.0
@@ -60,8 +62,10 @@ class Redelivery:
     """When failed messages of a queue, or of one consumer, come again. Durations are given in seconds.
 
     Attributes:
-        first_wait_s: the wait after the first failure of a message; it doubles with each further one. 0: no wait.
-        max_wait_s: the longest wait.
+        first_wait_s: the wait after the first failure of a message; it doubles with each further one. 0: no wait. Too
+            small: a fault of a second uses up the attempts; too large: a message that would succeed now waits.
+        max_wait_s: the longest wait. Too small: a long fault uses up the attempts; too large: a queue stands still
+            after the fault has ended.
         keep_order: everything younger in the queue waits with the message; False lets younger messages pass.
     """
 
@@ -121,11 +125,13 @@ class LargeBodies:
     """Bodies that are sent in parts (``Node.send_stream``).
 
     Attributes:
-        from_bytes: longer bodies are sent in parts; shorter ones, up to that, are messages like any other.
+        from_bytes: longer bodies are sent in parts; shorter ones, up to that, are messages like any other. Too small:
+            small bodies wait for their destination, too; too large: long ones are in memory as a whole.
         part_bytes: size of a part, at most: a reader has one of them in memory at a time, or small ones together up to
             256 KiB.
         ahead_bytes: of one body, how much may be on the disk of this node before it is on that of its destination.
-        most_bytes: size of the largest body that this node sends. The quota of its queue may allow less.
+        most_bytes: size of the largest body that this node sends. The quota of its queue may allow less. Too small:
+            larger ones are refused; too large: one body fills the disk of its destination.
     """
 
     from_bytes: int = 4 * 1024 * 1024
@@ -154,16 +160,19 @@ class Reconnect:
     most_s=5, unanswered_most_s=5, jitter=0)``.
 
     Attributes:
-        first_s: the wait after a session that was open.
+        first_s: the wait after a session that was open. Too small: a peer in trouble is called more often; too large:
+            messages wait after each lost session.
         step_s: each further wait in a row is that much longer; None: twice as long. A session that lasts for
             ``most_s``, or ends as idle, ends the row.
-        most_s: the longest wait.
+        most_s: the longest wait. Too small: a peer that refuses is called often; too large: messages wait after the
+            peer is back.
         unanswered_most_s: the longest wait after an attempt without an answer. Such an attempt was a wait itself, of
             ``connect_timeout_s``, and a peer that comes back must not wait for ours.
-        eager_s: how long to call a peer that does not answer once a second or more often.
-        away_most_s: the longest wait between two calls to a peer that has not answered for longer than ``eager_s``,
-            whatever the other waits are. A call over UDP is 1,228 bytes with its headers, so 120 s make 0.9 MB a day. A
-            peer that calls by itself is heard at once.
+        eager_s: how long to call a peer that does not answer once a second or more often. Too small: a peer that is
+            back after a short absence waits for ``away_most_s``; too large: calls to a peer that is away cost traffic.
+        away_most_s: the longest wait between two calls to a peer that has not answered for longer than ``eager_s``. A
+            peer that calls by itself is heard without delay. Too small: calls cost traffic: 120 s make 0.9 MB a day
+            over UDP, 10 s make 11 MB; too large: messages wait that long after the peer is back.
         jitter: the random share of each wait, so that nodes that lost the same peer do not come back in step.
         after_session_lost: what to do with sent but unacknowledged messages when their session is lost because the peer
             is silent, gone, restarted or ends it. ``resend`` sends them on the next session. ``hand back`` fails their
@@ -210,8 +219,10 @@ class Quota:
     """Limits of a queue. One packet may exceed them, or one large message with all of its packets.
 
     Attributes:
-        messages: unacknowledged messages.
-        size_bytes: of the packets that hold them.
+        messages: unacknowledged messages. Too small: senders wait, or are refused, in each burst; too large: readers
+            that stand still are noticed late.
+        size_bytes: of the packets that hold them. Too small: senders wait, or are refused, in each burst; too large:
+            one queue fills the disk.
         when_full: ``hold`` lets senders wait; ``reject`` rejects new messages, which go to their senders' dead-letter
             queues. Express messages that are in flight when their sender is asked to wait are still taken.
     """
@@ -237,12 +248,15 @@ class Journal:
     They count for no quota of queues or peers. All journals together have no more than ``Limits.node_quota_bytes``.
 
     Attributes:
-        messages: at most.
-        size_bytes: of the packets that hold them, at most.
+        messages: at most. Too small: copies are lost, or hold up senders, before they are looked at; too large: the
+            journal fills the disk.
+        size_bytes: of the packets that hold them, at most. Too small: copies are lost, or hold up senders, before they
+            are looked at; too large: the journal fills the disk.
         when_full: ``drop oldest`` drops the oldest copies that no reader has in hand; ``stop`` makes no copies until
             there is room, as MSMQ does; ``hold`` lets the senders of the queue wait until there is room. For the
             journal of what was sent, they are this node's own, to queues to which messages with ``journal`` go.
-        keep_s: seconds for which a copy is kept; None for any time.
+        keep_s: seconds for which a copy is kept; None for any time. Too small: copies are gone before they are looked
+            at; too large: the journal is full, and ``when_full`` decides.
     """
 
     messages: int = 100_000
@@ -266,12 +280,15 @@ class DeadLetters:
     """Limits of the dead-letter queue. Dead letters count for no other quota, so no other queue waits for them.
 
     Attributes:
-        messages: at most.
-        size_bytes: of the packets that hold them, at most.
+        messages: at most. Too small: letters are lost before they are looked at; too large: nothing reminds of letters
+            that no program reads but ``warn_at``.
+        size_bytes: of the packets that hold them, at most. Too small: letters are lost before they are looked at; too
+            large: they fill the disk.
         when_full: ``drop oldest`` drops the oldest letters that no reader has in hand; ``keep`` keeps the present ones
             and drops new ones; ``discard expired`` keeps no letters of expired messages, and is ``drop oldest`` for the
             others. Each message that is lost is counted in ``NodeStats.drops``.
-        warn_at: with this many letters the node tells its operator (``DeadLettersWaiting``); it refuses nothing.
+        warn_at: with this many letters the node tells its operator (``DeadLettersWaiting``); it refuses nothing. Too
+            small: it warns of what is usual; too large: letters are lost before it warns.
     """
 
     messages: int = 10_000_000
@@ -297,19 +314,28 @@ class Limits:
         journal: limits of journals, where ``queue_journal`` says nothing else.
         queue_journal: the queues that have a journal, by name, with its limits.
         sent_journal: limits of the journal of messages that are sent with ``journal=True``.
-        node_quota_bytes: limit of all other queues together, and once more of all journals together.
-        peer_quota_bytes: limit of what one peer has in them.
+        node_quota_bytes: limit of all other queues together, and once more of all journals together. Too small: all
+            senders wait although the disk has room; too large: the disk is full, and all stops at
+            ``disk_reserve_bytes``.
+        peer_quota_bytes: limit of what one peer has in them. Too small: a busy peer waits; too large: one peer takes
+            the room of all.
         peer_memory_bytes: memory that one peer can fill: half with unread express messages, the rest with out-of-order
-            packets and with packets that wait for the disk.
-        memory_bytes: memory that all peers can fill.
-        disk_reserve_bytes: with less free room on the disk nothing new is accepted for it; 0 never checks.
+            packets and with packets that wait for the disk. Too small: windows and streams of the peer are small, so it
+            is slow; too large: one peer can fill more of ``memory_bytes``.
+        memory_bytes: memory that all peers can fill. Too small: each of many peers has little room, so they are slow;
+            too large: the process can outgrow its machine.
+        disk_reserve_bytes: with less free room on the disk nothing new is accepted for it; 0 never checks. Too small:
+            other programs, and the node's own logs, run into a full disk; too large: senders wait although there is
+            room.
         store_log_bytes: of a new data directory: the size at which the log of its store is brought into the database.
-            The file of the log has room for a quarter more, and the file ``ballast`` is as large as that. A small one
-            saves room on a small disk, a large one writes to the disk less often.
+            The file of the log has room for a quarter more, and the file ``ballast`` is as large as that. Too small:
+            the disk is written to more often; too large: it takes room on a small disk, and a start after a crash takes
+            longer.
         max_peer_queues: existing queues that one peer has created since the start.
         transit_quota: limits of all messages that wait here for other nodes; a neighbour that has less than its equal
             share of the bytes goes on.
-        peer_transit_bytes: limit of what came by one neighbour of them.
+        peer_transit_bytes: limit of what one neighbour has brought of what waits here for other nodes. Too small: a
+            busy neighbour waits; too large: one neighbour takes the room of all.
     """
 
     quota: Quota = field(default_factory=Quota)
@@ -365,9 +391,12 @@ class Topic:
             ``discard_none``, and is acknowledged in place of a subscription that has not done so within
             ``delivery_timeout_s``.
         max_unacked: messages that may be unacknowledged before a subscription has no room; it may have its own number.
-        delivery_timeout_s: seconds after which ``discard_allowed`` discards a message.
-        ack_wait_s: seconds that a message may be in hand of any subscription that has no limit of its own; None: no
-            limit.
+            Too small: a subscriber waits for each round trip; too large: one that is slow holds more messages back.
+        delivery_timeout_s: seconds after which ``discard_allowed`` discards a message. Too small: a subscriber that is
+            busy for a moment misses messages; too large: one that hangs holds all others up.
+        ack_wait_s: seconds for which a reader of any subscription may keep a message without acknowledging it, if the
+            subscription has no limit of its own; None: no limit. Too small: a message comes again while it is worked
+            on; too large: those of a reader that hangs wait.
         quota: limits of the messages that some subscription wants; publishers wait at it, or are refused. None: as for
             queues (``Limits.quota``).
     """
@@ -417,35 +446,46 @@ class NodeSettings:
         pending_limit_bytes: messages accepted but not yet in a packet; at the limit ``send`` waits.
         publish_window: how many messages to one queue, in one class and of one priority, may be accepted and not yet
             acknowledged; at the limit ``send`` waits. A transaction that is larger waits until all before it is
-            acknowledged. None: no such limit. It is Solace's publish window, where all queues have a window of their
-            own.
+            acknowledged. None: no such limit. Solace's publish window. Too small: each few messages take a round trip;
+            too large: more messages wait here, in doubt, when a peer is away.
         body_cache_bytes: bodies of waiting outgoing packets in memory; further ones are only on the disk. Packets that
             wait in a queue of this node may take as much, those in all queues four times as much, and those that wait
             here for other nodes as much as outgoing ones, the packets themselves included.
         max_redeliveries: how often a failed message is tried again; if it fails once more, it goes to the dead-letter
-            queue.
+            queue. Too small: a short fault makes dead letters; too large: a message that always fails keeps its reader
+            busy.
         redelivery: how long a message that failed waits before it comes again.
         queue_redelivery: the same for some queues, by name.
         forwards: the queues that the node itself passes on, by name.
         limits: limits of what the node stores, and of what its peers may fill.
-        max_sessions: sessions at a time; beyond it the oldest unfinished connection is dropped.
-        max_queues: queues that arrivals may create; beyond it empty queues without a reader are removed.
-        max_streams: live incoming streams of one peer. Above half of it a node ends its own idle streams to a peer at
-            once, as the peer may have the same limit.
-        max_peer_subscriptions: subscriptions of one peer to topics of this node; it is refused a further one.
+        max_sessions: sessions at a time; beyond it the oldest unfinished connection is dropped. Too small: peers cannot
+            connect; too large: strangers can fill more memory.
+        max_queues: queues that arrivals may create; beyond it empty queues without a reader are removed. Too small:
+            messages for new queues wait at their senders; too large: a program that makes up names leaves more queues,
+            4 KB each.
+        max_streams: live incoming streams of one peer. Above half of it a node ends its own idle streams to a peer
+            without delay, as the peer may have the same limit. Too small: messages for further queues wait at their
+            sender; too large: each takes 2 KiB of the memory of its peer.
+        max_peer_subscriptions: subscriptions of one peer, and of all nodes behind it, to topics of this node. Too
+            small: further ones are refused; too large: a peer can make each message cost more.
         retire_after_s: a stream ends when it has had nothing outstanding for this long; 0 or None: only to make room
             for others. The next message for its queue begins a new stream.
-        close_timeout_s: how long ``close`` waits for the disk, and for the last acks.
+        close_timeout_s: how long ``close`` waits for the disk, and for the last acks. Too small: what was not
+            acknowledged in time is sent again after the next start; too large: a stop takes that long when the disk or
+            a peer hangs.
         keep_alive_s: for nodes that do not listen, which no peer can call: how long a session over UDP that they have
             begun may send nothing before it sends a ping. Middle boxes keep flows for at least 30 s; over UDP a day of
             pings costs half a megabyte for each peer. 0 for no such pings. A peer may have an interval of its own
-            (``Node.trust``).
+            (``Node.trust``). Too small: pings cost traffic; too large: middle boxes forget the flow, and messages to
+            this node wait.
         keys: how long the keys of messages count, and how many there may be.
         large: bodies that are sent in parts.
         messages_per_packet: the most messages that share a packet; None for as many as fit. With 1, windows and other
-            counts of packets are counts of messages.
+            counts of packets are counts of messages. Too small: each message costs the work of a packet; too large: as
+            None: a packet has what fits.
         lowest_priority_share: of how many packets to one queue one belongs to the lowest priority that waits; 0: none,
-            so that lower priorities wait until no higher one does, as in MSMQ.
+            so that lower priorities wait until no higher one does, as in MSMQ. Too small: urgent messages wait behind
+            others; too large: the lowest priority hardly moves.
         ack_events: when acknowledgements are reported (``Node.acknowledgements``); None: each message by itself.
         blocking: the stage that messages have reached when ``send`` returns.
         survives: what the node's store survives: ``power loss``, ``process crash`` (then a loss of power may take the
@@ -455,12 +495,14 @@ class NodeSettings:
             None: as ``survives``, which is then for transactional messages, transactions and all else.
         time_to_reach_queue_s: how long a message to another node may take to reach its queue if its sender says nothing
             else (``time_to_reach_queue``); None: for any time, and four days to a node that only its id names, which
-            may never call again. MSMQ's default is four days (``LongLiveTime``).
+            may never call again. MSMQ's default is four days (``LongLiveTime``). Too small: messages expire while a
+            peer is away; too large: they fill the disk while it is away.
         topics: settings of topics, by the first level of their names; those with ``*`` are for all others.
         udp: the sockets for UDP: ``batched``, many datagrams in one call of the system, or ``portable``, those of
             asyncio-dgram; None: batched where the system has it.
         log_keep_s: how long session logs are kept, at least; None: until somebody removes them. Older segments are
-            judged once a day and replaced by a summary (``triack log prune``), unless they break a promise.
+            judged once a day and replaced by a summary (``triack log prune``), unless they break a promise. Too small:
+            nothing is left to look at after an incident; too large: the logs fill the disk.
     """
 
     session: SessionSettings = field(default_factory=SessionSettings)

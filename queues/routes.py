@@ -48,14 +48,18 @@ class Route:
             ``sync``: when the neighbour has passed it on, and the node behind it has stored it, or the one behind that
             if that link is synchronous, too. All routes by one neighbour say the same.
         downgrade_after_s: a synchronous link is asynchronous while its oldest message has waited for longer. It has no
-            default, as only its owner knows how long senders may wait.
-        upgrade_below_s: it is synchronous again when the oldest has waited for less; None: half of that.
-        grace_s: for that long after its start the node does not downgrade the link.
+            default, as only its owner knows how long senders may wait. Too small: a short pause makes the link
+            asynchronous; too large: senders wait that long for a node that is gone.
+        upgrade_below_s: it is synchronous again when the oldest has waited for less; None: half of that. Too small: the
+            link stays asynchronous; too large: it changes to and fro.
+        grace_s: for that long after its start the node does not downgrade the link. Too small: each start of a relay
+            makes the link asynchronous; too large: senders wait after a start for a node that is gone.
         onward_interval_s: how long this node gathers what it has passed on by this link before it tells those that wait
-            for that.
+            for that. Too small: more of these reports travel; too large: senders wait for longer.
         seal: whether messages of this node that go by it are sealed for their destinations. Not with ``rename``.
         switch_after_s: with several neighbours: the next one is used when the one in use has been silent for that long,
-            and an earlier one again when it has been back for that long.
+            and an earlier one again when it has been back for that long. Too small: a short pause sends messages by the
+            other way; too large: they wait for a neighbour that is gone.
 
     Raises:
         UsageError, AddressError: a name or a pattern is not valid, or what is said of the link.

@@ -222,9 +222,11 @@ class BridgeTable:
             comes twice counts once. Empty: no keys.
         qos: of the subscriptions and of what is given to the broker: 0, 1 or 2.
         retain: whether the broker retains what it is given.
-        in_flight: messages that may be unacknowledged in each direction.
+        in_flight: messages that may be unacknowledged in each direction. Too small: each few messages take a round trip
+            to the broker; too large: more come again after a crash.
         client_id: names the session at the broker; empty for `triack-` and the names of node and bridge.
-        session_s: how long the broker keeps what comes while the bridge is away.
+        session_s: how long the broker keeps what comes while the bridge is away. Too small: what comes during a long
+            absence is lost at the broker; too large: it keeps messages for a bridge that is gone.
         user: the user at the broker; empty for none.
         password_file: a file with the password; relative to the file that names it.
         tls_ca: with `mqtts`, a file with the authority of the broker's certificate; empty for those of the system.

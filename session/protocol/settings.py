@@ -25,27 +25,32 @@ class SessionSettings:
     Attributes:
         max_unacked_packet: window in packets (MSMQ ``MaxUnackedPacket``): at that many unacknowledged the sender stops.
             ``"auto"`` lets it follow the path: it begins with 16, doubles in a round trip in which the sender is
-            limited by it, and halves when little of it is used (``session.auto_window``).
+            limited by it, and halves when little of it is used (``session.auto_window``). Too small: a long link
+            carries one window in each round trip; too large: a lost session has more to send again.
         auto_window_max: the largest window in packets for ``"auto"``. A node lowers it to what it has room for
             (``Limits.peer_memory_bytes``).
         ack_trigger: when session acks leave; its ``delay_s`` is MSMQ's ``IdleAckDelay``.
         store_ack_trigger: when store acks leave; None for the same as session acks.
-        ack_timeout_s: silence after which a session with unacknowledged packets closes (MSMQ ``AckTimeout``);
-            None adapts it to the round trip, between the two limits below. If that is shorter than a round trip, the
-            next session waits twice as long, up to ``ack_timeout_max_s``.
+        ack_timeout_s: silence after which a session with unacknowledged packets closes (MSMQ ``AckTimeout``); None
+            adapts it to the round trip, between ``ack_timeout_min_s`` and ``ack_timeout_max_s``, 2 and 120 unless a
+            policy says otherwise. If that is shorter than a round trip, the next session waits twice as long. Too
+            small: a slow path ends sessions, and what was under way is sent again; too large: a dead peer is noticed
+            late.
         ack_timeout_min_s, ack_timeout_max_s: limits of the adaptive ack timeout.
         direct_ack_timeouts: ack timeouts of silence granted to a peer that has no name and is called by its address
             (MSMQ: 2 for direct names, ``QosCleanupIntervalMultiplier``, [MS-MQQB] 3.1.2.4).
         store_ack_timeout_s: wait for a store ack before the session closes (MSMQ ``StoreAckTimeout``); None adapts.
             Each session that it ends doubles it for the next one, up to ``ack_timeout_max_s``, until something is
-            stored.
+            stored. Too small: a slow disk ends sessions; too large: a disk that hangs is noticed late.
         store_ack_timeout_min_s: lower limit of the adaptive store ack timeout; doubled in the same way.
         connect_timeout_s: how long a connection may take (MSMQ: session initialization timer).
         cleanup_interval_s: a session closes when it had no packet for this time (MSMQ ``CleanupInterval``). It must
-            exceed a round trip: while the next packet of a peer is in flight, the peer is silent.
+            exceed a round trip: while the next packet of a peer is in flight, the peer is silent. Too small: a quiet
+            peer opens a session for each message; too large: idle sessions take memory, and their pings traffic.
         drain_timeout_s: how long a draining session waits for its last acks.
         max_datagram_bytes: largest datagram to send, headers and tag included, where the path carries it: UDP begins
-            with 1,200 bytes and probes for more (``session.path_mtu``). With 1,200 or less nothing is probed.
+            with 1,200 bytes and probes for more (``session.path_mtu``). With 1,200 or less nothing is probed. Too
+            small: headers and calls of the system cost more; too large: a lost datagram takes more packets with it.
         congestion: the congestion control for UDP at this end: ``"bbr"`` measures what the path delivers, and
             tolerates losses by chance; ``"newreno"`` takes every loss for congestion.
     """

@@ -1,6 +1,7 @@
 """What triack.toml says: keys, values, and where they come from."""
 
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -8,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, get_origin, get_type_hints
+from typing import Any, get_args, get_origin, get_type_hints
 
 import pytest
 from hypothesis import given
@@ -187,6 +188,13 @@ def test_every_key_says_what_it_does() -> None:
     assert all(key.description.endswith(".") for key in KEYS.values())
     assert list(dict.fromkeys(path[:-1] for path in KEYS)) == list(SECTIONS)
     assert all(SECTIONS.values()), SECTIONS
+
+
+def test_every_number_says_what_happens_when_it_is_too_small_and_too_large() -> None:
+    """In its declaration, from which the page of settings is made. The levels of MQTT are three."""
+    numbers = [key for key in KEYS.values() if {int, float} & {key.type, *get_args(key.type)} and key.name != "qos"]
+    assert [key.path for key in numbers if not re.search(r"Too small: .+; too large: .+", key.description)] == []
+    assert len(numbers) > len(KEYS) // 2
 
 
 def test_a_queue_and_a_peer_have_names_of_their_own() -> None:
