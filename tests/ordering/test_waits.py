@@ -195,7 +195,7 @@ def test_a_value_that_cannot_be_is_refused() -> None:
 @pytest.mark.parametrize("name", ["order_ack_every", "max_held_packets", "seq_resend_13_s", "seq_resend_10_s"])
 def test_nothing_would_ever_be_sent_again_or_asked_for_with_none(name: str) -> None:
     with pytest.raises(UsageError, match=f"OrderSettings: {name} must be .*, not 0"):
-        OrderSettings(**{name: 0})  # type: ignore[arg-type]
+        OrderSettings(**{name: 0})
 
 
 def test_an_order_ack_need_not_wait() -> None:
