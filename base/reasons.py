@@ -45,7 +45,7 @@ class DropReason(Reason):
     SEND_OVERFLOW = "send-overflow", "A TCP connection or socket that takes no more had too much waiting."
     CONNECT_FAILED = "connect-failed", "A TCP connection could not be made."
     CLOSED = "closed", "The endpoint, or the connection, had been closed."
-    UNREACHABLE = "unreachable", "Nobody has that address on the in-memory network."
+    UNREACHABLE = "unreachable", "No node has that address on the in-memory network."
     RECEIVE_ERROR = "receive-error", "The operating system reported an error instead of a datagram."
     RECEIVE_OVERFLOW = "receive-overflow", "Datagrams arrived faster than the node took them."
     EMPTY = "empty", "A datagram had no content."
@@ -57,7 +57,7 @@ class DropReason(Reason):
     TOO_SHORT = "too-short", "A datagram was shorter than its header and tag."
     BAD_VERSION = "bad-version", "A datagram was of another version of the protocol."
     UNKNOWN_KIND = "unknown-kind", "A datagram was of no known kind."
-    BAD_HEADER = "bad-header", "Bits of a datagram's header were set for which its kind has no use."
+    BAD_HEADER = "bad-header", "Bits of a datagram's header were set that its kind does not use."
     BAD_MAC = "bad-mac", "A connect, or an answer to one, was made by someone who does not know this node's public key."
     BAD_TAG = "bad-tag", "A datagram was not what its sender sealed."
     REPLAYED = "replayed", "A datagram had come before, or was too old to be checked."
@@ -92,7 +92,10 @@ class DropReason(Reason):
     CLOSING = "closing", "A connect came while the node was closing, or after its store had failed."
     FOREIGN_NODE_ID = "foreign-node-id", "A peer took the id of a node that is known to be another peer's."
     OWN_NODE = "own-node", "A connect came from this node itself, or from a copy of it."
-    CONNECTING_OURSELVES = "connecting-ourselves", "Both ends connected at once, and this one's connect counts."
+    CONNECTING_OURSELVES = (
+        "connecting-ourselves",
+        "Both ends connected at the same time, and this one's connect counts.",
+    )
     UNEXPECTED_ACCEPT = "unexpected-accept", "An accept, or a request to prove an address, answered no connect of ours."
     UNEXPECTED_RESPONSE = "unexpected-response", "A response answered no challenge of ours, or came from elsewhere."
     LATE_CONNECT = "late-connect", "A connect came for a session that was open already."
@@ -113,7 +116,10 @@ class DropReason(Reason):
     PARTIAL_OVERFLOW = "partial-overflow", "An unfinished large express message gave way to newer ones."
     SUSPENDED_OVERFLOW = "suspended-overflow", "A suspended peer was refused and not remembered, as too many are."
     DEAD_LETTERS_FULL = "dead-letters-full", "A message found the quota of dead letters full, and is gone."
-    DEAD_LETTER_REPLACED = "dead-letter-replaced", "A dead letter that nobody read gave way to newer ones, and is gone."
+    DEAD_LETTER_REPLACED = (
+        "dead-letter-replaced",
+        "A dead letter gave way to newer ones before it was read, and is gone.",
+    )
     LETTER_DECLINED = "letter-declined", "A message was given up whose sender wants no dead letter of it."
     ADMIN_ACK_LOST = (
         "admin-ack-lost",
@@ -123,7 +129,7 @@ class DropReason(Reason):
     JOURNAL_FULL = "journal-full", "A journal had no room, or the disk too little, for a copy of a message."
     JOURNAL_REPLACED = "journal-replaced", "The oldest copy in a journal gave way to newer ones."
     JOURNAL_EXPIRED = "journal-expired", "A copy had been in its journal for as long as it is kept."
-    NO_SUBSCRIBER = "no-subscriber", "A message was published to a topic for which there was no subscription."
+    NO_SUBSCRIBER = "no-subscriber", "A message was published to a topic without a subscription."
     SUBSCRIPTION_REFUSED = "subscription-refused", "A node asked for a subscription that this node did not give it."
     SUBSCRIPTION_OVER = "subscription-over", "A message was on its way to a subscription that had ended."
     BAD_REQUEST = "bad-request", "A node sent a request about subscriptions that cannot be read, or is not its."
@@ -132,7 +138,7 @@ class DropReason(Reason):
         "A packet ended at a relay and is no dead letter, as it was express.",
     )
     # No longer awaited.
-    LATE_ANSWER = "late-answer", "An answer came to a request that nobody waits for any more."
+    LATE_ANSWER = "late-answer", "An answer came to a request whose program no longer waits."
     REQUEST_ENDED = "request-ended", "A request ran out of time on its way, or was refused; its caller got the error."
 
 
@@ -153,7 +159,7 @@ class RejectReason(Reason):
     DUPLICATE = "duplicate", "It was accepted before."
     STALE_SEQUENCE = "stale-sequence", "Its sequence has ended or been replaced, or has gone on without it."
     HOLD_FULL = "hold-full", "It came too early, and too many packets wait for those before them."
-    ACCESS_DENIED = "access-denied", "Its origin may not send to that queue, or nobody from outside may."
+    ACCESS_DENIED = "access-denied", "Its origin may not send to that queue, or no other node may."
     QUEUE_NOT_FOUND = "queue-not-found", "The destination has a fixed set of queues, and this is none of them."
     BAD_QUEUE_NAME = "bad-queue-name", "No queue can have that name."
     HELD_BACK = "held-back", "There was no room for it now; its origin was asked to wait, and sends it again."
@@ -161,7 +167,7 @@ class RejectReason(Reason):
     TOO_LARGE = "too-large", "It is part of a message that is larger than all that its queue may take."
     LARGER_THAN_DISK = (
         "larger-than-disk",
-        "It announces a large body for which the disk of the destination would have no room if it were empty.",
+        "It announces a large body that would not fit on the disk of the destination if that were empty.",
     )
     BODY_GONE = "body-gone", "It is a part of a large body that was given up, or that the destination has freed."
     PART_TOO_SMALL = (
@@ -221,7 +227,7 @@ class DeadReason(Reason):
     REACH_QUEUE_TIMEOUT = "reach-queue-timeout", "Its time to reach the queue ran out."
     RECEIVE_TIMEOUT = "receive-timeout", "Its time to be received ran out."
     MAX_REDELIVERIES = "max-redeliveries", "It was given back as failed too often."
-    READER_DIED = "reader-died", "It failed too often, and the last time its reader's process died with it in hand."
+    READER_DIED = "reader-died", "It failed too often, and the last time its reader's process died while it had it."
     HAND_OVER_TIMEOUT = "hand-over-timeout", "It failed too often, and the last time its reader had it for too long."
     READER_REFUSED = "reader-refused", "Its reader refused it for good."
     BAD_BODY = "bad-body", "Its parts do not make a message."
@@ -357,7 +363,7 @@ class Trouble(StrEnum):
     QUEUE_PAUSED = (
         "queue-paused",
         "somebody has paused {about}",
-        "triack queue resume {about} --data DIR, when its messages may go on",
+        "triack queue resume {about} --data DIR, to let its messages leave again",
     )
     STORE_LOW = (
         "store-low",

@@ -130,7 +130,7 @@ FIELDS: Final[dict[str, Field]] = {
     "stop": Field(bool, "nothing more of the stream is to be sent for now"),
     "kind": Field(str, "which word about a stream: `order-ack` or `reject`"),
     "here": Field(int, "every packet up to this number that was not given up is on the relay's disk, or has left it"),
-    "waits": Field(bool, "the relay answers for these packets until its next hop has them: nobody need resend them"),
+    "waits": Field(bool, "the relay answers for these packets until its next hop has them: no node need resend them"),
     "is_async": Field(bool, "store acks of the node that says so are enough from now on, or no longer"),
     "sync": Field(bool, "true when the link that they go by is synchronous: a store ack does not pass them on"),
     "awaited": Field(int, "packets that wait to be passed on by the next hop; 0: none"),
@@ -164,7 +164,8 @@ FIELDS: Final[dict[str, Field]] = {
     "store_ack_timeout_min_ns": Field(int, "nanoseconds before which no store ack timeout ends the session"),
     "store_ack_timeout_max_ns": Field(int, "nanoseconds after which one does at the latest"),
     "ack_at_once": Field(
-        str, "the events that make a session ack due at once: those of `gap`, `duplicate` and `request`, in this order"
+        str,
+        "the events that make a session ack due: those of `gap`, `duplicate` and `request`, in this order",
     ),
     "ack_idle_ns": Field(int, "nanoseconds since the last packet after which a session ack is due"),
     "cleanup_interval_ns": Field(int, "nanoseconds without a packet after which this end closes the session"),
@@ -215,12 +216,15 @@ FIELDS: Final[dict[str, Field]] = {
         "subscription has in this start of the node",
     ),
     "pattern": Field(str, "which names it takes: `Games.*` those one level below, `Games.#` that name and all below"),
-    "durable": Field(bool, "whether it goes on, and its messages wait, while nobody reads it"),
+    "durable": Field(bool, "whether its messages wait while no program reads it"),
     "after": Field(int, "the last place that had been given in the topic when it began: it gets none up to that"),
     "strategy": Field(str, "`discard_none`, `slowest_sub_rate` or `discard_allowed`"),
     "delivery_timeout_ns": Field(int, "nanoseconds after its dispatch when `discard_allowed` drops a message"),
     "max_unacked": Field(int, "messages that may be pending before a subscription has no room"),
-    "ack_wait_ns": Field(int, "nanoseconds after which a message in hand counts as failed and comes back; 0: never"),
+    "ack_wait_ns": Field(
+        int,
+        "nanoseconds after which a message that a reader still has counts as failed and comes back; 0: never",
+    ),
     "age_ns": Field(
         int,
         "nanoseconds since the dispatch of the last of the messages; too few by a thousandth of the timeout at most",
@@ -284,7 +288,7 @@ EVENTS: Final[dict[str, Event]] = {
         ((), ("address",), ("survives",), ("address", "survives")),
     ),
     "node_continued": Event(
-        "the log of a start goes on in another segment, whose first record this is: it repeats the settings of "
+        "the log of a start continues in another segment, whose first record this is: it repeats the settings of "
         "`node_started`, by which the records of this segment are judged",
         ("name", *SETTINGS),
     ),
@@ -353,7 +357,7 @@ EVENTS: Final[dict[str, Event]] = {
     "store_ack_received": Event(
         "a store ack arrived; `ranges` are the packets newly store-acked", ("session", "ranges")
     ),
-    "ping_sent": Event("a ping left: its receiver answers at once with every ack that it owes", ("session",)),
+    "ping_sent": Event("a ping left: its receiver answers without delay with every ack that it owes", ("session",)),
     "path_size": Event(
         "datagrams of this end have that size at most from now on: an answer to a probe came, or the path has changed, "
         "or carries such datagrams no more. Until the first of these it is 1,200 bytes over UDP",
@@ -394,7 +398,7 @@ EVENTS: Final[dict[str, Event]] = {
     ),
     "stream_ended": Event(
         "the origin ends a stream of which nothing is outstanding: nothing more is queued in it. A process that dies "
-        "before its next commit goes on with it",
+        "before its next commit keeps the stream",
         _STREAM,
     ),
     "stream_forgotten": Event(
@@ -618,7 +622,7 @@ EVENTS: Final[dict[str, Event]] = {
         (*_STREAM, "number", "place", "count", "acks"),
     ),
     "admin_ack_queued": Event(
-        "what happened to messages of one packet is told to their origin, in an administration message for each: the "
+        "what happened to messages of one packet is sent to their origin, in an administration message for each: the "
         "commit that begins now holds it, and what it tells of. A process that dies before it returns does both again. "
         "The packet is the one that the messages came in; of a large message, its last",
         (*_STREAM, "number", "place", "count", "message_class"),

@@ -13,7 +13,7 @@ class OrderSettings:
 
     Attributes:
         order_ack_idle_s: an order ack for what this node sends leaves its destination this long after the last packet
-            of a burst ([MS-MQQB] 3.1.2.7). Too small: each message gets an order ack of its own; too large: the sender
+            of a burst ([MS-MQQB] 3.1.2.7). Too small: each message gets its own order ack; too large: the sender
             keeps messages for longer.
         seq_max_ack_delay_s: and at the latest this long after the first (MSMQ ``SeqMaxAckDelay``). The destination
             takes the shorter of this and its own, and half of the sender's ``seq_resend_13_s``. Too small: more order

@@ -40,7 +40,7 @@ one of its parts, or an argument of `triack.open`, by the same name. These class
 [policies](policies.md) and tests. `make docs` writes this page from the code.
 
 A key whose name ends in `_s` is a duration: seconds, or a text such as `"500 ms"`, `"5 min"` or `"1 h"`. One whose name
-ends in `_bytes` is a size: bytes, or a text such as `"64 KiB"` or `"8 GiB"`. `"none"` stands for no value. The variable
+ends in `_bytes` is a size: bytes, or a text such as `"64 KiB"` or `"8 GiB"`. `"none"` means no value. The variable
 of a key is `TRIACK_` and its path in capital letters, with two underscores for each dot:
 `TRIACK_SESSION__MAX_UNACKED_PACKET`. *Now* marks the keys that a running node takes up with `triack reload`.
 

@@ -178,7 +178,7 @@ class Reconnect:
             is silent, gone, restarted or ends it. ``resend`` sends them on the next session. ``hand back`` fails their
             receipts as ``session-lost``; they become dead letters that may have been delivered, and are not resent.
         gap: what to do when another node answers for a peer, one that has none of the acknowledged messages: ``warn``
-            reports and counts it and goes on; ``error`` sends nothing there, and waiters get ``GapDetected``.
+            reports and counts it and keeps sending; ``error`` sends nothing there, and waiters get ``GapDetected``.
     """
 
     first_s: float = 0.1
@@ -252,10 +252,10 @@ class Journal:
             journal fills the disk.
         size_bytes: of the packets that hold them, at most. Too small: copies are lost, or hold up senders, before they
             are looked at; too large: the journal fills the disk.
-        when_full: ``drop oldest`` drops the oldest copies that no reader has in hand; ``stop`` makes no copies until
+        when_full: ``drop oldest`` drops the oldest copies that no reader has; ``stop`` makes no copies until
             there is room, as MSMQ does; ``hold`` lets the senders of the queue wait until there is room. For the
             journal of what was sent, they are this node's own, to queues to which messages with ``journal`` go.
-        keep_s: seconds for which a copy is kept; None for any time. Too small: copies are gone before they are looked
+        keep_s: how many seconds a copy is kept; None for any time. Too small: copies are gone before they are looked
             at; too large: the journal is full, and ``when_full`` decides.
     """
 
@@ -284,7 +284,7 @@ class DeadLetters:
             that no program reads but ``warn_at``.
         size_bytes: of the packets that hold them, at most. Too small: letters are lost before they are looked at; too
             large: they fill the disk.
-        when_full: ``drop oldest`` drops the oldest letters that no reader has in hand; ``keep`` keeps the present ones
+        when_full: ``drop oldest`` drops the oldest letters that no reader has; ``keep`` keeps the present ones
             and drops new ones; ``discard expired`` keeps no letters of expired messages, and is ``drop oldest`` for the
             others. Each message that is lost is counted in ``NodeStats.drops``.
         warn_at: with this many letters the node tells its operator (``DeadLettersWaiting``); it refuses nothing. Too
@@ -394,8 +394,8 @@ class Topic:
             Too small: a subscriber waits for each round trip; too large: one that is slow holds more messages back.
         delivery_timeout_s: seconds after which ``discard_allowed`` discards a message. Too small: a subscriber that is
             busy for a moment misses messages; too large: one that hangs holds all others up.
-        ack_wait_s: seconds for which a reader of any subscription may keep a message without acknowledging it, if the
-            subscription has no limit of its own; None: no limit. Too small: a message comes again while it is worked
+        ack_wait_s: how many seconds a reader of any subscription may keep a message without acknowledging it, if the
+            subscription has no own limit; None: no limit. Too small: a message comes again while it is worked
             on; too large: those of a reader that hangs wait.
         quota: limits of the messages that some subscription wants; publishers wait at it, or are refused. None: as for
             queues (``Limits.quota``).

@@ -85,7 +85,7 @@ class MemoryEndpoint:
                 self.drops[DropReason.TOO_LARGE] += 1
             elif not self._network.carry(datagram, self.address, to):
                 self.drops[DropReason.UNREACHABLE] += 1
-                self.on_trouble(to, f"nobody listens at {to}")
+                self.on_trouble(to, f"no process listens at {to}")
 
     def vouch(self, address: str) -> None:
         """There is a session with the peer at that address, which has nothing here that could be kept."""

@@ -423,7 +423,7 @@ def _why_unreachable(address: Address, error: OSError) -> str:
     if isinstance(error, socket.gaierror):
         return f"cannot resolve {address.host}: {cause_of(error)}"
     if isinstance(error, ConnectionRefusedError):
-        return f"nobody listens at {address}"
+        return f"no process listens at {address}"
     if isinstance(error, TimeoutError):
         return f"no answer from {address}"
     return f"cannot connect to {address}: {cause_of(error)}"

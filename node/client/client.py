@@ -285,8 +285,8 @@ class Client(CommonVerbs, Asking):
         if epoch is not None and epoch != self._line.epoch:
             if op == "ack":
                 raise HandOverEnded(
-                    f"{self._whose} went away while a message was in hand: it comes again, and is not acknowledged by "
-                    "this"
+                    f"{self._whose} went away while this message was being worked on: it will be handed out again, and "
+                    "this does not acknowledge it"
                 )
             return
         if op == "ack":

@@ -72,7 +72,7 @@ class ClientReceipt(Receipt):
         await self._client.connected(end)
         header, _ = await self._client.call("follow", ordinal=int(self.id.partition("-")[2]))
         if header["receipt"] is None:
-            known = "it may be lost" if self._reached is None else "the node has it on its disk, and goes on with it"
+            known = "it may be lost" if self._reached is None else "the node has it on its disk, and will send it"
             raise ConnectionLost(
                 f"wait for {wanted.name.lower()} of message {self._id}: the process that had accepted it went away, "
                 f"and the next one does not know its outcome: {known}; a message that was sent with a key has one",

@@ -575,7 +575,7 @@ class Calls:
         taken = [(number, it) for number, it in held if (it.lease.packet, it.lease.index) in gone]
         for number, message in taken:
             del self._messages[number]
-            why = f"message {message.id} of queue {message.queue} was taken back: it comes again"
+            why = f"message {message.id} of queue {message.queue} was taken back: it will be handed out again"
             self._taken_back[number] = reader, why
         for at in range(0, len(taken), BATCH_MESSAGES):
             some = [number for number, _ in taken[at : at + BATCH_MESSAGES]]

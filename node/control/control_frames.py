@@ -244,7 +244,9 @@ async def _connect(end: socket.socket, path: Path, users: Collection[int]) -> No
         with socket_file.opened(path, users) as name, contextlib.suppress(BlockingIOError):
             return end.connect(name)
         await asyncio.sleep(BUSY_S)
-    raise TriackError(f"control socket {path}: nobody has accepted for {BUSY_S * BUSY_TRIES:g} s: stopped, or stuck")
+    raise TriackError(
+        f"control socket {path}: no process has accepted a connection for {BUSY_S * BUSY_TRIES:g} s: stopped, or stuck"
+    )
 
 
 def check_frame(do: str, body: bytes, **fields: Any) -> None:

@@ -163,7 +163,7 @@ class Keyless:
 
     @property
     def _has_none(self) -> UsageError:
-        return UsageError(f"node {self._name} runs without keys (insecure), and so knows nobody by a key")
+        return UsageError(f"node {self._name} runs without keys (insecure), and so knows no peer by a key")
 
 
 def _on_loopback(addresses: dict[str, str]) -> list[Peer]:

@@ -96,7 +96,7 @@ class PatientHandler(logging.StreamHandler[TextIO]):
         if not self.left_out:
             return True
         # It begins a line: the one before may have been cut.
-        said = f"{counted(self.left_out, 'line')} of this log left out: nobody read them"
+        said = f"{counted(self.left_out, 'line')} of this log left out, as no process read them"
         record = logging.makeLogRecord({"name": NAME, "levelno": logging.WARNING, "levelname": "WARNING", "msg": said})
         if not write_within(self.stream, self.terminator + self.format(record) + self.terminator):
             return False

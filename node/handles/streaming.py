@@ -490,7 +490,7 @@ def check_large(destination: str, size: int, limits: LargeBodies, queue: str, ke
     if is_reserved(queue) or ":" in queue:
         raise UsageError(f"send a stream to {destination}: large messages go to queues of applications, not to topics")
     if key:
-        raise UsageError(f"send a stream to {destination}: a large message has no key, as it is not sent at once")
+        raise UsageError(f"send a stream to {destination}: a large message has no key, as it is sent in parts")
     if copied:
         raise UsageError(f"send a stream to {destination}: no copy of a large message stays at its sender (journal)")
     if size > limits.most_bytes:

@@ -666,7 +666,7 @@ class EngineHandle:
                 return f"no address of {link.peer} is known, and it has not called"
             case WaitsFor.ANSWER:
                 unheard = not link.silent or link.silent == f"no answer from {link.peer}"
-                return f"nobody answers at {link.dialer.address or link.peer}" if unheard else link.silent
+                return f"no node answers at {link.dialer.address or link.peer}" if unheard else link.silent
             case WaitsFor.RESTART:
                 return str(link.suspended)
         hold = self._outbox.holds.of(outgoing)

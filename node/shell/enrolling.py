@@ -77,7 +77,7 @@ class OpenInvitation:
             async with asyncio.timeout(timeout):  # not ``wait_for``: see ``Receipt``
                 return await asyncio.shield(self._end)
         except TimeoutError:
-            raise WaitTimeout(f"nobody came with the code within {timeout} s") from None
+            raise WaitTimeout(f"no node came with the code within {timeout} s") from None
 
     def withdraw(self) -> None:
         """Make the code invalid; does nothing when it is already used."""
@@ -178,7 +178,7 @@ class Enrolling:
         )
         expiry = asyncio.get_running_loop().call_later(
             (invitation.expires_at_ns - now_ns) / SECOND,
-            lambda: self._finish(invitation, EnrolmentFailed("nobody came with the code, and it has expired")),
+            lambda: self._finish(invitation, EnrolmentFailed("no node came with the code, and it has expired")),
         )
         patterns = None if may_send is None else tuple(may_send)
         self._invited[invitation] = _Invited(opened, name, patterns, expiry)

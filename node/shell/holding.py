@@ -143,5 +143,6 @@ def taken_back(queue: str, lease: Lease, why: str) -> HandOverEnded:
     packet = lease.packet
     name = f"{packet.origin.hex()}-{packet.open().first_ordinal + lease.index}"
     return HandOverEnded(
-        f"message {name} of queue {queue} was taken back, as {why}: it comes again, and is not acknowledged by this"
+        f"message {name} of queue {queue} was taken back, as {why}: it will be handed out again, "
+        "and this does not acknowledge it"
     )

@@ -69,7 +69,7 @@ class Expiry:
             self.expire(mailbox, packets)
 
     def expire(self, mailbox: Mailbox, packets: list[QueuedPacket]) -> None:
-        """Remove the messages of these packets that no reader has in hand from their queue."""
+        """Remove the messages of these packets that no reader has from their queue."""
         expired = mailbox.expire(packets)
         self.expired += [(mailbox, packet, indices) for packet, indices in expired.items() if indices]
 

@@ -933,7 +933,7 @@ class Mailbox:
     # ---- steering
 
     def waiting(self, after: tuple[int, int] = (0, 0)) -> Iterator[tuple[QueuedPacket, int]]:
-        """The waiting messages that no reader has in hand, in order. Ends the open run.
+        """The waiting messages that no reader has, in order. Ends the open run.
 
         Args:
             after: only messages after this rank and place; the highest priority has rank 0.
@@ -973,7 +973,7 @@ class Mailbox:
         return taken
 
     def drop_oldest(self, most: int) -> list[Lease]:
-        """Remove the first messages that no reader has in hand, in the order of reading. Returns them, if any."""
+        """Remove the first messages that no reader has, in the order of reading. Returns them, if any."""
         oldest = list(islice(self.waiting(), most))
         return self.withdraw({packet.first_place + index for packet, index in oldest})
 

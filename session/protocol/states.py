@@ -56,7 +56,7 @@ class CloseReason(Reason):
     PROTOCOL_ERROR = "protocol-error", "The peer broke the protocol."
     ROLLBACK = "rollback", "One of the two stores is an older copy of itself, or runs twice."
     REVOKED = "revoked", "The peer, or the key that it showed, is trusted no more."
-    TOO_MANY_FORGERIES = "too-many-forgeries", "So many forged datagrams came that its keys can bear no more."
+    TOO_MANY_FORGERIES = "too-many-forgeries", "More forged datagrams came than its keys can bear."
 
 
 class SessionEvent(Enum):

@@ -69,7 +69,7 @@ async def test_messages_wait_while_their_destination_is_away(tmp_path: Path, mon
         await until(lambda: any(it.waits_for for it in node.stats().queues["intake"].holders))
         (holder,) = node.stats().queues["intake"].holders
         assert holder.name == f"forward to {THERE}/intake"
-        assert f"nobody listens at {THERE}" in str(holder.waits_for)
+        assert f"no process listens at {THERE}" in str(holder.waits_for)
         assert node.queue_lengths()["intake"] >= 40
     async with cloud(tmp_path) as there, machine(tmp_path, intake=ON):
         assert await bodies(there, "intake", 50) == [b"%d" % number for number in range(50)]

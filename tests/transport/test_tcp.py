@@ -306,7 +306,7 @@ async def test_where_no_address_takes_a_connection_the_first_says_why(
     here.on_trouble = lambda _to, why: said.append(why)
     await here.send([b"x"], "tcp://localhost:9")
     assert await received(here, 1) == [Received(b"", "tcp://localhost:9")]
-    assert said == ["nobody listens at tcp://localhost:9"]
+    assert said == ["no process listens at tcp://localhost:9"]
 
 
 async def test_without_keys_nothing_leaves_the_machine(opened: Opener) -> None:

@@ -120,7 +120,7 @@ def template(name: str, listen: str | None = None) -> str:
 
 def _template_lines(given: dict[KeyPath, str]) -> Iterator[str]:
     yield "# Settings of a Triack node. A line that begins with # has the value that is in force without it."
-    yield '# Sizes may be "64 KiB", durations "500 ms"; "none" stands for no value.'
+    yield '# Sizes may be "64 KiB", durations "500 ms"; "none" means no value.'
     for section, about in SECTIONS.items():
         yield ""
         yield f"# {about}"
@@ -159,7 +159,7 @@ def reload(*, data: Path | None, file: Path | None, as_json: bool) -> int:
     """Let the node that runs on a directory read its file of settings again.
 
     A file with a mistake changes nothing. Quotas, the reserve of the disk, the waits of failed messages, the queues
-    that are passed on, addresses of peers, routes and bridges take effect at once; every other key that has changed is
+    that are passed on, addresses of peers, routes and bridges take effect now; every other key that has changed is
     named, and takes effect with a restart.
     """
     if data is None and file is not None:

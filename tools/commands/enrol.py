@@ -45,7 +45,7 @@ def invite(*, name: str | None, patterns: tuple[str, ...], no_wait: bool, data: 
     """Print a code, and wait for the node that comes with it.
 
     A process has to run the node (`triack serve`). The code is good once and for an hour, as long as that process runs
-    and, without --no-wait, this command: give it to the operator of that node, by a way that nobody else can listen to.
+    and, without --no-wait, this command: give it to the operator of that node, by a way that no one else can listen to.
     """
     return run(_invite(name, patterns, data, waits=not no_wait))
 

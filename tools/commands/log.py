@@ -79,7 +79,7 @@ def compact(directory: Path, output: Path | None) -> None:
 @click.argument("directories", metavar="DIR...", nargs=-1, required=True)
 @click.option("--out", metavar="DIR", required=True, help="Where to; of any file system that Spark knows.")
 @click.option("--master", metavar="M", help="The Spark cluster.  [default: spark-submit's, or this machine]")
-@click.option("--follow", is_flag=True, help="Go on while the logs grow, until Ctrl-C.")
+@click.option("--follow", is_flag=True, help="Continue while the logs grow, until Ctrl-C.")
 @click.option(
     "--every", "every_s", metavar="S", type=click.FloatRange(min=0), help="Seconds between batches.  [default: 10]"
 )
@@ -96,8 +96,8 @@ def tables(
     """Write what session logs say as tables of Parquet files.
 
     A run takes what is new or has grown since the last one; docs/tables.md describes the tables. The exit status is 0,
-    or 1 if the logs break a promise, which the table of violations shows. With --follow it goes on, and takes each
-    record once, also if it is killed and started again.
+    or 1 if the logs break a promise, which the table of violations shows. With --follow it does not
+    end, and takes each record once, also if it is killed and started again.
     """
     if not follow and (every_s, until_idle_s) != (None, None):
         raise click.UsageError("--every and --until-idle belong to --follow")
@@ -153,7 +153,7 @@ def _tell_batch(added: Any) -> None:
 def prune(
     directory: Path, keep: float, nodes: tuple[str, ...], *, dry_run: bool, accept_broken: bool, as_json: bool
 ) -> None:
-    """Remove old session logs. A summary stays, from which later replays go on.
+    """Remove old session logs. A summary stays, and later replays continue from it.
 
     Whole segments are removed, the oldest of each node, after everything was judged. A replay of what is left gives the
     verdict that it gave before. The exit status is 0, or 1 if the logs break a promise: then nothing is removed.

@@ -255,7 +255,7 @@ class LineSink:
         poll.register(self._fd, select.POLLOUT)
         ((_, events),) = poll.poll()
         if not events & select.POLLOUT:
-            self.error = BrokenPipeError("nobody reads the output any more")
+            self.error = BrokenPipeError("no process reads the output any more")
         return self.error is None
 
 

@@ -320,9 +320,9 @@ def purge(*, data: Path, name: str, **chosen: Any) -> int:
 @_queue_argument
 @existing_data_option
 def release(*, data: Path, name: str) -> int:
-    """Take back what readers of a queue have in hand. So others get what one that hangs has.
+    """Take back what readers of a queue have not acknowledged, such as one that hangs.
 
-    The messages come again, to any reader of the queue. A reader that acknowledges one of them later gets an error.
+    The messages are handed out again, to any reader. One that acknowledges one of them later gets an error.
     """
 
     async def work(node: Host) -> int:

@@ -376,7 +376,7 @@ class _HandedOver:
         try:
             await first_of(self._draw(client, reader), self._write(client), self._confirm(client))
         except HandOverEnded:
-            why = "what was in hand was taken back, and comes again"
+            why = "what was not acknowledged was taken back"
             raise HandOverEnded(f"receive from {order.queue}: {why}") from None
 
     async def _draw(self, client: Client, reader: int) -> None:

@@ -180,8 +180,8 @@ def send(
 
     The options about messages hold for each of them. If another process serves the data directory, the lines go through
     it, once each even if that process is killed and started again meanwhile; it has settings of its own. If that was
-    another command, which has ended, this one goes on with a node of its own. A server that begins meanwhile gets the
-    directory, and the lines go on through it; only express lines end first.
+    another command, which has ended, this one continues with its own node. A server that begins meanwhile gets the
+    directory, and the other lines go through it; only express lines end first.
 
     Ends with 0 when every line has come as far as --until says; otherwise it tells which lines have not, and why. It
     ends with 3 when all of them are on the disk of the node by then: do not send them again; the command says

@@ -26,7 +26,7 @@ __all__ = ["stream"]
 StreamStats = triack.OutgoingStreamStats | triack.IncomingStreamStats | triack.TransitStreamStats
 
 _MEANING = {
-    "resume": "an operator has paused it; `triack queue resume` lets it go on",
+    "resume": "an operator has paused it; `triack queue resume` ends that",
     "restart": "one of the two stores is an older copy; `triack status` says what to do",
     "key": "the node does not trust the peer; `triack trust add` changes that",
     "address": "no address of the peer is known, so the peer has to connect",

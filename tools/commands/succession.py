@@ -104,7 +104,7 @@ class Succession:
         while (link := await handover.find_soon(self._data)) is None:
             with suppress(StoreInUse):  # it is about to end, or another one about to begin
                 link = await self._open_own()
-                operator_log.info(f"nobody serves {self._data} any more; going on with a node of its own")
+                operator_log.info(f"no process serves {self._data} any more; continuing with a node of its own")
                 return link
         return link
 

@@ -205,7 +205,7 @@ def subscribe(
     timeout: float | None,
     as_json: bool,
 ) -> int:
-    """Write each message of the topics that PATTERN stands for as a line: `Games.*`, `Games.#` or a name.
+    """Write each message of the topics that match PATTERN as a line: `Games.*`, `Games.#` or a name.
 
     It gets what arrives from now on; a durable subscription also what has arrived since it was made. Topics of the node
     hub are `hub/topic:Games.#`; it must let this one subscribe, and the node must run for that.

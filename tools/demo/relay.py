@@ -243,7 +243,7 @@ class _UdpWire:
                 datagram = upstream.recv(READ_BYTES)
             except BlockingIOError:
                 return
-            except OSError:  # nobody listens at the target at present
+            except OSError:  # no process listens at the target at present
                 continue
             self._to_client.pass_on(datagram, deliver)
 

@@ -129,7 +129,7 @@ async def examine(
             async for finding in _running(node, wanted, timeout):
                 yield finding
     except TriackError as error:
-        remedy = "look at its log, and start it again if it does not go on"
+        remedy = "look at its log, and start it again if it stays as it is"
         yield Finding("fail", "process", str(error), remedy)
 
 

@@ -168,7 +168,7 @@ def _place(name: str, message: triack.BrowsedMessage, stats: triack.NodeStats) -
         return Place(message.id, name, queue, "copy", age_s, message.attempts, f"it was {was}")
     if queue in stats.queues:
         waits_s = None if message.wait_until is None else message.wait_until - time.time()
-        why = f"it failed, and comes again in {age_of(waits_s)}" if waits_s is not None and waits_s > 0 else ""
+        why = f"it failed, and waits for {age_of(waits_s)}" if waits_s is not None and waits_s > 0 else ""
         return Place(
             message.id, name, queue, "waits", age_s, message.attempts, why or stats.queues[queue].waits_for or ""
         )
@@ -185,7 +185,7 @@ def _why_absent(node: Host, stats: triack.NodeStats, wanted: Wanted) -> str:
     readers = [
         f"{name} ({it.name or 'a reader'})" for name, one in stats.queues.items() for it in one.holders if it.messages
     ]
-    in_hand = f"; readers have messages of {', '.join(readers)} in hand" if readers else ""
+    in_hand = f"; readers have messages of {', '.join(readers)}" if readers else ""
     if node.node_id == wanted.origin.hex():
         return f"it was sent here, and is needed here no longer: what frees its class has come{in_hand}"
-    return f"it has not come, has gone on, or was read{in_hand}"
+    return f"it has not come, has left, or was read{in_hand}"

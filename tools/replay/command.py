@@ -69,7 +69,7 @@ _NUMBERS: Final = (
     "--checkpoint",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="Keep what was judged while following, and go on from there.",
+    help="Keep what was judged while following, and continue from there.",
 )
 def command(
     directories: tuple[str, ...],

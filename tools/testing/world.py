@@ -167,7 +167,7 @@ class World(Ground):
         check_timeout("until", timeout)
         function: Any = holds
         if not callable(function) or inspect.iscoroutinefunction(function):
-            raise UsageError(f"until: {holds!r} is no function that says yes or no at once, as `lambda: ...` is")
+            raise UsageError(f"until: {holds!r} is no function that says yes or no, as `lambda: ...` is")
         self.loop.check_inside("until")
         __tracebackhide__ = True
         try:

@@ -319,8 +319,8 @@ SEEN = "import logging; logging.basicConfig(format='%(levelname)s %(name)s %(nod
 @pytest.mark.slow
 def test_a_library_is_silent_until_the_application_wants_to_hear() -> None:
     """Standard error has only what the node has left behind at its end; the standard ``logging`` has all of it."""
-    event = "PeerSilent(address='tcp://127.0.0.1:9', cause='nobody listens at tcp://127.0.0.1:9')\n"
-    heard = "WARNING triack a nobody listens at tcp://127.0.0.1:9"
+    event = "PeerSilent(address='tcp://127.0.0.1:9', cause='no process listens at tcp://127.0.0.1:9')\n"
+    heard = "WARNING triack a no process listens at tcp://127.0.0.1:9"
     for program, said in ((QUIET, "triack: node a closes before all has arrived"), (SEEN + QUIET, heard)):
         done = subprocess.run(
             [sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE_S, check=True
@@ -418,7 +418,7 @@ def test_lines_that_nobody_reads_are_left_out_and_counted() -> None:
         handler.emit(logging.makeLogRecord({"msg": "again"}))
         assert os.read(out, 1 << 16).decode().splitlines() == [
             "",
-            "3 lines of this log left out: nobody read them",
+            "3 lines of this log left out, as no process read them",
             "again",
         ]
         assert handler.left_out == 0

@@ -33,7 +33,7 @@ async def test_a_wait_that_is_too_short_may_be_repeated() -> None:
     async with make() as node:
         receipts = await node.send_many(NOWHERE, [b"1", b"2"])
         await receipts.queued(WAIT)
-        with pytest.raises(triack.WaitTimeout, match=r"2 messages .* not all ordered after [\d.]+ s: nobody \w+ at "):
+        with pytest.raises(triack.WaitTimeout, match=r"2 messages .* not all ordered after [\d.]+ s: no \w+ \w+ at "):
             await receipts.ordered(SOON)
         with pytest.raises(triack.UsageError, match="no such stage"):
             await (await node.send_many(NOWHERE, [b""], delivery=triack.EXPRESS)).ordered(SOON)

@@ -487,9 +487,9 @@ async def test_the_operator_and_the_program_hear_the_same(
 @pytest.mark.plain
 async def test_what_a_transport_says_of_an_address_reaches_the_engine() -> None:
     async with bench() as it:
-        it.place.on_trouble("memory://b", "nobody listens at memory://b")
+        it.place.on_trouble("memory://b", "no process listens at memory://b")
         await it.driver.progress()
-    assert ("trouble", "memory://b", "nobody listens at memory://b") in it.engine.told
+    assert ("trouble", "memory://b", "no process listens at memory://b") in it.engine.told
 
 
 @pytest.mark.slow

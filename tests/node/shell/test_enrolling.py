@@ -102,7 +102,7 @@ async def test_an_hour_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def test_the_error_of_enrolment_says_that_nobody_listens() -> None:
     async with node("a", scheme="") as a:
-        with pytest.raises(triack.EnrolmentFailed, match=r"Last: nobody listens at tcp://127\.0\.0\.1:9$"):
+        with pytest.raises(triack.EnrolmentFailed, match=r"Last: no process listens at tcp://127\.0\.0\.1:9$"):
             await a.enrol(CODE, "tcp://127.0.0.1:9", timeout=BRIEF)
         with pytest.raises(triack.EnrolmentFailed, match=r"enrol at udp://127\.0\.0\.1:9: no answer"):
             await a.enrol(CODE, NOBODY, timeout=BRIEF)

@@ -509,7 +509,7 @@ async def test_addresses_that_lead_nowhere_have_rows_with_the_cause() -> None:
         await a.send(f"{closed}/q", b"x")
         await until(lambda: rows(a, Trouble.NO_ANSWER))
         [row] = rows(a, Trouble.NO_ANSWER)
-        assert (row.about, "nobody listens" in row.cause, row.since_s is not None) == (closed, True, True)
+        assert (row.about, "no process listens" in row.cause, row.since_s is not None) == (closed, True, True)
     async with node("a") as a, node("b") as b:
         events = a.events()
         await a.trust("b", b.key)
@@ -656,8 +656,8 @@ async def test_both_ends_hear_of_a_link() -> None:
     [
         ("udp://localhost:1", "cannot resolve localhost: "),
         ("tcp://localhost:1", "cannot resolve localhost: "),
-        ("tcp://127.0.0.1:9", "nobody listens at tcp://127.0.0.1:9"),
-        ("memory://nobody", "nobody listens at memory://nobody"),
+        ("tcp://127.0.0.1:9", "no process listens at tcp://127.0.0.1:9"),
+        ("memory://nobody", "no process listens at memory://nobody"),
         ("udp://127.0.0.1:9", "no answer from udp://127.0.0.1:9"),
     ],
 )

@@ -233,7 +233,7 @@ async def test_messages_that_are_taken_back_end_the_command(tmp_path: Path, read
         assert await asyncio.to_thread(read, reader, len(BODY) + 1) == BODY + b"\n"
         with pytest.raises(triack.HandOverEnded) as ended:
             await asyncio.wait_for(task, PATIENCE_S)
-        assert str(ended.value) == "receive from orders: what was in hand was taken back, and comes again"
+        assert str(ended.value) == "receive from orders: what was not acknowledged was taken back"
         assert (await node.receive("orders").get(PATIENCE_S)).redelivered
 
 

@@ -391,7 +391,7 @@ def test_lines_of_the_log_are_as_the_options_say(options: tuple[str, ...], tmp_p
         return
     said = json.loads(told)
     assert (said["level"], said["node"], said["to"]) == ("warning", "a", "tcp://127.0.0.1:9")
-    assert said["event"] == "nobody listens at tcp://127.0.0.1:9; trying on"
+    assert said["event"] == "no process listens at tcp://127.0.0.1:9; trying on"
     assert said["timestamp"].endswith("Z")
 
 

@@ -350,7 +350,7 @@ def test_a_running_node_and_its_peers_are_asked(tmp_path: Path) -> None:
             assert (code, found["peer b"]["verdict"], found["store"]["verdict"]) == (0, "ok", "ok")
             code, found = run("--data", tmp_path, "--peer", "c", "--timeout", "1")
             assert (code, found["peer c"]["verdict"]) == (1, "fail")
-            assert "nobody listens" in found["peer c"]["why"]
+            assert "no process listens" in found["peer c"]["why"]
 
 
 @pytest.mark.slow
@@ -640,7 +640,7 @@ def test_silence_is_lost_and_has_a_cause(tmp_path: Path) -> None:
     with triack.sync.open("a", data=tmp_path, insecure=True, peers=peers, settings=quick()):
         done = command("ping", "b", "-n", "1", "--timeout", "1", "--data", tmp_path)
     assert done.returncode == 1
-    assert b"nobody listens at" in done.stdout
+    assert b"no process listens at" in done.stdout
     assert b"100 % lost" in done.stdout
 
 

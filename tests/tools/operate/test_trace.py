@@ -37,7 +37,7 @@ def test_a_message_is_followed_from_its_sender_to_its_end(tmp_path: Path) -> Non
         first, second = a.send("b/q", b"1"), a.send("b/q", b"2")
         way, absent = trace(tmp_path, first.id, "a", "b")
         assert way == ["a", "b/q", "on its way", "by b, waits for answer"]
-        assert absent == ["b", "-", "not here", "it has not come, has gone on, or was read"]
+        assert absent == ["b", "-", "not here", "it has not come, has left, or was read"]
         with triack.sync.open("b", data=tmp_path / "b", listen=there, insecure=True, settings=settings) as b:
             second.ordered(timeout=WAIT)
             sent, waits = trace(tmp_path, first.id, "a", "b")

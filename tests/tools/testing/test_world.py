@@ -195,7 +195,7 @@ async def test_what_cannot_be_is_refused_by_name(triack_world: World) -> None:
         await triack_world.advance(-1)
     for no_question in (True, asyncio.sleep):  # what an async function gives is always true
         asked: Any = no_question
-        with pytest.raises(triack.UsageError, match=r"until: .* is no function that says yes or no at once"):
+        with pytest.raises(triack.UsageError, match=r"until: .* is no function that says yes or no, as"):
             await triack_world.until(asked)
     for settings, why in (
         ({"seed": "7"}, "seed must be a whole number of at least 0, not '7'"),

@@ -35,7 +35,7 @@ CHECKS: Final[dict[str, Check]] = {
     ),
     "gaps": Check(
         "A commit never skips a queued packet that was neither removed nor committed before.",
-        "What is skipped in an ordered stream never comes again: its position has passed.",
+        "What is skipped in an ordered stream is never delivered: its position has passed.",
         "MS-MQQB 3.1.5.8.6",
         "the packets that were skipped",
     ),
@@ -59,7 +59,7 @@ CHECKS: Final[dict[str, Check]] = {
     ),
     "priority_order": Check(
         "No message is handed out while one of a higher priority waits in its queue.",
-        "What is urgent is late, and nobody sees why.",
+        "What is urgent is late, and no figure shows why.",
         "MS-MQDMPR 3.1.1.18",
         "both priorities, and the record of the message that came first",
     ),
@@ -77,7 +77,7 @@ CHECKS: Final[dict[str, Check]] = {
     ),
     "expired": Check(
         "What has expired in its queue is not handed out afterwards, in that life of the node.",
-        "Its sender said from when on nobody is to act on it, and it is a dead letter already.",
+        "Its sender said until when to act on it, and it is a dead letter already.",
         "docs/sending.md",
         "the packets and when they were handed out",
     ),
@@ -134,20 +134,20 @@ CHECKS: Final[dict[str, Check]] = {
     ),
     # Administration messages.
     "admin_ack_missing": Check(
-        "Each message in its queue, and each settled one, is told of to a sender that asked for that.",
+        "A sender that asked for it hears of each message in its queue, and of each settled one.",
         "A sender whose process is gone learns of its messages by nothing else.",
         "MS-MQQB 3.1.7.15",
         "the message, and what was not told",
     ),
     "admin_ack_twice": Check(
-        "Nothing that happened to a message is told twice.",
+        "No sender hears twice of what happened to a message.",
         "A program that counts its answers pays twice.",
         "MS-MQQB 3.1.7.15",
         "the message, and what was told again",
     ),
     "admin_ack_made_up": Check(
-        "A sender is told only what it asked for, and only what has happened at the node that tells of it.",
-        "It would take work for done that nobody has begun.",
+        "A sender hears only what it asked for, and only what has happened at the node that says so.",
+        "It would take work for done that has not begun.",
         "MS-MQQB 3.1.7.15",
         "the packet, and what was told",
     ),
@@ -160,7 +160,7 @@ CHECKS: Final[dict[str, Check]] = {
     ),
     "freed_too_early": Check(
         "A relay forgets a packet only by the ack of the next hop that frees its class there, or when it gives it up.",
-        "Between two hops exactly one node answers for a message; freed early, it is nobody.",
+        "Between two hops exactly one node answers for a message; freed early, none does.",
         "base/delivery.py, FREED_BY",
         "the packets, and what freed them",
     ),
@@ -221,7 +221,7 @@ CHECKS: Final[dict[str, Check]] = {
     ),
     "word_astray": Check(
         "A relay passes order acks and rejections only to a neighbour that brought packets of their stream.",
-        "Elsewhere nobody waits for them: the origin sends again and again.",
+        "No other node waits for them: the origin sends again and again.",
         "docs/session-log.md",
         "who was told",
     ),
@@ -293,7 +293,7 @@ CHECKS: Final[dict[str, Check]] = {
     ),
     "subscription_forgotten": Check(
         "After a restart of its node a durable subscription is there, unless it was ended.",
-        "What is published meanwhile is lost to it, and nobody hears of that.",
+        "What is published meanwhile is lost to it, without a word.",
         "docs/topics.md, durable subscriptions",
         "the subscription and its pattern",
     ),
@@ -301,7 +301,7 @@ CHECKS: Final[dict[str, Check]] = {
         "With an `ack_wait`, a message that its reader holds for that long comes back then, and not before.",
         "Too late, and a reader that hangs keeps it; too early, and it is processed twice.",
         "WSO2 Message Broker, AndesAckWaitTimeOut",
-        "the messages, and how long they were in hand",
+        "the messages, and how long readers had them",
     ),
     # The order ack.
     "order_ack_before_commit": Check(
@@ -324,7 +324,7 @@ CHECKS: Final[dict[str, Check]] = {
         "the packets",
     ),
     "store_ack_late": Check(
-        "A store ack leaves within its agreed delay of the commit, at once when enough packets or bytes are on disk.",
+        "A store ack leaves within its agreed delay, or directly when enough packets or bytes are on disk.",
         "Withheld, it keeps recoverable messages on the origin's disk, and at last closes a healthy session.",
         "MS-MQQB 3.1.2.5; session/acknowledgements/store_ack.py",
         "how many packets, how long it took, what is allowed",
@@ -373,7 +373,7 @@ CHECKS: Final[dict[str, Check]] = {
         "how long it took, the delay in force, and the tolerance",
     ),
     "at_once": Check(
-        "An ack leaves at once when a packet is missing before one that came, or when one comes again, if so agreed.",
+        "If so agreed, an ack leaves directly when a packet is missing before one that came, or when one comes twice.",
         "A sender that hears late of a loss mends it late.",
         "RFC 9000 13.2.1",
         "what happened, how many later moments brought packets, and when the ack left",
@@ -433,7 +433,7 @@ CHECKS: Final[dict[str, Check]] = {
     "idle_open": Check(
         "A session in which nothing waits, and of which no store ack is to be given, closes when it had no packet for "
         "the cleanup interval of either end, unless relays pass its packets on.",
-        "Sessions that nobody needs fill the memory of both ends.",
+        "Sessions without a use fill the memory of both ends.",
         "MSMQ CleanupInterval; MS-MQQB 3.1.6.2",
         "how long it has been open without a packet, and the interval",
     ),

@@ -247,7 +247,7 @@ _ADDS_UP: Final = (
     "Messages of all classes by the queue that they are for. Sent are those that their node accepted, each once: they"
     " are delivered, pending, dead, purged, express ones that were not kept, or lost. A dead or purged message may be"
     " delivered, too, where its acknowledgement came too late: it is counted in both columns, and once more in its own."
-    " What is moved, or sent again from the dead letters, is sent anew. Delivered messages that nobody read may have"
+    " What is moved, or sent again from the dead letters, is sent anew. Delivered messages that were not read may have"
     " expired there, in their queue, or may have been taken out of it by hand. A topic's messages count once here,"
     " however many subscriptions get them."
 )
@@ -529,7 +529,7 @@ def _ways(timeline: Timeline) -> Table:
             rows += [{**common, **_stay(timeline, node, counts)} for node, counts in stays] or [common]
     note = (
         "The nodes that a stream passes, and for how long its packets stayed at each relay until the next hop had them."
-        " A relay that several ways have in common is told in each. Times are up to a third too high."
+        " A relay that several ways have in common counts in each. Times are up to a third too high."
     )
     return Table("ways", "Ways over relays", columns, rows, note)
 
