@@ -305,7 +305,7 @@ EVENTS: Final[dict[str, Event]] = {
     ),
     "node_stopped": Event("the node closed in good order; last record of an incarnation"),
     "position_recovered": Event(
-        "after `node_started`, for each incoming durable stream, and for each that the node has to a queue of its own: "
+        "after `node_started`, for each incoming durable stream, and for each that the node has to one of its queues: "
         "everything up to `number` (transactional), or in `ranges` (recoverable), was on disk at the start, or is not "
         "wanted any more",
         _STREAM,

@@ -144,7 +144,7 @@ code.
 ## Causes
 
 Each record here says something that must have a cause. `triack replay` looks for another record about the same packets,
-of one of these kinds. *Now* stands for the same moment, in which one commit is written in any order. A finding counts
+of one of these kinds. *Now* is the same moment, in which one commit is written in any order. A finding counts
 only if no log is missing, and none is cut short, that could have the cause.
 
 {causes}
@@ -174,7 +174,7 @@ check that is about that record, or is of one of these kinds:
 {harmless}
 
 Single characters of the files are changed, taken out and put in as well, thousands, each anywhere. Four fifths of what
-comes of it cannot be read any more, which is told with file and line. The others are found, or of these kinds, or say
+comes of it cannot be read any more, and the replay names file and line. The others are found, or of these kinds, or say
 the same as before.
 """
 

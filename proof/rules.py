@@ -12,7 +12,7 @@ Watch = tuple[str, ...] | str
 """Ids of checks, or why there is none."""
 
 _LOCAL: Final = "It bounds what the node itself does with its memory or time; nothing is promised to others."
-_PATIENCE: Final = "How soon a node tries again is told by its sessions, and no promise depends on it."
+_PATIENCE: Final = "Its sessions show how soon a node tries again, and no promise depends on it."
 _FAILED: Final = "When and how often an application failed with a message is in no record."
 _END: Final = ("silent_end", "close_without_full_resend")
 _REFUSED: Final = ("rejected", "gaps", "store_ack_before_commit")
@@ -34,7 +34,7 @@ RULES: Final[dict[str, dict[str, Watch]]] = {
     "session/protocol/states.py": {
         "accepted": ("silent_end", "policy"),
         "confirmed": ("silent_end", "policy"),
-        "drain": "A session that drains is told apart from an open one by its end alone.",
+        "drain": "Only its end tells a session that drains from an open one.",
         "drained": ("claims", "silent_end"),
         "idle": ("idle_close", "idle_open", "claims"),
         "ack_timeout": ("ack_timeout", "silence", *_END),
@@ -57,7 +57,7 @@ RULES: Final[dict[str, dict[str, Watch]]] = {
     },
     "session/path/path_mtu.py": {
         **dict.fromkeys(("wanted", "confirmed", "narrowed", "found", "raise"), ("path_size",)),
-        "unanswered": "The end goes on with what needs no proof.",
+        "unanswered": "The end continues with what needs no proof.",
         "black_hole": "That datagrams were lost for their size is an estimate; what is used then needs no proof.",
         "moved": "Addresses that a peer is found at are in no record; what is used then needs no proof.",
     },
@@ -75,7 +75,7 @@ RULES: Final[dict[str, dict[str, Watch]]] = {
         "rejected": ("rejected", "claims"),
         "freed": ("lost", "forgotten"),
         "waits": ("resend_tiers", "close_without_full_resend"),
-        "stored_not_onward": "Whether an origin keeps its copy until a relay has passed it on is seen by nobody else.",
+        "stored_not_onward": "No other node sees whether an origin keeps its copy until a relay has passed it on.",
     },
     "ordering/onward.py": {
         "too_old": ("downgrade_rule",),
@@ -100,13 +100,13 @@ RULES: Final[dict[str, dict[str, Watch]]] = {
     "queues/streams/stream_state.py": {
         "ends": ("forgotten", "claims"),
         "ends_here": ("forgotten", "claims"),
-        "end_stored": "That a stream ended is told by control packets, whose content is in no record.",
+        "end_stored": "Control packets say that a stream ended, and their content is in no record.",
         "forgotten": ("claims", "not_recovered", "duplicates_delivered"),
         "row_deleted": "A row that stays too long is only told of once more.",
     },
     "queues/mailboxes/large_bodies.py": dict.fromkeys(
         ("completed", "claimed", "left", "given_up"),
-        "Records count a large message, and not what is here of its body; a body that is lost is a dead letter.",
+        "Records count a large message, and not the parts of its body; a body that is lost is a dead letter.",
     ),
     "queues/peers/path.py": dict.fromkeys(
         ("elsewhere", "back", "asked", "answered", "given_up", "again"),
@@ -175,7 +175,7 @@ RULES: Final[dict[str, dict[str, Watch]]] = {
         "store_ack_timeout_min_s": ("ack_timeout",),
         "connect_timeout_s": "A session that never opened promised nothing.",
         "cleanup_interval_s": ("idle_close", "idle_open"),
-        "drain_timeout_s": "A session that drains is told apart from an open one by its end alone.",
+        "drain_timeout_s": "Only its end tells a session that drains from an open one.",
         "max_datagram_bytes": ("path_size",),
         "congestion": "It shares the network; the window that was agreed on bounds it, and that is judged.",
     },
@@ -244,7 +244,7 @@ RULES: Final[dict[str, dict[str, Watch]]] = {
             ("first_s", "step_s", "most_s", "unanswered_most_s", "eager_s", "away_most_s", "jitter"), _PATIENCE
         ),
         "after_session_lost": ("close_without_full_resend", "claims"),
-        "gap": "How a program is told of a gap; that there is one, `gaps` and `not_recovered` say.",
+        "gap": "How a program hears of a gap; that there is one, `gaps` and `not_recovered` say.",
     },
     "queues/node_settings.py Redelivery": {
         **dict.fromkeys(("first_wait_s", "max_wait_s"), _FAILED),

@@ -395,7 +395,7 @@ class Topic:
         delivery_timeout_s: seconds after which ``discard_allowed`` discards a message. Too small: a subscriber that is
             busy for a moment misses messages; too large: one that hangs holds all others up.
         ack_wait_s: how many seconds a reader of any subscription may keep a message without acknowledging it, if the
-            subscription has no own limit; None: no limit. Too small: a message comes again while it is worked
+            subscription has no own limit; None: no limit. Too small: a message is delivered again while it is worked
             on; too large: those of a reader that hangs wait.
         quota: limits of the messages that some subscription wants; publishers wait at it, or are refused. None: as for
             queues (``Limits.quota``).
@@ -475,7 +475,7 @@ class NodeSettings:
             a peer hangs.
         keep_alive_s: for nodes that do not listen, which no peer can call: how long a session over UDP that they have
             begun may send nothing before it sends a ping. Middle boxes keep flows for at least 30 s; over UDP a day of
-            pings costs half a megabyte for each peer. 0 for no such pings. A peer may have an interval of its own
+            pings costs half a megabyte for each peer. 0 for no such pings. A peer may have its own interval
             (``Node.trust``). Too small: pings cost traffic; too large: middle boxes forget the flow, and messages to
             this node wait.
         keys: how long the keys of messages count, and how many there may be.

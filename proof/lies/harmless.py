@@ -270,7 +270,7 @@ HARMLESS: dict[str, Kind] = {
         lambda lie, _: lie.event == "start_before",
     ),
     "short": Kind(
-        "A clock that runs slow is told from one that was set right, or stood still, by several seconds of a session.",
+        "Only several seconds of a session tell a slow clock from one that was set right, or stood still.",
         lambda lie, _: lie.kind == "slow",
     ),
     "stood-still": Kind(
@@ -344,7 +344,7 @@ HARMLESS: dict[str, Kind] = {
         lambda lie, _: lie.field in ("count", "counts") or (lie.event, lie.field) == ("store_ack_sent", "pending"),
     ),
     "careful": Kind(
-        "A mark too many: an application is told that it may have seen what it has not.",
+        "A mark too many: an application hears that it may have seen what it has not.",
         lambda lie, _: lie.event == "handed" and (lie.field == "redelivered" or bool(lie.truth["redelivered"])),
     ),
     "still-open": Kind(
@@ -356,7 +356,7 @@ HARMLESS: dict[str, Kind] = {
         lambda lie, _: lie.truth.get("stream") == DEAD_LETTER_STREAM,
     ),
     "on-its-way": Kind(
-        "Of a packet that reached nobody only its sender knows what was in it; of one in no stream, whether it was.",
+        "Of a packet that reached no node only its sender knows what was in it; of one in no stream, whether it was.",
         lambda lie, log: lie.event == "packet_sent" and _is_on_its_way(lie, log),
     ),
     "given-up": Kind(
@@ -376,7 +376,7 @@ HARMLESS: dict[str, Kind] = {
         lambda lie, log: lie.event == "session_opened" and lie.kind in ("drop", *CHANGES) and _is_alone(lie, log),
     ),
     "probed": Kind(
-        "Only a size that is told must be proved, however often; another probe may prove it, as may another's path.",
+        "Only a size that an end states must be proved; another probe may prove it, as may another's path.",
         lambda lie, log: (
             (lie.event in ("path_size", "probe_received") and lie.kind == "repeat")
             or (lie.event, lie.kind) == ("path_size", "drop")
@@ -410,7 +410,7 @@ HARMLESS: dict[str, Kind] = {
         ),
     ),
     "asked": Kind(
-        "A ping more or less, sooner or later, in a session that did not end because nobody answered one.",
+        "A ping more or less, sooner or later, in a session that did not end because one had no answer.",
         lambda lie, log: lie.event == "ping_sent" and (lie.kind == "repeat" or not _times_out(lie, log)),
     ),
     "held": Kind(
@@ -455,8 +455,7 @@ HARMLESS: dict[str, Kind] = {
         says_it_again,
     ),
     "kept-longer": Kind(
-        "A message of a topic that is deleted later than it might be, or whose deletion is not recorded, is lost to "
-        "nobody.",
+        "No subscription loses a message of a topic that is deleted late, or whose deletion is not recorded.",
         lambda lie, _: lie.event == "content_freed" and lie.kind in ("drop", "lower"),
     ),
     "late-anyway": Kind(

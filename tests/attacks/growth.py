@@ -193,7 +193,7 @@ ROWS = {
     "histories of nodes behind relays": """
         queues/peers/told_histories.py ToldHistories _words _unwritten _accused detected
     """,
-    "nodes for which a peer has sealed": """
+    "nodes that a peer has sealed messages for": """
         queues/peers/sealing.py Sealing _bound
     """,
     "addresses that nodes have announced": """
@@ -202,7 +202,7 @@ ROWS = {
     "secrets that two keys share": """
         transport/noise.py Seals _mac_keys
     """,
-    "large bodies that are here": """
+    "large bodies whose message has not come": """
         queues/mailboxes/large_bodies.py Bodies by_id _of_queue _whole
     """,
     "parts of a large body": """
@@ -258,7 +258,7 @@ ROWS = {
         node/control/calls.py Calls _kept _in_order _steps_of
         node/control/intake.py Producer _failures
     """,
-    "messages in hand": """
+    "messages that readers have": """
         node/control/calls.py Calls _messages _held _taken_back
         node/handles/in_flight.py InFlightMessages _lost
         node/handles/in_flight.py InFlightRun _since

@@ -100,7 +100,7 @@ async def test_the_intervals_of_a_link_and_of_its_client_add_up(
 @statement("sync and async destinations", 'Route(link="sync"), stage ONWARD', "sync: not before the next node has it")
 @pytest.mark.parametrize("delivery", [Delivery.RECOVERABLE, Delivery.TRANSACTIONAL])
 @pytest.mark.parametrize("link", ["sync", "async"])
-def test_a_synchronous_link_differs_only_in_when_the_publisher_is_told(link: str, delivery: Delivery) -> None:
+def test_a_synchronous_link_differs_only_in_when_the_publisher_hears_of_it(link: str, delivery: Delivery) -> None:
     chain = line("arb")
     if link == "sync":
         make_sync(chain, "a")

@@ -211,7 +211,9 @@ def test_a_message_with_no_eligible_subscriber_is_dropped_and_deleted() -> None:
 
 
 @statement("AMQSession, AndesAckWaitTimeOut", "wso2(ack_wait_s=60)", "60 s, exactly; a late ack is counted")
-async def test_a_message_that_is_not_acknowledged_within_the_ack_wait_timeout_comes_again(triack_world: World) -> None:
+async def test_a_message_that_is_not_acknowledged_within_the_ack_wait_timeout_is_delivered_again(
+    triack_world: World,
+) -> None:
     async with alone(triack_world, wso2()) as node, node.subscribe("Games.#", ack="manual") as reader:
         await node.publish("Games.Chess", b"x")
         first, began = await reader.get(), triack_world.now

@@ -2,7 +2,7 @@
 
     python -m triack.tools.bench.idle OPTIONS
 
-is the node that is measured, or all its peers: whole engines, each with keys, a socket and an address of its own. Their
+is the node that is measured, or all its peers: whole engines, each with its keys, its socket and its address. Their
 commits take no time, as they have nothing to keep.
 """
 

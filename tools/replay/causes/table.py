@@ -44,9 +44,9 @@ FREED: Final = Fact(
     (Some("~acked", {"class": (EXPRESS,)}), Some("~stored", {"class": (RECOVERABLE,)}), Some("onward_ack_received")),
 )
 ORDERED: Final = Fact("an order ack has freed it", (Some("order_ack_received"),), up_to=True)
-LOCAL: Final = Fact("it is in a queue of its own node", (Some("committed", at="origin"),))
+LOCAL: Final = Fact("it is in a queue of that node", (Some("committed", at="origin"),))
 ASKED_NOW: Final = Fact(
-    "its sender has asked at the same moment, for a queue of its own node", (Some("journal_asked"),), passes=True
+    "its sender has asked at the same moment, for a queue of that node", (Some("journal_asked"),), passes=True
 )
 ANSWERED: Final = Fact("an order ack was given", (Some("order_ack_sent"),))
 TOLD_ORIGIN: Final = Fact(

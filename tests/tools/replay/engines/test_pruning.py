@@ -1,4 +1,4 @@
-"""Which logs may be removed, and what a replay goes on from."""
+"""Which logs may be removed, and what a replay continues from."""
 
 import base64
 import hashlib
