@@ -42,7 +42,7 @@ one of its parts, or an argument of `triack.open`, by the same name. These class
 A key whose name ends in `_s` is a duration: seconds, or a text such as `"500 ms"`, `"5 min"` or `"1 h"`. One whose name
 ends in `_bytes` is a size: bytes, or a text such as `"64 KiB"` or `"8 GiB"`. `"none"` means no value. The variable
 of a key is `TRIACK_` and its path in capital letters, with two underscores for each dot:
-`TRIACK_SESSION__MAX_UNACKED_PACKET`. *Now* marks the keys that a running node takes up with `triack reload`.
+`TRIACK_SESSION__MAX_UNACKED_PACKET`. *Reload* marks the keys that a running node takes up with `triack reload`.
 
 {tables}
 """
@@ -197,8 +197,9 @@ def _settings() -> str:
     tables = []
     for section, about in SECTIONS.items():
         keys = [key for key in KEYS.values() if key.path[:-1] == section]
-        rows = [(f"`{it.name}`", _default(it), "now" if may_change(it.path) else "", it.description) for it in keys]
-        table = _table(("key", "default", "reload", "meaning"), rows)
+        marks = [" *Reload.*" if may_change(it.path) else "" for it in keys]
+        rows = [(f"`{it.name}`", _default(it), f"{it.description}{mark}") for it, mark in zip(keys, marks, strict=True)]
+        table = _table(("key", "default", "meaning"), rows)
         tables.append(f"## {header_of(section, 'NAME', 'NAME', 'NAME')}\n\n{about}\n\n{table}")
     return "\n\n".join(tables)
 
