@@ -299,7 +299,7 @@ class Verbs(Sending, StreamSending, Acknowledging, Requesting, Reloading, Subscr
         port = self._port
         port.check_alive()
         if not port.address:
-            raise UsageError("invite: this node does not listen, so that nobody can come to it")
+            raise UsageError("invite: this node does not listen, so that no peer can come to it")
         return port.enrolling.invite(name, None if send is None else check_texts("invite: send", send))
 
     # ---- sending
