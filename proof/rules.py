@@ -62,7 +62,7 @@ RULES: Final[dict[str, dict[str, Watch]]] = {
         "moved": "Addresses that a peer is found at are in no record; what is used then needs no proof.",
     },
     "session/congestion/bbr.py": dict.fromkeys(
-        ("full", "drained", "stale", "probe", "refilled", "sated", "measured"),
+        ("full", "drained", "heard", "stale", "probe", "refilled", "sated", "measured"),
         "An estimate of what the network takes; the window that was agreed on bounds it, and that is judged.",
     ),
     "ordering/outgoing.py": {
