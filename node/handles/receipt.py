@@ -202,7 +202,8 @@ def stage_to_wait_for(
     port: EngineHandle, until: Stage | StageName | None, delivery: Delivery, timeout: float | None
 ) -> Stage | None:
     """The stage for which a call that sends waits. Raises UsageError for a stage that its messages never reach."""
-    return check_until(port.settings.blocking.stage_of(delivery) if until is None else until, delivery, timeout)
+    wanted = port.settings.blocking.stage_of(delivery) if until is None else until
+    return None if wanted is None and timeout is None else check_until(wanted, delivery, timeout)
 
 
 def check_until(until: Stage | StageName | None, delivery: Delivery, timeout: float | None) -> Stage | None:
