@@ -44,6 +44,17 @@ async def test_a_transaction_is_all_or_nothing(node: triack.Node, client: Client
     assert (await node.receive("invoices").get(WAIT)).id == receipt.id
 
 
+async def test_a_rollback_with_a_wrong_delay_ends_nothing(node: triack.Node, client: Client) -> None:
+    """The received message can still be given back."""
+    await node.send("in", b"1")
+    tx = client.transaction()
+    await tx.receive("in", WAIT)
+    with pytest.raises(triack.UsageError, match="delay"):
+        tx.rollback(delay=-1)
+    await tx.rollback(failed=False)
+    assert (await node.receive("in").get(WAIT)).body == b"1"
+
+
 async def test_a_transaction_that_nobody_used_asks_the_node_nothing(node: triack.Node, client: Client) -> None:
     tx = client.transaction()
     await tx.rollback()

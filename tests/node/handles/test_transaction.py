@@ -237,6 +237,17 @@ async def test_its_messages_are_settled_by_it_alone(node: triack.Node) -> None:
             message.ack()
 
 
+async def test_a_rollback_with_a_wrong_delay_ends_nothing(node: triack.Node) -> None:
+    """The received message can still be given back."""
+    await fill(node, b"1")
+    tx = node.transaction()
+    await tx.receive("in", WAIT)
+    with pytest.raises(triack.UsageError, match="delay"):
+        tx.rollback(delay=-1)
+    tx.rollback(failed=False)
+    assert await bodies(node, "in", 1) == [b"1"]
+
+
 async def test_an_ended_transaction_does_nothing_more(node: triack.Node) -> None:
     """Committed or rolled back."""
     for end in ("commit", "rollback"):
