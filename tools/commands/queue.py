@@ -320,9 +320,9 @@ def purge(*, data: Path, name: str, **chosen: Any) -> int:
 @_queue_argument
 @existing_data_option
 def release(*, data: Path, name: str) -> int:
-    """Take back what readers of a queue have not acknowledged, such as one that hangs.
+    """Take back the messages that readers of a queue have.
 
-    The messages are handed out again, to any reader. One that acknowledges one of them later gets an error.
+    They are handed out again, to any reader: use it when one hangs. It gets an error if it acknowledges one later.
     """
 
     async def work(node: Host) -> int:
