@@ -191,7 +191,11 @@ class KeyRule:
             return _in_json(payload, path) if kind == "json" else topic if kind == "topic" else _digest(payload)
 
         key = _filled(self._rule, value_of)
-        return _digest(key.encode()) if key is not None and len(key.encode()) > KEY_BYTES_MAX else key
+        if key is None:
+            return None
+        encoded = key.encode(errors="surrogatepass")  # JSON may name half a letter
+        is_key = len(encoded) <= KEY_BYTES_MAX and encoded.decode(errors="replace") == key
+        return key if is_key else _digest(encoded)
 
 
 def _digest(content: bytes) -> str:

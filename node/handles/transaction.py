@@ -119,7 +119,7 @@ class Transaction:
         check_durable(destination, delivery)
         check_timeout(f"send to {destination}", timeout)
         prepared = self._port.prepare(destination, body, delivery, properties)
-        if not self._has_left_room(prepared[0], 1):
+        if not self._has_left_room(prepared[0], 1) and not self._port.may_go_on(prepared[0]):
             await self._port.wait_room(prepared, timeout)
         self._check_open()
         self._sends[self._next_step()] = prepared

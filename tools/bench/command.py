@@ -120,8 +120,9 @@ def bench(
 
     ROW... are T1 to T17, all of them by default; `sizes` and `windows` are curves, `growth` is that of T11, and
     `policies` compares the acknowledgements of five systems over emulated links, in two minutes, and `strategies` what
-    WSO2 MB's do to a fast and a slow subscriber of a topic; `calls` counts Python calls. Each is run several times, and
-    --versus runs another system on the same work in turns: machines differ and drift, ratios of neighbouring runs hold.
+    WSO2 MB's do to a fast and a slow subscriber of a topic; `calls` counts Python calls, and `bridge` compares a bridge
+    to mosquitto with its client alone. Each is run several times, and --versus runs another system on the same work in
+    turns: machines differ and drift, ratios of neighbouring runs hold.
     Ends with 0 if every run that could be made did what it was measured for, 1 if not.
     """
     if as_lines + as_page + as_json > 1:

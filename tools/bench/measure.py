@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from triack.tools.bench.backlog import measure_backlog
+from triack.tools.bench.bridging import measure_bridge
 from triack.tools.bench.calls import measure_calls
 from triack.tools.bench.figures import Result
 from triack.tools.bench.idle import measure_idle
@@ -251,4 +252,5 @@ _KINDS: dict[str, Callable[[Row, Options, Meter, Result], Awaitable[None]]] = {
     "growth": measure_growth,
     "backlog": measure_backlog,
     "calls": measure_calls,
+    "bridged": measure_bridge,
 }

@@ -1,12 +1,15 @@
-"""The memory and the processor time of a process, as the system counts them."""
+"""The memory and the processor time of a process, as the system counts them, and whether a folder is memory, too."""
 
 import gc
 import os
 from pathlib import Path
 
-__all__ = ["missing", "peak_bytes", "processor_s", "resident_bytes"]
+__all__ = ["is_memory", "missing", "peak_bytes", "processor_s", "resident_bytes"]
 
 _STATM = Path("/proc/self/statm")
+_MOUNTS = Path("/proc/self/mounts")
+_MEMORY = {"tmpfs", "ramfs"}
+"""File systems in memory, where a sync makes nothing durable."""
 _FIRST, _LAST = 11, 15
 """The places of a process's times after its name: its own in user and system mode, and those of ended children."""
 
@@ -48,3 +51,19 @@ def processor_s(pid: int) -> float:
     except OSError:
         return 0.0
     return sum(map(int, times)) / os.sysconf("SC_CLK_TCK") + sum(map(processor_s, children))
+
+
+def is_memory(folder: Path, mounts: Path = _MOUNTS) -> bool:
+    """Whether a folder is in memory only. False where the system does not tell.
+
+    Args:
+        folder: which; it need not exist yet.
+        mounts: the mounts, as Linux lists them.
+    """
+    try:
+        lines = [line.split() for line in mounts.read_text(encoding="utf-8").splitlines()]
+    except OSError:
+        return False
+    kinds = {Path(where.replace("\\040", " ")): kind for _, where, kind, *_ in lines}
+    here = folder.resolve()
+    return next((kinds[place] for place in (here, *here.parents) if place in kinds), "") in _MEMORY

@@ -11,6 +11,7 @@ from triack.queues.node_settings import Strategy
 from triack.tools.bench.work import Work
 
 __all__ = [
+    "BRIDGE",
     "CALLS",
     "COUNTS",
     "CURVES",
@@ -323,6 +324,19 @@ CALLS = Row(
     "another system makes calls of other kinds",
 )
 
+BRIDGE = Row(
+    "BRIDGE",
+    "QoS 1, 100 B, mosquitto to a queue and back, 100 in flight; beside gmqtt alone in turns",
+    (
+        Goal("in, of gmqtt", "% of the rate", 60, 40),
+        Goal("out, of gmqtt", "% of the rate", 60, 40),
+        Goal("in, rate", "msg/s", None, None),
+        Goal("out, rate", "msg/s", None, None),
+    ),
+    kind="bridged",
+    versus="the client of the bridge is always beside it",
+)
+
 POLICIES = Row(
     "POLICIES",
     "the acknowledgements of five systems, on the same links",
@@ -364,7 +378,7 @@ def rows_of(names: tuple[str, ...]) -> list[Row]:
         UsageError: there is no such row.
     """
     wanted = [name.upper() for name in names] or list(ROWS)
-    known = {**ROWS, **CURVES, **{row.name: row for row in (CALLS, POLICIES, STRATEGIES, GROWTH)}}
+    known = {**ROWS, **CURVES, **{row.name: row for row in (BRIDGE, CALLS, POLICIES, STRATEGIES, GROWTH)}}
     for name in wanted:
         if name not in known:
             meant = nearest(name, known)

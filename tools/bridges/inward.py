@@ -13,6 +13,10 @@ and counted.
 import asyncio
 from array import array
 from collections import deque
+from functools import lru_cache
+from itertools import groupby
+from operator import itemgetter
+from typing import Any, NamedTuple
 
 from triack.base.errors import (
     AddressError,
@@ -29,6 +33,7 @@ from triack.bridges.packets import Arrived, Connection
 from triack.bridges.remembered import Node_, Tx, no_counts, recall, refuse
 from triack.node.config.bridge_table import BridgeTable, KeyRule
 from triack.node.files import operator_log
+from triack.node.shell.outgoing_message import MessageProperties
 
 __all__ = ["Inward"]
 
@@ -37,6 +42,8 @@ UNACKNOWLEDGED_MAX = 1_000
 BATCH_MESSAGES = 1_000
 BATCH_BYTES = 1024 * 1024
 """Of one commit: enough that its cost does not count, and small beside the memory of a node."""
+TOPICS_MAX = 1_000
+"""Whose destinations are kept: sensors speak again and again of the same."""
 ROOM_S = 1.0
 """How long a commit waits for room before the operator hears of it."""
 AGAIN_S = 0.5, 10.0
@@ -45,6 +52,15 @@ _OF_NODE = (NodeClosed, StoreFailed, ConnectionLost)
 """What no message is at fault for, and no room."""
 _HOLDS = (AddressError, QueueNotFound, NotLoopback)
 """What may be over later; any other usage error is the fault of the message."""
+
+
+class _Address(NamedTuple):
+    """What messages that are sent as a run have in common: where they go, or why they go nowhere, and all but keys."""
+
+    to: str
+    why: str
+    properties: MessageProperties
+    has_keys: bool
 
 
 class Inward:
@@ -67,6 +83,7 @@ class Inward:
         self._node = node
         self._table = table
         self._rules = table.taking
+        self._destination = lru_cache(TOPICS_MAX)(self._find_destination)
         self._key = KeyRule(table.key)
         self._pending: deque[Arrived] = deque()
         self._in_hand = 0
@@ -149,44 +166,53 @@ class Inward:
         self.link.flush()
 
     async def _commit(self, batch: list[Arrived], held: set[int]) -> None:
-        counts = {"taken": 0, "repeated": 0, "refused": 0}
+        new = [it for it in batch if _is_new(it, held)]
+        taken = 0
         async with self._node.transaction() as tx:
-            for it in batch:
-                if it.released:
-                    held.discard(it.packet_id)
-                    continue
-                if it.qos > 1:
-                    if it.packet_id in held and it.again:
-                        continue  # it is here, and the broker has not heard so
-                    held.add(it.packet_id)
-                counts["taken" if await self._send(tx, it) else "refused"] += 1
-                counts["repeated"] += it.again
+            for address, run in groupby(map(self._addressed, new), itemgetter(0)):
+                taken += await self._send(tx, address, [content for _, *content in run])
             if held != self._held:
                 tx.remember(self._name, array("H", sorted(held)).tobytes() or None)
             await tx.commit()
         self._held = held
-        for name, count in counts.items():
-            self.counts[name] += count
+        self.counts["taken"] += taken
+        self.counts["refused"] += len(new) - taken
+        self.counts["repeated"] += sum(it.again for it in new)
 
-    async def _send(self, tx: Tx, it: Arrived) -> bool:
-        """Send a message with a transaction. Returns False for one that was refused."""
-        properties = from_mqtt(it)
+    def _addressed(self, it: Arrived) -> tuple[_Address, bytes, str | None]:
+        """A message as this node has it: its address, its body, and its key."""
+        properties, key = from_mqtt(it), None
         try:
-            to = self._destination(it.topic)
+            to, why = self._destination(it.topic), ""
+            key = self._key.key(it.topic, it.payload, it.properties.get("user_property", ()))
         except UsageError as error:
-            await refuse(tx, self._table.name, it.payload, properties["headers"] or {}, str(error))
-            return False
-        properties["key"] = self._key.key(it.topic, it.payload, it.properties.get("user_property", ()))
+            to, why = "", str(error)
+        return _Address(to, why, properties, key is not None), it.payload, key
+
+    async def _send(self, tx: Tx, address: "_Address", run: list[Any]) -> int:
+        """Send messages with one address with a transaction, in order. Returns how many were not refused."""
+        to, why, properties, has_keys = address
+        bodies, keys = [body for body, _ in run], [key for _, key in run]
+        if why:
+            for body in bodies:
+                await refuse(tx, self._table.name, body, properties["headers"] or {}, why)
+            return 0
         try:
-            await tx.send(to, it.payload, timeout=ROOM_S, **properties)
+            if len(run) == 1:
+                await tx.send(to, bodies[0], timeout=ROOM_S, **{**properties, "key": keys[0]})
+            else:
+                await tx.send_many(to, bodies, timeout=ROOM_S, keys=keys if has_keys else None, **properties)
         except _HOLDS:
             raise
         except UsageError as error:
-            await refuse(tx, self._table.name, it.payload, {"mqtt-topic": it.topic}, str(error))
-            return False
-        return True
+            if len(run) > 1:  # which of them it is
+                return sum([await self._send(tx, address, [one]) for one in run])
+            topic = (properties["headers"] or {})["mqtt-topic"]
+            await refuse(tx, self._table.name, bodies[0], {"mqtt-topic": topic}, str(error))
+            return 0
+        return len(run)
 
-    def _destination(self, topic: str) -> str:
+    def _find_destination(self, topic: str) -> str:
         """Where a message of a topic goes. Raises UsageError when that is nowhere."""
         for rule in self._rules:
             if (to := rule.destination(topic)) is not None:
@@ -202,3 +228,15 @@ class Inward:
         if self.waits_for is not None:
             self.waits_for = None
             operator_log.info(f"bridge {self._table.name}: takes messages again", bridge=self._table.name)
+
+
+def _is_new(it: Arrived, held: set[int]) -> bool:
+    """Whether it is a message to be sent; notes the packet ids of QoS 2 that are here, or are free again."""
+    if it.released:
+        held.discard(it.packet_id)
+        return False
+    if it.qos > 1:
+        if it.packet_id in held and it.again:
+            return False  # it is here, and the broker has not heard so
+        held.add(it.packet_id)
+    return True

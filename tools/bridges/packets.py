@@ -7,10 +7,12 @@ do: so this answers PUBLISH, PUBREC and PUBREL only when the bridge says so, and
 import asyncio
 import logging
 import ssl
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import chain
 from struct import error as StructError
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from gmqtt.client import Message
 from gmqtt.mqtt.connection import MQTTConnection
@@ -73,15 +75,14 @@ def in_words(code: int) -> str:
     return f"{_REASONS.get(code, 'it refuses')} (reason code 0x{code:02x})"
 
 
-@dataclass(frozen=True, slots=True)
-class Arrived:
+class Arrived(NamedTuple):
     """A message of the broker, or with ``released`` its word that the exactly-once exchange of one is over (PUBREL)."""
 
     packet_id: int
     qos: int = 2
     topic: str = ""
     payload: bytes = b""
-    properties: dict[str, Any] = field(default_factory=dict)
+    properties: Mapping[str, Any] = MappingProxyType({})
     released: bool = False
 
     @property
@@ -163,6 +164,8 @@ class Connection(MqttPackageHandler):  # type: ignore[misc] # gmqtt has no types
         self._subscribed: asyncio.Future[list[int]] | None = None
         self._acked: dict[int, asyncio.Future[Answer]] = {}
         self._completed: dict[int, asyncio.Future[Answer]] = {}
+        self._freed = self._future()
+        self._last_id = 0
         self._link: Any = None
         self._packets: list[bytes] = []
         self.on_message = self._on_unacknowledged
@@ -223,15 +226,32 @@ class Connection(MqttPackageHandler):  # type: ignore[misc] # gmqtt has no types
 
     def publish(
         self, packet_id: int, topic: str, payload: bytes, qos: int, *, retain: bool, again: bool, **properties: Any
-    ) -> None:
-        """Send a message with the next ``flush``; ``answer_to`` has the broker's word."""
+    ) -> asyncio.Future[Answer] | None:
+        """Send a message with the next ``flush``. Returns what becomes the broker's word; None at QoS 0."""
         self.id_generator.next = packet_id
         message = Message(topic, payload, qos, retain, **properties)
         message.dup = again
         self.check()
-        if qos:
-            self._acked[packet_id] = self._future()
         self._packets.append(PublishPacket.build_package(message, self._link._protocol)[1])  # noqa: SLF001 - it writes one by one
+        if not qos:
+            return None
+        self._acked[packet_id] = future = self._future()
+        return future
+
+    def free_id(self) -> int:
+        """A packet id of no message that waits for PUBACK."""
+        others = chain(range(self._last_id + 1, SUBSCRIBE_ID), range(1, SUBSCRIBE_ID))
+        self._last_id = next(one for one in others if one not in self._acked)
+        return self._last_id
+
+    async def room(self, most: int) -> None:
+        """Wait until fewer messages than that wait for PUBACK or PUBREC. Raises BrokerAway."""
+        while len(self._acked) >= most:
+            self.check()
+            self.flush()
+            if self._freed.done():
+                self._freed = self._future()
+            await asyncio.shield(self._freed)
 
     def flush(self) -> None:
         """Send everything, in one write."""
@@ -253,12 +273,9 @@ class Connection(MqttPackageHandler):  # type: ignore[misc] # gmqtt has no types
         if not transport.is_closing():
             transport.pause_reading() if hold else transport.resume_reading()
 
-    async def answer_to(self, packet_id: int) -> Answer:
+    async def answer_to(self, published: asyncio.Future[Answer]) -> Answer:
         """Wait for PUBACK or PUBREC. Raises BrokerAway."""
-        try:
-            return await self._acked[packet_id]
-        finally:
-            del self._acked[packet_id]
+        return await published
 
     def release(self, packet_id: int) -> None:
         """Send PUBREL with the next ``flush``; ``completed`` has the broker's word."""
@@ -367,15 +384,16 @@ class Connection(MqttPackageHandler):  # type: ignore[misc] # gmqtt has no types
         self._arrived(Arrived(_id_in(packet), released=True))
 
     def _handle_puback_packet(self, _command: int, packet: bytes) -> None:
-        self._answer(self._acked, packet)
+        self._answer(self._acked.pop(_id_in(packet), None), packet)
+        if not self._freed.done():
+            self._freed.set_result(None)
 
     _handle_pubrec_packet = _handle_puback_packet
 
     def _handle_pubcomp_packet(self, _command: int, packet: bytes) -> None:
-        self._answer(self._completed, packet)
+        self._answer(self._completed.get(_id_in(packet)), packet)
 
-    def _answer(self, waiting: dict[int, asyncio.Future[Answer]], packet: bytes) -> None:
-        future = waiting.get(_id_in(packet))
+    def _answer(self, future: asyncio.Future[Answer] | None, packet: bytes) -> None:
         if future is not None and not future.done():
             future.set_result(Answer(packet[2] if len(packet) > ID_BYTES else 0))
 

@@ -9,7 +9,7 @@ import pytest
 import triack
 from tests.node.nodes import WAIT, bodies, make, quick, until
 from triack.node.handles.transaction import LISTS_BYTES, Transaction
-from triack.node.shell.engine_handle import MESSAGE_OVERHEAD_BYTES
+from triack.node.shell.engine_handle import MESSAGE_OVERHEAD_BYTES, TURN_MESSAGES
 
 
 @pytest.fixture
@@ -39,6 +39,25 @@ async def test_a_commit_sends_to_many_queues_near_and_far(node: triack.Node) -> 
         await asyncio.gather(*(receipt.queued(WAIT) for receipt in receipts))
         await asyncio.gather(*(receipts[at].ordered(WAIT) for at in (2, 5, 8)))
         assert await bodies(far, "far", 3) == await bodies(far, "ordered", 3) == [b"0", b"1", b"2"]
+
+
+async def test_a_transaction_sends_on_until_its_turn_is_over(node: triack.Node) -> None:
+    """Others run now and then, and not after each message."""
+    turns = 0
+
+    async def other() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    task = asyncio.create_task(other())
+    async with node.transaction() as tx:
+        for _ in range(4 * TURN_MESSAGES):
+            await tx.send("q", b"", label="l")
+        assert 2 <= turns <= 10
+    task.cancel()
+    assert node.queue_lengths()["q"] == 4 * TURN_MESSAGES
 
 
 async def fail_in_the_middle(node: triack.Node) -> None:

@@ -5,6 +5,7 @@ import csv
 import importlib.util
 import json
 import re
+import shutil
 import time
 from dataclasses import replace
 from io import StringIO
@@ -670,3 +671,12 @@ def test_colours_are_left_to_the_page_and_no_plot_says_when_it_was_drawn(plots: 
     assert set(re.findall(r"#[0-9a-f]{6}", plot)) == set()
     assert "<dc:date>" not in plot
     assert plots.draw([delays])[0][1] == plot
+
+
+@pytest.mark.slow
+async def test_a_bridge_is_measured_beside_its_client(tmp_path: Path) -> None:
+    if shutil.which("mosquitto") is None:
+        pytest.skip("no mosquitto on this machine")
+    result = await measured("BRIDGE", tmp_path, 300)
+    assert result.verified, result.notes
+    assert all(len(figure.values) == 1 and figure.values[0] > 0 for figure in result.figures.values())

@@ -25,15 +25,14 @@ from triack.queues.node_settings import NodeSettings
 from triack.session.protocol.settings import SessionSettings
 from triack.tools.bench import namespace, policy_nodes
 from triack.tools.bench.application import Outlet, Sink, Source
-from triack.tools.bench.disk import is_memory
 from triack.tools.bench.figures import Result
 from triack.tools.bench.link import T8_LINK, _one, share
 from triack.tools.bench.namespace import Emulator, missing, wrapped
 from triack.tools.bench.options import Meter
 from triack.tools.bench.policies import LINKS
 from triack.tools.bench.policy_nodes import FINEST_NS, lose_session, pace, stream
+from triack.tools.bench.process import is_memory, peak_bytes, processor_s, resident_bytes
 from triack.tools.bench.process import missing as memory_missing
-from triack.tools.bench.process import peak_bytes, processor_s, resident_bytes
 from triack.tools.bench.rows import CURVES
 from triack.tools.bench.run import CHILD, Outcome
 from triack.tools.bench.servers import SERVERS, cpu_seconds, running

@@ -98,6 +98,43 @@ async def test_a_queue_goes_to_the_broker_in_order(tmp_path: Path, broker: Mosqu
             await until(lambda: bridge.stats().given == 50, "all are counted")
 
 
+@pytest.mark.parametrize("qos", [1, 2])
+async def test_the_broker_has_no_more_to_answer_than_the_limit(
+    tmp_path: Path, broker: Mosquitto, monkeypatch: pytest.MonkeyPatch, qos: int
+) -> None:
+    """All queues of a bridge together, and the limit is reached."""
+    most, real = [0], Connection.publish
+
+    def publish(self: Connection, *given: Any, **named: Any) -> Any:
+        answer = real(self, *given, **named)
+        most[0] = max(most[0], len(self._acked))
+        return answer
+
+    monkeypatch.setattr(Connection, "publish", publish)
+    give = ["commands -> plant", "others -> plant"]
+    async with bridged(tmp_path, broker, give=give, qos=qos, in_flight=5) as (node, bridge):
+        for queue in ("commands", "others"):
+            await node.send_many(queue, [str(number).encode() for number in range(100)])
+        await until(lambda: bridge.stats().given == 200, "all are given")
+    assert most == [5]
+
+
+async def test_a_run_of_like_messages_keeps_the_place_of_those_between(tmp_path: Path, broker: Mosquitto) -> None:
+    """Neighbours of one topic are sent as a list; what differs from them divides it, and what is refused is alone."""
+    said: dict[str, Any] = {"take": ["s/# -> all"], "key": "{json.key}"}
+    sent = [("s/a", '{"key": "1"}'), ("s/a", '{"key": "2"}'), ("s/a", '{"key": "1"}'), ("s/b", "3"), ("s/b", "4")]
+    sent += [("s/a", "5"), ("s/a", '{"key": ""}'), ("s/a", '{"key": "\\ud800"}'), ("s/a", '{"key": "7"}')]
+    async with client_of(broker) as sensor:
+        async with bridged(tmp_path, broker, **said) as _:
+            pass
+        for topic, payload in sent:
+            await sensor.publish(topic, payload, qos=1)
+        async with bridged(tmp_path, broker, **said) as (node, bridge):
+            kept = [payload.encode() for at, (_, payload) in enumerate(sent) if at not in (2, 6)]
+            assert await bodies(node, "all", len(kept)) == kept
+            await until(lambda: (bridge.stats().taken, bridge.stats().refused) == (8, 1), "all are counted")
+
+
 async def test_a_subscription_goes_to_the_broker_and_the_broker_retains_it(tmp_path: Path, broker: Mosquitto) -> None:
     async with bridged(tmp_path, broker, give=["topic:Games.# -> games/{topic}"], retain=True) as (node, bridge):
         await until(lambda: "Games" in node.stats().topics, "it has subscribed")

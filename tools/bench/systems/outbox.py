@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from triack.tools.bench.application import Facts, Sink
-from triack.tools.bench.disk import is_memory
+from triack.tools.bench.process import is_memory
 from triack.tools.bench.systems.framing import POSITION, pack_batch, read_batch
 from triack.tools.bench.systems.tcp import TcpInlet, TcpOutlet, close
 

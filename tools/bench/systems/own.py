@@ -17,7 +17,7 @@ from triack.node.shell.platform import PLATFORM, Platform
 from triack.queues.stages import STAGES
 from triack.store.store import Store
 from triack.tools.bench.application import Facts, Inlet, Outlet, Sink
-from triack.tools.bench.disk import is_memory
+from triack.tools.bench.process import is_memory
 from triack.tools.bench.work import Work, is_plain, noise_of
 from triack.transport.endpoint import NO_WAITS, Endpoint, Tls, Waits
 

@@ -1,0 +1,213 @@
+"""BRIDGE: messages of QoS 1 between mosquitto and a queue, by a bridge, and by gmqtt, its client, alone.
+
+They are measured in turns. The messages have ten topics, one after the other, so that no two neighbours are alike.
+
+Inward, a session at the broker has all messages before the clock runs: nothing but the taker works. gmqtt acknowledges
+each when a function that only counts has returned; the bridge, when it is on the disk. Outward, the bridge reads them
+from a queue; gmqtt alone makes them.
+"""
+
+import asyncio
+import shutil
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import triack
+from triack.tools.bench.figures import Result
+from triack.tools.bench.options import Meter, Options
+from triack.tools.bench.rows import Row
+from triack.tools.bench.servers import running
+
+__all__ = ["measure_bridge"]
+
+TOPIC, TAKER, QUEUE = "bench/hall", "taker", "out"
+SESSION_S = 600
+"""How long the broker keeps the session between two connections of a run."""
+LIST_MESSAGES = 5_000
+"""In one call of ``send_many``."""
+LOOK_S = 0.002
+"""Between two looks at whether all have come."""
+MESSAGES = 20_000
+"""A second's work at least."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Load:
+    """The work of a run.
+
+    Attributes:
+        messages: how many.
+        size: of each body, in bytes.
+        topics: that they have in turn.
+        in_flight: messages that may be unacknowledged; a bridge has that many by default.
+    """
+
+    messages: int
+    size: int = 100
+    topics: int = 10
+    in_flight: int = 100
+
+
+_MISSING = {"gmqtt": "pip install 'triack[mqtt]'", "mosquitto": "apt-get install mosquitto"}
+
+
+async def measure_bridge(row: Row, options: Options, meter: Meter, result: Result) -> None:
+    """Measure both directions, in turns with the bare client."""
+    for missing, advice in _MISSING.items():
+        if find_spec(missing) is None and shutil.which(missing) is None:
+            result.note(f"{missing} is not installed here: {advice}")
+            return
+    load = _Load(MESSAGES if options.messages is None else options.messages)
+    async with running("mosquitto", options.folder / "server") as server:
+        for number in range(options.runs):
+            found: dict[str, float] = {}
+            for name, measure in _RUNS.items():
+                said = f"{row.name} {name} {number + 1}/{options.runs}"
+                meter.begin(said, row.work)
+                seconds = await measure(server["port"], options.folder / said.replace(" ", "-").replace("/", "-"), load)
+                found[name] = load.messages / seconds
+                meter.say(f"{said}: {found[name]:,.0f} msg/s")
+            for way in ("in", "out"):
+                result.figures[f"{way}, of gmqtt"].values.append(100 * found[f"{way}, bridge"] / found[f"{way}, gmqtt"])
+                result.figures[f"{way}, rate"].values.append(found[f"{way}, bridge"])
+    result.verified = True
+    result.guarantee = ["complete"]
+
+
+async def _in_gmqtt(port: int, _folder: Path, load: _Load) -> float:
+    """Take all that a session has; returns the seconds."""
+    came, all_came = [0], asyncio.Event()
+
+    async def take(*_said: object) -> int:  # gmqtt acknowledges only after a coroutine
+        came[0] += 1
+        if came[0] == load.messages:
+            all_came.set()
+        return 0
+
+    async with _client(port, load):
+        pass
+    await _publish(port, load)
+    began_s = time.perf_counter()
+    async with _client(port, load, take):
+        await all_came.wait()
+        seconds = time.perf_counter() - began_s
+    await _forget(port)
+    return seconds
+
+
+async def _in_bridge(port: int, folder: Path, load: _Load) -> float:
+    """The same by a bridge, to a queue."""
+    async with _bridge(port, folder, load, take=["bench/# -> all"]):
+        pass
+    await _publish(port, load)
+    async with _bridge(port, folder, load, take=["bench/# -> all"]) as (node, bridge, began_s):
+        while bridge.stats().taken < load.messages:  # noqa: ASYNC110 - a bridge counts, and sets no event
+            await asyncio.sleep(LOOK_S)
+        seconds: float = time.perf_counter() - began_s
+        assert node.stats().queues["all"].messages == load.messages, "each is in the queue once"
+    await _forget(port)
+    return seconds
+
+
+async def _out_gmqtt(port: int, _folder: Path, load: _Load) -> float:
+    began_s = time.perf_counter()
+    await _publish(port, load)
+    return time.perf_counter() - began_s
+
+
+async def _out_bridge(port: int, folder: Path, load: _Load) -> float:
+    async with triack.open("bench", data=folder, insecure=True) as node:
+        for sent in range(0, load.messages, LIST_MESSAGES):
+            bodies = [bytes(load.size)] * min(LIST_MESSAGES, load.messages - sent)
+            await node.send_many(QUEUE, bodies, until="queued")
+    async with _bridge(port, folder, load, give=[f"{QUEUE} -> {TOPIC}"]) as (node, bridge, began_s):
+        while bridge.stats().given < load.messages:  # noqa: ASYNC110 - a bridge counts, and sets no event
+            await asyncio.sleep(LOOK_S)
+        seconds: float = time.perf_counter() - began_s
+        assert node.stats().queues[QUEUE].messages == 0, "the broker has all"
+    return seconds
+
+
+@asynccontextmanager
+async def _bridge(port: int, folder: Path, load: _Load, **rules: Any) -> AsyncIterator[Any]:
+    """A node, a bridge that has connected, and when it began to."""
+    from triack.bridges import Bridge, BridgeTable
+
+    table = BridgeTable(
+        "b", f"mqtt://127.0.0.1:{port}", client_id=TAKER, session_s=SESSION_S, in_flight=load.in_flight, **rules
+    )
+    async with triack.open("bench", data=folder, insecure=True) as node:
+        bridge, began_s = Bridge(node, table), time.perf_counter()
+        task = asyncio.create_task(bridge.run())
+        try:
+            await bridge.up.wait()
+            yield node, bridge, began_s
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+
+@asynccontextmanager
+async def _client(
+    port: int, load: _Load, take: Callable[..., Awaitable[int]] | None = None, name: str = TAKER
+) -> AsyncIterator[Any]:
+    """The client alone, as the taker with its session and subscription, or a publisher."""
+    from gmqtt import Client
+
+    lasting = {"session_expiry_interval": SESSION_S, "receive_maximum": load.in_flight} if name == TAKER else {}
+    client = Client(name, clean_session=name != TAKER, optimistic_acknowledgement=False, **lasting)
+    if take is not None:
+        client.on_message = take
+    subscribed = asyncio.Event()
+    client.on_subscribe = lambda *_said: subscribed.set()
+    await client.connect("127.0.0.1", port)
+    if name == TAKER:
+        client.subscribe("bench/#", qos=1)
+        await subscribed.wait()
+    yield client
+    await client.disconnect()
+
+
+async def _publish(port: int, load: _Load) -> None:
+    """Give the broker all messages, with as many unacknowledged as the work says."""
+    room, left = asyncio.Event(), [load.messages]
+    async with _client(port, load, name="giver") as client:
+        handler, in_flight = client._package_handler, [0]  # noqa: SLF001 - it tells of no PUBACK
+        forget = handler._handle_puback_packet  # noqa: SLF001
+
+        def acked(command: int, packet: bytes) -> None:
+            forget(command, packet)
+            in_flight[0] -= 1
+            room.set()
+
+        handler._handle_puback_packet = acked  # noqa: SLF001
+        body = bytes(load.size)
+        while left[0] or in_flight[0]:
+            while left[0] and in_flight[0] < load.in_flight:
+                client.publish(f"{TOPIC}/{left[0] % load.topics}", body, qos=1)
+                left[0] -= 1
+                in_flight[0] += 1
+            room.clear()
+            await room.wait()
+
+
+async def _forget(port: int) -> None:
+    """End the session of the taker."""
+    from gmqtt import Client
+
+    client = Client(TAKER, clean_session=True)
+    await client.connect("127.0.0.1", port)
+    await client.disconnect()
+
+
+_RUNS: dict[str, Callable[[int, Path, _Load], Awaitable[float]]] = {
+    "in, gmqtt": _in_gmqtt,
+    "in, bridge": _in_bridge,
+    "out, gmqtt": _out_gmqtt,
+    "out, bridge": _out_bridge,
+}
