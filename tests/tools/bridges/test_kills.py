@@ -9,8 +9,8 @@ import asyncio
 import random
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +23,12 @@ from paho.mqtt.properties import Properties
 import triack
 from tests.tools.bridges.brokers import Mosquitto, until
 from tests.tools.processes import Server, start
+from triack.tools.demo.relay import Relay, rough
 
 TOPICS = 10
 ALL, WITHOUT_BROKER = ("bridge", "node", "broker"), ("bridge", "node")
+LOSS = 0.1
+"""Of the datagrams on the link between two nodes, each way."""
 ROUND_S = 0.4
 """About how long a process works before the next one is killed."""
 LONG = [pytest.mark.slow]
@@ -88,25 +91,40 @@ async def end_some_time(scene: Scene, whom: str | None, seed: int) -> None:
         await asyncio.to_thread(scene.end, whom)
 
 
+@asynccontextmanager
+async def bad_link(target: str) -> AsyncIterator[str]:
+    """A way to a node that loses datagrams, as its address."""
+    relay = Relay(target=target, faults=rough(loss=LOSS), seed=1)
+    await relay.start()
+    try:
+        yield relay.address
+    finally:
+        await relay.close()
+
+
 @pytest.mark.parametrize(
-    ("messages", "kills", "qos", "key"),
+    ("messages", "kills", "qos", "key", "over_link"),
     [
-        pytest.param(2_000, 1, 1, KEY, marks=GATE),
-        *(pytest.param(20_000, 10, qos, key, marks=LONG) for qos in (1, 2) for key in (KEY, "")),
+        pytest.param(2_000, 1, 1, KEY, False, marks=GATE),
+        *(pytest.param(20_000, 10, qos, key, True, marks=LONG) for qos in (1, 2) for key in (KEY, "")),
     ],
 )
 async def test_what_the_broker_had_is_in_the_queue(
-    tmp_path: Path, broker: Mosquitto, messages: int, kills: int, qos: int, key: str
+    tmp_path: Path, broker: Mosquitto, messages: int, kills: int, qos: int, key: str, over_link: bool
 ) -> None:
     """With a key, or at QoS 2: each message once, in order per topic. At QoS 1 without one: none is lost."""
     came: list[tuple[str, int]] = []
-    with ExitStack() as stack:
-        node = stack.enter_context(Server(tmp_path / "gate"))
-        options = ("--take", "# -> all", "--qos", str(qos), *(("--key", key) if key else ()))
+    async with AsyncExitStack() as stack:
+        node = end = stack.enter_context(Server(tmp_path / "gate"))
+        to = "all"
+        if over_link:
+            end = stack.enter_context(Server(tmp_path / "cloud"))
+            to = f"{await stack.enter_async_context(bad_link(end.address))}/all"
+        options = ("--take", f"# -> {to}", "--qos", str(qos), *(("--key", key) if key else ()))
         scene = Scene(broker, node, *options, in_order=not key)
         stack.callback(scene.close)
         await asyncio.to_thread(scene.wait_connected)
-        reading = asyncio.create_task(read_all(node.data, came))
+        reading = asyncio.create_task(read_all(end.data, came))
         publisher = Publisher(broker, qos)
         stack.callback(publisher.close)
         for part, whom in parts(messages, ALL if key or qos == 1 else WITHOUT_BROKER, kills):
@@ -119,7 +137,8 @@ async def test_what_the_broker_had_is_in_the_queue(
         reading.cancel()
         await asyncio.gather(reading, return_exceptions=True)
     assert set(came) == {(topic_of(number), number) for number in range(messages)}
-    print(f"QoS {qos}, {'with' if key else 'without'} a key: {len(came) - messages} repeats of {messages}")  # noqa: T201 - for -s
+    how = f"{'with' if key else 'without'} a key{', over a bad link' if over_link else ''}"
+    print(f"QoS {qos}, {how}: {len(came) - messages} repeats of {messages}")  # noqa: T201 - for -s
     if key or qos == 2:
         assert [it for it, count in Counter(came).items() if count > 1] == []
         for topic in range(TOPICS):
@@ -147,15 +166,18 @@ async def read_all(data: Path, came: list[tuple[str, int]]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("messages", "kills", "qos"),
-    [pytest.param(2_000, 1, 2, marks=GATE), *(pytest.param(20_000, 10, qos, marks=LONG) for qos in (1, 2))],
+    ("messages", "kills", "qos", "over_link"),
+    [
+        pytest.param(2_000, 1, 2, False, marks=GATE),
+        *(pytest.param(20_000, 10, qos, True, marks=LONG) for qos in (1, 2)),
+    ],
 )
 async def test_what_was_in_the_queue_is_at_the_broker(
-    tmp_path: Path, broker: Mosquitto, messages: int, kills: int, qos: int
+    tmp_path: Path, broker: Mosquitto, messages: int, kills: int, qos: int, over_link: bool
 ) -> None:
     """At QoS 2, each message once and in order; at QoS 1 none is lost."""
     came: list[int] = []
-    with ExitStack() as stack:
+    async with AsyncExitStack() as stack:
         node = stack.enter_context(Server(tmp_path / "gate"))
         subscriber = connect(broker.port, "subscriber")
         stack.callback(leave, subscriber)
@@ -163,11 +185,13 @@ async def test_what_was_in_the_queue_is_at_the_broker(
         subscriber.subscribe("plant", 2)
         scene = Scene(broker, node, "--give", "commands -> plant", "--qos", str(qos), in_order=True)
         stack.callback(scene.close)
-        async with triack.connect(node.data, patience=None) as client:
+        start, to = node, "commands"
+        if over_link:
+            start = stack.enter_context(Server(tmp_path / "cloud"))
+            to = f"{await stack.enter_async_context(bad_link(node.address))}/commands"
+        async with triack.connect(start.data, patience=None) as client:
             for part, whom in parts(messages, ALL if qos == 1 else WITHOUT_BROKER, kills):
-                await client.send_many(
-                    "commands", [b"%d" % it for it in part], keys=[str(it) for it in part], until="queued"
-                )
+                await client.send_many(to, [b"%d" % it for it in part], keys=[str(it) for it in part], until="queued")
                 await end_some_time(scene, whom, part.start)
                 await until(lambda: len(set(came)) >= part.stop, f"all come until {part.stop}")  # noqa: B023 - awaited here
     if qos == 2:
