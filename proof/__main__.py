@@ -1,5 +1,6 @@
 """``python -m proof``: the proofs that only Triack's makers run. The Makefile has a target for each."""
 
+import asyncio
 import json
 import sys
 import tempfile
@@ -14,6 +15,7 @@ import click
 from rich.console import Console
 from rich.markup import escape
 
+from proof.bridges import OUTAGE_S, RATE, WAYS, away, outage
 from proof.channel import MESSAGES, RUNS, SIZE_BYTES, TIMEOUT_S
 from proof.channel import compare as compare_channels
 from proof.disk.run import prove_all
@@ -208,6 +210,20 @@ def disk(every: int, jobs: int, *, as_json: bool) -> None:
         "seconds": round(seconds, 1),
     }
     _conclude(found, as_json=as_json)
+
+
+@main.command()
+@click.option("--seconds", type=click.FloatRange(min=1), default=OUTAGE_S, help="For which the link is down.")
+@click.option("--rate", type=_COUNT, default=RATE, help="Messages a second.")
+@click.option("--away", "messages", type=_COUNT, metavar="N", help="Only measure a gateway that cannot send them.")
+def bridges(seconds: float, rate: int, messages: int | None) -> None:
+    """Count what gets lost while a link is down: by mosquitto's own bridge, and by Triack's."""
+    if messages is not None:
+        asyncio.run(away(messages, click.echo))
+        return
+    for way in WAYS:
+        it = asyncio.run(outage(way, rate, seconds))
+        click.echo(f"{way}: lost {it.lost:,} of {it.acknowledged:,}, {it.repeated:,} repeats")
 
 
 @main.command()
