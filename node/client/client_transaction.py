@@ -224,12 +224,12 @@ class ClientTransaction(Asking):
     @as_on(Transaction.rollback)
     def rollback(self, said: Said) -> Awaitable[None]:
         """End it at once, even if the caller does not wait; awaiting it means that the node has heard of it."""
-        if self._ended:
-            return DONE
-        self._ended = True
         delay = said["delay"]
         if delay is not None:
             delay_ms_of(delay)
+        if self._ended:
+            return DONE
+        self._ended = True
         return begin_now(self._rollback(failed=said["failed"], delay=delay, dead=said["dead"]))
 
     async def _rollback(self, **how: Any) -> None:

@@ -511,10 +511,10 @@ class Transaction:
         Returns:
             An object that may be awaited, as from ``remember``.
         """
+        delay_ms = None if delay is None else delay_ms_of(delay)
         if not self._ended:
             self._end()
             self._give_up_uploads()
-            delay_ms = None if delay is None else delay_ms_of(delay)
             self._taken.give_back(Return(failed, delay_ms, dead=dead))
         return DONE
 
