@@ -8,6 +8,7 @@ from typing import Self
 
 __all__ = [
     "EXPIRED",
+    "BridgeReason",
     "DeadReason",
     "DropReason",
     "FreedReason",
@@ -239,6 +240,14 @@ class DeadReason(Reason):
         "It is sealed, and a relay does not pass it on, or says so; its destination has said nothing.",
     )
     OWN_ADDRESS = "own-address", "Its destination is this node by another address, where it can never arrive."
+
+
+class BridgeReason(Reason):
+    """Why a message is in the queue of a bridge for those that it can never pass on."""
+
+    UNFIT = "unfit", "The rules of the bridge, this node or the protocol of the broker have no place for it."
+    RETURNED = "returned", "The broker leads it to no queue (AMQP, mandatory)."
+    REJECTED = "rejected", "The broker refuses it for good (AMQP, basic.nack; MQTT, a reason code)."
 
 
 EXPIRED = (DeadReason.REACH_QUEUE_TIMEOUT, DeadReason.RECEIVE_TIMEOUT)

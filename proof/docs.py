@@ -11,6 +11,7 @@ from pathlib import Path
 from proof.lies.harmless import HARMLESS
 from proof.rules import RULES, Watch
 from triack.base.reasons import (
+    BridgeReason,
     DeadReason,
     DropReason,
     FreedReason,
@@ -95,6 +96,13 @@ What the node with the topics rejects as a whole has its reason from above.
 `dead_reason` of such a message. In the `reason` of `removed`, both timeouts are written as `expired`.
 
 {deaths}
+
+## Messages that a bridge refuses
+
+`base/reasons.py`, `BridgeReason`. A [bridge](mqtt.md) keeps a message that it can never pass on in the queue
+`NAME.refused`, with the reason in the header `mqtt-reason` or `amqp-reason`. Counted in `bridges[...].refusals`.
+
+{bridges}
 
 ## Sessions that ended
 
@@ -289,6 +297,7 @@ def _reasons() -> str:
         holds=_named(HoldReason),
         freed=_named(FreedReason),
         deaths=_named(DeadReason),
+        bridges=_named(BridgeReason),
         closes=_table(("reason", "failure", "meaning"), closes),
     )
 

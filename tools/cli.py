@@ -39,7 +39,7 @@ COMMANDS = {
     "topic": ("triack.tools.commands.topic:topic", "Publish to topics, subscribe to them, and look at them."),
     "route": ("triack.tools.commands.route:route", "Show by which neighbours messages go, and why."),
     "trace": ("triack.tools.operate.trace:trace", "Say where a message is, or where it ended."),
-    "bridge": ("triack.tools.operate.bridging:bridge", "Run a bridge between a node and a broker of MQTT."),
+    "bridge": ("triack.tools.operate.bridging:bridge", "Run a bridge between a node and a broker of MQTT or AMQP."),
     "request": ("triack.tools.operate.request:request", "Send one message, and write the answer to it."),
     "top": ("triack.tools.operate.top:top", "Watch a running node: its peers, its queues and their rates."),
     "check": ("triack.tools.operate.check:check", "Say in one line how a node is, for monitoring."),

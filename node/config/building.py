@@ -204,7 +204,7 @@ def build_peers(layers: Layers) -> dict[str, str]:
 def build_bridges(layers: Layers) -> tuple[BridgeTable, ...]:
     """The bridges, in their order."""
     found: dict[str, BridgeTable] = {}
-    for number, bridge in _numbered(layers, "bridges", BridgeTable, ("name", "mqtt")):
+    for number, bridge in _numbered(layers, "bridges", BridgeTable, ("name",)):
         if bridge.name in found:
             path = ("bridges", number, "name")
             layers.problem(layers.said[path].where, path, f"there is another bridge {bridge.name}")
@@ -216,7 +216,7 @@ def build_bridges(layers: Layers) -> tuple[BridgeTable, ...]:
     return tuple(found.values())
 
 
-def _numbered(layers: Layers, name: str, kind: Callable[..., T], needed: tuple[str, str]) -> Iterator[tuple[str, T]]:
+def _numbered(layers: Layers, name: str, kind: Callable[..., T], needed: tuple[str, ...]) -> Iterator[tuple[str, T]]:
     """The tables of a list, in their order: the number and the object of each that has no mistake."""
     of_table: Any = kind
     for number in sorted({int(path[1]) for path in layers.said if path[0] == name}):
@@ -230,7 +230,7 @@ def _numbered(layers: Layers, name: str, kind: Callable[..., T], needed: tuple[s
         except UsageError as error:
             key, why = _refused(of_table.__name__, str(error))
             if key not in fields_:
-                key, why = needed[1], str(error)
+                key, why = needed[-1], str(error)
             layers.problem(layers.said[*table, key].where, (*table, key), why)
         for key in missing:
             layers.problem(layers.first_place(table), table, f"{key} is missing")

@@ -163,7 +163,7 @@ _ABOUT: Mapping[KeyPath, str] = {
         "*",
     ): "One route: messages for the nodes `to` go by the peer `via`, or the first of several that answers. The first "
     "route that fits counts.",
-    ("bridges", "*"): "One bridge between this node and a broker of MQTT, which `triack serve` runs.",
+    ("bridges", "*"): "One bridge between this node and a broker of MQTT or AMQP, which `triack serve` runs.",
 }
 """The tables, in the order in which pages and files show them. One that is not here comes last."""
 

@@ -1,7 +1,7 @@
 """What a bridge to a broker has done, for the operator of its node; ``triack.bridges`` runs it."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from triack.base.reasons import Trouble
 from triack.node.shell.troubles import TroubleStats, row_of
@@ -23,6 +23,7 @@ class BridgeStats:
         waiting: messages that came and are not on the disk yet, and messages that the broker has not acknowledged.
         repeated: messages taken that the broker marked as sent again: what came without a key may be here twice.
         refused: messages of either side that can never be passed on; they are in the queue ``NAME.refused``.
+        refusals: how many of them for which reason (``BridgeReason``).
         dropped: messages of QoS 0 for which there was no room.
         waits_for: why nothing is taken from the broker or given to it now; None when nothing is in the way.
         last_error: the newest of all failures; None before the first.
@@ -40,6 +41,7 @@ class BridgeStats:
     dropped: int = 0
     waits_for: str | None = None
     last_error: str | None = None
+    refusals: dict[str, int] = field(default_factory=dict)
 
 
 def find_bridge_troubles(bridges: Iterable[BridgeStats]) -> Iterator[TroubleStats]:

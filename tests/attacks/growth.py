@@ -296,6 +296,7 @@ OTHERS = {
         queues/node_settings.py Limits queue_quota queue_journal
         node/config/bridge_table.py BridgeTable give take
         node/config/bridge_table.py Take _levels _names
+        node/config/bridge_rules.py MessageKey _rules
         node/shell/engine_handle.py EngineHandle bridges
         node/forwarding.py Forwarding _running
         queues/node_settings.py NodeSettings queue_redelivery topics forwards
@@ -404,6 +405,7 @@ OTHERS = {
         node/shell/stats.py NodeStats queues outgoing links sessions drops closes rollbacks dead_letters holds transit
         node/shell/stats.py NodeStats topics subscriptions declined_letters admin_acks troubles acks tier_resends
         node/shell/stats.py NodeStats ways bridges
+        node/shell/bridge_stats.py BridgeStats refusals
         node/shell/stream_stats.py StreamsStats outgoing incoming transit
         node/shell/topic_stats.py TopicStats subscriptions
     """,

@@ -8,23 +8,22 @@ import asyncio
 import random
 import ssl
 import time
+from collections import Counter
 from pathlib import Path
-from typing import TypeVar
+from typing import Any
 
 from triack.base.errors import NodeClosed, StoreFailed, TriackError
-from triack.bridges.inward import Inward
-from triack.bridges.outward import Outward
-from triack.bridges.packets import BrokerAway
-from triack.node.client.client import Client
+from triack.base.reasons import BridgeReason
+from triack.bridges.giving import Giving
+from triack.bridges.part import Part
+from triack.bridges.remembered import BrokerAway, Node_, no_counts
+from triack.bridges.taking import Taking
 from triack.node.config.bridge_table import BridgeTable
 from triack.node.control.tasks import first_of
 from triack.node.files import operator_log
-from triack.node.node import Node
 from triack.node.shell.bridge_stats import BridgeStats
 
 __all__ = ["Bridge"]
-
-T = TypeVar("T")
 
 BACK_OFF_S = 0.5, 30.0
 """The first and the longest pause before another try; each is twice the one before. Half of it is chance, so that the
@@ -45,29 +44,30 @@ class Bridge:
         up: set while it is connected and has subscribed.
     """
 
-    def __init__(self, node: Node | Client, table: BridgeTable) -> None:
+    def __init__(self, node: Node_, table: BridgeTable) -> None:
         self._node = node
         self.table = table
-        self._inward: Inward | None = None
-        self._outward: Outward | None = None
+        self._parts: tuple[Part, ...] = ()
         self.up = asyncio.Event()
         self._since_s = time.monotonic()
         self._last_error: str | None = None
         # Those of earlier connections.
-        self._counts = {"taken": 0, "given": 0, "repeated": 0, "refused": 0, "dropped": 0}
+        self._counts = no_counts()
+        self._refusals: Counter[BridgeReason] = Counter()
 
     def stats(self) -> BridgeStats:
         """What it has done, and what it waits for."""
-        parts = [part for part in (self._inward, self._outward) if part is not None]
-        counts = {name: count + sum(part.counts[name] for part in parts) for name, count in self._counts.items()}
+        counts = {name: count + sum(part.counts[name] for part in self._parts) for name, count in self._counts.items()}
+        refusals = sum((part.refusals for part in self._parts), self._refusals)
         return BridgeStats(
             self.table.name,
-            self.table.mqtt,
+            self.table.broker,
             self.up.is_set(),
             time.monotonic() - self._since_s,
-            waiting=sum(part.waiting for part in parts),
-            waits_for=next((part.waits_for for part in parts if part.waits_for is not None), None),
+            waiting=sum(part.waiting for part in self._parts),
+            waits_for=next((part.waits_for for part in self._parts if part.waits_for is not None), None),
             last_error=self._last_error,
+            refusals={str(reason): count for reason, count in sorted(refusals.items()) if count},
             **counts,
         )
 
@@ -84,9 +84,14 @@ class Bridge:
                 await self._pass_on()
             except (NodeClosed, StoreFailed):
                 raise
+            except asyncio.CancelledError:
+                task = asyncio.current_task()
+                if task is None or task.cancelling():
+                    raise
+                self._tell_away("the client has ended the connection")  # aiormq cancels what waits for the broker
             except TriackError as error:
                 self._tell_away(str(error))
-            except Exception as error:  # noqa: BLE001 - gmqtt has errors of its own, and no bridge ends unnoticed
+            except Exception as error:  # noqa: BLE001 - a client has errors of its own, and no bridge ends unnoticed
                 self._tell_away(f"{type(error).__name__}: {error}")
             finally:
                 self._end_connection()
@@ -97,28 +102,16 @@ class Bridge:
 
     async def _pass_on(self) -> None:
         """Connect, and pass messages on until something fails."""
-        table = self.table
-        host, port, with_tls = table.address
-        inward = self._inward = Inward(self._node, table)
-        link = inward.link
-        outward = self._outward = Outward(self._node, table, link)
+        inward, outward = self._parts = _parts_of(self._node, self.table)
+        _, _, with_tls = self.table.address
         try:
-            await link.open(
-                host,
-                port,
-                await asyncio.to_thread(self._tls) if with_tls else None,
-                client_id=table.client_id or f"triack-{self._node.name}-{table.name}",
-                user=table.user,
-                password=await asyncio.to_thread(self._password),
-                session_s=int(table.session_s),
-                in_flight=table.in_flight,
-            )
-            await inward.begin()
-            await first_of(link.wait_lost(), inward.run(), self._give(inward, outward))
+            tls = await asyncio.to_thread(self._tls) if with_tls else None
+            await inward.open(tls, await asyncio.to_thread(self._password))
+            await first_of(inward.link.wait_lost(), inward.run(), self._give(inward, outward))
         finally:
-            link.close()
+            await inward.link.leave()
 
-    async def _give(self, inward: Inward, outward: Outward) -> None:
+    async def _give(self, inward: Taking[Any], outward: Giving[Any, Any, Any]) -> None:
         await inward.subscribe()
         self._tell_up()
         await outward.run()
@@ -140,7 +133,7 @@ class Bridge:
     def _tell_up(self) -> None:
         self.up.set()
         self._since_s = time.monotonic()
-        operator_log.info(f"bridge {self.table.name}: connected to {self.table.mqtt}", bridge=self.table.name)
+        operator_log.info(f"bridge {self.table.name}: connected to {self.table.broker}", bridge=self.table.name)
 
     def _tell_away(self, why: str) -> None:
         if why != self._last_error or self.up.is_set():
@@ -151,7 +144,22 @@ class Bridge:
         if self.up.is_set():
             self.up.clear()
             self._since_s = time.monotonic()
-        for part in (self._inward, self._outward):
-            if part is not None:
-                self._counts = {name: count + part.counts[name] for name, count in self._counts.items()}
-        self._inward = self._outward = None
+        for part in self._parts:
+            self._counts = {name: count + part.counts[name] for name, count in self._counts.items()}
+            self._refusals += part.refusals
+        self._parts = ()
+
+
+def _parts_of(node: Node_, table: BridgeTable) -> tuple[Taking[Any], Giving[Any, Any, Any]]:
+    """Both directions, by the protocol of the broker, whose client alone needs to be installed."""
+    if table.kind == "amqp":
+        from triack.bridges.amqp_inward import AmqpInward
+        from triack.bridges.amqp_outward import AmqpOutward
+
+        queues = AmqpInward(node, table)
+        return queues, AmqpOutward(node, table, queues.link)
+    from triack.bridges.inward import Inward
+    from triack.bridges.outward import Outward
+
+    topics = Inward(node, table)
+    return topics, Outward(node, table, topics.link)

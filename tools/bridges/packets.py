@@ -21,9 +21,9 @@ from gmqtt.mqtt.package import CommandWithMidPacket, PublishPacket
 from gmqtt.mqtt.utils import ConnectionState
 from gmqtt.subscription import Subscription
 
-from triack.base.errors import TriackError
+from triack.bridges.remembered import BrokerAway
 
-__all__ = ["REFUSED_FROM", "Answer", "Arrived", "BrokerAway", "Connection"]
+__all__ = ["REFUSED_FROM", "Answer", "Arrived", "Connection"]
 
 REFUSED_FROM = 0x80
 """Reason codes from here on are refusals (MQTT 5, section 2.4)."""
@@ -64,10 +64,6 @@ _REASONS = {
 
 
 logging.getLogger("gmqtt").setLevel(logging.CRITICAL)  # the bridge tells what happens itself
-
-
-class BrokerAway(TriackError):
-    """There is no connection to the broker; the text says why."""
 
 
 def in_words(code: int) -> str:
@@ -322,6 +318,10 @@ class Connection(MqttPackageHandler):  # type: ignore[misc] # gmqtt has no types
             self._link.send_disconnect()
             self._link._keep_connection_callback.cancel()  # noqa: SLF001 - its own `close` waits for the peer
             self._link._transport.close()  # noqa: SLF001 - the same
+
+    async def leave(self) -> None:
+        """The same, as the bridge calls it."""
+        self.close()
 
     def _fail(self, why: str) -> None:
         for future in list(self._waiting):

@@ -1,19 +1,27 @@
-"""What a bridge remembers in the node, and how both directions refuse a message."""
+"""What a bridge remembers in the node, and how both directions refuse a message; of every protocol."""
 
 from collections.abc import Awaitable, Mapping
 from inspect import isawaitable
 from typing import TypeVar
 
+from triack.base.errors import TriackError
+from triack.base.reasons import BridgeReason
 from triack.node.client.client import Client
 from triack.node.client.client_transaction import ClientTransaction
+from triack.node.config.bridge_table import BridgeTable
 from triack.node.handles.transaction import Transaction
 from triack.node.node import Node
+from triack.queues.packing import MAX_BODY_BYTES
 
-__all__ = ["Node_", "Tx", "no_counts", "recall", "refuse"]
+__all__ = ["BrokerAway", "Node_", "Tx", "no_counts", "recall", "refuse"]
 
 T = TypeVar("T")
 Node_ = Node | Client
 Tx = Transaction | ClientTransaction
+
+
+class BrokerAway(TriackError):
+    """There is no connection to the broker; the text says why."""
 
 
 def no_counts() -> dict[str, int]:
@@ -29,6 +37,10 @@ async def recall(node: Node_, name: str) -> bytes | None:
     return value
 
 
-async def refuse(tx: Tx, bridge: str, body: bytes, headers: Mapping[str, str], why: str) -> None:
+async def refuse(
+    tx: Tx, table: BridgeTable, body: bytes, headers: Mapping[str, str], reason: BridgeReason, why: str
+) -> None:
     """Keep a message that can never be passed on, with the reason, in the queue of the bridge for them."""
-    await tx.send(f"{bridge}.refused", body, headers={**headers, "mqtt-refused": why})
+    said = {f"{table.kind}-reason": str(reason), f"{table.kind}-refused": why}
+    send = tx.send if len(body) <= MAX_BODY_BYTES else tx.send_stream
+    await send(f"{table.name}.refused", body, headers={**headers, **said})

@@ -127,8 +127,8 @@ def serve(
 def check_served(config: Config) -> None:
     """Raises what ``serve`` would end with: AddressError, or UsageError when an extra is missing."""
     it = config.node
-    if config.bridges:
-        check_extra()
+    for bridge in config.bridges:
+        check_extra(bridge)
     if it.listen is not None and Address.parse(it.listen, listening=True).scheme == "memory":
         raise AddressError(f"listen on {it.listen}: other processes cannot reach memory")
     if it.metrics is None:

@@ -124,6 +124,10 @@ def _bridge(name: str, sentence: str, read: Callable[[BridgeStats], float], *, c
     return Family(f"bridge_{name}", sentence, ("bridge",), samples, counter)
 
 
+def _refused(stats: NodeStats) -> Iterator[Sample]:
+    return (((it.name, reason), count) for it in stats.bridges for reason, count in it.refusals.items())
+
+
 def _merged(samples: Iterable[Sample], join: Callable[[float, float], float]) -> Iterator[Sample]:
     """One sample for each set of labels: each priority is a stream of its own, and has no label."""
     merged: dict[tuple[str, ...], float] = {}
@@ -260,7 +264,7 @@ FAMILIES: Final = (
     _bridge("taken", "Messages of the broker that are on the disk.", lambda it: it.taken, counter=True),
     _bridge("given", "Messages that the broker has acknowledged.", lambda it: it.given, counter=True),
     _bridge("repeated", "Messages taken that the broker marked as sent again.", lambda it: it.repeated, counter=True),
-    _bridge("refused", "Messages that can never be passed on.", lambda it: it.refused, counter=True),
+    Family("bridge_refused", "Messages that can never be passed on.", ("bridge", "reason"), _refused, counter=True),
     _bridge("dropped", "Messages of QoS 0 that found no room.", lambda it: it.dropped, counter=True),
     _session("round_trip_seconds", "Smoothed; nothing before the first sample.", lambda it: it.round_trip_s),
     _session("window", "Packets that may be unacknowledged.", lambda it: it.window),

@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -27,10 +27,15 @@ START_S = 10.0
 """For which ``triack bridge`` waits for the node when it begins; a unit may start both together."""
 
 
-def check_extra() -> None:
-    """Raises UsageError when the client of MQTT is not installed."""
-    if find_spec("gmqtt") is None:
-        raise UsageError("run a bridge: gmqtt is not installed here: pip install 'triack[mqtt]'")
+CLIENTS = {"mqtt": "gmqtt", "amqp": "aiormq"}
+"""The client of each protocol, which its extra brings."""
+
+
+def check_extra(table: BridgeTable) -> None:
+    """Raises UsageError when the client of the protocol is not installed."""
+    client = CLIENTS[table.kind]
+    if find_spec(client) is None:
+        raise UsageError(f"run a bridge: {client} is not installed here: pip install 'triack[{table.kind}]'")
 
 
 class Bridges:
@@ -63,7 +68,7 @@ class Bridges:
             before[name] = self._end(name)
         for name in [name for name in wanted if name not in self._running]:
             try:
-                check_extra()
+                check_extra(wanted[name])
             except UsageError as error:
                 operator_log.error(f"bridge {name}: {error}", bridge=name)
             else:
@@ -94,6 +99,25 @@ def bridge() -> None:
     """Run one bridge between a node and a broker, by hand; [[bridges]] in triack.toml has those of `triack serve`."""
 
 
+def _options_of_all(command: Callable[..., int]) -> Callable[..., int]:
+    """What bridges of every protocol have."""
+    for option in (
+        existing_data_option,
+        verbose_option,
+        click.option(
+            "--tls-ca", default="", metavar="FILE", help="With TLS: the authority of the broker's certificate."
+        ),
+        click.option("--password-file", default="", metavar="FILE", help="A file with the password."),
+        click.option("--user", default="", help="User at the broker."),
+        click.option("--name", default="by-hand", help="Name of the bridge.  [default: by-hand]"),
+        click.option(
+            "--in-flight", type=click.IntRange(1), default=100, help="Unacknowledged messages.  [default: 100]"
+        ),
+    ):
+        command = option(command)
+    return command
+
+
 @bridge.command()
 @click.argument("url", metavar="URL")
 @click.option("--take", multiple=True, metavar="RULE", help="From the broker: 'sensors/{site}/# -> cloud/telemetry'.")
@@ -101,22 +125,38 @@ def bridge() -> None:
 @click.option("--key", default="", metavar="RULE", help="Makes keys of what is taken, such as '{topic} {json.seq}'.")
 @click.option("--qos", type=click.IntRange(0, 2), default=1, help="Of both directions.  [default: 1]")
 @click.option("--retain", is_flag=True, help="Let the broker retain what it is given.")
-@click.option("--in-flight", type=click.IntRange(1), default=100, help="Unacknowledged messages.  [default: 100]")
-@click.option("--name", default="by-hand", help="Name of the bridge.  [default: by-hand]")
 @click.option("--client-id", default="", help="Names the session at the broker; without it, made of both names.")
-@click.option("--user", default="", help="User at the broker.")
-@click.option("--password-file", default="", metavar="FILE", help="A file with the password.")
-@click.option("--tls-ca", default="", metavar="FILE", help="With mqtts: the authority of the broker's certificate.")
-@verbose_option
-@existing_data_option
+@_options_of_all
 def mqtt(*, url: str, data: Path, take: tuple[str, ...], give: tuple[str, ...], **given: Any) -> int:
     """Pass messages on between the broker at URL, mqtt://HOST:PORT or mqtts://HOST:PORT, and the node of a directory.
 
     The node must run. Prints "connected URL" when it has subscribed. Ends with a signal; the broker then keeps what
     comes, as long as its session lasts, and this command takes it when it is started again with the same name.
     """
-    check_extra()
-    table = BridgeTable(mqtt=url, take=list(take), give=list(give), **given)
+    return _run(data, BridgeTable(mqtt=url, take=list(take), give=list(give), **given))
+
+
+@bridge.command()
+@click.argument("url", metavar="URL")
+@click.option("--take", multiple=True, metavar="RULE", help="From a queue of the broker: 'orders -> cloud/orders'.")
+@click.option("--give", multiple=True, metavar="RULE", help="To an exchange: 'commands -> plant/machine.{machine}'.")
+@click.option("--key", default="", metavar="RULE", help="Makes keys of what has no message id, such as '{json.seq}'.")
+@click.option("--mandatory/--no-mandatory", default=True, help="Refuse what leads to no queue.  [default: mandatory]")
+@click.option(
+    "--by-message-id/--no-by-message-id", default=True, help="Take message ids as keys.  [default: take them]"
+)
+@_options_of_all
+def amqp(*, url: str, data: Path, take: tuple[str, ...], give: tuple[str, ...], **given: Any) -> int:
+    """Pass messages on between the broker at URL, amqp://HOST:PORT/VHOST or amqps://..., and the node of a directory.
+
+    The node must run. Prints "connected URL" when the broker sends. Ends with a signal; what was not acknowledged
+    stays in the queues of both sides.
+    """
+    return _run(data, BridgeTable(amqp=url, take=list(take), give=list(give), **given))
+
+
+def _run(data: Path, table: BridgeTable) -> int:
+    check_extra(table)
     return run(_by_hand(data, table))
 
 
@@ -130,7 +170,7 @@ async def _by_hand(data: Path, table: BridgeTable) -> int:
 
         async def tell() -> None:
             await it.up.wait()
-            click.echo(f"connected {table.mqtt}")
+            click.echo(f"connected {table.broker}")
             sys.stdout.flush()
             await stopping.wait()
 

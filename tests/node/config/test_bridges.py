@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.pages import ROOT, read_blocks
 from triack.base.errors import ConfigError, UsageError
+from triack.node.config.bridge_rules import GiveExchange, MessageKey, TakeQueue
 from triack.node.config.bridge_table import BridgeTable, Give, KeyRule, Take
 from triack.node.config.config import Config, Sources
 
@@ -99,3 +101,68 @@ def test_a_topic_of_the_broker_is_made_of_headers() -> None:
         Give("commands -> plant/{machine}").topic({"machine": "#"}, None)
     with pytest.raises(UsageError, match="a queue of this node"):
         BridgeTable("b", "mqtt://h", give=["far/commands -> x"])
+
+
+def test_the_file_of_the_page_about_rabbitmq_has_no_mistake(tmp_path: Path) -> None:
+    (office,) = [text for kind, text in read_blocks(ROOT / "docs" / "amqp.md") if kind == "toml"]
+    assert read(tmp_path, office).bridges[0].broker == "amqp://127.0.0.1:5672"
+
+
+AMQP = """
+[[bridges]]
+name = "office"
+amqp = "amqps://rabbit.example/back%2Foffice"
+take = ["orders -> cloud/orders"]
+"""
+
+
+def test_a_bridge_has_one_broker_and_the_keys_of_its_protocol(tmp_path: Path) -> None:
+    (bridge,) = read(tmp_path, AMQP).bridges
+    assert (bridge.address, bridge.vhost) == (("rabbit.example", 5671, True), "back/office")
+    assert BridgeTable("b", amqp="amqp://h", take=["q -> q"]).vhost == "/"
+    assert problems_of(tmp_path, AMQP.replace("amqp =", "mqtt ="))[0].startswith("4: bridges.0.mqtt: 'amqps:")
+    assert problems_of(tmp_path, AMQP + 'mqtt = "mqtt://h"') == [
+        "6: bridges.0.mqtt: a bridge has either mqtt or amqp, its broker"
+    ]
+    assert problems_of(tmp_path, AMQP.replace("amqp =", "#")) == [
+        "3: bridges.0.name: BridgeTable: mqtt: a bridge has either mqtt or amqp, its broker"
+    ]
+    assert problems_of(tmp_path, AMQP + "qos = 2") == ["6: bridges.0.qos: is a key of mqtt"]
+    assert problems_of(tmp_path, GOOD + "mandatory = false") == ["8: bridges.0.mandatory: is a key of amqp"]
+    assert problems_of(tmp_path, AMQP + 'give = ["commands -> nowhere"]')[0].startswith("6: bridges.0.give: give ")
+
+
+def test_a_rule_leads_a_message_of_a_queue_to_a_destination() -> None:
+    values = {"routing_key": "press.heat", "header.site": "hall", "header.far": "cloud/orders"}
+    assert TakeQueue("events -> topic:plant.{routing_key}").destination(values.get) == "topic:plant.press.heat"
+    assert TakeQueue("a queue/of:any name -> from-{header.site}").destination(values.get) == "from-hall"
+    with pytest.raises(UsageError, match="no part of a destination"):
+        TakeQueue("events -> {header.far}").destination(values.get)
+    with pytest.raises(UsageError, match="has no exchange"):
+        TakeQueue("events -> {exchange}").destination(values.get)
+    with pytest.raises(UsageError, match="write"):
+        TakeQueue("events -> {site}")
+
+
+def test_a_routing_key_is_made_of_headers() -> None:
+    rule = GiveExchange("commands -> plant/machine.{machine}/set")
+    assert (rule.exchange, rule.routing_key({"machine": "press"}, None)) == ("plant", "machine.press/set")
+    assert GiveExchange("topic:Games.# -> /{topic}").routing_key({}, "Games.Cricket") == "Games.Cricket"
+    assert GiveExchange("events -> events/").routing_key({}, None) == ""
+    with pytest.raises(UsageError, match="no header topic"):
+        GiveExchange("commands -> /{topic}").routing_key({}, None)
+    with pytest.raises(UsageError, match="a routing key of 301 bytes"):
+        GiveExchange("commands -> /{machine}").routing_key({"machine": "x" * 301}, None)
+    with pytest.raises(UsageError, match="EXCHANGE/ROUTING_KEY"):
+        GiveExchange("commands -> {machine}/set")
+
+
+def test_the_message_id_is_the_key_before_the_rule() -> None:
+    key, ids = MessageKey("{json.seq}", by_message_id=True), {"message_id": "7"}
+    no_ids: dict[str, str] = {}
+    assert key.key(b'{"seq": 8}', ids.get) == "7"
+    assert key.key(b'{"seq": 8}', no_ids.get) == "8"
+    assert key.key(b"no JSON", no_ids.get) is None
+    assert MessageKey("{json.seq}", by_message_id=False).key(b'{"seq": 8}', ids.get) == "8"
+    with pytest.raises(UsageError, match="message_id"):
+        MessageKey("{id}", by_message_id=True)

@@ -1,4 +1,4 @@
-"""A broker for the tests of bridges."""
+"""Brokers for the tests of bridges."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,10 +6,18 @@ from pathlib import Path
 import pytest
 
 from tests.tools.bridges.brokers import Mosquitto, mosquitto
+from tests.tools.bridges.rabbits import Rabbit, rabbit
 
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[Mosquitto]:
     """A mosquitto of its own for each test."""
     with mosquitto(tmp_path / "mosquitto") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def rabbitmq(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rabbit]:
+    """A RabbitMQ for the tests of a file."""
+    with rabbit(tmp_path_factory.mktemp("rabbitmq")) as running:
         yield running

@@ -22,6 +22,7 @@ from paho.mqtt.properties import Properties
 
 import triack
 from tests.tools.bridges.brokers import Mosquitto, until
+from tests.tools.bridges.rabbits import Rabbit
 from tests.tools.processes import Server, start
 from triack.tools.demo.relay import Relay, rough
 
@@ -46,13 +47,14 @@ class Scene:
         in_order: whether the broker is never killed, but ended.
     """
 
-    def __init__(self, broker: Mosquitto, node: Server, *rules: str, in_order: bool) -> None:
+    def __init__(self, broker: Mosquitto | Rabbit, node: Server, *rules: str, in_order: bool) -> None:
         self.broker, self.node, self._rules, self._in_order = broker, node, rules, in_order
         self._start()
 
     def _start(self) -> None:
         options = ("--in-flight", "500", "--data", str(self.node.data))
-        self._bridge = start("bridge", "mqtt", self.broker.url, *self._rules, *options)
+        kind = self.broker.url.partition(":")[0]
+        self._bridge = start("bridge", kind, self.broker.url, *self._rules, *options)
 
     def wait_connected(self) -> None:
         """Wait until the bridge has subscribed."""

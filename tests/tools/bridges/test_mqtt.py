@@ -13,7 +13,8 @@ import triack
 from tests.tools.bridges.brokers import Mosquitto, as_properties, client_of, until
 from triack import Limits, Node, NodeSettings, Quota
 from triack.bridges import Bridge, BridgeTable
-from triack.bridges.packets import BrokerAway, Connection
+from triack.bridges.packets import Connection
+from triack.bridges.remembered import BrokerAway
 from triack.node.node import port_of
 
 pytestmark = pytest.mark.slow

@@ -74,16 +74,17 @@ def test_a_bridge_by_hand_goes_on_after_the_node_was_killed(tmp_path: Path, brok
         assert b"taken" in bridge.communicate()[0]
 
 
-def test_without_its_client_a_bridge_says_what_to_install(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("kind", "client"), [("mqtt", "gmqtt"), ("amqp", "aiormq")])
+def test_without_its_client_a_bridge_says_what_to_install(tmp_path: Path, kind: str, client: str) -> None:
     file = tmp_path / "triack.toml"
-    file.write_text('[[bridges]]\nname = "b"\nmqtt = "mqtt://localhost"\ntake = ["# -> all"]\n')
+    file.write_text(f'[[bridges]]\nname = "b"\n{kind} = "{kind}://localhost"\ntake = ["q -> all"]\n')
     code = (
         "import sys, importlib.util as util\n"
         "find = util.find_spec\n"
-        "util.find_spec = lambda name, *rest: None if name == 'gmqtt' else find(name, *rest)\n"
+        f"util.find_spec = lambda name, *rest: None if name == {client!r} else find(name, *rest)\n"
         "from triack.tools.cli import main\n"
         f"main(['serve', '--config', {str(file)!r}, '--data', {str(tmp_path / 'n')!r}, '--insecure'])\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert "pip install 'triack[mqtt]'" in done.stderr
+    assert f"pip install 'triack[{kind}]'" in done.stderr

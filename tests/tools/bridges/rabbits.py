@@ -1,0 +1,155 @@
+"""A RabbitMQ of the system's packages, on loopback and in a folder of its own, and a client of it for the tests.
+
+It takes ten seconds to start, so the tests of a file share one, and each has queues of its own.
+"""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+
+import aio_pika
+import pytest
+from aio_pika.abc import AbstractChannel, AbstractQueue
+
+from tests.certificates import make_certificate
+from tests.machine import PATIENCE_S
+from triack.tools.ports import free_port
+
+__all__ = ["Rabbit", "channel_of", "fresh_queue", "rabbit"]
+
+# Debian's command on the PATH gives the broker to another user; the one behind it does not.
+PROGRAM = shutil.which("rabbitmq-server", path=f"/usr/lib/rabbitmq/bin:/usr/sbin:{os.environ.get('PATH', '')}")
+MISSING = "no rabbitmq-server on this machine (Debian: apt-get install rabbitmq-server)"
+EPMD = shutil.which("epmd")
+
+
+class Rabbit:
+    """A broker that can be ended, killed and started again at the same place.
+
+    Args:
+        folder: what it keeps.
+
+    Attributes:
+        port: where it listens.
+        tls_port: where it listens with TLS.
+        certificate: its certificate, which is its own authority.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.port, self.tls_port, epmd_port = free_port(), free_port(), free_port()
+        self._folder = folder
+        self.certificate = make_certificate(folder)
+        lines = [f"listeners.ssl.1 = 127.0.0.1:{self.tls_port}", "ssl_options.verify = verify_none"]
+        lines += [f"ssl_options.{name} = {self.certificate}" for name in ("certfile", "keyfile")]
+        folder.joinpath("rabbit.conf").write_text("\n".join(lines) + "\n")
+        self._environment = {
+            **os.environ,
+            "HOME": str(folder),
+            "ERL_EPMD_PORT": str(epmd_port),
+            "ERL_EPMD_ADDRESS": "127.0.0.1",
+            "RABBITMQ_NODENAME": f"triack{self.port}@localhost",
+            "RABBITMQ_NODE_IP_ADDRESS": "127.0.0.1",
+            "RABBITMQ_NODE_PORT": str(self.port),
+            "RABBITMQ_DIST_PORT": str(free_port()),
+            "RABBITMQ_MNESIA_BASE": str(folder / "mnesia"),
+            "RABBITMQ_LOG_BASE": str(folder / "log"),
+            "RABBITMQ_PID_FILE": str(folder / "pid"),
+            "RABBITMQ_ENABLED_PLUGINS_FILE": str(folder / "plugins"),
+            "RABBITMQ_CONF_ENV_FILE": str(folder / "none"),
+            "RABBITMQ_CONFIG_FILE": str(folder / "rabbit"),
+            "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "-kernel inet_dist_use_interface {127,0,0,1}",
+            # Then the program becomes the broker, and starts no other process to look after it.
+            "RUNNING_UNDER_SYSTEMD": "true",
+        }
+        assert EPMD is not None
+        # Its own, in the foreground: the broker would start one that stays.
+        self._names = subprocess.Popen([EPMD, "-port", str(epmd_port), "-address", "127.0.0.1"])
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        """As a bridge has it."""
+        return f"amqp://127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        assert PROGRAM is not None
+        log = self._folder / "out"
+        with log.open("ab") as out:
+            self._process = subprocess.Popen(
+                [PROGRAM], stdout=out, stderr=out, cwd=self._folder, env=self._environment, start_new_session=True
+            )
+        end = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", self.port)).close()
+            except OSError:
+                assert self._process.poll() is None, log.read_text()
+                assert time.monotonic() < end, "rabbitmq-server does not answer"
+                time.sleep(0.05)
+            else:
+                return
+
+    def stop(self) -> None:
+        """End it in good order."""
+        self._end(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End it in the middle of whatever it does."""
+        self._end(signal.SIGKILL)
+
+    @contextmanager
+    def hanging(self) -> Iterator[None]:
+        """It does nothing while the block runs, and closes no connection."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._process.send_signal(signal.SIGCONT)
+
+    def close(self) -> None:
+        """End it, and the process that knows its name."""
+        self.kill()
+        self._names.kill()
+        self._names.wait()
+
+    def _end(self, number: int) -> None:
+        if self._process is not None:
+            self._process.send_signal(number)
+            self._process.wait()
+            self._process = None
+
+
+@contextmanager
+def rabbit(folder: Path) -> Iterator[Rabbit]:
+    """A broker while the block runs; without the program, the test is skipped."""
+    if PROGRAM is None or EPMD is None:
+        pytest.skip(MISSING)
+    broker = Rabbit(folder)
+    try:
+        broker.start()
+        yield broker
+    finally:
+        broker.close()
+
+
+@asynccontextmanager
+async def channel_of(broker: Rabbit) -> AsyncIterator[AbstractChannel]:
+    """A channel with publisher confirms."""
+    async with await aio_pika.connect(f"{broker.url}/") as connection:
+        yield await connection.channel()
+
+
+async def fresh_queue(
+    channel: AbstractChannel, name: str, arguments: Mapping[str, str | int] | None = None
+) -> AbstractQueue:
+    """A durable queue with nothing in it."""
+    await channel.queue_delete(name)
+    return await channel.declare_queue(name, durable=True, arguments=dict(arguments or {}))

@@ -1,0 +1,76 @@
+"""From a broker of AMQP 0-9-1 to the node, with manual acknowledgements.
+
+    killed before the commit             the broker has no acknowledgement, and sends the messages again
+    killed between commit and basic.ack  the same: a key, such as the message id, shows that they are here
+    killed after basic.ack               the broker has forgotten them, and they are on the disk
+
+The messages of all queues come by one channel, which numbers them. So one basic.ack speaks for all that a commit has
+brought to the disk, and for nothing else.
+"""
+
+import ssl
+from collections.abc import Sequence
+
+from triack.base.reasons import BridgeReason
+from triack.bridges.amqp_link import AmqpLink, Arrived
+from triack.bridges.amqp_messages import from_amqp, origin_of, value_in
+from triack.bridges.remembered import Node_
+from triack.bridges.taking import Taking
+from triack.node.config.bridge_table import BridgeTable
+from triack.node.shell.outgoing_message import MessageProperties
+
+__all__ = ["AmqpInward"]
+
+
+class AmqpInward(Taking[Arrived]):
+    """What comes by one connection; see ``Taking``."""
+
+    link: AmqpLink
+
+    def __init__(self, node: Node_, table: BridgeTable) -> None:
+        super().__init__(node, table)
+        self.link = AmqpLink(self.handle_arrived)
+        self._rules = table.taken_queues
+        self._key = table.message_key
+
+    async def open(self, tls: ssl.SSLContext | None, password: str | None) -> None:
+        """Connect. Raises BrokerAway."""
+        table = self._table
+        host, port, _ = table.address
+        await self.link.open(
+            host,
+            port,
+            tls,
+            vhost=table.vhost,
+            user=table.user,
+            password=password,
+            name=f"triack-{self._node.name}-{table.name}",
+            in_flight=table.in_flight,
+        )
+
+    async def subscribe(self) -> None:
+        """Have the broker send. Raises BrokerAway."""
+        await self.link.consume(self._rules)
+
+    async def _commit(self, batch: Sequence[Arrived]) -> None:
+        async with self._node.transaction() as tx:
+            taken = await self._send(tx, batch)
+            await tx.commit()
+        self._count(
+            {"taken": taken, "repeated": sum(it.again for it in batch)}, {BridgeReason.UNFIT: len(batch) - taken}
+        )
+
+    def _destination_of(self, it: Arrived) -> str:
+        return it.rule.destination(lambda name: value_in(it, name))
+
+    def _key_of(self, it: Arrived) -> str | None:
+        return self._key.key(it.payload, lambda name: value_in(it, name))
+
+    def _properties_of(self, it: Arrived) -> MessageProperties:
+        return from_amqp(it)
+
+    def _origin_of(self, it: Arrived) -> dict[str, str]:
+        return origin_of(it)
+
+    async def _acknowledge(self, batch: Sequence[Arrived]) -> None:
+        await self.link.acknowledge(batch[-1].tag)

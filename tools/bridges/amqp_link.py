@@ -1,0 +1,249 @@
+"""One connection to a broker of AMQP 0-9-1, over aiormq: a channel for what comes, and one for what goes.
+
+Every error of the client and of the broker ends it as ``BrokerAway``, with the cause.
+"""
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any, cast
+from urllib.parse import quote
+
+from aiormq import Channel, Connection, DeliveryError, PublishError, spec
+from aiormq.abc import DeliveredMessage
+from aiormq.exceptions import AMQPError, InvalidFrameError
+
+from triack.base.reasons import BridgeReason
+from triack.bridges.giving import Refusal
+from triack.bridges.remembered import BrokerAway
+from triack.node.config.bridge_rules import TakeQueue
+
+__all__ = ["AmqpLink", "Arrived", "Departing", "Published"]
+
+Published = asyncio.Task[spec.Basic.Ack | spec.Basic.Nack | spec.Basic.Reject | None]
+"""A message that was published, until the broker has answered."""
+
+HEARTBEAT_S = 20
+"""A broker that is silent for three times as long has gone."""
+CONNECT_S = 10.0
+"""A broker answers long before, also over a bad link."""
+LEAVE_S = 2.0
+"""For the farewell of a connection; after it the broker finds out by itself."""
+GUEST = "guest"
+"""User and password that RabbitMQ has for programs of its own machine."""
+LOST = "the connection is lost"
+"""Of one that aiormq has ended by itself, as nothing came: it cancels what waits for the broker."""
+DEFAULT_EXCHANGE = ""
+"""Is always there."""
+
+logging.getLogger("aiormq").setLevel(logging.CRITICAL)  # the bridge tells what happens itself
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """A message of the broker.
+
+    Attributes:
+        rule: the rule of its queue.
+        tag: its number on the channel, from 1 on.
+        payload: its content.
+        exchange: where it was published.
+        routing_key: by which it was published.
+        again: whether the broker says that it may have sent it before.
+        properties: as aiormq has them.
+    """
+
+    rule: TakeQueue
+    tag: int
+    payload: bytes
+    exchange: str
+    routing_key: str
+    again: bool
+    properties: spec.Basic.Properties
+
+
+@dataclass(frozen=True, slots=True)
+class Departing:
+    """A message for the broker."""
+
+    exchange: str
+    routing_key: str
+    payload: bytes
+    properties: spec.Basic.Properties
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """Raises errors of aiormq as BrokerAway."""
+    try:
+        yield
+    except (AMQPError, OSError) as error:
+        raise BrokerAway(_in_words(error)) from None
+
+
+def _in_words(error: BaseException) -> str:
+    """What went wrong; an error of aiormq has the broker's own words."""
+    if isinstance(error, asyncio.CancelledError):
+        return LOST
+    words = " ".join(str(word) for word in error.args if word not in (None, "", 0))
+    return words or f"the connection has ended ({type(error).__name__})"
+
+
+class AmqpLink:
+    """A connection to a broker.
+
+    Args:
+        arrived: gets each message, in the order of the channel.
+    """
+
+    def __init__(self, arrived: Callable[[Arrived], None]) -> None:
+        self._arrived = arrived
+        self._connection: Connection | None = None
+        # What the broker has not answered, by message id, by which it returns a message, in the order of publishing.
+        self._published: dict[str | None, Published] = {}
+        self._lost: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    @property
+    def frame_bytes(self) -> int:
+        """The largest frame that the broker takes; all properties of a message must fit into one."""
+        assert self._connection is not None
+        return self._connection.connection_tune.frame_max
+
+    async def open(
+        self,
+        host: str,
+        port: int,
+        tls: ssl.SSLContext | None,
+        *,
+        vhost: str,
+        user: str,
+        password: str | None,
+        name: str,
+        in_flight: int,
+    ) -> None:
+        """Connect. Raises BrokerAway."""
+        where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        who = f"{quote(user or GUEST, safe='')}:{quote(password or GUEST, safe='')}"
+        url = f"{'amqp' if tls is None else 'amqps'}://{who}@{where}/{'' if vhost == '/' else quote(vhost, safe='')}"
+        try:
+            async with asyncio.timeout(CONNECT_S):
+                with _told():
+                    connection = Connection(f"{url}?heartbeat={HEARTBEAT_S}&name={quote(name, safe='')}", context=tls)
+                    try:
+                        await connection.connect()
+                    except InvalidFrameError:  # it has the broker's reason, and does not give it
+                        raise BrokerAway(f"the broker does not open virtual host {vhost!r}") from None
+                    self._connection = connection
+                    self._taking = cast("Channel", await connection.channel(publisher_confirms=False))
+                    self._giving = cast("Channel", await connection.channel())
+                    await self._taking.basic_qos(prefetch_count=in_flight)
+        except TimeoutError:
+            raise BrokerAway(f"{where} has not answered for {CONNECT_S:g} s") from None
+        except BrokerAway as error:
+            raise BrokerAway(f"{where}: {error}") from None
+
+    async def consume(self, rules: Sequence[TakeQueue]) -> None:
+        """Have the broker send what is in queues. Raises BrokerAway."""
+
+        def cancelled(frame: spec.Basic.Cancel) -> None:
+            if not self._lost.done():
+                self._lost.set_result(f"the broker has ended the reading of queue {queues[str(frame.consumer_tag)]!r}")
+
+        queues = {str(number): rule.queue for number, rule in enumerate(rules)}
+        self._taking.on_consumer_cancel_callbacks.add(cancelled)
+        with _told():
+            for tag, rule in zip(queues, rules, strict=True):
+                await self._taking.basic_consume(rule.queue, self._arrival(rule), consumer_tag=tag)
+
+    def _arrival(self, rule: TakeQueue) -> Callable[[DeliveredMessage], Coroutine[Any, Any, None]]:
+        async def handle(message: DeliveredMessage) -> None:
+            said = message.delivery
+            assert isinstance(said, spec.Basic.Deliver)
+            self._arrived(
+                Arrived(
+                    rule,
+                    said.delivery_tag or 0,
+                    message.body,
+                    said.exchange or "",
+                    said.routing_key or "",
+                    bool(said.redelivered),
+                    message.header.properties,
+                )
+            )
+
+        return handle
+
+    async def acknowledge(self, tag: int) -> None:
+        """Say that a message and all before it are on the disk. Raises BrokerAway."""
+        with _told():
+            await self._taking.basic_ack(tag, multiple=True, wait=False)
+
+    async def check_exchanges(self, names: Sequence[str]) -> None:
+        """Raises BrokerAway if there is no such exchange."""
+        with _told():
+            for name in sorted(set(names) - {DEFAULT_EXCHANGE}):
+                await self._giving.exchange_declare(name, passive=True)
+
+    def in_the_way(self, message: Departing, most: int) -> Published | None:
+        """What must be answered before a message is published: with the same id, or the oldest of as many as may be."""
+        same = self._published.get(message.properties.message_id)
+        return next(iter(self._published.values())) if same is None and len(self._published) >= most else same
+
+    def publish(self, message: Departing, *, mandatory: bool) -> Published:
+        """Publish a message, in whose way nothing is, after those of earlier calls. Returns what has its answer."""
+        message_id = message.properties.message_id
+        published = asyncio.create_task(
+            self._giving.basic_publish(
+                message.payload,
+                exchange=message.exchange,
+                routing_key=message.routing_key,
+                properties=message.properties,
+                mandatory=mandatory,
+                wait=False,
+            )
+        )
+        self._published[message_id] = published
+
+        def handle_answered(_: object) -> None:
+            del self._published[message_id]
+            published.cancelled() or published.exception()  # of a connection that has ended nobody may ask for it
+
+        published.add_done_callback(handle_answered)
+        return published
+
+    def answer(self, published: Published) -> Refusal | None:
+        """Why the broker does not take a message, when it has answered. Raises BrokerAway when it can no more."""
+        error = asyncio.CancelledError() if published.cancelled() else published.exception()
+        if error is None:
+            return None
+        if isinstance(error, PublishError):
+            said = cast("spec.Basic.Return", error.frame)
+            return BridgeReason.RETURNED, f"{said.reply_code} {said.reply_text}"
+        if isinstance(error, DeliveryError):
+            return BridgeReason.REJECTED, "the broker has answered with basic.nack"
+        raise BrokerAway(_in_words(error))
+
+    async def wait_lost(self) -> None:
+        """Wait for the end. Raises BrokerAway then."""
+        assert self._connection is not None
+        ends: list[asyncio.Future[Any]] = [self._lost]
+        ends += [it.closing for it in (self._taking, self._giving, self._connection)]
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        if self._lost.done():
+            raise BrokerAway(self._lost.result())
+        errors = [asyncio.CancelledError() if it.cancelled() else it.exception() for it in ends if it.done()]
+        # A channel that the broker has closed says why; what it takes along only that it was cancelled.
+        errors.sort(key=lambda error: error is None or isinstance(error, asyncio.CancelledError))
+        raise BrokerAway("the connection has ended" if errors[0] is None else _in_words(errors[0]))
+
+    async def leave(self) -> None:
+        """End the connection; the broker sends elsewhere, or again, what was not acknowledged."""
+        for published in self._published.values():
+            published.cancel()
+        if self._connection is not None:
+            with suppress(TimeoutError, AMQPError, OSError):
+                async with asyncio.timeout(LEAVE_S):
+                    await self._connection.close()

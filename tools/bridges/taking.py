@@ -1,0 +1,200 @@
+"""From a broker to the node, whatever the protocol: what came since the last commit goes to the disk in one commit.
+
+The broker hears of messages when their commit has returned. Messages for which there is no room stay here, and so do
+those behind them; without acknowledgements the broker then sends no more than ``in_flight``.
+"""
+
+import asyncio
+import ssl
+from abc import abstractmethod
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from itertools import groupby
+from operator import itemgetter
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+
+from triack.base.errors import (
+    AddressError,
+    ConnectionLost,
+    NodeClosed,
+    NotLoopback,
+    QueueNotFound,
+    StoreFailed,
+    TriackError,
+    UsageError,
+)
+from triack.base.reasons import BridgeReason
+from triack.bridges.part import Link, Part
+from triack.bridges.remembered import Node_, Tx, refuse
+from triack.node.config.bridge_table import BridgeTable
+from triack.node.shell.outgoing_message import MessageProperties
+
+__all__ = ["BATCH_BYTES", "BATCH_MESSAGES", "Taking"]
+
+BATCH_MESSAGES = 1_000
+BATCH_BYTES = 1024 * 1024
+"""Of one commit: enough that its cost does not count, and small beside the memory of a node."""
+ROOM_S = 1.0
+"""How long a commit waits for room before the operator hears of it."""
+AGAIN_S = 0.5, 10.0
+"""The first and the longest pause before a commit that failed is tried again."""
+_OF_NODE = (NodeClosed, StoreFailed, ConnectionLost)
+"""What no message is at fault for, and no room."""
+_HOLDS = (AddressError, QueueNotFound, NotLoopback)
+"""What may be over later; any other usage error is the fault of the message."""
+
+
+class _Address(NamedTuple):
+    """What messages that are sent as a run have in common: where they go, or why they go nowhere, and all but keys."""
+
+    to: str
+    why: str
+    properties: MessageProperties
+    origin: dict[str, str]
+    has_keys: bool
+
+
+class Came(Protocol):
+    """What came from a broker."""
+
+    @property
+    def payload(self) -> bytes:
+        """Its content."""
+
+
+A = TypeVar("A", bound=Came)
+
+
+class Taking(Part, Generic[A]):
+    """What comes by one connection.
+
+    Args:
+        node: takes it.
+        table: says where it goes.
+
+    Attributes:
+        link: the connection.
+    """
+
+    link: Link
+
+    def __init__(self, node: Node_, table: BridgeTable) -> None:
+        super().__init__(node, table, "takes")
+        self._pending: deque[A] = deque()
+        self._in_hand = 0
+        self._wake = asyncio.Event()
+
+    @property
+    def waiting(self) -> int:
+        """Messages that came and are not on the disk yet."""
+        return len(self._pending) + self._in_hand
+
+    @abstractmethod
+    async def open(self, tls: ssl.SSLContext | None, password: str | None) -> None:
+        """Connect, and remember what the node has of earlier connections. Raises BrokerAway, and errors of the node."""
+
+    @abstractmethod
+    async def subscribe(self) -> None:
+        """Have the broker send, while ``run`` takes what it sends. Raises BrokerAway."""
+
+    def handle_arrived(self, it: A) -> None:
+        """A message came."""
+        self._pending.append(it)
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Take what comes, until something fails. Raises what keeps the node from taking anything."""
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            while batch := self._next_batch():
+                self._in_hand = len(batch)
+                await self._until_done(lambda: self._commit(batch))
+                self._in_hand = 0
+                await self._acknowledge(batch)
+
+    def _next_batch(self) -> list[A]:
+        batch: list[A] = []
+        size_bytes = 0
+        while self._pending and len(batch) < BATCH_MESSAGES and size_bytes < BATCH_BYTES:
+            batch.append(self._pending.popleft())
+            size_bytes += len(batch[-1].payload)
+        return batch
+
+    async def _until_done(self, commit: Callable[[], Awaitable[None]]) -> None:
+        """Bring messages to the disk, however long there is no room for them."""
+        pause_s = AGAIN_S[0]
+        while True:
+            try:
+                await commit()
+                break
+            except _OF_NODE:
+                raise
+            except TriackError as error:
+                self._hold(str(error))
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, AGAIN_S[1])
+        self._release()
+
+    @abstractmethod
+    async def _commit(self, batch: Sequence[A]) -> None:
+        """Bring messages to the disk in one transaction, and count them."""
+
+    @abstractmethod
+    async def _acknowledge(self, batch: Sequence[A]) -> None:
+        """Tell the broker that messages are on the disk."""
+
+    @abstractmethod
+    def _destination_of(self, it: A) -> str:
+        """Where a message goes. Raises UsageError when that is nowhere."""
+
+    @abstractmethod
+    def _key_of(self, it: A) -> str | None:
+        """The key of a message. Raises UsageError."""
+
+    @abstractmethod
+    def _properties_of(self, it: A) -> MessageProperties:
+        """The properties of a message, but for its key."""
+
+    @abstractmethod
+    def _origin_of(self, it: A) -> dict[str, str]:
+        """The headers that say where it came from: what is refused for its properties has these alone."""
+
+    async def _send(self, tx: Tx, messages: Iterable[A]) -> int:
+        """Send messages with a transaction, neighbours with one address as a list. Returns how many are not refused."""
+        taken = 0
+        for address, run in groupby(map(self._addressed, messages), itemgetter(0)):
+            taken += await self._send_run(tx, address, [content for _, *content in run])
+        return taken
+
+    def _addressed(self, it: A) -> tuple[_Address, bytes, str | None]:
+        """A message as this node has it: its address, its body, and its key."""
+        key = None
+        try:
+            to, why = self._destination_of(it), ""
+            key = self._key_of(it)
+        except UsageError as error:
+            to, why = "", str(error)
+        return _Address(to, why, self._properties_of(it), self._origin_of(it), key is not None), it.payload, key
+
+    async def _send_run(self, tx: Tx, address: _Address, run: list[Any]) -> int:
+        """Send messages with one address, in order. Returns how many were not refused."""
+        to, why, properties, origin, has_keys = address
+        bodies, keys = [body for body, _ in run], [key for _, key in run]
+        if why:
+            for body in bodies:
+                await refuse(tx, self._table, body, properties["headers"] or {}, BridgeReason.UNFIT, why)
+            return 0
+        try:
+            if len(run) == 1:
+                await tx.send(to, bodies[0], timeout=ROOM_S, **{**properties, "key": keys[0]})
+            else:
+                await tx.send_many(to, bodies, timeout=ROOM_S, keys=keys if has_keys else None, **properties)
+        except _HOLDS:
+            raise
+        except UsageError as error:
+            if len(run) > 1:  # which of them it is
+                return sum([await self._send_run(tx, address, [one]) for one in run])
+            await refuse(tx, self._table, bodies[0], origin, BridgeReason.UNFIT, str(error))
+            return 0
+        return len(run)
