@@ -362,7 +362,7 @@ OTHERS = {
         queues/manager/effects.py Send datagrams
         queues/manager/link_news.py News _events
         queues/manager/recorder.py _Run counts
-        queues/manager/transmitter.py Transmitter _lone
+        queues/manager/transmitter.py Transmitter _batches _leaving
         queues/peers/handshake.py Handshakes _replies
         queues/peers/link.py Link _awake
         queues/peers/link.py Links awake
