@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Final, NamedTuple
 
-from triack.tools.replay.checks.findings import EVER, Record
+from triack.tools.replay.checks.findings import Record
 from triack.tools.replay.log.ranges import Span
 
 __all__ = ["ANYWHERE", "HERE", "NOW", "Cause", "Fact", "Some", "spans_of"]
@@ -77,8 +77,7 @@ class Cause(NamedTuple):
         where: ``HERE``, ``NOW`` or ``ANYWHERE``.
         check: the check that is broken without one.
         evidence: what a violation says.
-        of_one: whether it is enough if one of its packets has it, as of a large message that ends by one of its parts,
-            or of a whole sequence.
+        of_one: whether it is enough if one of its packets has it, as of a large message that ends by one of its parts.
     """
 
     says: Some
@@ -90,13 +89,11 @@ class Cause(NamedTuple):
 
 
 def spans_of(record: Record) -> list[Span]:
-    """The packets that a record is about; all of its sequence, if it names none."""
+    """The packets that a record is about."""
     if "ranges" in record:
         return [(first, last) for first, last in record["ranges"]]
     if "first" in record:
         return [(record["first"], record["last"])]
-    if "number" not in record:
-        return [(1, EVER)]
     number = record["number"]
     packets = sum(packets for packets, _ in record["counts"]) if "counts" in record else 1
     return [(number, number + packets - 1)]

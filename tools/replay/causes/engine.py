@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from triack.tools.replay.causes.cause import HERE, NOW, Cause, Fact, spans_of
 from triack.tools.replay.causes.table import CAUSES_NAMED, CAUSES_OF, FACTS_BY
-from triack.tools.replay.checks.findings import EVER, Due, LaneReporter, Output, Record, settled
+from triack.tools.replay.checks.findings import Due, LaneReporter, Output, Record, settled
 from triack.tools.replay.log.ranges import RangeSet, Span
 
 __all__ = ["Causes", "Sides"]
@@ -115,19 +115,20 @@ class Causes(LaneReporter):
         node, sequence = record["node"], record["sequence"]
         dues = *dues, settled(node, last=record["incarnation"])
         for span in spans_of(record):
-            for low, high in self._lacking(cause, (node,), sequence, span, sides):
-                where = {"number": low, "last": high} if high != EVER else {}
-                self._at(record, cause.check, cause.evidence, sequence, *dues, **where)
+            for low, high in self._lacking(cause.needs, (node,), sequence, span, sides):
+                self._at(record, cause.check, cause.evidence, sequence, *dues, number=low, last=high)
 
-    def _lacking(self, cause: Cause, nodes: Iterable[str], sequence: int, span: Span, sides: Sides) -> list[Span]:
-        """Return the packets of a span of which no fact that a cause needs is true at any of these nodes."""
+    def _lacking(
+        self, needs: Iterable[Fact], nodes: Iterable[str], sequence: int, span: Span, sides: Sides
+    ) -> list[Span]:
+        """Return the packets of a span of which no fact is true at any of these nodes."""
         left = [span]
-        for fact in cause.needs:
+        for fact in needs:
             for node in nodes:
                 for known in self._known(fact, node, sequence, sides):
                     left = [part for some in left for part in known.missing(*some)]
-                    if not left or (cause.of_one and left != [span]):
-                        return []
+                    if not left:
+                        return left
         return left
 
     def _known(self, fact: Fact, node: str, sequence: int, sides: Sides) -> Iterator[RangeSet]:
@@ -162,7 +163,9 @@ class Causes(LaneReporter):
 
     def _unproven(self, key: tuple[str, int, int, int], sides: Sides) -> list[Span]:
         evidence, sequence, *span = key
-        return self._lacking(CAUSES_NAMED[evidence], self._books, sequence, (span[0], span[1]), sides)
+        cause = CAUSES_NAMED[evidence]
+        left = self._lacking(cause.needs, self._books, sequence, (span[0], span[1]), sides)
+        return [] if cause.of_one and left != [(span[0], span[1])] else left
 
     def join(self, other: Causes) -> None:
         """Take over what is known of other nodes."""

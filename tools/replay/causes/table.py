@@ -62,10 +62,6 @@ DECLINED: Final = Fact(
 )  # fmt: skip
 QUEUED: Final = Fact("it was queued", (Some("queued"),), "senders", ("queued",))
 CAME: Final = Fact("it has come", (Some("packet_received"),), "relays", ("brought.numbers",))
-BEEN: Final = Fact(
-    "it has come, or was found here", (Some("packet_received"), Some("transit_committed")), "relays",
-    ("brought.numbers", "taken"),
-)  # fmt: skip
 IN_TRANSIT: Final = Fact("it is in transit here", (Some("transit_committed"),), "relays", ("held",))
 HEARD: Final = Fact("the next hop has passed it on", (Some("onward_ack_received"),), "relays", ("heard",))
 BEHIND: Final = Fact(
@@ -145,10 +141,6 @@ CAUSES: Final[tuple[Cause, ...]] = (
         "rejection_made_up", "given up as rejected, and no node has rejected it", of_one=True,
     ),
     # What leaves a stream, and what relays do with it.
-    Cause(
-        Some("rerouted"), (QUEUED, BEEN), HERE,
-        "claims", "switched to another neighbour, and nothing of it had come or was queued", of_one=True,
-    ),
     Cause(
         Some("rejected"), (ARRIVED,), HERE, "rejected", "rejected but not arrived",
     ),

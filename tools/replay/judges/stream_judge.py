@@ -370,7 +370,11 @@ class StreamJudge(LaneReporter):
             self._at(record, "claims", f"refused {record['kind']!r}, which is no word", record["sequence"])
 
     def _on_rerouted(self, record: Record) -> None:
-        self._sender(record["node"]).handle_rerouted(record)
+        node, sequence = record["node"], record["sequence"]
+        if node != self._origin and not (node in self._relays and self._relays[node].has_had(sequence)):
+            due = settled(node, last=record["incarnation"])
+            self._at(record, "claims", "switched to another neighbour, and nothing of it had come", sequence, due)
+        self._sender(node).handle_rerouted(record)
 
     def _on_onward_sent(self, record: Record) -> None:
         self._told.setdefault((record["node"], record["peer"]), record)

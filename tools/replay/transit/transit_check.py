@@ -114,6 +114,11 @@ class Passing(Side[Passed]):
         known = self.sequences.get(sequence)
         return known.given_up if known is not None else RangeSet()
 
+    def has_had(self, sequence: int) -> bool:
+        """Whether any packet of a sequence has come, or was found here."""
+        known = self.sequences.get(sequence)
+        return known is not None and bool(known.brought.numbers or known.taken)
+
     @property
     def relays(self) -> bool:
         """Whether anything was ever in transit here."""
