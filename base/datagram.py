@@ -34,7 +34,9 @@ from triack.base.errors import ProtocolError
 from triack.base.reasons import DropReason
 
 __all__ = [
+    "HEADER",
     "HEADER_BYTES",
+    "VERSION",
     "Answer",
     "Channel",
     "Channels",
@@ -53,9 +55,10 @@ __all__ = [
 VERSION = 8
 """Of the protocol as a whole; a datagram of another one is dropped unread."""
 
-_HEADER = Struct("!BBHQQ")
+HEADER = Struct("!BBHQQ")
+"""Kind, version, epoch, connection and counter."""
 _COUNTER = Struct("!Q")
-HEADER_BYTES = _HEADER.size
+HEADER_BYTES = HEADER.size
 """The bytes before the payload, in the clear; a channel adds its own (``Channel.overhead_bytes``)."""
 
 
@@ -106,7 +109,7 @@ class Header:
 
 def encode_header(kind: Kind, connection_id: int, counter: int, epoch: int = 0) -> bytes:
     """A ``Header`` as bytes, for callers that make many."""
-    return _HEADER.pack(kind, VERSION, epoch, connection_id, counter)
+    return HEADER.pack(kind, VERSION, epoch, connection_id, counter)
 
 
 def read_header(datagram: bytes) -> Header:
@@ -117,7 +120,7 @@ def read_header(datagram: bytes) -> Header:
     """
     if len(datagram) < HEADER_BYTES:
         raise ProtocolError(DropReason.TOO_SHORT, f"{len(datagram)} bytes")
-    code, version, epoch, connection_id, counter = _HEADER.unpack_from(datagram)
+    code, version, epoch, connection_id, counter = HEADER.unpack_from(datagram)
     if version != VERSION:
         raise ProtocolError(DropReason.BAD_VERSION, f"{version}, and this node speaks {VERSION}")
     kind = _KINDS.get(code)

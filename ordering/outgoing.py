@@ -587,6 +587,7 @@ class OutgoingSequence:
         if entry.number not in self.entries:
             return
         self._drop(entry)
+        self._forget_stale()
         self.start.handle_taken()
         ordered = self.freed_by is Ack.ORDER
         # The receiver holds the one after it until a packet comes that will never come.
@@ -717,6 +718,7 @@ class OutgoingSequence:
             for part in whole.entries:
                 self._drop(part)
             freed += whole.entries
+        self._forget_stale()
         self.start.handle_taken(taken)
         return freed
 
@@ -729,8 +731,11 @@ class OutgoingSequence:
 
     def _drop(self, entry: StreamPacket) -> None:
         self._ended -= entry.state in _ENDED
-        _move(entry, _FREED)
+        entry.state = TRANSITIONS[entry.state][_FREED]
         del self.entries[entry.number]
+
+    def _forget_stale(self) -> None:
+        """Packets that have been dropped need not be looked at to be sent."""
         if len(self._to_send) > _STALE_MIN + 2 * len(self.entries):
             self._to_send = deque(it for it in self._to_send if it.state is StreamPacketState.WAITING_TO_SEND)
 

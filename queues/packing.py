@@ -354,6 +354,10 @@ class Fragment:
         return self.offset + len(self.piece) == self.total_bytes
 
 
+_LONE_AT, _ONE = HEAD.size + 2, b"\0\1"
+"""Where the message of a plain batch of one begins, behind its length; and the count in such a batch."""
+
+
 @lru_cache(maxsize=4_096)
 def _lengths(count: int) -> Struct:
     return Struct(f"!{count}H")
@@ -545,9 +549,9 @@ class _Packer:
     def add_plain(self, bodies: list[bytes]) -> None:
         """Add messages that are only bodies, like ``add``, as many at a time as a batch has room for."""
         self.turn_to(cares=False)
+        at = self._put_alike(bodies)
         ends = plain = list(accumulate([len(body) + 2 for body in bodies], initial=0))
         rich: list[int] = []
-        at = 0
         while at < len(bodies):
             stop = at
             if self._expiry == _NEVER and self._topic is None:
@@ -571,6 +575,26 @@ class _Packer:
             else:
                 self.add(bodies[at], b"", _NEVER)
                 at += 1
+
+    def _put_alike(self, bodies: list[bytes]) -> int:
+        """Finish batches of as many bodies of one length as they have room for. Returns how many are in them.
+
+        The last batch is left, as others may join it.
+        """
+        size_bytes = len(bodies[0])
+        each = min(self._most, self._full_bytes // (size_bytes + 2))
+        is_plain = not self._bodies and self._expiry == _NEVER and self._topic is None and self._source is None
+        if not each or not is_plain or set(map(len, bodies)) != {size_bytes}:
+            return 0
+        whole = (len(bodies) - 1) // each
+        lengths = _lengths(each).pack(*[size_bytes] * each)
+        head_of, kind, sent_at_ms, ordinal = HEAD.pack, BATCH | self._bits, self._sent_at_ms, self.ordinal
+        for at in range(0, whole * each, each):
+            text = bodies[at] if each == 1 else b"".join(bodies[at : at + each])
+            body = head_of(kind, each, ordinal + at, sent_at_ms, 0) + lengths + text
+            self.packed.append(PacketBody(body, each, each, 0))
+        self.ordinal += whole * each
+        return whole * each
 
     def close_run(self) -> None:
         if not self._bodies:
@@ -659,6 +683,10 @@ def pack_again(content: Unpacked, indices: Sequence[int], added: Properties, rec
 
 def unpack(body: bytes) -> Unpacked:
     """Read a batch, or a whole message that ``join_fragments`` made. Raises ProtocolError ``bad-body``."""
+    if _is_lone(body):
+        first, _, ordinal, sent_at_ms, receive_by_ms = HEAD.unpack_from(body)
+        priority = first >> PRIORITY_SHIFT & PRIORITY_MAX
+        return Unpacked(ordinal, sent_at_ms, receive_by_ms, (body[_LONE_AT:],), None, priority)
     content = _unpack(body)
     if content.topic is not None and (source := _source_of(body)) is not None:
         content.publisher, content.first_ordinal, content.sent_at_ms, _ = source
@@ -702,9 +730,9 @@ def _unpack(body: bytes) -> Unpacked:
         topic, at = (None, HEAD.size) if not first & TOPIC else _read_name(body, HEAD.size)
         lengths = _lengths(count).unpack_from(body, at)
         at += 2 * count
-        is_alike = kind == BATCH and count <= ALIKE_MAX and lengths.count(lengths[0]) == count
+        is_alike = kind == BATCH and 1 < count <= ALIKE_MAX and lengths.count(lengths[0]) == count
         if is_alike and at + count * lengths[0] == len(body):
-            bodies = (body[at:],) if count == 1 else _alike(count, lengths[0]).unpack_from(body, at)
+            bodies = _alike(count, lengths[0]).unpack_from(body, at)
             return Unpacked(first_ordinal, sent_at_ms, receive_by_ms, bodies, None, priority, topic)
         property_lengths: tuple[int, ...] = ()
         if kind == RICH:
@@ -836,6 +864,9 @@ def _unpack_opened(body: bytes) -> Unpacked:
 
 def read_batch(body: bytes) -> tuple[int, int, int] | None:
     """Message count, sending time and expiry of a valid batch; None for any other body."""
+    if _is_lone(body):
+        _, count, _, sent_at_ms, receive_by_ms = HEAD.unpack_from(body)
+        return count, sent_at_ms, receive_by_ms
     try:
         return _check_batch(body) if body and body[0] & (KIND_BITS | SEAL) == BATCH else None
     except ProtocolError:
@@ -853,6 +884,14 @@ def _check_batch(body: bytes) -> tuple[int, int, int]:
     if not count or at + 2 * count + sum(lengths) != len(body):
         raise ProtocolError(DropReason.BAD_BODY, "lengths do not add up")
     return count, sent_at_ms, receive_by_ms
+
+
+def _is_lone(body: bytes) -> bool:
+    """Whether a body is a plain batch of one message, as each that is about as long as a packet has."""
+    size_bytes = len(body) - _LONE_AT
+    if size_bytes < 0 or body[0] & (KIND_BITS | TOPIC) != BATCH or body[1:3] != _ONE:
+        return False
+    return body[HEAD.size] << 8 | body[HEAD.size + 1] == size_bytes
 
 
 def read_fragment(body: bytes) -> Fragment:

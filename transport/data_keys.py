@@ -14,7 +14,7 @@ Pure: the clock is an argument.
 
 from cryptography.exceptions import InvalidTag
 
-from triack.base.datagram import HEADER_BYTES, Kind, encode_header
+from triack.base.datagram import HEADER, HEADER_BYTES, VERSION, Kind
 from triack.base.errors import ProtocolError, UsageError
 from triack.base.reasons import DropReason
 from triack.base.units import SECOND
@@ -89,9 +89,10 @@ class SealingKeys:
             some, payloads = payloads[: self._left], payloads[self._left :]
             self._left -= len(some)
             aead = self._aead or self._make()
-            encrypt, nonce, epoch = aead.encrypt, self._nonce, self._epoch
+            encrypt, nonce, header_of = aead.encrypt, self._nonce, HEADER.pack
+            epoch = self._epoch
             for payload in some:
-                header = encode_header(kind, connection_id, counter, epoch)
+                header = header_of(kind, VERSION, epoch, connection_id, counter)
                 sealed.append(header + encrypt(nonce(counter), payload, header))
                 counter += 1
         self._last = counter - 1

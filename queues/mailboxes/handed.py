@@ -66,6 +66,11 @@ def as_runs(leases: list[Lease]) -> list[Run]:
 def settled_runs(settled: dict[QueuedPacket, int]) -> Iterator[Run]:
     """Yield acknowledged messages, given as bits of their packets, as runs that are drawn to their end."""
     for packet, bits in settled.items():
+        if bits and not bits & (bits + 1):  # most are whole
+            run = Run(packet, 0, 0, redelivered=False)
+            run.next = bits.bit_length()
+            yield run
+            continue
         first = 0
         while bits >> first:
             first += ((bits >> first) & -(bits >> first)).bit_length() - 1

@@ -45,7 +45,8 @@ class InHand:
         words = self.words
         if words is None or not packet.keys or packet in self.cells:
             return
-        size = 1 << (-(-packet.count // WORD_BITS) - 1).bit_length()
+        # Most have one word.
+        size = 1 if packet.count <= WORD_BITS else 1 << (-(-packet.count // WORD_BITS) - 1).bit_length()
         free = self._free.get(size)
         if free:
             at = free.pop()
@@ -54,8 +55,11 @@ class InHand:
             words[at + 1] = size
         else:
             return
-        for word in range(at + CELL_HEAD, at + CELL_HEAD + 2 * size):
-            words[word] = 0
+        if size == 1:
+            words[at + CELL_HEAD] = words[at + CELL_HEAD + 1] = 0
+        else:
+            for word in range(at + CELL_HEAD, at + CELL_HEAD + 2 * size):
+                words[word] = 0
         words[at] = packet.keys[0]  # last: until then a reader of the words skips the cell
         self.cells[packet] = at + CELL_HEAD
 

@@ -322,7 +322,8 @@ class OutgoingStream:
         # Many packets have the same length and may wait for long: share one int object for each length.
         lengths: dict[int, int] = {}
         for item in packed:
-            size_bytes = lengths.setdefault(len(item.body), len(item.body))
+            size_bytes = len(item.body)
+            size_bytes = lengths.setdefault(size_bytes, size_bytes)
             entry = StreamPacket(number, item.body, size_bytes, item.messages, ticket, item.tickets, item.reach_by_ms)
             entry.ack_requested = item.ack_requested
             if item.cares:

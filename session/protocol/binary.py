@@ -154,10 +154,11 @@ class BinaryCodec:
         size_bytes = greatest = 0
         ask = Ask.NO
         for payload in payloads:
-            if len(payload) < _PACKET_BYTES:
+            payload_bytes = len(payload)
+            if payload_bytes < _PACKET_BYTES:
                 break
             kind, flags, length, its_number, mark = _PACKET.unpack_from(payload)
-            if kind != _TYPE_PACKET or its_number != number or _PACKET_BYTES + length != len(payload):
+            if kind != _TYPE_PACKET or its_number != number or _PACKET_BYTES + length != payload_bytes:
                 break
             if not contents:
                 code = flags & _CLASS_MASK
@@ -167,7 +168,8 @@ class BinaryCodec:
                 ack_requested.append(number)
                 if ask is not Ask.AT_ONCE:
                     ask = _ASKED[flags & _ASK_MASK]
-            greatest = max(greatest, mark)
+            if mark > greatest:
+                greatest = mark
             contents.append(payload[_PACKET_BYTES:])
             size_bytes += length
             number += 1
