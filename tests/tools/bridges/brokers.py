@@ -19,7 +19,7 @@ from paho.mqtt.properties import Properties
 from tests.machine import PATIENCE_S
 from triack.tools.ports import free_port
 
-__all__ = ["Mosquitto", "as_properties", "client_of", "mosquitto"]
+__all__ = ["Mosquitto", "as_properties", "client_of", "mosquitto", "until_it_answers"]
 
 PROGRAM = shutil.which("mosquitto", path="/usr/sbin:/usr/bin:/usr/local/sbin:/usr/local/bin")
 MISSING = "no mosquitto on this machine (Debian: apt-get install mosquitto)"
@@ -52,19 +52,10 @@ class Mosquitto:
     def start(self) -> None:
         """Start it, and wait until it answers."""
         assert PROGRAM is not None
-        log = self._config.with_suffix(".log").open("ab")
-        self._process = subprocess.Popen([PROGRAM, "-c", str(self._config)], stdout=log, stderr=log)
-        log.close()
-        end = time.monotonic() + PATIENCE_S
-        while True:
-            try:
-                socket.create_connection(("127.0.0.1", self.port)).close()
-            except OSError:
-                assert self._process.poll() is None, self._config.with_suffix(".log").read_text()
-                assert time.monotonic() < end, "mosquitto does not answer"
-                time.sleep(0.02)
-            else:
-                return
+        log = self._config.with_suffix(".log")
+        with log.open("ab") as out:
+            self._process = subprocess.Popen([PROGRAM, "-c", str(self._config)], stdout=out, stderr=out)
+        until_it_answers(self._process, self.port, log)
 
     def stop(self) -> None:
         """End it in good order: it writes down what it has."""
@@ -79,6 +70,20 @@ class Mosquitto:
             self._process.send_signal(number)
             self._process.wait()
             self._process = None
+
+
+def until_it_answers(process: "subprocess.Popen[bytes]", port: int, log: Path) -> None:
+    """Wait for a broker that has just been started."""
+    end = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port)).close()
+        except OSError:
+            assert process.poll() is None, log.read_text()
+            assert time.monotonic() < end, f"{process.args!r} does not answer"
+            time.sleep(0.02)
+        else:
+            return
 
 
 @contextmanager

@@ -6,9 +6,7 @@ It takes ten seconds to start, so the tests of a file share one, and each has qu
 import os
 import shutil
 import signal
-import socket
 import subprocess
-import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -18,7 +16,7 @@ import pytest
 from aio_pika.abc import AbstractChannel, AbstractQueue
 
 from tests.certificates import make_certificate
-from tests.machine import PATIENCE_S
+from tests.tools.bridges.brokers import until_it_answers
 from triack.tools.ports import free_port
 
 __all__ = ["Rabbit", "channel_of", "fresh_queue", "rabbit"]
@@ -85,16 +83,7 @@ class Rabbit:
             self._process = subprocess.Popen(
                 [PROGRAM], stdout=out, stderr=out, cwd=self._folder, env=self._environment, start_new_session=True
             )
-        end = time.monotonic() + PATIENCE_S
-        while True:
-            try:
-                socket.create_connection(("127.0.0.1", self.port)).close()
-            except OSError:
-                assert self._process.poll() is None, log.read_text()
-                assert time.monotonic() < end, "rabbitmq-server does not answer"
-                time.sleep(0.05)
-            else:
-                return
+        until_it_answers(self._process, self.port, log)
 
     def stop(self) -> None:
         """End it in good order."""
