@@ -61,6 +61,7 @@ class AdminDesk:
 
     Attributes:
         queued: how many answers were queued since the start, by the label of their class.
+        unnoted: what the session log says of answers that the next commit holds.
     """
 
     __slots__ = (
@@ -76,6 +77,7 @@ class AdminDesk:
         "_record",
         "_routes",
         "queued",
+        "unnoted",
     )
 
     def __init__(
@@ -104,6 +106,7 @@ class AdminDesk:
         self._answering: dict[OutgoingStream, None] = {}
         self._look_at = ANSWERING_MIN
         self.queued: Counter[str] = Counter()
+        self.unnoted: list[dict[str, object]] = []
 
     def tell(self, told: Told, now_ns: int) -> None:
         """Something happened to messages of a packet: answer those whose senders want to know."""
@@ -213,20 +216,28 @@ class AdminDesk:
                 **{"class": outgoing.delivery.label},
             )
 
+    def note_queued(self, now_ns: int) -> None:
+        """Log the answers that the commit that begins now holds, before what they tell of."""
+        unnoted, self.unnoted = self.unnoted, []
+        for fields in unnoted:
+            self._record("admin_ack_queued", now_ns, **fields)
+
     def _note(self, told: Told, place: int, count: int, now_ns: int, **more: bool) -> None:
-        self._record(
-            "admin_ack_queued",
-            now_ns,
-            origin=told.origin.hex(),
-            stream=told.stream,
-            sequence=told.sequence,
-            number=told.number,
-            place=place,
-            count=count,
-            message_class=int(told.message_class),
+        fields = {
+            "origin": told.origin.hex(),
+            "stream": told.stream,
+            "sequence": told.sequence,
+            "number": told.number,
+            "place": place,
+            "count": count,
+            "message_class": int(told.message_class),
             **more,
-            **{"class": LABELS[told.delivery]},
-        )
+            "class": LABELS[told.delivery],
+        }
+        if told.delivery == Delivery.EXPRESS:
+            self._record("admin_ack_queued", now_ns, **fields)  # no commit holds it
+        else:
+            self.unnoted.append(fields)
 
     # ---- large messages
 

@@ -974,6 +974,8 @@ class Engine(Steering):
         job = self.jobs.start(now_ns, at_once=self.draining) if self.failure is None else None
         if job is not None:
             if isinstance(job, GroupCommit):
+                if self.desk.unnoted:
+                    self.desk.note_queued(now_ns)
                 self.queues.note_settled(now_ns)
             self._write_records(effects, now_ns)
             if self._recorder is not None and isinstance(job, GroupCommit):

@@ -57,11 +57,12 @@ class _Dead:
 
 
 class Ended(NamedTuple):
-    """Packets that have ended here, and why."""
+    """Packets that have ended here, and why; ``certain``: they were not delivered."""
 
     stream: TransitStream
     entries: list[TransitPacket]
     reason: str
+    certain: bool
 
 
 PARTS_WAIT_NS = 3_600 * SECOND
@@ -219,7 +220,7 @@ class TransitLetters:
 
 
 def _ended(pieces: list[_Dead], reason: str) -> Ended:
-    return Ended(pieces[0].stream, [piece.entry for piece in pieces], reason)
+    return Ended(pieces[0].stream, [piece.entry for piece in pieces], reason, pieces[0].certain)
 
 
 def _is_over(stream: TransitStream, reasons: set[str]) -> bool:

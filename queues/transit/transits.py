@@ -528,11 +528,13 @@ class Transits:
             self._let_go_ended(turn)
         if not self.letters.has_work:
             return
-        for stream, entries, reason in self.letters.write(turn):
+        for stream, entries, reason, certain in self.letters.write(turn):
             self._records.freed(stream, entries, _said(reason), turn.now_ns)
+            if not certain:
+                self._tell_awaiting(stream, entries, reason, turn.now_ns)
             turn.commit.transit_deletes += self._spans(stream, entries)
             turn.passing.dead.append((stream, entries))
-        for stream, entries, _ in self.letters.take_late():
+        for stream, entries, *_ in self.letters.take_late():
             # Their message would arrive nowhere if its last fragments ended here.
             stream.sequence.go_on(entries)
             self._look_at(stream)
@@ -849,12 +851,10 @@ class Transits:
         them still. Express ones are lost, and counted. ``certain``: they were not delivered.
         """
         if stream.delivery is Delivery.RECOVERABLE:
-            if stream.awaited and not certain:
-                # The neighbour has a copy, and waits for the word that this one was passed on.
-                for entry in entries:
-                    self._words.reject(stream, entry, reason, turn.now_ns)
             if kept := [entry for entry in entries if entry.stored]:
                 # The next hop answers for these.
+                if not certain:
+                    self._tell_awaiting(stream, kept, reason, turn.now_ns)
                 self._let_go(stream, kept, _said(reason), turn)
                 entries = [entry for entry in entries if entry.state is not TransitState.DONE]
             self._forget_sent(stream, entries)
@@ -867,6 +867,11 @@ class Transits:
         if stream.delivery is Delivery.EXPRESS:
             self._drops[DropReason.TRANSIT_LOST] += len(entries)
         self._let_go(stream, entries, _said(reason), turn)
+
+    def _tell_awaiting(self, stream: TransitStream, entries: list[TransitPacket], reason: str, now_ns: int) -> None:
+        """Packets end here. A neighbour that has copies until they are passed on need not wait."""
+        for entry in entries if stream.awaited else ():
+            self._words.reject(stream, entry, reason, now_ns)
 
     # ---- sessions, routes, time
 

@@ -3,12 +3,13 @@
 import pytest
 
 from tests.queues.admin import EVERYTHING, answers, ask, classes
-from tests.queues.relays import Relays, line
+from tests.queues.relays import Relays, line, post
 from tests.queues.world import PlainWorld, SimNode, World, numbered
 from triack.base.delivery import Delivery
 from triack.base.reasons import DropReason
-from triack.base.units import SECOND
+from triack.base.units import MS, SECOND
 from triack.node.shell.troubles import find_troubles
+from triack.queues.mailboxes.redelivery import Return
 from triack.queues.message_classes import Acks, MessageClass
 from triack.queues.node_settings import Limits, NodeSettings, Quota
 from triack.tools.replay.engines.local_engine import verdict_on
@@ -145,6 +146,26 @@ def test_each_answer_is_in_the_log() -> None:
     keys = ("origin", "stream", "sequence", "class")
     assert {key: record[key] for key in keys} == {key: accepted[key] for key in keys}
     assert (record["number"], record["place"], record["count"], record["message_class"]) == (1, 0, 3, 2)
+
+
+def test_the_log_says_with_one_commit_what_readers_did_and_what_senders_hear() -> None:
+    """Also of a message that was acknowledged while the disk was busy, just before another one was refused."""
+    a, b = two()
+    ask(a, "b", b"1", b"2", acks=Acks.FULL_RECEIVE)
+    a.world.run(SECOND)
+    b.commit_ns = 100 * MS
+    post(b, "a", b"busy")
+    b.world.run(10 * MS)
+    mailbox = b.live.make_queue("q")
+    done, refused = (b.live.take(mailbox, b.world.now_ns) for _ in range(2))
+    assert done is not None
+    assert refused is not None
+    b.live.acknowledge(mailbox, [(done.packet, 1 << done.index)])
+    b.live.give_back(mailbox, refused, Return(failed=True, dead=True), b.world.now_ns)
+    b.world.run(SECOND)
+    assert {it["at_ns"] for it in b.log("admin_ack_queued")} == {it["at_ns"] for it in b.log("settled")}
+    a.world.run(SECOND)
+    assert classes(a) == [RECEIVED, MessageClass.RECEIVE_REJECTED]
 
 
 def test_a_reader_whose_process_dies_before_its_commit_is_told_of_once() -> None:

@@ -289,6 +289,21 @@ def test_an_expired_message_has_one_dead_letter() -> None:
     assert (letters, chain.is_done("a")) == ({"a": 0, "r": 0, "s": 1}, True)
 
 
+def test_fragments_that_are_passed_on_after_their_time_are_not_rejected() -> None:
+    """Others of their message had left in time. The neighbour hears of no end that does not come."""
+    chain = line("arb", seed=6, faults=Faults(loss=0.3))
+    make_sync(chain, "a", interval_s=0.2)
+    chain.world.cut(chain["r"], chain["b"])
+    post(chain["a"], "b", *(bytes([at]) * 20_000 for at in range(10)), delivery=RECOVERABLE, life_ms=400)
+    chain.world.run(390 * MS)
+    chain.world.network.heal()
+    chain.world.run(30 * SECOND)
+    ended = {(it["first"], it["last"]) for it in chain["r"].log("transit_freed") if it["reason"] == "expired"}
+    rejected = {it["number"] for it in chain["r"].log("control_relayed") if it["kind"] == "reject"}
+    assert chain["b"].length("q") > 0
+    assert rejected <= {number for first, last in ended for number in range(first, last + 1)}
+
+
 def test_a_relay_that_is_the_destination_says_so() -> None:
     """Its neighbour does not know by which name it calls itself."""
     chain = Relays("ar", {"a": [("hub", "r")]})
