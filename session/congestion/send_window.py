@@ -100,6 +100,7 @@ class SendWindow:
         "_rtt",
         "_sendings",
         "_told",
+        "_trip_ns",
         "_window",
         "acked_order",
         "congestion",
@@ -119,6 +120,8 @@ class SendWindow:
         self.peer_window = window
         self._auto = AutoWindow() if follows else None
         self._told = 0
+        # The round trip that the last ack shows, until its losses are known; 0: none, None: there is no such ack.
+        self._trip_ns: int | None = None
         self._rtt = rtt
         self.congestion = congestion
         self._packets: dict[int, SessionPacket] = {}
@@ -366,7 +369,10 @@ class SendWindow:
             self.cumulative = cumulative
         sampled = self._sample(echo, delay_ns, now_ns)
         if self.congestion is not None:
-            self._grow(self.congestion, acked, self._rtt.latest_ns if sampled else 0, now_ns)
+            self._trip_ns = self._rtt.latest_ns if sampled else 0
+            for sending, together in groupby(acked, key=_sending_of):
+                sizes_bytes = [sent.size_bytes for sent in together]
+                self.congestion.handle_acked(len(sizes_bytes), sum(sizes_bytes), sending)
         return acked
 
     def changes(self) -> list[int]:
@@ -419,14 +425,12 @@ class SendWindow:
             del self._sendings[older]
         return True
 
-    def _grow(self, congestion: Congestion, acked: list[SessionPacket], rtt_ns: int, now_ns: int) -> None:
-        for sending, together in groupby(acked, key=_sending_of):
-            sizes_bytes = [sent.size_bytes for sent in together]
-            congestion.handle_acked(len(sizes_bytes), sum(sizes_bytes), sending)
-        congestion.handle_ack(self.in_flight_bytes, rtt_ns, now_ns)
-
     def detect_losses(self, now_ns: int) -> tuple[list[SessionPacket], int | None]:
-        """Move overdue packets to the lost ones. Returns them, and when to look again (None: not needed)."""
+        """Move overdue packets to the lost ones, also after each ``handle_ack``.
+
+        Returns:
+            These packets, and when to look again (None: not needed).
+        """
         overdue_ns = now_ns - self._rtt.loss_delay_ns
         lost: list[SessionPacket] = []
         look_again_ns = None
@@ -444,6 +448,10 @@ class SendWindow:
                 self.congestion.handle_lost(sent.size_bytes, sent.sending, now_ns)
         if lost:
             self._lost.extend(sorted(lost, key=_number_of))
+        if self.congestion is not None and self._trip_ns is not None:
+            # What an ack shows to be lost belongs to the same round as what it acknowledges (RFC 9002, A.7).
+            self.congestion.handle_ack(self.in_flight_bytes, self._trip_ns, now_ns)
+            self._trip_ns = None
         return lost, look_again_ns
 
 

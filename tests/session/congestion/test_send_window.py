@@ -1,5 +1,7 @@
 """The send window: how much may be unacknowledged, and what counts as lost."""
 
+from typing import ClassVar
+
 import pytest
 
 from proof.search import stillness
@@ -199,6 +201,26 @@ def test_an_echo_of_the_first_sending_proves_nothing_of_the_second() -> None:
     assert ack(window, 4, [], 2 * RTT_NS, echo=10) == [first]
     assert window._rtt.smoothed_ns == before_ns  # noqa: SLF001
     assert look(window, 9 * RTT_NS) == (0, None)
+
+
+def test_what_an_ack_shows_to_be_lost_is_of_the_round_that_it_ends() -> None:
+    """A controller that heard of it after the ack would count a round of acks, and then one of losses."""
+
+    class Heard(NewReno):
+        said: ClassVar[list[str]] = []
+
+        def handle_lost(self, *_args: object) -> None:
+            self.said.append("lost")
+
+        def handle_ack(self, *_args: object) -> None:
+            self.said.append("ack")
+
+    window = make(8, Heard(1_200))
+    send(window, 6)
+    ack(window, 0, [(3, 6)], RTT_NS)
+    assert losses(window, RTT_NS) == 2
+    assert losses(window, 9 * RTT_NS) == 0
+    assert Heard.said == ["lost", "lost", "ack"]
 
 
 def test_an_echo_counts_once() -> None:
