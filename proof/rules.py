@@ -228,7 +228,7 @@ RULES: Final[dict[str, dict[str, Watch]]] = {
     "queues/node_settings.py Limits": {
         **dict.fromkeys(("quota", "queue_quota"), _REFUSED),
         **dict.fromkeys(
-            ("journal", "queue_journal", "sent_journal"),
+            ("journal", "queue_journal"),
             ("journal_complete", "journal_twice"),
         ),
         **dict.fromkeys(

@@ -311,9 +311,8 @@ class Limits:
         quota: limits of each queue except the dead-letter queue.
         queue_quota: the same for some queues, by name.
         dead_letters: limits of the dead-letter queue, and what happens when it is full.
-        journal: limits of journals, where ``queue_journal`` says nothing else.
+        journal: limits of journals, where ``queue_journal`` says nothing else, and of the journal of what was sent.
         queue_journal: the queues that have a journal, by name, with its limits.
-        sent_journal: limits of the journal of messages that are sent with ``journal=True``.
         node_quota_bytes: limit of all other queues together, and once more of all journals together. Too small: all
             senders wait although the disk has room; too large: the disk is full, and all stops at
             ``disk_reserve_bytes``.
@@ -343,7 +342,6 @@ class Limits:
     dead_letters: DeadLetters = field(default_factory=DeadLetters)
     journal: Journal = field(default_factory=Journal)
     queue_journal: Mapping[str, Journal] = field(default_factory=dict)
-    sent_journal: Journal = field(default_factory=Journal)
     node_quota_bytes: int = 8 * 1024**3
     peer_quota_bytes: int = 2 * 1024**3
     peer_memory_bytes: int = 16 * 1024 * 1024
@@ -367,7 +365,6 @@ class Limits:
         for queue, quota in self.queue_quota.items():
             check_kind(f"Limits: queue_quota of {queue}", quota, Quota)
         check_kind("Limits: journal", self.journal, Journal)
-        check_kind("Limits: sent_journal", self.sent_journal, Journal)
         object.__setattr__(self, "queue_journal", {composed(queue): it for queue, it in self.queue_journal.items()})
         for queue, journal in self.queue_journal.items():
             check_kind(f"Limits: queue_journal of {check_name(f'$journal.{queue}')}", journal, Journal)

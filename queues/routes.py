@@ -47,11 +47,10 @@ class Route:
         link: ``async``: this node lets go of a recoverable message when the neighbour has stored it, as MSMQ does.
             ``sync``: when the neighbour has passed it on, and the node behind it has stored it, or the one behind that
             if that link is synchronous, too. All routes by one neighbour say the same.
-        downgrade_after_s: a synchronous link is asynchronous while its oldest message has waited for longer. It has no
-            default, as only its owner knows how long senders may wait. Too small: a short pause makes the link
-            asynchronous; too large: senders wait that long for a node that is gone.
-        upgrade_below_s: it is synchronous again when the oldest has waited for less; None: half of that. Too small: the
-            link stays asynchronous; too large: it changes to and fro.
+        downgrade_after_s: a synchronous link is asynchronous when its oldest message has waited for longer, until the
+            oldest has waited for half of that. It has no default, as only its owner knows how long senders may wait.
+            Too small: a short pause makes the link asynchronous; too large: senders wait that long for a node that is
+            gone.
         grace_s: for that long after its start the node does not downgrade the link. Too small: each start of a relay
             makes the link asynchronous; too large: senders wait after a start for a node that is gone.
         onward_interval_s: how long this node gathers what it has passed on by this link before it tells those that wait
@@ -70,7 +69,6 @@ class Route:
     rename: str = ""
     link: LinkName = "async"
     downgrade_after_s: float | None = None
-    upgrade_below_s: float | None = None
     grace_s: float = 0.0
     onward_interval_s: float = ONWARD_INTERVAL_S
     seal: bool = False
@@ -102,18 +100,15 @@ class Route:
         check_settings(self, may_be_zero=("grace_s",))
         for name in ("grace_s", "onward_interval_s", "switch_after_s"):
             check_kind(f"Route: {name}", getattr(self, name), int | float)
-        after_s, below_s = self.downgrade_after_s, self.upgrade_below_s
         if self.link == "async":
-            for name in ("downgrade_after_s", "upgrade_below_s", "grace_s"):
+            for name in ("downgrade_after_s", "grace_s"):
                 if getattr(self, name):
                     raise UsageError(f"Route: {name} is for a link that is sync, and this one is async")
-        elif after_s is None:
+        elif self.downgrade_after_s is None:
             raise UsageError(
                 "Route: link is sync, and downgrade_after_s, which has no default, does not say how long its oldest "
                 "message may wait"
             )
-        elif below_s is not None and below_s > after_s:
-            raise UsageError(f"Route: upgrade_below_s is {below_s}, more than downgrade_after_s, {after_s}")
 
     @property
     def ways(self) -> tuple[str, ...]:
@@ -123,7 +118,7 @@ class Route:
     @property
     def about_link(self) -> tuple[object, ...]:
         """What it says of the link: the same in all routes by one neighbour."""
-        return self.link, self.downgrade_after_s, self.upgrade_below_s, self.grace_s, self.onward_interval_s
+        return self.link, self.downgrade_after_s, self.grace_s, self.onward_interval_s
 
     @property
     def sync(self) -> OnwardSettings | None:
@@ -131,7 +126,7 @@ class Route:
         after_s = self.downgrade_after_s
         if self.link == "async" or after_s is None:
             return None
-        below_s = after_s / 2 if self.upgrade_below_s is None else self.upgrade_below_s
+        below_s = after_s / 2  # far enough below it that the link does not change to and fro
         return OnwardSettings(*(round(seconds * SECOND) for seconds in (after_s, below_s, self.grace_s)))
 
     @property

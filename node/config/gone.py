@@ -59,6 +59,12 @@ GONE: Mapping[tuple[str, ...], str] = {
     ("limits", "max_peer_queues"): "write node.max_queues in its place, of all peers together",
     ("limits", "transit_quota", "messages"): "write limits.transit_quota.size_bytes in its place",
     ("limits", "transit_quota", "when_full"): "remove the line, as a relay rejects nothing for want of room",
+    ("limits", "sent_journal"): "write limits.journal in its place, for this journal too",
+    ("node", "udp"): _REMOVE,
+    ("keys", "most"): "remove the line, or write keys.lifetime_s in its place",
+    ("reconnect", "eager_s"): "write reconnect.away_most_s in its place",
+    ("routes", "*", "upgrade_below_s"): "remove the line, as it is half of downgrade_after_s",
+    ("large", "most_bytes"): "remove the line, as the quota of its queue bounds a body",
     ("large", "part_bytes"): _REMOVE,
     ("large", "ahead_bytes"): _REMOVE,
 }

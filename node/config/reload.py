@@ -27,7 +27,6 @@ _TABLES = (
     ("limits", "quota"),
     ("limits", "dead_letters"),
     ("limits", "journal"),
-    ("limits", "sent_journal"),
 )
 _KEYS = (
     ("limits", "node_quota_bytes"),
@@ -126,7 +125,6 @@ def _mixed(running: Config, fresh: Config) -> Config:
         quota=new.limits.quota,
         queue_quota=new.limits.queue_quota,
         journal=new.limits.journal,
-        sent_journal=new.limits.sent_journal,
         queue_journal=new.limits.queue_journal,
         dead_letters=new.limits.dead_letters,
         node_quota_bytes=new.limits.node_quota_bytes,

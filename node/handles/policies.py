@@ -102,7 +102,7 @@ def msmq(
         reconnect=Reconnect(first_s=wait_s, most_s=wait_s, unanswered_most_s=wait_s, jitter=0),
         messages_per_packet=1,
         time_to_reach_queue_s=_LONG_LIVE_S,
-        limits=Limits(journal=Journal(when_full="stop"), sent_journal=Journal(when_full="stop")),
+        limits=Limits(journal=Journal(when_full="stop")),
     )
 
 
@@ -340,7 +340,6 @@ SOURCES: dict[str, dict[str, str]] = {
         "time_to_reach_queue_s": "registry, MachineCache\\LongLiveTime",
         "survives": "[MS-MQMQ] 2.2.20.4, recoverable messages are persisted before they are acknowledged",
         "limits.journal.when_full": "MSMQ, JournalQuota: once it is exceeded, no more copies are made",
-        "limits.sent_journal.when_full": "MSMQ, the journal quota of the computer: no more copies are made beyond it",
     },
     "SOLACE": {
         "session.max_unacked_packet": "Solace API, ADPublishWindowSize",

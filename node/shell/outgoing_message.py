@@ -49,7 +49,7 @@ class MessageProperties(TypedDict, total=False):
         acks: which of them, such as ``triack.Acks.FULL_RECEIVE``; never without ``admin_queue``.
         journal: whether the journal of this node, ``$journal``, keeps a copy as soon as the message has arrived (MSMQ's
             ``UseJournalQueue`` of a message): when its acknowledgement frees it, in the commit that deletes it here.
-            What becomes a dead letter is not copied. ``Limits.sent_journal`` says how much is kept.
+            What becomes a dead letter is not copied. ``Limits.journal`` says how much is kept.
         seal: seal it for its destination, so that no node on the way can read it (docs/sealed.md). Its outgoing queue
             is another one than that of messages that are not sealed: there is no order between the two. None: as
             is said of its peer and its route. A message for a queue of this node is not sealed.

@@ -344,7 +344,7 @@ class LocalQueues:
     def holds_copies(self) -> bool:
         """Whether messages of which the journal is to have a copy wait, as it has no room and is set to hold them."""
         journal = self.mailboxes.get(SENT_JOURNAL)
-        return journal is not None and journal.fill.is_full and self.limits.sent_journal.when_full == "hold"
+        return journal is not None and journal.fill.is_full and self.limits.journal.when_full == "hold"
 
     @property
     def limits(self) -> Limits:

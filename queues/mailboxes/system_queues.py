@@ -218,8 +218,6 @@ def owner_of(journal: str) -> str:
 
 def journal_limits(journal: str, limits: Limits) -> Journal:
     """The limits of a journal."""
-    if journal == SENT_JOURNAL:
-        return limits.sent_journal
     return limits.queue_journal.get(owner_of(journal), limits.journal)
 
 
@@ -250,9 +248,7 @@ def _journal(name: str) -> SystemQueue:
         gives_up=False,
         quota=quota,
         overflow=lambda _: "",
-        why_no_quota="its limits are those of limits.journal and of limits.queue_journal"
-        if queue
-        else "its limits are those of limits.sent_journal",
+        why_no_quota="its limits are those of limits.journal and of limits.queue_journal",
         in_arrival_order=True,
     )
 

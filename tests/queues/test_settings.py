@@ -150,7 +150,6 @@ def test_a_synchronous_link_needs_an_age() -> None:
         {"link": "both"},
         {"downgrade_after_s": 1},
         {"grace_s": 1},
-        {"link": "sync", "downgrade_after_s": 1, "upgrade_below_s": 2},
         {"link": "sync", "downgrade_after_s": -1},
         {"onward_interval_s": 0},
         {"onward_interval_s": None},

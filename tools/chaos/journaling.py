@@ -61,7 +61,7 @@ def _with(host: HostPlan, queue: str, sizes: Sequence[int], random: Random) -> H
     if queue:
         limits = replace(limits, queue_journal={**limits.queue_journal, queue: journal})
     else:
-        limits = replace(limits, sent_journal=journal)
+        limits = replace(limits, journal=journal)
     return replace(host, settings=replace(host.settings, limits=limits))
 
 
@@ -82,7 +82,7 @@ def what_is_kept(plan: StreamPlan, host: Host, to: Host, low: frozenset[int]) ->
     """
     kept = to.settings.limits.queue_journal.get(plan.queue)
     kinds = {READ} if kept is not None and kept.messages == NO_LIMIT and plan.receiver not in low else set()
-    if plan.journal and host.settings.limits.sent_journal.messages == NO_LIMIT and plan.sender not in low:
+    if plan.journal and host.settings.limits.journal.messages == NO_LIMIT and plan.sender not in low:
         kinds.add(SENT)
     return frozenset(kinds)
 

@@ -44,7 +44,7 @@ LASTING_MS = 3_600_000
 
 def is_limited(limits: Limits) -> bool:
     """Whether a host has limits of its own, journals apart: those refuse nobody."""
-    return replace(limits, queue_journal={}, sent_journal=Journal()) != Limits()
+    return replace(limits, queue_journal={}, journal=Journal()) != Limits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,5 +334,5 @@ class Plan:
 def _journals_of(host: HostPlan) -> str:
     """The journals of a host, and what each does when it is full."""
     limits = host.settings.limits
-    kept = {**limits.queue_journal, **({"$": limits.sent_journal} if limits.sent_journal != Journal() else {})}
+    kept = {**limits.queue_journal, **({"$": limits.journal} if limits.journal != Journal() else {})}
     return " ".join([host.name, *(f"{queue} {journal.when_full}" for queue, journal in kept.items())]) if kept else ""

@@ -316,7 +316,7 @@ async def test_a_copy_goes_out_again_by_requeue_and_asks_for_none() -> None:
 
 async def test_senders_wait_while_the_journal_is_full_and_set_to_hold() -> None:
     """Only those that ask for copies."""
-    limits = Limits(sent_journal=Journal(messages=2, when_full="hold"))
+    limits = Limits(journal=Journal(messages=2, when_full="hold"))
     async with make("a", settings=quick(limits=limits)) as a:
         for body in (b"1", b"2"):
             await (await a.send("q", body, journal=True)).ordered(WAIT)

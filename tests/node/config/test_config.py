@@ -417,7 +417,7 @@ blocking.survives = 5
 [peers.hub]
 keys = ["triack-public-x"]
 [keys]
-most = 1
+# seconds
 lifetime_s = "1 day"
 [reconnect]
 gap = { x = 1 }

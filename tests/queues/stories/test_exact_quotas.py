@@ -90,7 +90,7 @@ def in_a_journal_by_size(when_full: WhenJournalFull, most: int) -> int:
 
 def in_the_journal_of_what_was_sent(when_full: WhenJournalFull, most: int) -> int:
     world = World(1)
-    a, b = world.node("a", settings(sent_journal=Journal(most, when_full=when_full))), world.node("b")
+    a, b = world.node("a", settings(journal=Journal(most, when_full=when_full))), world.node("b")
     outgoing = a.live.outgoing_stream(b.address, "q", Delivery.TRANSACTIONAL)
     a.outbox.copies.asking[outgoing] = None
     for number in range(SENT):

@@ -24,7 +24,7 @@ SENT = "$journal"
 
 
 def settings(journal: Journal | None = None, **more: object) -> NodeSettings:
-    limits = Limits(sent_journal=journal or Journal())
+    limits = Limits(journal=journal or Journal())
     return replace(NodeSettings(limits=limits), **more)  # type: ignore[arg-type]
 
 

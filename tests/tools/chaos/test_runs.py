@@ -480,7 +480,7 @@ def test_both_kinds_are_drawn_with_all_that_may_happen_when_they_are_full() -> N
     for plan in map(draw, range(120)):
         limits = [host.settings.limits for host in plan.hosts]
         journals = [(READ, it) for one in limits for it in one.queue_journal.values()]
-        journals += [(SENT, one.sent_journal) for one in limits if one.sent_journal != Journal()]
+        journals += [(SENT, one.journal) for one in limits if one.journal != Journal()]
         if any(fault.kind in DISHONEST for fault in plan.faults):
             assert not journals
         kinds |= {(kind, journal.when_full, journal.messages == NO_LIMIT) for kind, journal in journals}
