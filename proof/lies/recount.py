@@ -14,7 +14,7 @@ Record = dict[str, Any]
 
 
 class Counted(NamedTuple):
-    """Messages of all classes and queues, as docs/replay.md defines these numbers; ``dead``: the purged ones, too.
+    """Messages of all classes and queues, as docs/verdict.md defines these numbers; ``dead``: the purged ones, too.
 
     ``waiting``: those that are pending, lost, or express and not kept.
     """

@@ -186,3 +186,39 @@ def test_a_page_has_ordinary_words(page: Path) -> None:
     """An ordinary word, with who does it, is clear to readers whose first language is another."""
     found = UNPLAIN.findall(prose(page.read_text(encoding="utf-8")))
     assert not found, f"{page.name}: say {found} in ordinary words"
+
+
+# Pages stay short: what is said stands on one page, and others link to it.
+
+PAGE_WORDS = 1_500
+"""Some seven minutes: a person reads no more of one page to its end."""
+LOOKED_UP = {"CONTRIBUTING", "performance", "peer-cost", "verdict"}
+"""Pages of tables, in which a reader looks for one line."""
+COMPARED = {path.stem for path in PAGES} | {"log-lines", "metrics"}
+"""What `make docs` writes, or a test compares with the code row by row: nothing is said twice there."""
+MAKERS = {"CONTRIBUTING", "proof", "simulated-world", "proof-figures", "performance", "fuzzing"}
+USERS_WORDS, MAKERS_WORDS = 34_960, 15_000
+"""What all pages of each kind have today."""
+ROOM = 1.02
+"""A page for something new may make them a little more; then something else has to go."""
+
+
+def words(page: Path) -> int:
+    """Without code."""
+    return len(prose(page.read_text(encoding="utf-8")).split())
+
+
+def test_a_page_can_be_read_to_its_end() -> None:
+    counts = {page.stem: words(page) for page in PLAIN if page.stem not in COMPARED | LOOKED_UP}
+    assert {page: count for page, count in counts.items() if count > PAGE_WORDS} == {}
+
+
+@pytest.mark.parametrize(("makers", "most"), [(False, USERS_WORDS), (True, MAKERS_WORDS)], ids=["users", "makers"])
+def test_all_pages_together_stay_short(makers: bool, most: int) -> None:
+    """Those for users, and those for makers."""
+    counts = {
+        page: words(page)
+        for page in PLAIN
+        if page.stem not in COMPARED and makers == (page.stem in MAKERS or page.parent.name == "decisions")
+    }
+    assert sum(counts.values()) <= most * ROOM, "say it once, and link to it"

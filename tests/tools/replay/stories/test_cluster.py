@@ -1,4 +1,4 @@
-"""Spark elsewhere: a standalone cluster with a master and two workers, as docs/replay.md shows it.
+"""Spark elsewhere: a standalone cluster with a master and two workers, as docs/replay-on-spark.md shows it.
 
 Spark takes its options from ``PYSPARK_SUBMIT_ARGS``: with a ``SPARK_CONF_DIR`` on its path Java would not take the
 archive of its classes (``tests/java.py``).
