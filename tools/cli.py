@@ -16,6 +16,7 @@ from triack.base.names import nearest
 from triack.base.printable import printable
 from triack.node.files import operator_log
 from triack.tools.compiled import is_compiled
+from triack.tools.examples import with_examples
 
 __all__ = ["DESTROYING", "main"]
 
@@ -69,7 +70,6 @@ COMMANDS = {
     "completion": ("triack.tools.commands.completion:completion", "Let the shell complete commands and options."),
 }
 
-
 DESTROYING = frozenset({"prune", "purge", "remove"})
 """Commands that are never suggested for a mistyped one: a person who accepts a suggestion must not lose anything."""
 
@@ -85,6 +85,7 @@ class _Commands(click.Group):
             return None
         module, _, name = COMMANDS[cmd_name][0].partition(":")
         command: click.Command = getattr(importlib.import_module(module), name)
+        with_examples(command, cmd_name)
         return command
 
     def resolve_command(
