@@ -74,6 +74,7 @@ EXIT_SIGNAL = 128
 PIPED_COLUMNS = 100_000
 """Wider than any table: a program that reads a pipe line by line needs unbroken lines."""
 _DATA_VARIABLE = variable_of(("node", "data"))
+_WHICH_NODE = "Give the directory of the node, or choose a node for all commands with `triack context`"
 _LEVELS = (logging.WARNING, logging.INFO, logging.DEBUG)
 
 
@@ -232,7 +233,7 @@ def data_option_of(kind: click.Path, help_text: str, *, required: bool = True) -
         if said is not None:
             return Path(str(kind.convert(said, option, context)))
         if required:
-            raise click.MissingParameter(ctx=context, param=option)
+            raise click.MissingParameter(_WHICH_NODE, ctx=context, param=option)
         return None
 
     return click.option(

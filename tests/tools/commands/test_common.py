@@ -181,6 +181,11 @@ def test_each_command_looks_at_the_environment(tmp_path: Path, monkeypatch: pyte
     assert str(tmp_path / "file").encode() in done.stderr + done.stdout or name == "support"
 
 
+def test_a_command_without_a_node_says_how_to_name_one() -> None:
+    done = processes.triack("status")
+    assert b"Missing option '--data'. Give the directory of the node, or choose" in done.stderr
+
+
 # ``triack log``.
 
 pytest.importorskip("pyarrow")
