@@ -60,12 +60,7 @@ TRANSITIONS: dict[AckState, dict[Cause, AckState]] = {
 class AckDebt:
     """Counts what one acknowledgement has to cover.
 
-    Args:
-        terms: when it is due.
-
     Attributes:
-        terms: the same; replaced when other terms are agreed with the peer.
-        state: see ``TRANSITIONS``.
         cause: why it is due; if it is not, the last event.
         pending: packets that no acknowledgement has covered yet.
     """

@@ -105,10 +105,6 @@ class AckTerms:
     """The terms in force for one acknowledgement; see ``AckTrigger``.
 
     Attributes:
-        count: packets that make it due.
-        bytes_: bytes that do.
-        delay_ns: since the first packet.
-        idle_ns: since the last one.
         piggyback_ns: how long the first packet has waited before the acknowledgement rides on others; None: never.
     """
 

@@ -43,11 +43,7 @@ _STRUCT = Struct(f"<{BOOT_BYTES}sqqq")
 
 
 class WallClock(NamedTuple):
-    """The time of day, as a node knows it: read once, at its start, so that a clock that is set ends no message's life.
-
-    Attributes:
-        offset_ns: wall clock minus monotonic clock.
-    """
+    """The time of day, read once at a node's start, so that a clock that is set ends no message's life."""
 
     offset_ns: int
 
@@ -65,8 +61,6 @@ class ClockReading(NamedTuple):
 
     Attributes:
         boot: which start of the machine it was, ``BOOT_BYTES`` bytes; zeros when the system does not tell.
-        uptime_ns: since that start.
-        system_ns: the system's time of day.
         node_ns: the node's time of day, from which the system's may differ since the node's start.
     """
 
@@ -119,12 +113,7 @@ def in_words(length_ms: int) -> str:
 
 
 def find_jump(last: ClockReading | None, now: ClockReading) -> ClockJump | None:
-    """How the time of day was set between a commit of an earlier start and this start, or None.
-
-    Args:
-        last: the clocks then; None when no commit recorded them.
-        now: the clocks now.
-    """
+    """How the time of day was set between a commit of an earlier start and this start, or None."""
     if last is None:
         return None
     by_ns = now.node_ns - last.node_ns - _passed_ns(last, now)

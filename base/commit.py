@@ -314,9 +314,6 @@ class StoreContent:
     """The content of the store when a node starts.
 
     Attributes:
-        incarnation: how many starts there were, this one included.
-        start: the id of this start.
-        serial: the last commit of the starts before.
         clock: the clocks at the last commit that recorded them; empty when none did.
         jump: how the time of day was set since then, if it was.
         records: how many records the session log of the start before had when its last commit was begun.

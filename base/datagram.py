@@ -91,7 +91,6 @@ class Header:
     """The part of a datagram that everyone can read; not frozen because one is made for every datagram received.
 
     Attributes:
-        kind: the purpose of the datagram.
         connection_id: the receiver's, 64 bits; in a connect the sender's.
         counter: 64 bits; never used twice in a direction of a connection.
         epoch: 16 bits: which key of its direction; 0 in any other kind than data.
@@ -151,13 +150,7 @@ def counters_of(burst: Sequence[bytes]) -> list[int]:
 
 
 class Opened(NamedTuple):
-    """The result of data that was opened together.
-
-    Attributes:
-        counters: of those that opened.
-        payloads: of the same.
-        errors: why others did not open.
-    """
+    """The result of data that was opened together."""
 
     counters: list[int]
     payloads: list[bytes]
@@ -223,14 +216,7 @@ class Channel(Protocol):
         """
 
     def open_run(self, datagrams: list[bytes], counters: list[int], header: Header, now_ns: int) -> Opened:
-        """Open data that came together.
-
-        Args:
-            datagrams: all of them.
-            counters: of each.
-            header: that of the first; the others have the same but for the counter.
-            now_ns: the monotonic clock.
-        """
+        """Open data that came together."""
 
 
 class Answer(NamedTuple):
@@ -280,10 +266,6 @@ class Channels(Protocol):
 
     def dial(self, peer: str, scheme: str) -> Channel:
         """The channel of a conversation that begins here: it seals the connect, and opens the accept.
-
-        Args:
-            peer: the peer to call, by its name in the directory.
-            scheme: of the address that is dialled: ``udp``, ``tcp`` or ``memory``.
 
         Raises:
             ProtocolError: ``no-key``: the directory has no usable key of that peer, or no longer has the peer.

@@ -126,11 +126,6 @@ def check_priority(destination: str, delivery: Delivery, priority: object) -> in
 def check_sent(what: str, destination: object, delivery: object) -> None:
     """Check the types of a destination and of a class.
 
-    Args:
-        what: the operation, such as ``send to``.
-        destination: the text of a destination.
-        delivery: a class.
-
     Raises:
         UsageError: one of the two is of a wrong type.
     """

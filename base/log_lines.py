@@ -63,17 +63,7 @@ def _nothing_of(_fields: Record) -> object:
 
 
 class LineWriter:
-    """Makes lines of records.
-
-    Args:
-        node: id of the recording node.
-        incarnation: which start of it.
-        wall_offset_ns: wall clock minus monotonic clock.
-
-    Attributes:
-        at_ns: the time of the last record.
-        written: the serial of the last record.
-    """
+    """Makes lines of records."""
 
     __slots__ = (
         "_begun_ns",
@@ -107,13 +97,7 @@ class LineWriter:
         self._lines: list[str] = []
 
     def add(self, event: str, at_ns: int, fields: Record) -> None:
-        """Add a record.
-
-        Args:
-            event: the name of its event.
-            at_ns: the monotonic clock.
-            fields: all its other fields; the writer's from now on.
-        """
+        """Add a record."""
         if event == "node_started":
             self._settings = {name: value for name, value in fields.items() if name in _REPEATED}
         elif self._begun_ns is None and self._settings:
@@ -202,13 +186,7 @@ def segments_in(log: bytes) -> list[bytes]:
 
 
 def following(last: Record, rules: Rules, pending: int) -> Record:
-    """Return what a record is expected to have that follows another one of its kind.
-
-    Args:
-        last: the fields of the other one, or of more than these.
-        rules: ``rules_of`` these.
-        pending: that of the record itself, if it has any.
-    """
+    """Return what a record is expected to have that follows another one of its kind."""
     expected = dict(last)
     for rule in rules:
         rule(last, expected, pending)

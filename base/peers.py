@@ -75,11 +75,7 @@ def _matches(name: str, patterns: tuple[str, ...]) -> bool:
 
 
 class Directory:
-    """The peers of a node; one object for all readers, changed in place.
-
-    Args:
-        peers: all of them.
-    """
+    """The peers of a node; one object for all readers, changed in place."""
 
     __slots__ = ("_by_address", "_by_key", "_by_name")
 

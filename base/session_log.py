@@ -38,13 +38,7 @@ class Field(NamedTuple):
 
 
 class Event(NamedTuple):
-    """The fields of an event's records, beside those of every record.
-
-    Attributes:
-        sentence: when one is written.
-        fields: those that are always there.
-        variants: and exactly one of these groups.
-    """
+    """The fields of an event's records, beside those of every record."""
 
     sentence: str
     fields: tuple[str, ...] = ()

@@ -23,11 +23,6 @@ class IllegalTransition(TriackError):
 def next_state(table: Mapping[S, Mapping[E, S]], state: S, event: E) -> S:
     """Return the state that follows an event.
 
-    Args:
-        table: by state and event, the next state.
-        state: in which the machine is.
-        event: the event.
-
     Raises:
         IllegalTransition: the table has no such pair.
     """

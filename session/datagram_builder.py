@@ -24,13 +24,7 @@ __all__ = ["DatagramBuilder"]
 
 
 class _Draft:
-    """A datagram that is being made.
-
-    Args:
-        transmit: the datagram, without its payload.
-        head: the frame that it begins with; empty for none.
-        room_bytes: for more frames beside that one and the packet.
-    """
+    """A datagram that is being made."""
 
     __slots__ = ("parts", "room_bytes", "transmit")
 
@@ -55,17 +49,7 @@ class _Draft:
 
 
 class DatagramBuilder:
-    """Makes datagrams of the frames that the machines of a session want to send.
-
-    Args:
-        codec: encodes frames.
-        departing: says which packet leaves.
-        ack_sender: has the acks.
-        probing: has pings.
-        path_size: has probes of the path, and says how long a datagram may be.
-        opening: has the frame that begins each datagram until the peer is known to be open.
-        take_counter: reserves counters; gives the connection id and the first of them.
-    """
+    """Makes datagrams of the frames that the machines of a session want to send."""
 
     __slots__ = ("_ack_sender", "_codec", "_departing", "_opening", "_path_size", "_probing", "_take_counter")
 

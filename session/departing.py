@@ -29,17 +29,7 @@ soon."""
 
 
 class Departing:
-    """Chooses the packets that leave a session.
-
-    Args:
-        window: has the packets.
-        share: what the network allows; None where no network is shared.
-        probing: may resend packets.
-        ack_sender: has the acks that leave with packets, and knows when the peer acknowledges.
-        rtt: of the session.
-        timers: of the session.
-        path_size: says what fits a datagram.
-    """
+    """Chooses the packets that leave a session."""
 
     __slots__ = (
         "_ack_sender",

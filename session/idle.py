@@ -8,15 +8,7 @@ __all__ = ["Idle"]
 
 
 class Idle:
-    """How long a session has been idle.
-
-    Args:
-        interval_ns: how long it may be.
-        now_ns: the clock.
-
-    Attributes:
-        interval_ns: the same.
-    """
+    """How long a session has been idle."""
 
     __slots__ = ("_since_ns", "interval_ns")
 

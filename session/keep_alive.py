@@ -16,10 +16,6 @@ class KeepAlive:
 
     Args:
         interval_ns: how long it may send nothing; 0: no limit.
-
-    Attributes:
-        interval_ns: the same; the session sets another one.
-        sent_at_ns: when the end sent something last; the session sets it.
     """
 
     __slots__ = ("interval_ns", "sent_at_ns")

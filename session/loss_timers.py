@@ -25,16 +25,6 @@ __all__ = ["LossTimers"]
 class LossTimers:
     """The waits of one end of a session, except those of its opening.
 
-    Args:
-        policy: has the timeouts.
-        window: has the packets that wait for session acks.
-        departing: knows what the peer acknowledges without being asked.
-        probing: asks.
-        ack_sender: knows how long the peer may hold acks back.
-        rtt: of the session.
-        timers: of the session.
-        idle: knows how long the session lasts with nothing to do.
-
     Attributes:
         policy: the policy in force. The session replaces it when both ends agree on another.
         store_ack_waiter: the packets that are not yet on the peer's disk.

@@ -331,11 +331,7 @@ class Session:
         self._events.append(SessionClosed(reason, self.window.unacked))
 
     def take_counter(self, count: int = 1) -> tuple[int, int]:
-        """Reserve ``count`` counters; the owner may take some, too.
-
-        Returns:
-            The connection id that datagrams carry, and the first counter.
-        """
+        """Reserve ``count`` counters; the owner may take some, too."""
         first = self._counter + 1
         self._counter += count
         # Only a connect carries our own id: it tells the peer where to send the answer.

@@ -17,19 +17,12 @@ class SessionSnapshot:
 
     Attributes:
         is_answered: whether the peer's hello has come.
-        policy: the policy in force.
-        ack_terms: when a session ack is due.
-        store_ack_terms: when a store ack is due.
         cleanup_interval_ns: how long the session may have nothing to do.
-        window: how many packets may be unacknowledged.
-        unacked: how many are unacknowledged.
         acked: a number that grows with every packet that is acknowledged.
-        resends: how many packets were resent.
         round_trip_ns: the smoothed round trip; None before the first sample.
         probe_ns: how long to wait for an ack before asking for it (RFC 9002 section 6.2); None before the first sample.
         congestion: the congestion controller, ``none`` where no network is shared.
         congestion_window_bytes: how much may be in flight by it; None where there is none.
-        datagram_bytes: the largest datagram in force.
     """
 
     is_answered: bool

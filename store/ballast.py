@@ -36,10 +36,6 @@ def disk_bytes(folder: Path) -> int:
 class Ballast:
     """The ballast of one data directory.
 
-    Args:
-        folder: where it lies; None for a store that is on no disk of this system, and has none.
-        size_bytes: how large it is.
-
     Attributes:
         size_bytes: the same; a store that exists knows it only when it is open.
     """

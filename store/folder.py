@@ -112,9 +112,6 @@ def open_private(path: Path, flags: int) -> int:
 
     A file that is made here has mode 0600, and SQLite makes those beside it in its likeness.
 
-    Returns:
-        The descriptor.
-
     Raises:
         StoreError: with the path and the cause.
     """

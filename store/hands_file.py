@@ -29,10 +29,6 @@ class Hands(Protocol):
     def begin(self, before: int, start: int) -> tuple[Marks, memoryview | None]:
         """Begin the notes of a start.
 
-        Args:
-            before: the start before it, from the store, which does not know this one yet.
-            start: the id of this one.
-
         Returns:
             The notes that it has left, and where this one writes; None for nowhere.
         """
@@ -42,11 +38,7 @@ class Hands(Protocol):
 
 
 class HandsFile:
-    """The file of one data directory.
-
-    Args:
-        folder: the directory; None for a store that is in memory, or on a disk of no system.
-    """
+    """The file of one data directory."""
 
     __slots__ = ("_path", "_start", "_words")
 

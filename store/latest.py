@@ -29,10 +29,6 @@ _Key = tuple[str, tuple[Any, ...]]
 class LatestRows:
     """The rows that are newer than their tables.
 
-    Args:
-        limit_bytes: how much of them may stay; 0 for none.
-        packed: the result of ``pack``.
-
     Attributes:
         changed: whether there are others than at the last ``pack``.
 

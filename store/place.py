@@ -17,9 +17,6 @@ BLOCK_BYTES = 512
 class Place:
     """The files of a store, by name and by the inodes that the names led to when they were opened.
 
-    Args:
-        paths: open files.
-
     Raises:
         OSError: one of them is gone already.
     """

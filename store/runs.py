@@ -159,12 +159,7 @@ def _enough(places: range) -> list[range]:
 
 
 class Reading:
-    """How far a start has read its store, for those who wait for it in another thread.
-
-    Attributes:
-        rows: read so far, each once more when its packets are unfolded.
-        is_given_up: whether it ends with its next row.
-    """
+    """How far a start has read its store, for those who wait for it in another thread."""
 
     __slots__ = ("is_given_up", "rows")
 
@@ -184,13 +179,7 @@ class Reading:
 
 
 class Unfolded(Generic[Index]):
-    """The packets of rows, made when they are asked for: a million of them take no more memory than their rows.
-
-    Args:
-        rows: the arguments of ``unfold``.
-        unfold: gives the packets of a row.
-        reading: gets a step for each row.
-    """
+    """The packets of rows, made when they are asked for: a million of them take no more memory than their rows."""
 
     __slots__ = ("_reading", "_rows", "_unfold")
 

@@ -109,9 +109,6 @@ class _Meta(NamedTuple):
     """The row that every commit writes.
 
     Attributes:
-        node_id: the node's, which never changes; empty before its first start.
-        incarnation: how many starts there were.
-        start: the id of the last one.
         serial: the number of the last commit that had one.
         log_bytes: the least size of the log; below 0, when there need not be one, its size when there is one again.
         clock: the node's clocks at the last commit that recorded them.

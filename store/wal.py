@@ -70,13 +70,7 @@ class _Frame(NamedTuple):
 
 
 class WriteAheadLog:
-    """The open log file of a store that this process has locked.
-
-    Args:
-        vfs: the file system, empty for the system's own.
-        path: the file.
-        page_bytes: the size of the database's pages.
-    """
+    """The open log file of a store that this process has locked."""
 
     def __init__(self, vfs: str, path: str, page_bytes: int) -> None:
         self.path = path

@@ -77,12 +77,7 @@ def offers_batches(sock: socket.socket) -> bool:
 
 
 def runs_of(datagrams: list[bytes], longest_bytes: int) -> Iterator[list[bytes]]:
-    """Cut a burst into runs that may leave together: equal sizes, of which the last may be less; the order stays.
-
-    Args:
-        datagrams: all that leave.
-        longest_bytes: the longest datagram that may share a run.
-    """
+    """Cut a burst into runs that may leave together: equal sizes, of which the last may be less; the order stays."""
     if len(datagrams) == 1:
         yield datagrams
         return
@@ -101,14 +96,7 @@ def runs_of(datagrams: list[bytes], longest_bytes: int) -> Iterator[list[bytes]]
 
 
 class BatchedSocket:
-    """A socket for which ``offers_batches`` or ``offers_called`` is true.
-
-    Args:
-        sock: bound, and not blocking; closed with this.
-        drops: counts ``closed``, ``too-large``, ``send-overflow``, ``send-error`` and ``receive-error``.
-        on_arrived: called with datagrams that came from one address.
-        batches: whether several may leave together.
-    """
+    """A socket for which ``offers_batches`` or ``offers_called`` is true."""
 
     def __init__(
         self, sock: socket.socket, drops: Counter[DropReason], on_arrived: Arrived, *, batches: bool = True

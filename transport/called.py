@@ -79,13 +79,7 @@ def called_by(ancillary: Iterable[Ancillary]) -> bytes:
 
 
 def answer_from(called: str, family: int, sockaddr: SocketAddress) -> list[Ancillary]:
-    """The control message that lets a datagram leave from an address of this machine.
-
-    Args:
-        called: the address, as text; empty for the one that the system chooses.
-        family: of the socket.
-        sockaddr: where the datagram goes.
-    """
+    """The control message that lets a datagram leave from an address of this machine."""
     if not called:
         return []
     ip = ipaddress.ip_address(called)
@@ -120,13 +114,7 @@ class Called:
         self._known: dict[tuple[SocketAddress, bytes], _Known] = {}
 
     def text_of(self, sockaddr: SocketAddress, called: bytes, now_seconds: float) -> str:
-        """The address of this machine that an answer has to name, empty for none.
-
-        Args:
-            sockaddr: where the datagram came from.
-            called: where it arrived, as ``called_by`` returns it.
-            now_seconds: the clock of the event loop.
-        """
+        """The address of this machine that an answer has to name, empty for none."""
         known = self._known.get((sockaddr, called))
         if known is None or now_seconds >= known.until_seconds:
             known = self._look(sockaddr, called, now_seconds)

@@ -23,12 +23,7 @@ KEEPALIVE_IDLE_SECONDS = 60
 
 
 class Waits(NamedTuple):
-    """How long the sessions of an endpoint wait, in seconds: no connection ends before its session would.
-
-    Attributes:
-        connect_s: for a session to be open.
-        silence_s: for a sign of life of a peer that is silent.
-    """
+    """How long the sessions of an endpoint wait, in seconds: no connection ends before its session would."""
 
     connect_s: float = 0.0
     silence_s: float = 0.0
@@ -40,17 +35,8 @@ NO_WAITS = Waits()
 class Connection:
     """One connection, from before it is open to its end. It writes; the endpoint reads.
 
-    Args:
-        address: of the peer.
-        framer: for its byte streams, both ways.
-        host: the key of the peer's host, if the connection was accepted.
-        waits: how long its session waits.
-
     Attributes:
         deadline: the timer that ends it unless a session vouches for it; None once one has.
-        framer: see above.
-        opened: done when it is open, or could not be opened.
-        task: opens and reads it.
         writer: its stream, as long as it is open.
     """
 

@@ -45,11 +45,7 @@ def mac_fits(key: bytes, data: bytes, shown: bytes) -> bool:
 
 
 class Cookies:
-    """Makes cookies, and recognises them for one to two lives of a secret.
-
-    Args:
-        entropy: gives the secrets.
-    """
+    """Makes cookies, and recognises them for one to two lives of a secret."""
 
     __slots__ = ("_entropy", "_previous", "_secret", "_since_ns")
 

@@ -55,13 +55,7 @@ _EPOCH_MASK = _EPOCHS - 1  # cuts a number to those bits
 
 
 class SealingKeys:
-    """The keys that this end seals with.
-
-    Args:
-        suite: cipher and hash.
-        key: that of epoch 0.
-        now_ns: the clock.
-    """
+    """The keys that this end seals with."""
 
     __slots__ = ("_aead", "_epoch", "_key", "_last", "_left", "_nonce", "_suite", "_until_ns")
 
@@ -114,13 +108,7 @@ class SealingKeys:
 
 
 class OpeningKeys:
-    """The keys that this end opens with.
-
-    Args:
-        suite: cipher and hash.
-        key: that of epoch 0.
-        now_ns: the clock.
-    """
+    """The keys that this end opens with."""
 
     __slots__ = (
         "_aead",

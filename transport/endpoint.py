@@ -21,8 +21,6 @@ class Endpoint(Protocol):
     """Sends and receives datagrams, best effort: any may be lost, come twice or late.
 
     Attributes:
-        address: where others reach it, with the real port.
-        drops: how many datagrams (and connections) were given up, by reason.
         on_trouble: called with an address and a sentence when the system says that nothing will reach it for now.
         inbox: the arrived datagrams; the receiver sets there whose a datagram is (``Inbox.source_of``), and charges its
             cost (``Inbox.charge``).
@@ -85,10 +83,6 @@ async def open_endpoint(
         tls: the TLS around ``tcp``.
         waits: how long its sessions wait.
         udp: the sockets of ``udp``; None for those of the system.
-
-    Raises:
-        AddressError: ``listen`` cannot be read, or is of another scheme.
-        TransportError: the address cannot be listened at; with the cause.
     """
     address = None if listen is None else Address.parse(listen, listening=True)
     if address is not None and address.scheme != scheme:

@@ -97,13 +97,7 @@ class _MacKeys(NamedTuple):
 
 
 class Enrolled(NamedTuple):
-    """The facts that one side has learned of the other.
-
-    Attributes:
-        name: the other's own name.
-        key: its public key.
-        addresses: where it says that it can be reached.
-    """
+    """The facts that one side has learned of the other."""
 
     name: str
     key: bytes
@@ -111,14 +105,7 @@ class Enrolled(NamedTuple):
 
 
 class Arrival(NamedTuple):
-    """A client that has proved to know the code of an invitation.
-
-    Attributes:
-        invitation: which one; it is used up.
-        enrolled: who it is.
-        sender: where it waits for its welcome.
-        connection_id: which of the clients there.
-    """
+    """A client that has proved to know the code of an invitation."""
 
     invitation: Invitation
     enrolled: Enrolled
@@ -150,13 +137,6 @@ class _Pending:
 
 class EnrolmentServer:
     """The side that has invited.
-
-    Args:
-        key: this node's private key, 32 bytes: the one that it calls others with.
-        name: this node's own name.
-        addresses: where it can be reached.
-        entropy: gives random bytes for ephemeral keys and cookies.
-        suite: cipher and hash; the client has to have the same.
 
     Raises:
         UsageError: the name or an address cannot be one, or they are too long.
@@ -235,11 +215,7 @@ class EnrolmentServer:
         return self._arrivals.popleft() if self._arrivals else None
 
     def confirm(self, arrival: Arrival) -> bytes:
-        """Return the welcome for its sender. Call it when the other is trusted, durably: the welcome says so.
-
-        Args:
-            arrival: as it was polled.
-        """
+        """Return the welcome for its sender. Call it when the other is trusted, durably: the welcome says so."""
         place = arrival.sender, arrival.connection_id
         pending = self._pending.get(place)
         if pending is None:  # 16 newer ones took its place, or its key is gone
@@ -367,11 +343,6 @@ class EnrolmentClient:
         entropy: gives random bytes for ephemeral keys and the connection id.
         now_ns: the monotonic clock.
         suite: cipher and hash; the server has to have the same.
-
-    Attributes:
-        state: how far it has come.
-        connection_id: in every datagram of this enrolment.
-        result: the facts about the server, when ``state`` is ENROLLED.
 
     Raises:
         UsageError: the name or an address cannot be one, or they are too long.

@@ -24,11 +24,7 @@ PMTUDISC_PROBE = 3
 
 
 class Fragmenting:
-    """A UDP socket's don't-fragment bit. Where the system is not Linux it stays as it is.
-
-    Args:
-        sock: whose.
-    """
+    """A UDP socket's don't-fragment bit. Where the system is not Linux it stays as it is."""
 
     __slots__ = ("_is_whole", "_options", "_sock")
 

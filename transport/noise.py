@@ -66,8 +66,6 @@ class Suite(NamedTuple):
     """A cipher and a hash; the curve is X25519 always. Both hashes have 32 bytes.
 
     Attributes:
-        name: as in a protocol's name.
-        aead: makes a cipher of a key.
         hash: its name in ``hashlib``.
         nonce: makes the cipher's nonce of a number (section 12: the two disagree about its byte order).
     """
@@ -342,13 +340,7 @@ class Handshake:
 
 
 class Seals:
-    """Seals messages end to end: each is a handshake of the pattern X by itself, so that no state is kept.
-
-    Args:
-        entropy: gives random bytes for ephemeral keys.
-        suite: cipher and hash; both ends have the same.
-        own: this node's keys, the one to use first; none before ``use_keys``.
-    """
+    """Seals messages end to end: each is a handshake of the pattern X by itself, so that no state is kept."""
 
     __slots__ = ("_entropy", "_mac_keys", "_own", "_suite")
 

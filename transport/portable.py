@@ -45,13 +45,7 @@ class PortableSocket:
 
     @classmethod
     async def open(cls, sock: socket.socket, drops: Counter[DropReason], on_arrived: Arrived) -> "PortableSocket":
-        """Take over a bound socket.
-
-        Args:
-            sock: it is closed with this.
-            drops: counts ``closed``, ``too-large``, ``send-overflow``, ``send-error`` and ``receive-error``.
-            on_arrived: called with datagrams that came from one address. asyncio does not say where they arrived.
-        """
+        """Take over a bound socket."""
         stream = await asyncio_dgram.from_socket(sock)
         assert isinstance(stream, asyncio_dgram.aio.DatagramServer)  # the other kind has one peer only
         with contextlib.suppress(AttributeError):  # the transports of other event loops have no such limit

@@ -49,9 +49,6 @@ class Inbox:
     """The hand-over from the transport's reader to the caller of ``receive``.
 
     A datagram transport offers and lets the excess be dropped; a TCP connection offers and then waits for room.
-
-    Attributes:
-        source_of: finds the source of a datagram.
     """
 
     __slots__ = ("_address", "_arrived", "_closed", "_drops", "_room", "_turns", "source_of")

@@ -30,8 +30,6 @@ class _Route:
 
     Attributes:
         options: the socket addresses of its name, one for a number.
-        chosen: the one in use, of these.
-        since_seconds: when that was chosen.
         expires_at_seconds: when the name is to be looked up again.
         look_at_seconds: when there is something to do, at the earliest.
     """
@@ -44,12 +42,7 @@ class _Route:
 
 
 class Routes:
-    """The ways from one endpoint.
-
-    Args:
-        scheme: of its addresses.
-        on_lookup: called when the first lookup of a name has ended, with the name's address, and None or the error.
-    """
+    """The ways from one endpoint."""
 
     def __init__(self, scheme: str, on_lookup: Callable[[str, OSError | None], None]) -> None:
         self._scheme = scheme

@@ -106,17 +106,7 @@ class _Attempt:
 
 
 class SecureChannels:
-    """Makes channels that hide, authenticate and keep strangers out.
-
-    Args:
-        keys: this node's private keys, 32 bytes each: the first is called with, and all answer.
-        directory: the trusted peers, with their keys.
-        entropy: gives random bytes for ephemeral keys and cookies.
-        suite: cipher and hash; a node with another one is a stranger.
-
-    Attributes:
-        seals: seals messages end to end with the same keys.
-    """
+    """Makes channels that hide, authenticate and keep strangers out."""
 
     __slots__ = ("_admission", "_cookies", "_directory", "_entropy", "_own", "_suite", "_warm", "seals")
 

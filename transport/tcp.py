@@ -128,13 +128,6 @@ class TcpEndpoint:
     ) -> "TcpEndpoint":
         """Listen at an address, or make an endpoint that only connects.
 
-        Args:
-            listen: the address; None for an endpoint that only connects.
-            loopback_only: whether datagrams to other machines are dropped, as ``not-loopback``.
-            tls: the TLS around connections.
-            framer: frames datagrams in the byte streams; each connection has one of its own.
-            waits: how long its sessions wait.
-
         Raises:
             TransportError: with the address and the cause.
         """

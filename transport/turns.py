@@ -71,12 +71,7 @@ class _Source:
 
 
 class Turns:
-    """The datagrams that wait.
-
-    Attributes:
-        count: how many there are.
-        held_bytes: how long they are together.
-    """
+    """The datagrams that wait."""
 
     __slots__ = ("_floor_ns", "_known", "_waiting", "count", "held_bytes")
 

@@ -106,11 +106,6 @@ class UdpEndpoint:
     async def open(cls, listen: Address | None, *, loopback_only: bool, udp: UdpSockets | None = None) -> "UdpEndpoint":
         """Bind a socket, if there is an address to listen at.
 
-        Args:
-            listen: the address.
-            loopback_only: whether datagrams to other machines are dropped, as ``not-loopback``.
-            udp: the kind of socket; None for that of the system.
-
         Raises:
             TransportError: with the address and the cause.
         """

@@ -31,11 +31,7 @@ class Cooling(Protocol):
 
 
 class WarmChannels:
-    """The channels of one node that have ciphers.
-
-    Attributes:
-        has_ended: whether this process is a child of the one that made it.
-    """
+    """The channels of one node that have ciphers."""
 
     __slots__ = ("__weakref__", "_warm", "has_ended")
 

@@ -67,12 +67,6 @@ def _filled(template: str, value_of: Callable[[str], str | None]) -> str | None:
 def filled_destination(rule: str, template: str, value_of: Callable[[str], str | None], origin: str) -> str:
     """The destination of a message.
 
-    Args:
-        rule: as it was written.
-        template: its destination.
-        value_of: gives the value of a name, None if the message has none.
-        origin: says which message that is, such as "topic 'a/b'".
-
     Raises:
         UsageError: a value is missing or cannot be a part of a destination, or the destination would have no name.
     """
@@ -91,7 +85,6 @@ class GiveRule:
     """To a broker: ``SOURCE -> PLACE``.
 
     Attributes:
-        rule: as it was written.
         source: a queue of this node, or ``topic:PATTERN`` or ``NODE/topic:PATTERN``.
         place: a template; names in it are those of headers.
     """
@@ -173,12 +166,7 @@ def _in_json(payload: bytes, path: str) -> str | None:
 
 
 class TakeQueue:
-    """From the broker: ``QUEUE -> DESTINATION``.
-
-    Attributes:
-        rule: as it was written.
-        queue: of the broker.
-    """
+    """From the broker: ``QUEUE -> DESTINATION``."""
 
     def __init__(self, rule: str) -> None:
         self.rule = rule
@@ -195,11 +183,7 @@ class TakeQueue:
 
 
 class GiveExchange(GiveRule):
-    """To the broker: ``SOURCE -> EXCHANGE/ROUTING_KEY``.
-
-    Attributes:
-        exchange: of the broker; empty for the default one.
-    """
+    """To the broker: ``SOURCE -> EXCHANGE/ROUTING_KEY``."""
 
     def __init__(self, rule: str) -> None:
         super().__init__(rule)

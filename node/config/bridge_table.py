@@ -53,7 +53,6 @@ class Take:
     """From the broker: ``FILTER -> DESTINATION``.
 
     Attributes:
-        rule: as it was written.
         filter: what is subscribed to at the broker, with ``+`` for each level that has a name.
     """
 
@@ -110,10 +109,6 @@ class Give(GiveRule):
 
     def topic(self, headers: Mapping[str, str], published_to: str | None) -> str:
         """The topic of a message.
-
-        Args:
-            headers: of the message.
-            published_to: the topic to which it was published here.
 
         Raises:
             UsageError: a header is missing, or the topic would be none.

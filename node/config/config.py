@@ -50,12 +50,8 @@ class Config:
 
     Attributes:
         node: the arguments of ``triack.open``.
-        peers: addresses of peers, by name.
-        routes: the routes, in their order.
-        settings: all other settings.
         policy: the name of the policy below them, in capital letters; empty for none.
         said: each value that was given.
-        bridges: the bridges, in their order.
     """
 
     node: NodeTable
@@ -132,8 +128,6 @@ class Sources:
     """Where the settings of a node come from, in the order in which the later ones beat the earlier ones.
 
     Attributes:
-        file: the file ``triack.toml``, or None.
-        environment: the variables.
         arguments: values with the words for their place, by key.
         assignments: options ``KEY=VALUE``, and the words for their place.
     """
@@ -172,15 +166,7 @@ def sources_of(
     routes: Sequence[Route],
     overrides: Mapping[str, object],
 ) -> Sources:
-    """The sources of ``triack.open(config=)``: the file, the environment of this process, and the arguments.
-
-    Args:
-        file: the file.
-        given: arguments by name; None for one that was not given.
-        peers: addresses of peers.
-        routes: the routes; none for those of the file.
-        overrides: values by dotted key.
-    """
+    """The sources of ``triack.open(config=)``: the file, the environment of this process, and the arguments."""
     arguments: dict[KeyPath, tuple[object, str]] = {
         tuple(name.split(".")): (value, f"overrides of {name}") for name, value in overrides.items()
     }

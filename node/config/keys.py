@@ -104,9 +104,6 @@ class Key:
 
     Attributes:
         path: the tables that it is in, and its name.
-        type: the type of its value, as ``msgspec`` takes it.
-        default: the value where nothing is said.
-        description: what it does, in a sentence or two.
         units: the units in which a text may state it, or None.
         may_be_none: whether ``"none"`` has a meaning: no value.
     """

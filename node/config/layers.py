@@ -55,8 +55,6 @@ class Said:
     """A value that was given.
 
     Attributes:
-        value: the value, of the type of its key.
-        where: file and line, variable, or option.
         base: the directory to which a path is relative.
     """
 

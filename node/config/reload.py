@@ -57,13 +57,7 @@ class Change:
 class Reload:
     """Reads the settings of a running node again.
 
-    Args:
-        sources: where they come from.
-        running: what is in force.
-
     Attributes:
-        sources: as given.
-        running: what is in force now.
         on_change: called with what is in force after each reading, for those who run the bridges.
     """
 

@@ -25,17 +25,7 @@ __all__ = ["AckSender"]
 
 
 class AckSender:
-    """The receiving half of both acknowledgements of one session.
-
-    Args:
-        window: our own, which every session ack tells.
-        policy: when acks are due, until ``agree`` says otherwise.
-        span: how far above the cumulative number a packet may be.
-
-    Attributes:
-        session_ack: which packets arrived.
-        store_ack: which of them are on our disk.
-    """
+    """The receiving half of both acknowledgements of one session."""
 
     __slots__ = ("_pieces", "_window", "session_ack", "store_ack")
 
@@ -154,12 +144,7 @@ class AckSender:
         return session.state is AckState.DUE, store.state is AckState.DUE
 
     def due_bytes(self, ack_bytes: int, store_ack_bytes: int) -> int:
-        """How many bytes of the acks that leave are due; the others only ride along with a packet.
-
-        Args:
-            ack_bytes: of the session ack, 0 when none leaves.
-            store_ack_bytes: of the store ack, 0 when none leaves.
-        """
+        """How many bytes of the acks that leave are due; the others only ride along with a packet."""
         due_bytes = ack_bytes if self.session_ack.debt.due else 0
         return due_bytes + store_ack_bytes if self.store_ack.debt.due else due_bytes
 

@@ -34,12 +34,6 @@ class SessionAck:
     Args:
         terms: when the ack is due.
         span: how far above the cumulative number a packet may be; bounds what a peer can make us remember.
-
-    Attributes:
-        debt: what is owed.
-        received: the packets that arrived.
-        newest_counter: of the newest datagram that brought a packet.
-        newest_at_ns: when it came.
     """
 
     __slots__ = ("_refused", "_span", "_told", "debt", "newest_at_ns", "newest_counter", "received")

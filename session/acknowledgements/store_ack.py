@@ -18,11 +18,7 @@ __all__ = ["StoreAck"]
 class StoreAck:
     """Tracks what one direction of one session has on disk.
 
-    Args:
-        terms: when the ack is due.
-
     Attributes:
-        debt: what is owed.
         stored: the packets that are on our disk, or never will be.
     """
 

@@ -28,11 +28,7 @@ _UNMEASURED = RoundTrip()
 
 
 class StoreAckWaiter:
-    """The packets of one direction of one session that wait for store acks.
-
-    Args:
-        policy: has the limits of the timeout.
-    """
+    """The packets of one direction of one session that wait for store acks."""
 
     __slots__ = ("_covered", "_delay", "_packets", "_policy")
 

@@ -146,13 +146,6 @@ class Bbr:
     Args:
         datagram_bytes: of the largest datagram.
         seed: any number; flows with different ones probe at different moments.
-
-    Attributes:
-        state: the phase of the sender.
-        window_bytes: how much may be in flight.
-        trip: the shortest round trip.
-        bandwidth: the delivery rate.
-        floor: the share of losses by chance.
     """
 
     name: ClassVar[str] = "bbr"

@@ -19,12 +19,7 @@ PACING_QUARTERS = 5
 
 
 class Congestion(Protocol):
-    """How much may be in flight. The caller hands back each result of ``handle_sent`` with the fate of its packets.
-
-    Attributes:
-        name: as in settings, stats and the session log.
-        window_bytes: how much may be in flight.
-    """
+    """How much may be in flight. The caller hands back each result of ``handle_sent`` with the fate of its packets."""
 
     name: ClassVar[str]
     window_bytes: int

@@ -58,8 +58,6 @@ class DeliveryRate:
     """Measures one direction of one path.
 
     Attributes:
-        delivered_bytes: acknowledged in all.
-        lost_bytes: lost in all.
         app_limited_until: packets sent before this number of bytes is delivered show how much we had to send, not how
             much the path takes; 0 when that is over.
     """

@@ -61,13 +61,7 @@ class Pacer:
         self._burst_bytes = burst_bytes
 
     def ready_at_ns(self, rate: int, packet_bytes: int, now_ns: int) -> int:
-        """When the next packet may go; ``now_ns`` or earlier means at once.
-
-        Args:
-            rate: bytes a second.
-            packet_bytes: the credit that the packet needs.
-            now_ns: the clock.
-        """
+        """When the next packet may go; ``now_ns`` or earlier means at once."""
         flow_bytes = rate * (now_ns - self._filled_at_ns) // SECOND
         self.was_late = False
         if flow_bytes:
@@ -104,18 +98,7 @@ class RunRoom(NamedTuple):
 
 
 class NetworkShare:
-    """What a session may take of a network that it shares with others: how much in all, and how fast.
-
-    Args:
-        settings: of the session.
-        datagram_bytes: of the largest datagram, to begin with.
-        seed: any number; see ``Bbr``.
-        now_ns: the clock.
-        paced: whether this end paces what it sends (``PathTraits``); otherwise it only bounds the bytes in flight.
-
-    Attributes:
-        window: how much may be in flight.
-    """
+    """What a session may take of a network that it shares with others: how much in all, and how fast."""
 
     __slots__ = ("_datagram_bytes", "_paced", "_pacer", "_passed_bytes", "_unasked_bytes", "window")
 

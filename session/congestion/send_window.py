@@ -205,15 +205,7 @@ class SendWindow:
         ack_requested: Sequence[int],
         header_bytes: int,
     ) -> list[SessionPacket]:
-        """Number packets and queue them. The caller has looked at ``room``.
-
-        Args:
-            delivery: their class.
-            contents: of each.
-            contexts: of each.
-            ack_requested: what each of them asks for.
-            header_bytes: the bytes of a datagram beside the content.
-        """
+        """Number packets and queue them. The caller has looked at ``room``."""
         pushed = [
             SessionPacket(number, delivery, content, context, asked, len(content) + header_bytes)
             for number, (content, context, asked) in enumerate(

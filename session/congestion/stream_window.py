@@ -26,16 +26,7 @@ MINIMUM_WINDOW_PACKETS = 2
 
 
 class StreamWindow:
-    """One direction of one stream.
-
-    Args:
-        datagram_bytes: of the largest packet.
-
-    Attributes:
-        window_bytes: how much may be in flight.
-        bandwidth: the delivery rate.
-        trip: the shortest round trip.
-    """
+    """One direction of one stream."""
 
     name: ClassVar[str] = "stream"
     __slots__ = ("_delivery", "_is_looking", "_minimum_bytes", "bandwidth", "trip", "window_bytes")

@@ -138,9 +138,7 @@ class PathMtu:
         ceiling_bytes: the most that either end wants.
 
     Attributes:
-        state: the phase of the search.
         size_bytes: the largest datagram in force.
-        base_bytes: see above.
         due: the probe that leaves as soon as enough was sent, or None.
     """
 

@@ -27,24 +27,10 @@ base datagrams: a larger window of larger datagrams is not filled."""
 class PathSize:
     """The datagrams of one end.
 
-    Args:
-        traits: of the path to the peer.
-        most_bytes: the largest that this end wants to send.
-        overhead_bytes: of the channel, in each datagram.
-        packet_header_bytes: of the codec, beside the content of a packet.
-        share: gets the size; None where no network is shared.
-        window: gets the limit of bytes in flight.
-        rtt: of the session.
-        timers: of the session.
-        tell: takes events.
-
     Attributes:
-        size_bytes: the size in force.
-        overhead_bytes: see above.
         packet_overhead_bytes: the same plus the header of a packet.
         answer: to a probe of the peer, to be sent with the next datagram; None when there is none.
         longest_bytes: of the longest packet that was handed over, as a datagram.
-        probes: the number of probes sent.
     """
 
     __slots__ = (

@@ -69,11 +69,7 @@ class _Unfinished:
 
 
 class Pieces:
-    """The unfinished packets of one direction of one session.
-
-    Attributes:
-        cost_bytes: the memory of all pieces.
-    """
+    """The unfinished packets of one direction of one session."""
 
     __slots__ = ("_unfinished", "cost_bytes")
 

@@ -68,11 +68,5 @@ class Codec(Protocol):
 
 
 def content_limit_bytes(codec: Codec, max_datagram_bytes: int, overhead_bytes: int) -> int:
-    """The largest packet content that fits a datagram of that size, with an ack beside it.
-
-    Args:
-        codec: of the session.
-        max_datagram_bytes: the datagram, all of it.
-        overhead_bytes: of its channel.
-    """
+    """The largest packet content that fits a datagram of that size, with an ack beside it."""
     return max_datagram_bytes - overhead_bytes - codec.packet_header_bytes - codec.ack_bytes

@@ -46,12 +46,9 @@ class Opening:
         limit_ns: how long it may try.
 
     Attributes:
-        hello: ours, as it was sent last.
         initiator: whether this end began the session.
         due: whether the hello must be sent now.
         unconfirmed: whether the session is open here, but not known to be open at the peer.
-        times_said: the number of hellos sent.
-        said_at_ns: when the last one was sent.
         spacing_ns: as given, or shorter since (``hasten``).
     """
 

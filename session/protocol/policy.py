@@ -47,8 +47,6 @@ class Policy:
 
     Attributes:
         window: packets that may be unacknowledged in each direction.
-        session_ack: when session acks are due.
-        store_ack: when store acks are.
         ack_timeout_min_ns, ack_timeout_max_ns: between these this end gives up waiting for a sign of life.
         store_ack_timeout_min_ns, store_ack_timeout_max_ns: the same for store acks.
     """
